@@ -1,0 +1,2 @@
+//! The `ramie` program.
+fn main() {}
