@@ -1,1 +1,53 @@
-//! placeholder
+//! I/O operations as data, completed by io_uring or by readiness polling.
+//!
+//! An [`Op`] says what to do, an [`OpFrame`] is its home while it is in flight, and a [`Driver`]
+//! turns frames into kernel calls. Completed frames come out of [`Driver::pop_complete`]. The
+//! driver knows no fibers: whoever submits decides what a completed frame resumes.
+//!
+//! ```text
+//!              submit(frame)                       pop_complete() -> frame
+//!   caller ───────────────────▶  Driver  ───────────────────────────────▶  caller
+//!                                  │  ▲
+//!                    SQEs / calls  ▼  │  CQEs / readiness
+//!                                 kernel
+//! ```
+//!
+//! # States of a frame
+//!
+//! | State | Left by | To |
+//! |---|---|---|
+//! | new | `submit` | in flight, or complete (the poll backend tries the call first) |
+//! | in flight | the kernel's answer, reaped in `turn` | complete, or waiting again (below) |
+//! | waiting again | the next `turn` | in flight: the op was interrupted, or not ready after all |
+//! | complete | `pop_complete` hands it out | belongs to the caller again |
+//!
+//! The race to fear is cancelling: the target may complete, with data, before the request to
+//! cancel it arrives. Therefore the target's own completion is the only thing that counts; the
+//! request's completion is ignored, and may come when the frame is long gone.
+//!
+//! # Threads
+//!
+//! A [`Driver`] belongs to the thread that opened it. Only [`Waker`] and [`RemoteHandle`] may be
+//! sent or shared:
+//!
+//! ```compile_fail,E0277
+//! fn send<T: Send>() {}
+//! send::<ramie_driver::Driver>();
+//! ```
+#![deny(unsafe_code)]
+
+mod caps;
+mod completed;
+mod driver;
+mod op;
+mod poll;
+pub mod report;
+pub mod sys;
+mod uring;
+mod wake;
+
+pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
+pub use driver::{Choice, Config, Driver, Kind, OpenError, RemoteHandle, Submitted, Wait};
+pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame};
+pub use sys::SockAddrStorage;
+pub use wake::Waker;

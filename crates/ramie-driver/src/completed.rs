@@ -1,0 +1,86 @@
+//! An intrusive first-in-first-out list of frames, linked through `OpFrame::next`.
+#![allow(unsafe_code)]
+
+use std::ptr::{self, NonNull};
+
+use crate::op::{OpFrame, State};
+
+/// Frames in order of arrival. INVARIANT: every linked frame is alive, by the contract of
+/// `Driver::submit`, and is in one list only.
+#[derive(Debug)]
+pub(crate) struct FrameList {
+    head: *const OpFrame,
+    tail: *const OpFrame,
+}
+
+impl FrameList {
+    pub(crate) const fn new() -> Self {
+        FrameList { head: ptr::null(), tail: ptr::null() }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_null()
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, frame: &OpFrame) {
+        frame.next.set(ptr::null());
+        // SAFETY: a linked frame is alive (invariant of the list).
+        match unsafe { self.tail.as_ref() } {
+            Some(tail) => tail.next.set(frame),
+            None => self.head = frame,
+        }
+        self.tail = frame;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<NonNull<OpFrame>> {
+        // SAFETY: a linked frame is alive (invariant of the list).
+        let frame = unsafe { self.head.as_ref() }?;
+        self.head = frame.next.get();
+        if self.head.is_null() {
+            self.tail = ptr::null();
+        }
+        Some(NonNull::from(frame))
+    }
+
+    /// The frames in order, left in their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &OpFrame> {
+        // SAFETY: a linked frame is alive (invariant of the list).
+        let first = unsafe { self.head.as_ref() };
+        // SAFETY: as above.
+        std::iter::successors(first, |frame| unsafe { frame.next.get().as_ref() })
+    }
+
+    /// Takes `frame` out, wherever it is; tells whether it was there. Walks the list.
+    pub(crate) fn remove(&mut self, frame: &OpFrame) -> bool {
+        let mut before: Option<&OpFrame> = None;
+        let mut at = self.head;
+        // SAFETY: a linked frame is alive (invariant of the list).
+        while let Some(current) = unsafe { at.as_ref() } {
+            if ptr::eq(current, frame) {
+                match before {
+                    Some(before) => before.next.set(current.next.get()),
+                    None => self.head = current.next.get(),
+                }
+                if ptr::eq(self.tail, frame) {
+                    self.tail = before.map_or(ptr::null(), ptr::from_ref);
+                }
+                return true;
+            }
+            before = Some(current);
+            at = current.next.get();
+        }
+        false
+    }
+
+    /// Records the result of `frame` and appends it: the one way for an op to become complete.
+    #[inline]
+    pub(crate) fn complete(&mut self, frame: &OpFrame, result: i32) {
+        debug_assert!(!frame.is_complete(), "an op completes once");
+        frame.result.set(result);
+        frame.state.set(State::Complete);
+        self.push(frame);
+    }
+}

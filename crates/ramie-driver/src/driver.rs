@@ -1,0 +1,421 @@
+//! The driver's front: one of two backends behind one set of calls.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::caps::{Caps, FeatureSet};
+use crate::op::OpFrame;
+use crate::poll::Poll;
+use crate::report;
+use crate::sys::fork::ForkMark;
+use crate::uring::Uring;
+use crate::wake::Waker;
+
+/// Which backend to open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// io_uring if a trial of it succeeds, else readiness polling.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    Uring,
+    /// Readiness polling.
+    Poll,
+}
+
+/// The environment variable that overrides [`Choice::Auto`].
+const VARIABLE: &str = "RAMIE_DRIVER";
+
+impl Choice {
+    /// Reads `RAMIE_DRIVER`: `uring`, `poll`, or unset (or `auto`) for [`Choice::Auto`].
+    ///
+    /// # Errors
+    /// Another value: the user's mistake, said in a sentence.
+    pub fn from_env() -> Result<Choice, OpenError> {
+        let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Choice::Auto) };
+        match value.to_str() {
+            Some("" | "auto") => Ok(Choice::Auto),
+            Some("uring") => Ok(Choice::Uring),
+            Some("poll") => Ok(Choice::Poll),
+            _ => Err(OpenError::new(
+                None,
+                format!(
+                    "{VARIABLE} is {value:?}, which is no driver: set it to uring or poll, or \
+                     leave it unset to let Ramie choose"
+                ),
+            )),
+        }
+    }
+}
+
+/// Which backend a driver is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// io_uring.
+    Uring,
+    /// Readiness polling (epoll).
+    Poll,
+}
+
+impl Kind {
+    /// The name that `RAMIE_DRIVER` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Uring => "uring",
+            Kind::Poll => "poll",
+        }
+    }
+}
+
+/// How large a driver is.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Entries of the submission queue, 1 to 32,768, rounded up to a power of two. It bounds a
+    /// batch, not the ops in flight.
+    pub entries: u32,
+    /// Entries of the completion queue; raised to four times `entries` if below.
+    pub cq_entries: u32,
+    /// Features not to use though the kernel has them: for tests of what an old kernel lacks.
+    #[doc(hidden)]
+    pub masked: FeatureSet,
+}
+
+impl Default for Config {
+    /// 256 and 4,096 entries: 80 KiB, for a worker.
+    fn default() -> Self {
+        Config { entries: 256, cq_entries: 4096, masked: FeatureSet::EMPTY }
+    }
+}
+
+impl Config {
+    /// 8 and 32 entries: for a thread that waits for one op at a time.
+    pub fn small() -> Self {
+        Config { entries: 8, cq_entries: 32, masked: FeatureSet::EMPTY }
+    }
+}
+
+/// Why no driver could be opened: a sentence with the cause and the cure.
+#[derive(Clone, Debug)]
+pub struct OpenError {
+    errno: Option<i32>,
+    sentence: String,
+}
+
+impl OpenError {
+    pub(crate) fn new(errno: Option<i32>, sentence: String) -> Self {
+        OpenError { errno, sentence }
+    }
+
+    /// The kernel's answer, if there was one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.errno
+    }
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// What became of a submitted op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Submitted {
+    /// It will come out of [`Driver::pop_complete`].
+    InFlight,
+    /// The result is in the frame, which will *not* come out of `pop_complete`.
+    Complete,
+}
+
+/// How long [`Driver::turn`] may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    Never,
+    /// Until something completes or a wake arrives; at most this long if a duration is given.
+    Until(Option<Duration>),
+}
+
+/// Submits ops and reaps their completions, for one thread.
+///
+/// # Teardown
+/// Dropping a driver first cancels what is in flight and waits for the last completion
+/// ([`drain`](Self::drain)), then closes the ring, and only then frees the memory that the kernel
+/// was given. Frames that were complete but not popped are forgotten.
+///
+/// # Fork
+/// The child of a fork shares the ring with its parent. A driver that is used in the child
+/// panics with a sentence; dropping it there leaks it.
+#[derive(Debug)]
+pub struct Driver {
+    backend: Backend,
+    reason: Arc<str>,
+    mark: ForkMark,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Uring(Box<Uring>),
+    Poll(Box<Poll>),
+    /// Only while a forked child drops it.
+    Leaked,
+}
+
+impl Driver {
+    /// Opens a driver for the calling thread.
+    ///
+    /// [`Choice::Auto`] tries io_uring for real (a ring, and one op through it) and falls back
+    /// to polling; [`reason`](Self::reason) says why. Says so in one line of the log, too.
+    ///
+    /// # Errors
+    /// io_uring was demanded and refused, or the process is out of descriptors or memory.
+    pub fn open(choice: Choice, config: &Config) -> Result<Driver, OpenError> {
+        let (backend, reason) = match choice {
+            Choice::Uring => (Self::uring(config)?, "io_uring was asked for".into()),
+            Choice::Poll => (Self::poll()?, "polling was asked for".into()),
+            Choice::Auto => match Self::uring(config) {
+                Ok(backend) => (backend, "a trial of io_uring succeeded".into()),
+                Err(refused) => (Self::poll()?, format!("polling, since {refused}")),
+            },
+        };
+        let driver = Driver { backend, reason: reason.into(), mark: ForkMark::get() };
+        log::info!("driver {}: {}", driver.kind().name(), driver.reason);
+        Ok(driver)
+    }
+
+    fn uring(config: &Config) -> Result<Backend, OpenError> {
+        match Uring::open(config) {
+            Ok(uring) => Ok(Backend::Uring(Box::new(uring))),
+            Err(error) => {
+                let (cause, cure) = report::why_refused(&error);
+                Err(OpenError::new(
+                    error.raw_os_error(),
+                    format!("io_uring cannot be used ({error}): {cause}; {cure}"),
+                ))
+            }
+        }
+    }
+
+    fn poll() -> Result<Backend, OpenError> {
+        match Poll::open() {
+            Ok(poll) => Ok(Backend::Poll(Box::new(poll))),
+            Err(error) => Err(OpenError::new(
+                error.raw_os_error(),
+                format!("no epoll set could be made ({error}): raise `ulimit -n`"),
+            )),
+        }
+    }
+
+    /// Tells which backend this is.
+    pub fn kind(&self) -> Kind {
+        self.caps().kind
+    }
+
+    /// Tells what the kernel gives.
+    pub fn caps(&self) -> &Caps {
+        match &self.backend {
+            Backend::Uring(uring) => uring.caps(),
+            Backend::Poll(poll) => poll.caps(),
+            Backend::Leaked => unreachable!("left behind by Drop only"),
+        }
+    }
+
+    /// Tells in one line why it is this backend.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Hands over an op.
+    ///
+    /// # Safety
+    /// The frame stays where it is, and it and all that the op points to stay valid, until the
+    /// frame has come out of [`pop_complete`](Self::pop_complete) or this returned
+    /// [`Submitted::Complete`]. A frame is submitted once.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    #[inline]
+    pub unsafe fn submit(&mut self, frame: NonNull<OpFrame>) -> Submitted {
+        self.check_fork();
+        // SAFETY: the caller keeps the frame alive.
+        let frame = unsafe { frame.as_ref() };
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.submit(frame),
+            Backend::Poll(poll) => poll.submit(frame),
+            Backend::Leaked => unreachable!("left behind by Drop only"),
+        }
+    }
+
+    /// Asks that a submitted op be cancelled.
+    ///
+    /// The op's own completion decides and still comes out of `pop_complete`: with `-ECANCELED`,
+    /// or with its result if that was quicker. A request is never lost. On an op that is
+    /// complete it does nothing.
+    ///
+    /// # Safety
+    /// The frame was submitted to this driver, and has not come out of `pop_complete` yet.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub unsafe fn cancel(&mut self, frame: NonNull<OpFrame>) {
+        self.check_fork();
+        // SAFETY: by the contract of `submit` the frame is alive until it is popped.
+        let frame = unsafe { frame.as_ref() };
+        if frame.is_complete() || frame.cancel_asked.replace(true) {
+            return;
+        }
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.cancel(frame),
+            Backend::Poll(poll) => poll.cancel(frame),
+            Backend::Leaked => unreachable!("left behind by Drop only"),
+        }
+    }
+
+    /// Tells whether a [`turn`](Self::turn) has something to do: ops to hand over, or
+    /// completions. About 1 ns. The poll backend guesses: true every few calls while ops wait.
+    #[inline]
+    pub fn needs_turn(&self) -> bool {
+        match &self.backend {
+            Backend::Uring(uring) => !self.mark.is_child() && uring.needs_turn(),
+            Backend::Poll(poll) => poll.needs_turn(),
+            Backend::Leaked => false,
+        }
+    }
+
+    /// Hands over what was submitted, waits as told, and reaps every completion.
+    ///
+    /// It does not wait if frames are complete or a wake is pending; a pending wake is consumed.
+    /// It may return early (a signal, a completion of the driver's own).
+    ///
+    /// # Blocking
+    /// Blocks the thread, up to `wait`.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait: an internal error. A lost completion aborts the process.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.turn(wait),
+            Backend::Poll(poll) => poll.turn(wait),
+            Backend::Leaked => unreachable!("left behind by Drop only"),
+        }
+    }
+
+    /// Takes the next frame whose op is complete, oldest first. It is the caller's again.
+    #[inline]
+    pub fn pop_complete(&mut self) -> Option<NonNull<OpFrame>> {
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.completed.pop(),
+            Backend::Poll(poll) => poll.completed.pop(),
+            Backend::Leaked => None,
+        }
+    }
+
+    /// Tells how many ops were submitted and are not complete.
+    pub fn in_flight(&self) -> usize {
+        match &self.backend {
+            Backend::Uring(uring) => uring.in_flight(),
+            Backend::Poll(poll) => poll.in_flight(),
+            Backend::Leaked => 0,
+        }
+    }
+
+    /// Returns a handle that wakes this driver from any thread.
+    pub fn waker(&self) -> Waker {
+        match &self.backend {
+            Backend::Uring(uring) => uring.waker(),
+            Backend::Poll(poll) => poll.waker(),
+            Backend::Leaked => unreachable!("left behind by Drop only"),
+        }
+    }
+
+    /// Wakes another driver, ring to ring where both are rings and the kernel can; at once.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn wake(&mut self, target: &Waker) {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.wake(target),
+            Backend::Poll(_) => target.wake(),
+            Backend::Leaked => unreachable!("left behind by Drop only"),
+        }
+    }
+
+    /// Cancels everything in flight and waits for the last completion.
+    ///
+    /// Afterwards the frames come out of `pop_complete` as usual, and the driver can be used on.
+    ///
+    /// # Blocking
+    /// Blocks the thread; a disk read that cannot be interrupted is waited for.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn drain(&mut self) {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.drain(),
+            Backend::Poll(poll) => poll.drain(),
+            Backend::Leaked => {}
+        }
+    }
+
+    /// Returns a handle for threads that close descriptors this driver may have registered.
+    pub fn remote(&self) -> RemoteHandle {
+        match &self.backend {
+            Backend::Poll(poll) => RemoteHandle(Some(poll.poller())),
+            _ => RemoteHandle(None),
+        }
+    }
+
+    #[inline]
+    fn check_fork(&self) {
+        if self.mark.is_child() {
+            used_after_fork();
+        }
+    }
+}
+
+#[cold]
+fn used_after_fork() -> ! {
+    panic!(
+        "this driver belongs to the process that was forked: fork before any worker, ring or \
+         thread of Ramie exists, or exec in the child"
+    )
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if self.mark.is_child() {
+            // The ring and the ops in it are the parent's.
+            std::mem::forget(std::mem::replace(&mut self.backend, Backend::Leaked));
+        }
+    }
+}
+
+/// Lets any thread tell a driver that a descriptor is about to be closed.
+#[derive(Clone, Debug)]
+pub struct RemoteHandle(Option<Arc<polling::Poller>>);
+
+impl RemoteHandle {
+    /// Removes what the driver may have registered for `fd`. Call it before close(2).
+    ///
+    /// It matters only if a duplicate keeps the open file alive: the registration then stays
+    /// behind, switched off, as long as the duplicate. It can never deliver anything, so leaving
+    /// this out costs a little kernel memory and nothing else. A ring needs nothing.
+    pub fn deregister(&self, fd: RawFd) {
+        if let Some(poller) = &self.0 {
+            crate::poll::forget_fd(poller, fd);
+        }
+    }
+}

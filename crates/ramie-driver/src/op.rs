@@ -1,0 +1,223 @@
+//! Ops as data, and the frame that is an op's home while it is in flight.
+
+use std::cell::Cell;
+use std::marker::PhantomPinned;
+use std::os::fd::RawFd;
+use std::ptr;
+
+use crate::sys::SockAddrStorage;
+
+/// The offset that means "at the file's current position", and that streams require.
+pub const CURRENT_POSITION: u64 = u64::MAX;
+
+/// The most bytes that Linux moves in one call; longer requests are capped, the result is short.
+pub(crate) const MAX_LEN: u32 = 0x7fff_f000;
+
+/// One buffer of a vectored op: `struct iovec`, and so the layout of [`std::io::IoSlice`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct IoVec {
+    /// First byte.
+    pub base: *mut u8,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// The arguments of a message op: `struct msghdr` as Linux lays it out.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MessageHeader {
+    /// Peer address, or null.
+    pub name: *mut SockAddrStorage,
+    /// Bytes at `name`; written back by a receive.
+    pub name_len: u32,
+    /// The buffers.
+    pub iov: *mut IoVec,
+    /// How many buffers.
+    pub iov_len: usize,
+    /// Control messages, or null.
+    pub control: *mut u8,
+    /// Bytes at `control`; written back by a receive.
+    pub control_len: usize,
+    /// Flags of a received message, written back.
+    pub flags: i32,
+}
+
+impl MessageHeader {
+    /// Makes a header that carries data only.
+    pub const fn vectored(iov: *mut IoVec, iov_len: usize) -> Self {
+        MessageHeader {
+            name: ptr::null_mut(),
+            name_len: 0,
+            iov,
+            iov_len,
+            control: ptr::null_mut(),
+            control_len: 0,
+            flags: 0,
+        }
+    }
+}
+
+/// One operation as plain data. The caller keeps every pointer valid until the op is complete.
+///
+/// Results are those of the system call of the same name: bytes, a descriptor, an event mask or
+/// 0, and `-errno` on failure. A `len` beyond 0x7fff_f000 is capped, so that the result is short.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    /// Completes with 0.
+    Nop,
+    /// `pread`: `offset` is a byte position, or [`CURRENT_POSITION`].
+    #[allow(missing_docs)]
+    Read { fd: RawFd, buf: *mut u8, len: u32, offset: u64 },
+    /// `pwrite`: `offset` is a byte position, or [`CURRENT_POSITION`].
+    #[allow(missing_docs)]
+    Write { fd: RawFd, buf: *const u8, len: u32, offset: u64 },
+    /// `preadv`.
+    #[allow(missing_docs)]
+    ReadVectored { fd: RawFd, iov: *const IoVec, count: u32, offset: u64 },
+    /// `pwritev`.
+    #[allow(missing_docs)]
+    WriteVectored { fd: RawFd, iov: *const IoVec, count: u32, offset: u64 },
+    /// `recv`. With `MSG_DONTWAIT` it fails with `EAGAIN` instead of waiting.
+    #[allow(missing_docs)]
+    Recv { fd: RawFd, buf: *mut u8, len: u32, flags: i32 },
+    /// `send`, never raising SIGPIPE. With `MSG_DONTWAIT` it fails with `EAGAIN`.
+    #[allow(missing_docs)]
+    Send { fd: RawFd, buf: *const u8, len: u32, flags: i32 },
+    /// `recvmsg`: vectored receive, addresses, control messages.
+    #[allow(missing_docs)]
+    RecvMessage { fd: RawFd, message: *mut MessageHeader, flags: i32 },
+    /// `sendmsg`, never raising SIGPIPE.
+    #[allow(missing_docs)]
+    SendMessage { fd: RawFd, message: *const MessageHeader, flags: i32 },
+    /// `accept4`; `addr` and `addr_len` may both be null. The result is the new descriptor.
+    #[allow(missing_docs)]
+    Accept { fd: RawFd, addr: *mut SockAddrStorage, addr_len: *mut u32, flags: i32 },
+    /// `connect`, waiting until the connection stands or has failed.
+    #[allow(missing_docs)]
+    Connect { fd: RawFd, addr: *const SockAddrStorage, addr_len: u32 },
+    /// `poll` on one descriptor; the result is the mask of `POLL*` bits that are set.
+    #[allow(missing_docs)]
+    Poll { fd: RawFd, events: u32 },
+}
+
+impl Op {
+    /// Which readiness lets a call of this op make progress, as `poll(2)` bits.
+    pub(crate) fn readiness(&self) -> u32 {
+        match *self {
+            Op::Nop => 0,
+            Op::Read { .. }
+            | Op::ReadVectored { .. }
+            | Op::Recv { .. }
+            | Op::RecvMessage { .. }
+            | Op::Accept { .. } => crate::sys::POLL_IN,
+            Op::Write { .. }
+            | Op::WriteVectored { .. }
+            | Op::Send { .. }
+            | Op::SendMessage { .. }
+            | Op::Connect { .. } => crate::sys::POLL_OUT,
+            Op::Poll { events, .. } => events,
+        }
+    }
+
+    /// The descriptor it works on; -1 for none.
+    pub(crate) fn fd(&self) -> RawFd {
+        match *self {
+            Op::Nop => -1,
+            Op::Read { fd, .. }
+            | Op::Write { fd, .. }
+            | Op::ReadVectored { fd, .. }
+            | Op::WriteVectored { fd, .. }
+            | Op::Recv { fd, .. }
+            | Op::Send { fd, .. }
+            | Op::RecvMessage { fd, .. }
+            | Op::SendMessage { fd, .. }
+            | Op::Accept { fd, .. }
+            | Op::Connect { fd, .. }
+            | Op::Poll { fd, .. } => fd,
+        }
+    }
+
+    /// Whether the caller asked for `EAGAIN` rather than a wait.
+    pub(crate) fn refuses_to_wait(&self) -> bool {
+        match *self {
+            Op::Recv { flags, .. }
+            | Op::Send { flags, .. }
+            | Op::RecvMessage { flags, .. }
+            | Op::SendMessage { flags, .. } => flags & crate::sys::MSG_DONTWAIT != 0,
+            _ => false,
+        }
+    }
+}
+
+/// Where an op is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    New,
+    /// The kernel (uring) or a descriptor's queue (poll) has it.
+    InFlight,
+    /// The kernel polls in its stead: the call itself said that it was not ready.
+    AwaitingReadiness,
+    /// On the driver's list: to be handed to the kernel again.
+    ToRetry,
+    /// On the driver's list: the kernel is to poll in its stead.
+    ToAwait,
+    Complete,
+}
+
+/// An op's home while it is in flight: lies in the caller's frame and must not move.
+///
+/// The driver links it into its lists and writes the result; the address identifies the op to
+/// the kernel. `user` is the submitter's own word.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct OpFrame {
+    pub(crate) op: Op,
+    pub(crate) next: Cell<*const OpFrame>,
+    /// The submitter's word; the driver never looks at it.
+    pub user: Cell<u64>,
+    pub(crate) result: Cell<i32>,
+    pub(crate) state: Cell<State>,
+    /// Somebody asked to cancel it: `ECANCELED` is then an answer, not an accident.
+    pub(crate) cancel_asked: Cell<bool>,
+    /// A `connect` is under way: the next attempt asks for its outcome.
+    pub(crate) connecting: Cell<bool>,
+    _pinned: PhantomPinned,
+}
+
+impl OpFrame {
+    /// Makes a frame for `op`, ready to be submitted once.
+    #[inline]
+    pub const fn new(op: Op) -> Self {
+        OpFrame {
+            op,
+            next: Cell::new(ptr::null()),
+            user: Cell::new(0),
+            result: Cell::new(0),
+            state: Cell::new(State::New),
+            cancel_asked: Cell::new(false),
+            connecting: Cell::new(false),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// Tells the op that the frame was made for.
+    #[inline]
+    pub fn op(&self) -> &Op {
+        &self.op
+    }
+
+    /// Tells whether the result is in; the frame may still wait to be popped.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.state.get() == State::Complete
+    }
+
+    /// Returns what the call returned: a count, descriptor or mask >= 0, or `-errno`.
+    ///
+    /// Meaningful once [`is_complete`](Self::is_complete); 0 before.
+    #[inline]
+    pub fn result(&self) -> i32 {
+        self.result.get()
+    }
+}

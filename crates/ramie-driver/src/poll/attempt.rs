@@ -1,0 +1,228 @@
+//! One nonblocking try of an op: the system call, or a poll(2) that says it would wait.
+//!
+//! Descriptors stay blocking for others, so each call carries its own "do not wait"
+//! (`MSG_DONTWAIT`, `RWF_NOWAIT`); where the file knows neither, poll(2) is asked first.
+#![allow(unsafe_code)]
+
+use std::os::fd::RawFd;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use crate::op::{CURRENT_POSITION, IoVec, MAX_LEN, Op, OpFrame};
+use crate::sys::{self, POLL_IN, POLL_OUT, raw};
+
+pub(super) const AGAIN: i32 = -Errno::AGAIN.raw_os_error();
+const BAD_FD: i32 = -Errno::BADF.raw_os_error();
+const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
+const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
+const NOT_SEEKABLE: i32 = -Errno::SPIPE.raw_os_error();
+const UNSUPPORTED: i32 = -Errno::OPNOTSUPP.raw_os_error();
+
+/// What a pipe takes without waiting once poll(2) says that it is writable (`PIPE_BUF`).
+const CERTAIN_WRITE: usize = 4096;
+
+/// Tries the op of `frame` once, without waiting: its result, or `-EAGAIN` for "not yet".
+pub(super) fn attempt(frame: &OpFrame) -> i32 {
+    loop {
+        let result = call(frame);
+        if result != INTERRUPTED {
+            return result;
+        }
+    }
+}
+
+fn call(frame: &OpFrame) -> i32 {
+    match frame.op {
+        Op::Nop => 0,
+        Op::Read { fd, buf, len, offset } => {
+            let one = IoVec { base: buf, len: len.min(MAX_LEN) as usize };
+            Stream { fd, iov: &raw const one, count: 1, offset, write: false }.attempt()
+        }
+        Op::Write { fd, buf, len, offset } => {
+            let one = IoVec { base: buf.cast_mut(), len: len.min(MAX_LEN) as usize };
+            Stream { fd, iov: &raw const one, count: 1, offset, write: true }.attempt()
+        }
+        Op::ReadVectored { fd, iov, count, offset } => {
+            Stream { fd, iov, count, offset, write: false }.attempt()
+        }
+        Op::WriteVectored { fd, iov, count, offset } => {
+            Stream { fd, iov, count, offset, write: true }.attempt()
+        }
+        Op::Accept { fd, .. } => accept(fd, &frame.op),
+        Op::Connect { fd, .. } => connect(fd, frame),
+        Op::Poll { fd, events } => match ready(fd, events) {
+            0 => AGAIN,
+            result => result,
+        },
+        _ => message(&frame.op),
+    }
+}
+
+/// The socket calls that take `MSG_DONTWAIT`.
+fn message(op: &Op) -> i32 {
+    let quiet = sys::MSG_DONTWAIT | sys::MSG_NOSIGNAL;
+    match *op {
+        Op::Recv { fd, buf, len, flags } => {
+            // SAFETY: the submitter keeps the buffer valid (contract of `Driver::submit`).
+            unsafe { raw::recv(fd, buf, len.min(MAX_LEN), flags | sys::MSG_DONTWAIT) }
+        }
+        Op::Send { fd, buf, len, flags } => {
+            // SAFETY: as above.
+            unsafe { raw::send(fd, buf, len.min(MAX_LEN), flags | quiet) }
+        }
+        Op::RecvMessage { fd, message, flags } => {
+            // SAFETY: as above, for the header and what it points to.
+            unsafe { raw::recvmsg(fd, message, flags | sys::MSG_DONTWAIT) }
+        }
+        Op::SendMessage { fd, message, flags } => {
+            // SAFETY: as above, for the header and what it points to.
+            unsafe { raw::sendmsg(fd, message, flags | quiet) }
+        }
+        _ => unreachable!("every other op has its own arm in `call`"),
+    }
+}
+
+/// Which of `events` hold now, 0 for none, `-EBADF` for no such descriptor.
+fn ready(fd: RawFd, events: u32) -> i32 {
+    if fd < 0 {
+        return BAD_FD;
+    }
+    sys::poll_now(raw::borrow(&fd), events).map_or(BAD_FD, |ready| ready as i32)
+}
+
+/// A read or write through preadv2(2) or pwritev2(2).
+struct Stream {
+    fd: RawFd,
+    iov: *const IoVec,
+    count: u32,
+    offset: u64,
+    write: bool,
+}
+
+impl Stream {
+    fn attempt(&self) -> i32 {
+        match self.call(raw::RWF_NOWAIT) {
+            UNSUPPORTED => self.attempt_polled(),
+            // A stream has no positions; a ring ignores them there, and so do we.
+            NOT_SEEKABLE if self.offset != CURRENT_POSITION => {
+                Stream { offset: CURRENT_POSITION, ..*self }.attempt()
+            }
+            result => result,
+        }
+    }
+
+    fn call(&self, flags: u32) -> i32 {
+        if self.write {
+            // SAFETY: the submitter keeps the buffers valid (contract of `Driver::submit`).
+            unsafe { raw::pwritev2(self.fd, self.iov, self.count, self.offset, flags) }
+        } else {
+            // SAFETY: as above.
+            unsafe { raw::preadv2(self.fd, self.iov, self.count, self.offset, flags) }
+        }
+    }
+
+    /// The file does not know `RWF_NOWAIT`: a plain file is simply read or written, anything
+    /// else once poll(2) says that it is ready.
+    fn attempt_polled(&self) -> i32 {
+        if is_disk_file(self.fd) {
+            return self.call(0);
+        }
+        match ready(self.fd, if self.write { POLL_OUT } else { POLL_IN }) {
+            0 => AGAIN,
+            error if error < 0 => error,
+            _ if self.write => self.write_certain_part(),
+            _ => self.call(0),
+        }
+    }
+
+    /// Writes no more than what surely goes without waiting.
+    fn write_certain_part(&self) -> i32 {
+        if self.count == 0 {
+            return self.call(0);
+        }
+        // SAFETY: the submitter keeps the vector valid (contract of `Driver::submit`).
+        let first = unsafe { *self.iov };
+        let part = IoVec { base: first.base, len: first.len.min(CERTAIN_WRITE) };
+        Stream { iov: &raw const part, count: 1, ..*self }.call(0)
+    }
+}
+
+/// Waits, if need be: epoll refused the descriptor, and only disk files are refused.
+pub(super) fn call_waiting(op: &Op) -> i32 {
+    let stream = |iov, count, fd, offset, write| Stream { fd, iov, count, offset, write }.call(0);
+    match *op {
+        Op::Read { fd, buf, len, offset } => {
+            let one = IoVec { base: buf, len: len.min(MAX_LEN) as usize };
+            stream(&raw const one, 1, fd, offset, false)
+        }
+        Op::Write { fd, buf, len, offset } => {
+            let one = IoVec { base: buf.cast_mut(), len: len.min(MAX_LEN) as usize };
+            stream(&raw const one, 1, fd, offset, true)
+        }
+        Op::ReadVectored { fd, iov, count, offset } => stream(iov, count, fd, offset, false),
+        Op::WriteVectored { fd, iov, count, offset } => stream(iov, count, fd, offset, true),
+        _ => -Errno::PERM.raw_os_error(),
+    }
+}
+
+fn is_disk_file(fd: RawFd) -> bool {
+    rustix::fs::fstat(raw::borrow(&fd)).is_ok_and(|stat| {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        matches!(kind, FileType::RegularFile | FileType::BlockDevice | FileType::Directory)
+    })
+}
+
+/// Held over "is a connection there?" and the accept, for listeners that would wait.
+static BLOCKING_ACCEPT: Mutex<()> = Mutex::new(());
+
+/// Accepts without waiting, though accept4(2) has no flag for that. Our own listeners are
+/// `O_NONBLOCK`. Of another's, the lock keeps our drivers from taking each other's connection
+/// between the poll and the call; a thread that calls accept(2) itself could still do so.
+fn accept(fd: RawFd, op: &Op) -> i32 {
+    let Op::Accept { addr, addr_len, flags, .. } = *op else { return BAD_FD };
+    // SAFETY: the submitter keeps the address valid (contract of `Driver::submit`).
+    let take = || unsafe { raw::accept4(fd, addr, addr_len, flags) };
+    match sys::is_nonblocking(raw::borrow(&fd)) {
+        Ok(true) => take(),
+        Err(error) => -error.raw_os_error().unwrap_or(Errno::BADF.raw_os_error()),
+        Ok(false) => {
+            let _alone = BLOCKING_ACCEPT.lock().unwrap_or_else(PoisonError::into_inner);
+            match ready(fd, POLL_IN) {
+                0 => AGAIN,
+                error if error < 0 => error,
+                _ => take(),
+            }
+        }
+    }
+}
+
+/// Starts to connect, or learns what became of it. A blocking socket is made `O_NONBLOCK` for
+/// the length of the call.
+fn connect(fd: RawFd, frame: &OpFrame) -> i32 {
+    if frame.connecting.get() {
+        return match ready(fd, POLL_OUT) {
+            0 => AGAIN,
+            error if error < 0 => error,
+            _ => raw::connect_outcome(fd),
+        };
+    }
+    let socket = raw::borrow(&fd);
+    let was_blocking = sys::is_nonblocking(socket).is_ok_and(|nonblocking| !nonblocking);
+    if was_blocking && sys::set_nonblocking(socket, true).is_err() {
+        return BAD_FD;
+    }
+    let Op::Connect { addr, addr_len, .. } = frame.op else { return BAD_FD };
+    // SAFETY: the submitter keeps the address valid (contract of `Driver::submit`).
+    let result = unsafe { raw::connect(fd, addr, addr_len) };
+    if was_blocking {
+        // It worked a moment ago; if not, the socket works all the same.
+        let _ = sys::set_nonblocking(socket, false);
+    }
+    if matches!(result, IN_PROGRESS | INTERRUPTED) {
+        frame.connecting.set(true);
+        return AGAIN;
+    }
+    result
+}

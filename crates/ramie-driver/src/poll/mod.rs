@@ -1,0 +1,351 @@
+//! The readiness backend: each op is tried at once, and again when its descriptor is ready.
+//!
+//! # Registrations
+//! A descriptor with waiting ops is registered one-shot for the merged interests of its readers
+//! and writers. INVARIANT: **a registration is armed only while an op waits on the descriptor.**
+//! Firing disarms it; cancelling the last waiter deletes it. What stays behind is disarmed and
+//! can deliver nothing, so closing the descriptor on any thread, reusing its number, or keeping
+//! the file alive by a duplicate makes no ghosts: the next op on that number finds by the
+//! kernel's answer (`ENOENT`, `EEXIST`) whether to add or to modify. The generation in the key is
+//! a second lock on the same door.
+//!
+//! While an op waits, its submitter keeps the descriptor open (contract of `Driver::submit`).
+#![allow(unsafe_code)]
+
+mod attempt;
+
+use std::cell::Cell;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use polling::{Event, Events, Poller};
+use rustix::io::Errno;
+
+use crate::caps::Caps;
+use crate::completed::FrameList;
+use crate::driver::{Submitted, Wait};
+use crate::op::{Op, OpFrame, State};
+use crate::sys::{POLL_OUT, raw};
+use crate::wake::{WakeTarget, Waker, Way};
+use attempt::AGAIN;
+
+const CANCELED: i32 = -Errno::CANCELED.raw_os_error();
+
+/// Events taken from the kernel in one call.
+const BATCH: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
+/// `needs_turn` says yes every so many calls while ops wait: an epoll_wait costs 100 times what
+/// the question may cost.
+const TURN_EVERY: u32 = 8;
+
+/// What waits on one descriptor.
+#[derive(Debug)]
+struct Slot {
+    readers: FrameList,
+    writers: FrameList,
+    /// Ops that only ask for readiness, of either sort.
+    pollers: FrameList,
+    /// Changes whenever the registration is deleted; part of the event's key.
+    generation: u32,
+    /// A guess: the kernel may have a registration for the number.
+    registered: bool,
+}
+
+impl Slot {
+    fn new() -> Self {
+        Slot {
+            readers: FrameList::new(),
+            writers: FrameList::new(),
+            pollers: FrameList::new(),
+            generation: 0,
+            registered: false,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.readers.is_empty() && self.writers.is_empty() && self.pollers.is_empty()
+    }
+
+    fn queue(&mut self, op: &Op) -> &mut FrameList {
+        match op {
+            Op::Poll { .. } => &mut self.pollers,
+            _ if op.readiness() == POLL_OUT => &mut self.writers,
+            _ => &mut self.readers,
+        }
+    }
+
+    /// The merged interests of all who wait.
+    fn interest(&self, fd: RawFd) -> Event {
+        let polled = self.pollers.iter().fold(0, |all, frame| all | frame.op.readiness());
+        let readable = !self.readers.is_empty() || polled & !POLL_OUT != 0;
+        let writable = !self.writers.is_empty() || polled & POLL_OUT != 0;
+        // The kernel adds error and hang-up even if neither is asked for.
+        Event::new(key_of(fd, self.generation), readable, writable)
+    }
+
+    fn pop(&mut self) -> Option<NonNull<OpFrame>> {
+        let first = self.readers.pop().or_else(|| self.writers.pop());
+        first.or_else(|| self.pollers.pop())
+    }
+}
+
+/// An epoll set and the ops that wait for its descriptors.
+pub(crate) struct Poll {
+    poller: Arc<Poller>,
+    /// By descriptor number.
+    slots: Vec<Slot>,
+    pub(crate) completed: FrameList,
+    in_flight: usize,
+    events: Events,
+    target: Arc<WakeTarget>,
+    asked: Cell<u32>,
+    caps: Caps,
+}
+
+impl Poll {
+    pub(crate) fn open() -> io::Result<Self> {
+        let poller = Arc::new(Poller::new()?);
+        Ok(Poll {
+            target: WakeTarget::new(Way::Poll(Arc::clone(&poller))),
+            poller,
+            slots: Vec::new(),
+            completed: FrameList::new(),
+            in_flight: 0,
+            events: Events::with_capacity(BATCH),
+            asked: Cell::new(0),
+            caps: Caps::of_poll(),
+        })
+    }
+
+    pub(crate) fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.target))
+    }
+
+    pub(crate) fn poller(&self) -> Arc<Poller> {
+        Arc::clone(&self.poller)
+    }
+
+    pub(crate) fn needs_turn(&self) -> bool {
+        if !self.completed.is_empty() {
+            return true;
+        }
+        if self.in_flight == 0 {
+            return false;
+        }
+        self.asked.set(self.asked.get().wrapping_add(1));
+        self.asked.get() % TURN_EVERY == 0
+    }
+
+    pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
+        debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
+        // Whoever waits already goes first.
+        if !self.has_waiters_before(frame) {
+            let result = attempt::attempt(frame);
+            if result != AGAIN || !may_wait(frame) {
+                return done(frame, result);
+            }
+        }
+        match self.wait_for_readiness(frame) {
+            Ok(()) => Submitted::InFlight,
+            // epoll takes anything but disk files, which are always ready.
+            Err(Errno::PERM) => done(frame, attempt::call_waiting(&frame.op)),
+            Err(errno) => done(frame, -errno.raw_os_error()),
+        }
+    }
+
+    fn has_waiters_before(&mut self, frame: &OpFrame) -> bool {
+        let slot = usize::try_from(frame.op.fd()).ok().and_then(|fd| self.slots.get_mut(fd));
+        !matches!(frame.op, Op::Poll { .. })
+            && slot.is_some_and(|slot| !slot.queue(&frame.op).is_empty())
+    }
+
+    fn wait_for_readiness(&mut self, frame: &OpFrame) -> Result<(), Errno> {
+        let fd = frame.op.fd();
+        let at = usize::try_from(fd).map_err(|_| Errno::BADF)?;
+        while self.slots.len() <= at {
+            self.slots.push(Slot::new());
+        }
+        self.slots[at].queue(&frame.op).push(frame);
+        if let Err(errno) = self.arm(fd) {
+            self.slots[at].queue(&frame.op).remove(frame);
+            return Err(errno);
+        }
+        frame.state.set(State::InFlight);
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Arms the registration for the interests of all who wait on `fd`.
+    fn arm(&mut self, fd: RawFd) -> Result<(), Errno> {
+        let slot = &mut self.slots[fd as usize];
+        let interest = slot.interest(fd);
+        // SAFETY: the submitter keeps the descriptor open while its op is in flight (contract of
+        // `Driver::submit`), and the registration is disarmed before that ends (invariant).
+        let add = || unsafe { self.poller.add(fd, interest) };
+        let modify = || self.poller.modify(raw::borrow(&fd), interest);
+        let (first, second): (&dyn Fn() -> io::Result<()>, &dyn Fn() -> io::Result<()>) =
+            if slot.registered { (&modify, &add) } else { (&add, &modify) };
+        let armed = first().or_else(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::EXIST) => second(),
+            _ => Err(error),
+        });
+        slot.registered = armed.is_ok();
+        armed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
+
+    /// Nobody waits on `fd` any more though its registration is armed: delete it.
+    fn disarm(&mut self, fd: RawFd) {
+        let slot = &mut self.slots[fd as usize];
+        slot.registered = false;
+        slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
+        forget_fd(&self.poller, fd);
+    }
+
+    pub(crate) fn cancel(&mut self, frame: &OpFrame) {
+        let fd = frame.op.fd();
+        self.slots[fd as usize].queue(&frame.op).remove(frame);
+        // What has arrived is returned: the op's own answer decides.
+        let result = match attempt::attempt(frame) {
+            AGAIN => CANCELED,
+            result => result,
+        };
+        self.finish(frame, result);
+        if self.slots[fd as usize].is_idle() {
+            self.disarm(fd);
+        }
+    }
+
+    fn finish(&mut self, frame: &OpFrame, result: i32) {
+        self.in_flight -= 1;
+        self.completed.complete(frame, result);
+    }
+
+    pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        let limit = match wait {
+            Wait::Until(limit) if self.completed.is_empty() => limit,
+            _ => Some(Duration::ZERO),
+        };
+        self.events.clear();
+        let mut events = std::mem::take(&mut self.events);
+        let waited = self.poller.wait(&mut events, limit);
+        self.target.acknowledge();
+        for event in events.iter() {
+            self.on_event(event);
+        }
+        self.events = events;
+        waited.map(drop)
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let (fd, generation) = fd_of(event.key);
+        let Some(slot) = self.slots.get_mut(fd as usize) else { return };
+        if slot.generation != generation {
+            return;
+        }
+        if event.readable {
+            self.retry(fd, |slot| &mut slot.readers);
+        }
+        if event.writable {
+            self.retry(fd, |slot| &mut slot.writers);
+        }
+        self.retry(fd, |slot| &mut slot.pollers);
+        if self.slots[fd as usize].is_idle() {
+            return;
+        }
+        if let Err(errno) = self.arm(fd) {
+            self.fail_all(fd, errno);
+        }
+    }
+
+    /// Tries one queue of `fd` in order. Where one call would wait, those behind it would too;
+    /// ops that ask for readiness may each ask for another.
+    fn retry(&mut self, fd: RawFd, queue: fn(&mut Slot) -> &mut FrameList) {
+        let mut still_waiting = FrameList::new();
+        while let Some(frame) = queue(&mut self.slots[fd as usize]).pop() {
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+            let frame = unsafe { frame.as_ref() };
+            let hopeless = !still_waiting.is_empty() && !matches!(frame.op, Op::Poll { .. });
+            match if hopeless { AGAIN } else { attempt::attempt(frame) } {
+                AGAIN => still_waiting.push(frame),
+                result => self.finish(frame, result),
+            }
+        }
+        *queue(&mut self.slots[fd as usize]) = still_waiting;
+    }
+
+    /// The registration cannot be renewed: whoever waits is told why.
+    fn fail_all(&mut self, fd: RawFd, errno: Errno) {
+        while let Some(frame) = self.slots[fd as usize].pop() {
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+            let frame = unsafe { frame.as_ref() };
+            self.finish(frame, -errno.raw_os_error());
+        }
+    }
+
+    pub(crate) fn drain(&mut self) {
+        for fd in 0..self.slots.len() as RawFd {
+            if self.slots[fd as usize].is_idle() {
+                continue;
+            }
+            self.fail_all(fd, Errno::CANCELED);
+            self.disarm(fd);
+        }
+        debug_assert_eq!(self.in_flight, 0);
+    }
+}
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        self.drain();
+    }
+}
+
+/// Whether `EAGAIN` means "wait" for this op.
+fn may_wait(frame: &OpFrame) -> bool {
+    match frame.op {
+        // A local listener is full, and no readiness tells when it is not: as the call says.
+        Op::Connect { .. } => frame.connecting.get(),
+        _ => !frame.op.refuses_to_wait(),
+    }
+}
+
+fn done(frame: &OpFrame, result: i32) -> Submitted {
+    frame.result.set(result);
+    frame.state.set(State::Complete);
+    Submitted::Complete
+}
+
+/// Keeps the key's top bit clear: all ones is the poller's own key.
+const GENERATION_MASK: u32 = 0x7fff_ffff;
+
+fn key_of(fd: RawFd, generation: u32) -> usize {
+    fd as usize | (generation as usize) << 32
+}
+
+fn fd_of(key: usize) -> (RawFd, u32) {
+    (key as u32 as RawFd, (key >> 32) as u32)
+}
+
+/// Deletes the registration of `fd`, if there is one.
+pub(crate) fn forget_fd(poller: &Poller, fd: RawFd) {
+    // Not registered, or not open: nothing to forget.
+    let _ = poller.delete(raw::borrow(&fd));
+}
+
+impl std::fmt::Debug for Poll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Poll").field("in_flight", &self.in_flight).finish_non_exhaustive()
+    }
+}

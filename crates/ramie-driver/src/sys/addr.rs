@@ -1,0 +1,77 @@
+//! `sockaddr_storage` and its conversions to and from std's addresses.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+const FAMILY_INET: u16 = 2;
+const FAMILY_INET6: u16 = 10;
+const LEN_INET: u32 = 16;
+const LEN_INET6: u32 = 28;
+
+/// Room for any socket address, laid out as the kernel's `sockaddr_storage`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+pub struct SockAddrStorage {
+    family: u16,
+    data: [u8; 126],
+}
+
+impl Default for SockAddrStorage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SockAddrStorage {
+    /// The size of the room in bytes: what `addr_len` starts from when the kernel is to fill it.
+    pub const LEN: u32 = size_of::<SockAddrStorage>() as u32;
+
+    /// Makes an empty room (family 0) for the kernel to fill.
+    pub const fn new() -> Self {
+        SockAddrStorage { family: 0, data: [0; 126] }
+    }
+
+    /// Writes `addr` in; returns the room and how many bytes of it count.
+    pub fn from_std(addr: &SocketAddr) -> (Self, u32) {
+        let mut room = Self::new();
+        room.data[..2].copy_from_slice(&addr.port().to_be_bytes());
+        match addr {
+            SocketAddr::V4(v4) => {
+                room.family = FAMILY_INET;
+                room.data[2..6].copy_from_slice(&v4.ip().octets());
+                (room, LEN_INET)
+            }
+            SocketAddr::V6(v6) => {
+                room.family = FAMILY_INET6;
+                // std hands flowinfo through unchanged, so it is in native order here as well.
+                room.data[2..6].copy_from_slice(&v6.flowinfo().to_ne_bytes());
+                room.data[6..22].copy_from_slice(&v6.ip().octets());
+                room.data[22..26].copy_from_slice(&v6.scope_id().to_ne_bytes());
+                (room, LEN_INET6)
+            }
+        }
+    }
+
+    /// Reads an IP address of which the kernel wrote `len` bytes; none if it is another family.
+    pub fn to_std(&self, len: u32) -> Option<SocketAddr> {
+        let port = u16::from_be_bytes([self.data[0], self.data[1]]);
+        match self.family {
+            FAMILY_INET if len >= LEN_INET => {
+                let ip = Ipv4Addr::from(self.bytes::<4>(2));
+                Some(SocketAddrV4::new(ip, port).into())
+            }
+            FAMILY_INET6 if len >= LEN_INET6 => {
+                let flowinfo = u32::from_ne_bytes(self.bytes(2));
+                let ip = Ipv6Addr::from(self.bytes::<16>(6));
+                let scope = u32::from_ne_bytes(self.bytes(22));
+                Some(SocketAddrV6::new(ip, port, flowinfo, scope).into())
+            }
+            _ => None,
+        }
+    }
+
+    fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut out = [0; N];
+        out.copy_from_slice(&self.data[at..at + N]);
+        out
+    }
+}

@@ -1,0 +1,70 @@
+//! Calls on descriptors of any sort.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fs::OFlags;
+
+/// Duplicates a descriptor; the copy is closed on exec.
+///
+/// # Errors
+/// The process is out of descriptors (`EMFILE`).
+pub fn dup_cloexec(fd: impl AsFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 0)?)
+}
+
+/// Tells whether `O_NONBLOCK` is set on the open file description.
+///
+/// # Errors
+/// Those of fcntl(2).
+pub fn is_nonblocking(fd: impl AsFd) -> io::Result<bool> {
+    Ok(rustix::fs::fcntl_getfl(fd)?.contains(OFlags::NONBLOCK))
+}
+
+/// Sets or clears `O_NONBLOCK`, for everyone who shares the open file description.
+///
+/// # Errors
+/// Those of fcntl(2).
+pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
+    let mut flags = rustix::fs::fcntl_getfl(&fd)?;
+    flags.set(OFlags::NONBLOCK, nonblocking);
+    Ok(rustix::fs::fcntl_setfl(fd, flags)?)
+}
+
+/// Makes an eventfd at 0, closed on exec, whose reads wait.
+///
+/// # Errors
+/// The process or the system is out of descriptors.
+pub fn eventfd() -> io::Result<OwnedFd> {
+    Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?)
+}
+
+/// Adds one to an eventfd.
+pub fn eventfd_signal(fd: impl AsFd) {
+    // The counter would have to reach 2^64 - 2 for this to wait or fail.
+    while rustix::io::write(&fd, &1u64.to_ne_bytes()) == Err(rustix::io::Errno::INTR) {}
+}
+
+/// Reads an eventfd down to 0, waiting until it is not 0.
+pub fn eventfd_take(fd: impl AsFd) -> u64 {
+    let mut count = [0; 8];
+    while rustix::io::read(&fd, &mut count) == Err(rustix::io::Errno::INTR) {}
+    u64::from_ne_bytes(count)
+}
+
+/// Asks poll(2), without waiting, which of `events` hold now; error and hang-up always count.
+///
+/// # Errors
+/// `EBADF` if the descriptor is not open.
+pub fn poll_now(fd: impl AsFd, events: u32) -> io::Result<u32> {
+    let interest = PollFlags::from_bits_retain(events as u16);
+    let mut set = [PollFd::new(&fd, interest)];
+    let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+    while rustix::event::poll(&mut set, Some(&zero)) == Err(rustix::io::Errno::INTR) {}
+    let ready = set[0].revents();
+    if ready.contains(PollFlags::NVAL) {
+        return Err(rustix::io::Errno::BADF.into());
+    }
+    Ok(u32::from(ready.bits()))
+}

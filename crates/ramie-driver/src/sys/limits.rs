@@ -1,0 +1,69 @@
+//! What the kernel and the administrator allow: limits, release, sysctls, seccomp.
+
+use std::io::{self, Read};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// A resource limit; none means unlimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// What holds now, and can be raised up to `hard`.
+    pub soft: Option<u64>,
+    /// What only the administrator can raise.
+    pub hard: Option<u64>,
+}
+
+fn limit(resource: Resource) -> Limit {
+    let Rlimit { current, maximum } = getrlimit(resource);
+    Limit { soft: current, hard: maximum }
+}
+
+/// Tells how many descriptors the process may have open (`ulimit -n`).
+pub fn nofile_limit() -> Limit {
+    limit(Resource::Nofile)
+}
+
+/// Tells how many bytes the process may lock (`ulimit -l`, which prints KiB).
+pub fn memlock_limit() -> Limit {
+    limit(Resource::Memlock)
+}
+
+/// Raises the soft limit of open descriptors to the hard one; returns the limit that now holds.
+///
+/// # Errors
+/// Those of setrlimit(2).
+pub fn raise_nofile_limit() -> io::Result<Limit> {
+    let Limit { hard, .. } = nofile_limit();
+    setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard })?;
+    Ok(nofile_limit())
+}
+
+/// Tells how many CPUs this thread may run on; at least 1.
+pub fn available_cpus() -> usize {
+    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
+}
+
+/// Tells the kernel's release, such as `6.12.3`.
+pub fn kernel_release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// Reads a sysctl by its path below `/proc/sys`, such as `vm/max_map_count`.
+pub fn boot_parameter(path: &str) -> Option<u64> {
+    read_small(&format!("/proc/sys/{path}"))?.trim().parse().ok()
+}
+
+/// Tells this thread's seccomp mode: 0 none, 1 strict, 2 filtered.
+pub fn seccomp_mode() -> Option<u32> {
+    let status = read_small("/proc/thread-self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Seccomp:"))?;
+    line.trim().parse().ok()
+}
+
+fn read_small(path: &str) -> Option<String> {
+    use rustix::fs::{Mode, OFlags, open};
+    let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut text = String::new();
+    std::fs::File::from(fd).read_to_string(&mut text).ok()?;
+    Some(text)
+}

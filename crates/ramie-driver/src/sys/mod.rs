@@ -1,0 +1,60 @@
+//! Every system call that Ramie makes itself, in safe thin functions.
+//!
+//! They go through rustix's raw backend or `sc`, not through libc's symbols: whoever interposes
+//! those must not catch the runtime itself. rustix's own types are used where it has them.
+
+mod addr;
+mod fd;
+pub mod fork;
+mod limits;
+pub(crate) mod raw;
+mod socket;
+
+pub use addr::SockAddrStorage;
+pub use fd::{
+    dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
+};
+pub use limits::{
+    Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
+    raise_nofile_limit, seccomp_mode,
+};
+pub use rustix::io::Errno;
+pub use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,
+};
+pub use socket::{
+    accept, bind, connect, listen, local_addr, peer_addr, recv, send, shutdown, socket,
+};
+
+/// `POLLIN`: data or a connection can be read, or the end of the stream was reached.
+pub const POLL_IN: u32 = 0x1;
+/// `POLLPRI`: exceptional (out-of-band) data.
+pub const POLL_PRI: u32 = 0x2;
+/// `POLLOUT`: writing makes progress.
+pub const POLL_OUT: u32 = 0x4;
+/// `POLLERR`: an error is pending; always reported.
+pub const POLL_ERR: u32 = 0x8;
+/// `POLLHUP`: the peer hung up; always reported.
+pub const POLL_HUP: u32 = 0x10;
+/// `POLLRDHUP`: the peer shut down its writing half.
+pub const POLL_RDHUP: u32 = 0x2000;
+
+/// `MSG_PEEK`: look without taking.
+pub const MSG_PEEK: i32 = 0x2;
+/// `MSG_DONTWAIT`: fail with `EAGAIN` instead of waiting.
+pub const MSG_DONTWAIT: i32 = 0x40;
+/// `MSG_NOSIGNAL`: no SIGPIPE.
+pub const MSG_NOSIGNAL: i32 = 0x4000;
+/// `SOCK_CLOEXEC`, for the flags of accept.
+pub const SOCK_CLOEXEC: i32 = 0x8_0000;
+/// `SOCK_NONBLOCK`, for the flags of accept.
+pub const SOCK_NONBLOCK: i32 = 0x800;
+
+/// Prints a sentence and aborts: an invariant between us and the kernel is broken.
+#[cold]
+pub fn fatal(sentence: &str) -> ! {
+    let _ = rustix::io::write(rustix::stdio::stderr(), b"ramie: ");
+    let _ = rustix::io::write(rustix::stdio::stderr(), sentence.as_bytes());
+    let _ = rustix::io::write(rustix::stdio::stderr(), b"\n");
+    std::process::abort()
+}

@@ -1,0 +1,103 @@
+//! Calls on caller-supplied pointers, as the poll backend needs them: results are `-errno` or
+//! the count. They differ from rustix's only in taking pointers as an [`Op`](crate::Op) holds them.
+#![allow(unsafe_code)]
+
+use std::os::fd::{BorrowedFd, RawFd};
+
+use sc::nr;
+
+use crate::op::{IoVec, MessageHeader};
+use crate::sys::SockAddrStorage;
+
+/// `RWF_NOWAIT`: fail with `EAGAIN` where the call would wait.
+pub(crate) const RWF_NOWAIT: u32 = 0x8;
+
+/// Narrows a raw result; counts fit, since Linux moves less than 2^31 bytes in a call.
+fn result(raw: usize) -> i32 {
+    raw as isize as i32
+}
+
+/// # Safety
+/// The buffers are valid for the kernel to write.
+pub(crate) unsafe fn preadv2(fd: RawFd, iov: *const IoVec, n: u32, at: u64, flags: u32) -> i32 {
+    // The kernel takes the position in two halves and, on 64 bits, looks at the first only.
+    let (fd, iov, n, at) = (fd as usize, iov as usize, n as usize, at as usize);
+    // SAFETY: the caller vouches for the buffers.
+    result(unsafe { sc::syscall6(nr::PREADV2, fd, iov, n, at, 0, flags as usize) })
+}
+
+/// # Safety
+/// The buffers are valid for the kernel to read.
+pub(crate) unsafe fn pwritev2(fd: RawFd, iov: *const IoVec, n: u32, at: u64, flags: u32) -> i32 {
+    let (fd, iov, n, at) = (fd as usize, iov as usize, n as usize, at as usize);
+    // SAFETY: the caller vouches for the buffers.
+    result(unsafe { sc::syscall6(nr::PWRITEV2, fd, iov, n, at, 0, flags as usize) })
+}
+
+/// # Safety
+/// `buf` is valid for the kernel to write `len` bytes.
+pub(crate) unsafe fn recv(fd: RawFd, buf: *mut u8, len: u32, flags: i32) -> i32 {
+    let (fd, buf, len, flags) = (fd as usize, buf as usize, len as usize, flags as usize);
+    // SAFETY: the caller vouches for the buffer; no address is asked for.
+    result(unsafe { sc::syscall6(nr::RECVFROM, fd, buf, len, flags, 0, 0) })
+}
+
+/// # Safety
+/// `buf` is valid for the kernel to read `len` bytes.
+pub(crate) unsafe fn send(fd: RawFd, buf: *const u8, len: u32, flags: i32) -> i32 {
+    let (fd, buf, len, flags) = (fd as usize, buf as usize, len as usize, flags as usize);
+    // SAFETY: the caller vouches for the buffer; no address is given.
+    result(unsafe { sc::syscall6(nr::SENDTO, fd, buf, len, flags, 0, 0) })
+}
+
+/// # Safety
+/// The header and all it points to is valid for the kernel to write.
+pub(crate) unsafe fn recvmsg(fd: RawFd, message: *mut MessageHeader, flags: i32) -> i32 {
+    // SAFETY: the caller vouches for the header.
+    result(unsafe { sc::syscall3(nr::RECVMSG, fd as usize, message as usize, flags as usize) })
+}
+
+/// # Safety
+/// The header and all it points to is valid for the kernel to read.
+pub(crate) unsafe fn sendmsg(fd: RawFd, message: *const MessageHeader, flags: i32) -> i32 {
+    // SAFETY: the caller vouches for the header.
+    result(unsafe { sc::syscall3(nr::SENDMSG, fd as usize, message as usize, flags as usize) })
+}
+
+/// # Safety
+/// `addr` and `addr_len` are valid for the kernel to write, or both null.
+pub(crate) unsafe fn accept4(
+    fd: RawFd,
+    addr: *mut SockAddrStorage,
+    addr_len: *mut u32,
+    flags: i32,
+) -> i32 {
+    let (fd, addr, len) = (fd as usize, addr as usize, addr_len as usize);
+    // SAFETY: the caller vouches for the address.
+    result(unsafe { sc::syscall4(nr::ACCEPT4, fd, addr, len, flags as usize) })
+}
+
+/// # Safety
+/// `addr` is valid for the kernel to read `addr_len` bytes.
+pub(crate) unsafe fn connect(fd: RawFd, addr: *const SockAddrStorage, addr_len: u32) -> i32 {
+    // SAFETY: the caller vouches for the address.
+    result(unsafe { sc::syscall3(nr::CONNECT, fd as usize, addr as usize, addr_len as usize) })
+}
+
+/// The outcome of a connect(2) that went on by itself: 0 or `-errno`.
+pub(crate) fn connect_outcome(fd: RawFd) -> i32 {
+    match rustix::net::sockopt::socket_error(borrow(&fd)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(errno)) | Err(errno) => -errno.raw_os_error(),
+    }
+}
+
+/// Lends a descriptor for a call. The number may be stale or nonsense: the kernel then says
+/// `EBADF`, or the call concerns another file, which is the op's submitter's mistake, not UB.
+pub(crate) fn borrow(fd: &RawFd) -> BorrowedFd<'_> {
+    // BorrowedFd has no room for -1; any number that is surely not open does as well.
+    let fd = if *fd == -1 { RawFd::MIN } else { *fd };
+    // SAFETY: not -1. An op's descriptor is kept open by its submitter (contract of
+    // `Driver::submit`).
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}

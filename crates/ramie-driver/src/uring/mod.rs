@@ -1,0 +1,396 @@
+//! The io_uring backend: one ring per driver.
+//!
+//! Ops become SQEs at once and go to the kernel at the next [`turn`](Uring::turn), or when the
+//! submission queue is full. Completions are read off until the overflow bit is clear, so that
+//! ops in flight are not bounded by the completion queue.
+//!
+//! **Rule of the reaper**: reading completions ([`reap`](Uring::reap)) never submits. What must
+//! be submitted in answer (an op that was interrupted, the next read of the eventfd) is noted,
+//! and handed over by the next turn. So a full queue never recurses.
+//!
+//! **Drop order**: [`Drop`] drains to the last completion, the eventfd's read included; then the
+//! fields go, the ring before the memory that its ops wrote to.
+#![allow(unsafe_code)]
+
+mod reap;
+mod setup;
+mod sqe;
+
+use std::cell::UnsafeCell;
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use io_uring::cqueue::CompletionStatus;
+use io_uring::squeue::Entry;
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode};
+use rustix::io::Errno;
+
+use crate::caps::{Caps, Feature};
+use crate::completed::FrameList;
+use crate::driver::{Config, Submitted, Wait};
+use crate::op::{OpFrame, State};
+use crate::sys;
+use crate::wake::{WakeTarget, Waker, Way};
+
+/// One ring and what is on its way through it.
+pub(crate) struct Uring {
+    ring: IoUring,
+    /// INVARIANT: of `ring`, which outlives it.
+    status: CompletionStatus,
+    pub(crate) completed: FrameList,
+    /// Ops to hand to the kernel again.
+    retries: FrameList,
+    in_flight: usize,
+    /// Every frame in flight, kept only where the kernel cannot cancel all at once.
+    listed: Option<HashSet<*const OpFrame>>,
+    target: Arc<WakeTarget>,
+    /// A wake has arrived that no turn has reported yet.
+    woken: bool,
+    /// The eventfd's read is in the queue or in the kernel.
+    wake_armed: bool,
+    /// Where that read writes. INVARIANT: freed only while `wake_armed` is false.
+    wake_count: Box<UnsafeCell<u64>>,
+    /// Messages sent to other rings whose own completion is not in yet.
+    messages: usize,
+    /// `drain` is running: a cancelled op is an answer, and nothing is handed over again.
+    draining: bool,
+    caps: Caps,
+}
+
+impl Uring {
+    /// Makes a ring and sends one op through it.
+    pub(crate) fn open(config: &Config) -> io::Result<Self> {
+        let (mut ring, caps) = setup::ring(config)?;
+        setup::require_ops(&caps)?;
+        // SAFETY: kept beside the ring, in the same struct (invariant of the field).
+        let status = unsafe { ring.completion().status() };
+        let way = Way::Ring { eventfd: sys::eventfd()?, ring: Mutex::new(Some(ring.as_raw_fd())) };
+        let mut uring = Uring {
+            ring,
+            status,
+            completed: FrameList::new(),
+            retries: FrameList::new(),
+            in_flight: 0,
+            listed: (!caps.features.has(Feature::CancelAny)).then(HashSet::new),
+            target: WakeTarget::new(way),
+            woken: false,
+            wake_armed: false,
+            wake_count: Box::new(UnsafeCell::new(0)),
+            messages: 0,
+            draining: false,
+            caps,
+        };
+        uring.trial()?;
+        Ok(uring)
+    }
+
+    /// The real trial: an op goes round.
+    fn trial(&mut self) -> io::Result<()> {
+        let nop = opcode::Nop::new().build().user_data(sqe::TAG_IGNORE);
+        self.push(&nop);
+        self.enter(Wait::Until(Some(Duration::from_secs(1))))?;
+        if self.status.is_empty() {
+            return Err(Errno::TIMEDOUT.into());
+        }
+        self.reap();
+        Ok(())
+    }
+
+    pub(crate) fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.target))
+    }
+
+    #[inline]
+    pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
+        debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
+        self.in_flight += 1;
+        if let Some(listed) = &mut self.listed {
+            listed.insert(frame);
+        }
+        self.hand_over(frame);
+        Submitted::InFlight
+    }
+
+    /// Puts the op into the submission queue.
+    #[inline]
+    fn hand_over(&mut self, frame: &OpFrame) {
+        frame.state.set(State::InFlight);
+        let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
+        self.push(&sqe::entry(&frame.op).user_data(user_data));
+    }
+
+    pub(crate) fn cancel(&mut self, frame: &OpFrame) {
+        // What waits for its retry is not in the kernel: the request follows it there.
+        if !matches!(frame.state.get(), State::ToRetry | State::ToAwait) {
+            self.push_cancel(frame);
+        }
+    }
+
+    fn push_cancel(&mut self, frame: &OpFrame) {
+        let target = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
+        // Its own completion is ignored: the frame may be gone when it comes.
+        self.push(&opcode::AsyncCancel::new(target).build().user_data(sqe::TAG_IGNORE));
+    }
+
+    /// Puts an entry into the submission queue, emptying the queue into the kernel if it is full.
+    #[inline]
+    fn push(&mut self, entry: &Entry) {
+        // SAFETY: entries are built from ops whose memory the submitter keeps valid (contract of
+        // `Driver::submit`), or from `wake_count`, which outlives its read.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            self.flush();
+        }
+    }
+
+    /// Empties the submission queue into the kernel, however often it says that it is busy.
+    #[cold]
+    fn flush(&mut self) {
+        while !self.ring.submission().is_empty() {
+            if let Err(error) = self.enter(Wait::Never) {
+                sys::fatal(&format!("the ring takes no more ops ({error})"));
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn needs_turn(&self) -> bool {
+        if !self.status.is_empty() || self.woken || !self.retries.is_empty() {
+            return true;
+        }
+        // SAFETY: `&self` is the only reference (the driver is not `Sync`), and every other use
+        // of the queue is confined to a call with `&mut self`.
+        let queue = unsafe { self.ring.submission_shared() };
+        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
+    }
+
+    pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.reap();
+        self.push_noted();
+        let idle = self.completed.is_empty() && !self.woken;
+        let wait = if idle { wait } else { Wait::Never };
+        if wait != Wait::Never || self.kernel_has_work() {
+            self.enter(wait)?;
+            self.reap();
+            self.enter_until_reaped()?;
+        }
+        self.woken = false;
+        Ok(())
+    }
+
+    /// Enters until all is submitted and no completion is kept back. Deferred ones come 20 at a
+    /// time, and new ones may arrive for ever, so of those it takes a bounded number.
+    fn enter_until_reaped(&mut self) -> io::Result<()> {
+        for _ in 0..MAX_ROUNDS {
+            if !self.kernel_has_work() {
+                return Ok(());
+            }
+            self.enter(Wait::Never)?;
+            self.reap();
+        }
+        while self.overflowed() || !self.ring.submission().is_empty() {
+            self.enter(Wait::Never)?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    /// Whether an enter that does not wait would do anything.
+    fn kernel_has_work(&mut self) -> bool {
+        let queue = self.ring.submission();
+        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
+    }
+
+    fn overflowed(&mut self) -> bool {
+        self.ring.submission().cq_overflow()
+    }
+
+    /// Queues what the reaper noted: ops to retry, and the eventfd's next read.
+    fn push_noted(&mut self) {
+        if !self.wake_armed {
+            self.arm_wake();
+        }
+        while let Some(frame) = self.retries.pop() {
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+            let frame = unsafe { frame.as_ref() };
+            self.hand_over_again(frame);
+        }
+    }
+
+    fn hand_over_again(&mut self, frame: &OpFrame) {
+        if frame.state.get() == State::ToAwait {
+            frame.state.set(State::AwaitingReadiness);
+            let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
+            self.push(&sqe::readiness_entry(&frame.op).user_data(user_data));
+        } else {
+            self.hand_over(frame);
+        }
+        // A request that arrived in between must not be lost; data that is there still comes
+        // first, since the op is tried before the request is looked at.
+        if frame.cancel_asked.get() {
+            self.push_cancel(frame);
+        }
+    }
+
+    fn arm_wake(&mut self) {
+        let Some(eventfd) = self.target.eventfd() else { return };
+        let count = self.wake_count.get().cast();
+        let read = opcode::Read::new(Fd(eventfd.as_raw_fd()), count, 8).offset(u64::MAX);
+        self.wake_armed = true;
+        self.push(&read.build().user_data(sqe::TAG_WAKE));
+    }
+
+    /// Submits and, if told, waits. Interrupted or timed out is success; busy is retried.
+    fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        loop {
+            let entered = match wait {
+                Wait::Never => self.ring.submit(),
+                Wait::Until(None) => self.ring.submit_and_wait(1),
+                Wait::Until(Some(limit)) => self.enter_for(limit),
+            };
+            let Err(error) = entered else { return Ok(()) };
+            match Errno::from_io_error(&error) {
+                Some(Errno::INTR | Errno::TIME) => return Ok(()),
+                // Busy: the completion queue is full, or the kernel is short of memory. Reading
+                // completions makes room.
+                Some(Errno::BUSY | Errno::AGAIN) => {
+                    self.reap();
+                    if !self.completed.is_empty() {
+                        return Ok(());
+                    }
+                    rustix::thread::sched_yield();
+                }
+                Some(Errno::BADR) => sys::fatal("the kernel has lost a completion (EBADR)"),
+                _ => return Err(error),
+            }
+        }
+    }
+
+    fn enter_for(&mut self, limit: Duration) -> io::Result<usize> {
+        let limit = Timespec::from(limit.min(LONGEST_WAIT));
+        if self.caps.ext_arg() {
+            let args = SubmitArgs::new().timespec(&limit);
+            return self.ring.submitter().submit_with_args(1, &args);
+        }
+        // Count 1: it also ends with the next completion, and so leaves nothing behind. The
+        // kernel copies the time when it takes the entry, which is before `limit` goes.
+        let timeout = opcode::Timeout::new(&limit).count(1).build();
+        self.push(&timeout.user_data(sqe::TAG_IGNORE));
+        self.ring.submit_and_wait(1)
+    }
+
+    /// Wakes another driver, by a message if both are rings.
+    pub(crate) fn wake(&mut self, waker: &Waker) {
+        let target = &waker.0;
+        if Arc::ptr_eq(target, &self.target) {
+            self.woken = true;
+            return;
+        }
+        if !target.claim() {
+            return;
+        }
+        let sent = self.caps.msg_ring() && target.with_ring(|ring| self.send(ring, target));
+        if !sent {
+            target.notify();
+        }
+    }
+
+    /// Sends a wake to another ring, and submits it.
+    fn send(&mut self, ring: i32, target: &Arc<WakeTarget>) {
+        let address = Arc::into_raw(Arc::clone(target)) as u64;
+        debug_assert_eq!(address & sqe::TAG_BITS, 0);
+        let message = opcode::MsgRingData::new(Fd(ring), 0, sqe::TAG_MESSAGE, None).build();
+        self.messages += 1;
+        self.push(&message.user_data(address | sqe::TAG_MESSAGE_SENT));
+        self.flush();
+    }
+
+    pub(crate) fn drain(&mut self) {
+        self.draining = true;
+        while self.in_flight > 0 || self.messages > 0 {
+            while let Some(frame) = self.retries.pop() {
+                // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+                let frame = unsafe { frame.as_ref() };
+                self.finish(frame, -Errno::CANCELED.raw_os_error());
+            }
+            self.push_cancel_all();
+            // Asked again and again: what the kernel was just moving may have been missed.
+            self.wait_or_die(Wait::Until(Some(DRAIN_ROUND)));
+        }
+        self.draining = false;
+    }
+
+    fn push_cancel_all(&mut self) {
+        if self.in_flight == 0 {
+            return;
+        }
+        match &self.listed {
+            None => {
+                let all = opcode::AsyncCancel2::new(CancelBuilder::any().all()).build();
+                self.push(&all.user_data(sqe::TAG_IGNORE));
+            }
+            Some(listed) => {
+                let frames: Vec<_> = listed.iter().map(|frame| *frame as u64).collect();
+                for frame in frames {
+                    let one = opcode::AsyncCancel::new(frame | sqe::TAG_FRAME).build();
+                    self.push(&one.user_data(sqe::TAG_IGNORE));
+                }
+            }
+        }
+    }
+
+    fn wait_or_die(&mut self, wait: Wait) {
+        if let Err(error) = self.enter(wait) {
+            sys::fatal(&format!("ops in flight cannot be waited for ({error})"));
+        }
+        self.reap();
+        while self.overflowed() {
+            if let Err(error) = self.enter(Wait::Never) {
+                sys::fatal(&format!("ops in flight cannot be waited for ({error})"));
+            }
+            self.reap();
+        }
+    }
+}
+
+/// A year: longer waits overflow nothing, but nobody means them.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// How often a turn asks for more deferred completions.
+const MAX_ROUNDS: usize = 8;
+
+/// How long `drain` waits before it asks again.
+const DRAIN_ROUND: Duration = Duration::from_millis(20);
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        self.target.close_ring();
+        self.drain();
+        while self.wake_armed {
+            let cancel = opcode::AsyncCancel::new(sqe::TAG_WAKE).build();
+            self.push(&cancel.user_data(sqe::TAG_IGNORE));
+            self.wait_or_die(Wait::Until(Some(DRAIN_ROUND)));
+        }
+    }
+}
+
+impl std::fmt::Debug for Uring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Uring")
+            .field("in_flight", &self.in_flight)
+            .field("features", &self.caps.features)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,115 @@
+//! Completions: to whom each belongs, and what its result means.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::{Uring, sqe};
+use crate::op::{Op, OpFrame, State};
+use crate::sys;
+use crate::wake::WakeTarget;
+
+const AGAIN: i32 = -Errno::AGAIN.raw_os_error();
+const CANCELED: i32 = -Errno::CANCELED.raw_os_error();
+const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
+const ALREADY: i32 = -Errno::ALREADY.raw_os_error();
+const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
+
+impl Uring {
+    /// Reads every completion that is in the queue. Submits nothing (rule of the reaper).
+    pub(super) fn reap(&mut self) {
+        loop {
+            let next = self.ring.completion().next();
+            let Some(entry) = next else { return };
+            self.route(entry.user_data(), entry.result());
+        }
+    }
+
+    fn route(&mut self, user_data: u64, result: i32) {
+        let address = user_data & !sqe::TAG_BITS;
+        match user_data & sqe::TAG_BITS {
+            sqe::TAG_FRAME => {
+                // SAFETY: the address was made from a frame in `hand_over`, and frames stay
+                // alive until they are complete (contract of `Driver::submit`).
+                let frame = unsafe { &*(address as *const OpFrame) };
+                self.decide(frame, result);
+            }
+            sqe::TAG_WAKE => {
+                self.wake_armed = false;
+                if result >= 0 {
+                    self.woken |= self.target.acknowledge();
+                }
+            }
+            sqe::TAG_MESSAGE => self.woken |= self.target.acknowledge(),
+            sqe::TAG_MESSAGE_SENT => {
+                self.messages -= 1;
+                // SAFETY: the address was made by `Arc::into_raw` in `send`, which gave this
+                // one completion one count.
+                let target = unsafe { Arc::from_raw(address as *const WakeTarget) };
+                if result < 0 {
+                    target.notify();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Complete, or once more: the target's own result decides, and nothing else.
+    fn decide(&mut self, frame: &OpFrame, result: i32) {
+        let asked = frame.cancel_asked.get() || self.draining;
+        let awaited = frame.state.get() == State::AwaitingReadiness;
+        match result {
+            // The kernel interrupts what runs in one of its threads in order to cancel it.
+            INTERRUPTED | CANCELED if asked => self.finish(frame, CANCELED),
+            INTERRUPTED | CANCELED if awaited => self.note(frame, State::ToAwait),
+            INTERRUPTED | CANCELED => self.note(frame, State::ToRetry),
+            _ if awaited => self.became_ready(frame, result),
+            AGAIN if waits_for_readiness(&frame.op) => {
+                if asked {
+                    self.finish(frame, CANCELED);
+                } else {
+                    self.note(frame, State::ToAwait);
+                }
+            }
+            IN_PROGRESS | ALREADY if matches!(frame.op, Op::Connect { .. }) => {
+                frame.connecting.set(true);
+                self.note(frame, State::ToAwait);
+            }
+            _ => self.finish(frame, result),
+        }
+    }
+
+    /// The descriptor is ready (or the poll of it failed): on with the op itself.
+    fn became_ready(&mut self, frame: &OpFrame, result: i32) {
+        if result < 0 {
+            self.finish(frame, result);
+        } else if frame.connecting.get() {
+            self.finish(frame, sys::raw::connect_outcome(frame.op.fd()));
+        } else {
+            self.note(frame, State::ToRetry);
+        }
+    }
+
+    /// Leaves `frame` for the next turn to hand over.
+    fn note(&mut self, frame: &OpFrame, state: State) {
+        frame.state.set(state);
+        self.retries.push(frame);
+    }
+
+    /// The op is complete.
+    #[inline]
+    pub(super) fn finish(&mut self, frame: &OpFrame, result: i32) {
+        self.in_flight -= 1;
+        if let Some(listed) = &mut self.listed {
+            listed.remove(&std::ptr::from_ref(frame));
+        }
+        self.completed.complete(frame, result);
+    }
+}
+
+/// Whether EAGAIN means "not yet" for this op. O_NONBLOCK makes some kernels say so at once,
+/// while our ops wait all the same. Of connect(2) it means that a local listener is full.
+fn waits_for_readiness(op: &Op) -> bool {
+    !op.refuses_to_wait() && !matches!(op, Op::Nop | Op::Connect { .. } | Op::Poll { .. })
+}

@@ -1,0 +1,151 @@
+//! Making a ring: every flag is asked for, and given up one by one where the kernel refuses.
+
+use std::io;
+
+use io_uring::{IoUring, Probe, opcode};
+use rustix::io::Errno;
+
+use crate::caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
+use crate::driver::{Config, Kind};
+
+/// The largest queue that the kernel allows.
+const MAX_ENTRIES: u32 = 32_768;
+/// The smallest queue that we try when memory is short.
+const MIN_ENTRIES: u32 = 4;
+
+/// The flags of io_uring_setup(2), in the order in which they are given up: newest first.
+const GIVEN_UP: [Feature; 7] = [
+    Feature::NoSqArray,
+    Feature::DeferTaskrun,
+    Feature::SingleIssuer,
+    Feature::CoopTaskrun,
+    Feature::TaskrunFlag,
+    Feature::SubmitAll,
+    Feature::CqSize,
+];
+
+/// Makes a ring with all that the kernel gives, and says what that is.
+///
+/// # Errors
+/// The kernel refuses even the plainest ring: `EPERM`, `ENOSYS`, `ENOMEM`, `EMFILE`.
+pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
+    let mut entries = config.entries.clamp(1, MAX_ENTRIES).next_power_of_two();
+    let mut features = consistent(FeatureSet::all().minus(config.masked));
+    let mut refused = Vec::new();
+    let ring = loop {
+        let error = match build(entries, config.cq_entries, features) {
+            Ok(ring) => break ring,
+            Err(error) => error,
+        };
+        match Errno::from_io_error(&error) {
+            Some(Errno::INVAL) => {
+                let given_up = GIVEN_UP.into_iter().find(|feature| features.has(*feature));
+                let Some(feature) = given_up else { return Err(error) };
+                refused.push(Refusal { feature, errno: Some(Errno::INVAL) });
+                features = consistent(features.without(feature));
+            }
+            // Kernels before 5.12 charge rings to `ulimit -l`: a smaller one may fit.
+            Some(Errno::NOMEM) if entries > MIN_ENTRIES => entries /= 2,
+            _ => return Err(error),
+        }
+    };
+    let mut caps = Caps {
+        kernel: crate::sys::kernel_release(),
+        kind: Kind::Uring,
+        features,
+        refused,
+        ops: Vec::new(),
+        sq_entries: ring.params().sq_entries(),
+        cq_entries: ring.params().cq_entries(),
+    };
+    note_what_is_not_a_flag(&ring, &mut caps);
+    Ok((ring, caps))
+}
+
+/// Takes out what makes no sense without its companion.
+fn consistent(mut features: FeatureSet) -> FeatureSet {
+    // Deferred or cooperative completions that no flag announces could not be noticed cheaply.
+    if !features.has(Feature::TaskrunFlag) {
+        features = features.without(Feature::DeferTaskrun).without(Feature::CoopTaskrun);
+    }
+    if !features.has(Feature::SingleIssuer) {
+        features = features.without(Feature::DeferTaskrun);
+    }
+    if !features.has(Feature::DeferTaskrun) && !features.has(Feature::CoopTaskrun) {
+        features = features.without(Feature::TaskrunFlag);
+    }
+    features
+}
+
+fn build(entries: u32, cq_entries: u32, features: FeatureSet) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.dontfork();
+    if features.has(Feature::CqSize) {
+        builder.setup_clamp().setup_cqsize(cq_entries.max(entries.saturating_mul(4)));
+    }
+    if features.has(Feature::SubmitAll) {
+        builder.setup_submit_all();
+    }
+    if features.has(Feature::SingleIssuer) {
+        builder.setup_single_issuer();
+    }
+    if features.has(Feature::DeferTaskrun) {
+        builder.setup_defer_taskrun().setup_taskrun_flag();
+    } else if features.has(Feature::CoopTaskrun) {
+        builder.setup_coop_taskrun().setup_taskrun_flag();
+    }
+    if features.has(Feature::NoSqArray) {
+        builder.setup_no_sqarray();
+    }
+    builder.build(entries)
+}
+
+/// The op codes of the driver, with the kernel's names; the first row must be there.
+const OPS: [(&str, u8); 15] = [
+    ("NOP", opcode::Nop::CODE),
+    ("READ", opcode::Read::CODE),
+    ("WRITE", opcode::Write::CODE),
+    ("READV", opcode::Readv::CODE),
+    ("WRITEV", opcode::Writev::CODE),
+    ("RECV", opcode::Recv::CODE),
+    ("SEND", opcode::Send::CODE),
+    ("RECVMSG", opcode::RecvMsg::CODE),
+    ("SENDMSG", opcode::SendMsg::CODE),
+    ("ACCEPT", opcode::Accept::CODE),
+    ("CONNECT", opcode::Connect::CODE),
+    ("POLL_ADD", opcode::PollAdd::CODE),
+    ("TIMEOUT", opcode::Timeout::CODE),
+    ("ASYNC_CANCEL", opcode::AsyncCancel::CODE),
+    ("MSG_RING", opcode::MsgRingData::CODE),
+];
+
+/// Refuses a ring that lacks an op code we cannot do without; all of them are in Linux 5.7.
+pub(super) fn require_ops(caps: &Caps) -> io::Result<()> {
+    let missing = caps.ops.iter().any(|op| !op.supported && op.name != "MSG_RING");
+    if missing { Err(Errno::NOSYS.into()) } else { Ok(()) }
+}
+
+fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
+    let mut probe = Probe::new();
+    // Without a probe (before 5.6) every op counts as missing, and the ring is refused below.
+    let probed = ring.submitter().register_probe(&mut probe).is_ok();
+    caps.ops.extend(
+        OPS.map(|(name, code)| OpSupport { name, supported: probed && probe.is_supported(code) }),
+    );
+    let mut lacks = |feature: Feature| {
+        if caps.features.has(feature) {
+            caps.features = caps.features.without(feature);
+            caps.refused.push(Refusal { feature, errno: None });
+        }
+    };
+    if !ring.params().is_feature_ext_arg() {
+        lacks(Feature::ExtArg);
+    }
+    if !probe.is_supported(opcode::MsgRingData::CODE) {
+        lacks(Feature::MsgRing);
+    }
+    // ASYNC_CANCEL_ANY has no bit of its own; it came with SOCKET and 5.19's other op codes.
+    if !probe.is_supported(opcode::Socket::CODE) {
+        lacks(Feature::CancelAny);
+    }
+}

@@ -1,0 +1,68 @@
+//! From an op to a submission queue entry, and what the user data of a completion means.
+
+use io_uring::opcode;
+use io_uring::squeue::Entry;
+use io_uring::types::Fd;
+
+use crate::op::{MAX_LEN, Op, OpFrame};
+
+/// Low bits of `user_data`: who the completion is for. The rest is an address.
+pub(super) const TAG_BITS: u64 = 0b111;
+/// An [`OpFrame`].
+pub(super) const TAG_FRAME: u64 = 0;
+/// The read of our eventfd.
+pub(super) const TAG_WAKE: u64 = 2;
+/// Nobody: a cancel request's own completion, a timeout.
+pub(super) const TAG_IGNORE: u64 = 3;
+/// A wake that another ring has put into our completion queue.
+pub(super) const TAG_MESSAGE: u64 = 4;
+/// Our side of a wake sent to another ring: the address is its `Arc<WakeTarget>`.
+pub(super) const TAG_MESSAGE_SENT: u64 = 5;
+
+// The tag must fit below the alignment of a frame.
+const _: () = assert!(align_of::<OpFrame>() as u64 > TAG_BITS);
+
+/// Builds the entry for `op`, without user data.
+pub(super) fn entry(op: &Op) -> Entry {
+    match *op {
+        Op::Nop => opcode::Nop::new().build(),
+        Op::Read { fd, buf, len, offset } => {
+            opcode::Read::new(Fd(fd), buf, len.min(MAX_LEN)).offset(offset).build()
+        }
+        Op::Write { fd, buf, len, offset } => {
+            opcode::Write::new(Fd(fd), buf, len.min(MAX_LEN)).offset(offset).build()
+        }
+        Op::ReadVectored { fd, iov, count, offset } => {
+            opcode::Readv::new(Fd(fd), iov.cast(), count).offset(offset).build()
+        }
+        Op::WriteVectored { fd, iov, count, offset } => {
+            opcode::Writev::new(Fd(fd), iov.cast(), count).offset(offset).build()
+        }
+        Op::Recv { fd, buf, len, flags } => {
+            opcode::Recv::new(Fd(fd), buf, len.min(MAX_LEN)).flags(flags).build()
+        }
+        Op::Send { fd, buf, len, flags } => {
+            let flags = flags | crate::sys::MSG_NOSIGNAL;
+            opcode::Send::new(Fd(fd), buf, len.min(MAX_LEN)).flags(flags).build()
+        }
+        Op::RecvMessage { fd, message, flags } => {
+            opcode::RecvMsg::new(Fd(fd), message.cast()).flags(flags as u32).build()
+        }
+        Op::SendMessage { fd, message, flags } => {
+            let flags = flags | crate::sys::MSG_NOSIGNAL;
+            opcode::SendMsg::new(Fd(fd), message.cast()).flags(flags as u32).build()
+        }
+        Op::Accept { fd, addr, addr_len, flags } => {
+            opcode::Accept::new(Fd(fd), addr.cast(), addr_len).flags(flags).build()
+        }
+        Op::Connect { fd, addr, addr_len } => {
+            opcode::Connect::new(Fd(fd), addr.cast(), addr_len).build()
+        }
+        Op::Poll { fd, events } => opcode::PollAdd::new(Fd(fd), events).build(),
+    }
+}
+
+/// Builds the entry that waits until a call of `op` can make progress.
+pub(super) fn readiness_entry(op: &Op) -> Entry {
+    opcode::PollAdd::new(Fd(op.fd()), op.readiness()).build()
+}

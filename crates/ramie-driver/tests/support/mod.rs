@@ -1,0 +1,55 @@
+//! What the tests share: drivers of both kinds, and waiting for one op.
+#![allow(dead_code, unreachable_pub)]
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use ramie_driver::{Choice, Config, Driver, Op, OpFrame, Submitted, Wait};
+
+/// Long enough that only a lost completion or wake reaches it.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs `test` with a driver of each kind.
+pub fn both(test: impl Fn(&mut Driver)) {
+    both_sized(&Config::default(), test);
+}
+
+/// Runs `test` with a driver of each kind and this size.
+pub fn both_sized(config: &Config, test: impl Fn(&mut Driver)) {
+    for choice in [Choice::Uring, Choice::Poll] {
+        eprintln!("driver: {choice:?}");
+        let mut driver = Driver::open(choice, config).expect("this machine has both");
+        test(&mut driver);
+        assert_eq!(driver.in_flight(), 0, "nothing stays behind");
+    }
+}
+
+/// Submits; true if the op is in flight.
+pub fn submit(driver: &mut Driver, frame: &OpFrame) -> bool {
+    // SAFETY: the tests keep frames and buffers until the op is complete.
+    unsafe { driver.submit(NonNull::from(frame)) == Submitted::InFlight }
+}
+
+/// Asks to cancel an op that is in flight.
+pub fn cancel(driver: &mut Driver, frame: &OpFrame) {
+    // SAFETY: submitted to this driver and not popped, as the tests are written.
+    unsafe { driver.cancel(NonNull::from(frame)) }
+}
+
+/// Turns until `frame` is complete; pops what completes meanwhile.
+pub fn finish(driver: &mut Driver, frame: &OpFrame) -> i32 {
+    let started = std::time::Instant::now();
+    while !frame.is_complete() {
+        assert!(started.elapsed() < PATIENCE, "{:?} never completes", frame.op());
+        driver.turn(Wait::Until(Some(PATIENCE))).expect("a turn");
+    }
+    while driver.pop_complete().is_some() {}
+    frame.result()
+}
+
+/// Runs one op to its end.
+pub fn run(driver: &mut Driver, op: Op) -> i32 {
+    let frame = OpFrame::new(op);
+    submit(driver, &frame);
+    finish(driver, &frame)
+}
