@@ -120,10 +120,10 @@ impl Op {
         }
     }
 
-    /// The descriptor it works on; -1 for none.
-    pub(crate) fn fd(&self) -> RawFd {
+    /// Tells the descriptor it works on; only [`Op::Nop`] has none.
+    pub fn fd(&self) -> Option<RawFd> {
         match *self {
-            Op::Nop => -1,
+            Op::Nop => None,
             Op::Read { fd, .. }
             | Op::Write { fd, .. }
             | Op::ReadVectored { fd, .. }
@@ -134,7 +134,7 @@ impl Op {
             | Op::SendMessage { fd, .. }
             | Op::Accept { fd, .. }
             | Op::Connect { fd, .. }
-            | Op::Poll { fd, .. } => fd,
+            | Op::Poll { fd, .. } => Some(fd),
         }
     }
 

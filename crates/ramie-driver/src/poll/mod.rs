@@ -166,14 +166,14 @@ impl Poll {
     }
 
     fn has_waiters_before(&mut self, frame: &OpFrame) -> bool {
-        let slot = usize::try_from(frame.op.fd()).ok().and_then(|fd| self.slots.get_mut(fd));
+        let slot = frame.op.fd().and_then(|fd| self.slots.get_mut(fd as usize));
         !matches!(frame.op, Op::Poll { .. })
             && slot.is_some_and(|slot| !slot.queue(&frame.op).is_empty())
     }
 
     fn wait_for_readiness(&mut self, frame: &OpFrame) -> Result<(), Errno> {
-        let fd = frame.op.fd();
-        let at = usize::try_from(fd).map_err(|_| Errno::BADF)?;
+        let fd = frame.op.fd().filter(|fd| *fd >= 0).ok_or(Errno::BADF)?;
+        let at = fd as usize;
         while self.slots.len() <= at {
             self.slots.push(Slot::new());
         }
@@ -214,7 +214,7 @@ impl Poll {
     }
 
     pub(crate) fn cancel(&mut self, frame: &OpFrame) {
-        let fd = frame.op.fd();
+        let fd = frame.op.fd().expect("an op without a descriptor never waits");
         self.slots[fd as usize].queue(&frame.op).remove(frame);
         // What has arrived is returned: the op's own answer decides.
         let result = match attempt::attempt(frame) {

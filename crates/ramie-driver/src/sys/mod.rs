@@ -4,13 +4,16 @@
 //! those must not catch the runtime itself. rustix's own types are used where it has them.
 
 mod addr;
+mod clock;
 mod fd;
 pub mod fork;
 mod limits;
+mod memory;
 pub(crate) mod raw;
 mod socket;
 
 pub use addr::SockAddrStorage;
+pub use clock::monotonic_ns;
 pub use fd::{
     dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
 };
@@ -18,6 +21,7 @@ pub use limits::{
     Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
     raise_nofile_limit, seccomp_mode,
 };
+pub use memory::map_anonymous;
 pub use rustix::io::Errno;
 pub use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,

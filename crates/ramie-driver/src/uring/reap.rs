@@ -85,7 +85,7 @@ impl Uring {
         if result < 0 {
             self.finish(frame, result);
         } else if frame.connecting.get() {
-            self.finish(frame, sys::raw::connect_outcome(frame.op.fd()));
+            self.finish(frame, sys::raw::connect_outcome(frame.op.fd().unwrap_or(-1)));
         } else {
             self.note(frame, State::ToRetry);
         }

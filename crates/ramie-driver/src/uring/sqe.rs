@@ -64,5 +64,5 @@ pub(super) fn entry(op: &Op) -> Entry {
 
 /// Builds the entry that waits until a call of `op` can make progress.
 pub(super) fn readiness_entry(op: &Op) -> Entry {
-    opcode::PollAdd::new(Fd(op.fd()), op.readiness()).build()
+    opcode::PollAdd::new(Fd(op.fd().unwrap_or(-1)), op.readiness()).build()
 }
