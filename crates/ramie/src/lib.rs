@@ -1,1 +1,56 @@
-//! placeholder
+//! Fibers for Rust on Linux: plain blocking-style code, many fibers on few threads, io_uring below.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use ramie::net::{TcpListener, TcpStream};
+//!
+//! fn main() -> std::io::Result<()> {
+//!     ramie::run(|| {
+//!         let listener = TcpListener::bind("127.0.0.1:0")?;
+//!         let address = listener.local_addr()?;
+//!         let server = ramie::fiber::spawn(move || -> std::io::Result<()> {
+//!             let (mut stream, _) = listener.accept()?;
+//!             let mut buffer = [0; 5];
+//!             stream.read_exact(&mut buffer)?;
+//!             stream.write_all(&buffer)
+//!         });
+//!         let mut stream = TcpStream::connect(address)?;
+//!         stream.write_all(b"hello")?;
+//!         let mut echoed = [0; 5];
+//!         stream.read_exact(&mut echoed)?;
+//!         assert_eq!(&echoed, b"hello");
+//!         server.join().unwrap()
+//!     })
+//! }
+//! ```
+//!
+//! Start with [`run`] or [`main`](macro@main), [`fiber`] and [`net`]. What blocks a thread outside
+//! Ramie's sight goes through [`blocking`].
+//!
+//! # Outside `run`
+//! Everything also works on an ordinary thread: a call then blocks that thread, `fiber::spawn`
+//! makes an OS thread, and the handles are the same.
+
+#![deny(unsafe_code)]
+
+mod blocking;
+mod completion;
+pub mod fiber;
+mod io_op;
+pub mod net;
+mod no_switch;
+mod panic;
+mod park;
+mod parking_lot;
+mod primitive;
+mod runtime;
+mod strand;
+pub mod sync;
+pub mod time;
+mod timer;
+mod worker;
+
+pub use blocking::blocking;
+pub use no_switch::no_switch;
+pub use ramie_macros::main;
+pub use runtime::{AbandonedFibers, Builder, Driver, Runtime, run};

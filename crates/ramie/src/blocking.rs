@@ -1,0 +1,225 @@
+//! The blocking pool: OS threads for calls that cannot be made through the driver.
+//!
+//! Threads are made on demand up to a limit and end after [`IDLE`] without a job. A job lies in the
+//! frame of the strand that waits for it and may borrow: the strand waits to the job's end.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::UnsafeCell,
+    collections::VecDeque,
+    mem::ManuallyDrop,
+    panic,
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock},
+    thread,
+    time::Duration,
+};
+
+use crate::{
+    completion::Completion,
+    park::{WaitKind, WaitRecord},
+    worker,
+};
+
+static BLOCKING: WaitKind = WaitKind::new("a job on the blocking pool");
+
+/// How many threads a pool has at most, unless told.
+pub(crate) const DEFAULT_THREADS: usize = 512;
+
+/// How long a thread of the pool waits for its next job.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Runs a closure that blocks its thread, without blocking the worker; other fibers run meanwhile.
+///
+/// For calls that wait outside Ramie's sight: a C library, a file on a slow disk, long computation.
+/// The closure may borrow, since this call returns only when it has ended. A fiber's place in the
+/// queue is first come, first served; the pool has 512 threads unless
+/// [`Builder::blocking_threads`](crate::Builder::blocking_threads) says otherwise.
+///
+/// # Blocking
+/// Parks the fiber until the closure has ended.
+///
+/// # Cancellation
+/// Not a cancel point: the closure is waited for to its end.
+///
+/// # Panics
+/// With the closure's panic. Inside [`no_switch`](crate::no_switch()).
+///
+/// # Outside a fiber
+/// Runs the closure right here: the thread may block.
+///
+/// While the strand unwinds from a panic, too, the closure runs right here.
+///
+/// # Examples
+/// ```
+/// ramie::run(|| {
+///     let text = String::from("borrowed");
+///     let length = ramie::blocking(|| text.len());
+///     assert_eq!(length, 8);
+/// });
+/// ```
+#[track_caller]
+pub fn blocking<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    crate::no_switch::check();
+    let pool = worker::with_existing(|worker| {
+        let team = worker.team().map(|team| Arc::clone(&team.pool));
+        worker.is_on_fiber().then(|| team.unwrap_or_else(|| Arc::clone(shared_pool())))
+    });
+    match pool.flatten() {
+        Some(pool) if !thread::panicking() => pool.run(f),
+        _ => f(),
+    }
+}
+
+/// The pool of fibers on threads outside `run`.
+fn shared_pool() -> &'static Arc<Pool> {
+    static POOL: OnceLock<Arc<Pool>> = OnceLock::new();
+    POOL.get_or_init(|| Arc::new(Pool::new(DEFAULT_THREADS)))
+}
+
+/// A job in the frame of the strand that waits for it.
+#[repr(C)]
+struct Job<F, T> {
+    header: JobHeader,
+    closure: UnsafeCell<ManuallyDrop<F>>,
+    outcome: UnsafeCell<Option<thread::Result<T>>>,
+}
+
+struct JobHeader {
+    run: unsafe fn(*const JobHeader),
+    done: Completion,
+}
+
+/// INVARIANT: the job stays in place until its `done` is finished.
+struct JobRef(*const JobHeader);
+
+// SAFETY: a job's closure and value are `Send` (`Pool::run` demands it), the rest is atomic.
+unsafe impl Send for JobRef {}
+
+impl JobRef {
+    fn run(self) {
+        // SAFETY: the invariant: the job is there.
+        let run = unsafe { (*self.0).run };
+        // SAFETY: `run` was made for the type that this header is the head of.
+        unsafe { run(self.0) };
+    }
+}
+
+unsafe fn run_job<F: FnOnce() -> T, T>(header: *const JobHeader) {
+    // SAFETY: the header is the first field of a `Job<F, T>`, which is `repr(C)`.
+    let job = unsafe { &*header.cast::<Job<F, T>>() };
+    // SAFETY: a job is queued once, so it is run once, and until it is done it is this thread's.
+    let closure = unsafe { ManuallyDrop::take(&mut *job.closure.get()) };
+    let outcome = crate::panic::catch(closure);
+    // SAFETY: as above.
+    unsafe { *job.outcome.get() = Some(outcome) };
+    // After `finish` the job may be gone; `wake` works on a copy.
+    let finished = job.header.done.finish();
+    finished.wake();
+}
+
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    has_work: Condvar,
+    limit: usize,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<JobRef>,
+    threads: usize,
+    idle: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(limit: usize) -> Self {
+        Pool { state: Mutex::default(), has_work: Condvar::new(), limit }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    #[track_caller]
+    fn run<F, T>(self: &Arc<Self>, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let job = Job {
+            header: JobHeader { run: run_job::<F, T>, done: Completion::new() },
+            closure: UnsafeCell::new(ManuallyDrop::new(f)),
+            outcome: UnsafeCell::new(None),
+        };
+        if !self.submit(JobRef(&raw const job.header)) {
+            // Not one thread could be made: better to block this worker than to wait for ever.
+            return ManuallyDrop::into_inner(job.closure.into_inner())();
+        }
+        let record = WaitRecord::new(&BLOCKING);
+        if job.header.done.wait(&record).is_err() {
+            // `blocking` runs the closure in place while unwinding, and nothing unwinds in between.
+            park_failed();
+        }
+        match job.outcome.into_inner() {
+            Some(Ok(value)) => value,
+            Some(Err(payload)) => panic::resume_unwind(payload),
+            None => unreachable!("a job that is done has stored its outcome"),
+        }
+    }
+
+    /// Queues a job; `false` when there is no thread that could ever run it.
+    fn submit(self: &Arc<Self>, job: JobRef) -> bool {
+        let mut state = self.lock();
+        if state.idle <= state.queue.len() && state.threads < self.limit {
+            match self.start_thread(state.threads) {
+                Ok(()) => state.threads += 1,
+                Err(error) if state.threads == 0 => {
+                    log::warn!("the blocking pool has no thread ({error}); the worker blocks");
+                    return false;
+                }
+                Err(error) => log::warn!("the blocking pool cannot grow: {error}"),
+            }
+        }
+        state.queue.push_back(job);
+        drop(state);
+        self.has_work.notify_one();
+        true
+    }
+
+    fn start_thread(self: &Arc<Self>, index: usize) -> std::io::Result<()> {
+        let pool = Arc::clone(self);
+        let builder = thread::Builder::new().name(format!("ramie-blocking-{index}"));
+        builder.spawn(move || pool.work()).map(drop)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                drop(state);
+                job.run();
+                state = self.lock();
+                continue;
+            }
+            state.idle += 1;
+            let (woken, waited) = match self.has_work.wait_timeout(state, IDLE) {
+                Ok(result) => result,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+            state = woken;
+            state.idle -= 1;
+            if waited.timed_out() && state.queue.is_empty() {
+                state.threads -= 1;
+                return;
+            }
+        }
+    }
+}
+
+#[cold]
+fn park_failed() -> ! {
+    crate::park::abort_wait_while_unwinding("a job on the blocking pool")
+}

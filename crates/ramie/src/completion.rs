@@ -1,0 +1,114 @@
+//! One event that happens once, and at most one strand that waits for it: the end of a strand, of
+//! a job on the blocking pool.
+//!
+//! # Protocol: one word
+//!
+//! | word | meaning | left by |
+//! |---|---|---|
+//! | `OPEN` | has not happened, nobody waits | the waiter, to its reference; the other two |
+//! | a [`WakeRef`] | has not happened, this strand waits | `finish`, to `DONE`, which then owes the wake; the waiter, back to `OPEN` |
+//! | `DETACHED` | nobody will ever wait | `finish`, to `DONE` |
+//! | `DONE` | has happened | - |
+//!
+//! `finish` is one swap: it marks the event and learns whom to wake in the same step, and touches
+//! the word no more. So the waiter may free the word's memory as soon as it sees `DONE`. *The race
+//! to fear* is the waiter that leaves between those two steps; there is no between.
+
+use crate::{
+    park::{self, Unwinding, WaitRecord},
+    primitive::{AtomicU64, Ordering},
+    strand::{Wake, WakeRef},
+    worker,
+};
+
+const OPEN: u64 = 0;
+const DONE: u64 = 1;
+const DETACHED: u64 = 2;
+
+/// The word.
+pub(crate) struct Completion(AtomicU64);
+
+impl Completion {
+    pub(crate) fn new() -> Self {
+        Completion(AtomicU64::new(OPEN))
+    }
+
+    /// Makes the word fresh, in memory that is used again.
+    pub(crate) fn reset(&self) {
+        self.0.store(OPEN, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        // Acquire: pairs with the release of `finish`; the result is visible.
+        self.0.load(Ordering::Acquire) == DONE
+    }
+
+    /// Tells whether the waiter's side is gone; then `finish` alone owns what belongs to both.
+    #[inline]
+    pub(crate) fn is_detached(&self) -> bool {
+        self.0.load(Ordering::Acquire) == DETACHED
+    }
+
+    /// Marks the event as happened and returns whom to wake. The word may be gone afterwards.
+    #[inline]
+    #[must_use]
+    pub(crate) fn finish(&self) -> Finished {
+        // AcqRel: releases the result; acquires what a detaching handle did.
+        match self.0.swap(DONE, Ordering::AcqRel) {
+            OPEN => Finished::Unobserved,
+            DETACHED => Finished::Detached,
+            bits => WakeRef::from_bits(bits).map_or(Finished::Unobserved, Finished::Wake),
+        }
+    }
+
+    /// Gives up waiting for ever; `false` when the event has happened already.
+    pub(crate) fn detach(&self) -> bool {
+        let open = self.0.compare_exchange(OPEN, DETACHED, Ordering::AcqRel, Ordering::Acquire);
+        open.is_ok()
+    }
+
+    /// Waits until the event has happened, or the record's deadline; tells whether it has.
+    ///
+    /// # Errors
+    /// When the strand unwinds and must not suspend.
+    #[inline]
+    pub(crate) fn wait(&self, record: &WaitRecord) -> Result<bool, Unwinding> {
+        while !self.is_done() {
+            if worker::with_current(|worker| self.wait_once(worker, record))? == Wake::TimedOut {
+                return Ok(self.is_done());
+            }
+        }
+        Ok(true)
+    }
+
+    fn wait_once(&self, worker: &worker::Worker, record: &WaitRecord) -> Result<Wake, Unwinding> {
+        let prepared = park::prepare(worker, record)?;
+        let bits = prepared.wake_ref().to_bits();
+        if self.0.compare_exchange(OPEN, bits, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            prepared.abort();
+            return Ok(Wake::Woken);
+        }
+        let reason = prepared.suspend();
+        // Back to open, unless the event has happened: then the word says so.
+        let _ = self.0.compare_exchange(bits, OPEN, Ordering::AcqRel, Ordering::Acquire);
+        Ok(reason)
+    }
+}
+
+/// What [`Completion::finish`] found.
+pub(crate) enum Finished {
+    Unobserved,
+    Detached,
+    Wake(WakeRef),
+}
+
+impl Finished {
+    /// Wakes the waiter, if there is one.
+    #[inline]
+    pub(crate) fn wake(self) {
+        if let Finished::Wake(wait) = self {
+            wait.wake(Wake::Woken);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Spawning, with options.
+#![allow(unsafe_code)]
+
+use std::{io, marker::PhantomData, ptr, thread};
+
+use super::{
+    JoinHandle, Scope, ScopeData, ScopedJoinHandle, end_unstarted, join::RawHandle, run_to_end,
+};
+use crate::{
+    strand::{self, Extra, Slot},
+    worker::{self, Worker},
+};
+
+/// Options of a fiber to be; twin of [`std::thread::Builder`].
+///
+/// # Examples
+/// ```
+/// ramie::run(|| {
+///     let builder = ramie::fiber::Builder::new().name("reader".into()).stack_size(1 << 20);
+///     assert_eq!(builder.spawn(|| 5).unwrap().join().unwrap(), 5);
+/// });
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing until one of its spawn methods is called"]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: usize,
+    not_public: PhantomData<()>,
+}
+
+/// Where a closure may start.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Placement {
+    AnyWorker,
+    ThisWorker,
+}
+
+impl Builder {
+    /// Makes a builder without a name and with the runtime's stack size.
+    #[inline]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the fiber: for panic messages, stack overflow reports and dumps.
+    pub fn name(mut self, name: String) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Sets the usable bytes of the fiber's stack; rounded up to whole pages. 0: the runtime's
+    /// default.
+    ///
+    /// Stacks are committed lazily: a large one costs address space, not memory.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// Spawns a fiber as [`spawn`](super::spawn) does.
+    ///
+    /// # Errors
+    /// The stack size is out of range (`InvalidInput`); outside `run`, the system refuses one more
+    /// thread. The closure is dropped then.
+    ///
+    /// # Panics
+    /// When the process has no memory for one more strand.
+    #[inline]
+    pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: closure and value own all they refer to.
+        let raw = unsafe { self.spawn_raw(f, ptr::null(), Placement::AnyWorker) }?;
+        Ok(JoinHandle::new(raw))
+    }
+
+    /// Spawns a fiber as [`spawn_local`](super::spawn_local) does.
+    ///
+    /// # Errors
+    /// The stack size is out of range (`InvalidInput`). The closure is dropped then.
+    ///
+    /// # Panics
+    /// When the process has no memory for one more strand.
+    #[inline]
+    pub fn spawn_local<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + 'static,
+        T: 'static,
+    {
+        // SAFETY: closure and value own all they refer to.
+        let raw = unsafe { self.spawn_raw(f, ptr::null(), Placement::ThisWorker) }?;
+        Ok(JoinHandle::new(raw))
+    }
+
+    /// Spawns a fiber of `scope` as [`Scope::spawn`] does.
+    ///
+    /// # Errors
+    /// As for [`Builder::spawn`].
+    ///
+    /// # Panics
+    /// When the process has no memory for one more strand.
+    pub fn spawn_scoped<'scope, F, T>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        f: F,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let data = scope.data();
+        // SAFETY: the scope waits for the strand's end, and what `'scope` borrows outlives the
+        // scope; the outcome is taken or dropped within `'scope` (join.rs).
+        let raw = unsafe { self.spawn_counted(f, data, Placement::AnyWorker) }?;
+        Ok(ScopedJoinHandle::new(raw, data))
+    }
+
+    /// Spawns a fiber of `scope` as [`Scope::spawn_local`] does.
+    ///
+    /// # Errors
+    /// As for [`Builder::spawn_local`].
+    ///
+    /// # Panics
+    /// As [`Scope::spawn_local`].
+    pub fn spawn_scoped_local<'scope, F, T>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        f: F,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + 'scope,
+        T: 'scope,
+    {
+        let data = scope.data();
+        // SAFETY: as for `spawn_scoped`.
+        let raw = unsafe { self.spawn_counted(f, data, Placement::ThisWorker) }?;
+        Ok(ScopedJoinHandle::new(raw, data))
+    }
+
+    unsafe fn spawn_counted<F, T>(
+        self,
+        f: F,
+        scope: &ScopeData,
+        placement: Placement,
+    ) -> io::Result<RawHandle>
+    where
+        F: FnOnce() -> T,
+    {
+        assert!(
+            placement == Placement::AnyWorker || worker::with_current(|w| scope.is_served_by(w)),
+            "Scope::spawn_local was called on a thread that does not wait for the scope; call it \
+             where the scope was made, or use Scope::spawn"
+        );
+        scope.child_added();
+        // SAFETY: the caller's promise.
+        let spawned = unsafe { self.spawn_raw(f, scope, placement) };
+        if spawned.is_err() {
+            scope.child_ended();
+        }
+        spawned
+    }
+
+    /// Spawns a strand whose closure and value may borrow.
+    ///
+    /// # Safety
+    /// All that they borrow outlives the strand's end and the taking of its outcome. A closure for
+    /// `AnyWorker` is `Send`.
+    #[inline]
+    unsafe fn spawn_raw<F, T>(
+        self,
+        f: F,
+        scope: *const ScopeData,
+        placement: Placement,
+    ) -> io::Result<RawHandle>
+    where
+        F: FnOnce() -> T,
+    {
+        if self.stack_size != 0 {
+            ramie_coro::StackSize::new(self.stack_size)?;
+        }
+        worker::with_current(|worker| {
+            let is_thread = placement == Placement::AnyWorker && worker.team().is_none();
+            let slot = worker.slots().take(is_thread);
+            // SAFETY: a fresh slot; the rest is the caller's promise.
+            unsafe { strand::install(slot, f) };
+            slot.scope.set(scope);
+            if is_thread {
+                return self.start_thread(worker, slot);
+            }
+            if self.name.is_some() || self.stack_size != 0 {
+                self.into_extra().install(slot);
+            }
+            // Before the closure may start and end: the handle keeps the slot.
+            let handle = RawHandle::new(slot);
+            worker.enqueue_fresh(slot, placement == Placement::ThisWorker);
+            Ok(handle)
+        })
+    }
+
+    fn into_extra(self) -> Extra {
+        Extra { name: self.name, stack_size: self.stack_size }
+    }
+
+    #[cold]
+    fn start_thread(self, worker: &Worker, slot: &'static Slot) -> io::Result<RawHandle> {
+        let mut builder = thread::Builder::new();
+        if let Some(name) = &self.name {
+            builder = builder.name(name.clone());
+        }
+        if self.stack_size != 0 {
+            builder = builder.stack_size(self.stack_size);
+        }
+        self.into_extra().install(slot);
+        let handle = RawHandle::new(slot);
+        let started =
+            builder.spawn(move || worker::on_thread_strand(slot, |worker| run_to_end(worker, slot)));
+        match started {
+            Ok(_) => Ok(handle),
+            Err(error) => {
+                slot.scope.set(ptr::null());
+                // SAFETY: the thread that would have started it was not made.
+                unsafe { end_unstarted(worker, slot, Box::new("no thread")) };
+                Err(error)
+            }
+        }
+    }
+}

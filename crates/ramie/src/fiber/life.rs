@@ -1,0 +1,169 @@
+//! The end of a strand, in each of the ways it can end.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+
+use ramie_coro::StackError;
+
+use crate::{
+    completion::Finished,
+    strand::{Extra, Slot},
+    worker::Worker,
+};
+
+/// The payload with which joining a fiber fails that was given up.
+pub(crate) const ABANDONED: &str =
+    "the fiber was abandoned: its runtime's grace period was over before the fiber had ended";
+
+/// Runs the closure of a strand and does all that its end asks for.
+#[inline]
+pub(crate) fn run_to_end(worker: &Worker, slot: &'static Slot) {
+    // SAFETY: the callers took the slot off a queue of fresh closures, or made it for this thread.
+    let panicked = unsafe { slot.run_job() };
+    worker.forget_timer(slot);
+    // SAFETY: the job has stored its outcome.
+    unsafe { end(worker, slot, panicked) };
+    worker.note_finished(true);
+}
+
+/// Publishes the outcome, or drops it where nobody will ask for it, and leaves the scope.
+///
+/// # Safety
+/// The slot's payload holds the outcome, and this is the strand's one end.
+#[inline]
+unsafe fn end(worker: &Worker, slot: &'static Slot, panicked: bool) {
+    let scope = slot.scope.get();
+    // SAFETY: a scope waits for its strands: its data outlives `child_ended` below.
+    let scope = unsafe { scope.as_ref() };
+    if slot.join.is_detached() {
+        // SAFETY: nobody holds a handle: the outcome and the slot are this end's.
+        unsafe { end_detached(worker, slot, scope, panicked) };
+    } else {
+        let finished = slot.join.finish();
+        // From here on the slot belongs to the handle, unless that has just gone.
+        if let Finished::Detached = finished {
+            // SAFETY: the handle detached before `finish`: the slot is this end's after all.
+            unsafe { end_detached(worker, slot, scope, panicked) };
+        } else {
+            finished.wake();
+        }
+    }
+    if let Some(scope) = scope {
+        scope.child_ended();
+    }
+}
+
+#[cold]
+unsafe fn end_detached(
+    worker: &Worker,
+    slot: &'static Slot,
+    scope: Option<&super::ScopeData>,
+    panicked: bool,
+) {
+    if let Some(scope) = scope.filter(|_| panicked) {
+        scope.note_panic(label(slot));
+    }
+    // SAFETY: the caller's promise: the payload holds the outcome and is this end's.
+    unsafe { slot.drop_outcome() };
+    // SAFETY: the outcome is dropped, nobody holds the slot.
+    unsafe { worker.slots().free(slot) };
+}
+
+/// Ends a strand that will never start: its closure is dropped, joining it gives `why`.
+///
+/// # Safety
+/// The caller took the slot off a queue of fresh closures.
+pub(crate) unsafe fn end_unstarted(
+    worker: &Worker,
+    slot: &'static Slot,
+    why: Box<dyn Any + Send>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { slot.discard_job(why) };
+    // SAFETY: `discard_job` has stored the outcome.
+    unsafe { end(worker, slot, true) };
+    worker.note_finished(false);
+}
+
+/// Ends a fiber for which there is no stack.
+///
+/// # Safety
+/// As for [`end_unstarted`].
+#[cold]
+pub(crate) unsafe fn fail_to_start(worker: &Worker, slot: &'static Slot, error: StackError) {
+    let label = label(slot);
+    log::error!("{label} cannot start: {error}");
+    let why: Box<dyn Any + Send> = Box::new(format!("{label} cannot start: {error}"));
+    // SAFETY: the caller's promise.
+    unsafe { end_unstarted(worker, slot, why) };
+}
+
+/// Ends a started fiber that will never run again: joining it gives an error.
+///
+/// # Safety
+/// Nobody will ever schedule the fiber.
+pub(crate) unsafe fn end_abandoned(worker: &Worker, slot: &'static Slot) {
+    worker.forget_timer(slot);
+    // SAFETY: its closure began and will never end: the payload is empty.
+    unsafe { slot.store_error(Box::new(ABANDONED)) };
+    // The scope it belongs to lies on a stack that is given up too: it is not told.
+    slot.scope.set(std::ptr::null());
+    // SAFETY: the outcome is stored.
+    unsafe { end(worker, slot, false) };
+    worker.note_finished(true);
+}
+
+fn extra(slot: &Slot) -> Option<&Extra> {
+    // SAFETY: the slot keeps the count of its extras until it is freed, and the callers hold it.
+    unsafe { slot.extra.get().as_ref() }
+}
+
+/// Names a strand for messages.
+pub(crate) fn label(slot: &Slot) -> String {
+    let noun = if slot.is_thread() { "thread" } else { "fiber" };
+    match extra(slot).and_then(|extra| extra.name.as_deref()) {
+        Some(name) => format!("{noun} '{name}'"),
+        None => format!("{noun} {:?}", slot.id()),
+    }
+}
+
+/// The stack size that the spawner asked for, in bytes; 0: none.
+#[inline]
+pub(crate) fn requested_stack_size(slot: &Slot) -> usize {
+    extra(slot).map_or(0, |extra| extra.stack_size)
+}
+
+/// Gives the strand of an OS thread that thread's name.
+pub(crate) fn name_after_thread(slot: &Slot) {
+    let name = std::thread::current().name().map(str::to_owned);
+    Extra { name, stack_size: 0 }.install(slot);
+}
+
+/// Frees the slot of a thread that was a strand without having been spawned.
+pub(crate) fn free_root(worker: &Worker, slot: &'static Slot) {
+    if !slot.is_spawned() {
+        // SAFETY: nobody has a handle of a strand that was not spawned, and its payload was never
+        // filled; outstanding ids become stale.
+        unsafe { worker.slots().free(slot) };
+    }
+}
+
+/// Lets reports of stack overflows name the fiber and the cure.
+pub(crate) fn describe_overflows() {
+    ramie_coro::overflow::set_describer(|out| {
+        let named = crate::worker::with_existing(|worker| {
+            worker.is_on_fiber().then(|| describe(worker.current_slot(), out))
+        });
+        if named.flatten().is_some() {
+            let _ = out.write_str(" (raise it with RAMIE_STACK or Builder::stack_size)");
+        }
+    });
+}
+
+/// Runs in a signal handler: reads the slot, allocates nothing.
+fn describe(slot: &Slot, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+    match extra(slot).and_then(|extra| extra.name.as_deref()) {
+        Some(name) => write!(out, "fiber '{name}'"),
+        None => write!(out, "fiber {:?}", slot.id()),
+    }
+}

@@ -1,0 +1,250 @@
+//! Fibers, with the shapes of `std::thread`.
+//!
+//! [`spawn`] takes a `Send` closure, which any worker may start; [`spawn_local`] keeps it on this
+//! worker and takes a `!Send` one; [`scope`] lets the closures borrow the parent's locals. A fiber
+//! that has started stays on its worker. Outside [`run`](crate::run) the same calls make OS
+//! threads, with the same handles.
+//!
+//! # The one assumption about safety
+//! Fibers of one worker interleave on one OS thread. Code that keeps a last-in-first-out context
+//! in a `thread_local!` assumes that they do not: no suspension may happen inside the initializer
+//! of a `std::thread_local!`, nor while such a context (a `scoped-tls` binding, another runtime's
+//! `enter` guard) is set. The compiler cannot check it; [`no_switch`](crate::no_switch) can, at run
+//! time.
+
+mod builder;
+mod handle;
+mod join;
+mod life;
+mod scope;
+
+use std::time::Duration;
+
+pub use self::{
+    builder::Builder,
+    handle::Fiber,
+    join::{JoinHandle, ScopedJoinHandle},
+    scope::{Scope, scope},
+};
+pub(crate) use self::{
+    life::{
+        ABANDONED, describe_overflows, end_abandoned, end_unstarted, fail_to_start, free_root, label, name_after_thread,
+        requested_stack_size, run_to_end,
+    },
+    scope::ScopeData,
+};
+pub use crate::strand::FiberId;
+use crate::{
+    no_switch,
+    park::{self, WaitKind, WaitRecord},
+    strand::Wake,
+    time::{Deadline, Instant},
+    worker,
+};
+
+static SLEEP: WaitKind = WaitKind::new("a sleep");
+static PARK: WaitKind = WaitKind::new("an unpark");
+
+/// Spawns a fiber and returns a handle to join it; twin of [`std::thread::spawn`].
+///
+/// The closure is queued, not run: it starts when its turn comes, on this worker or on another
+/// that has nothing to do. Dropping the handle lets the fiber run on by itself;
+/// [`run`](crate::run) returns only when it has ended too.
+///
+/// No stack is taken until the closure starts. If there is no memory for one then, joining gives
+/// an error whose payload is a `String` that says so.
+///
+/// # Blocking
+/// Never.
+///
+/// # Panics
+/// When the process has no memory for one more strand; outside `run`, when the system refuses one
+/// more thread. [`Builder::spawn`] returns that error instead.
+///
+/// # Outside a fiber
+/// Inside `run` it always makes a fiber. Outside, an OS thread.
+///
+/// # Examples
+/// ```
+/// ramie::run(|| {
+///     let answer = ramie::fiber::spawn(|| 6 * 7);
+///     assert_eq!(answer.join().unwrap(), 42);
+/// });
+/// ```
+#[inline]
+pub fn spawn<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Builder::new().spawn(f).unwrap_or_else(|error| panic!("cannot spawn: {error}"))
+}
+
+/// Spawns a fiber that stays on this worker; its closure need not be `Send`.
+///
+/// # Blocking
+/// Never.
+///
+/// # Panics
+/// When the process has no memory for one more strand.
+///
+/// # Outside a fiber
+/// On a thread outside `run` the fiber runs while that thread waits in a call of this crate.
+///
+/// # Examples
+/// ```
+/// use std::{cell::Cell, rc::Rc};
+///
+/// ramie::run(|| {
+///     let count = Rc::new(Cell::new(0));
+///     let theirs = Rc::clone(&count);
+///     ramie::fiber::spawn_local(move || theirs.set(1)).join().unwrap();
+///     assert_eq!(count.get(), 1);
+/// });
+/// ```
+#[inline]
+pub fn spawn_local<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + 'static,
+    T: 'static,
+{
+    Builder::new().spawn_local(f).unwrap_or_else(|error| panic!("cannot spawn: {error}"))
+}
+
+/// Returns a handle to the strand that calls; twin of [`std::thread::current`].
+///
+/// # Examples
+/// ```
+/// ramie::run(|| {
+///     let named = ramie::fiber::Builder::new().name("worker-7".into());
+///     let handle = named.spawn(|| ramie::fiber::current().name().map(str::to_owned)).unwrap();
+///     assert_eq!(handle.join().unwrap().as_deref(), Some("worker-7"));
+/// });
+/// ```
+#[must_use]
+pub fn current() -> Fiber {
+    worker::with_current(|worker| Fiber::of(worker.current_slot()))
+}
+
+/// Lets every other runnable fiber of this worker run once before this one goes on.
+///
+/// # Blocking
+/// Suspends the fiber; it stays runnable.
+///
+/// # Cancellation
+/// Not a cancel point.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch).
+///
+/// # Outside a fiber
+/// Lets the fibers of this thread run once; where there are none, `std::thread::yield_now`.
+///
+/// While the strand unwinds from a panic it returns at once.
+#[inline]
+pub fn yield_now() {
+    no_switch::check();
+    if std::thread::panicking() {
+        return;
+    }
+    worker::with_current(worker::Worker::yield_now);
+}
+
+/// Suspends the strand for at least `duration`; twin of [`std::thread::sleep`].
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one. Never the worker.
+///
+/// # Cancellation
+/// Not a cancel point.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch).
+///
+/// While the strand unwinds from a panic it returns at once.
+#[track_caller]
+pub fn sleep(duration: Duration) {
+    sleep_to(Deadline::after(duration));
+}
+
+/// Suspends the strand until `instant`; returns at once if that has passed.
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one. Never the worker.
+///
+/// # Cancellation
+/// Not a cancel point.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch).
+#[track_caller]
+pub fn sleep_until(instant: Instant) {
+    sleep_to(Deadline::at(instant));
+}
+
+#[track_caller]
+fn sleep_to(deadline: Deadline) {
+    let record = WaitRecord::new(&SLEEP).until(deadline);
+    while !deadline.has_passed() {
+        if park::park(&record).is_err() {
+            return;
+        }
+    }
+}
+
+/// Suspends the strand until its [`Fiber::unpark`] is called; twin of [`std::thread::park`].
+///
+/// An `unpark` that came first is kept, and used up by this call. As in std, `park` may also
+/// return without a reason: check what you wait for, in a loop.
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one. Never the worker.
+///
+/// # Cancellation
+/// Not a cancel point.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch).
+///
+/// While the strand unwinds from a panic it returns at once.
+///
+/// # Examples
+/// ```
+/// ramie::run(|| {
+///     let sleeper = ramie::fiber::spawn(ramie::fiber::park);
+///     sleeper.fiber().unpark();
+///     sleeper.join().unwrap();
+/// });
+/// ```
+#[track_caller]
+#[inline]
+pub fn park() {
+    park_to(Deadline::NEVER);
+}
+
+/// Like [`park`], for `timeout` at most; twin of [`std::thread::park_timeout`].
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one. Never the worker.
+///
+/// # Cancellation
+/// Not a cancel point.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch).
+#[track_caller]
+pub fn park_timeout(timeout: Duration) {
+    park_to(Deadline::after(timeout));
+}
+
+#[track_caller]
+#[inline]
+fn park_to(deadline: Deadline) {
+    let record = WaitRecord::new(&PARK).until(deadline);
+    worker::with_current(|worker| {
+        // No token and no leave to suspend: the strand unwinds, and `park` may return for no reason.
+        if let Ok(Some(prepared)) = park::prepare_park(worker, &record) {
+            let _: Wake = prepared.suspend();
+        }
+    });
+}

@@ -1,0 +1,193 @@
+//! Scopes: strands that may borrow, because the scope waits for them on the lender's own stack.
+//!
+//! # Why this is sound
+//! A strand may borrow what lives longer than the call to [`scope`]. The call returns, by value or
+//! by panic, only after every strand of the scope has ended; it waits on the very stack that owns
+//! the lent values; and a suspended stack is never freed (its fiber may be given up, then the stack
+//! leaks with all that is on it). There is no handle whose `mem::forget` could cut the wait short.
+//!
+//! # The count
+//! `strands` counts the live strands and the parent itself. The parent takes itself off when it
+//! begins to wait; whoever takes off the last one finishes `done`, for which the parent waits. A
+//! strand that is not the last touches the scope no more after its decrement; the last one may,
+//! because the parent leaves only when `done` is finished.
+
+use std::{fmt, marker::PhantomData, panic, sync::Mutex};
+
+use super::{Builder, ScopedJoinHandle};
+use crate::{
+    completion::Completion,
+    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    primitive::{AtomicUsize, Ordering},
+    worker::{self, Shared},
+};
+
+static SCOPE_END: WaitKind = WaitKind::new("the strands of a scope");
+
+/// The part of a scope that its strands refer to.
+pub(crate) struct ScopeData {
+    strands: AtomicUsize,
+    done: Completion,
+    panicked: Mutex<Option<String>>,
+    /// The worker of the strand that waits for the scope.
+    owner: &'static Shared,
+}
+
+impl ScopeData {
+    fn new() -> Self {
+        ScopeData {
+            strands: AtomicUsize::new(1),
+            done: Completion::new(),
+            panicked: Mutex::new(None),
+            owner: worker::with_current(worker::Worker::shared),
+        }
+    }
+
+    pub(super) fn child_added(&self) {
+        // Relaxed: the spawn itself hands the strand over.
+        self.strands.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether fibers that stay on `worker` are sure to run while the scope waits.
+    pub(super) fn is_served_by(&self, worker: &worker::Worker) -> bool {
+        worker.team().is_some() || std::ptr::eq(worker.shared(), self.owner)
+    }
+
+    /// Remembers the first strand whose panic nobody took.
+    pub(super) fn note_panic(&self, label: String) {
+        let mut panicked = self.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        panicked.get_or_insert(label);
+    }
+
+    fn take_panic(&self) -> Option<String> {
+        self.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+
+    /// Takes a strand that has ended, or was never made, off the count. The scope may be gone when
+    /// this returns.
+    pub(super) fn child_ended(&self) {
+        // AcqRel: what each strand did is visible to the last one, and through it to the parent.
+        if self.strands.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.done.finish().wake();
+        }
+    }
+
+    /// Waits until no strand is left.
+    #[track_caller]
+    fn wait_for_all(&self) {
+        if self.strands.fetch_sub(1, Ordering::AcqRel) == 1 {
+            return;
+        }
+        let record = WaitRecord::new(&SCOPE_END);
+        if self.done.wait(&record).is_err() {
+            abort_wait_while_unwinding("a scope with strands that have not ended");
+        }
+    }
+}
+
+/// A region that owns strands; twin of [`std::thread::Scope`]. Made by [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    data: ScopeData,
+    // Invariant in both, as in std.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Runs `f` with a scope whose strands may borrow all that outlives this call, and waits for them;
+/// twin of [`std::thread::scope`].
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one, until every strand of the scope has ended.
+///
+/// # Cancellation
+/// Not a cancel point.
+///
+/// # Panics
+/// With the panic of `f`, if it panicked; else, when a strand panicked whose handle was not
+/// joined, with a message that names it. In either case after all strands have ended.
+///
+/// # Outside a fiber
+/// The strands are OS threads.
+///
+/// # Examples
+/// ```
+/// ramie::run(|| {
+///     let mut counts = [0, 0];
+///     let (left, right) = counts.split_at_mut(1);
+///     ramie::fiber::scope(|s| {
+///         s.spawn(|| left[0] = 3);
+///         s.spawn(|| right[0] = 4);
+///     });
+///     assert_eq!(counts, [3, 4]);
+/// });
+/// ```
+/// What does not outlive the call cannot be borrowed:
+/// ```compile_fail,E0373
+/// ramie::run(|| ramie::fiber::scope(|s| {
+///     let short = 1;
+///     s.spawn(|| println!("{short}"));
+/// }));
+/// ```
+#[track_caller]
+pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    let scope = Scope { data: ScopeData::new(), scope: PhantomData, env: PhantomData };
+    // Caught, so that the wait happens outside the unwinding, where other fibers may run.
+    let outcome = crate::panic::catch(|| f(&scope));
+    scope.data.wait_for_all();
+    let panicked = scope.data.take_panic();
+    match (outcome, panicked) {
+        (Err(payload), _) => panic::resume_unwind(payload),
+        (Ok(_), Some(label)) => panic!("a strand of the scope panicked: {label}"),
+        (Ok(value), None) => value,
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Spawns a fiber that may borrow what outlives the scope; twin of
+    /// [`std::thread::Scope::spawn`].
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Panics
+    /// As [`spawn`](super::spawn).
+    pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        Builder::new().spawn_scoped(self, f).unwrap_or_else(|error| panic!("cannot spawn: {error}"))
+    }
+
+    /// Spawns a fiber that stays on this worker and may borrow `!Send` values.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Panics
+    /// As [`spawn_local`](super::spawn_local). Also when called on another thread than the one
+    /// that waits for the scope, where nobody would run the fiber while the scope waits.
+    pub fn spawn_local<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + 'scope,
+        T: 'scope,
+    {
+        Builder::new()
+            .spawn_scoped_local(self, f)
+            .unwrap_or_else(|error| panic!("cannot spawn: {error}"))
+    }
+
+    pub(super) fn data(&'scope self) -> &'scope ScopeData {
+        &self.data
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let strands = self.data.strands.load(Ordering::Relaxed).saturating_sub(1);
+        f.debug_struct("Scope").field("strands", &strands).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,41 @@
+//! The one place that catches panics, and the hook that names the fiber in a panic's message.
+
+use std::{
+    panic::{self, AssertUnwindSafe},
+    sync::Once,
+    thread,
+};
+
+/// Runs `f`; a panic becomes the payload, as at the root of an OS thread.
+///
+/// `AssertUnwindSafe` is right for the same reason as in `std::thread::spawn`: the caller hands the
+/// payload on (to a handle, a scope, the caller of `run`) or ends the strand.
+#[inline]
+pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
+    panic::catch_unwind(AssertUnwindSafe(f))
+}
+
+/// Makes the messages of panics on fibers begin with the fiber's name.
+///
+/// Wraps the hook that is there, once for the process, so that a program's own hook keeps working.
+pub(crate) fn install_hook() {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if let Some(label) = crate::worker::current_fiber_label() {
+                eprintln!("{label} panicked:");
+            }
+            previous(info);
+        }));
+    });
+}
+
+/// Says what a panic's payload says, for messages that quote it.
+pub(crate) fn payload_text(payload: &(dyn std::any::Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a value that is not text")
+}

@@ -1,0 +1,266 @@
+//! The one queue of waiting strands under every primitive of [`sync`](crate::sync).
+//!
+//! The shape is Trio's `ParkingLot` (one lot inside each primitive, first in, first out) with
+//! WebKit's `ParkingLot` protocol (validate and enqueue under the lot's lock; dequeue and change
+//! the primitive's state under the same lock).
+//!
+//! # Protocol
+//! - *Park*: lock the lot; `validate` looks at the primitive's state; if it says no, unlock and
+//!   return. Else begin the wait, put a [`Waiter`] that lies in this frame at the end, unlock,
+//!   suspend.
+//! - *Unpark*: lock; take waiters off the front until one's wait can be claimed; let the caller
+//!   change the primitive's state; unlock; schedule the one claimed.
+//!
+//! | a waiter is | left by |
+//! |---|---|
+//! | queued | the unparker that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is given up |
+//! | taken off, claimed | - (its strand is being woken by that unparker) |
+//! | taken off, not claimed | - (its wait had ended already; the unparker went on to the next) |
+//!
+//! *The race to fear*: a wake-up is spent on a waiter that has just timed out. The claim is what
+//! decides: an unparker whose claim fails takes the next waiter, and a waiter whose wait timed out
+//! reports that, whether or not somebody took it off meanwhile. So no wake-up is lost.
+//!
+//! The lot's lock is a spin lock. It is held for some ten instructions, never across a suspension
+//! or a call into user code.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::{Cell, UnsafeCell},
+    ptr,
+};
+
+use crate::{
+    park::{self, Unwinding, WaitRecord},
+    primitive::{AtomicBool, Ordering, spin_loop},
+    strand::{FiberId, Slot, Wake, WakeRef},
+    worker,
+};
+
+/// What a waiter is told by the one that wakes it.
+pub(crate) type Token = u64;
+
+/// How a stay in the lot ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Parked {
+    /// `validate` said no: the strand did not wait.
+    Refused,
+    /// Woken, with the unparker's token; or woken for no reason, with token 0.
+    Woken(Token),
+    TimedOut,
+}
+
+/// An entry of the queue, in the frame of the strand that waits.
+struct Waiter {
+    wait: WakeRef,
+    strand: FiberId,
+    /// What the strand asks of its unparker; the primitive gives it meaning.
+    wish: u64,
+    lot: *const ParkingLot,
+    token: Cell<Token>,
+    is_queued: Cell<bool>,
+    next: Cell<*const Waiter>,
+    previous: Cell<*const Waiter>,
+}
+
+#[derive(Clone, Copy)]
+struct Queue {
+    first: *const Waiter,
+    last: *const Waiter,
+}
+
+pub(crate) struct ParkingLot {
+    is_locked: AtomicBool,
+    /// INVARIANT: touched only while `is_locked` is held; links waiters whose frames are alive,
+    /// because a waiter leaves its frame only after it was taken off.
+    queue: UnsafeCell<Queue>,
+}
+
+// SAFETY: all but the lock is touched only under the lock.
+unsafe impl Send for ParkingLot {}
+// SAFETY: as above.
+unsafe impl Sync for ParkingLot {}
+
+/// The waiter an unparker is about to wake.
+pub(crate) struct Candidate {
+    pub(crate) strand: FiberId,
+    pub(crate) wish: u64,
+    /// Others wait behind it.
+    pub(crate) has_more: bool,
+}
+
+impl ParkingLot {
+    pub(crate) const fn new() -> Self {
+        ParkingLot {
+            is_locked: AtomicBool::new(false),
+            queue: UnsafeCell::new(Queue { first: ptr::null(), last: ptr::null() }),
+        }
+    }
+
+    fn lock(&self) -> Locked<'_> {
+        let mut spins = 0_u32;
+        // Acquire: pairs with the release in `Locked::drop`.
+        while self
+            .is_locked
+            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            spins += 1;
+            // The holder may have lost its CPU.
+            if spins.is_multiple_of(64) { std::thread::yield_now() } else { spin_loop() }
+        }
+        Locked { lot: self }
+    }
+
+    /// Waits in the lot if `validate`, called under the lot's lock, says so.
+    ///
+    /// # Errors
+    /// When the strand unwinds and must not suspend.
+    pub(crate) fn park(
+        &self,
+        record: WaitRecord,
+        wish: u64,
+        validate: impl FnOnce() -> bool,
+    ) -> Result<Parked, Unwinding> {
+        worker::with_current(|worker| {
+            let waiter: UnsafeCell<Option<Waiter>> = UnsafeCell::new(None);
+            let record = record.with_unlink(unlink, waiter.get().cast());
+            let locked = self.lock();
+            if !validate() {
+                return Ok(Parked::Refused);
+            }
+            let prepared = park::prepare(worker, &record)?;
+            let entry = Waiter {
+                wait: prepared.wake_ref(),
+                strand: worker.current_slot().id(),
+                wish,
+                lot: self,
+                token: Cell::new(0),
+                is_queued: Cell::new(true),
+                next: Cell::new(ptr::null()),
+                previous: Cell::new(ptr::null()),
+            };
+            // SAFETY: nobody else knows the waiter yet.
+            let slot = unsafe { &mut *waiter.get() };
+            let entry: *const Waiter = slot.insert(entry);
+            locked.push(entry);
+            drop(locked);
+            let reason = prepared.suspend();
+            // SAFETY: the waiter lies in this frame.
+            let entry = unsafe { &*entry };
+            // Both its queue entry and its token are settled under the lock.
+            let locked = self.lock();
+            if entry.is_queued.get() {
+                locked.remove(entry);
+            }
+            let token = entry.token.get();
+            drop(locked);
+            Ok(if reason == Wake::Woken { Parked::Woken(token) } else { Parked::TimedOut })
+        })
+    }
+
+    /// Wakes the first waiter that still waits.
+    ///
+    /// `decide` is called under the lot's lock, with that waiter or with `None` if there is none,
+    /// so that it can change the primitive's state in the same step; it returns the token. The lot
+    /// may be gone when this returns.
+    pub(crate) fn unpark_one(&self, decide: impl FnOnce(Option<Candidate>) -> Token) {
+        let locked = self.lock();
+        let woken = locked.claim_first();
+        let candidate = woken.map(|(_, waiter)| {
+            // SAFETY: its strand is claimed by us and not scheduled yet: it stays in its frame.
+            let waiter = unsafe { &*waiter };
+            Candidate {
+                strand: waiter.strand,
+                wish: waiter.wish,
+                has_more: !locked.queue().first.is_null(),
+            }
+        });
+        let token = decide(candidate);
+        if let Some((_, waiter)) = woken {
+            // SAFETY: as above.
+            unsafe { &*waiter }.token.set(token);
+        }
+        drop(locked);
+        if let Some((slot, _)) = woken {
+            worker::schedule(slot);
+        }
+    }
+}
+
+/// Takes the waiter of a strand that is given up off its queue.
+unsafe fn unlink(target: *const ()) {
+    // SAFETY: `park` set this hook with the address of its waiter, and the strand is suspended.
+    let waiter = unsafe { &*target.cast::<Option<Waiter>>() };
+    let Some(waiter) = waiter else { return };
+    // SAFETY: a waiter borrows its lot for as long as it waits.
+    let locked = unsafe { &*waiter.lot }.lock();
+    if waiter.is_queued.get() {
+        locked.remove(waiter);
+    }
+}
+
+/// The lot while its lock is held.
+struct Locked<'a> {
+    lot: &'a ParkingLot,
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.lot.is_locked.store(false, Ordering::Release);
+    }
+}
+
+impl Locked<'_> {
+    fn queue(&self) -> Queue {
+        // SAFETY: the lock is held.
+        unsafe { *self.lot.queue.get() }
+    }
+
+    fn set_queue(&self, queue: Queue) {
+        // SAFETY: the lock is held.
+        unsafe { *self.lot.queue.get() = queue }
+    }
+
+    fn push(&self, waiter: *const Waiter) {
+        let mut queue = self.queue();
+        // SAFETY: queued waiters are alive (invariant of `queue`).
+        match unsafe { queue.last.as_ref() } {
+            Some(last) => last.next.set(waiter),
+            None => queue.first = waiter,
+        }
+        // SAFETY: the caller's own waiter.
+        unsafe { &*waiter }.previous.set(queue.last);
+        queue.last = waiter;
+        self.set_queue(queue);
+    }
+
+    fn remove(&self, waiter: &Waiter) {
+        let mut queue = self.queue();
+        let (previous, next) = (waiter.previous.get(), waiter.next.get());
+        // SAFETY: neighbours in the queue are alive (invariant of `queue`).
+        match unsafe { previous.as_ref() } {
+            Some(previous) => previous.next.set(next),
+            None => queue.first = next,
+        }
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.previous.set(previous),
+            None => queue.last = previous,
+        }
+        waiter.is_queued.set(false);
+        self.set_queue(queue);
+    }
+
+    /// Takes waiters off the front until one's wait is claimed.
+    fn claim_first(&self) -> Option<(&'static Slot, *const Waiter)> {
+        loop {
+            // SAFETY: queued waiters are alive (invariant of `queue`).
+            let waiter = unsafe { self.queue().first.as_ref() }?;
+            self.remove(waiter);
+            if let Some(slot) = waiter.wait.claim(Wake::Woken) {
+                return Some((slot, waiter));
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The options of a runtime, their defaults and ranges.
+
+use std::{env, fmt, io, num::NonZero, sync::Arc, time::Duration};
+
+use ramie_coro::StackSize;
+use ramie_driver::Choice;
+
+use super::Runtime;
+use crate::{
+    blocking,
+    time::{Clock, ManualClock},
+};
+
+/// The most workers a runtime may have.
+const MAX_WORKERS: usize = 1024;
+
+/// Which kernel interface a runtime's I/O goes through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Driver {
+    /// io_uring if a trial shows that it works here, else readiness polling.
+    #[default]
+    Auto,
+    /// io_uring, or an error.
+    Uring,
+    /// Readiness polling (epoll).
+    Poll,
+}
+
+/// Fibers that had not ended when the grace period was over.
+#[derive(Debug, Clone)]
+pub struct AbandonedFibers {
+    pub(super) lines: Vec<String>,
+}
+
+impl AbandonedFibers {
+    /// Returns how many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Names each fiber and what it waited for, and where.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(String::as_str)
+    }
+}
+
+pub(super) type OnAbandoned = Arc<dyn Fn(&AbandonedFibers) + Send + Sync>;
+
+#[derive(Clone)]
+pub(super) struct Config {
+    pub(super) workers: usize,
+    pub(super) stack_size: usize,
+    pub(super) driver: Choice,
+    pub(super) blocking_threads: usize,
+    pub(super) thread_name: String,
+    pub(super) grace: Option<Duration>,
+    pub(super) clock: Clock,
+    pub(super) on_abandoned: Option<OnAbandoned>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("workers", &self.workers)
+            .field("stack_size", &self.stack_size)
+            .field("driver", &self.driver)
+            .field("blocking_threads", &self.blocking_threads)
+            .field("thread_name", &self.thread_name)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Describes a runtime; made by [`Runtime::builder`].
+///
+/// | option | default | range |
+/// |---|---|---|
+/// | `workers` | the CPUs this process may use | 1 to 1,024 |
+/// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes) | 16 KiB to 1 GiB |
+/// | `driver` | `Auto`, or `RAMIE_DRIVER` (`uring`, `poll`) | |
+/// | `blocking_threads` | 512 | 1 to 16,384 |
+/// | `thread_name` | `ramie-worker` | no NUL bytes |
+/// | `grace` | for ever | |
+#[derive(Default)]
+#[must_use = "a builder does nothing until build is called"]
+pub struct Builder {
+    workers: Option<usize>,
+    stack_size: Option<usize>,
+    driver: Option<Driver>,
+    blocking_threads: Option<usize>,
+    thread_name: Option<String>,
+    grace: Option<Duration>,
+    clock: Clock,
+    on_abandoned: Option<OnAbandoned>,
+}
+
+impl Builder {
+    /// Sets how many OS threads run fibers, the one that calls `run` among them.
+    pub fn workers(mut self, count: usize) -> Self {
+        self.workers = Some(count);
+        self
+    }
+
+    /// Sets the usable bytes of a fiber's stack, rounded up to whole pages; a guard of 64 KiB lies
+    /// below. Stacks are committed lazily: a larger one costs address space, not memory.
+    ///
+    /// The closure given to `run` gets at least 2 MiB, as std gives to a thread.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Chooses the driver; overrides `RAMIE_DRIVER`.
+    pub fn driver(mut self, driver: Driver) -> Self {
+        self.driver = Some(driver);
+        self
+    }
+
+    /// Bounds the threads of the blocking pool, which are made on demand.
+    pub fn blocking_threads(mut self, count: usize) -> Self {
+        self.blocking_threads = Some(count);
+        self
+    }
+
+    /// Names the worker threads: `name-1`, `name-2` and so on. The thread that calls `run` keeps
+    /// its own name.
+    pub fn thread_name(mut self, name: impl Into<String>) -> Self {
+        self.thread_name = Some(name.into());
+        self
+    }
+
+    /// Sets how long `run` waits, once its closure has returned, for the fibers that have not
+    /// ended. After that it abandons them: their ops are cancelled, their stacks are leaked and
+    /// nothing on them is dropped; a warning in the log names each. Unless set, `run` waits for
+    /// ever.
+    ///
+    /// A fiber that computes without ever suspending cannot be abandoned: it holds its worker.
+    pub fn grace(mut self, period: Duration) -> Self {
+        self.grace = Some(period);
+        self
+    }
+
+    /// Sets what is called, on the thread of `run`, when fibers had to be abandoned.
+    pub fn on_abandoned(mut self, f: impl Fn(&AbandonedFibers) + Send + Sync + 'static) -> Self {
+        self.on_abandoned = Some(Arc::new(f));
+        self
+    }
+
+    /// Lets sleeps, timeouts and deadlines go by a clock that the caller moves.
+    pub fn clock(mut self, clock: ManualClock) -> Self {
+        self.clock = Clock::Manual(clock);
+        self
+    }
+
+    /// Checks the options and tries the driver.
+    ///
+    /// # Errors
+    /// `InvalidInput`: an option is out of its range, or an environment variable does not parse;
+    /// the caller's fault, and the text says how to mend it. Other kinds: the driver cannot be
+    /// opened (io_uring was demanded and is not to be had; no descriptors are left).
+    pub fn build(self) -> io::Result<Runtime> {
+        let driver = match self.driver {
+            Some(Driver::Auto) => Choice::Auto,
+            Some(Driver::Uring) => Choice::Uring,
+            Some(Driver::Poll) => Choice::Poll,
+            None => Choice::from_env().map_err(invalid)?,
+        };
+        let workers = match self.workers {
+            Some(count) => in_range("workers", count, 1, MAX_WORKERS)?,
+            None => std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS),
+        };
+        let stack_size = match self.stack_size {
+            Some(bytes) => checked_stack_size(bytes)?,
+            None => stack_size_from_env()?.unwrap_or(ramie_coro::DEFAULT_USABLE_BYTES),
+        };
+        let threads = self.blocking_threads.unwrap_or(blocking::DEFAULT_THREADS);
+        let thread_name = self.thread_name.unwrap_or_else(|| "ramie-worker".to_owned());
+        if thread_name.contains('\0') {
+            return Err(invalid("thread_name contains a NUL byte; leave it out"));
+        }
+        let config = Config {
+            workers,
+            stack_size,
+            driver,
+            blocking_threads: in_range("blocking_threads", threads, 1, 16_384)?,
+            thread_name,
+            grace: self.grace,
+            clock: self.clock,
+            on_abandoned: self.on_abandoned,
+        };
+        if driver == Choice::Uring {
+            // The one choice that can fail for want of the kernel's leave: try it now.
+            ramie_driver::Driver::open(driver, &ramie_driver::Config::default())?;
+        }
+        Ok(Runtime { config })
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("workers", &self.workers)
+            .field("stack_size", &self.stack_size)
+            .field("driver", &self.driver)
+            .finish_non_exhaustive()
+    }
+}
+
+fn invalid(error: impl fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
+}
+
+fn in_range(name: &str, value: usize, least: usize, most: usize) -> io::Result<usize> {
+    if (least..=most).contains(&value) {
+        return Ok(value);
+    }
+    Err(invalid(format!("{name} is {value}, but must be between {least} and {most}")))
+}
+
+fn checked_stack_size(bytes: usize) -> io::Result<usize> {
+    Ok(StackSize::new(bytes)?.usable_bytes())
+}
+
+fn stack_size_from_env() -> io::Result<Option<usize>> {
+    let Ok(text) = env::var("RAMIE_STACK") else { return Ok(None) };
+    let bytes = text.trim().parse().map_err(|_| {
+        invalid(format!("RAMIE_STACK is '{text}', but must be a number of bytes, such as 262144"))
+    })?;
+    checked_stack_size(bytes).map(Some)
+}
+
+/// The stack size of fibers on threads outside `run`.
+pub(crate) fn default_stack_size() -> usize {
+    stack_size_from_env().ok().flatten().unwrap_or(ramie_coro::DEFAULT_USABLE_BYTES)
+}
+
+/// The driver of threads outside `run`.
+pub(crate) fn default_driver_choice() -> Choice {
+    Choice::from_env().unwrap_or(Choice::Auto)
+}

@@ -1,0 +1,79 @@
+//! Runtimes: how they are configured, how `run` begins and ends.
+
+mod builder;
+mod start;
+
+pub use builder::{AbandonedFibers, Builder, Driver};
+pub(crate) use builder::{default_driver_choice, default_stack_size};
+
+use builder::Config;
+
+/// Runs `f` as a fiber, with the calling thread as the first of as many workers as the machine has
+/// CPUs, and returns its value when it and every fiber spawned meanwhile have ended.
+///
+/// `f` may borrow and need not be `Send`: it runs on this thread, and this call blocks.
+///
+/// # Blocking
+/// Blocks the calling thread, which works as a worker meanwhile.
+///
+/// # Panics
+/// With the panic of `f`, after the other fibers have ended. When the runtime cannot be started:
+/// with the sentence that [`Builder::build`] would give as an error. Inside another `run`.
+///
+/// # Examples
+/// ```
+/// let mut total = 0;
+/// ramie::run(|| {
+///     total = ramie::fiber::spawn(|| 40).join().unwrap() + 2;
+/// });
+/// assert_eq!(total, 42);
+/// ```
+pub fn run<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T,
+{
+    let runtime = Runtime::builder().build().unwrap_or_else(|error| panic!("{error}"));
+    runtime.run(f)
+}
+
+/// A configuration whose parts have been tried; made by [`Runtime::builder`].
+///
+/// Several runtimes may run in one process, each on threads of its own.
+#[derive(Debug)]
+pub struct Runtime {
+    config: Config,
+}
+
+impl Runtime {
+    /// Starts the description of a runtime.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ramie::Runtime::builder().workers(1).build()?;
+    /// assert_eq!(runtime.run(|| 7), 7);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Runs `f` as [`run`] does, with this runtime's configuration. May be called again.
+    ///
+    /// # Blocking
+    /// Blocks the calling thread, which works as a worker meanwhile.
+    ///
+    /// # Panics
+    /// As [`run`].
+    pub fn run<F, T>(&self, f: F) -> T
+    where
+        F: FnOnce() -> T,
+    {
+        start::run(&self.config, f)
+    }
+
+    /// Returns the number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.config.workers
+    }
+}

@@ -1,0 +1,181 @@
+//! From the call of `run` to its return.
+//!
+//! 1. The driver of worker 0 is opened on the calling thread; each further worker opens its own on
+//!    its own thread and reports. If one cannot, all stop and `run` panics with the reason.
+//! 2. `f` becomes a fiber of worker 0, whose loop runs on the calling thread.
+//! 3. When `f` has returned, the grace period begins. The loops end when every strand has ended,
+//!    or when the period is over; then each worker abandons the fibers it still has.
+//! 4. The worker threads are joined, worker 0 is dropped (ops drained, stacks given back), and the
+//!    outcome of `f` is handed on.
+#![allow(unsafe_code)]
+
+use std::{
+    io, panic,
+    sync::{Arc, mpsc},
+    thread,
+};
+
+use super::builder::{AbandonedFibers, Config};
+use crate::{
+    blocking::Pool,
+    strand::{self, Extra, Slot},
+    worker::{self, AbandonedFiber, FreshQueue, Installed, Seat, Team, Until, Worker},
+};
+
+/// The stack of the closure given to `run`, in bytes: what std gives to a thread.
+const MAIN_STACK: usize = 2 * 1024 * 1024;
+
+pub(super) fn run<F, T>(config: &Config, f: F) -> T
+where
+    F: FnOnce() -> T,
+{
+    assert!(
+        !worker::is_inside_run(),
+        "run was called inside run; call the code directly, or spawn a fiber for it"
+    );
+    crate::panic::install_hook();
+    crate::fiber::describe_overflows();
+    let pool = Arc::new(Pool::new(config.blocking_threads));
+    let (team, queues) = Team::new(config.workers, config.grace, pool);
+    let mut queues = queues.into_iter().enumerate();
+    let (_, own_queue) = queues.next().expect("a runtime has at least one worker");
+    let first = make_worker(config, &team, 0, own_queue).unwrap_or_else(|error| panic!("{error}"));
+    let threads = Threads::start(config, &team, queues);
+    let outcome = run_main(&first, &team, f);
+    let mut abandoned = first.abandon_all();
+    abandoned.extend(threads.join());
+    drop(first);
+    report(config, abandoned);
+    outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
+}
+
+fn make_worker(
+    config: &Config,
+    team: &Arc<Team>,
+    index: usize,
+    queue: FreshQueue,
+) -> io::Result<Worker> {
+    let driver =
+        ramie_driver::Driver::open(config.driver, &ramie_driver::Config::default())?;
+    let seat = Seat::new(Arc::clone(team), index, queue);
+    let (driver, clock) = (Some(driver), config.clock.clone());
+    let worker = Worker::new(driver, config.driver, clock, config.stack_size, Some(seat));
+    team.join_member(index, worker.shared());
+    Ok(worker)
+}
+
+/// Runs `f` as a fiber on this thread, and with it all that the runtime has to run.
+fn run_main<F, T>(worker: &Worker, team: &Arc<Team>, f: F) -> thread::Result<T>
+where
+    F: FnOnce() -> T,
+{
+    struct MainDone<'a>(&'a Team);
+    impl Drop for MainDone<'_> {
+        fn drop(&mut self) {
+            self.0.main_done();
+        }
+    }
+    let main = || {
+        let _done = MainDone(team);
+        f()
+    };
+    let _installed = Installed::new(worker);
+    let slot = worker.slots().take(false);
+    // SAFETY: the slot is fresh. The loop returns only when the fiber has ended (the grace period
+    // begins with its end), and the outcome is taken below: `main` and its borrows outlive both.
+    unsafe { strand::install(slot, main) };
+    name_main(slot, worker);
+    worker.enqueue_fresh(slot, true);
+    worker.run(Until::Finished);
+    assert!(slot.join.is_done(), "the loop of worker 0 ends after the closure of run");
+    // SAFETY: the fiber has ended, nobody else has a handle, the type is `main`'s.
+    let outcome = unsafe { strand::take_outcome(slot) };
+    // SAFETY: the outcome is taken.
+    unsafe { worker.slots().free(slot) };
+    outcome
+}
+
+fn name_main(slot: &Slot, worker: &Worker) {
+    let stack_size = worker.default_stack_size().max(MAIN_STACK);
+    Extra { name: Some("main".to_owned()), stack_size }.install(slot);
+}
+
+/// The threads of workers 1 and up.
+struct Threads {
+    handles: Vec<thread::JoinHandle<Vec<AbandonedFiber>>>,
+}
+
+impl Threads {
+    fn start(
+        config: &Config,
+        team: &Arc<Team>,
+        queues: impl Iterator<Item = (usize, FreshQueue)>,
+    ) -> Self {
+        let (sender, reports) = mpsc::channel();
+        let mut threads = Threads { handles: Vec::new() };
+        let mut failure = None;
+        for (index, queue) in queues {
+            match start_thread(config, team, index, queue, sender.clone()) {
+                Ok(handle) => threads.handles.push(handle),
+                Err(error) => failure = Some(error),
+            }
+        }
+        drop(sender);
+        failure = reports.iter().filter_map(io::Result::err).last().or(failure);
+        if let Some(error) = failure {
+            team.stop();
+            threads.join();
+            panic!("a worker could not be started: {error}");
+        }
+        threads
+    }
+
+    fn join(self) -> Vec<AbandonedFiber> {
+        let join = |handle: thread::JoinHandle<_>| {
+            handle.join().unwrap_or_else(|payload| panic::resume_unwind(payload))
+        };
+        self.handles.into_iter().flat_map(join).collect()
+    }
+}
+
+fn start_thread(
+    config: &Config,
+    team: &Arc<Team>,
+    index: usize,
+    queue: FreshQueue,
+    report: mpsc::Sender<io::Result<()>>,
+) -> io::Result<thread::JoinHandle<Vec<AbandonedFiber>>> {
+    let (team, config) = (Arc::clone(team), config.clone());
+    let name = format!("{}-{index}", config.thread_name);
+    thread::Builder::new().name(name).spawn(move || {
+        let worker = match make_worker(&config, &team, index, queue) {
+            Ok(worker) => worker,
+            Err(error) => {
+                let _ = report.send(Err(error));
+                return Vec::new();
+            }
+        };
+        let _ = report.send(Ok(()));
+        drop(report);
+        {
+            let _installed = Installed::new(&worker);
+            worker.run(Until::Finished);
+        }
+        worker.abandon_all()
+    })
+}
+
+fn report(config: &Config, abandoned: Vec<AbandonedFiber>) {
+    if abandoned.is_empty() {
+        return;
+    }
+    let line = |fiber: &AbandonedFiber| format!("{} waits for {}", fiber.label, fiber.waits_for);
+    let fibers = AbandonedFibers { lines: abandoned.iter().map(line).collect() };
+    for line in fibers.iter() {
+        log::warn!("abandoned after the grace period: {line}");
+    }
+    if let Some(on_abandoned) = &config.on_abandoned {
+        on_abandoned(&fibers);
+    }
+}
+

@@ -1,0 +1,257 @@
+//! The slot: two cache lines that a strand owns from spawn to join.
+//!
+//! # Who may touch what
+//! Slots are type-stable: the memory of a slot is never unmapped and never becomes anything else,
+//! so a stale reference may always look at the atomic words and be turned away by them.
+//!
+//! | field | written by |
+//! |---|---|
+//! | `word` | anyone, by compare-and-swap under the protocol below |
+//! | `link` | whoever holds the right to schedule the strand, or the free list |
+//! | `home` | the worker that starts the strand, before the strand first waits |
+//! | `join` | the strand's end and the holder of its handle, by the protocol in completion.rs |
+//! | the cells | the worker that runs the strand; before the start, the spawner; after `join` is done, the holder of the handle |
+//!
+//! # The wait word
+//! `generation:32 | epoch:24 | token:1 | parking:1 | 0:3 | state:3`
+//!
+//! | state | left by | to |
+//! |---|---|---|
+//! | `RUNNING` (also: runnable) | the strand: [`Slot::begin_wait`] | `WAITING`, epoch + 1 |
+//! | `WAITING` | whoever wins the compare-and-swap in [`Slot::claim`] or [`Slot::unpark`] | `WOKEN`, `TIMED_OUT`, `CANCELLED` |
+//! | those three | the strand, by beginning its next wait | `WAITING`, epoch + 1 |
+//!
+//! The winner of the compare-and-swap, and nobody else, schedules the strand. Until it does, the
+//! strand stays suspended, so the frame it waits in stays as it is: the winner may still read from
+//! it, and must have read all it needs before it schedules.
+//!
+//! *The race to fear*: a waker holds a reference to a wait that is over, and the strand is in its
+//! next wait by now. The epoch differs, the compare-and-swap is not even tried.
+
+use std::{cell::Cell, mem::MaybeUninit, ptr};
+
+use super::{
+    FiberId, WakeRef,
+    id::{EPOCH_MASK, THREAD_TAG},
+    job::JobTable,
+};
+use crate::{
+    completion::Completion,
+    fiber::ScopeData,
+    park::WaitRecord,
+    primitive::{AtomicPtr, AtomicU64, Ordering},
+    worker::{Body, Shared},
+};
+
+const STATE: u64 = 0b111;
+const RUNNING: u64 = 0;
+const WAITING: u64 = 1;
+const PARKING: u64 = 1 << 6;
+const TOKEN: u64 = 1 << 7;
+const EPOCH_SHIFT: u32 = 8;
+const GENERATION_SHIFT: u32 = 32;
+
+/// Why a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub(crate) enum Wake {
+    Woken = 2,
+    TimedOut = 3,
+    Cancelled = 4,
+}
+
+/// What [`Slot::unpark`] left to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unpark {
+    /// The strand was parked: the caller schedules it.
+    Schedule,
+    /// The token is there for the next park, or the strand has ended.
+    Nothing,
+}
+
+/// What few strands need: kept out of the slot.
+pub(crate) struct Extra {
+    pub(crate) name: Option<String>,
+    /// Usable bytes of the stack; 0: the runtime's default.
+    pub(crate) stack_size: usize,
+}
+
+pub(super) const INLINE_WORDS: usize = 5;
+
+/// The memory of one strand.
+#[repr(C, align(128))]
+pub(crate) struct Slot {
+    word: AtomicU64,
+    pub(crate) link: AtomicPtr<Slot>,
+    pub(crate) home: AtomicPtr<Shared>,
+    pub(crate) join: Completion,
+    pub(crate) body: Cell<*const Body>,
+    pub(crate) record: Cell<*const WaitRecord>,
+    pub(super) table: Cell<Option<&'static JobTable>>,
+    /// The deadline of the earliest entry of this strand in its worker's timers; `u64::MAX`: none.
+    /// Atomic because a stale entry may look at a slot that is another worker's by now.
+    pub(crate) armed: AtomicU64,
+    pub(crate) extra: Cell<*const Extra>,
+    pub(crate) scope: Cell<*const ScopeData>,
+    index: Cell<u32>,
+    /// INVARIANT: 1 iff the slot is unstarted and may only start on the worker that spawned it.
+    pub(crate) local: Cell<u32>,
+    pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
+}
+
+const _: () = assert!(size_of::<Slot>() == 128);
+
+// SAFETY: the cells are touched only by the one who owns that part of the slot at that time: the
+// table "Who may touch what" in the module's doc. All else is atomic.
+#[allow(unsafe_code)]
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    /// Takes a slot off a free list into use.
+    pub(super) fn open(&self, index: u32, is_thread: bool) {
+        self.index.set(index);
+        let tag = if is_thread { THREAD_TAG } else { 0 };
+        let old = self.word.load(Ordering::Relaxed);
+        let generation = ((old >> GENERATION_SHIFT) as u32 & !THREAD_TAG) + 1;
+        let epoch = old & (EPOCH_MASK << EPOCH_SHIFT);
+        let word = u64::from(generation & !THREAD_TAG | tag) << GENERATION_SHIFT | epoch | RUNNING;
+        // Relaxed: whoever learns of the new generation learns of it through the spawn's own
+        // hand-over; whoever still holds an old one is turned away by either value.
+        self.word.store(word, Ordering::Relaxed);
+        self.join.reset();
+        self.body.set(ptr::null());
+        self.record.set(ptr::null());
+        self.armed.store(u64::MAX, Ordering::Relaxed);
+        self.extra.set(ptr::null());
+        self.scope.set(ptr::null());
+        self.local.set(0);
+        self.table.set(None);
+    }
+
+    /// Makes every outstanding id and wait reference of this slot stale.
+    pub(crate) fn retire(&self) {
+        let generation = 1 << GENERATION_SHIFT;
+        // A read-modify-write, because an `unpark` may be setting the token at this moment.
+        let old = self.word.fetch_add(generation, Ordering::AcqRel);
+        let state = old & (STATE | PARKING | TOKEN);
+        self.word.fetch_sub(state, Ordering::AcqRel);
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.index.get()
+    }
+
+    pub(crate) fn id(&self) -> FiberId {
+        let generation = (self.word.load(Ordering::Relaxed) >> GENERATION_SHIFT) as u32;
+        FiberId::new(self.index.get(), generation)
+    }
+
+    /// Begins a wait and names it. `record` must stay where it is until the wait is over.
+    #[inline]
+    pub(crate) fn begin_wait(&self, record: *const WaitRecord) -> WakeRef {
+        self.record.set(record);
+        let mut old = self.word.load(Ordering::Relaxed);
+        loop {
+            let epoch = ((old >> EPOCH_SHIFT) + 1) & EPOCH_MASK;
+            let keep = old & (u64::from(u32::MAX) << GENERATION_SHIFT | TOKEN);
+            let new = keep | epoch << EPOCH_SHIFT | WAITING;
+            // AcqRel: what the strand wrote before it waits is visible to whoever claims the wait.
+            match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return WakeRef::new(self.index.get(), epoch),
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// Begins a wait for the token of `unpark`; `None` when the token was there, and is used up.
+    #[inline]
+    pub(crate) fn begin_park(&self, record: *const WaitRecord) -> Option<WakeRef> {
+        let mut old = self.word.load(Ordering::Relaxed);
+        loop {
+            let generation = old & (u64::from(u32::MAX) << GENERATION_SHIFT);
+            let had_token = old & TOKEN != 0;
+            let epoch = ((old >> EPOCH_SHIFT) + u64::from(!had_token)) & EPOCH_MASK;
+            let state = if had_token { RUNNING } else { WAITING | PARKING };
+            let new = generation | epoch << EPOCH_SHIFT | state;
+            // AcqRel: a token synchronises with the `unpark` that gave it, as in std.
+            match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if had_token => return None,
+                Ok(_) => {
+                    self.record.set(record);
+                    return Some(WakeRef::new(self.index.get(), epoch));
+                }
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// Gives up a wait that nobody can have ended, because no reference to it was handed out.
+    pub(crate) fn abort_wait(&self, wait: WakeRef) {
+        self.claim(wait, Wake::Woken);
+        self.record.set(ptr::null());
+    }
+
+    /// Tries to end the wait that `wait` names; the winner must schedule the strand.
+    #[inline]
+    pub(crate) fn claim(&self, wait: WakeRef, reason: Wake) -> bool {
+        let mut old = self.word.load(Ordering::Relaxed);
+        loop {
+            let epoch = (old >> EPOCH_SHIFT) & EPOCH_MASK;
+            if old & STATE != WAITING || epoch != wait.epoch() {
+                return false;
+            }
+            let new = old & !(STATE | PARKING) | reason as u64;
+            // AcqRel: acquires what the waiter published, releases what the waker did before.
+            match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// Gives the token to the strand of that generation, or ends its park.
+    #[inline]
+    pub(crate) fn unpark(&self, generation: u32) -> Unpark {
+        let mut old = self.word.load(Ordering::Relaxed);
+        loop {
+            if (old >> GENERATION_SHIFT) as u32 != generation {
+                return Unpark::Nothing;
+            }
+            let parked = old & (STATE | PARKING) == WAITING | PARKING;
+            let new = if parked {
+                old & !(STATE | PARKING) | Wake::Woken as u64
+            } else {
+                old | TOKEN
+            };
+            // AcqRel even if the token was there already: this call's writes must reach the park
+            // that consumes it.
+            match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if parked => return Unpark::Schedule,
+                Ok(_) => return Unpark::Nothing,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// The name of the wait that goes on, if one does.
+    pub(crate) fn current_wait(&self) -> Option<WakeRef> {
+        let word = self.word.load(Ordering::Acquire);
+        let epoch = (word >> EPOCH_SHIFT) & EPOCH_MASK;
+        (word & STATE == WAITING).then(|| WakeRef::new(self.index.get(), epoch))
+    }
+
+    /// How the last wait ended; meaningful to the strand itself, once it runs again.
+    #[inline]
+    pub(crate) fn wake_reason(&self) -> Wake {
+        // Acquire: pairs with the release of the claim.
+        match self.word.load(Ordering::Acquire) & STATE {
+            3 => Wake::TimedOut,
+            4 => Wake::Cancelled,
+            _ => Wake::Woken,
+        }
+    }
+
+    pub(crate) fn is_thread(&self) -> bool {
+        self.id().is_thread()
+    }
+}

@@ -1,0 +1,329 @@
+//! A mutual exclusion lock that parks the strand that waits for it.
+//!
+//! # Protocol: one word
+//! `0`: free. Otherwise the id of the owner; bit 31, unused in ids, says that strands wait in the
+//! lot. (A free lock may have the bit set too: the waiter that was woken has not come yet.)
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | `0` | owner | `lock`, `try_lock` |
+//! | `WAITERS` | owner + `WAITERS` | `lock`, `try_lock` that barge in; the waiter that was woken |
+//! | owner | owner + `WAITERS` | a strand that is about to park |
+//! | owner | `0` | `unlock` |
+//! | owner + `WAITERS` | `0`, `WAITERS`, or another owner (+ `WAITERS`) | `unlock`, under the lot's lock |
+//!
+//! # Fairness
+//! A lock that is let go may be taken by whoever comes first, which keeps a running strand running.
+//! But a waiter that was woken and found the lock taken again asks to be handed it, and the next
+//! `unlock` does: no strand loses the race more than once.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::UnsafeCell,
+    fmt,
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    sync::{LockResult, PoisonError, TryLockError, TryLockResult},
+    thread,
+};
+
+use crate::{
+    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    parking_lot::{Parked, ParkingLot, Token},
+    primitive::{AtomicBool, AtomicU64, Ordering},
+    worker,
+};
+
+static LOCK: WaitKind = WaitKind::new("a Mutex");
+
+const FREE: u64 = 0;
+const WAITERS: u64 = 1 << 31;
+
+/// A waiter's wish: to be given the lock rather than a chance to take it.
+const HAND_OVER: u64 = 1;
+/// The token with which a waiter was given the lock.
+const HANDED_OVER: Token = 1;
+
+/// A lock around a value; twin of [`std::sync::Mutex`], poisoning included.
+///
+/// It may be held across any blocking call: a strand that waits for it parks, and the other fibers
+/// of its worker run on.
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, sync::Mutex};
+///
+/// let total = Mutex::new(0);
+/// ramie::run(|| {
+///     fiber::scope(|s| {
+///         for _ in 0..10 {
+///             s.spawn(|| {
+///                 let mut total = total.lock().unwrap();
+///                 let seen = *total;
+///                 fiber::yield_now();
+///                 *total = seen + 1;
+///             });
+///         }
+///     });
+/// });
+/// assert_eq!(total.into_inner().unwrap(), 10);
+/// ```
+pub struct Mutex<T: ?Sized> {
+    word: AtomicU64,
+    lot: ParkingLot,
+    is_poisoned: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock moves with the value.
+unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
+// SAFETY: the value is reached through a guard only, by one strand at a time.
+unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
+
+/// The right to the value; unlocks when dropped.
+///
+/// It stays on its thread, as std's does:
+/// ```compile_fail,E0277
+/// fn send<T: Send>(_: T) {}
+/// send(ramie::sync::Mutex::new(1).lock().unwrap());
+/// ```
+#[must_use = "the lock is held only as long as the guard lives"]
+pub struct MutexGuard<'a, T: ?Sized> {
+    mutex: &'a Mutex<T>,
+    was_panicking: bool,
+    not_send: PhantomData<*const ()>,
+}
+
+// SAFETY: a shared guard gives `&T`.
+unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
+
+impl<T> Mutex<T> {
+    /// Makes a free lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Mutex {
+            word: AtomicU64::new(FREE),
+            lot: ParkingLot::new(),
+            is_poisoned: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes the value out.
+    ///
+    /// # Errors
+    /// The lock is poisoned: the error holds the value.
+    pub fn into_inner(self) -> LockResult<T> {
+        let poisoned = self.is_poisoned();
+        let value = self.value.into_inner();
+        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Waits for the lock.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, while another strand holds the lock.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// A strand panicked while it held the lock: the error holds the guard.
+    ///
+    /// # Panics
+    /// When the strand that calls holds the lock already: it would wait for itself for ever.
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    ///
+    /// In a destructor that runs during a panic on a fiber, a lock that another strand holds ends
+    /// the process with a message, because no other fiber could run to let it go.
+    #[track_caller]
+    #[inline]
+    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        let me = own_id();
+        // Acquire: pairs with the release in `unlock`.
+        if self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.lock_contended(me);
+        }
+        self.guard()
+    }
+
+    /// Takes the lock if it is free.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// `WouldBlock`: another strand holds it. `Poisoned`: taken, and the error holds the guard.
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        let word = self.word.load(Ordering::Relaxed);
+        let is_free = word & !WAITERS == FREE;
+        let new = own_id() | word & WAITERS;
+        let taken = is_free
+            && self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if taken { Ok(self.guard()?) } else { Err(TryLockError::WouldBlock) }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn lock_contended(&self, me: u64) {
+        let mut wish = 0;
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            if word & !WAITERS == FREE {
+                let new = me | word & WAITERS;
+                if self.try_change(word, new) {
+                    return;
+                }
+                continue;
+            }
+            assert!(
+                word & !WAITERS != me,
+                "this strand holds the Mutex already and would wait for itself for ever; drop the \
+                 first guard before locking again"
+            );
+            if word & WAITERS == 0 && !self.try_change(word, word | WAITERS) {
+                continue;
+            }
+            let record =
+                WaitRecord::new(&LOCK).with_detail(std::ptr::from_ref(&self.word).addr() as u64, word);
+            let still_held = || {
+                let word = self.word.load(Ordering::Relaxed);
+                word & WAITERS != 0 && word != WAITERS
+            };
+            match self.lot.park(record, wish, still_held) {
+                Ok(Parked::Woken(HANDED_OVER)) => return,
+                Ok(Parked::Refused) => {}
+                Ok(_) => wish = HAND_OVER,
+                Err(_) => abort_wait_while_unwinding("a Mutex that another strand holds"),
+            }
+        }
+    }
+
+    fn try_change(&self, word: u64, new: u64) -> bool {
+        // Acquire: if it takes the lock, it pairs with the release in `unlock`.
+        self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        let word = self.word.load(Ordering::Relaxed);
+        let is_plain = word & WAITERS == 0;
+        // Release: what the owner wrote is visible to the next one.
+        let freed = is_plain
+            && self.word.compare_exchange(word, FREE, Ordering::Release, Ordering::Relaxed).is_ok();
+        if !freed {
+            self.unlock_contended();
+        }
+    }
+
+    #[cold]
+    fn unlock_contended(&self) {
+        self.lot.unpark_one(|candidate| {
+            let Some(next) = candidate else {
+                self.word.store(FREE, Ordering::Release);
+                return 0;
+            };
+            let waiters = if next.has_more { WAITERS } else { 0 };
+            let is_handed_over = next.wish == HAND_OVER;
+            let owner = if is_handed_over { next.strand.as_u64() } else { FREE };
+            self.word.store(owner | waiters, Ordering::Release);
+            if is_handed_over { HANDED_OVER } else { 0 }
+        });
+    }
+
+    fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
+        let guard = MutexGuard {
+            mutex: self,
+            was_panicking: thread::panicking(),
+            not_send: PhantomData,
+        };
+        if self.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
+    }
+
+    /// Tells whether a strand panicked while it held the lock.
+    pub fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::Relaxed)
+    }
+
+    /// Declares the value sound again after a panic.
+    pub fn clear_poison(&self) {
+        self.is_poisoned.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns the value; needs no lock, since nobody else can hold a reference.
+    ///
+    /// # Errors
+    /// The lock is poisoned: the error holds the reference.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        let poisoned = self.is_poisoned();
+        let value = self.value.get_mut();
+        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
+    }
+}
+
+fn own_id() -> u64 {
+    worker::with_current(|worker| worker.current_slot().id().as_u64())
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the guard's strand holds the lock.
+        unsafe { &*self.mutex.value.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard's strand holds the lock, and the guard is borrowed mutably.
+        unsafe { &mut *self.mutex.value.get() }
+    }
+}
+
+impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.was_panicking && thread::panicking() {
+            self.mutex.is_poisoned.store(true, Ordering::Relaxed);
+        }
+        self.mutex.unlock();
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Mutex::new(T::default())
+    }
+}
+
+impl<T> From<T> for Mutex<T> {
+    fn from(value: T) -> Self {
+        Mutex::new(value)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Mutex");
+        match self.try_lock() {
+            Ok(guard) => debug.field("data", &&*guard),
+            Err(TryLockError::Poisoned(error)) => debug.field("data", &&**error.get_ref()),
+            Err(TryLockError::WouldBlock) => debug.field("data", &format_args!("<locked>")),
+        };
+        debug.field("poisoned", &self.is_poisoned()).finish_non_exhaustive()
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

@@ -1,0 +1,270 @@
+//! A channel for one value.
+//!
+//! # Protocol: one state, changed under no lock but looked at under the lot's before parking
+//!
+//! | state | left by | to |
+//! |---|---|---|
+//! | `EMPTY` | `send`; the sender's drop; the receiver's drop | `FULL`; `CLOSED`; `CLOSED` |
+//! | `FULL` | the receiver, who takes the value; the last handle's drop, which drops it | `CLOSED` |
+//! | `CLOSED` | - | |
+//!
+//! The sender changes the state first and unparks afterwards; the receiver looks at the state under
+//! the lot's lock before it parks: whichever comes second sees the other.
+#![allow(unsafe_code)]
+
+use std::{cell::UnsafeCell, fmt, mem::MaybeUninit, sync::Arc, time::Duration};
+
+use crate::{
+    park::{WaitKind, WaitRecord},
+    parking_lot::{Parked, ParkingLot},
+    primitive::{AtomicU32, Ordering},
+    time::Deadline,
+};
+
+static RECEIVE: WaitKind = WaitKind::new("a oneshot's value");
+
+const EMPTY: u32 = 0;
+const FULL: u32 = 1;
+const CLOSED: u32 = 2;
+
+struct Inner<T> {
+    state: AtomicU32,
+    lot: ParkingLot,
+    /// INVARIANT: initialised iff `state` is `FULL`.
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: the value goes from the sender to the receiver, by the state's release and acquire.
+unsafe impl<T: Send> Send for Inner<T> {}
+// SAFETY: as above; there is one sender and one receiver.
+unsafe impl<T: Send> Sync for Inner<T> {}
+
+impl<T> Inner<T> {
+    /// Takes the value if it is there.
+    fn take(&self) -> Option<T> {
+        // Acquire: pairs with the release in `send`.
+        let taken =
+            self.state.compare_exchange(FULL, CLOSED, Ordering::Acquire, Ordering::Acquire);
+        // SAFETY: the state was `FULL`, and only one caller ever moves it on.
+        taken.is_ok().then(|| unsafe { (*self.value.get()).assume_init_read() })
+    }
+}
+
+impl<T> Drop for Inner<T> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+/// The end that gives the value.
+pub struct Sender<T> {
+    inner: Arc<Inner<T>>,
+}
+
+/// The end that waits for the value.
+pub struct Receiver<T> {
+    inner: Arc<Inner<T>>,
+}
+
+/// The sender was dropped without having sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecvError;
+
+/// Why there is no value yet, or never will be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TryRecvError {
+    /// The sender has not sent yet.
+    Empty,
+    /// The sender was dropped without having sent, or the value was taken before.
+    Closed,
+}
+
+/// Why a wait ended without a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecvTimeoutError {
+    /// The time was over first.
+    Timeout,
+    /// The sender was dropped without having sent, or the value was taken before.
+    Closed,
+}
+
+/// Makes a channel for one value.
+///
+/// # Examples
+/// ```
+/// ramie::run(|| {
+///     let (sender, receiver) = ramie::sync::oneshot::channel();
+///     ramie::fiber::spawn(move || sender.send("done").unwrap());
+///     assert_eq!(receiver.recv(), Ok("done"));
+/// });
+/// ```
+#[must_use]
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let inner = Arc::new(Inner {
+        state: AtomicU32::new(EMPTY),
+        lot: ParkingLot::new(),
+        value: UnsafeCell::new(MaybeUninit::uninit()),
+    });
+    (Sender { inner: Arc::clone(&inner) }, Receiver { inner })
+}
+
+impl<T> Sender<T> {
+    /// Gives the value to the receiver.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// The receiver is gone: the value comes back.
+    pub fn send(self, value: T) -> Result<(), T> {
+        let inner = &self.inner;
+        // SAFETY: the state is `EMPTY` or `CLOSED` by the receiver: nobody else touches the value.
+        unsafe { (*inner.value.get()).write(value) };
+        // Release: the value is visible to whoever sees `FULL`.
+        match inner.state.compare_exchange(EMPTY, FULL, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                inner.lot.unpark_one(|_| 0);
+                Ok(())
+            }
+            // SAFETY: written above; the state did not become `FULL`, so it is still ours.
+            Err(_) => Err(unsafe { (*inner.value.get()).assume_init_read() }),
+        }
+    }
+
+    /// Tells whether the receiver is gone.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.inner.state.load(Ordering::Relaxed) == CLOSED
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let closed = self.inner.state.compare_exchange(
+            EMPTY,
+            CLOSED,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        if closed.is_ok() {
+            self.inner.lot.unpark_one(|_| 0);
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Waits for the value.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, until the value is there or the sender is gone.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The sender was dropped without having sent. Also when the value is not there in a
+    /// destructor that runs during a panic on a fiber.
+    #[track_caller]
+    pub fn recv(self) -> Result<T, RecvError> {
+        self.wait(Deadline::NEVER).map_err(|_| RecvError)
+    }
+
+    /// Takes the value if it is there.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// It is not there yet, or will never be.
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.inner.take().ok_or_else(|| match self.inner.state.load(Ordering::Acquire) {
+            CLOSED => TryRecvError::Closed,
+            _ => TryRecvError::Empty,
+        })
+    }
+
+    /// Waits for the value, for `timeout` at most. A value that comes later is not lost: ask again.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The time was over first, or the value will never be there.
+    #[track_caller]
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.wait(Deadline::after(timeout))
+    }
+
+    #[track_caller]
+    fn wait(&self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
+        loop {
+            match self.try_recv() {
+                Ok(value) => return Ok(value),
+                Err(TryRecvError::Closed) => return Err(RecvTimeoutError::Closed),
+                Err(TryRecvError::Empty) if deadline.has_passed() => {
+                    return Err(RecvTimeoutError::Timeout);
+                }
+                Err(TryRecvError::Empty) => {}
+            }
+            let record = WaitRecord::new(&RECEIVE).until(deadline);
+            let is_empty = || self.inner.state.load(Ordering::Acquire) == EMPTY;
+            match self.inner.lot.park(record, 0, is_empty) {
+                Ok(Parked::TimedOut | Parked::Refused | Parked::Woken(_)) => {}
+                Err(_) => return Err(RecvTimeoutError::Closed),
+            }
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let state = &self.inner.state;
+        let closed = state.compare_exchange(EMPTY, CLOSED, Ordering::AcqRel, Ordering::Acquire);
+        if closed.is_err() {
+            drop(self.inner.take());
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("is_closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the sender was dropped without having sent")
+    }
+}
+
+impl fmt::Display for TryRecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TryRecvError::Empty => "no value has been sent yet",
+            TryRecvError::Closed => "no value is there and none will come",
+        })
+    }
+}
+
+impl fmt::Display for RecvTimeoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RecvTimeoutError::Timeout => "no value was sent in time",
+            RecvTimeoutError::Closed => "no value is there and none will come",
+        })
+    }
+}
+
+impl std::error::Error for RecvError {}
+impl std::error::Error for TryRecvError {}
+impl std::error::Error for RecvTimeoutError {}

@@ -1,0 +1,13 @@
+//! Time as strands see it: twins of `std::time`'s types, read from the clock of the runtime.
+//!
+//! On the system clock, [`Instant`] is `CLOCK_MONOTONIC` in ns. A runtime built with a
+//! [`ManualClock`] has its own time, which moves only when the test says so.
+
+mod clock;
+mod instant;
+
+pub use clock::ManualClock;
+pub(crate) use clock::Clock;
+pub(crate) use instant::Deadline;
+pub use instant::{Instant, SystemTime};
+pub use std::time::Duration;

@@ -1,0 +1,105 @@
+//! What becomes of fibers that have not ended when their worker goes: they are given up.
+//!
+//! A started fiber's stack may be referred to from anywhere: by a kernel op, by a child's borrow,
+//! by an intrusive list. It cannot be unwound from outside (its code may catch the unwind and wait
+//! on), so it is leaked as it lies, and nothing on it is dropped. In this order:
+//! 1. its wait's unlink hook takes it off the list it waits on, so that no wake-up is spent on it;
+//! 2. its outcome becomes an error that says so, and whoever joins it wakes;
+//! 3. the ops in flight are cancelled and awaited to the last completion: after that the kernel
+//!    writes into no stack of ours;
+//! 4. the stack and the body are leaked and counted.
+//!
+//! Closures that never started are dropped here, on their own worker.
+#![allow(unsafe_code)]
+
+use std::collections::HashSet;
+
+use super::{AbandonedFiber, Body, Worker, run_queue::Runnable};
+use crate::{
+    fiber,
+    strand::{Slot, Wake},
+};
+
+/// What has been given up so far.
+#[derive(Default)]
+struct GivenUp {
+    report: Vec<AbandonedFiber>,
+    /// Fibers found in a queue: their wait, if any, was over.
+    queued: HashSet<*const Body>,
+}
+
+impl Worker {
+    /// Gives up all fibers of this worker; its loop will not run again.
+    pub(crate) fn abandon_all(&self) -> Vec<AbandonedFiber> {
+        let _installed = super::Installed::new(self);
+        let mut given_up = GivenUp::default();
+        self.drop_queued(&mut given_up);
+        for (body, slot) in self.bodies.live() {
+            given_up.report.push(self.describe(slot));
+            self.settle(slot, &mut given_up);
+            self.leak(body, slot);
+        }
+        if let Some(driver) = self.driver.borrow_mut().as_mut() {
+            driver.drain();
+            while driver.pop_complete().is_some() {}
+        }
+        given_up.report
+    }
+
+    /// Empties the queues: drops the closures that never started, notes the fibers found.
+    fn drop_queued(&self, given_up: &mut GivenUp) {
+        self.drain_inbox();
+        loop {
+            let shared = || self.seat.as_ref().and_then(|seat| seat.pop()).map(Runnable::Fresh);
+            match self.ready.pop().or_else(shared) {
+                Some(Runnable::Fresh(slot)) => {
+                    given_up.report.push(self.describe(slot));
+                    // SAFETY: taken off the queue of fresh closures: nobody else starts it.
+                    unsafe { fiber::end_unstarted(self, slot, Box::new(fiber::ABANDONED)) };
+                }
+                Some(Runnable::Fiber(body)) => {
+                    given_up.queued.insert(body);
+                }
+                Some(Runnable::Root) => {}
+                None => return,
+            }
+        }
+    }
+
+    fn describe(&self, slot: &'static Slot) -> AbandonedFiber {
+        // SAFETY: a live fiber of this worker that does not run is suspended: its record is null
+        // or lies in its frame.
+        let record = unsafe { slot.record.get().as_ref() };
+        let waits_for = match record {
+            Some(record) => format!("{} at {}", record.kind.name, record.location),
+            None => "its turn to run".to_owned(),
+        };
+        AbandonedFiber { label: fiber::label(slot), waits_for }
+    }
+
+    /// Makes sure that nobody else has, or will get, the right to schedule the fiber.
+    fn settle(&self, slot: &'static Slot, given_up: &mut GivenUp) {
+        // SAFETY: as in `describe`.
+        let unlink = unsafe { slot.record.get().as_ref() }.and_then(|record| record.unlink);
+        let ended_here = slot.current_wait().is_some_and(|wait| slot.claim(wait, Wake::Cancelled));
+        if let Some(unlink) = unlink {
+            // SAFETY: the record's maker promises that the hook fits its target, which lies in the
+            // suspended frame.
+            unsafe { (unlink.hook)(unlink.target) };
+        }
+        // Otherwise somebody ended the wait first and has pushed the fiber, or is about to: its
+        // slot must not be reused before that push has come in.
+        while !ended_here && !given_up.queued.contains(&slot.body.get()) {
+            std::thread::yield_now();
+            self.drop_queued(given_up);
+        }
+    }
+
+    fn leak(&self, body: *const Body, slot: &'static Slot) {
+        // SAFETY: the fiber is suspended, and after `settle` and the end of the loop nobody will
+        // schedule it.
+        unsafe { self.bodies.leak(body) };
+        // SAFETY: its closure began and will never end.
+        unsafe { fiber::end_abandoned(self, slot) };
+    }
+}

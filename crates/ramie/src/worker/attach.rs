@@ -1,0 +1,74 @@
+//! The small worker of an OS thread outside `run`.
+//!
+//! Every thread that waits in Ramie owns one, made at its first wait: an inbox, timers, a driver
+//! once an op needs it. The thread itself is the worker's root strand, so its waits are timed,
+//! woken and seen like any fiber's, and fibers spawned there with `spawn_local` run while it waits.
+//! When the thread ends, those that have not ended are given up: nobody is left to run them.
+
+use std::cell::RefCell;
+
+use super::{Installed, Worker};
+use crate::{
+    runtime::{default_driver_choice, default_stack_size},
+    strand::Slot,
+    time::Clock,
+};
+
+/// A worker that goes with its thread.
+struct Attached {
+    worker: Box<Worker>,
+}
+
+thread_local! {
+    // A second thread-local beside `CURRENT`: this one has a destructor and is touched only here.
+    static ATTACHED: RefCell<Option<Attached>> = const { RefCell::new(None) };
+}
+
+/// Gives this thread a small worker.
+#[cold]
+#[allow(unsafe_code)]
+pub(super) fn attach() {
+    let worker = Box::new(Worker::new(
+        None,
+        default_driver_choice(),
+        Clock::System,
+        default_stack_size(),
+        None,
+    ));
+    let address: *const Worker = &raw const *worker;
+    let kept = ATTACHED.try_with(|attached| {
+        *attached.borrow_mut() = Some(Attached { worker });
+    });
+    // Inside the destructors at a thread's exit nobody can keep the worker: it was dropped with
+    // the closure just now, and waiting is not possible any more.
+    assert!(
+        kept.is_ok(),
+        "a thread-local's destructor waits at its thread's exit; wait before the thread ends"
+    );
+    super::CURRENT.set(address);
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // Fibers of `spawn_local` that are still there go no further: nobody will run them.
+        self.worker.abandon_all();
+        super::CURRENT.set(std::ptr::null());
+    }
+}
+
+/// Runs `f` on an OS thread that is the strand `slot`.
+pub(crate) fn on_thread_strand(slot: &'static Slot, f: impl FnOnce(&Worker)) {
+    let worker = Worker::new(
+        None,
+        default_driver_choice(),
+        Clock::System,
+        default_stack_size(),
+        None,
+    );
+    worker.adopt_root(slot);
+    {
+        let _installed = Installed::new(&worker);
+        f(&worker);
+    }
+    worker.abandon_all();
+}

@@ -1,0 +1,345 @@
+//! The body of a fiber: a coroutine on a stack of its own, which runs one closure after another.
+//!
+//! A stack is costly the first time (a guard, a page fault) and cheap ever after, so bodies are
+//! pooled, the hottest first. A pooled body is not a finished coroutine but one suspended at the
+//! bottom of its loop: to run the next closure is one resume.
+//!
+//! | state | `slot` | left by |
+//! |---|---|---|
+//! | idle | none | [`Bodies::assign`], then a resume |
+//! | running, suspended | the fiber's | the end of the closure, which takes the next fresh closure at once or goes idle |
+#![allow(unsafe_code)]
+
+use std::{
+    cell::{Cell, RefCell, UnsafeCell},
+    ptr,
+};
+
+use ramie_coro::{
+    StackError, StackPool, StackSize,
+    bare::{BareCoroutine, BareYielder},
+    context,
+};
+
+use super::Worker;
+use crate::strand::Slot;
+
+type Coroutine = BareCoroutine<(), (), ()>;
+type Yielder = BareYielder<(), ()>;
+
+pub(crate) struct Body {
+    yielder: Cell<*const Yielder>,
+    slot: Cell<*const Slot>,
+    coroutine: UnsafeCell<Option<Coroutine>>,
+    /// An address near the top of the suspended stack.
+    warm: Cell<*const ()>,
+    pub(crate) strand: context::Strand,
+    stack_size: usize,
+    uses: Cell<u32>,
+    /// INVARIANT: where this body stands in `Bodies::all`.
+    position: Cell<usize>,
+}
+
+/// A body whose stack reached below this is asked to give the rest back.
+const KEEP_BYTES: usize = 16 * 1024;
+/// How many closures a body runs between two looks at its high-water mark.
+const USES_PER_CHECK: u32 = 64;
+
+impl Body {
+    #[inline]
+    pub(crate) fn slot(&self) -> &'static Slot {
+        // SAFETY: callers run on this body, or found it on a run queue: it is not idle, and slots
+        // are never unmapped.
+        unsafe { &*self.slot.get() }
+    }
+
+    #[inline]
+    pub(crate) fn try_slot(&self) -> Option<&'static Slot> {
+        // SAFETY: null or a slot, which is never unmapped.
+        unsafe { self.slot.get().as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.slot.get().is_null()
+    }
+
+    #[inline]
+    pub(crate) fn warm(&self) -> *const () {
+        self.warm.get()
+    }
+
+    /// The same, for a fiber that is about to suspend right here.
+    #[inline]
+    pub(crate) fn warm_here(&self) -> *const () {
+        let marker = 0_u8;
+        let here = ptr::from_ref(std::hint::black_box(&marker)).cast();
+        self.warm.set(here);
+        here
+    }
+
+    /// Gives the thread back to the worker's loop, from whichever coroutine's stack this is called.
+    #[inline]
+    pub(crate) fn suspend(&self) {
+        // SAFETY: set by `main` before any closure runs; it lies in `main`'s caller's frame, at the
+        // bottom of this body's stack, which is alive while a closure runs.
+        unsafe { &*self.yielder.get() }.suspend(());
+    }
+
+    /// Runs the body until it suspends or goes idle.
+    ///
+    /// # Safety
+    /// Called by the loop of the worker that owns the body, and not from within the body.
+    #[inline]
+    pub(crate) unsafe fn resume(&self) {
+        // SAFETY: only the worker's loop resumes bodies, and never one that runs: no other borrow.
+        let coroutine = unsafe { &mut *self.coroutine.get() };
+        if let Some(coroutine) = coroutine {
+            coroutine.resume(());
+        }
+    }
+}
+
+fn main(body: *const Body, yielder: &Yielder) {
+    // SAFETY: the body is boxed and freed only after its coroutine returned (`Bodies::retire`).
+    let body = unsafe { &*body };
+    body.yielder.set(yielder);
+    while let Some(slot) = body.try_slot() {
+        super::with_current(|worker| run_closures(worker, body, slot));
+        body.slot.set(ptr::null());
+        yielder.suspend(());
+    }
+}
+
+/// Runs a closure, then those fresh ones whose turn it is: each saves two switches.
+fn run_closures(worker: &Worker, body: &Body, slot: &'static Slot) {
+    let mut slot = slot;
+    loop {
+        crate::fiber::run_to_end(worker, slot);
+        match worker.next_fresh_for(body) {
+            Some(next) => slot = next,
+            None => return,
+        }
+    }
+}
+
+impl Body {
+    /// Takes on a fresh closure.
+    #[inline]
+    pub(super) fn adopt(&self, slot: &'static Slot) {
+        self.slot.set(slot);
+        self.uses.set(self.uses.get() + 1);
+        self.strand.set_id(slot.id().as_u64());
+        slot.body.set(self);
+    }
+}
+
+/// The bodies of one worker.
+pub(crate) struct Bodies {
+    /// Suspended at the bottom of their loop, with the default stack size, the hottest last.
+    idle: RefCell<Vec<*const Body>>,
+    /// All there are, for dumps and for giving them up.
+    all: RefCell<Vec<*const Body>>,
+    pools: RefCell<Vec<(usize, StackPool)>>,
+    default_size: usize,
+    /// Bodies went idle since the last look at the high-water marks.
+    is_unchecked: Cell<bool>,
+}
+
+/// As many idle bodies as are kept however long the worker has been idle.
+const IDLE_KEPT: usize = 256;
+
+impl Bodies {
+    pub(crate) fn new(default_size: usize) -> Self {
+        Bodies {
+            idle: RefCell::new(Vec::new()),
+            all: RefCell::new(Vec::new()),
+            pools: RefCell::new(Vec::new()),
+            default_size,
+            is_unchecked: Cell::new(false),
+        }
+    }
+
+    pub(crate) fn default_size(&self) -> usize {
+        self.default_size
+    }
+
+    pub(crate) fn fits(&self, body: &Body, slot: &Slot) -> bool {
+        body.stack_size == self.size_for(slot)
+    }
+
+    fn size_for(&self, slot: &Slot) -> usize {
+        match crate::fiber::requested_stack_size(slot) {
+            0 => self.default_size,
+            size => size,
+        }
+    }
+
+    /// Finds or makes a body for a fresh closure.
+    ///
+    /// # Errors
+    /// When there is no memory for one more stack.
+    #[inline]
+    pub(crate) fn assign(&self, slot: &'static Slot) -> Result<&Body, StackError> {
+        let size = self.size_for(slot);
+        let idle = if size == self.default_size { self.idle.borrow_mut().pop() } else { None };
+        let body = match idle {
+            Some(body) => body,
+            None => self.make(size)?,
+        };
+        // SAFETY: bodies in `idle` and fresh from `make` are alive until `retire`.
+        let body = unsafe { &*body };
+        body.adopt(slot);
+        Ok(body)
+    }
+
+    #[cold]
+    fn make(&self, size: usize) -> Result<*const Body, StackError> {
+        let stack = self.take_stack(size)?;
+        let body = Box::into_raw(Box::new(Body {
+            yielder: Cell::new(ptr::null()),
+            slot: Cell::new(ptr::null()),
+            coroutine: UnsafeCell::new(None),
+            warm: Cell::new(ptr::null()),
+            strand: context::Strand::new(0),
+            stack_size: size,
+            uses: Cell::new(0),
+            position: Cell::new(self.all.borrow().len()),
+        }));
+        let pointer: *const Body = body;
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder, ()| {
+            main(pointer, yielder);
+        });
+        // SAFETY: just made, nobody else has it.
+        let home = unsafe { &*body }.coroutine.get();
+        // SAFETY: as above.
+        unsafe { *home = Some(coroutine) };
+        self.all.borrow_mut().push(pointer);
+        Ok(pointer)
+    }
+
+    fn take_stack(&self, size: usize) -> Result<ramie_coro::Stack, StackError> {
+        let mut pools = self.pools.borrow_mut();
+        let found = pools.iter().position(|(of, _)| *of == size);
+        let at = match found {
+            Some(at) => at,
+            None => {
+                pools.push((size, StackPool::new(StackSize::new(size)?)));
+                pools.len() - 1
+            }
+        };
+        pools[at].1.take()
+    }
+
+    /// Takes back a body that went idle.
+    #[inline]
+    pub(crate) fn recycle(&self, body: &Body) {
+        if body.stack_size != self.default_size {
+            return self.retire(body);
+        }
+        if body.uses.get().is_multiple_of(USES_PER_CHECK) {
+            give_back_deep_pages(body);
+        }
+        self.is_unchecked.set(true);
+        self.idle.borrow_mut().push(body);
+    }
+
+    /// Ends an idle body's coroutine and gives its stack back to the pool.
+    #[cold]
+    fn retire(&self, body: &Body) {
+        // SAFETY: called by the loop, or when the loop has ended. Without a slot, `main` returns.
+        unsafe { body.resume() };
+        self.unlist(body);
+        let body: *const Body = body;
+        // SAFETY: the coroutine has returned and the lists do not hold the body any more.
+        let body_box = unsafe { Box::from_raw(body.cast_mut()) };
+        let size = body_box.stack_size;
+        let Some(stack) = body_box.coroutine.into_inner().and_then(Coroutine::into_stack) else {
+            return;
+        };
+        let mut pools = self.pools.borrow_mut();
+        if let Some((_, pool)) = pools.iter_mut().find(|(of, _)| *of == size) {
+            pool.put(stack);
+        }
+    }
+
+    fn unlist(&self, body: &Body) {
+        let mut all = self.all.borrow_mut();
+        let position = body.position.get();
+        all.swap_remove(position);
+        if let Some(moved) = all.get(position) {
+            // SAFETY: bodies in `all` are alive.
+            unsafe { &**moved }.position.set(position);
+        }
+    }
+
+    /// Whether a quiet moment could be used to give memory back.
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.is_unchecked.get() || self.idle.borrow().len() > IDLE_KEPT
+    }
+
+    /// Gives back pages of deep calls, and half of the idle bodies beyond those kept.
+    pub(crate) fn give_back_surplus(&self) {
+        if self.is_unchecked.replace(false) {
+            for body in self.idle.borrow().iter().rev().take(IDLE_KEPT) {
+                // SAFETY: bodies in `idle` are alive.
+                give_back_deep_pages(unsafe { &**body });
+            }
+        }
+        let surplus: Vec<_> = {
+            let mut idle = self.idle.borrow_mut();
+            let surplus = idle.len().saturating_sub(IDLE_KEPT);
+            idle.drain(..surplus.div_ceil(2).min(4096)).collect()
+        };
+        for body in surplus {
+            // SAFETY: it was in `idle`: alive, and suspended at the bottom of its loop.
+            let body = unsafe { &*body };
+            with_stack(body, |stack| stack.release_memory(0));
+            self.retire(body);
+        }
+    }
+
+    /// The fibers that have started and not ended.
+    pub(crate) fn live(&self) -> Vec<(*const Body, &'static Slot)> {
+        let all = self.all.borrow();
+        // SAFETY: bodies in `all` are alive.
+        all.iter().filter_map(|body| Some((*body, unsafe { &**body }.try_slot()?))).collect()
+    }
+
+    /// Gives up a live fiber for good: its stack is never touched, freed or reused again.
+    ///
+    /// # Safety
+    /// The fiber is suspended and nobody will ever schedule it.
+    pub(crate) unsafe fn leak(&self, body: *const Body) {
+        // SAFETY: listed in `all` until now: alive; it stays so, because the box is not freed.
+        let body = unsafe { &*body };
+        self.unlist(body);
+        // SAFETY: the fiber is suspended, so the worker's loop does not hold its coroutine.
+        if let Some(coroutine) = unsafe { (*body.coroutine.get()).take() } {
+            coroutine.leak();
+        }
+    }
+}
+
+fn with_stack<R>(body: &Body, f: impl FnOnce(&ramie_coro::Stack) -> R) -> Option<R> {
+    // SAFETY: the body is idle: its coroutine is not being resumed.
+    unsafe { &*body.coroutine.get() }.as_ref().map(|coroutine| f(coroutine.stack()))
+}
+
+#[cold]
+fn give_back_deep_pages(body: &Body) {
+    with_stack(body, |stack| {
+        if stack.high_water_mark() > KEEP_BYTES {
+            stack.release_memory(KEEP_BYTES);
+        }
+    });
+}
+
+impl Drop for Bodies {
+    fn drop(&mut self) {
+        for body in self.idle.take() {
+            // SAFETY: it was in `idle`: alive and suspended at the bottom of its loop.
+            self.retire(unsafe { &*body });
+        }
+    }
+}

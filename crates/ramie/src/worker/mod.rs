@@ -1,0 +1,381 @@
+//! A worker: an OS thread that runs fibers and owns one driver, one run queue, one stack pool.
+//!
+//! Rooms: [`run_queue`] (what runs next), [`body`] (the stacks that fibers run on), [`run_loop`]
+//! (the loop), [`idle`] (what a worker does when nothing is runnable), [`shared`] (inbox and sleep,
+//! the part that other threads touch), [`team`] (the workers of one runtime: stealing and ending),
+//! [`attach`] (the small worker of a thread outside `run`), [`abandon`] (what becomes of fibers that
+//! do not end).
+//!
+//! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
+//! thread-locals. What moves between workers is closures that have no stack yet.
+
+mod abandon;
+mod attach;
+mod body;
+mod idle;
+mod run_loop;
+mod run_queue;
+mod shared;
+mod team;
+
+use std::{
+    cell::{Cell, RefCell},
+    ptr,
+};
+
+use ramie_driver::{Driver, OpFrame, OpenError};
+
+pub(crate) use self::{
+    attach::on_thread_strand,
+    body::Body,
+    run_loop::Until,
+    shared::Shared,
+    team::{AbandonedFiber, FreshQueue, Seat, Team},
+};
+use self::{
+    body::Bodies,
+    run_queue::RunQueue,
+    shared::ThreadWaker,
+};
+use crate::{
+    primitive::Ordering,
+    strand::{FreeList, Slot, Unpark, Wake, WakeRef},
+    time::{Clock, Deadline},
+    timer::Timers,
+};
+
+/// A worker looks at completions, timers and its inbox at least every so many switches.
+pub(crate) const SWITCHES_PER_POLL: u32 = 61;
+
+pub(crate) struct Worker {
+    ready: RunQueue,
+    /// The fiber that runs; null: the code on the thread's own stack.
+    current: Cell<*const Body>,
+    /// Switches left until the next look at the outside.
+    countdown: Cell<u32>,
+    /// Whether the next turn prefers a closure without a stack to a suspended fiber.
+    prefers_fresh: Cell<bool>,
+    shared: &'static Shared,
+    driver: RefCell<Option<Driver>>,
+    driver_choice: ramie_driver::Choice,
+    timers: RefCell<Timers>,
+    slots: FreeList,
+    bodies: Bodies,
+    clock: Clock,
+    /// The strand of the thread itself, made when it first waits.
+    root: Cell<Option<&'static Slot>>,
+    /// Fibers alive that belong here: started here, or `!Send` and spawned here.
+    live: Cell<usize>,
+    seat: Option<Seat>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };
+}
+
+/// Runs `f` with the worker of this thread, which gets a small one if it has none.
+#[inline]
+#[allow(unsafe_code)]
+pub(crate) fn with_current<R>(f: impl FnOnce(&Worker) -> R) -> R {
+    let current = CURRENT.get();
+    if current.is_null() {
+        return with_attached(f);
+    }
+    // SAFETY: `CURRENT` is set by `Installed` only, which keeps its worker alive until it has
+    // reset `CURRENT`, on this same thread. A fiber suspended inside `f` is resumed by that very
+    // worker, or never.
+    f(unsafe { &*current })
+}
+
+#[cold]
+#[inline(never)]
+fn with_attached<R>(f: impl FnOnce(&Worker) -> R) -> R {
+    attach::attach();
+    with_current(f)
+}
+
+/// Runs `f` with the worker of this thread if it has one.
+#[inline]
+pub(crate) fn with_existing<R>(f: impl FnOnce(&Worker) -> R) -> Option<R> {
+    if CURRENT.get().is_null() { None } else { Some(with_current(f)) }
+}
+
+/// Makes a worker the thread's current one, until dropped.
+pub(crate) struct Installed<'a> {
+    previous: *const Worker,
+    _worker: &'a Worker,
+}
+
+impl<'a> Installed<'a> {
+    pub(crate) fn new(worker: &'a Worker) -> Self {
+        Installed { previous: CURRENT.replace(worker), _worker: worker }
+    }
+}
+
+impl Drop for Installed<'_> {
+    fn drop(&mut self) {
+        CURRENT.set(self.previous);
+    }
+}
+
+/// Puts a strand whose wait the caller has ended onto its worker's run queue.
+#[inline]
+#[allow(unsafe_code)]
+pub(crate) fn schedule(slot: &'static Slot) {
+    let home = slot.home.load(Ordering::Relaxed);
+    let current = CURRENT.get();
+    // SAFETY: `CURRENT` is null or valid, as in `with_current`.
+    if let Some(worker) = unsafe { current.as_ref() }
+        && ptr::eq(worker.shared, home)
+    {
+        return worker.make_ready(slot);
+    }
+    // SAFETY: `home` was set when the strand started, which was before it waited, and `Shared`
+    // values are never freed.
+    unsafe { &*home }.push(slot);
+}
+
+/// Gives the token of `unpark` to a strand.
+#[inline]
+pub(crate) fn unpark(id: crate::strand::FiberId) {
+    let slot = crate::strand::slot_at(id.index());
+    if slot.unpark(id.generation()) == Unpark::Schedule {
+        schedule(slot);
+    }
+}
+
+/// Makes another worker leave the kernel, through this thread's ring where there is one.
+fn wake_driver(target: &ramie_driver::Waker) {
+    let through_own = with_existing(|worker| {
+        let mut driver = worker.driver.try_borrow_mut().ok()?;
+        driver.as_mut().map(|driver| driver.wake(target))
+    });
+    if through_own.flatten().is_none() {
+        target.wake();
+    }
+}
+
+/// Reads the clock of this thread's worker, or the system's.
+#[inline]
+pub(crate) fn now_ns() -> u64 {
+    with_existing(Worker::now_ns).unwrap_or_else(ramie_driver::sys::monotonic_ns)
+}
+
+/// Whether this code is run by a runtime's worker.
+pub(crate) fn is_inside_run() -> bool {
+    with_existing(|worker| worker.is_on_fiber() || worker.team().is_some()).unwrap_or(false)
+}
+
+/// Names the fiber that runs on this thread, for messages.
+pub(crate) fn current_fiber_label() -> Option<String> {
+    with_existing(|worker| {
+        let on_fiber = !worker.current.get().is_null();
+        on_fiber.then(|| crate::fiber::label(worker.current_slot()))
+    })
+    .flatten()
+}
+
+/// What a frame's `user` becomes when the driver has let go of the frame. Until then its waiter
+/// must not leave, even if the result is there already: the frame is on the driver's list.
+pub(crate) const POPPED: u64 = 1;
+
+impl Worker {
+    pub(crate) fn new(
+        driver: Option<Driver>,
+        driver_choice: ramie_driver::Choice,
+        clock: Clock,
+        stack_size: usize,
+        seat: Option<Seat>,
+    ) -> Self {
+        let waker = match &driver {
+            Some(driver) => ThreadWaker::Driver(driver.waker()),
+            None => ThreadWaker::Thread(std::thread::current()),
+        };
+        let shared = Shared::take(waker);
+        if let Clock::Manual(manual) = &clock {
+            manual.add_worker(shared);
+        }
+        Worker {
+            ready: RunQueue::new(),
+            current: Cell::new(ptr::null()),
+            countdown: Cell::new(SWITCHES_PER_POLL),
+            prefers_fresh: Cell::new(false),
+            shared,
+            driver: RefCell::new(driver),
+            driver_choice,
+            timers: RefCell::new(Timers::default()),
+            slots: FreeList::new(),
+            bodies: Bodies::new(stack_size),
+            clock,
+            root: Cell::new(None),
+            live: Cell::new(0),
+            seat,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+
+    pub(crate) fn slots(&self) -> &FreeList {
+        &self.slots
+    }
+
+    pub(crate) fn team(&self) -> Option<&std::sync::Arc<Team>> {
+        self.seat.as_ref().map(|seat| &seat.team)
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// The fiber that runs, if it is one and not the thread itself.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn current_body(&self) -> Option<&Body> {
+        // SAFETY: `current` is null or the body that runs, which lives as long as its worker.
+        unsafe { self.current.get().as_ref() }
+    }
+
+    pub(crate) fn default_stack_size(&self) -> usize {
+        self.bodies.default_size()
+    }
+
+    pub(crate) fn is_on_fiber(&self) -> bool {
+        !self.current.get().is_null()
+    }
+
+    /// The slot of the strand that runs.
+    #[inline]
+    pub(crate) fn current_slot(&self) -> &'static Slot {
+        match self.current_body() {
+            Some(body) => body.slot(),
+            None => self.root_slot(),
+        }
+    }
+
+    fn root_slot(&self) -> &'static Slot {
+        self.root.get().unwrap_or_else(|| {
+            let slot = self.slots.take(true);
+            crate::fiber::name_after_thread(slot);
+            self.adopt_root(slot);
+            slot
+        })
+    }
+
+    /// Makes `slot` the strand of this thread.
+    pub(crate) fn adopt_root(&self, slot: &'static Slot) {
+        slot.home.store(ptr::from_ref(self.shared).cast_mut(), Ordering::Relaxed);
+        self.root.set(Some(slot));
+    }
+
+    /// Whether a strand that unwinds must not wait here: other fibers would run meanwhile and see
+    /// the thread panicking. A thread that has no fibers may wait as any thread may.
+    pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
+        self.is_on_fiber() || self.live.get() > 0
+    }
+
+    pub(crate) fn arm_timer(&self, slot: &Slot, deadline: Deadline) {
+        self.timers.borrow_mut().arm(slot, deadline.as_ns());
+    }
+
+    /// Puts a strand of this worker onto the run queue.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn make_ready(&self, slot: &'static Slot) {
+        let body = slot.body.get();
+        // SAFETY: a started fiber's body lives until the fiber has ended.
+        match unsafe { body.as_ref() } {
+            Some(started) => self.ready.push_fiber(body, started.warm()),
+            None => self.ready.push_root(),
+        }
+    }
+
+    /// Queues a closure that has no stack yet.
+    #[inline]
+    pub(crate) fn enqueue_fresh(&self, slot: &'static Slot, is_local: bool) {
+        let spawned = self.shared.spawned.load(Ordering::Relaxed);
+        // Release: a worker that sums up `spawned` after seeing a later `finished` sees this.
+        self.shared.spawned.store(spawned + 1, Ordering::Release);
+        match &self.seat {
+            Some(seat) if !is_local && seat.may_share() => seat.share(slot),
+            _ => {
+                slot.local.set(u32::from(is_local));
+                self.ready.push_fresh(slot);
+            }
+        }
+    }
+
+    /// Suspends the strand that runs; it has made sure that somebody will resume it.
+    #[inline]
+    pub(crate) fn switch_out(&self) {
+        match self.current_body() {
+            Some(body) => body.suspend(),
+            None => self.run(Until::Root),
+        }
+    }
+
+    /// Lets every other runnable strand of this worker run once.
+    #[inline]
+    pub(crate) fn yield_now(&self) {
+        match self.current_body() {
+            Some(body) => {
+                self.ready.push_fiber(body, body.warm_here());
+                body.suspend();
+            }
+            None if self.ready.is_empty() && !self.shared.has_mail() => std::thread::yield_now(),
+            None => {
+                self.ready.push_root();
+                self.run(Until::Root);
+            }
+        }
+    }
+
+    /// Runs `f` with the driver, which a thread outside `run` opens when it first needs it.
+    ///
+    /// # Errors
+    /// When the driver cannot be opened: no descriptors left, or the forced one is unavailable.
+    pub(crate) fn with_driver<R>(&self, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OpenError> {
+        let mut driver = self.driver.borrow_mut();
+        if driver.is_none() {
+            let opened = Driver::open(self.driver_choice, &ramie_driver::Config::small())?;
+            self.shared.set_waker(Some(ThreadWaker::Driver(opened.waker())));
+            *driver = Some(opened);
+        }
+        let driver = driver.as_mut().expect("opened above");
+        Ok(f(driver))
+    }
+
+    /// Makes one turn of the driver for a strand that awaits its op without suspending.
+    pub(crate) fn turn_inline(&self, wait: ramie_driver::Wait) {
+        let mut driver = self.driver.borrow_mut();
+        if let Some(driver) = driver.as_mut() {
+            self.turn_driver(driver, wait);
+        }
+    }
+
+    /// Wakes the strands whose ops are complete.
+    #[allow(unsafe_code)]
+    pub(crate) fn wake_completed(&self, driver: &mut Driver) {
+        while let Some(frame) = driver.pop_complete() {
+            // SAFETY: a frame stays valid until it came out of `pop_complete`, and its waiter runs
+            // on only after the wake below.
+            let frame: &OpFrame = unsafe { frame.as_ref() };
+            if let Some(wait) = WakeRef::from_bits(frame.user.replace(POPPED)) {
+                wait.wake(Wake::Woken);
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Clock::Manual(manual) = &self.clock {
+            manual.remove_worker(self.shared);
+        }
+        if let Some(slot) = self.root.take() {
+            crate::fiber::free_root(self, slot);
+        }
+        self.shared.release();
+    }
+}

@@ -1,0 +1,199 @@
+//! The loop of a worker.
+//!
+//! Order of business: take what is next from the run queue and switch to it; every
+//! [`SWITCHES_PER_POLL`](super::SWITCHES_PER_POLL) switches look at the inbox, at due timers and at
+//! completions, whether or not the queue is empty; when it is empty, go to [`idle`](super::idle).
+//!
+//! Fibers are resumed in the order in which they became runnable. Closures without a stack lie in
+//! the same queue where one worker is alone, and in a queue of their own, from which others steal,
+//! where there are several; then the two queues take turns, so neither can starve the other.
+#![allow(unsafe_code)]
+
+use super::{Body, SWITCHES_PER_POLL, Worker, run_queue::Runnable};
+use crate::{
+    primitive::Ordering,
+    strand::{Slot, Wake},
+};
+
+/// When the loop returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// The strand that waits on the thread's own stack has become runnable.
+    Root,
+    /// The runtime has nothing left to run.
+    Finished,
+}
+
+impl Worker {
+    pub(crate) fn run(&self, until: Until) {
+        let resumer = self.current.replace(std::ptr::null());
+        debug_assert!(resumer.is_null(), "the loop runs on the thread's own stack");
+        loop {
+            if self.countdown.get() == 0 && self.poll() && until == Until::Finished {
+                return;
+            }
+            self.countdown.set(self.countdown.get() - 1);
+            match self.next() {
+                Some(Runnable::Fiber(body)) => self.mount(body),
+                Some(Runnable::Fresh(slot)) => self.start(slot),
+                Some(Runnable::Root) => {
+                    if until == Until::Root {
+                        return;
+                    }
+                }
+                None => {
+                    if self.idle(until) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn next(&self) -> Option<Runnable> {
+        let Some(seat) = &self.seat else { return self.ready.pop() };
+        if !seat.may_share() {
+            return self.ready.pop();
+        }
+        let prefers_fresh = self.prefers_fresh.replace(!self.prefers_fresh.get());
+        if prefers_fresh && let Some(slot) = seat.pop() {
+            return Some(Runnable::Fresh(slot));
+        }
+        self.ready.pop().or_else(|| seat.pop().map(Runnable::Fresh))
+    }
+
+    /// Switches to a fiber until it suspends.
+    #[inline]
+    fn mount(&self, body: *const Body) {
+        self.current.set(body);
+        // SAFETY: the run queue holds bodies of live fibers; this worker owns them.
+        let body = unsafe { &*body };
+        // SAFETY: `body.strand` lives as long as the body, and the loop sets another strand before
+        // it mounts another fiber.
+        unsafe { ramie_coro::context::set_current(&body.strand) };
+        // SAFETY: this is the worker's loop, on the thread's own stack.
+        unsafe { body.resume() };
+        if body.is_idle() {
+            self.bodies.recycle(body);
+        }
+        self.current.set(std::ptr::null());
+    }
+
+    /// Gives a stack to a fresh closure and switches to it.
+    fn start(&self, slot: &'static Slot) {
+        match self.bodies.assign(slot) {
+            Ok(body) => {
+                self.note_started(slot);
+                self.mount(body);
+            }
+            // SAFETY: the slot came from the queue of fresh closures: nobody else starts it.
+            Err(error) => unsafe { crate::fiber::fail_to_start(self, slot, error) },
+        }
+    }
+
+    #[inline]
+    fn note_started(&self, slot: &Slot) {
+        slot.home.store(std::ptr::from_ref(self.shared).cast_mut(), Ordering::Relaxed);
+        self.live.set(self.live.get() + 1);
+    }
+
+    /// The next closure that a body whose fiber has just ended may run at once, in its turn.
+    #[inline]
+    pub(super) fn next_fresh_for(&self, body: &Body) -> Option<&'static Slot> {
+        if self.countdown.get() == 0 || self.seat.as_ref().is_some_and(|seat| seat.may_share()) {
+            return None;
+        }
+        let slot = self.ready.pop_fresh()?;
+        if !slot.extra.get().is_null() && !self.bodies.fits(body, slot) {
+            self.ready.push_fresh(slot);
+            return None;
+        }
+        self.countdown.set(self.countdown.get() - 1);
+        body.adopt(slot);
+        self.note_started(slot);
+        Some(slot)
+    }
+
+    /// Accounts for the end of a strand of this worker.
+    #[inline]
+    pub(crate) fn note_finished(&self, was_started: bool) {
+        if was_started {
+            self.live.set(self.live.get() - 1);
+        }
+        let finished = self.shared.finished.load(Ordering::Relaxed);
+        // Release: whoever sums up the finished strands sees all that they spawned before.
+        self.shared.finished.store(finished + 1, Ordering::Release);
+    }
+
+    pub(crate) fn forget_timer(&self, slot: &Slot) {
+        if slot.armed.load(Ordering::Relaxed) != u64::MAX {
+            self.timers.borrow_mut().forget(slot);
+        }
+    }
+
+    /// Looks at everything that comes from outside the run queue, without waiting. Tells whether
+    /// the runtime's grace period is over.
+    #[cold]
+    pub(super) fn poll(&self) -> bool {
+        self.countdown.set(SWITCHES_PER_POLL);
+        self.drain_inbox();
+        self.fire_timers();
+        self.poll_driver();
+        self.seat.as_ref().is_some_and(|seat| seat.team.is_grace_over())
+    }
+
+    pub(super) fn drain_inbox(&self) {
+        if self.shared.has_mail() {
+            self.shared.drain(|slot| self.make_ready(slot));
+        }
+    }
+
+    fn poll_driver(&self) {
+        let mut driver = self.driver.borrow_mut();
+        if let Some(driver) = driver.as_mut().filter(|driver| driver.needs_turn()) {
+            self.turn_driver(driver, ramie_driver::Wait::Never);
+        }
+    }
+
+    pub(super) fn turn_driver(
+        &self,
+        driver: &mut ramie_driver::Driver,
+        wait: ramie_driver::Wait,
+    ) {
+        if let Err(error) = driver.turn(wait) {
+            // The driver handles all that can be handled; what is left is a broken invariant.
+            eprintln!("ramie: the driver failed: {error}; please report this. Aborting.");
+            std::process::abort();
+        }
+        self.wake_completed(driver);
+    }
+
+    /// Ends the waits whose deadline has come.
+    pub(super) fn fire_timers(&self) {
+        if self.timers.borrow().next_ns() == u64::MAX {
+            return;
+        }
+        let now = self.now_ns();
+        loop {
+            let due = self.timers.borrow_mut().pop_due(now);
+            let Some(slot) = due else { return };
+            self.expire(slot, now);
+        }
+    }
+
+    /// A timer entry fired: ends the wait, or arms the entry anew for a later deadline.
+    fn expire(&self, slot: &'static Slot, now: u64) {
+        let record = slot.record.get();
+        let Some(wait) = slot.current_wait() else { return };
+        // SAFETY: the strand waits and is of this worker (its timers hold only such), so it stays
+        // suspended, and its record valid, until this thread resumes it.
+        let Some(record) = (unsafe { record.as_ref() }) else { return };
+        let deadline = record.deadline;
+        if deadline.as_ns() <= now {
+            wait.wake(Wake::TimedOut);
+        } else if deadline != crate::time::Deadline::NEVER {
+            self.arm_timer(slot, deadline);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The part of a worker that other threads touch: its inbox and its sleep.
+//!
+//! `Shared` values are type-stable: made once, reused by later workers, never freed. A waker that
+//! is late by a whole life of the worker finds a valid inbox and wakes somebody spuriously.
+//!
+//! # Protocol of falling asleep
+//!
+//! | state | meaning | left by |
+//! |---|---|---|
+//! | `RUNNING` | the worker will look at its inbox before it sleeps | any pusher, to `NOTIFIED`; the worker, to `SLEEPING` |
+//! | `SLEEPING` | the worker is in the kernel, or about to be | any pusher, to `NOTIFIED`; then it owes one kernel wake |
+//! | `NOTIFIED` | somebody pushed since the worker last looked | the worker, when it next falls asleep or wakes |
+//!
+//! 1. The worker stores `SLEEPING` (SeqCst).
+//! 2. It looks again at its inbox, at the queues it steals from and at the runtime's flags. If
+//!    there is something, it stores `RUNNING` and goes on.
+//! 3. It enters the kernel.
+//!
+//! A pusher pushes first, then swaps in `NOTIFIED` (SeqCst). *The race to fear* is a push between
+//! 2 and 3. In the total order of the SeqCst operations either the swap comes after the store of
+//! 1, then the pusher sees `SLEEPING` and makes the kernel wake, which is sticky; or it comes
+//! before, and then the push is visible to the look of 2. At most one pusher of a sleep sees
+//! `SLEEPING`, so a sleeping worker is woken by one system call, however many push.
+
+use std::sync::Mutex;
+
+use crate::{
+    primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
+    strand::Slot,
+};
+
+const RUNNING: u32 = 0;
+const SLEEPING: u32 = 1;
+const NOTIFIED: u32 = 2;
+
+/// How to make a worker's thread return from the kernel.
+#[derive(Clone)]
+pub(crate) enum ThreadWaker {
+    Driver(ramie_driver::Waker),
+    /// A thread whose worker has no driver yet sleeps in `std::thread::park`.
+    Thread(std::thread::Thread),
+}
+
+pub(crate) struct Shared {
+    inbox: AtomicPtr<Slot>,
+    state: AtomicU32,
+    waker: Mutex<Option<ThreadWaker>>,
+    /// Strands spawned by this worker; written by it alone.
+    pub(crate) spawned: AtomicU64,
+    /// Strands that ended on this worker; written by it alone.
+    pub(crate) finished: AtomicU64,
+}
+
+static UNUSED: Mutex<Vec<&'static Shared>> = Mutex::new(Vec::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Shared {
+    /// Takes an unused value, or makes one that will never be freed.
+    pub(crate) fn take(waker: ThreadWaker) -> &'static Shared {
+        let reused = lock(&UNUSED).pop();
+        let shared = reused.unwrap_or_else(|| {
+            Box::leak(Box::new(Shared {
+                inbox: AtomicPtr::new(std::ptr::null_mut()),
+                state: AtomicU32::new(RUNNING),
+                waker: Mutex::new(None),
+                spawned: AtomicU64::new(0),
+                finished: AtomicU64::new(0),
+            }))
+        });
+        shared.spawned.store(0, Ordering::Relaxed);
+        shared.finished.store(0, Ordering::Relaxed);
+        shared.set_waker(Some(waker));
+        shared
+    }
+
+    /// Gives the value back for reuse when its worker is gone.
+    pub(crate) fn release(&'static self) {
+        self.set_waker(None);
+        lock(&UNUSED).push(self);
+    }
+
+    pub(crate) fn set_waker(&self, waker: Option<ThreadWaker>) {
+        *lock(&self.waker) = waker;
+    }
+
+    /// Hands over a strand that the caller has the right to schedule.
+    pub(crate) fn push(&self, slot: &'static Slot) {
+        let new = std::ptr::from_ref(slot).cast_mut();
+        let mut head = self.inbox.load(Ordering::Relaxed);
+        loop {
+            slot.link.store(head, Ordering::Relaxed);
+            // Release: the link and all the pusher wrote are visible to `drain`. SeqCst with the
+            // look of step 2.
+            match self.inbox.compare_exchange_weak(head, new, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => head = now,
+            }
+        }
+        self.wake();
+    }
+
+    /// Makes the worker look at its inbox and the runtime's flags soon.
+    pub(crate) fn wake(&self) {
+        if self.state.swap(NOTIFIED, Ordering::SeqCst) == SLEEPING {
+            self.wake_thread();
+        }
+    }
+
+    #[cold]
+    fn wake_thread(&self) {
+        let waker = lock(&self.waker).clone();
+        match waker {
+            Some(ThreadWaker::Driver(target)) => super::wake_driver(&target),
+            Some(ThreadWaker::Thread(thread)) => thread.unpark(),
+            None => {}
+        }
+    }
+
+    /// Takes all that was handed over, oldest first.
+    pub(crate) fn drain(&self, mut each: impl FnMut(&'static Slot)) {
+        let mut newest = self.inbox.swap(std::ptr::null_mut(), Ordering::Acquire);
+        let mut oldest = std::ptr::null_mut();
+        while let Some(slot) = slot_ref(newest) {
+            let next = slot.link.load(Ordering::Relaxed);
+            slot.link.store(oldest, Ordering::Relaxed);
+            oldest = newest;
+            newest = next;
+        }
+        while let Some(slot) = slot_ref(oldest) {
+            // Read the link first: once handed on, the slot may be pushed again.
+            oldest = slot.link.load(Ordering::Relaxed);
+            each(slot);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_mail(&self) -> bool {
+        !self.inbox.load(Ordering::SeqCst).is_null()
+    }
+
+    /// Step 1.
+    pub(crate) fn announce_sleep(&self) {
+        self.state.store(SLEEPING, Ordering::SeqCst);
+    }
+
+    /// The worker is back from the kernel, or from step 2.
+    pub(crate) fn announce_running(&self) {
+        self.state.store(RUNNING, Ordering::SeqCst);
+    }
+}
+
+#[allow(unsafe_code)]
+fn slot_ref(pointer: *mut Slot) -> Option<&'static Slot> {
+    // SAFETY: the inbox and its links hold null or slots put there by `push`; slots are never
+    // unmapped (strand/memory.rs).
+    unsafe { pointer.as_ref() }
+}

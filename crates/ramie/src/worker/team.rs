@@ -1,0 +1,261 @@
+//! The workers of one runtime: how closures without a stack are shared, and how `run` ends.
+//!
+//! # Sharing
+//! Each worker has a queue of fresh closures from which the others steal. A worker that finds
+//! nothing looks at every queue of the team once and then sleeps, with its flag in `asleep` set.
+//! Whoever adds a closure wakes at most one sleeper, and none while another is already searching:
+//! the searcher that finds something wakes the next.
+//!
+//! *The race to fear*: a closure is queued while its would-be thief falls asleep. The spawner
+//! queues, then (SeqCst fence) reads `sleepers`; the thief announces itself there (SeqCst), then
+//! reads the queues. One of the two sees the other.
+//!
+//! # Ending
+//! `main_done` is set when the closure given to `run` has returned. From then on, a worker with
+//! nothing to do asks whether all strands have ended. Each worker counts those it spawned and
+//! those that ended on it; both counts only grow. Reading all `finished` first and all `spawned`
+//! afterwards, equal sums mean that at the moment between the two reads nobody was alive, and
+//! where nobody is alive nobody can be spawned.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use crossbeam_deque::{Steal, Stealer};
+
+use super::Shared;
+use crate::{
+    blocking::Pool,
+    primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+    strand::Slot,
+};
+
+/// A fiber that had not ended when the grace period was over.
+#[derive(Debug, Clone)]
+pub(crate) struct AbandonedFiber {
+    pub(crate) label: String,
+    pub(crate) waits_for: String,
+}
+
+pub(crate) struct Team {
+    stealers: Vec<Stealer<&'static Slot>>,
+    members: Vec<OnceLock<&'static Shared>>,
+    asleep: Vec<AtomicBool>,
+    /// How many of `asleep` are set.
+    sleepers: AtomicUsize,
+    searching: AtomicUsize,
+    main_done: AtomicBool,
+    finished: AtomicBool,
+    abandoning: AtomicBool,
+    grace: Option<Duration>,
+    /// When the grace period ends, in ns on the system's clock; 0: it has not begun.
+    grace_end_ns: AtomicU64,
+    pub(crate) pool: Arc<Pool>,
+}
+
+impl Team {
+    /// Makes the common part and one queue of fresh closures for each worker.
+    pub(crate) fn new(
+        workers: usize,
+        grace: Option<Duration>,
+        pool: Arc<Pool>,
+    ) -> (Arc<Team>, Vec<FreshQueue>) {
+        let queues: Vec<_> = (0..workers).map(|_| FreshQueue::new_fifo()).collect();
+        let team = Team {
+            stealers: queues.iter().map(FreshQueue::stealer).collect(),
+            members: (0..workers).map(|_| OnceLock::new()).collect(),
+            asleep: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            sleepers: AtomicUsize::new(0),
+            searching: AtomicUsize::new(0),
+            main_done: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            abandoning: AtomicBool::new(false),
+            grace,
+            grace_end_ns: AtomicU64::new(0),
+            pool,
+        };
+        (Arc::new(team), queues)
+    }
+
+    pub(crate) fn join_member(&self, index: usize, shared: &'static Shared) {
+        let _ = self.members[index].set(shared);
+    }
+
+    fn member(&self, index: usize) -> Option<&'static Shared> {
+        self.members.get(index).and_then(OnceLock::get).copied()
+    }
+
+    fn wake_all(&self) {
+        self.members.iter().filter_map(OnceLock::get).for_each(|shared| shared.wake());
+    }
+
+    /// The closure given to `run` has returned: from now on the runtime ends when it is empty.
+    pub(crate) fn main_done(&self) {
+        if let Some(grace) = self.grace {
+            let grace = u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX);
+            let end = ramie_driver::sys::monotonic_ns().saturating_add(grace).max(1);
+            self.grace_end_ns.store(end, Ordering::Relaxed);
+        }
+        self.main_done.store(true, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    /// How much is left of the grace period, once it has begun.
+    pub(super) fn grace_left(&self) -> Option<Duration> {
+        match self.grace_end_ns.load(Ordering::Relaxed) {
+            0 => None,
+            end => Some(Duration::from_nanos(
+                end.saturating_sub(ramie_driver::sys::monotonic_ns()),
+            )),
+        }
+    }
+
+    /// Whether the grace period is over: the runtime ends though strands are alive.
+    pub(super) fn is_grace_over(&self) -> bool {
+        if self.grace_left() == Some(Duration::ZERO) {
+            self.abandoning.store(true, Ordering::SeqCst);
+        }
+        self.is_abandoning()
+    }
+
+    /// Ends the runtime before it has begun.
+    pub(crate) fn stop(&self) {
+        self.finished.store(true, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    fn must_stop(&self) -> bool {
+        self.finished.load(Ordering::SeqCst) || self.abandoning.load(Ordering::SeqCst)
+    }
+
+    /// Whether this worker's loop is over: all strands have ended, or are given up.
+    pub(super) fn check_finished(&self) -> bool {
+        if self.is_grace_over() || self.must_stop() {
+            self.wake_all();
+            return true;
+        }
+        let is_over = self.main_done.load(Ordering::SeqCst) && self.is_empty();
+        if is_over {
+            self.finished.store(true, Ordering::SeqCst);
+            self.wake_all();
+        }
+        is_over
+    }
+
+    fn is_empty(&self) -> bool {
+        let sum = |read: fn(&Shared) -> u64| -> u64 {
+            self.members.iter().filter_map(OnceLock::get).map(|shared| read(shared)).sum()
+        };
+        // Acquire, in this order: the module's doc says why.
+        let finished = sum(|shared| shared.finished.load(Ordering::Acquire));
+        let spawned = sum(|shared| shared.spawned.load(Ordering::Acquire));
+        finished == spawned
+    }
+
+    pub(super) fn is_abandoning(&self) -> bool {
+        self.abandoning.load(Ordering::Relaxed)
+    }
+}
+
+pub(crate) type FreshQueue = crossbeam_deque::Worker<&'static Slot>;
+
+/// One worker's place in its team.
+pub(crate) struct Seat {
+    pub(crate) team: Arc<Team>,
+    pub(crate) index: usize,
+    queue: FreshQueue,
+}
+
+impl Seat {
+    pub(crate) fn new(team: Arc<Team>, index: usize, queue: FreshQueue) -> Self {
+        Seat { team, index, queue }
+    }
+
+    /// Whether there is anybody to share with.
+    #[inline]
+    pub(super) fn may_share(&self) -> bool {
+        self.team.stealers.len() > 1
+    }
+
+    /// Queues a closure that any worker of the team may start.
+    pub(super) fn share(&self, slot: &'static Slot) {
+        self.queue.push(slot);
+        fence(Ordering::SeqCst);
+        self.wake_one();
+    }
+
+    pub(super) fn pop(&self) -> Option<&'static Slot> {
+        self.queue.pop()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Wakes a sleeping worker to search, unless one searches already.
+    fn wake_one(&self) {
+        let team = &*self.team;
+        let nobody_sleeps = team.sleepers.load(Ordering::SeqCst) == 0;
+        if nobody_sleeps || team.searching.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+        // Whoever clears a flag owes the wake.
+        let sleeper = team.asleep.iter().position(|asleep| asleep.swap(false, Ordering::SeqCst));
+        let Some(index) = sleeper else { return };
+        team.sleepers.fetch_sub(1, Ordering::SeqCst);
+        team.searching.fetch_add(1, Ordering::SeqCst);
+        if let Some(shared) = team.member(index) {
+            shared.wake();
+        }
+    }
+
+    /// Looks at every queue of the team once, beginning behind this worker's own.
+    pub(super) fn steal(&self) -> Option<&'static Slot> {
+        let stealers = &self.team.stealers;
+        if stealers.len() == 1 {
+            return None;
+        }
+        for offset in 1..stealers.len() {
+            let victim = &stealers[(self.index + offset) % stealers.len()];
+            loop {
+                match victim.steal_batch_and_pop(&self.queue) {
+                    Steal::Success(slot) => {
+                        if !victim.is_empty() {
+                            self.wake_one();
+                        }
+                        return Some(slot);
+                    }
+                    Steal::Empty => break,
+                    Steal::Retry => {}
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn announce_sleep(&self) {
+        if self.may_share() {
+            self.team.asleep[self.index].store(true, Ordering::SeqCst);
+            self.team.sleepers.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    pub(super) fn announce_running(&self) {
+        if !self.may_share() {
+            return;
+        }
+        // A cleared flag says that somebody woke this worker to search.
+        let counter = match self.team.asleep[self.index].swap(false, Ordering::SeqCst) {
+            true => &self.team.sleepers,
+            false => &self.team.searching,
+        };
+        counter.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// The last look before the kernel.
+    pub(super) fn may_sleep(&self) -> bool {
+        !self.team.must_stop()
+            && (!self.may_share() || self.team.stealers.iter().all(Stealer::is_empty))
+    }
+}
