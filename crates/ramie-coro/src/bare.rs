@@ -1,0 +1,212 @@
+//! Coroutines for schedulers: a switch, a stack, and nothing else.
+//!
+//! | state | left by |
+//! |---|---|
+//! | fresh: the closure lies on the stack | the first [`BareCoroutine::resume`] |
+//! | running | [`BareYielder::suspend`], or the end of the body |
+//! | suspended | [`BareCoroutine::resume`]; dropped or leaked: its stack is never used again |
+//! | done | nothing; [`BareCoroutine::into_stack`] gives the stack back |
+//!
+//! **Stack-ownership rule.** A stack is freed or reused only after the function on it has returned
+//! or unwound. Therefore dropping a suspended bare coroutine leaks its stack, with all that lives
+//! on it, and counts that in [`stats`](crate::stats): whether to unwind is its scheduler's to
+//! decide. A dropped fresh coroutine drops its closure.
+//!
+//! There is no context segment and no check for suspension while unwinding, as in
+//! [`Coroutine`](crate::Coroutine): a scheduler has its own.
+#![allow(unsafe_code)]
+
+use std::{fmt, mem::ManuallyDrop, num::NonZeroUsize, ptr};
+
+use corosensei::CoroutineResult;
+
+use crate::{Resumed, Stack};
+
+/// What corosensei sees of a stack: its bounds.
+struct Bounds {
+    base: NonZeroUsize,
+    limit: NonZeroUsize,
+}
+
+// SAFETY: the bounds of a `Stack`, which has a guard at its limit, is larger than MIN_STACK_SIZE
+// (`StackSize::MIN_BYTES`), has a 16-aligned base, and is kept in `BareCoroutine::stack`.
+unsafe impl corosensei::stack::Stack for Bounds {
+    #[inline]
+    fn base(&self) -> NonZeroUsize {
+        self.base
+    }
+
+    #[inline]
+    fn limit(&self) -> NonZeroUsize {
+        self.limit
+    }
+}
+
+/// Suspends the coroutine to which it was given.
+///
+/// A scheduler may keep a raw pointer to it: it lies at the base of the coroutine's stack, and is
+/// valid until the body has returned. [`suspend`](Self::suspend) may then be called from the stack
+/// of any coroutine that this one is, directly or not, in the middle of resuming. Control goes to
+/// this one's resumer; resuming this one goes on where `suspend` was called.
+#[repr(transparent)]
+pub struct BareYielder<Input, Yield>(corosensei::Yielder<Input, Yield>);
+
+impl<Input, Yield> BareYielder<Input, Yield> {
+    /// Gives a value to the resumer, and returns the next resumer's input.
+    #[inline]
+    pub fn suspend(&self, value: Yield) -> Input {
+        self.0.suspend(value)
+    }
+
+    #[inline]
+    fn from_ref(yielder: &corosensei::Yielder<Input, Yield>) -> &Self {
+        // SAFETY: `repr(transparent)` over the same type.
+        unsafe { &*ptr::from_ref(yielder).cast() }
+    }
+}
+
+impl<Input, Yield> fmt::Debug for BareYielder<Input, Yield> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("BareYielder")
+    }
+}
+
+/// Runs a closure on a stack of its own, from suspension to suspension.
+///
+/// It stays on its thread:
+/// ```compile_fail,E0277
+/// fn needs_send<T: Send>() {}
+/// needs_send::<ramie_coro::bare::BareCoroutine<(), (), ()>>();
+/// ```
+///
+/// # Examples
+/// ```
+/// use ramie_coro::{Resumed, StackPool, StackSize, bare::BareCoroutine};
+///
+/// let mut pool = StackPool::new(StackSize::default());
+/// let mut double = BareCoroutine::with_stack(pool.take()?, |yielder, first: u32| {
+///     let second = yielder.suspend(2 * first);
+///     2 * second
+/// });
+/// assert_eq!(double.resume(1), Resumed::Yielded(2));
+/// assert_eq!(double.resume(5), Resumed::Returned(10));
+/// pool.put(double.into_stack().expect("it is done"));
+/// # Ok::<(), ramie_coro::StackError>(())
+/// ```
+pub struct BareCoroutine<Input, Yield, Return> {
+    /// INVARIANT: runs on `stack`, and is dropped only when fresh or done.
+    inner: ManuallyDrop<corosensei::Coroutine<Input, Yield, Return, Bounds>>,
+    /// INVARIANT: outlives `inner`; dropped only when no function is left on it.
+    stack: ManuallyDrop<Stack>,
+}
+
+impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
+    /// Makes a coroutine that will run `body` on `stack`, onto which it is moved.
+    pub fn with_stack<F>(stack: Stack, body: F) -> Self
+    where
+        F: FnOnce(&BareYielder<Input, Yield>, Input) -> Return + 'static,
+        Input: 'static,
+        Yield: 'static,
+        Return: 'static,
+    {
+        let bounds = Bounds { base: stack.base(), limit: stack.limit() };
+        let inner = corosensei::Coroutine::with_stack(bounds, move |yielder, input| {
+            body(BareYielder::from_ref(yielder), input)
+        });
+        BareCoroutine { inner: ManuallyDrop::new(inner), stack: ManuallyDrop::new(stack) }
+    }
+
+    /// Runs the coroutine until it suspends itself or is done.
+    ///
+    /// # Panics
+    /// When it is done, or running; and with whatever its body panics, after which it is done.
+    #[inline]
+    pub fn resume(&mut self, input: Input) -> Resumed<Yield, Return> {
+        match self.inner.resume(input) {
+            CoroutineResult::Yield(value) => Resumed::Yielded(value),
+            CoroutineResult::Return(value) => Resumed::Returned(value),
+        }
+    }
+
+    /// Tells whether it was resumed at least once.
+    #[must_use]
+    #[inline]
+    pub fn is_started(&self) -> bool {
+        self.inner.started()
+    }
+
+    /// Tells whether its body has returned or panicked.
+    #[must_use]
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.inner.done()
+    }
+
+    /// Returns its stack, to look at and to label.
+    #[must_use]
+    #[inline]
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Gives the stack back when the coroutine is done; else drops the coroutine.
+    #[must_use]
+    #[inline]
+    pub fn into_stack(self) -> Option<Stack> {
+        if !self.is_done() {
+            return None;
+        }
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: dropped once, here: `this` is not dropped.
+        unsafe { ManuallyDrop::drop(&mut this.inner) };
+        // SAFETY: taken once, here, after `inner`; it is done, so no function is left on it.
+        Some(unsafe { ManuallyDrop::take(&mut this.stack) })
+    }
+
+    /// Gives the coroutine up for good: what is on its stack is never dropped, and the stack never
+    /// reused. It is counted in [`stats`](crate::stats).
+    pub fn leak(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once, here: `this` is not dropped.
+        unsafe { ManuallyDrop::take(&mut this.stack) }.leak();
+    }
+
+    /// Drops a fresh coroutine's closure, and gives the stack back.
+    pub(crate) fn into_fresh_stack(mut self) -> Option<Stack> {
+        if !self.is_started() {
+            self.inner.force_unwind();
+        }
+        self.into_stack()
+    }
+
+    /// Unwinds a suspended body, so that the coroutine is done.
+    ///
+    /// A body that goes on suspending never ends this, hence not public: the `Yielder` of
+    /// [`Coroutine`](crate::Coroutine) sees to it.
+    pub(crate) fn unwind(&mut self) {
+        self.inner.force_unwind();
+    }
+}
+
+impl<Input, Yield, Return> Drop for BareCoroutine<Input, Yield, Return> {
+    fn drop(&mut self) {
+        if self.is_started() && !self.is_done() {
+            // SAFETY: taken once: `drop` runs once, and returns right here.
+            return unsafe { ManuallyDrop::take(&mut self.stack) }.leak();
+        }
+        // SAFETY: dropped once: `drop` runs once.
+        unsafe { ManuallyDrop::drop(&mut self.inner) };
+        // SAFETY: as above, and after `inner`; it was fresh or done: no function is on it.
+        unsafe { ManuallyDrop::drop(&mut self.stack) };
+    }
+}
+
+impl<Input, Yield, Return> fmt::Debug for BareCoroutine<Input, Yield, Return> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("BareCoroutine")
+            .field("is_started", &self.is_started())
+            .field("is_done", &self.is_done())
+            .field("stack", self.stack())
+            .finish()
+    }
+}

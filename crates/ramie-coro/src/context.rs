@@ -1,0 +1,224 @@
+//! Context: what the code above a call has set for the code below it, without parameters. Cancel
+//! scopes, deadlines and scoped values are frames of it.
+//!
+//! ```text
+//! Strand.head -> frame -> frame -> segment of a coroutine -> frame of its resumer -> ... -> null
+//!                \_ in the coroutine's body _/               \_ in the resumer's frames _/
+//! ```
+//!
+//! A strand (a fiber or an OS thread) has a list of frames, each in the stack frame of a [`with`].
+//! A coroutine has a segment of its own, linked in front of its resumer's list when it is resumed
+//! and taken off when it suspends; else what it set would be seen by its resumer.
+//!
+//! | state of a segment | left by |
+//! |---|---|
+//! | off, empty | a resume, on any strand |
+//! | linked | a suspension, the end of the body |
+//! | off, with frames | a resume, on the strand where it was linked before |
+//!
+//! There is no race: a strand's list is touched by its own thread only. What to fear is a frame
+//! that outlives its place in the list; [`with`] alone makes frames, and takes them off again on
+//! every way out.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::Cell,
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// Tells one sort of frames from others, by its address: make it a `static`.
+#[derive(Debug)]
+pub struct Key {
+    // Of non-zero size, so that two keys have two addresses.
+    _address: u8,
+}
+
+impl Key {
+    /// Makes a key.
+    #[must_use]
+    pub const fn new() -> Key {
+        Key { _address: 0 }
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Key::new()
+    }
+}
+
+/// The root of each segment; nobody outside can ask for it.
+static SEGMENT: Key = Key::new();
+
+struct Frame {
+    key: &'static Key,
+    value: *const (),
+    /// INVARIANT: null, or a frame that stays alive and in the list longer than this one.
+    parent: Cell<*const Frame>,
+}
+
+/// Holds the context of a strand.
+#[derive(Debug)]
+pub struct Strand {
+    head: Cell<*const Frame>,
+    id: Cell<u64>,
+}
+
+/// Ids of OS threads have this bit, so that they differ from those that a runtime gives out.
+const THREAD_BIT: u64 = 1 << 63;
+
+impl Strand {
+    /// Makes an empty context. The id must be unique among strands with coroutines suspended inside
+    /// [`with`]; its highest bit is reserved; 0 is taken for "none as yet".
+    #[must_use]
+    pub const fn new(id: u64) -> Strand {
+        Strand { head: Cell::new(ptr::null()), id: Cell::new(id) }
+    }
+
+    /// Returns the id.
+    #[must_use]
+    #[inline]
+    pub fn id(&self) -> u64 {
+        self.id.get()
+    }
+
+    /// Gives the strand a new id, when its place is used for another one.
+    #[inline]
+    pub fn set_id(&self, id: u64) {
+        self.id.set(id);
+    }
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Strand> = const { Cell::new(ptr::null()) };
+    static THREAD: Strand = const { Strand::new(0) };
+}
+
+/// Says which strand runs on this thread from now on; null means the thread itself.
+///
+/// # Safety
+/// The strand stays where it is until another one is set on this thread, and it is not current on
+/// another thread. It was current when its code last suspended, and is again when that goes on.
+#[inline]
+pub unsafe fn set_current(strand: *const Strand) {
+    CURRENT.set(strand);
+}
+
+/// Returns the strand that runs on this thread: the one set last, else the thread itself.
+#[must_use]
+#[inline]
+pub fn current() -> *const Strand {
+    let current = CURRENT.get();
+    if current.is_null() { thread_strand() } else { current }
+}
+
+#[cold]
+fn thread_strand() -> *const Strand {
+    static THREADS: AtomicU64 = AtomicU64::new(THREAD_BIT);
+    THREAD.with(|strand| {
+        if strand.id() == 0 {
+            strand.set_id(THREADS.fetch_add(1, Relaxed) + 1);
+        }
+        ptr::from_ref(strand)
+    })
+}
+
+#[inline]
+fn with_strand<R>(f: impl FnOnce(&Strand) -> R) -> R {
+    // SAFETY: set by `set_current`, whose caller keeps it alive while it is current; or this
+    // thread's own, which has no destructor and lives as long as the thread.
+    f(unsafe { &*current() })
+}
+
+/// Takes a frame off again, also when `f` panics.
+struct Pop<'a>(&'a Frame);
+
+impl Drop for Pop<'_> {
+    fn drop(&mut self) {
+        with_strand(|strand| {
+            debug_assert!(ptr::eq(strand.head.get(), self.0), "frames are taken off in order");
+            strand.head.set(self.0.parent.get());
+        });
+    }
+}
+
+/// Calls `f` with `value` found under `key`, by `f` and by all that it calls on this strand.
+pub fn with<T, R>(key: &'static Key, value: &T, f: impl FnOnce() -> R) -> R {
+    let parent = Cell::new(with_strand(|strand| strand.head.get()));
+    let frame = Frame { key, value: ptr::from_ref(value).cast(), parent };
+    with_strand(|strand| strand.head.set(&frame));
+    let _pop = Pop(&frame);
+    f()
+}
+
+/// Finds the innermost value under `key`.
+///
+/// The pointer is of the type that was given to [`with`]. It may be followed until the caller
+/// returns or suspends: a coroutine that is resumed elsewhere finds another value, or none.
+#[must_use]
+pub fn find(key: &'static Key) -> Option<NonNull<()>> {
+    let mut found = None;
+    visit(|at, value| {
+        if ptr::eq(at, key) {
+            found = NonNull::new(value.cast_mut());
+        }
+        found.is_none()
+    });
+    found
+}
+
+/// Shows all frames to `f`, the innermost first, until it returns false.
+pub fn visit(mut f: impl FnMut(&'static Key, *const ()) -> bool) {
+    let mut at = with_strand(|strand| strand.head.get());
+    // SAFETY: the head and each parent are null or frames in the list, which are alive
+    // (`Frame::parent`): `Pop` and `Segment::unlink` take them off before they go.
+    while let Some(frame) = unsafe { at.as_ref() } {
+        if !ptr::eq(frame.key, &SEGMENT) && !f(frame.key, frame.value) {
+            return;
+        }
+        at = frame.parent.get();
+    }
+}
+
+/// The part of the context that belongs to a coroutine. It must not move once linked.
+pub(crate) struct Segment {
+    root: Frame,
+    /// The innermost frame; null: none but the root. Meaningful while off.
+    top: Cell<*const Frame>,
+    /// The strand on which it was linked last.
+    strand: Cell<u64>,
+}
+
+impl Segment {
+    pub(crate) fn new() -> Segment {
+        let root = Frame { key: &SEGMENT, value: ptr::null(), parent: Cell::new(ptr::null()) };
+        Segment { root, top: Cell::new(ptr::null()), strand: Cell::new(0) }
+    }
+
+    /// Whether the coroutine is suspended inside a [`with`] on another strand than the current one.
+    pub(crate) fn is_bound_elsewhere(&self) -> bool {
+        !self.top.get().is_null() && with_strand(Strand::id) != self.strand.get()
+    }
+
+    /// Links the segment in front of the current strand's list, for as long as `self` lives and
+    /// until [`unlink`](Self::unlink).
+    #[inline]
+    pub(crate) fn link(&self) {
+        with_strand(|strand| {
+            self.strand.set(strand.id());
+            self.root.parent.set(strand.head.get());
+            let top = self.top.get();
+            strand.head.set(if top.is_null() { &self.root } else { top });
+        });
+    }
+
+    /// Takes the segment off the current strand's list.
+    #[inline]
+    pub(crate) fn unlink(&self) {
+        with_strand(|strand| {
+            let top = strand.head.replace(self.root.parent.get());
+            self.top.set(if ptr::eq(top, &self.root) { ptr::null() } else { top });
+        });
+    }
+}

@@ -1,0 +1,125 @@
+//! What a coroutine's handle and its body share: the state, and the rules of going from one to the
+//! next.
+//!
+//! It lies on the heap, because the handle moves and the body's stack may be leaked.
+
+use std::{cell::Cell, thread::panicking};
+
+use super::State;
+use crate::{abort::abort_with, context::Segment};
+
+pub(super) struct Control {
+    state: Cell<State>,
+    /// The body is being unwound, because its coroutine is dropped or reset.
+    is_unwinding: Cell<bool>,
+    /// The resumer was unwinding from a panic when it resumed the body.
+    resumer_panics: Cell<bool>,
+    /// INVARIANT: linked exactly while a `Running` of this control exists.
+    segment: Segment,
+}
+
+impl Control {
+    pub(super) fn new() -> Control {
+        Control {
+            state: Cell::new(State::Suspended),
+            is_unwinding: Cell::new(false),
+            resumer_panics: Cell::new(false),
+            segment: Segment::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn state(&self) -> State {
+        self.state.get()
+    }
+
+    pub(super) fn set_done(&self) {
+        self.state.set(State::Done);
+    }
+
+    pub(super) fn is_bound_elsewhere(&self) -> bool {
+        self.segment.is_bound_elsewhere()
+    }
+
+    /// Suspended → Running, until the guard is dropped.
+    #[inline]
+    pub(super) fn enter(&self) -> Running<'_> {
+        if self.state.get() != State::Suspended || self.segment.is_bound_elsewhere() {
+            self.refuse();
+        }
+        self.state.set(State::Running);
+        self.resumer_panics.set(panicking());
+        self.segment.link();
+        Running { control: self, next: Cell::new(State::Done) }
+    }
+
+    /// The same, to unwind the body.
+    pub(super) fn enter_to_unwind(&self) -> Running<'_> {
+        self.is_unwinding.set(true);
+        self.enter()
+    }
+
+    #[cold]
+    fn refuse(&self) -> ! {
+        match self.state.get() {
+            State::Done => panic!(
+                "resumed a coroutine that is done: look at its state first, or reset it with a new \
+                 body"
+            ),
+            State::Running => panic!(
+                "resumed a coroutine that is running: neither it nor a coroutine that it has \
+                 resumed may resume it"
+            ),
+            State::Suspended => panic!(
+                "resumed a coroutine on another fiber or thread than the one on which it suspended \
+                 inside a scope (a cancel scope, a deadline or a scoped value): resume it where it \
+                 was, or leave the scope before suspending"
+            ),
+        }
+    }
+
+    /// Allows the body to suspend, or aborts the process.
+    #[inline]
+    pub(super) fn check_suspension(&self) {
+        if self.is_unwinding.get() || panicking() && !self.resumer_panics.get() {
+            self.refuse_suspension();
+        }
+    }
+
+    #[cold]
+    fn refuse_suspension(&self) -> ! {
+        if self.is_unwinding.get() {
+            abort_with(
+                "a coroutine suspended while its body was being unwound: after its Coroutine is \
+                 dropped or reset, a body may catch the unwinding and return, but neither it nor \
+                 its destructors may suspend again",
+            );
+        }
+        abort_with(
+            "a coroutine suspended in a destructor that ran because its body panicked: others would \
+             run on this thread as if they were panicking",
+        );
+    }
+}
+
+/// Exists while a body runs.
+pub(super) struct Running<'a> {
+    control: &'a Control,
+    next: Cell<State>,
+}
+
+impl Running<'_> {
+    /// Says that the body has suspended itself, rather than come to its end.
+    #[inline]
+    pub(super) fn suspended(&self) {
+        self.next.set(State::Suspended);
+    }
+}
+
+impl Drop for Running<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.control.segment.unlink();
+        self.control.state.set(self.next.get());
+    }
+}

@@ -1,0 +1,194 @@
+//! Reports of stack overflows.
+//!
+//! An overflow touches the guard, which is a SIGSEGV (SIGBUS on some systems). The handler here
+//! looks the address up; if it lies in the guard of the very stack on which the fault happened,
+//! the handler says who overflowed what and how to cure it, and aborts. Any other fault goes to the
+//! handler that was there before, std's or the program's own, as if we were not there.
+//!
+//! A handler needs a stack of its own to run on, per thread: std's threads have one, others get
+//! one from [`install`], which making a pool calls.
+//!
+//! The handler allocates nothing and takes no lock: it reads the table of chunks, the label, and
+//! what the describer reads.
+#![allow(unsafe_code)]
+
+mod signal_stack;
+
+use std::{
+    ffi::c_void,
+    fmt::{self, Write},
+    mem,
+    sync::{Once, OnceLock},
+};
+
+use crate::{
+    stack::{GUARD_BYTES, StackInfo},
+    sys,
+};
+
+pub use crate::stack::stack_of;
+
+/// Writes what a runtime knows of the code that is running on this thread.
+pub type Describer = fn(&mut dyn Write);
+
+static DESCRIBER: OnceLock<Describer> = OnceLock::new();
+
+/// Adds a runtime's own words to the report: which fiber is running, and what raises its stack.
+///
+/// It is called in a signal handler, so it must not allocate, lock or suspend. The first one that
+/// is set stays.
+pub fn set_describer(describer: Describer) {
+    let _ = DESCRIBER.set(describer);
+}
+
+/// Sees to it that overflows are reported: installs the handler, and gives this thread a signal
+/// stack unless it has one.
+///
+/// Making a [`StackPool`](crate::StackPool) or a coroutine calls it. It costs a thread-local read
+/// the second time.
+pub fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| SIGNALS.iter().enumerate().for_each(|(at, signal)| install_for(at, *signal)));
+    signal_stack::ensure();
+}
+
+const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// What the signals' actions were before ours.
+static PREVIOUS: [OnceLock<libc::sigaction>; 2] = [OnceLock::new(), OnceLock::new()];
+
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
+
+fn install_for(at: usize, signal: libc::c_int) {
+    // Before ours is set: it may be called at once.
+    let previous = PREVIOUS[at].get_or_init(|| sys::signal_action(signal));
+    let mut action = *previous;
+    let handler: Handler = on_fault;
+    action.sa_sigaction = handler as usize;
+    // The mask and these flags stay as the previous handler wants them.
+    let kept = previous.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART);
+    action.sa_flags = kept | libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: `on_fault` is written for signal handlers, see the module's documentation.
+    unsafe { sys::set_signal_action(signal, &action) };
+}
+
+extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: SA_SIGINFO: the kernel passes the description of the signal.
+    let info_ref = unsafe { &*info };
+    // Only the kernel's own faults have a code above 0 and an address.
+    if info_ref.si_code > 0 {
+        // SAFETY: SIGSEGV and SIGBUS from the kernel have an address.
+        let address = unsafe { info_ref.si_addr() }.addr();
+        // SAFETY: SA_SIGINFO: the kernel passes the registers.
+        let pointer = unsafe { stack_pointer(context) };
+        if let Some(stack) = overflowed(address, pointer) {
+            report(&stack, address);
+            std::process::abort();
+        }
+    }
+    // SAFETY: the arguments are the kernel's own.
+    unsafe { forward(signal, info, context) };
+}
+
+/// The stack that was overflowed by this access, made with this stack pointer.
+///
+/// An access to a guard from elsewhere is a stray pointer, which is not for us to explain; and the
+/// label may be read only by the thread that has the stack.
+fn overflowed(address: usize, pointer: Option<usize>) -> Option<StackInfo> {
+    let stack = stack_of(address).filter(|stack| address < stack.floor())?;
+    let is_on_it = |pointer| (stack.limit()..=stack.base()).contains(&pointer);
+    pointer.is_none_or(is_on_it).then_some(stack)
+}
+
+/// # Safety
+/// `context` is what the kernel has passed to a handler with SA_SIGINFO.
+unsafe fn stack_pointer(context: *mut c_void) -> Option<usize> {
+    let context: *const libc::ucontext_t = context.cast();
+    // SAFETY: the caller's promise.
+    let registers = unsafe { &(*context).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    return Some(registers.gregs[libc::REG_RSP as usize] as usize);
+    #[cfg(target_arch = "aarch64")]
+    return Some(registers.sp as usize);
+    #[cfg(target_arch = "riscv64")]
+    return Some(registers.__gregs[libc::REG_SP] as usize);
+    #[allow(unreachable_code)]
+    {
+        let _ = registers;
+        None
+    }
+}
+
+/// Writes to standard error without a buffer or a lock.
+struct Stderr;
+
+impl Write for Stderr {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        sys::write_stderr(text.as_bytes());
+        Ok(())
+    }
+}
+
+fn report(stack: &StackInfo, address: usize) {
+    let mut out = Stderr;
+    // SAFETY: null or a label that only this thread changes, which is in this handler; it is on
+    // that stack (`overflowed`).
+    let label = unsafe { stack.label().as_ref() }.map_or("a coroutine", |label| label);
+    let size = stack.size().usable_bytes();
+    let (floor, base) = (stack.floor(), stack.base());
+    let _ = write!(
+        out,
+        "\n{label} has overflowed its stack: {size} bytes usable at {floor:#x}..{base:#x}, used \
+         all of it and touched {address:#x} in the guard of {GUARD_BYTES} bytes below. "
+    );
+    match DESCRIBER.get() {
+        Some(describe) => describe(&mut out),
+        None => {
+            let _ = out.write_str("Raise it with Builder::stack_size.");
+        }
+    }
+    let _ = out.write_str("\n");
+}
+
+/// Does with a signal what would have been done without us.
+///
+/// # Safety
+/// The arguments are those that the kernel has passed to the handler.
+unsafe fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let at = usize::from(signal == libc::SIGBUS);
+    let Some(previous) = PREVIOUS[at].get() else { return };
+    match previous.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // SAFETY: as for `forward`.
+            let is_fault = unsafe { (*info).si_code } > 0;
+            // SAFETY: no handler of ours, but the action that was there.
+            unsafe { restore_and_repeat(signal, previous, is_fault) };
+        }
+        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: a handler set with SA_SIGINFO has this type.
+            let handler = unsafe { mem::transmute::<usize, Handler>(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: a handler set without SA_SIGINFO has this type.
+            let handler = unsafe { mem::transmute::<usize, extern "C" fn(libc::c_int)>(handler) };
+            handler(signal);
+        }
+    }
+}
+
+/// Lets the kernel take its default action: a fault happens again when the handler returns, a
+/// signal that somebody sent is sent once more.
+///
+/// # Safety
+/// `previous` is a default or ignoring action.
+unsafe fn restore_and_repeat(signal: libc::c_int, previous: &libc::sigaction, is_fault: bool) {
+    if previous.sa_sigaction == libc::SIG_IGN && !is_fault {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { sys::set_signal_action(signal, previous) };
+    if !is_fault {
+        sys::raise(signal);
+    }
+}

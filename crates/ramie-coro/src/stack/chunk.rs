@@ -1,0 +1,155 @@
+//! A chunk: one mapping that holds many stacks, and the table in which any address is looked up.
+//!
+//! ```text
+//! start                                                                start + slots * stride
+//! | guard | usable ............ | guard | usable ............ | ... | labels: 8 bytes a stack |
+//! ^ limit ^ floor               ^ top                                (committed when first used)
+//! ```
+//!
+//! | state of a chunk | left by |
+//! |---|---|
+//! | not in the table | [`publish`] |
+//! | in the table | nothing: chunks are never unmapped |
+//!
+//! The table is read without locks, because a signal handler reads it; a published chunk never
+//! changes, so that the only race is to see it or not to see it yet.
+#![allow(unsafe_code)]
+
+use std::{
+    ptr,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicPtr, AtomicUsize, Ordering},
+    },
+};
+
+use super::{StackError, StackSize, arena::Arena, size::guard_bytes};
+use crate::sys;
+
+/// As many as a u16 can name, and the table would take 64 bytes for each.
+const MAX_CHUNKS: usize = 1024;
+
+static CHUNKS: [OnceLock<Chunk>; MAX_CHUNKS] = [const { OnceLock::new() }; MAX_CHUNKS];
+static PUBLISHED: AtomicUsize = AtomicUsize::new(0);
+
+/// A stack's label. Behind one pointer, which a signal handler can read whole.
+pub(crate) type Label = Arc<str>;
+
+/// Names a stack: its chunk in the table, and its number therein.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotId {
+    pub(crate) chunk: u16,
+    pub(crate) slot: u32,
+}
+
+impl SlotId {
+    pub(crate) fn chunk(self) -> &'static Chunk {
+        CHUNKS[usize::from(self.chunk)].get().expect("a stack's chunk is published")
+    }
+}
+
+pub(crate) struct Chunk {
+    /// INVARIANT: a mapping of `mapped_bytes(size, slots)` begins here, and is never unmapped.
+    start: usize,
+    slots: u32,
+    size: StackSize,
+    guard_bytes: usize,
+    arena: &'static Arena,
+}
+
+impl Chunk {
+    pub(crate) fn stride(&self) -> usize {
+        stride(self.size)
+    }
+
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    pub(crate) fn size(&self) -> StackSize {
+        self.size
+    }
+
+    pub(crate) fn guard_bytes(&self) -> usize {
+        self.guard_bytes
+    }
+
+    pub(crate) fn arena(&self) -> &'static Arena {
+        self.arena
+    }
+
+    /// The lowest address of a stack, its guard included.
+    pub(crate) fn limit(&self, slot: u32) -> usize {
+        debug_assert!(slot < self.slots, "slot {slot} of {}", self.slots);
+        self.start + slot as usize * self.stride()
+    }
+
+    /// The lowest usable address.
+    pub(crate) fn floor(&self, slot: u32) -> usize {
+        self.limit(slot) + self.guard_bytes
+    }
+
+    /// The end of a stack, from where its colour counts down.
+    pub(crate) fn top(&self, slot: u32) -> usize {
+        self.limit(slot) + self.stride()
+    }
+
+    /// Where a stack's label is kept.
+    pub(crate) fn label(&self, slot: u32) -> &AtomicPtr<Label> {
+        debug_assert!(slot < self.slots, "slot {slot} of {}", self.slots);
+        let labels = self.start + self.slots as usize * self.stride();
+        let labels = ptr::with_exposed_provenance::<AtomicPtr<Label>>(labels);
+        // SAFETY: the mapping has one pointer for each slot behind the stacks (`mapped_bytes`).
+        let label = unsafe { labels.add(slot as usize) };
+        // SAFETY: aligned, as it lies a multiple of 8 behind the start of a page; zero at first,
+        // which is the null pointer; accessed as an atomic only; never unmapped (`start`).
+        unsafe { &*label }
+    }
+
+    fn slot_of(&self, address: usize) -> Option<u32> {
+        let slot = address.checked_sub(self.start)? / self.stride();
+        u32::try_from(slot).ok().filter(|slot| *slot < self.slots)
+    }
+}
+
+fn stride(size: StackSize) -> usize {
+    guard_bytes() + size.usable_bytes()
+}
+
+/// The bytes of a chunk: the stacks, and a pointer to a label for each.
+pub(crate) fn mapped_bytes(size: StackSize, slots: u32) -> usize {
+    let stacks = stride(size) * slots as usize;
+    (stacks + slots as usize * size_of::<AtomicPtr<Label>>()).next_multiple_of(sys::page_size())
+}
+
+/// Maps a chunk and enters it in the table.
+pub(crate) fn publish(arena: &'static Arena, slots: u32) -> Result<u16, StackError> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = PUBLISHED.load(Ordering::Relaxed);
+    if at == MAX_CHUNKS {
+        return Err(StackError::chunks(at));
+    }
+    let size = arena.size();
+    let bytes = mapped_bytes(size, slots);
+    let start = sys::map_stacks(bytes).map_err(|errno| StackError::map(bytes, errno))?;
+    CHUNKS[at].get_or_init(|| Chunk { start, slots, size, guard_bytes: guard_bytes(), arena });
+    // Release: whoever sees the new count sees the chunk, too.
+    PUBLISHED.store(at + 1, Ordering::Release);
+    Ok(at as u16)
+}
+
+/// Finds the stack to which an address belongs, its guard included. Safe in a signal handler.
+pub(crate) fn find(address: usize) -> Option<SlotId> {
+    // Acquire: pairs with the store in `publish`.
+    let published = PUBLISHED.load(Ordering::Acquire);
+    (0..published).find_map(|at| {
+        let slot = CHUNKS[at].get()?.slot_of(address)?;
+        Some(SlotId { chunk: at as u16, slot })
+    })
+}
+
+/// How many chunks are mapped.
+pub(crate) fn count() -> usize {
+    PUBLISHED.load(Ordering::Relaxed)
+}

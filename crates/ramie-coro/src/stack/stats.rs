@@ -1,0 +1,44 @@
+//! Counts of stacks, for the whole process.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::{arena, chunk, guard};
+
+/// Counts the stacks of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StackStats {
+    /// Stacks that were made: mapped, and guarded.
+    pub made: usize,
+    /// Those of them in pools and coroutines.
+    pub in_use: usize,
+    /// Those of the stacks in use that will never come back, because their coroutine was leaked.
+    pub leaked: usize,
+    /// Mappings in which stacks lie.
+    pub chunks: usize,
+    /// How many VMAs they take at most: one for a chunk, two for a guard made by `mprotect`.
+    pub vmas_estimate: usize,
+}
+
+static LEAKED: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts the stacks of the process.
+///
+/// # Blocking
+/// Takes the locks of the arenas, one after another.
+#[must_use]
+pub fn stats() -> StackStats {
+    let (made, free) = arena::counts();
+    let chunks = chunk::count();
+    StackStats {
+        made,
+        in_use: made - free,
+        leaked: LEAKED.load(Relaxed),
+        chunks,
+        vmas_estimate: chunks + 2 * guard::protected(),
+    }
+}
+
+pub(crate) fn count_leaked() {
+    LEAKED.fetch_add(1, Relaxed);
+}

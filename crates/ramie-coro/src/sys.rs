@@ -1,0 +1,250 @@
+//! The system calls of this crate: memory by rustix, which does not go through libc's symbols, and
+//! by libc what rustix lacks (signals, `mincore`, `process_madvise`, the guard advices).
+#![allow(unsafe_code)]
+
+use std::{ffi::c_void, mem, ptr, sync::atomic::AtomicI32, sync::atomic::Ordering::Relaxed};
+
+use rustix::{
+    io::Errno,
+    mm::{Advice, MapFlags, MprotectFlags, ProtFlags},
+};
+
+/// Makes a range fault on every access, without a VMA of its own and without losing the guard to
+/// `MADV_DONTNEED` or fork. Linux 6.13, `include/uapi/asm-generic/mman-common.h`.
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+/// "This process" where a pidfd is asked for. Linux 6.14, `include/uapi/linux/pidfd.h`.
+const PIDFD_SELF: libc::c_int = -10001;
+/// How many ranges are given to the kernel at once; the array lies on the caller's stack, which
+/// may be a coroutine's of 16 KiB.
+const RANGES_PER_CALL: usize = 128;
+
+/// An advice to give about a range of memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Advise {
+    InstallGuard,
+    DontNeed,
+}
+
+impl Advise {
+    fn number(self) -> libc::c_int {
+        match self {
+            Advise::InstallGuard => MADV_GUARD_INSTALL,
+            Advise::DontNeed => libc::MADV_DONTNEED,
+        }
+    }
+}
+
+pub(crate) fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// Maps memory for stacks: private, zero, committed page by page at first touch, never huge.
+pub(crate) fn map_stacks(bytes: usize) -> Result<usize, Errno> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
+    // SAFETY: a null hint and no MAP_FIXED: no existing mapping is touched.
+    let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, access, flags) }?;
+    // A kernel without huge pages refuses the advice and needs none.
+    // SAFETY: the range was just mapped; the advice does not change its contents.
+    let _ = unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxNoHugepage) };
+    Ok(start.addr())
+}
+
+/// Unmaps a range.
+///
+/// # Safety
+/// The range was mapped by us and nobody refers to it any more.
+pub(crate) unsafe fn unmap(start: usize, bytes: usize) {
+    // SAFETY: the caller's promise.
+    let _ = unsafe { rustix::mm::munmap(pointer(start), bytes) };
+}
+
+/// Makes a range inaccessible by its protection, which splits its VMA.
+///
+/// # Safety
+/// The range was mapped by us and nobody reads or writes it.
+pub(crate) unsafe fn protect(start: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { rustix::mm::mprotect(pointer(start), bytes, MprotectFlags::empty()) }
+}
+
+/// Gives one advice about one range.
+///
+/// # Safety
+/// The range was mapped by us, and what it contains is of no use to anybody: both advices lose it.
+pub(crate) unsafe fn advise(start: usize, bytes: usize, advise: Advise) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    check(unsafe { libc::madvise(pointer(start), bytes, advise.number()) }.into())
+}
+
+/// Gives one advice about many ranges of equal length, and says how many have got it.
+///
+/// One call for many ranges takes two thirds of the time of one call for each.
+///
+/// # Safety
+/// As for [`advise`], for each range.
+pub(crate) unsafe fn advise_many(
+    starts: impl Iterator<Item = usize>,
+    bytes: usize,
+    advise: Advise,
+) -> (usize, Result<(), Errno>) {
+    let mut starts = starts.peekable();
+    let mut done = 0;
+    while starts.peek().is_some() {
+        let mut ranges =
+            [libc::iovec { iov_base: ptr::null_mut(), iov_len: bytes }; RANGES_PER_CALL];
+        let mut count = 0;
+        for (range, start) in ranges.iter_mut().zip(starts.by_ref().take(RANGES_PER_CALL)) {
+            range.iov_base = pointer(start);
+            count += 1;
+        }
+        // SAFETY: the caller's promise.
+        let (advised, result) = unsafe { advise_batch(&ranges[..count], advise) };
+        done += advised;
+        if result.is_err() {
+            return (done, result);
+        }
+    }
+    (done, Ok(()))
+}
+
+/// # Safety
+/// As for [`advise`], for each range.
+unsafe fn advise_batch(ranges: &[libc::iovec], how: Advise) -> (usize, Result<(), Errno>) {
+    let bytes = ranges[0].iov_len;
+    // SAFETY: the caller's promise.
+    let advised = unsafe { process_madvise(ranges, how) }.unwrap_or(0);
+    // A range counts if it was done entirely; both advices may be given twice.
+    let done = advised / bytes;
+    for (at, range) in ranges.iter().enumerate().skip(done) {
+        // SAFETY: the caller's promise.
+        if let Err(errno) = unsafe { advise(range.iov_base.addr(), bytes, how) } {
+            return (at, Err(errno));
+        }
+    }
+    (ranges.len(), Ok(()))
+}
+
+/// # Safety
+/// As for [`advise`], for each range.
+unsafe fn process_madvise(ranges: &[libc::iovec], advise: Advise) -> Result<usize, Errno> {
+    /// 0: the kernel knows [`PIDFD_SELF`]; an errno: it does not.
+    static SELF_REFUSED: AtomicI32 = AtomicI32::new(0);
+    if SELF_REFUSED.load(Relaxed) == 0 {
+        // SAFETY: the caller's promise.
+        match unsafe { process_madvise_by(PIDFD_SELF, ranges, advise) } {
+            Err(errno @ (Errno::BADF | Errno::NOSYS | Errno::PERM)) => {
+                SELF_REFUSED.store(errno.raw_os_error(), Relaxed);
+            }
+            result => return result,
+        }
+    }
+    // Opened for each batch: after a fork, a kept one would mean the parent.
+    // SAFETY: takes two integers.
+    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) };
+    check(pidfd)?;
+    let pidfd = pidfd as libc::c_int;
+    // SAFETY: the caller's promise.
+    let result = unsafe { process_madvise_by(pidfd, ranges, advise) };
+    // SAFETY: opened above, used by nobody else.
+    unsafe { libc::close(pidfd) };
+    result
+}
+
+/// # Safety
+/// As for [`advise`], for each range; the pidfd means this process.
+unsafe fn process_madvise_by(
+    pidfd: libc::c_int,
+    ranges: &[libc::iovec],
+    advise: Advise,
+) -> Result<usize, Errno> {
+    let (number, flags) = (advise.number(), 0);
+    let (start, count) = (ranges.as_ptr(), ranges.len());
+    // SAFETY: the kernel reads `count` ranges, which are borrowed for the call; the rest is the
+    // caller's promise.
+    let advised =
+        unsafe { libc::syscall(libc::SYS_process_madvise, pidfd, start, count, number, flags) };
+    check(advised).map(|()| advised as usize)
+}
+
+/// Says for each page from `start` on whether it is in memory: the lowest bit of its byte.
+pub(crate) fn resident(start: usize, pages: &mut [u8]) -> Result<(), Errno> {
+    let bytes = pages.len() * page_size();
+    // SAFETY: the kernel writes one byte for each page, which is what `pages` holds; it only looks
+    // at the range, mapped or not.
+    check(unsafe { libc::mincore(pointer(start), bytes, pages.as_mut_ptr()) }.into())
+}
+
+/// Fetches the action that a signal has now.
+pub(crate) fn signal_action(signal: libc::c_int) -> libc::sigaction {
+    // SAFETY: all its fields are plain integers, for which zero is a value.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: writes one action to a place of that size.
+    unsafe { libc::sigaction(signal, ptr::null(), &mut action) };
+    action
+}
+
+/// Sets the action of a signal.
+///
+/// # Safety
+/// The action's handler is fit to be called whenever the signal comes.
+pub(crate) unsafe fn set_signal_action(signal: libc::c_int, action: &libc::sigaction) {
+    // SAFETY: reads one action; the handler is the caller's promise.
+    unsafe { libc::sigaction(signal, action, ptr::null_mut()) };
+}
+
+/// Fetches this thread's alternate signal stack.
+pub(crate) fn signal_stack() -> libc::stack_t {
+    let mut stack = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+    // SAFETY: writes one description to a place of that size.
+    unsafe { libc::sigaltstack(ptr::null(), &mut stack) };
+    stack
+}
+
+/// Sets this thread's alternate signal stack; none for a size of 0.
+///
+/// # Safety
+/// The range is mapped, and stays so until another stack is set or the thread has ended.
+pub(crate) unsafe fn set_signal_stack(start: usize, bytes: usize) {
+    let ss_flags = if bytes == 0 { libc::SS_DISABLE } else { 0 };
+    let stack = libc::stack_t { ss_sp: pointer(start), ss_flags, ss_size: bytes };
+    // SAFETY: reads one description; the range is the caller's promise.
+    unsafe { libc::sigaltstack(&stack, ptr::null_mut()) };
+}
+
+/// The least size of a signal stack on this machine, whose registers may be many.
+pub(crate) fn least_signal_stack() -> usize {
+    // SAFETY: takes an integer; unknown ones give 0.
+    let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    least.max(libc::MINSIGSTKSZ)
+}
+
+/// Writes to standard error, from a signal handler or anywhere; what does not go out is lost.
+pub(crate) fn write_stderr(mut text: &[u8]) {
+    while !text.is_empty() {
+        // SAFETY: reads the bytes that are borrowed for the call.
+        let written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+        match usize::try_from(written) {
+            Ok(written) if written > 0 => text = &text[written..],
+            _ => return,
+        }
+    }
+}
+
+/// Sends a signal to this thread.
+pub(crate) fn raise(signal: libc::c_int) {
+    // SAFETY: takes an integer, and may be called from a signal handler.
+    unsafe { libc::raise(signal) };
+}
+
+fn pointer(address: usize) -> *mut c_void {
+    ptr::with_exposed_provenance_mut(address)
+}
+
+fn check(result: libc::c_long) -> Result<(), Errno> {
+    if result >= 0 {
+        return Ok(());
+    }
+    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    Err(Errno::from_raw_os_error(errno))
+}
