@@ -124,6 +124,16 @@ impl std::fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+impl From<OpenError> for io::Error {
+    fn from(error: OpenError) -> Self {
+        let kind = match error.errno {
+            Some(errno) => io::Error::from_raw_os_error(errno).kind(),
+            None => io::ErrorKind::InvalidInput,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
 /// What became of a submitted op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]

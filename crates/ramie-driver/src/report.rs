@@ -1,7 +1,263 @@
-//! Why io_uring is refused, and what to do about it; and the report a doctor prints.
+//! What this machine gives and refuses, with the likely cause and the cure of each refusal.
+//!
+//! Plain data, for a program that prints it. Everything is found by trying.
+
 use std::io;
 
-/// Names the likely cause of a refusal and its cure.
-pub(crate) fn why_refused(_error: &io::Error) -> (String, String) {
-    (String::new(), String::new())
+use rustix::io::Errno;
+
+use crate::caps::{Caps, Feature, Refusal};
+use crate::driver::{Choice, Config, Driver, Kind};
+use crate::poll::Poll;
+use crate::sys::{self, Limit};
+use crate::uring::Uring;
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is there and works.
+    Ok,
+    /// This kernel does not have it; something plainer is used.
+    Missing,
+    /// It is there, and we may not use it.
+    Refused,
+}
+
+impl Outcome {
+    /// One word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Missing => "missing",
+            Outcome::Refused => "refused",
+        }
+    }
+}
+
+/// What a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// A whole backend.
+    Driver,
+    /// A property of a ring.
+    Feature,
+    /// An op code of io_uring.
+    Op,
+}
+
+/// One thing that was tried.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What it is about.
+    pub topic: Topic,
+    /// Its name.
+    pub name: &'static str,
+    /// How it went.
+    pub outcome: Outcome,
+    /// What was seen, as half a sentence.
+    pub detail: String,
+    /// The likely cause, unless it is ok.
+    pub cause: Option<String>,
+    /// What to do about it, unless it is ok.
+    pub cure: Option<String>,
+}
+
+/// A limit or setting of this system.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Its name, such as `vm.max_map_count`.
+    pub name: &'static str,
+    /// What it counts, such as `bytes`.
+    pub unit: &'static str,
+    /// What holds now; none means unlimited or unknown.
+    pub value: Option<u64>,
+    /// How far it can be raised without the administrator, where that differs.
+    pub hard: Option<u64>,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Release of the running kernel.
+    pub kernel: String,
+    /// The backend that [`Choice::Auto`] takes here; none if neither can be opened.
+    pub driver: Option<Kind>,
+    /// Why it is that one, or why there is none.
+    pub reason: String,
+    /// CPUs that this thread may run on.
+    pub cpus: usize,
+    /// What was tried.
+    pub checks: Vec<Check>,
+    /// Limits and settings that bear on how many fibers and connections fit.
+    pub settings: Vec<Setting>,
+}
+
+/// Tries everything and reports it.
+///
+/// # Blocking
+/// Some ms: it makes rings and sends an op through one.
+pub fn probe_report() -> Report {
+    let chosen = Driver::open(Choice::Auto, &Config::default());
+    let (driver, reason) = match &chosen {
+        Ok(driver) => (Some(driver.kind()), driver.reason().to_owned()),
+        Err(error) => (None, error.to_string()),
+    };
+    let mut checks = Vec::new();
+    match Uring::open(&Config::default()) {
+        Ok(uring) => check_ring(uring.caps(), &mut checks),
+        Err(error) => checks.push(refused("io_uring", &error, why_refused(&error))),
+    }
+    checks.push(match Poll::open() {
+        Ok(_) => ok(Topic::Driver, "epoll", "an epoll set was made".into()),
+        Err(error) => {
+            let why = ("out of descriptors".into(), "raise `ulimit -n`".into());
+            refused("epoll", &error, why)
+        }
+    });
+    Report {
+        kernel: sys::kernel_release(),
+        driver,
+        reason,
+        cpus: sys::available_cpus(),
+        checks,
+        settings: settings(),
+    }
+}
+
+fn ok(topic: Topic, name: &'static str, detail: String) -> Check {
+    Check { topic, name, outcome: Outcome::Ok, detail, cause: None, cure: None }
+}
+
+fn refused(name: &'static str, error: &io::Error, (cause, cure): (String, String)) -> Check {
+    let is_absent = Errno::from_io_error(error) == Some(Errno::NOSYS);
+    Check {
+        topic: Topic::Driver,
+        name,
+        outcome: if is_absent { Outcome::Missing } else { Outcome::Refused },
+        detail: error.to_string(),
+        cause: Some(cause),
+        cure: Some(cure),
+    }
+}
+
+fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
+    let detail = format!(
+        "a ring of {} and {} entries was made, and an op went round",
+        caps.sq_entries, caps.cq_entries
+    );
+    checks.push(ok(Topic::Driver, "io_uring", detail));
+    for feature in Feature::ALL {
+        let refusal = caps.refused.iter().find(|refusal| refusal.feature == feature);
+        checks.push(match refusal {
+            Some(refusal) => missing_feature(refusal),
+            None if caps.features.has(feature) => {
+                ok(Topic::Feature, feature.name(), "in use".into())
+            }
+            None => ok(Topic::Feature, feature.name(), "not needed beside the others".into()),
+        });
+    }
+    for op in &caps.ops {
+        let mut check = ok(Topic::Op, op.name, "supported".into());
+        if !op.supported {
+            check.outcome = Outcome::Missing;
+            check.detail = "not in the kernel's list of op codes".into();
+            check.cause = Some(format!("kernel {} is too old for it", caps.kernel));
+            check.cure = Some("a newer kernel; until then something plainer is used".into());
+        }
+        checks.push(check);
+    }
+}
+
+fn missing_feature(refusal: &Refusal) -> Check {
+    let feature = refusal.feature;
+    Check {
+        topic: Topic::Feature,
+        name: feature.name(),
+        outcome: Outcome::Missing,
+        detail: match refusal.errno {
+            Some(errno) => format!("asked for, and answered with {errno}"),
+            None => "not offered".into(),
+        },
+        cause: Some(format!("it came with Linux {}", feature.since())),
+        cure: Some("a newer kernel; until then something plainer is used".into()),
+    }
+}
+
+fn settings() -> Vec<Setting> {
+    let limit = |name, unit, Limit { soft, hard }| Setting { name, unit, value: soft, hard };
+    let sysctl = |name, unit, path| {
+        let value = sys::boot_parameter(path);
+        Setting { name, unit, value, hard: None }
+    };
+    vec![
+        limit("ulimit -n", "descriptors", sys::nofile_limit()),
+        limit("ulimit -l", "bytes", sys::memlock_limit()),
+        sysctl("vm.max_map_count", "mappings", "vm/max_map_count"),
+        sysctl("vm.overcommit_memory", "mode", "vm/overcommit_memory"),
+        sysctl("kernel.pid_max", "threads", "kernel/pid_max"),
+        sysctl("kernel.threads-max", "threads", "kernel/threads-max"),
+        sysctl("kernel.io_uring_disabled", "mode", "kernel/io_uring_disabled"),
+        sysctl("net.core.somaxconn", "connections", "net/core/somaxconn"),
+    ]
+}
+
+/// Names the likely cause of io_uring's refusal, and the cure.
+pub(crate) fn why_refused(error: &io::Error) -> (String, String) {
+    let otherwise = "or set RAMIE_DRIVER=poll";
+    match Errno::from_io_error(error) {
+        Some(Errno::PERM | Errno::ACCESS) => why_forbidden(otherwise),
+        Some(Errno::NOSYS) => why_absent(otherwise),
+        Some(Errno::NOMEM) => {
+            let limit = sys::memlock_limit().soft;
+            let limit = limit.map_or("unlimited".into(), |bytes| format!("{} KiB", bytes / 1024));
+            (
+                format!("memory is short, or locked memory (`ulimit -l` is {limit}) is used up"),
+                format!(
+                    "raise `ulimit -l`, which kernels before 5.12 charge rings to, {otherwise}"
+                ),
+            )
+        }
+        Some(Errno::MFILE | Errno::NFILE) => {
+            ("descriptors are used up".into(), "raise `ulimit -n` or close some".into())
+        }
+        Some(Errno::TIMEDOUT) => (
+            "a ring was made, but an op did not come back within a second".into(),
+            format!("report this kernel, {otherwise}"),
+        ),
+        _ => ("an answer that no known kernel gives".into(), format!("report it, {otherwise}")),
+    }
+}
+
+fn why_forbidden(otherwise: &str) -> (String, String) {
+    match (sys::boot_parameter("kernel/io_uring_disabled"), sys::seccomp_mode()) {
+        (Some(2), _) => (
+            "the administrator has switched it off (sysctl kernel.io_uring_disabled is 2)".into(),
+            format!("set it to 0, {otherwise}"),
+        ),
+        (Some(1), _) => (
+            "sysctl kernel.io_uring_disabled is 1 and this user is not in kernel.io_uring_group"
+                .into(),
+            format!("set it to 0 or join the group, {otherwise}"),
+        ),
+        (_, Some(2)) => (
+            "a seccomp filter forbids it, as Docker's and containerd's do by default".into(),
+            format!(
+                "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp \
+                 profile, {otherwise}"
+            ),
+        ),
+        _ => (
+            "a security module (such as SELinux) forbids it".into(),
+            format!("allow it in the module's policy, {otherwise}"),
+        ),
+    }
+}
+
+fn why_absent(otherwise: &str) -> (String, String) {
+    let release = sys::kernel_release();
+    let cause = match sys::seccomp_mode() {
+        Some(2) => format!("a seccomp filter hides it, or kernel {release} lacks it (before 5.7)"),
+        _ => format!("kernel {release} lacks it: older than 5.7, built without it, or gVisor"),
+    };
+    (cause, format!("use a newer kernel or another sandbox, {otherwise}"))
 }

@@ -53,6 +53,8 @@ struct Slot {
     generation: u32,
     /// A guess: the kernel may have a registration for the number.
     registered: bool,
+    /// What the registration is armed for: readable, writable.
+    armed: (bool, bool),
 }
 
 impl Slot {
@@ -63,6 +65,7 @@ impl Slot {
             pollers: FrameList::new(),
             generation: 0,
             registered: false,
+            armed: (false, false),
         }
     }
 
@@ -78,13 +81,11 @@ impl Slot {
         }
     }
 
-    /// The merged interests of all who wait.
-    fn interest(&self, fd: RawFd) -> Event {
-        let polled = self.pollers.iter().fold(0, |all, frame| all | frame.op.readiness());
-        let readable = !self.readers.is_empty() || polled & !POLL_OUT != 0;
-        let writable = !self.writers.is_empty() || polled & POLL_OUT != 0;
-        // The kernel adds error and hang-up even if neither is asked for.
-        Event::new(key_of(fd, self.generation), readable, writable)
+    /// The merged interests of all who wait: readable, writable.
+    fn interests(&self) -> (bool, bool) {
+        let polled = self.pollers.iter().map(|frame| interests_of(&frame.op));
+        let waiting = (!self.readers.is_empty(), !self.writers.is_empty());
+        polled.fold(waiting, |(reads, writes), (r, w)| (reads | r, writes | w))
     }
 
     fn pop(&mut self) -> Option<NonNull<OpFrame>> {
@@ -145,7 +146,7 @@ impl Poll {
             return false;
         }
         self.asked.set(self.asked.get().wrapping_add(1));
-        self.asked.get() % TURN_EVERY == 0
+        self.asked.get().is_multiple_of(TURN_EVERY)
     }
 
     pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
@@ -177,20 +178,22 @@ impl Poll {
         while self.slots.len() <= at {
             self.slots.push(Slot::new());
         }
-        self.slots[at].queue(&frame.op).push(frame);
-        if let Err(errno) = self.arm(fd) {
-            self.slots[at].queue(&frame.op).remove(frame);
-            return Err(errno);
+        let (reads, writes) = self.slots[at].armed;
+        let (r, w) = interests_of(&frame.op);
+        if (r && !reads) || (w && !writes) {
+            self.arm(fd, (reads | r, writes | w))?;
         }
+        self.slots[at].queue(&frame.op).push(frame);
         frame.state.set(State::InFlight);
         self.in_flight += 1;
         Ok(())
     }
 
-    /// Arms the registration for the interests of all who wait on `fd`.
-    fn arm(&mut self, fd: RawFd) -> Result<(), Errno> {
+    /// Arms the registration of `fd`.
+    fn arm(&mut self, fd: RawFd, (readable, writable): (bool, bool)) -> Result<(), Errno> {
         let slot = &mut self.slots[fd as usize];
-        let interest = slot.interest(fd);
+        // The kernel adds error and hang-up even if neither is asked for.
+        let interest = Event::new(key_of(fd, slot.generation), readable, writable);
         // SAFETY: the submitter keeps the descriptor open while its op is in flight (contract of
         // `Driver::submit`), and the registration is disarmed before that ends (invariant).
         let add = || unsafe { self.poller.add(fd, interest) };
@@ -202,6 +205,9 @@ impl Poll {
             _ => Err(error),
         });
         slot.registered = armed.is_ok();
+        if armed.is_ok() {
+            slot.armed = (readable, writable);
+        }
         armed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 
@@ -209,6 +215,7 @@ impl Poll {
     fn disarm(&mut self, fd: RawFd) {
         let slot = &mut self.slots[fd as usize];
         slot.registered = false;
+        slot.armed = (false, false);
         slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
         forget_fd(&self.poller, fd);
     }
@@ -254,6 +261,7 @@ impl Poll {
         if slot.generation != generation {
             return;
         }
+        slot.armed = (false, false);
         if event.readable {
             self.retry(fd, |slot| &mut slot.readers);
         }
@@ -264,7 +272,8 @@ impl Poll {
         if self.slots[fd as usize].is_idle() {
             return;
         }
-        if let Err(errno) = self.arm(fd) {
+        let interests = self.slots[fd as usize].interests();
+        if let Err(errno) = self.arm(fd, interests) {
             self.fail_all(fd, errno);
         }
     }
@@ -319,6 +328,12 @@ fn may_wait(frame: &OpFrame) -> bool {
         Op::Connect { .. } => frame.connecting.get(),
         _ => !frame.op.refuses_to_wait(),
     }
+}
+
+/// What an op waits for: readable, writable.
+fn interests_of(op: &Op) -> (bool, bool) {
+    let readiness = op.readiness();
+    (readiness & !POLL_OUT != 0, readiness & POLL_OUT != 0)
 }
 
 fn done(frame: &OpFrame, result: i32) -> Submitted {

@@ -95,8 +95,8 @@ pub(crate) fn connect_outcome(fd: RawFd) -> i32 {
 /// Lends a descriptor for a call. The number may be stale or nonsense: the kernel then says
 /// `EBADF`, or the call concerns another file, which is the op's submitter's mistake, not UB.
 pub(crate) fn borrow(fd: &RawFd) -> BorrowedFd<'_> {
-    // BorrowedFd has no room for -1; any number that is surely not open does as well.
-    let fd = if *fd == -1 { RawFd::MIN } else { *fd };
+    // BorrowedFd has no room for -1; a number that is never open does as well.
+    let fd = if *fd < 0 { RawFd::MAX } else { *fd };
     // SAFETY: not -1. An op's descriptor is kept open by its submitter (contract of
     // `Driver::submit`).
     unsafe { BorrowedFd::borrow_raw(fd) }

@@ -319,14 +319,20 @@ impl Uring {
 
     pub(crate) fn drain(&mut self) {
         self.draining = true;
+        let mut left = 0;
         while self.in_flight > 0 || self.messages > 0 {
             while let Some(frame) = self.retries.pop() {
                 // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
                 let frame = unsafe { frame.as_ref() };
                 self.finish(frame, -Errno::CANCELED.raw_os_error());
             }
-            self.push_cancel_all();
-            // Asked again and again: what the kernel was just moving may have been missed.
+            // Asked again only when nothing moves: the kernel may have missed what it was just
+            // moving itself, but each request walks all that is in flight.
+            let before = self.in_flight + self.messages;
+            if before >= left {
+                self.push_cancel_all();
+            }
+            left = before;
             self.wait_or_die(Wait::Until(Some(DRAIN_ROUND)));
         }
         self.draining = false;

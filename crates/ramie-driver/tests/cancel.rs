@@ -1,0 +1,197 @@
+//! Cancelling: the target's own completion decides, and no request is lost.
+mod support;
+
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+use ramie_driver::{Config, Feature, FeatureSet, Op, OpFrame, Wait};
+use support::{PATIENCE, both, both_sized, cancel, finish, submit};
+
+struct Receive {
+    ours: UnixStream,
+    theirs: UnixStream,
+    buf: Box<[u8; 8]>,
+}
+
+impl Receive {
+    fn new() -> Self {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        Receive { ours, theirs, buf: Box::new([0; 8]) }
+    }
+
+    fn frame(&mut self) -> OpFrame {
+        let (fd, buf) = (self.ours.as_raw_fd(), self.buf.as_mut_ptr());
+        OpFrame::new(Op::Recv { fd, buf, len: 8, flags: 0 })
+    }
+}
+
+#[test]
+fn an_op_that_waits_ends_cancelled() {
+    both(|driver| {
+        let mut receive = Receive::new();
+        let frame = receive.frame();
+        assert!(submit(driver, &frame));
+        driver.turn(Wait::Never).unwrap();
+        cancel(driver, &frame);
+        assert_eq!(finish(driver, &frame), -libc::ECANCELED);
+    });
+}
+
+#[test]
+fn an_op_not_yet_handed_over_ends_cancelled() {
+    both(|driver| {
+        let mut receive = Receive::new();
+        let frame = receive.frame();
+        assert!(submit(driver, &frame));
+        cancel(driver, &frame);
+        cancel(driver, &frame);
+        assert_eq!(finish(driver, &frame), -libc::ECANCELED);
+    });
+}
+
+#[test]
+fn data_that_arrived_first_is_returned() {
+    both(|driver| {
+        let mut receive = Receive::new();
+        let frame = receive.frame();
+        assert!(submit(driver, &frame));
+        driver.turn(Wait::Never).unwrap();
+        receive.theirs.write_all(b"data").unwrap();
+        cancel(driver, &frame);
+        let result = finish(driver, &frame);
+        // Either way nothing is lost: the data is in the buffer, or still in the socket.
+        let mut again = Receive::new();
+        let left = if result == 4 {
+            assert_eq!(&receive.buf[..4], b"data");
+            0
+        } else {
+            assert_eq!(result, -libc::ECANCELED);
+            let frame = receive.frame();
+            if submit(driver, &frame) { finish(driver, &frame) } else { frame.result() }
+        };
+        assert!(left == 0 || left == 4);
+        // The driver is as good as new.
+        let frame = again.frame();
+        assert!(submit(driver, &frame));
+        again.theirs.write_all(b"more!").unwrap();
+        assert_eq!(finish(driver, &frame), 5);
+    });
+}
+
+#[test]
+fn cancelling_what_is_complete_does_nothing() {
+    both(|driver| {
+        let mut receive = Receive::new();
+        let frame = receive.frame();
+        assert!(submit(driver, &frame));
+        receive.theirs.write_all(b"data").unwrap();
+        while !frame.is_complete() {
+            driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
+        }
+        cancel(driver, &frame);
+        assert_eq!(finish(driver, &frame), 4);
+        driver.turn(Wait::Never).unwrap();
+        assert!(driver.pop_complete().is_none());
+    });
+}
+
+#[test]
+fn a_frame_may_be_reused_before_the_request_is_answered() {
+    both(|driver| {
+        for _ in 0..200 {
+            let mut receive = Receive::new();
+            let frame = receive.frame();
+            assert!(submit(driver, &frame));
+            cancel(driver, &frame);
+            assert_eq!(finish(driver, &frame), -libc::ECANCELED);
+        }
+    });
+}
+
+#[test]
+fn one_of_many_waiters_is_cancelled() {
+    both(|driver| {
+        let mut receive = Receive::new();
+        let frames: Vec<_> = (0..5).map(|_| receive.frame()).collect();
+        for frame in &frames {
+            assert!(submit(driver, frame));
+        }
+        driver.turn(Wait::Never).unwrap();
+        for at in [4, 0, 2] {
+            cancel(driver, &frames[at]);
+            assert_eq!(finish(driver, &frames[at]), -libc::ECANCELED);
+        }
+        // Which of the two that are left comes first is the kernel's choice.
+        receive.theirs.write_all(b"d").unwrap();
+        while driver.in_flight() == 2 {
+            driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
+        }
+        receive.theirs.write_all(b"dd").unwrap();
+        let mut results = [finish(driver, &frames[1]), finish(driver, &frames[3])];
+        results.sort();
+        assert_eq!(results, [1, 2]);
+    });
+}
+
+#[test]
+fn a_cancelled_poll_leaves_nothing_armed() {
+    both(|driver| {
+        let mut receive = Receive::new();
+        let frame = OpFrame::new(Op::Poll { fd: receive.ours.as_raw_fd(), events: 1 });
+        assert!(submit(driver, &frame));
+        driver.turn(Wait::Never).unwrap();
+        cancel(driver, &frame);
+        assert_eq!(finish(driver, &frame), -libc::ECANCELED);
+        receive.theirs.write_all(b"x").unwrap();
+        driver.turn(Wait::Never).unwrap();
+        assert!(driver.pop_complete().is_none());
+        let frame = OpFrame::new(Op::Poll { fd: receive.ours.as_raw_fd(), events: 1 });
+        submit(driver, &frame);
+        assert_eq!(finish(driver, &frame), 1);
+    });
+}
+
+#[test]
+fn cancels_are_not_lost_while_the_queue_is_full() {
+    for config in [Config { entries: 4, ..Config::small() }, Config::default()] {
+        both_sized(&config, |driver| {
+            let mut receives: Vec<_> = (0..300).map(|_| Receive::new()).collect();
+            let frames: Vec<_> = receives.iter_mut().map(Receive::frame).collect();
+            for frame in &frames {
+                assert!(submit(driver, frame));
+            }
+            for frame in &frames {
+                cancel(driver, frame);
+            }
+            for frame in &frames {
+                assert_eq!(finish(driver, frame), -libc::ECANCELED);
+            }
+        });
+    }
+}
+
+#[test]
+fn draining_ends_everything_and_the_driver_goes_on() {
+    for masked in [FeatureSet::EMPTY, FeatureSet::EMPTY.with(Feature::CancelAny)] {
+        both_sized(&Config { masked, ..Config::default() }, |driver| {
+            for _ in 0..3 {
+                let mut receives: Vec<_> = (0..100).map(|_| Receive::new()).collect();
+                let frames: Vec<_> = receives.iter_mut().map(Receive::frame).collect();
+                for frame in &frames {
+                    assert!(submit(driver, frame));
+                }
+                driver.turn(Wait::Never).unwrap();
+                assert_eq!(driver.in_flight(), 100);
+                driver.drain();
+                assert_eq!(driver.in_flight(), 0);
+                let mut popped = 0;
+                while driver.pop_complete().is_some() {
+                    popped += 1;
+                }
+                assert_eq!(popped, 100);
+                assert!(frames.iter().all(|frame| frame.result() == -libc::ECANCELED));
+            }
+        });
+    }
+}

@@ -1,0 +1,155 @@
+//! Which driver is taken, what it says about it, and what it does where the kernel refuses.
+mod support;
+
+use std::process::Command;
+
+use ramie_driver::{
+    Choice, Config, Driver, Feature, FeatureSet, Kind, Op, Outcome, Topic, probe_report,
+};
+use support::run;
+
+#[test]
+fn auto_takes_io_uring_where_it_works() {
+    let driver = Driver::open(Choice::Auto, &Config::default()).unwrap();
+    assert_eq!(driver.kind(), Kind::Uring);
+    assert!(driver.reason().contains("trial"), "{}", driver.reason());
+    let caps = driver.caps();
+    assert!(caps.sq_entries == 256 && caps.cq_entries >= 1024, "{caps:?}");
+    assert!(caps.ops.iter().all(|op| op.supported), "{caps:?}");
+    assert!(!caps.kernel.is_empty());
+}
+
+#[test]
+fn a_masked_feature_is_not_used() {
+    for feature in Feature::ALL {
+        let masked = FeatureSet::EMPTY.with(feature);
+        let config = Config { masked, ..Config::small() };
+        let mut driver = Driver::open(Choice::Uring, &config).unwrap();
+        assert!(!driver.caps().features.has(feature), "{}", feature.name());
+        assert_eq!(run(&mut driver, Op::Nop), 0);
+    }
+}
+
+#[test]
+fn feature_sets_add_and_subtract() {
+    let set = FeatureSet::EMPTY.with(Feature::MsgRing).with(Feature::ExtArg);
+    assert_eq!(set.iter().count(), 2);
+    assert_eq!(set.minus(set), FeatureSet::EMPTY);
+    assert_eq!(FeatureSet::all().iter().count(), Feature::ALL.len());
+    assert!(!FeatureSet::all().without(Feature::MsgRing).has(Feature::MsgRing));
+}
+
+#[test]
+fn the_report_names_what_was_tried() {
+    let report = probe_report();
+    assert_eq!(report.driver, Some(Kind::Uring));
+    assert!(report.cpus >= 1);
+    let ring = report.checks.iter().find(|check| check.name == "io_uring").unwrap();
+    assert_eq!((ring.topic, ring.outcome), (Topic::Driver, Outcome::Ok));
+    assert!(report.checks.iter().any(|check| check.name == "DEFER_TASKRUN"));
+    assert!(report.checks.iter().any(|check| check.topic == Topic::Op));
+    let nofile = report.settings.iter().find(|setting| setting.name == "ulimit -n").unwrap();
+    assert!(nofile.value.is_some_and(|value| value > 0));
+    for check in &report.checks {
+        assert_eq!(check.outcome == Outcome::Ok, check.cause.is_none(), "{check:?}");
+        assert_eq!(check.cause.is_some(), check.cure.is_some());
+    }
+}
+
+/// Runs one of the tests below, which are for a child only, with the environment set.
+fn in_child(test: &str, variable: Option<&str>) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1", "--ignored"]);
+    match variable {
+        Some(value) => command.env("RAMIE_DRIVER", value),
+        None => command.env_remove("RAMIE_DRIVER"),
+    };
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{test}: {text}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{test} did not run");
+}
+
+#[test]
+fn the_environment_decides() {
+    in_child("child_environment_uring", Some("uring"));
+    in_child("child_environment_poll", Some("poll"));
+    in_child("child_environment_nonsense", Some("kqueue"));
+    in_child("child_environment_unset", None);
+}
+
+#[test]
+#[ignore = "run in a child by the_environment_decides"]
+fn child_environment_uring() {
+    assert_eq!(Choice::from_env().unwrap(), Choice::Uring);
+}
+
+#[test]
+#[ignore = "run in a child by the_environment_decides"]
+fn child_environment_poll() {
+    assert_eq!(Choice::from_env().unwrap(), Choice::Poll);
+}
+
+#[test]
+#[ignore = "run in a child by the_environment_decides"]
+fn child_environment_nonsense() {
+    let sentence = Choice::from_env().unwrap_err().to_string();
+    assert!(sentence.contains("kqueue") && sentence.contains("uring or poll"), "{sentence}");
+}
+
+#[test]
+#[ignore = "run in a child by the_environment_decides"]
+fn child_environment_unset() {
+    assert_eq!(Choice::from_env().unwrap(), Choice::Auto);
+}
+
+/// Answers io_uring's three calls with `errno` from now on, in this thread.
+fn forbid_io_uring(errno: i32) {
+    use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+    let calls = [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+    let filter = SeccompFilter::new(
+        calls.into_iter().map(|call| (call, Vec::new())).collect(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno as u32),
+        TargetArch::try_from(std::env::consts::ARCH).unwrap(),
+    );
+    let program: seccompiler::BpfProgram = filter.unwrap().try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+}
+
+#[test]
+fn a_seccomp_filter_makes_auto_fall_back() {
+    in_child("child_forbidden", None);
+    in_child("child_absent", None);
+}
+
+#[test]
+#[ignore = "run in a child by a_seccomp_filter_makes_auto_fall_back"]
+fn child_forbidden() {
+    forbid_io_uring(libc::EPERM);
+    let mut driver = Driver::open(Choice::Auto, &Config::default()).unwrap();
+    assert_eq!(driver.kind(), Kind::Poll);
+    assert!(driver.reason().contains("seccomp"), "{}", driver.reason());
+    assert_eq!(run(&mut driver, Op::Nop), 0);
+    let error = Driver::open(Choice::Uring, &Config::default()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+    let sentence = error.to_string();
+    assert!(sentence.contains("seccomp") && sentence.contains("RAMIE_DRIVER=poll"), "{sentence}");
+    let report = probe_report();
+    assert_eq!(report.driver, Some(Kind::Poll));
+    let ring = report.checks.iter().find(|check| check.name == "io_uring").unwrap();
+    assert_eq!(ring.outcome, Outcome::Refused);
+    assert!(ring.cause.as_ref().unwrap().contains("seccomp"));
+}
+
+#[test]
+#[ignore = "run in a child by a_seccomp_filter_makes_auto_fall_back"]
+fn child_absent() {
+    forbid_io_uring(libc::ENOSYS);
+    let driver = Driver::open(Choice::Auto, &Config::default()).unwrap();
+    assert_eq!(driver.kind(), Kind::Poll);
+    assert!(driver.reason().contains("kernel"), "{}", driver.reason());
+    let report = probe_report();
+    let ring = report.checks.iter().find(|check| check.name == "io_uring").unwrap();
+    assert_eq!(ring.outcome, Outcome::Missing);
+}

@@ -1,0 +1,151 @@
+//! More than the queues hold, and signals all the while.
+mod support;
+
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ramie_driver::{Config, Feature, FeatureSet, Op, OpFrame, Wait, sys};
+use support::{PATIENCE, both_sized, cancel, finish, submit};
+
+fn tiny() -> Config {
+    Config { entries: 4, cq_entries: 16, masked: FeatureSet::EMPTY }
+}
+
+#[test]
+fn more_ops_than_entries_all_complete() {
+    both_sized(&tiny(), |driver| {
+        let frames: Vec<_> = (0..1000).map(|_| OpFrame::new(Op::Nop)).collect();
+        let in_flight = frames.iter().filter(|frame| submit(driver, frame)).count();
+        let mut popped = 0;
+        while popped < in_flight {
+            driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
+            while driver.pop_complete().is_some() {
+                popped += 1;
+            }
+        }
+        assert!(frames.iter().all(|frame| frame.is_complete() && frame.result() == 0));
+    });
+}
+
+/// As many polls in flight as `count` on a small completion queue; all fire at once.
+fn polls_come_through_whole(config: &Config, count: usize) {
+    both_sized(config, |driver| {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let poll = Op::Poll { fd: ours.as_raw_fd(), events: sys::POLL_IN };
+        let frames: Vec<_> = (0..count).map(|_| OpFrame::new(poll)).collect();
+        for frame in &frames {
+            assert!(submit(driver, frame));
+        }
+        driver.turn(Wait::Never).unwrap();
+        assert_eq!(driver.in_flight(), count);
+        theirs.write_all(b"x").unwrap();
+        let started = Instant::now();
+        let mut popped = 0;
+        while popped < count {
+            assert!(started.elapsed() < PATIENCE, "{popped} of {count}");
+            driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
+            while driver.pop_complete().is_some() {
+                popped += 1;
+            }
+        }
+        assert!(frames.iter().all(|frame| frame.result() == sys::POLL_IN as i32));
+    });
+}
+
+#[test]
+fn ops_in_flight_are_not_bounded_by_the_completion_queue() {
+    polls_come_through_whole(&Config { cq_entries: 1024, ..Config::default() }, 100_000);
+}
+
+#[test]
+fn the_completion_queue_overflows_without_deferred_completions_too() {
+    let masked = FeatureSet::EMPTY.with(Feature::DeferTaskrun);
+    polls_come_through_whole(&Config { masked, ..tiny() }, 5_000);
+    let masked = masked.with(Feature::TaskrunFlag);
+    polls_come_through_whole(&Config { masked, ..tiny() }, 5_000);
+}
+
+#[test]
+fn a_hundred_thousand_can_be_cancelled_on_a_small_queue() {
+    both_sized(&Config { cq_entries: 1024, ..Config::default() }, |driver| {
+        let pairs: Vec<_> = (0..200).map(|_| UnixStream::pair().unwrap()).collect();
+        let frames: Vec<_> = (0..20_000)
+            .map(|at| {
+                let fd = pairs[at % pairs.len()].0.as_raw_fd();
+                OpFrame::new(Op::Poll { fd, events: sys::POLL_IN })
+            })
+            .collect();
+        for frame in &frames {
+            assert!(submit(driver, frame));
+        }
+        driver.drain();
+        let mut popped = 0;
+        while driver.pop_complete().is_some() {
+            popped += 1;
+        }
+        assert_eq!(popped, frames.len());
+        assert!(frames.iter().all(|frame| frame.result() == -libc::ECANCELED));
+    });
+}
+
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_signal(_: libc::c_int) {
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Installs a handler without SA_RESTART, so that every call is interrupted.
+fn install_handler() {
+    let handler: extern "C" fn(libc::c_int) = count_signal;
+    // SAFETY: all zero is an empty mask and no flags.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as usize;
+    // SAFETY: the handler only adds to an atomic.
+    let installed = unsafe { libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()) };
+    assert_eq!(installed, 0);
+}
+
+#[test]
+fn a_storm_of_signals_disturbs_nothing() {
+    install_handler();
+    both_sized(&Config::small(), |driver| {
+        // SAFETY: no preconditions.
+        let owner = unsafe { libc::pthread_self() };
+        let before = SIGNALS.load(Ordering::Relaxed);
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    // SAFETY: the owner outlives the scope.
+                    unsafe { libc::pthread_kill(owner, libc::SIGUSR1) };
+                    thread::yield_now();
+                }
+            });
+            let started = Instant::now();
+            let mut rounds = 0;
+            while started.elapsed() < Duration::from_millis(100) || rounds < 100 {
+                rounds += 1;
+                let (ours, mut theirs) = UnixStream::pair().unwrap();
+                let mut buf = [0u8; 4];
+                let (fd, len) = (ours.as_raw_fd(), 4);
+                let receive = Op::Recv { fd, buf: buf.as_mut_ptr(), len, flags: 0 };
+                let frame = OpFrame::new(receive);
+                assert!(submit(driver, &frame));
+                driver.turn(Wait::Until(Some(Duration::from_micros(100)))).unwrap();
+                if rounds % 2 == 0 {
+                    theirs.write_all(b"data").unwrap();
+                    assert_eq!(finish(driver, &frame), 4);
+                } else {
+                    cancel(driver, &frame);
+                    assert_eq!(finish(driver, &frame), -libc::ECANCELED);
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert!(SIGNALS.load(Ordering::Relaxed) > before);
+    });
+}

@@ -1,0 +1,124 @@
+//! Dropping a driver with ops in flight, leaving its thread, forking.
+mod support;
+
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, Wait, Waker};
+use support::{both, submit};
+
+const KINDS: [Choice; 2] = [Choice::Uring, Choice::Poll];
+
+/// Drops a driver with a receive in flight, and sends afterwards: the buffer stays as it was.
+fn memory_is_left_alone(choice: Choice, config: &Config) {
+    let pairs: Vec<_> = (0..50).map(|_| UnixStream::pair().unwrap()).collect();
+    let mut buffers = vec![[0xa5u8; 64]; pairs.len()];
+    let frames: Vec<_> = pairs
+        .iter()
+        .zip(&mut buffers)
+        .map(|((ours, _), buf)| {
+            let (fd, buf) = (ours.as_raw_fd(), buf.as_mut_ptr());
+            OpFrame::new(Op::Recv { fd, buf, len: 64, flags: 0 })
+        })
+        .collect();
+    let mut driver = Driver::open(choice, config).unwrap();
+    for (at, frame) in frames.iter().enumerate() {
+        assert!(submit(&mut driver, frame));
+        if at == pairs.len() / 2 {
+            driver.turn(Wait::Never).unwrap();
+        }
+    }
+    drop(driver);
+    assert!(frames.iter().all(|frame| frame.result() == -libc::ECANCELED));
+    for (_, theirs) in &pairs {
+        let mut theirs = theirs;
+        theirs.write_all(&[1; 64]).unwrap();
+    }
+    thread::yield_now();
+    assert!(buffers.iter().all(|buf| *buf == [0xa5; 64]));
+}
+
+#[test]
+fn dropping_a_driver_ends_its_ops_before_their_memory() {
+    for choice in KINDS {
+        memory_is_left_alone(choice, &Config::default());
+        let masked = FeatureSet::EMPTY.with(Feature::CancelAny);
+        memory_is_left_alone(choice, &Config { masked, ..Config::small() });
+        memory_is_left_alone(choice, &Config { masked: FeatureSet::all(), ..Config::small() });
+    }
+}
+
+#[test]
+fn drivers_come_and_go_with_their_threads() {
+    for choice in KINDS {
+        let before = open_descriptors();
+        for _ in 0..100 {
+            thread::spawn(move || drop(Driver::open(choice, &Config::small()).unwrap()))
+                .join()
+                .unwrap();
+        }
+        // Other tests of this process open and close descriptors meanwhile.
+        assert!(open_descriptors() < before + 90, "descriptors leak");
+    }
+}
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn wakes_to_a_driver_that_is_being_dropped_are_harmless() {
+    for choice in KINDS {
+        for _ in 0..30 {
+            let driver = Driver::open(choice, &Config::small()).unwrap();
+            let waker = driver.waker();
+            let thread = thread::spawn(move || wake_often(&waker));
+            drop(driver);
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn wake_often(waker: &Waker) {
+    let mut driver = Driver::open(Choice::Auto, &Config::small()).unwrap();
+    for _ in 0..50 {
+        waker.wake();
+        driver.wake(waker);
+    }
+}
+
+#[test]
+fn a_forked_child_is_told_and_the_parent_goes_on() {
+    both(|driver| {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut buf = [0u8; 4];
+        let (fd, len) = (ours.as_raw_fd(), 4);
+        let frame = OpFrame::new(Op::Recv { fd, buf: buf.as_mut_ptr(), len, flags: 0 });
+        assert!(submit(driver, &frame));
+        driver.turn(Wait::Never).unwrap();
+        // SAFETY: the child only uses the driver and leaves by _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let _ = driver.needs_turn();
+                let _ = driver.turn(Wait::Never);
+            }));
+            let told = refused.is_err_and(|payload| {
+                payload.downcast_ref::<&str>().is_some_and(|text| text.contains("fork"))
+            });
+            // A drop in the child leaves the parent's ops alone.
+            // SAFETY: the memory is not used again in the child.
+            drop(unsafe { std::ptr::read(driver) });
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(if told { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: our child; the status is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        theirs.write_all(b"data").unwrap();
+        assert_eq!(support::finish(driver, &frame), 4);
+    });
+}
