@@ -53,7 +53,7 @@ pub struct BareYielder<Input, Yield>(corosensei::Yielder<Input, Yield>);
 
 impl<Input, Yield> BareYielder<Input, Yield> {
     /// Gives a value to the resumer, and returns the next resumer's input.
-    #[inline]
+    #[inline(always)]
     pub fn suspend(&self, value: Yield) -> Input {
         self.0.suspend(value)
     }
@@ -120,7 +120,7 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
     ///
     /// # Panics
     /// When it is done, or running; and with whatever its body panics, after which it is done.
-    #[inline]
+    #[inline(always)]
     pub fn resume(&mut self, input: Input) -> Resumed<Yield, Return> {
         match self.inner.resume(input) {
             CoroutineResult::Yield(value) => Resumed::Yielded(value),

@@ -63,8 +63,8 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    crate::no_switch::check();
     let pool = worker::with_existing(|worker| {
+        worker.check_may_switch();
         let team = worker.team().map(|team| Arc::clone(&team.pool));
         worker.is_on_fiber().then(|| team.unwrap_or_else(|| Arc::clone(shared_pool())))
     });

@@ -75,7 +75,7 @@ impl Completion {
     #[inline]
     pub(crate) fn wait(&self, record: &WaitRecord) -> Result<bool, Unwinding> {
         while !self.is_done() {
-            if worker::with_current(|worker| self.wait_once(worker, record))? == Wake::TimedOut {
+            if self.wait_once(&worker::current(), record)? == Wake::TimedOut {
                 return Ok(self.is_done());
             }
         }

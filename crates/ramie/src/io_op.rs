@@ -51,21 +51,20 @@ pub(crate) unsafe fn perform(
     op: Op,
     deadline: Deadline,
 ) -> Result<u32, OpError> {
-    crate::no_switch::check();
+    let worker = worker::current();
+    worker.check_may_switch();
     let frame = OpFrame::new(op);
     let detail = op.fd().map_or(u64::MAX, |fd| fd as u64);
     let record = WaitRecord::new(kind).with_detail(detail, 0).until(deadline);
-    worker::with_current(|worker| {
-        let submitted = with_driver(worker, |driver| {
-            // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the
-            // op points to does by the caller's promise.
-            unsafe { driver.submit(NonNull::from(&frame)) }
-        })?;
-        match submitted {
-            Submitted::Complete => result_of(&frame, false),
-            Submitted::InFlight => wait_for(worker, &frame, record),
-        }
-    })
+    let submitted = with_driver(&worker, |driver| {
+        // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the
+        // op points to does by the caller's promise.
+        unsafe { driver.submit(NonNull::from(&frame)) }
+    })?;
+    match submitted {
+        Submitted::Complete => result_of(&frame, false),
+        Submitted::InFlight => wait_for(&worker, &frame, record),
+    }
 }
 
 fn with_driver<R>(

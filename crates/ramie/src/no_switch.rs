@@ -1,10 +1,6 @@
 //! Regions in which a strand must not suspend.
 
-use std::cell::Cell;
-
-thread_local! {
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-}
+use crate::worker;
 
 /// Runs `f`, in which any call that would suspend the strand panics.
 ///
@@ -12,7 +8,7 @@ thread_local! {
 /// `thread_local!`, a region in which a last-in-first-out thread-local context is set.
 ///
 /// # Panics
-/// The call inside `f` that would suspend panics and names itself as the culprit.
+/// The call inside `f` that would suspend panics and says so; the backtrace shows the culprit.
 ///
 /// # Examples
 /// ```
@@ -20,28 +16,13 @@ thread_local! {
 /// assert_eq!(sum, 10);
 /// ```
 pub fn no_switch<T>(f: impl FnOnce() -> T) -> T {
-    struct Leave;
+    struct Leave(worker::Current);
     impl Drop for Leave {
         fn drop(&mut self) {
-            DEPTH.set(DEPTH.get() - 1);
+            self.0.allow_switches();
         }
     }
-    DEPTH.set(DEPTH.get() + 1);
-    let _leave = Leave;
+    let leave = Leave(worker::current());
+    leave.0.forbid_switches();
     f()
-}
-
-#[inline]
-pub(crate) fn check() {
-    if DEPTH.get() != 0 {
-        refuse();
-    }
-}
-
-#[cold]
-fn refuse() -> ! {
-    panic!(
-        "a call inside no_switch would suspend the strand; move the blocking call (or yield_now) \
-         out of the no_switch region"
-    );
 }

@@ -25,7 +25,6 @@
 use std::panic::Location;
 
 use crate::{
-    no_switch,
     strand::{Slot, Wake, WakeRef},
     time::Deadline,
     worker::{self, Worker},
@@ -105,7 +104,7 @@ pub(crate) struct Prepared<'a> {
 }
 
 /// Begins a wait of the current strand.
-#[inline]
+#[inline(always)]
 pub(crate) fn prepare<'a>(
     worker: &'a Worker,
     record: &'a WaitRecord,
@@ -117,7 +116,7 @@ pub(crate) fn prepare<'a>(
 }
 
 /// Begins a wait for `unpark`; `None` when its token was there.
-#[inline]
+#[inline(always)]
 pub(crate) fn prepare_park<'a>(
     worker: &'a Worker,
     record: &'a WaitRecord,
@@ -134,7 +133,7 @@ impl Prepared<'_> {
     }
 
     /// Suspends until the wait is over.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn suspend(self) -> Wake {
         if self.record.deadline != Deadline::NEVER {
             self.worker.arm_timer(self.slot, self.record.deadline);
@@ -151,14 +150,15 @@ impl Prepared<'_> {
 }
 
 /// Waits, where the record itself says all: for its deadline.
-#[inline]
+#[inline(always)]
 pub(crate) fn park(record: &WaitRecord) -> Result<Wake, Unwinding> {
-    worker::with_current(|worker| Ok(prepare(worker, record)?.suspend()))
+    let worker = worker::current();
+    Ok(prepare(&worker, record)?.suspend())
 }
 
-#[inline]
+#[inline(always)]
 fn check_may_switch(worker: &Worker) -> Result<(), Unwinding> {
-    no_switch::check();
+    worker.check_may_switch();
     if std::thread::panicking() && worker.must_not_suspend_while_unwinding() {
         return Err(Unwinding);
     }

@@ -122,41 +122,40 @@ impl ParkingLot {
         wish: u64,
         validate: impl FnOnce() -> bool,
     ) -> Result<Parked, Unwinding> {
-        worker::with_current(|worker| {
-            let waiter: UnsafeCell<Option<Waiter>> = UnsafeCell::new(None);
-            let record = record.with_unlink(unlink, waiter.get().cast());
-            let locked = self.lock();
-            if !validate() {
-                return Ok(Parked::Refused);
-            }
-            let prepared = park::prepare(worker, &record)?;
-            let entry = Waiter {
-                wait: prepared.wake_ref(),
-                strand: worker.current_slot().id(),
-                wish,
-                lot: self,
-                token: Cell::new(0),
-                is_queued: Cell::new(true),
-                next: Cell::new(ptr::null()),
-                previous: Cell::new(ptr::null()),
-            };
-            // SAFETY: nobody else knows the waiter yet.
-            let slot = unsafe { &mut *waiter.get() };
-            let entry: *const Waiter = slot.insert(entry);
-            locked.push(entry);
-            drop(locked);
-            let reason = prepared.suspend();
-            // SAFETY: the waiter lies in this frame.
-            let entry = unsafe { &*entry };
-            // Both its queue entry and its token are settled under the lock.
-            let locked = self.lock();
-            if entry.is_queued.get() {
-                locked.remove(entry);
-            }
-            let token = entry.token.get();
-            drop(locked);
-            Ok(if reason == Wake::Woken { Parked::Woken(token) } else { Parked::TimedOut })
-        })
+        let worker = worker::current();
+        let waiter: UnsafeCell<Option<Waiter>> = UnsafeCell::new(None);
+        let record = record.with_unlink(unlink, waiter.get().cast());
+        let locked = self.lock();
+        if !validate() {
+            return Ok(Parked::Refused);
+        }
+        let prepared = park::prepare(&worker, &record)?;
+        let entry = Waiter {
+            wait: prepared.wake_ref(),
+            strand: worker.current_slot().id(),
+            wish,
+            lot: self,
+            token: Cell::new(0),
+            is_queued: Cell::new(true),
+            next: Cell::new(ptr::null()),
+            previous: Cell::new(ptr::null()),
+        };
+        // SAFETY: nobody else knows the waiter yet.
+        let slot = unsafe { &mut *waiter.get() };
+        let entry: *const Waiter = slot.insert(entry);
+        locked.push(entry);
+        drop(locked);
+        let reason = prepared.suspend();
+        // SAFETY: the waiter lies in this frame.
+        let entry = unsafe { &*entry };
+        // Both its queue entry and its token are settled under the lock.
+        let locked = self.lock();
+        if entry.is_queued.get() {
+            locked.remove(entry);
+        }
+        let token = entry.token.get();
+        drop(locked);
+        Ok(if reason == Wake::Woken { Parked::Woken(token) } else { Parked::TimedOut })
     }
 
     /// Wakes the first waiter that still waits.

@@ -149,7 +149,7 @@ impl Builder {
         F: FnOnce() -> T,
     {
         assert!(
-            placement == Placement::AnyWorker || worker::with_current(|w| scope.is_served_by(w)),
+            placement == Placement::AnyWorker || scope.is_served_by(&worker::current()),
             "Scope::spawn_local was called on a thread that does not wait for the scope; call it \
              where the scope was made, or use Scope::spawn"
         );
@@ -180,14 +180,15 @@ impl Builder {
         if self.stack_size != 0 {
             ramie_coro::StackSize::new(self.stack_size)?;
         }
-        worker::with_current(|worker| {
+        {
+            let worker = worker::current();
             let is_thread = placement == Placement::AnyWorker && worker.team().is_none();
             let slot = worker.slots().take(is_thread);
             // SAFETY: a fresh slot; the rest is the caller's promise.
             unsafe { strand::install(slot, f) };
             slot.scope.set(scope);
             if is_thread {
-                return self.start_thread(worker, slot);
+                return self.start_thread(&worker, slot);
             }
             if self.name.is_some() || self.stack_size != 0 {
                 self.into_extra().install(slot);
@@ -196,7 +197,7 @@ impl Builder {
             let handle = RawHandle::new(slot);
             worker.enqueue_fresh(slot, placement == Placement::ThisWorker);
             Ok(handle)
-        })
+        }
     }
 
     fn into_extra(self) -> Extra {
@@ -214,8 +215,8 @@ impl Builder {
         }
         self.into_extra().install(slot);
         let handle = RawHandle::new(slot);
-        let started =
-            builder.spawn(move || worker::on_thread_strand(slot, |worker| run_to_end(worker, slot)));
+        let started = builder
+            .spawn(move || worker::on_thread_strand(slot, |worker| run_to_end(worker, slot)));
         match started {
             Ok(_) => Ok(handle),
             Err(error) => {

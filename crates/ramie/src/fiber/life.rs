@@ -73,11 +73,7 @@ unsafe fn end_detached(
 ///
 /// # Safety
 /// The caller took the slot off a queue of fresh closures.
-pub(crate) unsafe fn end_unstarted(
-    worker: &Worker,
-    slot: &'static Slot,
-    why: Box<dyn Any + Send>,
-) {
+pub(crate) unsafe fn end_unstarted(worker: &Worker, slot: &'static Slot, why: Box<dyn Any + Send>) {
     // SAFETY: the caller's promise.
     unsafe { slot.discard_job(why) };
     // SAFETY: `discard_job` has stored the outcome.

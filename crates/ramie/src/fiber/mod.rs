@@ -28,14 +28,13 @@ pub use self::{
 };
 pub(crate) use self::{
     life::{
-        ABANDONED, describe_overflows, end_abandoned, end_unstarted, fail_to_start, free_root, label, name_after_thread,
-        requested_stack_size, run_to_end,
+        ABANDONED, describe_overflows, end_abandoned, end_unstarted, fail_to_start, free_root,
+        label, name_after_thread, requested_stack_size, run_to_end,
     },
     scope::ScopeData,
 };
 pub use crate::strand::FiberId;
 use crate::{
-    no_switch,
     park::{self, WaitKind, WaitRecord},
     strand::Wake,
     time::{Deadline, Instant},
@@ -123,7 +122,7 @@ where
 /// ```
 #[must_use]
 pub fn current() -> Fiber {
-    worker::with_current(|worker| Fiber::of(worker.current_slot()))
+    Fiber::of(worker::current().current_slot())
 }
 
 /// Lets every other runnable fiber of this worker run once before this one goes on.
@@ -141,13 +140,12 @@ pub fn current() -> Fiber {
 /// Lets the fibers of this thread run once; where there are none, `std::thread::yield_now`.
 ///
 /// While the strand unwinds from a panic it returns at once.
-#[inline]
+#[inline(always)]
 pub fn yield_now() {
-    no_switch::check();
     if std::thread::panicking() {
         return;
     }
-    worker::with_current(worker::Worker::yield_now);
+    worker::current().yield_now();
 }
 
 /// Suspends the strand for at least `duration`; twin of [`std::thread::sleep`].
@@ -217,7 +215,7 @@ fn sleep_to(deadline: Deadline) {
 /// });
 /// ```
 #[track_caller]
-#[inline]
+#[inline(always)]
 pub fn park() {
     park_to(Deadline::NEVER);
 }
@@ -238,13 +236,12 @@ pub fn park_timeout(timeout: Duration) {
 }
 
 #[track_caller]
-#[inline]
+#[inline(always)]
 fn park_to(deadline: Deadline) {
     let record = WaitRecord::new(&PARK).until(deadline);
-    worker::with_current(|worker| {
-        // No token and no leave to suspend: the strand unwinds, and `park` may return for no reason.
-        if let Ok(Some(prepared)) = park::prepare_park(worker, &record) {
-            let _: Wake = prepared.suspend();
-        }
-    });
+    let worker = worker::current();
+    // Without leave to suspend the strand unwinds, and `park` may return for no reason.
+    if let Ok(Some(prepared)) = park::prepare_park(&worker, &record) {
+        let _: Wake = prepared.suspend();
+    }
 }

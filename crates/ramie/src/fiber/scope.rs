@@ -39,7 +39,7 @@ impl ScopeData {
             strands: AtomicUsize::new(1),
             done: Completion::new(),
             panicked: Mutex::new(None),
-            owner: worker::with_current(worker::Worker::shared),
+            owner: worker::current().shared(),
         }
     }
 

@@ -55,8 +55,7 @@ fn make_worker(
     index: usize,
     queue: FreshQueue,
 ) -> io::Result<Worker> {
-    let driver =
-        ramie_driver::Driver::open(config.driver, &ramie_driver::Config::default())?;
+    let driver = ramie_driver::Driver::open(config.driver, &ramie_driver::Config::default())?;
     let seat = Seat::new(Arc::clone(team), index, queue);
     let (driver, clock) = (Some(driver), config.clock.clone());
     let worker = Worker::new(driver, config.driver, clock, config.stack_size, Some(seat));
@@ -178,4 +177,3 @@ fn report(config: &Config, abandoned: Vec<AbandonedFiber>) {
         on_abandoned(&fibers);
     }
 }
-

@@ -22,7 +22,8 @@ const _: () = assert!(INLINE_WORDS == 5);
 static TABLE: [std::sync::atomic::AtomicPtr<Slot>; CHUNKS] =
     [const { std::sync::atomic::AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
 
-static DEPOT: Mutex<Depot> = Mutex::new(Depot { batches: Vec::new(), single: Chain::EMPTY, fresh: 0 });
+static DEPOT: Mutex<Depot> =
+    Mutex::new(Depot { batches: Vec::new(), single: Chain::EMPTY, fresh: 0 });
 
 /// A list of free slots linked through `Slot::link`.
 #[derive(Clone, Copy)]
@@ -190,4 +191,3 @@ pub(crate) unsafe fn free_without_worker(slot: &'static Slot) {
     slot.retire();
     depot().single.push(slot);
 }
-

@@ -147,7 +147,7 @@ impl Slot {
     }
 
     /// Begins a wait and names it. `record` must stay where it is until the wait is over.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_wait(&self, record: *const WaitRecord) -> WakeRef {
         self.record.set(record);
         let mut old = self.word.load(Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl Slot {
     }
 
     /// Begins a wait for the token of `unpark`; `None` when the token was there, and is used up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_park(&self, record: *const WaitRecord) -> Option<WakeRef> {
         let mut old = self.word.load(Ordering::Relaxed);
         loop {
@@ -218,11 +218,8 @@ impl Slot {
                 return Unpark::Nothing;
             }
             let parked = old & (STATE | PARKING) == WAITING | PARKING;
-            let new = if parked {
-                old & !(STATE | PARKING) | Wake::Woken as u64
-            } else {
-                old | TOKEN
-            };
+            let new =
+                if parked { old & !(STATE | PARKING) | Wake::Woken as u64 } else { old | TOKEN };
             // AcqRel even if the token was there already: this call's writes must reach the park
             // that consumes it.
             match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {

@@ -185,8 +185,8 @@ impl<T: ?Sized> Mutex<T> {
             if word & WAITERS == 0 && !self.try_change(word, word | WAITERS) {
                 continue;
             }
-            let record =
-                WaitRecord::new(&LOCK).with_detail(std::ptr::from_ref(&self.word).addr() as u64, word);
+            let record = WaitRecord::new(&LOCK)
+                .with_detail(std::ptr::from_ref(&self.word).addr() as u64, word);
             let still_held = || {
                 let word = self.word.load(Ordering::Relaxed);
                 word & WAITERS != 0 && word != WAITERS
@@ -233,11 +233,8 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
-        let guard = MutexGuard {
-            mutex: self,
-            was_panicking: thread::panicking(),
-            not_send: PhantomData,
-        };
+        let guard =
+            MutexGuard { mutex: self, was_panicking: thread::panicking(), not_send: PhantomData };
         if self.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 
@@ -263,7 +260,7 @@ impl<T: ?Sized> Mutex<T> {
 }
 
 fn own_id() -> u64 {
-    worker::with_current(|worker| worker.current_slot().id().as_u64())
+    worker::current().current_slot().id().as_u64()
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {

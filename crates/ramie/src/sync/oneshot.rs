@@ -43,8 +43,7 @@ impl<T> Inner<T> {
     /// Takes the value if it is there.
     fn take(&self) -> Option<T> {
         // Acquire: pairs with the release in `send`.
-        let taken =
-            self.state.compare_exchange(FULL, CLOSED, Ordering::Acquire, Ordering::Acquire);
+        let taken = self.state.compare_exchange(FULL, CLOSED, Ordering::Acquire, Ordering::Acquire);
         // SAFETY: the state was `FULL`, and only one caller ever moves it on.
         taken.is_ok().then(|| unsafe { (*self.value.get()).assume_init_read() })
     }
@@ -140,12 +139,8 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let closed = self.inner.state.compare_exchange(
-            EMPTY,
-            CLOSED,
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
+        let closed =
+            self.inner.state.compare_exchange(EMPTY, CLOSED, Ordering::AcqRel, Ordering::Relaxed);
         if closed.is_ok() {
             self.inner.lot.unpark_one(|_| 0);
         }

@@ -6,8 +6,8 @@
 mod clock;
 mod instant;
 
-pub use clock::ManualClock;
 pub(crate) use clock::Clock;
+pub use clock::ManualClock;
 pub(crate) use instant::Deadline;
 pub use instant::{Instant, SystemTime};
 pub use std::time::Duration;

@@ -58,13 +58,8 @@ impl Drop for Attached {
 
 /// Runs `f` on an OS thread that is the strand `slot`.
 pub(crate) fn on_thread_strand(slot: &'static Slot, f: impl FnOnce(&Worker)) {
-    let worker = Worker::new(
-        None,
-        default_driver_choice(),
-        Clock::System,
-        default_stack_size(),
-        None,
-    );
+    let worker =
+        Worker::new(None, default_driver_choice(), Clock::System, default_stack_size(), None);
     worker.adopt_root(slot);
     {
         let _installed = Installed::new(&worker);

@@ -14,6 +14,8 @@ const QUIET: Duration = Duration::from_millis(50);
 
 impl Worker {
     /// Finds something runnable, or sleeps until there may be. Tells whether the loop is over.
+    #[cold]
+    #[inline(never)]
     pub(super) fn idle(&self, until: Until) -> bool {
         self.drain_inbox();
         self.fire_timers();
@@ -70,7 +72,8 @@ impl Worker {
             bound = Some(bound.map_or(grace, |bound| bound.min(grace)));
         }
         let is_quiet = self.bodies.has_surplus() && bound.is_none_or(|bound| bound > QUIET);
-        let (nap, start) = if is_quiet { (Some(QUIET), Some(self.now_ns())) } else { (bound, None) };
+        let (nap, start) =
+            if is_quiet { (Some(QUIET), Some(self.now_ns())) } else { (bound, None) };
         self.wait_for_events(nap);
         let Some(start) = start else { return };
         let slept_through = self.ready.is_empty() && !self.shared.has_mail();

@@ -32,11 +32,7 @@ pub(crate) use self::{
     shared::Shared,
     team::{AbandonedFiber, FreshQueue, Seat, Team},
 };
-use self::{
-    body::Bodies,
-    run_queue::RunQueue,
-    shared::ThreadWaker,
-};
+use self::{body::Bodies, run_queue::RunQueue, shared::ThreadWaker};
 use crate::{
     primitive::Ordering,
     strand::{FreeList, Slot, Unpark, Wake, WakeRef},
@@ -51,8 +47,14 @@ pub(crate) struct Worker {
     ready: RunQueue,
     /// The fiber that runs; null: the code on the thread's own stack.
     current: Cell<*const Body>,
+    /// How many `no_switch` regions the strand that runs is in. INVARIANT: while it is in one,
+    /// `current` is null and `masked` has its value, so that a switch needs no check of its own.
+    no_switch_depth: Cell<u32>,
+    masked: Cell<*const Body>,
     /// Switches left until the next look at the outside.
     countdown: Cell<u32>,
+    /// Whether there are other workers to share closures with.
+    has_team_mates: bool,
     /// Whether the next turn prefers a closure without a stack to a suspended fiber.
     prefers_fresh: Cell<bool>,
     shared: &'static Shared,
@@ -73,31 +75,46 @@ thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };
 }
 
-/// Runs `f` with the worker of this thread, which gets a small one if it has none.
-#[inline]
-#[allow(unsafe_code)]
-pub(crate) fn with_current<R>(f: impl FnOnce(&Worker) -> R) -> R {
-    let current = CURRENT.get();
-    if current.is_null() {
-        return with_attached(f);
+/// The worker of this thread.
+///
+/// INVARIANT: the pointer is that of `CURRENT`, taken on this thread. `CURRENT` is set by
+/// [`Installed`] and [`attach`] only, which keep their worker until they have reset it. Users keep
+/// this value for the length of one call of the crate; a fiber suspended meanwhile is resumed by
+/// this very worker, or never.
+pub(crate) struct Current(*const Worker);
+
+impl std::ops::Deref for Current {
+    type Target = Worker;
+
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    fn deref(&self) -> &Worker {
+        // SAFETY: the invariant of the field.
+        unsafe { &*self.0 }
     }
-    // SAFETY: `CURRENT` is set by `Installed` only, which keeps its worker alive until it has
-    // reset `CURRENT`, on this same thread. A fiber suspended inside `f` is resumed by that very
-    // worker, or never.
-    f(unsafe { &*current })
+}
+
+/// Returns the worker of this thread, which gets a small one if it has none.
+///
+/// A value rather than a closure's argument: a call between the fiber's code and the switch would
+/// cost more than the switch (see [`Body::suspend`]).
+#[inline(always)]
+pub(crate) fn current() -> Current {
+    let current = CURRENT.get();
+    if current.is_null() { attach_now() } else { Current(current) }
 }
 
 #[cold]
 #[inline(never)]
-fn with_attached<R>(f: impl FnOnce(&Worker) -> R) -> R {
+fn attach_now() -> Current {
     attach::attach();
-    with_current(f)
+    Current(CURRENT.get())
 }
 
 /// Runs `f` with the worker of this thread if it has one.
 #[inline]
 pub(crate) fn with_existing<R>(f: impl FnOnce(&Worker) -> R) -> Option<R> {
-    if CURRENT.get().is_null() { None } else { Some(with_current(f)) }
+    if CURRENT.get().is_null() { None } else { Some(f(&current())) }
 }
 
 /// Makes a worker the thread's current one, until dropped.
@@ -198,7 +215,10 @@ impl Worker {
         Worker {
             ready: RunQueue::new(),
             current: Cell::new(ptr::null()),
+            no_switch_depth: Cell::new(0),
+            masked: Cell::new(ptr::null()),
             countdown: Cell::new(SWITCHES_PER_POLL),
+            has_team_mates: seat.as_ref().is_some_and(Seat::has_team_mates),
             prefers_fresh: Cell::new(false),
             shared,
             driver: RefCell::new(driver),
@@ -230,7 +250,7 @@ impl Worker {
     }
 
     /// The fiber that runs, if it is one and not the thread itself.
-    #[inline]
+    #[inline(always)]
     #[allow(unsafe_code)]
     fn current_body(&self) -> Option<&Body> {
         // SAFETY: `current` is null or the body that runs, which lives as long as its worker.
@@ -242,13 +262,61 @@ impl Worker {
     }
 
     pub(crate) fn is_on_fiber(&self) -> bool {
-        !self.current.get().is_null()
+        !self.current.get().is_null() || !self.masked.get().is_null()
+    }
+
+    /// Begins a region in which the strand that runs must not suspend.
+    pub(crate) fn forbid_switches(&self) {
+        if self.no_switch_depth.get() == 0 {
+            self.masked.set(self.current.replace(ptr::null()));
+        }
+        self.no_switch_depth.set(self.no_switch_depth.get() + 1);
+    }
+
+    pub(crate) fn allow_switches(&self) {
+        self.no_switch_depth.set(self.no_switch_depth.get() - 1);
+        if self.no_switch_depth.get() == 0 {
+            self.current.set(self.masked.replace(ptr::null()));
+        }
+    }
+
+    /// Refuses a call that may suspend inside a `no_switch` region.
+    ///
+    /// # Panics
+    /// Inside one.
+    #[inline(always)]
+    pub(crate) fn check_may_switch(&self) {
+        if self.current.get().is_null() {
+            self.check_root_may_switch();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn check_root_may_switch(&self) {
+        assert!(
+            self.no_switch_depth.get() == 0,
+            "a call inside no_switch would suspend the strand; move the blocking call (or \
+             yield_now) out of the no_switch region"
+        );
     }
 
     /// The slot of the strand that runs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn current_slot(&self) -> &'static Slot {
         match self.current_body() {
+            Some(body) => body.slot(),
+            None => self.masked_or_root_slot(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[allow(unsafe_code)]
+    fn masked_or_root_slot(&self) -> &'static Slot {
+        // SAFETY: `masked` is null or the body that runs.
+        match unsafe { self.masked.get().as_ref() } {
             Some(body) => body.slot(),
             None => self.root_slot(),
         }
@@ -298,7 +366,7 @@ impl Worker {
         // Release: a worker that sums up `spawned` after seeing a later `finished` sees this.
         self.shared.spawned.store(spawned + 1, Ordering::Release);
         match &self.seat {
-            Some(seat) if !is_local && seat.may_share() => seat.share(slot),
+            Some(seat) if !is_local && self.has_team_mates => seat.share(slot),
             _ => {
                 slot.local.set(u32::from(is_local));
                 self.ready.push_fresh(slot);
@@ -307,28 +375,38 @@ impl Worker {
     }
 
     /// Suspends the strand that runs; it has made sure that somebody will resume it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn switch_out(&self) {
         match self.current_body() {
-            Some(body) => body.suspend(),
+            Some(body) => {
+                body.note_warm();
+                body.suspend();
+            }
             None => self.run(Until::Root),
         }
     }
 
     /// Lets every other runnable strand of this worker run once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn yield_now(&self) {
         match self.current_body() {
             Some(body) => {
-                self.ready.push_fiber(body, body.warm_here());
+                self.ready.push_fiber(body, body::stack_pointer());
                 body.suspend();
             }
-            None if self.ready.is_empty() && !self.shared.has_mail() => std::thread::yield_now(),
-            None => {
-                self.ready.push_root();
-                self.run(Until::Root);
-            }
+            None => self.yield_root(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn yield_root(&self) {
+        self.check_root_may_switch();
+        if self.ready.is_empty() && !self.shared.has_mail() {
+            return std::thread::yield_now();
+        }
+        self.ready.push_root();
+        self.run(Until::Root);
     }
 
     /// Runs `f` with the driver, which a thread outside `run` opens when it first needs it.

@@ -26,36 +26,47 @@ pub(crate) enum Until {
 
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
+        match self.has_team_mates {
+            true => self.run_loop::<true>(until),
+            false => self.run_loop::<false>(until),
+        }
+    }
+
+    fn run_loop<const HAS_TEAM_MATES: bool>(&self, until: Until) {
         let resumer = self.current.replace(std::ptr::null());
         debug_assert!(resumer.is_null(), "the loop runs on the thread's own stack");
         loop {
             if self.countdown.get() == 0 && self.poll() && until == Until::Finished {
-                return;
+                break;
             }
             self.countdown.set(self.countdown.get() - 1);
-            match self.next() {
+            match self.next::<HAS_TEAM_MATES>() {
                 Some(Runnable::Fiber(body)) => self.mount(body),
                 Some(Runnable::Fresh(slot)) => self.start(slot),
                 Some(Runnable::Root) => {
                     if until == Until::Root {
-                        return;
+                        break;
                     }
                 }
                 None => {
+                    self.current.set(std::ptr::null());
                     if self.idle(until) {
-                        return;
+                        break;
                     }
                 }
             }
         }
+        self.current.set(std::ptr::null());
     }
 
-    #[inline]
-    fn next(&self) -> Option<Runnable> {
-        let Some(seat) = &self.seat else { return self.ready.pop() };
-        if !seat.may_share() {
-            return self.ready.pop();
-        }
+    #[inline(always)]
+    fn next<const HAS_TEAM_MATES: bool>(&self) -> Option<Runnable> {
+        if HAS_TEAM_MATES { self.next_of_two_queues() } else { self.ready.pop() }
+    }
+
+    #[inline(never)]
+    fn next_of_two_queues(&self) -> Option<Runnable> {
+        let seat = self.seat.as_ref()?;
         let prefers_fresh = self.prefers_fresh.replace(!self.prefers_fresh.get());
         if prefers_fresh && let Some(slot) = seat.pop() {
             return Some(Runnable::Fresh(slot));
@@ -63,8 +74,9 @@ impl Worker {
         self.ready.pop().or_else(|| seat.pop().map(Runnable::Fresh))
     }
 
-    /// Switches to a fiber until it suspends.
-    #[inline]
+    /// Switches to a fiber until it suspends. `current` names it still afterwards: whatever runs
+    /// on the thread's own stack and could be taken for a fiber resets it first.
+    #[inline(always)]
     fn mount(&self, body: *const Body) {
         self.current.set(body);
         // SAFETY: the run queue holds bodies of live fibers; this worker owns them.
@@ -75,13 +87,20 @@ impl Worker {
         // SAFETY: this is the worker's loop, on the thread's own stack.
         unsafe { body.resume() };
         if body.is_idle() {
-            self.bodies.recycle(body);
+            self.recycle(body);
         }
-        self.current.set(std::ptr::null());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn recycle(&self, body: &Body) {
+        self.bodies.recycle(body);
     }
 
     /// Gives a stack to a fresh closure and switches to it.
+    #[inline(never)]
     fn start(&self, slot: &'static Slot) {
+        self.current.set(std::ptr::null());
         match self.bodies.assign(slot) {
             Ok(body) => {
                 self.note_started(slot);
@@ -101,7 +120,7 @@ impl Worker {
     /// The next closure that a body whose fiber has just ended may run at once, in its turn.
     #[inline]
     pub(super) fn next_fresh_for(&self, body: &Body) -> Option<&'static Slot> {
-        if self.countdown.get() == 0 || self.seat.as_ref().is_some_and(|seat| seat.may_share()) {
+        if self.countdown.get() == 0 || self.has_team_mates {
             return None;
         }
         let slot = self.ready.pop_fresh()?;
@@ -156,11 +175,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn turn_driver(
-        &self,
-        driver: &mut ramie_driver::Driver,
-        wait: ramie_driver::Wait,
-    ) {
+    pub(super) fn turn_driver(&self, driver: &mut ramie_driver::Driver, wait: ramie_driver::Wait) {
         if let Err(error) = driver.turn(wait) {
             // The driver handles all that can be handled; what is left is a broken invariant.
             eprintln!("ramie: the driver failed: {error}; please report this. Aborting.");

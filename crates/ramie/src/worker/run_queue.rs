@@ -1,18 +1,17 @@
 //! The run queue of one worker: first in, first out, for this thread only.
 //!
-//! An entry carries, beside what is to run, an address near the top of its suspended stack. The
-//! worker prefetches the entry a few places down while it runs the one at the head: with thousands
+//! An entry of a fiber carries an address near the top of its suspended stack. The worker prefetches the entry a few places down while it runs the one at the head: with thousands
 //! of fibers each stack has left the first-level cache by the time its turn comes round.
 #![allow(unsafe_code)]
 
 use std::{
-    cell::{Cell, UnsafeCell},
+    cell::Cell,
     mem::MaybeUninit,
-    ptr,
+    ptr::{self, NonNull},
 };
 
 use super::Body;
-use crate::strand::Slot;
+use crate::{primitive::Ordering, strand::Slot};
 
 /// What can be run next.
 #[derive(Clone, Copy)]
@@ -25,9 +24,18 @@ pub(crate) enum Runnable {
     Root,
 }
 
+/// `tagged` is a pointer with the kind in its low two bits; all kinds of memory are aligned to 8.
+///
+/// | kind | `tagged` | `warm` |
+/// |---|---|---|
+/// | `FIBER` | the body | the top of its suspended stack, a hint |
+/// | `FRESH` | the first slot of a chain linked through `Slot::link` | the last slot of the chain |
+/// | `ROOT` | - | - |
+///
+/// Closures queued one after another share an entry: a million of them need no more room here than
+/// one, since each has its slot anyway.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// The pointer with the kind in its low two bits; both kinds of memory are aligned to 8.
     tagged: *const (),
     warm: *const (),
 }
@@ -37,37 +45,47 @@ const FRESH: usize = 1;
 const ROOT: usize = 2;
 const TAG: usize = 3;
 
-/// How many places down the queue the prefetch looks.
-const AHEAD: usize = 3;
+/// How many places down the queue the prefetch of a stack looks, and how many that of the body
+/// which says where the bottom of that stack is.
+const STACK_AHEAD: usize = 3;
+const BODY_AHEAD: usize = 6;
 
 pub(crate) struct RunQueue {
-    /// INVARIANT: the length is a power of two; the entries from `head` to `tail`, counted modulo
-    /// the length, are initialised.
-    entries: UnsafeCell<Box<[MaybeUninit<Entry>]>>,
+    /// INVARIANT: points to `mask + 1` entries, a power of two, from `Box::into_raw` of a slice;
+    /// those from `head` to `tail`, counted modulo their number, are initialised.
+    entries: Cell<NonNull<MaybeUninit<Entry>>>,
+    mask: Cell<usize>,
     head: Cell<usize>,
     tail: Cell<usize>,
 }
 
+fn allocate(len: usize) -> NonNull<MaybeUninit<Entry>> {
+    let entries: Box<[MaybeUninit<Entry>]> = Box::new_uninit_slice(len);
+    NonNull::from(Box::leak(entries)).cast()
+}
+
 impl RunQueue {
     pub(crate) fn new() -> Self {
+        const START: usize = 64;
         RunQueue {
-            entries: UnsafeCell::new(vec![MaybeUninit::uninit(); 64].into_boxed_slice()),
+            entries: Cell::new(allocate(START)),
+            mask: Cell::new(START - 1),
             head: Cell::new(0),
             tail: Cell::new(0),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.tail.get().wrapping_sub(self.head.get())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_fiber(&self, body: *const Body, warm: *const ()) {
         self.push(Entry { tagged: body.cast(), warm });
     }
@@ -75,51 +93,76 @@ impl RunQueue {
     #[inline]
     pub(crate) fn push_fresh(&self, slot: &'static Slot) {
         let slot: *const Slot = slot;
+        if let Some(last) = self.last_of_tail_chain() {
+            last.link.store(slot.cast_mut(), Ordering::Relaxed);
+            let tail = self.at(self.tail.get().wrapping_sub(1)).cast::<Entry>();
+            // SAFETY: `last_of_tail_chain` found a live entry there.
+            unsafe { (*tail.as_ptr()).warm = slot.cast() };
+            return;
+        }
         self.push(Entry { tagged: slot.cast::<()>().map_addr(|a| a | FRESH), warm: slot.cast() });
+    }
+
+    #[inline]
+    fn last_of_tail_chain(&self) -> Option<&'static Slot> {
+        if self.is_empty() {
+            return None;
+        }
+        let entry = self.entry(self.tail.get().wrapping_sub(1));
+        // SAFETY: an entry of this kind holds slots, which are never unmapped.
+        (entry.tagged.addr() & TAG == FRESH).then(|| unsafe { &*entry.warm.cast::<Slot>() })
     }
 
     pub(crate) fn push_root(&self) {
         self.push(Entry { tagged: ptr::without_provenance(ROOT), warm: ptr::null() });
     }
 
-    #[inline]
+    #[inline(always)]
+    fn at(&self, position: usize) -> NonNull<MaybeUninit<Entry>> {
+        // SAFETY: the mask keeps the offset within the allocation (invariant of `entries`).
+        unsafe { self.entries.get().add(position & self.mask.get()) }
+    }
+
+    #[inline(always)]
     fn push(&self, entry: Entry) {
-        // SAFETY: nothing below calls out, so this is the only borrow; the queue is not `Sync`.
-        let mut entries = unsafe { &mut *self.entries.get() };
-        if self.len() == entries.len() {
+        if self.len() > self.mask.get() {
             self.grow();
-            // SAFETY: as above; the borrow taken before `grow` is not used any more.
-            entries = unsafe { &mut *self.entries.get() };
         }
         let tail = self.tail.get();
-        let mask = entries.len() - 1;
-        entries[tail & mask].write(entry);
+        // SAFETY: within the allocation, and not one of the live entries, of which there are fewer
+        // than places.
+        unsafe { self.at(tail).write(MaybeUninit::new(entry)) };
         self.tail.set(tail.wrapping_add(1));
     }
 
     #[cold]
+    #[inline(never)]
     fn grow(&self) {
-        // SAFETY: as in `push`.
-        let entries = unsafe { &mut *self.entries.get() };
-        let mut larger = vec![MaybeUninit::uninit(); entries.len() * 2].into_boxed_slice();
-        let (head, len) = (self.head.get(), self.len());
-        for offset in 0..len {
-            larger[offset] = entries[head.wrapping_add(offset) & (entries.len() - 1)];
+        let old_len = self.mask.get() + 1;
+        let larger = allocate(old_len * 2);
+        for offset in 0..self.len() {
+            let from = self.at(self.head.get().wrapping_add(offset)).as_ptr();
+            // SAFETY: `offset` is below the new length.
+            let to = unsafe { larger.add(offset) }.as_ptr();
+            // SAFETY: one entry each, from a live place to a new allocation.
+            unsafe { ptr::copy_nonoverlapping(from, to, 1) };
         }
-        *entries = larger;
+        let (old, len) = (self.entries.replace(larger), self.len());
+        free(old, old_len);
+        self.mask.set(old_len * 2 - 1);
         self.head.set(0);
         self.tail.set(len);
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&self, position: usize) -> Entry {
-        // SAFETY: nothing below calls out; the queue is not `Sync`.
-        let entries = unsafe { &*self.entries.get() };
+        // SAFETY: within the allocation; nobody writes meanwhile, the queue is not `Sync`.
+        let entry = unsafe { self.at(position).read() };
         // SAFETY: the callers pass positions between head and tail: initialised by the invariant.
-        unsafe { entries[position & (entries.len() - 1)].assume_init() }
+        unsafe { entry.assume_init() }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Runnable> {
         let len = self.len();
         if len == 0 {
@@ -127,9 +170,13 @@ impl RunQueue {
         }
         let head = self.head.get();
         let entry = self.entry(head);
+        if entry.tagged.addr() & TAG == FRESH {
+            return self.pop_fresh().map(Runnable::Fresh);
+        }
         self.head.set(head.wrapping_add(1));
-        if len > AHEAD {
-            prefetch(self.entry(head.wrapping_add(AHEAD)));
+        if len > BODY_AHEAD {
+            self.entry(head.wrapping_add(BODY_AHEAD)).prefetch();
+            self.entry(head.wrapping_add(STACK_AHEAD)).prefetch_stack_bottom();
         }
         Some(entry.decode())
     }
@@ -140,14 +187,33 @@ impl RunQueue {
         if self.is_empty() {
             return None;
         }
-        match self.entry(self.head.get()).decode() {
-            Runnable::Fresh(slot) => {
-                self.head.set(self.head.get().wrapping_add(1));
-                Some(slot)
-            }
-            _ => None,
+        let head = self.head.get();
+        let entry = self.entry(head);
+        let Runnable::Fresh(first) = entry.decode() else { return None };
+        if ptr::eq(first, entry.warm.cast()) {
+            self.head.set(head.wrapping_add(1));
+            return Some(first);
         }
+        let next = first.link.load(Ordering::Relaxed).cast_const();
+        prefetch(next.cast());
+        prefetch(next.wrapping_byte_add(64).cast());
+        let entry = self.at(head).cast::<Entry>();
+        // SAFETY: the head is a live entry, read above.
+        unsafe { (*entry.as_ptr()).tagged = next.cast::<()>().map_addr(|a| a | FRESH) };
+        Some(first)
     }
+}
+
+impl Drop for RunQueue {
+    fn drop(&mut self) {
+        free(self.entries.get(), self.mask.get() + 1);
+    }
+}
+
+fn free(entries: NonNull<MaybeUninit<Entry>>, len: usize) {
+    let slice = NonNull::slice_from_raw_parts(entries, len);
+    // SAFETY: the allocation came from `allocate` with this length, and nobody uses it any more.
+    drop(unsafe { Box::from_raw(slice.as_ptr()) });
 }
 
 impl Entry {
@@ -163,22 +229,37 @@ impl Entry {
     }
 }
 
-/// Brings the first lines that a resume of this entry will touch nearer.
-#[inline]
-fn prefetch(entry: Entry) {
+impl Entry {
+    /// Brings the lines nearer that a resume of this entry touches first: the body's hot line and
+    /// the top of its suspended stack.
+    #[inline(always)]
+    fn prefetch(self) {
+        prefetch(self.tagged);
+        prefetch(self.warm);
+        prefetch(self.warm.wrapping_byte_add(64));
+    }
+
+    /// Brings the bottom of the stack nearer, where the switch keeps its link to the worker. The
+    /// body's hot line has been prefetched by now.
+    #[inline(always)]
+    fn prefetch_stack_bottom(self) {
+        if self.tagged.addr() & TAG == FIBER {
+            // SAFETY: an untagged entry holds the body of a live fiber.
+            prefetch(unsafe { &*self.tagged.cast::<Body>() }.stack_bottom());
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch(address: *const ()) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let warm = entry.warm.cast::<i8>();
-        for line in [0, 64, 128] {
-            // SAFETY: a prefetch never faults, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(warm.wrapping_add(line)) };
-        }
-        // SAFETY: as above.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(entry.tagged.cast()) };
+        // SAFETY: a prefetch never faults, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = entry;
+    let _ = address;
 }
 
 #[cfg(test)]
@@ -220,5 +301,24 @@ mod tests {
         assert!(matches!(queue.pop(), Some(Runnable::Fiber(_))));
         assert!(matches!(queue.pop(), Some(Runnable::Root)));
         assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn closures_in_a_row_share_an_entry_and_keep_their_order() {
+        let slots = crate::strand::FreeList::new();
+        let fresh: Vec<_> = (0..10).map(|_| slots.take(false)).collect();
+        let queue = RunQueue::new();
+        fresh[..4].iter().for_each(|slot| queue.push_fresh(slot));
+        assert_eq!(queue.len(), 1);
+        queue.push_root();
+        fresh[4..].iter().for_each(|slot| queue.push_fresh(slot));
+        assert_eq!(queue.len(), 3);
+        let mut order = Vec::new();
+        while let Some(next) = queue.pop() {
+            if let Runnable::Fresh(slot) = next {
+                order.push(slot.index());
+            }
+        }
+        assert_eq!(order, fresh.iter().map(|slot| slot.index()).collect::<Vec<_>>());
     }
 }

@@ -105,9 +105,9 @@ impl Team {
     pub(super) fn grace_left(&self) -> Option<Duration> {
         match self.grace_end_ns.load(Ordering::Relaxed) {
             0 => None,
-            end => Some(Duration::from_nanos(
-                end.saturating_sub(ramie_driver::sys::monotonic_ns()),
-            )),
+            end => {
+                Some(Duration::from_nanos(end.saturating_sub(ramie_driver::sys::monotonic_ns())))
+            }
         }
     }
 
@@ -174,7 +174,7 @@ impl Seat {
 
     /// Whether there is anybody to share with.
     #[inline]
-    pub(super) fn may_share(&self) -> bool {
+    pub(super) fn has_team_mates(&self) -> bool {
         self.team.stealers.len() > 1
     }
 
@@ -235,14 +235,14 @@ impl Seat {
     }
 
     pub(super) fn announce_sleep(&self) {
-        if self.may_share() {
+        if self.has_team_mates() {
             self.team.asleep[self.index].store(true, Ordering::SeqCst);
             self.team.sleepers.fetch_add(1, Ordering::SeqCst);
         }
     }
 
     pub(super) fn announce_running(&self) {
-        if !self.may_share() {
+        if !self.has_team_mates() {
             return;
         }
         // A cleared flag says that somebody woke this worker to search.
@@ -256,6 +256,6 @@ impl Seat {
     /// The last look before the kernel.
     pub(super) fn may_sleep(&self) -> bool {
         !self.team.must_stop()
-            && (!self.may_share() || self.team.stealers.iter().all(Stealer::is_empty))
+            && (!self.has_team_mates() || self.team.stealers.iter().all(Stealer::is_empty))
     }
 }
