@@ -1,2 +1,51 @@
-//! The `ramie` program.
-fn main() {}
+//! The `ramie` program: a lab that compares threads, fibers and a hybrid on this machine, the
+//! workloads it is made of, a small HTTP server, and a doctor.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod doctor;
+mod failure;
+mod lab;
+mod output;
+mod run;
+mod runtime;
+mod serve;
+mod usage_error;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{
+    arguments::{Arguments, Command},
+    failure::Failure,
+};
+
+fn main() -> ExitCode {
+    runtime::install_panic_hook();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage_error::report(&error),
+    };
+    match dispatch(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn dispatch(command: Option<Command>) -> Result<(), Failure> {
+    match command {
+        Some(Command::Lab(lab)) => lab::lab(&lab),
+        Some(Command::Run(run)) => run::run(&run),
+        Some(Command::Serve(serve)) => serve::serve(&serve),
+        Some(Command::Doctor(doctor)) => doctor::doctor(&doctor),
+        None => {
+            output::line(
+                "ramie lab: no command given, so this measures threads, fibers and a hybrid on \
+                 this machine, in two minutes at most; see ramie --help for all it can do",
+            )?;
+            lab::lab(&arguments::Lab::default())
+        }
+    }
+}

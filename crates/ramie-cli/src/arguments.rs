@@ -1,0 +1,198 @@
+//! The command line: what can be asked for, and the help that teaches it.
+
+use std::{path::PathBuf, str::FromStr};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::workload::{On, Workload};
+
+/// Fibers for Rust on Linux, and a lab that shows on your own machine what threads, fibers and a
+/// hybrid of both cost.
+///
+/// Without a command, `ramie` runs the lab: about a hundred seconds, then a page to look at.
+#[derive(Parser, Debug)]
+#[command(name = "ramie", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ramie                                        measure this machine, write ./ramie-lab/<date>/
+  ramie run feed --people 2048 --nutrients 100 --on threads
+  ramie run alive --count 1000000 --json       memory of a million parked fibers
+  ramie serve --hello --addr 127.0.0.1:0       an HTTP server on a free port
+  ramie doctor                                 what the kernel gives, and why not more
+
+Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 ended by a second Ctrl-C.
+RAMIE_DRIVER=uring|poll forces a driver, RAMIE_STACK=BYTES sets the stack size of fibers.";
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Measure a grid of workloads on this machine and write a report with charts
+    Lab(Lab),
+    /// Run one workload and print what it cost
+    Run(Run),
+    /// Serve HTTP/1.1, a fiber for each connection
+    Serve(Serve),
+    /// Say what the kernel gives to fibers and io_uring here, and why not more
+    Doctor(Doctor),
+}
+
+/// Measures feed, ring, spawn, alive and switch on fibers, threads and a hybrid; ends within two
+/// minutes.
+///
+/// Each point runs in a process of its own, rounds are interleaved, figures are medians. Ctrl-C
+/// ends it early and keeps what was measured; a second Ctrl-C ends it at once.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Lab {
+    /// Write here instead of ./ramie-lab/<date>/ (if something is there, to the next free name)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Measure a few small points only, to see the report's shape
+    #[arg(long, hide = true)]
+    pub(crate) tiny: bool,
+}
+
+/// Runs one workload, checks its result, prints one line for each repetition.
+///
+/// A line is: the workload, its numbers, seconds= from before the first spawn to after the last
+/// join (the runtime's start is not in it), per_op_ns= for the operation that the workload counts.
+#[derive(Args, Debug)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct Run {
+    #[command(subcommand)]
+    pub(crate) workload: Workload,
+
+    #[command(flatten)]
+    pub(crate) manner: Manner,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  ramie run switch --count 10000000
+  ramie run ring --size 500 --hops 1000000 --repeat 5
+  ramie run feed --people 1024 --nutrients 10000 --on hybrid --workers 2 --json
+
+Every number of a workload is required and is a whole number of 1 or more. A wrong result exits
+with 1. In `feed`, fibers yield after each nutrient; threads do not, the kernel preempts them.";
+
+/// How a workload is run.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "How to run it")]
+pub(crate) struct Manner {
+    /// What each strand is: a fiber on one worker, an OS thread, or a fiber on several workers
+    #[arg(long, global = true, value_enum, default_value_t = On::Fibers, value_name = "WHAT")]
+    pub(crate) on: On,
+
+    /// Worker threads under the fibers [default: fibers 1; hybrid one for each CPU, at least 2]
+    #[arg(long, global = true, value_name = "N", value_parser = count::<u32>)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) workers: Option<u32>,
+
+    /// Run it this many times; `alive` in a fresh process each time
+    #[arg(long, global = true, value_name = "R", value_parser = count::<u32>, default_value = "1")]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) repeat: u32,
+
+    /// Print one JSON object for each repetition
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// This process is the fresh one.
+    #[arg(long, global = true, hide = true)]
+    pub(crate) fresh: bool,
+}
+
+/// Serves until SIGTERM or Ctrl-C: idle connections are then closed, requests in flight get up to
+/// ten seconds, and it exits with 0. A second Ctrl-C exits at once with 130.
+///
+/// The first line on stdout names the address it listens on.
+#[derive(Args, Debug)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub(crate) struct Serve {
+    /// Answer every GET with "Hello, world!" (the one thing that can be served so far)
+    #[arg(long, required = true)]
+    pub(crate) hello: bool,
+
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
+    pub(crate) addr: String,
+
+    /// Worker threads [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) workers: Option<u32>,
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  ramie serve --hello
+  ramie serve --hello --addr 0.0.0.0:8080 --workers 1
+  curl http://127.0.0.1:8080/
+  wrk -t1 -c256 -d5 http://127.0.0.1:8080/";
+
+/// Tries what Ramie would use and names the likely cause of each refusal: seccomp, a sysctl, a
+/// limit, the kernel's age.
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Parses a number of things: a whole number of 1 or more.
+pub(crate) fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("must be a whole number of 1 or more, in digits".to_owned());
+    }
+    let too_large = || format!("is too large; at most {} will do", largest::<T>());
+    let value = u64::from_str(digits).map_err(|_| too_large())?;
+    if value == 0 {
+        return Err("must be 1 or more".to_owned());
+    }
+    T::try_from(value).map_err(|_| too_large())
+}
+
+fn largest<T>() -> u64 {
+    u64::MAX >> (64 - 8 * size_of::<T>())
+}
+
+/// Checks that an address looks like one; whether it resolves is found out when it is bound.
+fn address(text: &str) -> Result<String, String> {
+    let example = "must be ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080";
+    let Some((host, port)) = text.rsplit_once(':') else { return Err(example.to_owned()) };
+    let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');
+    if host.is_empty() || is_bare_ipv6 || port.parse::<u16>().is_err() {
+        return Err(example.to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{address, count};
+
+    #[test]
+    fn counts_are_whole_numbers_of_one_or_more() {
+        assert_eq!(count::<u32>("2048"), Ok(2048));
+        assert_eq!(count::<u32>("4294967295"), Ok(u32::MAX));
+        assert_eq!(count::<u64>("18446744073709551615"), Ok(u64::MAX));
+        for bad in ["0", "-3", "", "+", "ten", "1.5", "1e3", " 1", "4294967296", "1_000"] {
+            assert!(count::<u32>(bad).is_err(), "{bad:?} was taken for a count");
+        }
+        assert!(count::<u64>("18446744073709551616").unwrap_err().contains("at most"));
+    }
+
+    #[test]
+    fn addresses_have_a_host_and_a_port() {
+        for good in ["127.0.0.1:0", "[::1]:80", "localhost:8080"] {
+            assert!(address(good).is_ok(), "{good}");
+        }
+        for bad in ["8080", "127.0.0.1", ":80", "::1:80", "a:port", "a:70000", "a:-1"] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Starting the fiber runtime so that a refusal becomes a sentence and a defect names its place.
+
+use std::{
+    cell::Cell,
+    panic::{self, AssertUnwindSafe},
+};
+
+use crate::failure::{Failure, payload_text};
+
+thread_local! {
+    static IS_EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes panics that [`catch`] turns into sentences silent; others are printed as ever.
+pub(crate) fn install_panic_hook() {
+    let previous = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if !IS_EXPECTED.get() {
+            previous(info);
+        }
+    }));
+}
+
+/// Runs `f`, which may panic because the system refuses something; gives the panic's sentence.
+pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+    let was_expected = IS_EXPECTED.replace(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(f));
+    IS_EXPECTED.set(was_expected);
+    outcome.map_err(|payload| payload_text(&*payload).to_owned())
+}
+
+/// Runs `f` as the first fiber of `runtime`.
+///
+/// The runtime panics with a sentence if it cannot start: that becomes a failure. A panic of `f`
+/// stays one.
+pub(crate) fn run<T>(runtime: &ramie::Runtime, f: impl FnOnce() -> T) -> Result<T, Failure> {
+    let mut has_begun = false;
+    IS_EXPECTED.set(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+        runtime.run(|| {
+            has_begun = true;
+            IS_EXPECTED.set(false);
+            f()
+        })
+    }));
+    IS_EXPECTED.set(false);
+    outcome.map_err(|payload| {
+        if has_begun {
+            panic::resume_unwind(payload);
+        }
+        Failure::other(payload_text(&*payload))
+    })
+}

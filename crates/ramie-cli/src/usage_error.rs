@@ -1,0 +1,90 @@
+//! Errors of the command line, each as one sentence instead of a paragraph.
+
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+use crate::{failure::Failure, output};
+
+/// Prints help where it was asked for (exit code 0), else what is wrong (exit code 2).
+pub(crate) fn report(error: &Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let text = error.render().to_string();
+            output::line(text.trim_end()).map_or_else(|f| f.report(), |()| ExitCode::SUCCESS)
+        }
+        _ => Failure::usage(sentence(error)).report(),
+    }
+}
+
+fn sentence(error: &Error) -> String {
+    let get = |kind| error.get(kind).map(text).unwrap_or_default();
+    let argument = flag_only(&get(ContextKind::InvalidArg));
+    let value = get(ContextKind::InvalidValue);
+    let help = help_command(error);
+    match error.kind() {
+        ErrorKind::ValueValidation => {
+            let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            format!("{argument} is '{value}', but {why}")
+        }
+        ErrorKind::InvalidValue if value.is_empty() => {
+            format!("{argument} needs a value; see {help}")
+        }
+        ErrorKind::InvalidValue => {
+            let valid = get(ContextKind::ValidValue);
+            format!("{argument} is '{value}', but must be one of {valid}")
+        }
+        ErrorKind::MissingRequiredArgument => {
+            format!("missing {}; see {help}", get(ContextKind::InvalidArg))
+        }
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            format!("what to run is missing; see {help}")
+        }
+        ErrorKind::InvalidSubcommand => {
+            let wrong = get(ContextKind::InvalidSubcommand);
+            format!("there is no '{wrong}' here{}; see {help}", suggestion(error))
+        }
+        ErrorKind::UnknownArgument => {
+            format!("{argument} is not understood here{}; see {help}", suggestion(error))
+        }
+        ErrorKind::ArgumentConflict => format!("{argument} is given twice; give it once"),
+        _ => {
+            let text = error.render().to_string();
+            let first = text.lines().next().unwrap_or_default();
+            format!("{}; see {help}", first.trim_start_matches("error: "))
+        }
+    }
+}
+
+fn text(value: &ContextValue) -> String {
+    match value {
+        ContextValue::Strings(all) => all.join(", "),
+        ContextValue::StyledStr(styled) => styled.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// `--people <P>` becomes `--people`.
+fn flag_only(argument: &str) -> String {
+    argument.split(" <").next().unwrap_or(argument).to_owned()
+}
+
+fn suggestion(error: &Error) -> String {
+    let suggested = error
+        .get(ContextKind::SuggestedSubcommand)
+        .or_else(|| error.get(ContextKind::SuggestedArg))
+        .map(text);
+    suggested.map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
+}
+
+/// Reads the command out of the usage text (`Usage: ramie run feed [OPTIONS] ...`).
+fn help_command(error: &Error) -> String {
+    let usage = error.get(ContextKind::Usage).map(text).unwrap_or_default();
+    let usage = usage.trim_start_matches("Usage: ");
+    let words = usage.split_whitespace();
+    let command: Vec<_> = words.take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
+    match command.as_slice() {
+        [] => "ramie --help".to_owned(),
+        words => format!("{} --help", words.join(" ")),
+    }
+}

@@ -1,0 +1,62 @@
+//! Many strands parked at once: what one weighs.
+
+use clap::Args;
+
+use super::{
+    Cost, Memory,
+    gate::Gate,
+    strands::{Strands, join_all, spawn_all},
+    usage::{Footprint, Stopwatch},
+};
+use crate::{arguments::count, failure::Failure};
+
+/// M strands park; when all do, the process's memory is read, then they are unparked in order and
+/// joined.
+///
+/// One op is one strand, from spawn to joined. Memory is what the process has more than before the
+/// first spawn, for each strand: resident bytes (rss) and page tables (pte). Every repetition runs
+/// in a fresh process, and one more runs before the first: it pays for memory that a virtual
+/// machine does not have yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[group(skip)]
+pub(crate) struct Alive {
+    /// How many strands
+    #[arg(long, value_name = "M", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) count: u32,
+}
+
+impl Alive {
+    pub(super) fn numbers(&self) -> Vec<(&'static str, u64)> {
+        vec![("count", self.count.into())]
+    }
+
+    pub(super) fn cost<S: Strands>(&self) -> Result<Cost, Failure> {
+        let count = self.count as usize;
+        let before = Footprint::now();
+        let watch = Stopwatch::start();
+        let gate = Gate::<S>::new(count);
+        let spawned = spawn_all::<S, _, _>(count, |_| {
+            let ticket = gate.ticket();
+            move || ticket.arrive().pass()
+        });
+        let strands = spawned.map_err(|shortfall| {
+            gate.open(shortfall.peers());
+            shortfall.give_up()
+        })?;
+        gate.wait();
+        let after = Footprint::now();
+        gate.open(strands.iter().map(S::peer));
+        join_all::<S, ()>(strands, |()| ())?;
+        let memory = before.zip(after).map(|(before, after)| self.memory(before, after));
+        Ok(Cost { memory, ..watch.stop() })
+    }
+
+    fn memory(&self, before: Footprint, after: Footprint) -> Memory {
+        let each = |more: u64, less: u64| (more as f64 - less as f64) / f64::from(self.count);
+        Memory {
+            rss_kb: after.rss_bytes / 1024,
+            rss_bytes_per_strand: each(after.rss_bytes, before.rss_bytes),
+            pte_bytes_per_strand: each(after.page_table_bytes, before.page_table_bytes),
+        }
+    }
+}

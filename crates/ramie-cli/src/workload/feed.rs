@@ -1,0 +1,91 @@
+//! Feeding people: many strands each take many small steps and take turns.
+//!
+//! A fiber yields after each nutrient, a thread does not: the kernel preempts it when it likes.
+
+use std::hint::black_box;
+
+use clap::Args;
+
+use super::{
+    Cost,
+    strands::{Strands, join_all, spawn_all},
+    usage::Stopwatch,
+};
+use crate::{arguments::count, failure::Failure};
+
+/// P strands, one for each person; each adds 1 to three counters of its own person N times.
+///
+/// A fiber yields after each nutrient; a thread does not. One op is one nutrient of one person.
+/// Every counter must be N in the end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[group(skip)]
+pub(crate) struct Feed {
+    /// How many people
+    #[arg(long, value_name = "P", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) people: u32,
+    /// How many nutrients each of them takes
+    #[arg(long, value_name = "N", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) nutrients: u32,
+}
+
+#[derive(Default)]
+struct Person {
+    iron: u32,
+    calcium: u32,
+    fiber: u32,
+}
+
+impl Person {
+    /// One nutrient. Opaque to the optimiser, or a loop without a yield would be one addition.
+    #[inline]
+    fn feed(&mut self) {
+        let person = black_box(self);
+        person.iron += 1;
+        person.calcium += 1;
+        person.fiber += 1;
+    }
+
+    fn fed<S: Strands>(nutrients: u32) -> Self {
+        let mut person = Person::default();
+        for _ in 0..nutrients {
+            person.feed();
+            if S::IS_COOPERATIVE {
+                S::yield_now();
+            }
+        }
+        person
+    }
+
+    fn is_satisfied(&self, nutrients: u32) -> bool {
+        [self.iron, self.calcium, self.fiber] == [nutrients; 3]
+    }
+}
+
+impl Feed {
+    pub(super) fn numbers(&self) -> Vec<(&'static str, u64)> {
+        vec![("people", self.people.into()), ("nutrients", self.nutrients.into())]
+    }
+
+    pub(super) fn ops(&self) -> u64 {
+        u64::from(self.people) * u64::from(self.nutrients)
+    }
+
+    pub(super) fn cost<S: Strands>(&self) -> Result<Cost, Failure> {
+        let (people, nutrients) = (self.people as usize, self.nutrients);
+        let watch = Stopwatch::start();
+        let strands = spawn_all::<S, _, _>(people, |_| move || Person::fed::<S>(nutrients))
+            .map_err(|shortfall| shortfall.give_up())?;
+        let mut satisfied = 0;
+        join_all::<S, Person>(strands, |person| {
+            satisfied += usize::from(person.is_satisfied(nutrients));
+        })?;
+        let cost = watch.stop();
+        if satisfied != people {
+            return Err(Failure::other(format!(
+                "feed went wrong: {satisfied} of {people} people got {nutrients} of each \
+                 nutrient; please report this"
+            )));
+        }
+        Ok(cost)
+    }
+}

@@ -1,0 +1,122 @@
+//! What a workload will need, and whether it is to be had.
+//!
+//! Asked beforehand, because running out is answered by killing: the kernel ends a process when
+//! memory is gone, and an allocation that fails aborts it.
+
+use std::{env, fs};
+
+use rustix::{
+    param::page_size,
+    process::{Resource, getrlimit},
+};
+
+use super::{On, usage::kib_field};
+use crate::failure::Failure;
+
+/// A stack's usable bytes unless RAMIE_STACK says otherwise, and the guard below each.
+const DEFAULT_STACK: u64 = 256 * 1024;
+const GUARD: u64 = 64 * 1024;
+/// A parked fiber's one page.
+const PAGE: u64 = 4096;
+/// A strand without its stack: its slot, its handle, its place in a queue that doubles.
+const STRAND: u64 = 320;
+/// A thread's pages, here and in the kernel.
+const THREAD: u64 = 16 * 1024;
+/// Kept free for what else a process allocates.
+const HEADROOM: u64 = 128 << 20;
+
+/// Bytes of memory and of address space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Need {
+    strands: u64,
+    pub(crate) memory: u64,
+    address_space: u64,
+}
+
+impl Need {
+    pub(super) fn of(on: On, strands: u64, stacks: u64) -> Self {
+        let bookkeeping = strands.saturating_mul(STRAND);
+        let (memory, address_space) = match on {
+            // Threads that are too many are refused one by one, and counted.
+            On::Threads => (strands.saturating_mul(THREAD), 0),
+            On::Fibers | On::Hybrid => {
+                let of_stacks = stacks.saturating_mul(stack_size() + GUARD);
+                // Stacks come in batches: some more are mapped than used.
+                let mapped = of_stacks.saturating_add(of_stacks / 8);
+                let space = mapped.saturating_add(bookkeeping).saturating_add(HEADROOM);
+                (stacks.saturating_mul(PAGE).saturating_add(bookkeeping), space)
+            }
+        };
+        Need { strands, memory, address_space }
+    }
+
+    /// Refuses what would only get the process killed.
+    pub(super) fn check(&self, on: On) -> Result<(), Failure> {
+        let (noun, strands) = (if on == On::Threads { "threads" } else { "fibers" }, self.strands);
+        let space = address_space_left();
+        if self.address_space > space {
+            return Err(Failure::other(format!(
+                "{strands} {noun} need about {} of address space, but `ulimit -v` leaves {}; raise \
+                 it, or ask for about {} at most",
+                in_mib(self.address_space),
+                in_mib(space),
+                fitting(strands, self.address_space - HEADROOM, space.saturating_sub(HEADROOM)),
+            )));
+        }
+        let memory = available_memory();
+        if self.memory > memory {
+            return Err(Failure::other(format!(
+                "{strands} {noun} need about {} of memory, but {} are available; free some, or ask \
+                 for about {} at most",
+                in_mib(self.memory),
+                in_mib(memory),
+                fitting(strands, self.memory, memory),
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether it would leave the machine a good part of its memory.
+    pub(crate) fn is_comfortable(&self) -> bool {
+        self.memory <= available_memory() / 4 * 3 && self.address_space <= address_space_left()
+    }
+}
+
+fn in_mib(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
+}
+
+fn fitting(strands: u64, needed: u64, available: u64) -> u64 {
+    let fitting = u128::from(strands) * u128::from(available) / u128::from(needed.max(1));
+    u64::try_from(fitting).unwrap_or(strands).min(strands)
+}
+
+fn stack_size() -> u64 {
+    let asked = env::var("RAMIE_STACK").ok().and_then(|text| text.trim().parse().ok());
+    asked.unwrap_or(DEFAULT_STACK)
+}
+
+/// Bytes that could still be mapped under `ulimit -v`.
+fn address_space_left() -> u64 {
+    let Some(limit) = getrlimit(Resource::As).current else { return u64::MAX };
+    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mapped = statm.split_whitespace().next().and_then(|pages| pages.parse().ok());
+    limit.saturating_sub(mapped.unwrap_or(0_u64) * page_size() as u64)
+}
+
+/// Bytes that a process could still use without somebody being killed for it.
+fn available_memory() -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let machine = kib_field(&meminfo, "MemAvailable:").map_or(u64::MAX, |kib| kib * 1024);
+    machine.min(left_in_control_group().unwrap_or(u64::MAX))
+}
+
+fn left_in_control_group() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let read = |file| -> Option<u64> {
+        let path = format!("/sys/fs/cgroup{}/{file}", path.trim_end_matches('/'));
+        fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    Some(read("memory.max")?.saturating_sub(read("memory.current")?))
+}

@@ -1,0 +1,187 @@
+//! A token goes round a ring of strands: one wakes the next and waits for its turn.
+//!
+//! Each strand has one slot. Its predecessor puts the token there and unparks it; only it takes
+//! the token out. There is one token, so a slot is never written while it is full.
+//!
+//! | slot | left by | to |
+//! |---|---|---|
+//! | `EMPTY` | the predecessor (or the caller, for the first hop and to end early) | token |
+//! | token | its owner | `EMPTY` |
+//!
+//! The race to fear: the unpark comes before the park. Both `unpark`s leave a token of their own,
+//! so the park returns at once and the slot is looked at again.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use clap::Args;
+
+use super::{
+    Cost,
+    gate::Gate,
+    strands::{Strands, join_all, spawn_all},
+    usage::Stopwatch,
+};
+use crate::{arguments::count, failure::Failure};
+
+/// R strands stand in a ring and pass one token on, H hops in all, by park and unpark.
+///
+/// One op is one hop. Making and ending the strands is part of the time. The hops of all strands
+/// must add up to H, and the token must have counted as many.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[group(skip)]
+pub(crate) struct Ring {
+    /// How many strands are in the ring
+    #[arg(long, value_name = "R", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) size: u32,
+    /// How often the token is passed on, in all
+    #[arg(long, value_name = "H", value_parser = count::<u64>, allow_negative_numbers = true)]
+    pub(crate) hops: u64,
+}
+
+const EMPTY: u64 = 0;
+const END: u64 = u64::MAX;
+/// What the token says before the first hop: 1 more than the hops made.
+const START: u64 = 1;
+
+/// A cache line each, so that neighbours on two CPUs do not share one.
+#[repr(align(64))]
+struct Node<S: Strands> {
+    slot: AtomicU64,
+    peer: OnceLock<S::Peer>,
+}
+
+impl<S: Strands> Node<S> {
+    fn put(&self, token: u64) {
+        // Release: what the sender wrote goes with the token.
+        self.slot.store(token, Ordering::Release);
+        if let Some(peer) = self.peer.get() {
+            S::unpark(peer);
+        }
+    }
+
+    #[inline]
+    fn take(&self) -> u64 {
+        loop {
+            let token = self.slot.load(Ordering::Acquire);
+            if token != EMPTY {
+                self.slot.store(EMPTY, Ordering::Relaxed);
+                return token;
+            }
+            S::park();
+        }
+    }
+}
+
+/// What one strand has to do.
+struct Share {
+    receives: u64,
+    sends: u64,
+}
+
+impl Ring {
+    pub(super) fn numbers(&self) -> Vec<(&'static str, u64)> {
+        vec![("size", self.size.into()), ("hops", self.hops)]
+    }
+
+    /// Hop `h`, counted from 1, goes from strand `h - 1` to strand `h`, modulo the size.
+    fn share(&self, index: usize) -> Share {
+        let (size, index) = (u64::from(self.size), index as u64);
+        let sends = self.hops.saturating_sub(index).div_ceil(size);
+        let is_last = self.hops % size == index;
+        Share { receives: sends + u64::from(is_last), sends }
+    }
+
+    pub(super) fn cost<S: Strands>(&self) -> Result<Cost, Failure> {
+        let size = self.size as usize;
+        let watch = Stopwatch::start();
+        let nodes = make_nodes::<S>(size)?;
+        let gate = Gate::<S>::new(size);
+        let spawned = spawn_all::<S, _, _>(size, |index| {
+            let (nodes, ticket, share) = (Arc::clone(&nodes), gate.ticket(), self.share(index));
+            move || {
+                drop(ticket.arrive());
+                walk(&nodes[index], &nodes[(index + 1) % nodes.len()], &share)
+            }
+        });
+        let strands = spawned.map_err(|shortfall| {
+            end_early(&nodes, shortfall.peers());
+            shortfall.give_up()
+        })?;
+        if gate.wait() > 0 {
+            end_early(&nodes, strands.iter().map(S::peer));
+        } else {
+            for (node, handle) in nodes.iter().zip(&strands) {
+                let _ = node.peer.set(S::peer(handle).clone());
+            }
+            nodes[0].put(START);
+        }
+        let (mut hops, mut last) = (0, START);
+        join_all::<S, (u64, u64)>(strands, |(sent, token)| {
+            hops += sent;
+            last = last.max(token);
+        })?;
+        self.check(hops, last - START, watch.stop())
+    }
+
+    fn check(&self, hops: u64, counted: u64, cost: Cost) -> Result<Cost, Failure> {
+        if (hops, counted) == (self.hops, self.hops) {
+            return Ok(cost);
+        }
+        Err(Failure::other(format!(
+            "ring went wrong: {hops} hops were made and the token counted {counted}, not {}; \
+             please report this",
+            self.hops
+        )))
+    }
+}
+
+fn make_nodes<S: Strands>(size: usize) -> Result<Arc<[Node<S>]>, Failure> {
+    let mut nodes = Vec::new();
+    nodes.try_reserve_exact(size).map_err(|error| {
+        Failure::other(format!("no memory for a ring of {size} ({error}); ask for a smaller one"))
+    })?;
+    nodes.extend((0..size).map(|_| Node { slot: AtomicU64::new(EMPTY), peer: OnceLock::new() }));
+    Ok(nodes.into())
+}
+
+/// One strand's whole life: returns how often it sent, and the last token it saw.
+fn walk<S: Strands>(own: &Node<S>, next: &Node<S>, share: &Share) -> (u64, u64) {
+    let mut token = EMPTY;
+    for received in 0..share.receives {
+        token = own.take();
+        if token == END {
+            return (received, EMPTY);
+        }
+        if received < share.sends {
+            next.put(token + 1);
+        }
+    }
+    (share.sends, token)
+}
+
+/// Ends strands that wait for a token when some others could not be made.
+fn end_early<'a, S: Strands>(nodes: &[Node<S>], peers: impl Iterator<Item = &'a S::Peer>) {
+    for (node, peer) in nodes.iter().zip(peers) {
+        node.slot.store(END, Ordering::Release);
+        S::unpark(peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ring;
+
+    #[test]
+    fn shares_add_up_to_the_hops() {
+        for (size, hops) in [(1, 1), (1, 9), (5, 3), (5, 5), (5, 12), (500, 10_000)] {
+            let ring = Ring { size, hops };
+            let shares: Vec<_> = (0..size as usize).map(|index| ring.share(index)).collect();
+            assert_eq!(shares.iter().map(|share| share.sends).sum::<u64>(), hops);
+            // The caller's first token is received, too.
+            assert_eq!(shares.iter().map(|share| share.receives).sum::<u64>(), hops + 1);
+        }
+    }
+}

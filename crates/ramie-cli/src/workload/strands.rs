@@ -1,0 +1,215 @@
+//! What a workload runs on: fibers or OS threads, with the same five verbs.
+
+use std::{any::Any, fs, io, thread};
+
+use crate::{
+    failure::{Failure, payload_text},
+    runtime,
+};
+
+/// A kind of strand; only used as a type.
+pub(super) trait Strands: Sized + 'static {
+    /// What several of them are called.
+    const NOUN: &'static str;
+    /// Whether a strand has to yield so that others get their turn; the kernel preempts threads.
+    const IS_COOPERATIVE: bool;
+
+    /// How many there may be at once before the system fails in a way that cannot be caught.
+    fn most() -> usize {
+        usize::MAX
+    }
+
+    type Handle<T>;
+    type Peer: Clone + Send + Sync + 'static;
+
+    fn spawn<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>>;
+    fn join<T>(handle: Self::Handle<T>) -> thread::Result<T>;
+    fn peer<T>(handle: &Self::Handle<T>) -> &Self::Peer;
+    fn current() -> Self::Peer;
+    fn park();
+    fn unpark(peer: &Self::Peer);
+    fn yield_now();
+}
+
+pub(super) enum Fibers {}
+
+impl Strands for Fibers {
+    const NOUN: &'static str = "fibers";
+    const IS_COOPERATIVE: bool = true;
+    type Handle<T> = ramie::fiber::JoinHandle<T>;
+    type Peer = ramie::fiber::Fiber;
+
+    /// Turns the runtime's "no memory for more strands" into an error: a panic that leaves the
+    /// closure of `run` would wait for fibers that nobody unparks any more.
+    #[inline]
+    fn spawn<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>> {
+        runtime::catch(|| ramie::fiber::Builder::new().spawn(f)).map_err(io::Error::other)?
+    }
+
+    #[inline]
+    fn join<T>(handle: Self::Handle<T>) -> thread::Result<T> {
+        handle.join()
+    }
+
+    fn peer<T>(handle: &Self::Handle<T>) -> &Self::Peer {
+        handle.thread()
+    }
+
+    fn current() -> Self::Peer {
+        ramie::fiber::current()
+    }
+
+    #[inline]
+    fn park() {
+        ramie::fiber::park();
+    }
+
+    #[inline]
+    fn unpark(peer: &Self::Peer) {
+        peer.unpark();
+    }
+
+    #[inline]
+    fn yield_now() {
+        ramie::fiber::yield_now();
+    }
+}
+
+pub(super) enum Threads {}
+
+impl Strands for Threads {
+    const NOUN: &'static str = "threads";
+    const IS_COOPERATIVE: bool = false;
+    type Handle<T> = thread::JoinHandle<T>;
+
+    /// A thread takes four mappings (its stack, its signal stack, a guard for each); std aborts the
+    /// process when a new thread cannot map its signal stack.
+    fn most() -> usize {
+        most_threads()
+    }
+
+    type Peer = thread::Thread;
+
+    fn spawn<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>> {
+        thread::Builder::new().spawn(f)
+    }
+
+    fn join<T>(handle: Self::Handle<T>) -> thread::Result<T> {
+        handle.join()
+    }
+
+    fn peer<T>(handle: &Self::Handle<T>) -> &Self::Peer {
+        handle.thread()
+    }
+
+    fn current() -> Self::Peer {
+        thread::current()
+    }
+
+    fn park() {
+        thread::park();
+    }
+
+    fn unpark(peer: &Self::Peer) {
+        peer.unpark();
+    }
+
+    fn yield_now() {
+        thread::yield_now();
+    }
+}
+
+/// Mappings that the program has besides its threads' stacks, with room to spare.
+const OTHER_MAPPINGS: usize = 256;
+
+/// How many threads one process can have alive with the mappings that it may have.
+pub(crate) fn most_threads() -> usize {
+    let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    let mappings: usize = text.trim().parse().unwrap_or(65_530);
+    mappings.saturating_sub(OTHER_MAPPINGS) / 4
+}
+
+/// Some strands, not all that were asked for.
+pub(super) struct Shortfall<S: Strands, T> {
+    spawned: Vec<S::Handle<T>>,
+    wanted: usize,
+    error: io::Error,
+}
+
+impl<S: Strands, T> Shortfall<S, T> {
+    /// Joins those there are, which the caller has told to end, and says how many that was.
+    pub(super) fn give_up(self) -> Failure {
+        let reached = self.spawned.len();
+        for handle in self.spawned {
+            let _ = S::join(handle);
+        }
+        too_many::<S>(reached, self.wanted, &self.error.to_string())
+    }
+
+    pub(super) fn peers(&self) -> impl Iterator<Item = &S::Peer> {
+        self.spawned.iter().map(S::peer)
+    }
+}
+
+/// Spawns `count` strands, each with the closure that `make` gives for its number.
+pub(super) fn spawn_all<S: Strands, T: Send + 'static, F>(
+    count: usize,
+    mut make: impl FnMut(usize) -> F,
+) -> Result<Vec<S::Handle<T>>, Shortfall<S, T>>
+where
+    F: FnOnce() -> T + Send + 'static,
+{
+    let mut handles = Vec::new();
+    if let Err(error) = handles.try_reserve_exact(count) {
+        return Err(Shortfall { spawned: handles, wanted: count, error: io::Error::other(error) });
+    }
+    let most = S::most();
+    for number in 0..count {
+        if number == most {
+            let error = io::Error::other("vm.max_map_count allows no more stacks");
+            return Err(Shortfall { spawned: handles, wanted: count, error });
+        }
+        match S::spawn(make(number)) {
+            Ok(handle) => handles.push(handle),
+            Err(error) => return Err(Shortfall { spawned: handles, wanted: count, error }),
+        }
+    }
+    Ok(handles)
+}
+
+/// Joins all in order and hands each value to `take`; if some could not run, says so afterwards.
+#[inline]
+pub(super) fn join_all<S: Strands, T>(
+    handles: Vec<S::Handle<T>>,
+    mut take: impl FnMut(T),
+) -> Result<(), Failure> {
+    let wanted = handles.len();
+    let mut failed: Option<(usize, Box<dyn Any + Send>)> = None;
+    for handle in handles {
+        match S::join(handle) {
+            Ok(value) => take(value),
+            Err(payload) => failed.get_or_insert((0, payload)).0 += 1,
+        }
+    }
+    let Some((count, payload)) = failed else { return Ok(()) };
+    Err(too_many::<S>(wanted - count, wanted, payload_text(&*payload)))
+}
+
+fn too_many<S: Strands>(reached: usize, wanted: usize, why: &str) -> Failure {
+    let cure = match (S::IS_COOPERATIVE, why.contains("raise")) {
+        (true, true) => "or ask for fewer",
+        (true, false) => "ask for fewer, or raise the limit on memory (ulimit -v)",
+        (false, _) => {
+            "ask for fewer, raise the limits (ulimit -u, kernel.pid_max, kernel.threads-max, \
+             vm.max_map_count), or use --on fibers"
+        }
+    };
+    let noun = S::NOUN;
+    Failure::other(format!("only {reached} of {wanted} {noun} could be made ({why}); {cure}"))
+}

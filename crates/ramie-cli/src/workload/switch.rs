@@ -1,0 +1,54 @@
+//! Two strands yield to each other: what a switch costs.
+
+use clap::Args;
+
+use super::{
+    Cost,
+    strands::{Strands, join_all, spawn_all},
+    usage::Stopwatch,
+};
+use crate::{arguments::count, failure::Failure};
+
+/// Two strands yield N times each, and do nothing else.
+///
+/// One op is one yield. On fibers each yield resumes the other one. Threads (sched_yield) and
+/// fibers of a hybrid may be on two CPUs and have nobody to yield to. Both must have yielded N
+/// times.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[group(skip)]
+pub(crate) struct Switch {
+    /// How often each of the two yields
+    #[arg(long, value_name = "N", value_parser = count::<u64>, allow_negative_numbers = true)]
+    pub(crate) count: u64,
+}
+
+impl Switch {
+    pub(super) fn numbers(&self) -> Vec<(&'static str, u64)> {
+        vec![("count", self.count)]
+    }
+
+    pub(super) fn cost<S: Strands>(&self) -> Result<Cost, Failure> {
+        let count = self.count;
+        let watch = Stopwatch::start();
+        let strands = spawn_all::<S, _, _>(2, |_| move || yield_times::<S>(count))
+            .map_err(|shortfall| shortfall.give_up())?;
+        let mut is_right = true;
+        join_all::<S, u64>(strands, |yields| is_right &= yields == count)?;
+        let cost = watch.stop();
+        if !is_right {
+            return Err(Failure::other(
+                "switch went wrong: a strand did not yield as often as asked; please report this",
+            ));
+        }
+        Ok(cost)
+    }
+}
+
+fn yield_times<S: Strands>(count: u64) -> u64 {
+    let mut yields = 0;
+    while yields < count {
+        S::yield_now();
+        yields += 1;
+    }
+    yields
+}
