@@ -17,8 +17,10 @@
 //! | off, with frames | a resume, on the strand where it was linked before |
 //!
 //! There is no race: a strand's list is touched by its own thread only. What to fear is a frame
-//! that outlives its place in the list; [`with`] alone makes frames, and takes them off again on
-//! every way out.
+//! that outlives its place in the list, or the other way round. [`with`] alone makes frames, and
+//! takes each off on every way out, but only if it is the head: so all frames in a list are alive.
+//! It is not the head if a coroutine without a segment suspended inside [`with`]: a bare one whose
+//! scheduler has set no strand for it, or another library's. That aborts.
 #![allow(unsafe_code)]
 
 use std::{
@@ -26,6 +28,8 @@ use std::{
     ptr::{self, NonNull},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
+
+use crate::abort::abort_with;
 
 /// Tells one sort of frames from others, by its address: make it a `static`.
 #[derive(Debug)]
@@ -137,10 +141,21 @@ struct Pop<'a>(&'a Frame);
 impl Drop for Pop<'_> {
     fn drop(&mut self) {
         with_strand(|strand| {
-            debug_assert!(ptr::eq(strand.head.get(), self.0), "frames are taken off in order");
+            if !ptr::eq(strand.head.get(), self.0) {
+                abort_out_of_order();
+            }
             strand.head.set(self.0.parent.get());
         });
     }
+}
+
+#[cold]
+fn abort_out_of_order() -> ! {
+    abort_with(
+        "a scope (a cancel scope, a deadline or a scoped value) was left out of order: a coroutine \
+         that has no context of its own, such as a bare one, suspended inside it; use Coroutine, \
+         or let the scheduler set a strand for each coroutine",
+    )
 }
 
 /// Calls `f` with `value` found under `key`, by `f` and by all that it calls on this strand.

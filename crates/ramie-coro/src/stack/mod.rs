@@ -137,7 +137,10 @@ impl Stack {
         StackInfo::of(self.id()).high_water_mark()
     }
 
-    /// Gives memory back to the system, all but the `keep_bytes` next to the base.
+    /// Gives memory back to the system, all but the `keep_bytes` next to the base, in whole pages.
+    ///
+    /// For a stack with a suspended coroutine on it, there is
+    /// [`release_unused`](Self::release_unused).
     pub fn release_memory(&mut self, keep_bytes: usize) {
         // SAFETY: `self` is borrowed exclusively: no coroutine is on the stack.
         unsafe { self.release_unused(keep_bytes) };

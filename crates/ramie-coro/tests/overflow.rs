@@ -1,0 +1,242 @@
+//! Overflows are reported, and other faults go where they would have gone.
+
+mod common;
+
+use std::{
+    ffi::c_void,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use common::{assert_signal, assert_success, child, is_child, stderr, use_stack};
+use ramie_coro::{Builder, Coroutine, overflow};
+
+fn overflow_a_coroutine(label: Option<&str>) {
+    let builder = Builder::new().stack_size(64 * 1024);
+    let builder = label.into_iter().fold(builder, Builder::label);
+    let coroutine: Coroutine<(), (), u8> = builder.build(|_, ()| use_stack(1 << 30)).unwrap();
+    coroutine.resume(());
+}
+
+#[test]
+fn an_overflow_names_the_coroutine() {
+    if is_child() {
+        return overflow_a_coroutine(Some("the parser"));
+    }
+    let output = child("an_overflow_names_the_coroutine");
+    assert_signal(&output, libc::SIGABRT);
+    let report = stderr(&output);
+    assert!(report.contains("the parser has overflowed its stack: 65536 bytes usable"), "{report}");
+    assert!(report.contains("Builder::stack_size"), "{report}");
+}
+
+#[test]
+fn an_unlabelled_overflow_is_reported() {
+    if is_child() {
+        return overflow_a_coroutine(None);
+    }
+    let output = child("an_unlabelled_overflow_is_reported");
+    assert_signal(&output, libc::SIGABRT);
+    assert!(stderr(&output).contains("a coroutine has overflowed its stack"));
+}
+
+#[test]
+fn mprotect_guards_are_reported_too() {
+    if is_child() {
+        ramie_coro::force_protection();
+        return overflow_a_coroutine(None);
+    }
+    let output = child("mprotect_guards_are_reported_too");
+    assert_signal(&output, libc::SIGABRT);
+    assert!(stderr(&output).contains("a coroutine has overflowed its stack"));
+}
+
+#[test]
+fn a_runtime_describes_what_is_running() {
+    if is_child() {
+        overflow::set_describer(|out| {
+            let _ = write!(out, "Fiber {} was running; raise it with a variable.", 42);
+        });
+        overflow::set_describer(|_| unreachable!("the first one stays"));
+        return overflow_a_coroutine(None);
+    }
+    let output = child("a_runtime_describes_what_is_running");
+    assert_signal(&output, libc::SIGABRT);
+    assert!(stderr(&output).contains("Fiber 42 was running; raise it with a variable."));
+}
+
+#[test]
+fn a_nested_coroutine_is_told_from_its_resumer() {
+    if is_child() {
+        let outer =
+            Builder::new().label("outer").build(|_, ()| overflow_a_coroutine(Some("inner")));
+        let outer: Coroutine<(), (), ()> = outer.unwrap();
+        outer.resume(());
+        return;
+    }
+    let output = child("a_nested_coroutine_is_told_from_its_resumer");
+    assert_signal(&output, libc::SIGABRT);
+    let report = stderr(&output);
+    assert!(report.contains("inner has overflowed") && !report.contains("outer has"), "{report}");
+}
+
+extern "C" fn overflow_without_std(_: *mut c_void) -> *mut c_void {
+    overflow_a_coroutine(Some("on a C thread"));
+    std::ptr::null_mut()
+}
+
+#[test]
+fn a_thread_not_made_by_std_gets_a_signal_stack() {
+    if is_child() {
+        let mut thread: libc::pthread_t = 0;
+        // SAFETY: the function takes and returns a pointer and lives for ever.
+        let result = unsafe {
+            libc::pthread_create(
+                &mut thread,
+                std::ptr::null(),
+                overflow_without_std,
+                std::ptr::null_mut(),
+            )
+        };
+        assert_eq!(result, 0);
+        // SAFETY: just created, joined once.
+        unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
+        return;
+    }
+    let output = child("a_thread_not_made_by_std_gets_a_signal_stack");
+    assert_signal(&output, libc::SIGABRT);
+    assert!(stderr(&output).contains("on a C thread has overflowed its stack"));
+}
+
+extern "C" fn end_quietly(_: *mut c_void) -> *mut c_void {
+    Coroutine::<(), (), ()>::new(|_, ()| ()).resume(());
+    std::ptr::null_mut()
+}
+
+#[test]
+fn a_thread_not_made_by_std_ends_in_peace() {
+    for _ in 0..10 {
+        let mut thread: libc::pthread_t = 0;
+        let none = std::ptr::null();
+        // SAFETY: the function takes and returns a pointer and lives for ever.
+        let result =
+            unsafe { libc::pthread_create(&mut thread, none, end_quietly, std::ptr::null_mut()) };
+        assert_eq!(result, 0);
+        // SAFETY: just created, joined once.
+        assert_eq!(unsafe { libc::pthread_join(thread, std::ptr::null_mut()) }, 0);
+    }
+}
+
+/// Faults on an address that belongs to nobody.
+fn fault() {
+    let nowhere: *mut u8 = std::hint::black_box(std::ptr::without_provenance_mut(0x1230));
+    // SAFETY: none; the fault is what is tested.
+    unsafe { nowhere.write_volatile(1) };
+}
+
+#[test]
+fn other_faults_kill_as_ever() {
+    if is_child() {
+        overflow::install();
+        return fault();
+    }
+    let output = child("other_faults_kill_as_ever");
+    assert_signal(&output, libc::SIGSEGV);
+    assert!(!stderr(&output).contains("overflowed"));
+}
+
+#[test]
+fn a_stray_access_to_a_guard_is_no_overflow() {
+    if is_child() {
+        let stack = ramie_coro::StackPool::new(Default::default()).take().unwrap();
+        let guard = std::ptr::with_exposed_provenance_mut::<u8>(stack.limit().get());
+        // SAFETY: none; the fault is what is tested.
+        return unsafe { guard.write_volatile(1) };
+    }
+    let output = child("a_stray_access_to_a_guard_is_no_overflow");
+    assert_signal(&output, libc::SIGSEGV);
+    assert!(!stderr(&output).contains("overflowed"));
+}
+
+#[test]
+fn a_sent_signal_kills_as_ever() {
+    if is_child() {
+        reset_to_default(libc::SIGSEGV);
+        overflow::install();
+        // SAFETY: takes an integer.
+        unsafe { libc::raise(libc::SIGSEGV) };
+        unreachable!("the default action ends the process");
+    }
+    assert_signal(&child("a_sent_signal_kills_as_ever"), libc::SIGSEGV);
+}
+
+#[test]
+fn a_fault_with_the_default_action_kills() {
+    if is_child() {
+        reset_to_default(libc::SIGSEGV);
+        overflow::install();
+        return fault();
+    }
+    assert_signal(&child("a_fault_with_the_default_action_kills"), libc::SIGSEGV);
+}
+
+fn reset_to_default(signal: libc::c_int) {
+    // SAFETY: no handler.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+static SEEN: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn users_handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: SA_SIGINFO: the kernel passes the description.
+    let info = unsafe { &*info };
+    // SAFETY: a fault has an address.
+    let address = unsafe { info.si_addr() } as usize;
+    // SAFETY: ends the process at once, which is allowed in a handler.
+    unsafe { libc::_exit(if address == 0x1230 { 42 } else { 1 }) };
+}
+
+#[test]
+fn a_previous_handler_gets_other_faults() {
+    if is_child() {
+        set_handler(libc::SIGSEGV, users_handler, libc::SA_SIGINFO);
+        overflow::install();
+        return fault();
+    }
+    assert_eq!(child("a_previous_handler_gets_other_faults").status.code(), Some(42));
+}
+
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
+
+fn set_handler(signal: libc::c_int, handler: Handler, flags: libc::c_int) {
+    // SAFETY: plain integers, for which zero is a value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = flags;
+    // SAFETY: the handler has the type that the flags ask for.
+    assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
+}
+
+extern "C" fn counting_handler(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    let local = 0_u8;
+    if overflow::stack_of(&raw const local as usize).is_none() {
+        SEEN.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_signal_handler_runs_beside_a_coroutines_stack() {
+    if !is_child() {
+        return assert_success(&child("a_signal_handler_runs_beside_a_coroutines_stack"));
+    }
+    set_handler(libc::SIGUSR1, counting_handler, libc::SA_SIGINFO | libc::SA_ONSTACK);
+    let coroutine: Coroutine<(), (), ()> = Coroutine::new(|yielder, ()| {
+        // SAFETY: takes an integer.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        yielder.suspend(());
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGUSR1) };
+    });
+    coroutine.resume(());
+    coroutine.resume(());
+    assert_eq!(SEEN.load(Ordering::Relaxed), 2);
+}
