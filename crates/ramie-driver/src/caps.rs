@@ -28,20 +28,17 @@ pub enum Feature {
     ExtArg,
     /// Rings can wake each other (5.18); else an eventfd does.
     MsgRing,
-    /// One request cancels everything (5.19); else we keep a list of the ops in flight.
-    CancelAny,
 }
 
 impl Feature {
     /// Every feature, oldest first where the order matters to a downgrade.
-    pub const ALL: [Feature; 10] = [
+    pub const ALL: [Feature; 9] = [
         Feature::CqSize,
         Feature::ExtArg,
         Feature::SubmitAll,
         Feature::MsgRing,
         Feature::TaskrunFlag,
         Feature::CoopTaskrun,
-        Feature::CancelAny,
         Feature::SingleIssuer,
         Feature::DeferTaskrun,
         Feature::NoSqArray,
@@ -59,7 +56,6 @@ impl Feature {
             Feature::CqSize => "CQSIZE",
             Feature::ExtArg => "EXT_ARG",
             Feature::MsgRing => "MSG_RING",
-            Feature::CancelAny => "ASYNC_CANCEL_ANY",
         }
     }
 
@@ -68,7 +64,7 @@ impl Feature {
         match self {
             Feature::SingleIssuer => "6.0",
             Feature::DeferTaskrun => "6.1",
-            Feature::CoopTaskrun | Feature::TaskrunFlag | Feature::CancelAny => "5.19",
+            Feature::CoopTaskrun | Feature::TaskrunFlag => "5.19",
             Feature::SubmitAll | Feature::MsgRing => "5.18",
             Feature::NoSqArray => "6.6",
             Feature::CqSize => "5.5",

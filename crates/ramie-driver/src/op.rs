@@ -177,6 +177,8 @@ pub struct OpFrame {
     /// The submitter's word; the driver never looks at it.
     pub user: Cell<u64>,
     pub(crate) result: Cell<i32>,
+    /// Its place in the ring's table of what is in flight.
+    pub(crate) place: Cell<u32>,
     pub(crate) state: Cell<State>,
     /// Somebody asked to cancel it: `ECANCELED` is then an answer, not an accident.
     pub(crate) cancel_asked: Cell<bool>,
@@ -194,6 +196,7 @@ impl OpFrame {
             next: Cell::new(ptr::null()),
             user: Cell::new(0),
             result: Cell::new(0),
+            place: Cell::new(0),
             state: Cell::new(State::New),
             cancel_asked: Cell::new(false),
             connecting: Cell::new(false),

@@ -173,7 +173,7 @@ fn cancels_are_not_lost_while_the_queue_is_full() {
 
 #[test]
 fn draining_ends_everything_and_the_driver_goes_on() {
-    for masked in [FeatureSet::EMPTY, FeatureSet::EMPTY.with(Feature::CancelAny)] {
+    for masked in [FeatureSet::EMPTY, FeatureSet::EMPTY.with(Feature::DeferTaskrun)] {
         both_sized(&Config { masked, ..Config::default() }, |driver| {
             for _ in 0..3 {
                 let mut receives: Vec<_> = (0..100).map(|_| Receive::new()).collect();

@@ -200,7 +200,7 @@ fn a_full_pipe_holds_the_writer_up() {
             }
             total += usize::try_from(frame.result()).unwrap();
         };
-        reader.read_exact(&mut vec![0; total.min(1 << 16).max(1)]).unwrap();
+        reader.read_exact(&mut vec![0; total.clamp(1, 1 << 16)]).unwrap();
         // io_uring moves the whole of a write to a pipe in one of its threads: read it away.
         let drain = std::thread::spawn(move || {
             let mut rest = Vec::new();

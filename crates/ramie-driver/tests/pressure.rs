@@ -73,7 +73,7 @@ fn the_completion_queue_overflows_without_deferred_completions_too() {
 fn a_hundred_thousand_can_be_cancelled_on_a_small_queue() {
     both_sized(&Config { cq_entries: 1024, ..Config::default() }, |driver| {
         let pairs: Vec<_> = (0..200).map(|_| UnixStream::pair().unwrap()).collect();
-        let frames: Vec<_> = (0..20_000)
+        let frames: Vec<_> = (0..100_000)
             .map(|at| {
                 let fd = pairs[at % pairs.len()].0.as_raw_fd();
                 OpFrame::new(Op::Poll { fd, events: sys::POLL_IN })

@@ -44,7 +44,7 @@ fn memory_is_left_alone(choice: Choice, config: &Config) {
 fn dropping_a_driver_ends_its_ops_before_their_memory() {
     for choice in KINDS {
         memory_is_left_alone(choice, &Config::default());
-        let masked = FeatureSet::EMPTY.with(Feature::CancelAny);
+        let masked = FeatureSet::EMPTY.with(Feature::DeferTaskrun);
         memory_is_left_alone(choice, &Config { masked, ..Config::small() });
         memory_is_left_alone(choice, &Config { masked: FeatureSet::all(), ..Config::small() });
     }

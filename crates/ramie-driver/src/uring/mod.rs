@@ -12,12 +12,12 @@
 //! fields go, the ring before the memory that its ops wrote to.
 #![allow(unsafe_code)]
 
+mod in_flight;
 mod reap;
 mod setup;
 mod sqe;
 
 use std::cell::UnsafeCell;
-use std::collections::HashSet;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr;
@@ -26,16 +26,17 @@ use std::time::Duration;
 
 use io_uring::cqueue::CompletionStatus;
 use io_uring::squeue::Entry;
-use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
-use crate::caps::{Caps, Feature};
+use crate::caps::Caps;
 use crate::completed::FrameList;
 use crate::driver::{Config, Submitted, Wait};
 use crate::op::{OpFrame, State};
 use crate::sys;
 use crate::wake::{WakeTarget, Waker, Way};
+use in_flight::InFlight;
 
 /// One ring and what is on its way through it.
 pub(crate) struct Uring {
@@ -45,9 +46,7 @@ pub(crate) struct Uring {
     pub(crate) completed: FrameList,
     /// Ops to hand to the kernel again.
     retries: FrameList,
-    in_flight: usize,
-    /// Every frame in flight, kept only where the kernel cannot cancel all at once.
-    listed: Option<HashSet<*const OpFrame>>,
+    frames: InFlight,
     target: Arc<WakeTarget>,
     /// A wake has arrived that no turn has reported yet.
     woken: bool,
@@ -75,8 +74,7 @@ impl Uring {
             status,
             completed: FrameList::new(),
             retries: FrameList::new(),
-            in_flight: 0,
-            listed: (!caps.features.has(Feature::CancelAny)).then(HashSet::new),
+            frames: InFlight::default(),
             target: WakeTarget::new(way),
             woken: false,
             wake_armed: false,
@@ -106,7 +104,7 @@ impl Uring {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight
+        self.frames.len()
     }
 
     pub(crate) fn waker(&self) -> Waker {
@@ -116,10 +114,7 @@ impl Uring {
     #[inline]
     pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
         debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
-        self.in_flight += 1;
-        if let Some(listed) = &mut self.listed {
-            listed.insert(frame);
-        }
+        self.frames.add(frame);
         self.hand_over(frame);
         Submitted::InFlight
     }
@@ -319,17 +314,17 @@ impl Uring {
 
     pub(crate) fn drain(&mut self) {
         self.draining = true;
-        let mut left = 0;
-        while self.in_flight > 0 || self.messages > 0 {
+        let mut left = usize::MAX;
+        self.push_cancel_all();
+        while self.in_flight() + self.messages > 0 {
             while let Some(frame) = self.retries.pop() {
                 // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
                 let frame = unsafe { frame.as_ref() };
                 self.finish(frame, -Errno::CANCELED.raw_os_error());
             }
-            // Asked again only when nothing moves: the kernel may have missed what it was just
-            // moving itself, but each request walks all that is in flight.
-            let before = self.in_flight + self.messages;
+            let before = self.in_flight() + self.messages;
             if before >= left {
+                // Nothing moves: the kernel may have missed what it was just moving itself.
                 self.push_cancel_all();
             }
             left = before;
@@ -339,20 +334,11 @@ impl Uring {
     }
 
     fn push_cancel_all(&mut self) {
-        if self.in_flight == 0 {
-            return;
-        }
-        match &self.listed {
-            None => {
-                let all = opcode::AsyncCancel2::new(CancelBuilder::any().all()).build();
-                self.push(&all.user_data(sqe::TAG_IGNORE));
-            }
-            Some(listed) => {
-                let frames: Vec<_> = listed.iter().map(|frame| *frame as u64).collect();
-                for frame in frames {
-                    let one = opcode::AsyncCancel::new(frame | sqe::TAG_FRAME).build();
-                    self.push(&one.user_data(sqe::TAG_IGNORE));
-                }
+        // By place, since pushing may complete some of them.
+        for place in 0..self.frames.places() {
+            if let Some(frame) = self.frames.at(place) {
+                let cancel = opcode::AsyncCancel::new(frame as u64 | sqe::TAG_FRAME).build();
+                self.push(&cancel.user_data(sqe::TAG_IGNORE));
             }
         }
     }
@@ -395,7 +381,7 @@ impl Drop for Uring {
 impl std::fmt::Debug for Uring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Uring")
-            .field("in_flight", &self.in_flight)
+            .field("in_flight", &self.in_flight())
             .field("features", &self.caps.features)
             .finish_non_exhaustive()
     }

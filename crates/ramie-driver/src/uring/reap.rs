@@ -100,10 +100,7 @@ impl Uring {
     /// The op is complete.
     #[inline]
     pub(super) fn finish(&mut self, frame: &OpFrame, result: i32) {
-        self.in_flight -= 1;
-        if let Some(listed) = &mut self.listed {
-            listed.remove(&std::ptr::from_ref(frame));
-        }
+        self.frames.remove(frame);
         self.completed.complete(frame, result);
     }
 }
