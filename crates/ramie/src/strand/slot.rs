@@ -94,8 +94,6 @@ pub(crate) struct Slot {
     pub(crate) extra: Cell<*const Extra>,
     pub(crate) scope: Cell<*const ScopeData>,
     index: Cell<u32>,
-    /// INVARIANT: 1 iff the slot is unstarted and may only start on the worker that spawned it.
-    pub(crate) local: Cell<u32>,
     pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
 }
 
@@ -124,7 +122,6 @@ impl Slot {
         self.armed.store(u64::MAX, Ordering::Relaxed);
         self.extra.set(ptr::null());
         self.scope.set(ptr::null());
-        self.local.set(0);
         self.table.set(None);
     }
 

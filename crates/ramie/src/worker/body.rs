@@ -31,12 +31,12 @@ type Yielder = BareYielder<(), ()>;
 /// The fields that a switch touches share the first cache line.
 #[repr(C, align(64))]
 pub(crate) struct Body {
-    /// INVARIANT: initialised from `Bodies::make` on, until `retire` or `leak` takes it.
-    coroutine: UnsafeCell<MaybeUninit<Coroutine>>,
     yielder: Cell<*const Yielder>,
     slot: Cell<*const Slot>,
     /// The top of the suspended stack, for the prefetch; a hint.
     warm: Cell<*const ()>,
+    /// INVARIANT: initialised from `Bodies::make` on, until `retire` or `leak` takes it.
+    coroutine: UnsafeCell<MaybeUninit<Coroutine>>,
     pub(crate) strand: context::Strand,
     stack_size: usize,
     uses: Cell<u32>,

@@ -367,10 +367,7 @@ impl Worker {
         self.shared.spawned.store(spawned + 1, Ordering::Release);
         match &self.seat {
             Some(seat) if !is_local && self.has_team_mates => seat.share(slot),
-            _ => {
-                slot.local.set(u32::from(is_local));
-                self.ready.push_fresh(slot);
-            }
+            _ => self.ready.push_fresh(slot),
         }
     }
 

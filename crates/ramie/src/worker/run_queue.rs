@@ -266,23 +266,37 @@ fn prefetch(address: *const ()) {
 mod tests {
     use super::*;
 
-    fn body(n: usize) -> *const Body {
-        ptr::without_provenance(n * 64)
+    /// Zeroed places of a body's size: the prefetch looks into them.
+    struct Places(Vec<Place>);
+
+    #[derive(Clone, Copy)]
+    #[repr(align(64))]
+    struct Place([u8; size_of::<Body>()]);
+
+    impl Places {
+        fn new(count: usize) -> Self {
+            Places(vec![Place([0; size_of::<Body>()]); count])
+        }
+
+        fn body(&self, n: usize) -> *const Body {
+            (&raw const self.0[n].0).cast()
+        }
     }
 
     #[test]
     fn keeps_the_order_while_it_grows_and_wraps() {
         let queue = RunQueue::new();
+        let places = Places::new(20_000);
         let (mut pushed, mut popped) = (0, 0);
         for round in 1..200 {
             for _ in 0..round {
                 pushed += 1;
-                queue.push_fiber(body(pushed), ptr::null());
+                queue.push_fiber(places.body(pushed), ptr::null());
             }
             for _ in 0..round - round / 3 {
                 popped += 1;
                 match queue.pop() {
-                    Some(Runnable::Fiber(found)) => assert_eq!(found, body(popped)),
+                    Some(Runnable::Fiber(found)) => assert_eq!(found, places.body(popped)),
                     _ => panic!("the queue holds {} entries", queue.len()),
                 }
             }
@@ -294,7 +308,8 @@ mod tests {
     fn a_fresh_head_is_told_from_a_started_one() {
         let queue = RunQueue::new();
         assert!(queue.pop_fresh().is_none());
-        queue.push_fiber(body(1), ptr::null());
+        let places = Places::new(1);
+        queue.push_fiber(places.body(0), ptr::null());
         assert!(queue.pop_fresh().is_none());
         assert_eq!(queue.len(), 1);
         queue.push_root();
