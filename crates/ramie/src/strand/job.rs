@@ -1,4 +1,4 @@
-//! The closure of a strand and, later, its result: both lie in the slot if they fit in 40 bytes,
+//! The closure of a strand and, later, its result: both lie in the slot if they fit in 32 bytes,
 //! in a box if they do not. The result takes the closure's place.
 //!
 //! | phase | payload holds | left by |

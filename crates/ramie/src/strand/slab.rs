@@ -8,15 +8,13 @@ use std::{cell::Cell, ptr, sync::Mutex};
 
 use super::{
     memory::{CHUNK_SLOTS, map_chunk},
-    slot::{INLINE_WORDS, Slot},
+    slot::Slot,
 };
 use crate::primitive::Ordering;
 
 /// Bounds the strands alive at once to 2^28: far beyond the memory of any machine.
 const CHUNKS: usize = (1 << 28) / CHUNK_SLOTS;
 const BATCH: usize = 256;
-
-const _: () = assert!(INLINE_WORDS == 5);
 
 // A plain static, also under a model checker: it holds no protocol, only addresses.
 static TABLE: [std::sync::atomic::AtomicPtr<Slot>; CHUNKS] =

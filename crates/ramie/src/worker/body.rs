@@ -22,7 +22,7 @@ use ramie_coro::{
     context,
 };
 
-use super::Worker;
+use super::{Worker, run_queue::Link};
 use crate::strand::Slot;
 
 type Coroutine = BareCoroutine<(), (), ()>;
@@ -31,6 +31,8 @@ type Yielder = BareYielder<(), ()>;
 /// The fields that a switch touches share the first cache line.
 #[repr(C, align(64))]
 pub(crate) struct Body {
+    /// INVARIANT: the first field, so that a body and its link have one address.
+    link: Link,
     yielder: Cell<*const Yielder>,
     slot: Cell<*const Slot>,
     /// The top of the suspended stack, for the prefetch; a hint.
@@ -68,7 +70,18 @@ impl Body {
         self.slot.get().is_null()
     }
 
-    #[inline]
+    #[inline(always)]
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// The body of which that is the link.
+    #[inline(always)]
+    pub(crate) fn of_link(link: *const Link) -> *const Body {
+        link.cast()
+    }
+
+    #[inline(always)]
     pub(crate) fn warm(&self) -> *const () {
         self.warm.get()
     }
@@ -230,6 +243,7 @@ impl Bodies {
     fn make(&self, size: usize) -> Result<*const Body, StackError> {
         let stack = self.take_stack(size)?;
         let body = Box::into_raw(Box::new(Body {
+            link: Link::new(ptr::null_mut()),
             yielder: Cell::new(ptr::null()),
             slot: Cell::new(ptr::null()),
             coroutine: UnsafeCell::new(MaybeUninit::uninit()),

@@ -354,7 +354,7 @@ impl Worker {
         let body = slot.body.get();
         // SAFETY: a started fiber's body lives until the fiber has ended.
         match unsafe { body.as_ref() } {
-            Some(started) => self.ready.push_fiber(body, started.warm()),
+            Some(started) => self.ready.push_fiber(started),
             None => self.ready.push_root(),
         }
     }
@@ -388,7 +388,8 @@ impl Worker {
     pub(crate) fn yield_now(&self) {
         match self.current_body() {
             Some(body) => {
-                self.ready.push_fiber(body, body::stack_pointer());
+                body.note_warm();
+                self.ready.push_fiber(body);
                 body.suspend();
             }
             None => self.yield_root(),

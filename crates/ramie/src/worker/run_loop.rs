@@ -156,6 +156,7 @@ impl Worker {
     #[cold]
     pub(super) fn poll(&self) -> bool {
         self.countdown.set(SWITCHES_PER_POLL);
+        self.ready.look_ahead();
         self.drain_inbox();
         self.fire_timers();
         self.poll_driver();
