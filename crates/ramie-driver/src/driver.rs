@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::caps::{Caps, FeatureSet};
@@ -182,7 +183,8 @@ impl Driver {
     /// Opens a driver for the calling thread.
     ///
     /// [`Choice::Auto`] tries io_uring for real (a ring, and one op through it) and falls back
-    /// to polling; [`reason`](Self::reason) says why. Says so in one line of the log, too.
+    /// to polling; [`reason`](Self::reason) says why, and so does the log, at level info for the
+    /// first driver of the process.
     ///
     /// # Errors
     /// io_uring was demanded and refused, or the process is out of descriptors or memory.
@@ -196,8 +198,16 @@ impl Driver {
             },
         };
         let driver = Driver { backend, reason: reason.into(), mark: ForkMark::get() };
-        log::info!("driver {}: {}", driver.kind().name(), driver.reason);
+        driver.announce();
         Ok(driver)
+    }
+
+    /// One line of the log for the first driver of the process; the others are like it.
+    fn announce(&self) {
+        static ANNOUNCED: AtomicBool = AtomicBool::new(false);
+        let is_first = !ANNOUNCED.swap(true, Ordering::Relaxed);
+        let level = if is_first { log::Level::Info } else { log::Level::Debug };
+        log::log!(level, "driver {}: {}", self.kind().name(), self.reason);
     }
 
     fn uring(config: &Config) -> Result<Backend, OpenError> {

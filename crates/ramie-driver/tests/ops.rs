@@ -97,7 +97,7 @@ fn receive_can_peek_and_can_refuse_to_wait() {
         theirs.write_all(b"abc").unwrap();
         assert_eq!(run(driver, recv(&ours, &mut buf, sys::MSG_PEEK)), 3);
         assert_eq!(run(driver, recv(&ours, &mut buf, sys::MSG_DONTWAIT)), 3);
-        assert_eq!(run(driver, recv(&ours, &mut buf[..0], sys::MSG_DONTWAIT)), -libc::EAGAIN);
+        assert_eq!(run(driver, recv(&ours, &mut buf, sys::MSG_DONTWAIT)), -libc::EAGAIN);
     });
 }
 
@@ -111,6 +111,56 @@ fn ops_wait_on_nonblocking_descriptors_too() {
         assert_eq!(wait_for(driver, op, || theirs.write_all(b"hello").unwrap()), 5);
         let op = read(&ours, &mut buf, CURRENT_POSITION);
         assert_eq!(wait_for(driver, op, || theirs.write_all(b"again").unwrap()), 5);
+    });
+}
+
+#[test]
+fn files_that_cannot_be_asked_not_to_wait_are_polled() {
+    both(|driver| {
+        let directory = std::env::temp_dir().join(format!("ramie-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = std::ffi::CString::new(directory.to_str().unwrap()).unwrap();
+        for flags in [0, libc::IN_NONBLOCK] {
+            // SAFETY: no preconditions.
+            let fd = unsafe { libc::inotify_init1(flags | libc::IN_CLOEXEC) };
+            assert!(fd >= 0);
+            // SAFETY: just made for us.
+            let watch = unsafe { OwnedFd::from_raw_fd(fd) };
+            // SAFETY: the path is a string of C.
+            unsafe { libc::inotify_add_watch(fd, path.as_ptr(), libc::IN_CREATE) };
+            let mut buf = [0u8; 512];
+            let op = read(&watch, &mut buf, CURRENT_POSITION);
+            let file = directory.join(format!("{}-{flags}", driver.kind().name()));
+            assert!(wait_for(driver, op, || std::fs::write(&file, "").unwrap()) > 0);
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
+    });
+}
+
+#[test]
+fn data_out_of_band_does_not_keep_the_driver_busy() {
+    both(|driver| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (ours, _) = listener.accept().unwrap();
+        let mut buf = [0u8; 8];
+        let frame = OpFrame::new(recv(&ours, &mut buf, 0));
+        assert!(submit(driver, &frame));
+        driver.turn(Wait::Never).unwrap();
+        // SAFETY: one valid byte.
+        let sent =
+            unsafe { libc::send(theirs.as_raw_fd(), b"!".as_ptr().cast(), 1, libc::MSG_OOB) };
+        assert_eq!(sent, 1);
+        let started = std::time::Instant::now();
+        let mut turns = 0;
+        while started.elapsed() < std::time::Duration::from_millis(20) {
+            let limit = Some(std::time::Duration::from_millis(20));
+            driver.turn(Wait::Until(limit)).unwrap();
+            turns += 1;
+        }
+        assert!(turns < 10, "{turns} turns in 20 ms");
+        theirs.write_all(b"data").unwrap();
+        assert_eq!(finish(driver, &frame), 4);
     });
 }
 

@@ -70,10 +70,10 @@ fn the_completion_queue_overflows_without_deferred_completions_too() {
 }
 
 #[test]
-fn a_hundred_thousand_can_be_cancelled_on_a_small_queue() {
+fn twenty_thousand_are_cancelled_by_a_drain() {
     both_sized(&Config { cq_entries: 1024, ..Config::default() }, |driver| {
         let pairs: Vec<_> = (0..200).map(|_| UnixStream::pair().unwrap()).collect();
-        let frames: Vec<_> = (0..100_000)
+        let frames: Vec<_> = (0..20_000)
             .map(|at| {
                 let fd = pairs[at % pairs.len()].0.as_raw_fd();
                 OpFrame::new(Op::Poll { fd, events: sys::POLL_IN })

@@ -1,6 +1,7 @@
 //! Dropping a driver with ops in flight, leaving its thread, forking.
 mod support;
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -61,6 +62,31 @@ fn drivers_come_and_go_with_their_threads() {
         }
         // Other tests of this process open and close descriptors meanwhile.
         assert!(open_descriptors() < before + 90, "descriptors leak");
+    }
+}
+
+#[test]
+fn a_thread_may_leave_its_driver_to_its_destructors() {
+    thread_local! {
+        static DRIVER: RefCell<Option<Driver>> = const { RefCell::new(None) };
+    }
+    for choice in KINDS {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let fd = ours.as_raw_fd();
+        let thread = thread::spawn(move || {
+            // Leaked: it has to outlive the thread's destructors.
+            let buf: &'static mut [u8; 4] = Box::leak(Box::new([0; 4]));
+            let op = Op::Recv { fd, buf: buf.as_mut_ptr(), len: 4, flags: 0 };
+            let frame: &'static OpFrame = Box::leak(Box::new(OpFrame::new(op)));
+            let mut driver = Driver::open(choice, &Config::small()).unwrap();
+            assert!(submit(&mut driver, frame));
+            driver.turn(Wait::Never).unwrap();
+            DRIVER.set(Some(driver));
+            std::ptr::from_ref(frame) as usize
+        });
+        let frame = thread.join().unwrap() as *const OpFrame;
+        // SAFETY: leaked, and its thread is gone.
+        assert_eq!(unsafe { &*frame }.result(), -libc::ECANCELED);
     }
 }
 

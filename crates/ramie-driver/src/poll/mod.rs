@@ -23,13 +23,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polling::{Event, Events, Poller};
+use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 
 use crate::caps::Caps;
 use crate::completed::FrameList;
 use crate::driver::{Submitted, Wait};
 use crate::op::{Op, OpFrame, State};
-use crate::sys::{POLL_OUT, raw};
+use crate::sys::{POLL_IN, POLL_OUT, raw};
 use crate::wake::{WakeTarget, Waker, Way};
 use attempt::AGAIN;
 
@@ -53,8 +54,8 @@ struct Slot {
     generation: u32,
     /// A guess: the kernel may have a registration for the number.
     registered: bool,
-    /// What the registration is armed for: readable, writable.
-    armed: (bool, bool),
+    /// What the registration is armed for, as `poll(2)` bits.
+    armed: u32,
 }
 
 impl Slot {
@@ -65,7 +66,7 @@ impl Slot {
             pollers: FrameList::new(),
             generation: 0,
             registered: false,
-            armed: (false, false),
+            armed: 0,
         }
     }
 
@@ -81,11 +82,12 @@ impl Slot {
         }
     }
 
-    /// The merged interests of all who wait: readable, writable.
-    fn interests(&self) -> (bool, bool) {
-        let polled = self.pollers.iter().map(|frame| interests_of(&frame.op));
-        let waiting = (!self.readers.is_empty(), !self.writers.is_empty());
-        polled.fold(waiting, |(reads, writes), (r, w)| (reads | r, writes | w))
+    /// The merged interests of all who wait.
+    fn interests(&self) -> u32 {
+        let polled = self.pollers.iter().fold(0, |all, frame| all | frame.op.readiness());
+        let read = if self.readers.is_empty() { 0 } else { POLL_IN };
+        let written = if self.writers.is_empty() { 0 } else { POLL_OUT };
+        polled | read | written
     }
 
     fn pop(&mut self) -> Option<NonNull<OpFrame>> {
@@ -178,10 +180,10 @@ impl Poll {
         while self.slots.len() <= at {
             self.slots.push(Slot::new());
         }
-        let (reads, writes) = self.slots[at].armed;
-        let (r, w) = interests_of(&frame.op);
-        if (r && !reads) || (w && !writes) {
-            self.arm(fd, (reads | r, writes | w))?;
+        let armed = self.slots[at].armed;
+        let wanted = armed | frame.op.readiness();
+        if wanted != armed || armed == 0 {
+            self.arm(fd, wanted)?;
         }
         self.slots[at].queue(&frame.op).push(frame);
         frame.state.set(State::InFlight);
@@ -189,33 +191,32 @@ impl Poll {
         Ok(())
     }
 
-    /// Arms the registration of `fd`.
-    fn arm(&mut self, fd: RawFd, (readable, writable): (bool, bool)) -> Result<(), Errno> {
+    /// Arms the registration of `fd`, one-shot. The kernel adds error and hang-up by itself.
+    ///
+    /// Not through the poller, whose "readable" includes out-of-band data: a peer that sends some
+    /// would then keep us busy, since our reads leave it where it is.
+    fn arm(&mut self, fd: RawFd, interests: u32) -> Result<(), Errno> {
         let slot = &mut self.slots[fd as usize];
-        // The kernel adds error and hang-up even if neither is asked for.
-        let interest = Event::new(key_of(fd, slot.generation), readable, writable);
-        // SAFETY: the submitter keeps the descriptor open while its op is in flight (contract of
-        // `Driver::submit`), and the registration is disarmed before that ends (invariant).
-        let add = || unsafe { self.poller.add(fd, interest) };
-        let modify = || self.poller.modify(raw::borrow(&fd), interest);
-        let (first, second): (&dyn Fn() -> io::Result<()>, &dyn Fn() -> io::Result<()>) =
-            if slot.registered { (&modify, &add) } else { (&add, &modify) };
-        let armed = first().or_else(|error| match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::EXIST) => second(),
-            _ => Err(error),
-        });
+        let key = epoll::EventData::new_u64(key_of(fd, slot.generation) as u64);
+        let flags = EventFlags::from_bits_retain(interests) | EventFlags::ONESHOT;
+        let add = || epoll::add(&self.poller, raw::borrow(&fd), key, flags);
+        let modify = || epoll::modify(&self.poller, raw::borrow(&fd), key, flags);
+        // The guess may be wrong either way (module documentation).
+        let armed = match if slot.registered { modify() } else { add() } {
+            Err(Errno::NOENT) => add(),
+            Err(Errno::EXIST) => modify(),
+            result => result,
+        };
         slot.registered = armed.is_ok();
-        if armed.is_ok() {
-            slot.armed = (readable, writable);
-        }
-        armed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        slot.armed = if armed.is_ok() { interests } else { 0 };
+        armed
     }
 
     /// Nobody waits on `fd` any more though its registration is armed: delete it.
     fn disarm(&mut self, fd: RawFd) {
         let slot = &mut self.slots[fd as usize];
         slot.registered = false;
-        slot.armed = (false, false);
+        slot.armed = 0;
         slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
         forget_fd(&self.poller, fd);
     }
@@ -261,13 +262,14 @@ impl Poll {
         if slot.generation != generation {
             return;
         }
-        slot.armed = (false, false);
+        slot.armed = 0;
         if event.readable {
             self.retry(fd, |slot| &mut slot.readers);
         }
         if event.writable {
             self.retry(fd, |slot| &mut slot.writers);
         }
+        // These may wait for what the event has no name for.
         self.retry(fd, |slot| &mut slot.pollers);
         if self.slots[fd as usize].is_idle() {
             return;
@@ -328,12 +330,6 @@ fn may_wait(frame: &OpFrame) -> bool {
         Op::Connect { .. } => frame.connecting.get(),
         _ => !frame.op.refuses_to_wait(),
     }
-}
-
-/// What an op waits for: readable, writable.
-fn interests_of(op: &Op) -> (bool, bool) {
-    let readiness = op.readiness();
-    (readiness & !POLL_OUT != 0, readiness & POLL_OUT != 0)
 }
 
 fn done(frame: &OpFrame, result: i32) -> Submitted {

@@ -63,6 +63,8 @@ impl Uring {
             // The kernel interrupts what runs in one of its threads in order to cancel it.
             INTERRUPTED | CANCELED if asked => self.finish(frame, CANCELED),
             INTERRUPTED | CANCELED if awaited => self.note(frame, State::ToAwait),
+            // An interrupted connect goes on by itself.
+            INTERRUPTED if matches!(frame.op, Op::Connect { .. }) => self.await_connection(frame),
             INTERRUPTED | CANCELED => self.note(frame, State::ToRetry),
             _ if awaited => self.became_ready(frame, result),
             AGAIN if waits_for_readiness(&frame.op) => {
@@ -73,11 +75,15 @@ impl Uring {
                 }
             }
             IN_PROGRESS | ALREADY if matches!(frame.op, Op::Connect { .. }) => {
-                frame.connecting.set(true);
-                self.note(frame, State::ToAwait);
+                self.await_connection(frame);
             }
             _ => self.finish(frame, result),
         }
+    }
+
+    fn await_connection(&mut self, frame: &OpFrame) {
+        frame.connecting.set(true);
+        self.note(frame, State::ToAwait);
     }
 
     /// The descriptor is ready (or the poll of it failed): on with the op itself.
