@@ -1,12 +1,10 @@
 //! Which driver is taken, what it says about it, and what it does where the kernel refuses.
 mod support;
 
-use std::process::Command;
-
 use ramie_driver::{
     Choice, Config, Driver, Feature, FeatureSet, Kind, Op, Outcome, Topic, probe_report,
 };
-use support::run;
+use support::{in_child, run};
 
 #[test]
 fn auto_takes_io_uring_where_it_works() {
@@ -54,20 +52,6 @@ fn the_report_names_what_was_tried() {
         assert_eq!(check.outcome == Outcome::Ok, check.cause.is_none(), "{check:?}");
         assert_eq!(check.cause.is_some(), check.cure.is_some());
     }
-}
-
-/// Runs one of the tests below, which are for a child only, with the environment set.
-fn in_child(test: &str, variable: Option<&str>) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1", "--ignored"]);
-    match variable {
-        Some(value) => command.env("RAMIE_DRIVER", value),
-        None => command.env_remove("RAMIE_DRIVER"),
-    };
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{test}: {text}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{test} did not run");
 }
 
 #[test]

@@ -116,7 +116,14 @@ fn wake_often(waker: &Waker) {
 }
 
 #[test]
-fn a_forked_child_is_told_and_the_parent_goes_on() {
+fn forks() {
+    // Alone in its process: a fork copies locks that other threads hold.
+    support::in_child("child_a_forked_child_is_told_and_the_parent_goes_on", None);
+}
+
+#[test]
+#[ignore = "run in a child by forks"]
+fn child_a_forked_child_is_told_and_the_parent_goes_on() {
     both(|driver| {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut buf = [0u8; 4];

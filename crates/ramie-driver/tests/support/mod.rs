@@ -53,3 +53,17 @@ pub fn run(driver: &mut Driver, op: Op) -> i32 {
     submit(driver, &frame);
     finish(driver, &frame)
 }
+
+/// Runs one test, which is ignored elsewhere, in a process of its own; with RAMIE_DRIVER set.
+pub fn in_child(test: &str, variable: Option<&str>) {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1", "--ignored"]);
+    match variable {
+        Some(value) => command.env("RAMIE_DRIVER", value),
+        None => command.env_remove("RAMIE_DRIVER"),
+    };
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{test}: {text}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{test} did not run");
+}
