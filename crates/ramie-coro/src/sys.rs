@@ -15,7 +15,7 @@ const MADV_GUARD_INSTALL: libc::c_int = 102;
 /// "This process" where a pidfd is asked for. Linux 6.14, `include/uapi/linux/pidfd.h`.
 const PIDFD_SELF: libc::c_int = -10001;
 /// How many ranges are given to the kernel at once; the array lies on the caller's stack, which
-/// may be a coroutine's of 16 KiB.
+/// may be a coroutine's of 32 KiB.
 const RANGES_PER_CALL: usize = 128;
 
 /// An advice to give about a range of memory.

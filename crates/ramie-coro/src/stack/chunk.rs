@@ -43,6 +43,7 @@ pub(crate) struct SlotId {
 }
 
 impl SlotId {
+    #[inline]
     pub(crate) fn chunk(self) -> &'static Chunk {
         CHUNKS[usize::from(self.chunk)].get().expect("a stack's chunk is published")
     }
@@ -54,50 +55,55 @@ pub(crate) struct Chunk {
     slots: u32,
     size: StackSize,
     guard_bytes: usize,
+    /// INVARIANT: the guard and the usable bytes. Kept, because to round to pages takes a division.
+    stride: usize,
     arena: &'static Arena,
 }
 
 impl Chunk {
-    pub(crate) fn stride(&self) -> usize {
-        stride(self.size)
-    }
-
+    #[inline]
     pub(crate) fn slots(&self) -> u32 {
         self.slots
     }
 
+    #[inline]
     pub(crate) fn size(&self) -> StackSize {
         self.size
     }
 
+    #[inline]
     pub(crate) fn guard_bytes(&self) -> usize {
         self.guard_bytes
     }
 
+    #[inline]
     pub(crate) fn arena(&self) -> &'static Arena {
         self.arena
     }
 
     /// The lowest address of a stack, its guard included.
+    #[inline]
     pub(crate) fn limit(&self, slot: u32) -> usize {
         debug_assert!(slot < self.slots, "slot {slot} of {}", self.slots);
-        self.start + slot as usize * self.stride()
+        self.start + slot as usize * self.stride
     }
 
     /// The lowest usable address.
+    #[inline]
     pub(crate) fn floor(&self, slot: u32) -> usize {
         self.limit(slot) + self.guard_bytes
     }
 
     /// The end of a stack, from where its colour counts down.
+    #[inline]
     pub(crate) fn top(&self, slot: u32) -> usize {
-        self.limit(slot) + self.stride()
+        self.limit(slot) + self.stride
     }
 
     /// Where a stack's label is kept.
     pub(crate) fn label(&self, slot: u32) -> &AtomicPtr<Label> {
         debug_assert!(slot < self.slots, "slot {slot} of {}", self.slots);
-        let labels = self.start + self.slots as usize * self.stride();
+        let labels = self.start + self.slots as usize * self.stride;
         let labels = ptr::with_exposed_provenance::<AtomicPtr<Label>>(labels);
         // SAFETY: the mapping has one pointer for each slot behind the stacks (`mapped_bytes`).
         let label = unsafe { labels.add(slot as usize) };
@@ -107,7 +113,7 @@ impl Chunk {
     }
 
     fn slot_of(&self, address: usize) -> Option<u32> {
-        let slot = address.checked_sub(self.start)? / self.stride();
+        let slot = address.checked_sub(self.start)? / self.stride;
         u32::try_from(slot).ok().filter(|slot| *slot < self.slots)
     }
 }
@@ -133,7 +139,8 @@ pub(crate) fn publish(arena: &'static Arena, slots: u32) -> Result<u16, StackErr
     let size = arena.size();
     let bytes = mapped_bytes(size, slots);
     let start = sys::map_stacks(bytes).map_err(|errno| StackError::map(bytes, errno))?;
-    CHUNKS[at].get_or_init(|| Chunk { start, slots, size, guard_bytes: guard_bytes(), arena });
+    let (guard_bytes, stride) = (guard_bytes(), stride(size));
+    CHUNKS[at].get_or_init(|| Chunk { start, slots, size, guard_bytes, stride, arena });
     // Release: whoever sees the new count sees the chunk, too.
     PUBLISHED.store(at + 1, Ordering::Release);
     Ok(at as u16)

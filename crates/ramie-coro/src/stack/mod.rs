@@ -51,9 +51,12 @@ pub use self::{
 use crate::sys::{self, Advise};
 
 /// After how many uses of a stack [`Stack::recycle`] looks at its high-water mark.
-const USES_PER_CHECK: u8 = 64;
+const USES_PER_CHECK: u8 = 250;
 /// A stack that reached deeper gives the memory below this many bytes back when it is recycled.
 const KEPT_BYTES: usize = 16 * 1024;
+/// How many pages below those kept are looked at: looking at all takes the longer the larger the
+/// stack. Code with probed frames, as Rust's, touches each page on its way down.
+const PROBED_PAGES: usize = 4;
 
 const COLOURS: usize = 24;
 const COLOUR_STEP: usize = 64;
@@ -97,6 +100,7 @@ impl Stack {
         }
     }
 
+    #[inline]
     fn id(&self) -> SlotId {
         SlotId { chunk: self.chunk, slot: self.slot }
     }
@@ -111,6 +115,7 @@ impl Stack {
 
     /// Returns the limit, the lowest address, which includes the guard.
     #[must_use]
+    #[inline]
     pub fn limit(&self) -> NonZeroUsize {
         let limit = self.id().chunk().limit(self.slot);
         NonZeroUsize::new(limit).expect("nothing is mapped at address 0")
@@ -124,6 +129,7 @@ impl Stack {
 
     /// Returns the size that was asked for, in whole pages.
     #[must_use]
+    #[inline]
     pub fn size(&self) -> StackSize {
         self.id().chunk().size()
     }
@@ -131,7 +137,7 @@ impl Stack {
     /// Finds out how deep the stack was used since its memory was last released, in bytes.
     ///
     /// What is measured is memory that is present, so it is accurate to one page, and too low once
-    /// the system has swapped. It takes a system call, about 1 µs.
+    /// the system has swapped. It takes a system call, 1.4 µs for 256 KiB.
     #[must_use]
     pub fn high_water_mark(&self) -> usize {
         StackInfo::of(self.id()).high_water_mark()
@@ -162,8 +168,10 @@ impl Stack {
         }
     }
 
-    /// Makes the stack fit for its next use: takes its label off, and every 64th time gives back
-    /// the memory of calls deeper than 16 KiB.
+    /// Makes the stack fit for its next use: takes its label off, and every 250th time gives
+    /// back the memory of calls deeper than 16 KiB.
+    ///
+    /// That is judged by the four pages below. It takes a system call of 1 µs, 4 ns on average.
     #[inline]
     pub fn recycle(&mut self) {
         if self.is_labelled.get() {
@@ -178,7 +186,10 @@ impl Stack {
     #[cold]
     fn check_depth(&mut self) {
         self.uses_left = USES_PER_CHECK;
-        if self.high_water_mark() > KEPT_BYTES {
+        let kept_from = (self.base.get() - KEPT_BYTES) & !(sys::page_size() - 1);
+        let probed_from = kept_from.saturating_sub(PROBED_PAGES * sys::page_size());
+        let probed_from = probed_from.max(self.id().chunk().floor(self.slot));
+        if is_any_resident(probed_from, kept_from) {
             self.release_memory(KEPT_BYTES);
         }
     }
@@ -229,6 +240,16 @@ fn give_back(arena: &Arena, stacks: std::vec::Drain<'_, Stack>) {
     // on any of them.
     let _ = unsafe { sys::advise_many(floors, bytes, Advise::DontNeed) };
     arena.give(stacks.map(|stack| mem::ManuallyDrop::new(stack).id()));
+}
+
+/// Whether a page of a short range is in memory.
+fn is_any_resident(from: usize, end: usize) -> bool {
+    let mut pages = [0_u8; PROBED_PAGES];
+    let count = end.saturating_sub(from) / sys::page_size();
+    let pages = &mut pages[..count.min(PROBED_PAGES)];
+    !pages.is_empty()
+        && sys::resident(from, pages).is_ok()
+        && pages.iter().any(|page| page & 1 == 1)
 }
 
 /// Takes one stack without a pool.

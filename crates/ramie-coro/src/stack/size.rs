@@ -20,8 +20,8 @@ pub struct StackSize {
 }
 
 impl StackSize {
-    /// The smallest: 16 KiB, room for a panic's message and unwinding.
-    pub const MIN_BYTES: usize = 16 * 1024;
+    /// The smallest: 32 KiB. A panic with its message and the unwinding takes up to 24.
+    pub const MIN_BYTES: usize = 32 * 1024;
     /// The largest: 1 GiB.
     pub const MAX_BYTES: usize = 1024 * 1024 * 1024;
 
