@@ -109,7 +109,31 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         Yield: 'static,
         Return: 'static,
     {
-        let bounds = Bounds { base: stack.base(), limit: stack.limit() };
+        Self::with_stack_below(stack, 0, body)
+    }
+
+    /// The same, but leaves the `reserved` bytes below the stack's base to the caller.
+    ///
+    /// A scheduler keeps what it knows of the coroutine there, in the very page and, if it likes,
+    /// cache line that a switch touches anyway. The memory is the caller's until it gets the stack
+    /// back or leaks the coroutine.
+    ///
+    /// # Panics
+    /// When `reserved` is not a multiple of 16, or more than 1,024.
+    pub fn with_stack_below<F>(stack: Stack, reserved: usize, body: F) -> Self
+    where
+        F: FnOnce(&BareYielder<Input, Yield>, Input) -> Return + 'static,
+        Input: 'static,
+        Yield: 'static,
+        Return: 'static,
+    {
+        assert!(
+            reserved.is_multiple_of(16) && reserved <= 1024,
+            "{reserved} bytes cannot be reserved at the base of a stack: at most 1,024, a multiple \
+             of 16"
+        );
+        let base = NonZeroUsize::new(stack.base().get() - reserved).expect("far above zero");
+        let bounds = Bounds { base, limit: stack.limit() };
         let inner = corosensei::Coroutine::with_stack(bounds, move |yielder, input| {
             body(BareYielder::from_ref(yielder), input)
         });

@@ -174,20 +174,26 @@ pub fn with<T, R>(key: &'static Key, value: &T, f: impl FnOnce() -> R) -> R {
 #[must_use]
 pub fn find(key: &'static Key) -> Option<NonNull<()>> {
     let mut found = None;
-    visit(|at, value| {
-        if ptr::eq(at, key) {
-            found = NonNull::new(value.cast_mut());
-        }
-        found.is_none()
-    });
+    // SAFETY: the closure compares and stores.
+    unsafe {
+        visit(|at, value| {
+            if ptr::eq(at, key) {
+                found = NonNull::new(value.cast_mut());
+            }
+            found.is_none()
+        });
+    }
     found
 }
 
 /// Shows all frames to `f`, the innermost first, until it returns false.
-pub fn visit(mut f: impl FnMut(&'static Key, *const ()) -> bool) {
+///
+/// # Safety
+/// `f` does not suspend: the frames of a resumer may be gone afterwards.
+pub unsafe fn visit(mut f: impl FnMut(&'static Key, *const ()) -> bool) {
     let mut at = with_strand(|strand| strand.head.get());
     // SAFETY: the head and each parent are null or frames in the list, which are alive
-    // (`Frame::parent`): `Pop` and `Segment::unlink` take them off before they go.
+    // (`Frame::parent`), and stay so because `f` does not suspend.
     while let Some(frame) = unsafe { at.as_ref() } {
         if !ptr::eq(frame.key, &SEGMENT) && !f(frame.key, frame.value) {
             return;

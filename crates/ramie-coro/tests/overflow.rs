@@ -205,6 +205,24 @@ fn a_previous_handler_gets_other_faults() {
     assert_eq!(child("a_previous_handler_gets_other_faults").status.code(), Some(42));
 }
 
+extern "C" fn plain_handler(signal: libc::c_int) {
+    // SAFETY: ends the process at once, which is allowed in a handler.
+    unsafe { libc::_exit(if signal == libc::SIGSEGV { 43 } else { 1 }) };
+}
+
+#[test]
+fn a_previous_handler_of_the_old_kind_gets_other_faults() {
+    if is_child() {
+        let handler: extern "C" fn(libc::c_int) = plain_handler;
+        // SAFETY: the handler has the type that `signal` asks for.
+        unsafe { libc::signal(libc::SIGSEGV, handler as libc::sighandler_t) };
+        overflow::install();
+        return fault();
+    }
+    let output = child("a_previous_handler_of_the_old_kind_gets_other_faults");
+    assert_eq!(output.status.code(), Some(43));
+}
+
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
 fn set_handler(signal: libc::c_int, handler: Handler, flags: libc::c_int) {
