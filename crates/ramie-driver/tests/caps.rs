@@ -137,3 +137,26 @@ fn child_absent() {
     let ring = report.checks.iter().find(|check| check.name == "io_uring").unwrap();
     assert_eq!(ring.outcome, Outcome::Missing);
 }
+
+#[test]
+fn too_few_descriptors_are_said_in_a_sentence() {
+    in_child("child_out_of_descriptors", None);
+}
+
+#[test]
+#[ignore = "run in a child by too_few_descriptors_are_said_in_a_sentence"]
+fn child_out_of_descriptors() {
+    // The next descriptor would be one too many.
+    let mut files = vec![std::fs::File::open("/dev/null").unwrap()];
+    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    // SAFETY: a valid limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    while let Ok(file) = files[0].try_clone() {
+        files.push(file);
+    }
+    for choice in [Choice::Auto, Choice::Uring, Choice::Poll] {
+        let error = Driver::open(choice, &Config::default()).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
+        assert!(error.to_string().contains("ulimit -n"), "{error}");
+    }
+}
