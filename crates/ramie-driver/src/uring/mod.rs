@@ -16,6 +16,8 @@ mod in_flight;
 mod reap;
 mod setup;
 mod sqe;
+#[cfg(test)]
+mod tests;
 
 use std::cell::UnsafeCell;
 use std::io;

@@ -56,7 +56,7 @@ impl Uring {
     }
 
     /// Complete, or once more: the target's own result decides, and nothing else.
-    fn decide(&mut self, frame: &OpFrame, result: i32) {
+    pub(super) fn decide(&mut self, frame: &OpFrame, result: i32) {
         let asked = frame.cancel_asked.get() || self.draining;
         let awaited = frame.state.get() == State::AwaitingReadiness;
         match result {

@@ -1,0 +1,119 @@
+//! Answers that this kernel may never give: interrupted, cancelled by nobody, not ready.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::*;
+use crate::op::Op;
+
+const AGAIN: i32 = -Errno::AGAIN.raw_os_error();
+const CANCELED: i32 = -Errno::CANCELED.raw_os_error();
+const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
+const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
+
+fn open() -> Uring {
+    Uring::open(&Config::small()).expect("io_uring works here")
+}
+
+fn receive(from: &UnixStream, buf: &mut [u8; 4]) -> OpFrame {
+    let (fd, buf) = (from.as_raw_fd(), buf.as_mut_ptr());
+    OpFrame::new(Op::Recv { fd, buf, len: 4, flags: 0 })
+}
+
+/// As if `frame` had been submitted and the kernel had answered with `result`.
+fn answer(uring: &mut Uring, frame: &OpFrame, result: i32) {
+    uring.frames.add(frame);
+    frame.state.set(State::InFlight);
+    uring.decide(frame, result);
+}
+
+fn finish(uring: &mut Uring, frame: &OpFrame) -> i32 {
+    while !frame.is_complete() {
+        uring.turn(Wait::Until(Some(Duration::from_secs(20)))).expect("a turn");
+    }
+    assert!(uring.completed.pop().is_some() && uring.completed.is_empty());
+    assert_eq!(uring.in_flight(), 0);
+    frame.result()
+}
+
+#[test]
+fn an_op_that_was_not_done_is_handed_over_again() {
+    for result in [AGAIN, CANCELED, INTERRUPTED] {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (mut uring, mut buf) = (open(), [0; 4]);
+        let frame = receive(&ours, &mut buf);
+        answer(&mut uring, &frame, result);
+        assert!(!frame.is_complete() && uring.needs_turn());
+        uring.turn(Wait::Never).unwrap();
+        assert!(!frame.is_complete());
+        theirs.write_all(b"data").unwrap();
+        assert_eq!(finish(&mut uring, &frame), 4);
+    }
+}
+
+#[test]
+fn a_cancel_between_the_answer_and_the_next_turn_is_not_lost() {
+    for result in [AGAIN, CANCELED, INTERRUPTED] {
+        for turns in 0..3 {
+            let (ours, _theirs) = UnixStream::pair().unwrap();
+            let (mut uring, mut buf) = (open(), [0; 4]);
+            let frame = receive(&ours, &mut buf);
+            answer(&mut uring, &frame, result);
+            for _ in 0..turns {
+                uring.turn(Wait::Never).unwrap();
+            }
+            frame.cancel_asked.set(true);
+            uring.cancel(&frame);
+            assert_eq!(finish(&mut uring, &frame), CANCELED);
+        }
+    }
+}
+
+#[test]
+fn an_answer_to_a_cancel_is_final() {
+    for result in [AGAIN, CANCELED, INTERRUPTED] {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let (mut uring, mut buf) = (open(), [0; 4]);
+        let frame = receive(&ours, &mut buf);
+        frame.cancel_asked.set(true);
+        answer(&mut uring, &frame, result);
+        assert_eq!(finish(&mut uring, &frame), CANCELED);
+    }
+}
+
+#[test]
+fn a_drain_ends_what_waits_to_be_handed_over() {
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let (mut uring, mut buf) = (open(), [0; 4]);
+    let frame = receive(&ours, &mut buf);
+    answer(&mut uring, &frame, INTERRUPTED);
+    uring.drain();
+    assert_eq!(finish(&mut uring, &frame), CANCELED);
+}
+
+#[test]
+fn a_connect_under_way_is_asked_for_its_outcome() {
+    for result in [IN_PROGRESS, INTERRUPTED] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut uring = open();
+        let (fd, addr) = (stream.as_raw_fd(), ptr::null());
+        let frame = OpFrame::new(Op::Connect { fd, addr, addr_len: 0 });
+        answer(&mut uring, &frame, result);
+        assert_eq!(finish(&mut uring, &frame), 0);
+    }
+}
+
+#[test]
+fn other_errors_are_the_ops_own() {
+    let (mut uring, mut buf) = (open(), [0; 4]);
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let frame = receive(&ours, &mut buf);
+    answer(&mut uring, &frame, -Errno::CONNRESET.raw_os_error());
+    assert_eq!(finish(&mut uring, &frame), -Errno::CONNRESET.raw_os_error());
+}
