@@ -12,6 +12,23 @@
 //!                                 kernel
 //! ```
 //!
+//! ```
+//! use ramie_driver::{Choice, Config, Driver, Op, OpFrame, Submitted, Wait};
+//! use std::ptr::NonNull;
+//!
+//! let mut driver = Driver::open(Choice::Auto, &Config::small())?;
+//! let frame = OpFrame::new(Op::Nop);
+//! // SAFETY: the frame stays here until it is complete, and a no-op points to nothing.
+//! if unsafe { driver.submit(NonNull::from(&frame)) } == Submitted::InFlight {
+//!     while !frame.is_complete() {
+//!         driver.turn(Wait::Until(None))?;
+//!     }
+//!     assert_eq!(driver.pop_complete(), Some(NonNull::from(&frame)));
+//! }
+//! assert_eq!(frame.result(), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # States of a frame
 //!
 //! | State | Left by | To |
