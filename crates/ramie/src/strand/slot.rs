@@ -84,7 +84,7 @@ pub(crate) struct Slot {
     word: AtomicU64,
     pub(crate) link: AtomicPtr<Slot>,
     pub(crate) home: AtomicPtr<Shared>,
-    queue_link: AtomicPtr<()>,
+    queue_link: AtomicPtr<Slot>,
     pub(crate) join: Completion,
     pub(crate) body: Cell<*const Body>,
     pub(crate) record: Cell<*const WaitRecord>,
@@ -137,20 +137,8 @@ impl Slot {
 
     /// What links the slot into the run queue of its worker, which has the right to schedule it.
     #[inline(always)]
-    pub(crate) fn queue_link(&self) -> &AtomicPtr<()> {
+    pub(crate) fn queue_link(&self) -> &AtomicPtr<Slot> {
         &self.queue_link
-    }
-
-    /// The slot of which that is the link.
-    ///
-    /// # Safety
-    /// `link` came from [`queue_link`](Self::queue_link) of a slot.
-    #[inline(always)]
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn of_queue_link(link: *const AtomicPtr<()>) -> &'static Slot {
-        let slot = link.wrapping_byte_sub(std::mem::offset_of!(Slot, queue_link)).cast::<Slot>();
-        // SAFETY: the caller's promise; slots are never unmapped.
-        unsafe { &*slot }
     }
 
     pub(crate) fn index(&self) -> u32 {

@@ -22,21 +22,27 @@ use ramie_coro::{
     context,
 };
 
-use super::{Worker, run_queue::Link};
+use super::Worker;
 use crate::strand::Slot;
 
 type Coroutine = BareCoroutine<(), (), ()>;
 type Yielder = BareYielder<(), ()>;
 
-/// The fields that a switch touches share the first cache line.
-#[repr(C, align(64))]
+/// It lies at the base of its own stack, in the page that every switch touches, and so that the
+/// fields a switch touches share one cache line with the link to the resumer, which the switch keeps
+/// in the 16 bytes below:
+///
+/// ```text
+///   base of the stack (a multiple of 64) ┐
+///   │ …  rarely used fields              │
+///   │ slot, yielder, coroutine's sp      │ one line
+///   │ the switch's link to the resumer   │
+///   └ first frame, growing downwards
+/// ```
+#[repr(C, align(16))]
 pub(crate) struct Body {
-    /// INVARIANT: the first field, so that a body and its link have one address.
-    link: Link,
-    yielder: Cell<*const Yielder>,
     slot: Cell<*const Slot>,
-    /// The top of the suspended stack, for the prefetch; a hint.
-    warm: Cell<*const ()>,
+    yielder: Cell<*const Yielder>,
     /// INVARIANT: initialised from `Bodies::make` on, until `retire` or `leak` takes it.
     coroutine: UnsafeCell<MaybeUninit<Coroutine>>,
     pub(crate) strand: context::Strand,
@@ -52,6 +58,14 @@ const KEEP_BYTES: usize = 16 * 1024;
 const USES_PER_CHECK: u32 = 64;
 
 impl Body {
+    /// Bytes at the base of the stack that are not the coroutine's: 16 less than whole lines.
+    const RESERVED: usize = size_of::<Body>().next_multiple_of(64) + 48;
+
+    /// Where the body of that stack goes.
+    fn place(stack: &ramie_coro::Stack) -> *mut Body {
+        ptr::with_exposed_provenance_mut(stack.base().get() - Self::RESERVED)
+    }
+
     #[inline]
     pub(crate) fn slot(&self) -> &'static Slot {
         // SAFETY: callers run on this body, or found it on a run queue: it is not idle, and slots
@@ -68,34 +82,6 @@ impl Body {
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.slot.get().is_null()
-    }
-
-    #[inline(always)]
-    pub(crate) fn link(&self) -> &Link {
-        &self.link
-    }
-
-    /// The body of which that is the link.
-    #[inline(always)]
-    pub(crate) fn of_link(link: *const Link) -> *const Body {
-        link.cast()
-    }
-
-    #[inline(always)]
-    pub(crate) fn warm(&self) -> *const () {
-        self.warm.get()
-    }
-
-    /// Notes the top of the stack of a fiber that is about to suspend right here.
-    #[inline(always)]
-    pub(crate) fn note_warm(&self) {
-        self.warm.set(stack_pointer());
-    }
-
-    /// The other end of what a switch touches on the stack.
-    #[inline(always)]
-    pub(crate) fn stack_bottom(&self) -> *const () {
-        self.yielder.get().cast()
     }
 
     /// Gives the thread back to the worker's loop, from whichever coroutine's stack this is called.
@@ -123,31 +109,9 @@ impl Body {
     }
 }
 
-/// The stack pointer of the caller, or an address near it.
-#[inline(always)]
-pub(crate) fn stack_pointer() -> *const () {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let pointer: *const ();
-        // SAFETY: reads a register, touches neither memory nor flags.
-        unsafe {
-            std::arch::asm!(
-                "mov {}, rsp",
-                out(reg) pointer,
-                options(nomem, nostack, preserves_flags)
-            );
-        }
-        pointer
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let marker = 0_u8;
-        std::ptr::from_ref(std::hint::black_box(&marker)).cast()
-    }
-}
-
 fn main(body: *const Body, yielder: &Yielder) {
-    // SAFETY: the body is boxed and freed only after its coroutine returned (`Bodies::retire`).
+    // SAFETY: the body lies on the coroutine's own stack, which is given back only after the coroutine
+    // returned (`Bodies::retire`).
     let body = unsafe { &*body };
     body.yielder.set(yielder);
     while let Some(slot) = body.try_slot() {
@@ -242,19 +206,21 @@ impl Bodies {
     #[cold]
     fn make(&self, size: usize) -> Result<*const Body, StackError> {
         let stack = self.take_stack(size)?;
-        let body = Box::into_raw(Box::new(Body {
-            link: Link::new(ptr::null_mut()),
-            yielder: Cell::new(ptr::null()),
+        let body = Body::place(&stack);
+        let position = self.all.borrow().len();
+        let content = Body {
             slot: Cell::new(ptr::null()),
             coroutine: UnsafeCell::new(MaybeUninit::uninit()),
-            warm: Cell::new(ptr::null()),
+            yielder: Cell::new(ptr::null()),
             strand: context::Strand::new(0),
             stack_size: size,
             uses: Cell::new(0),
-            position: Cell::new(self.all.borrow().len()),
-        }));
+            position: Cell::new(position),
+        };
+        // SAFETY: within the part of the stack that is reserved below; nobody else has the stack.
+        unsafe { body.write(content) };
         let pointer: *const Body = body;
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder, ()| {
+        let coroutine = Coroutine::with_stack_below(stack, Body::RESERVED, move |yielder, ()| {
             main(pointer, yielder);
         });
         // SAFETY: just made, nobody else has it.
@@ -299,11 +265,8 @@ impl Bodies {
         // SAFETY: called by the loop, or when the loop has ended. Without a slot, `main` returns.
         unsafe { body.resume() };
         self.unlist(body);
-        let body: *const Body = body;
-        // SAFETY: the coroutine has returned and the lists do not hold the body any more.
-        let body_box = unsafe { Box::from_raw(body.cast_mut()) };
-        // SAFETY: the invariant of the field; the body ends here.
-        let coroutine = unsafe { body_box.coroutine.into_inner().assume_init() };
+        // SAFETY: the invariant of the field; the body ends here, and has nothing else to drop.
+        let coroutine = unsafe { body.coroutine.get().read().assume_init() };
         coroutine.into_stack()
     }
 
@@ -363,7 +326,7 @@ impl Bodies {
     /// # Safety
     /// The fiber is suspended and nobody will ever schedule it.
     pub(crate) unsafe fn leak(&self, body: *const Body) {
-        // SAFETY: listed in `all` until now: alive; it stays so, because the box is not freed.
+        // SAFETY: listed in `all` until now: alive; it stays so, because its stack is leaked.
         let body = unsafe { &*body };
         self.unlist(body);
         // SAFETY: the fiber is suspended and never resumed again: its coroutine is taken once.

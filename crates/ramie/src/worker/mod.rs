@@ -376,7 +376,6 @@ impl Worker {
     pub(crate) fn switch_out(&self) {
         match self.current_body() {
             Some(body) => {
-                body.note_warm();
                 body.suspend();
             }
             None => self.run(Until::Root),
@@ -388,8 +387,7 @@ impl Worker {
     pub(crate) fn yield_now(&self) {
         match self.current_body() {
             Some(body) => {
-                body.note_warm();
-                self.ready.push_fiber(body);
+                self.ready.push_running(body);
                 body.suspend();
             }
             None => self.yield_root(),

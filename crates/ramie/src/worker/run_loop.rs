@@ -36,10 +36,11 @@ impl Worker {
         let resumer = self.current.replace(std::ptr::null());
         debug_assert!(resumer.is_null(), "the loop runs on the thread's own stack");
         loop {
-            if self.countdown.get() == 0 && self.poll() && until == Until::Finished {
+            let switches_left = self.countdown.get() - 1;
+            self.countdown.set(switches_left);
+            if switches_left == 0 && self.poll() && until == Until::Finished {
                 break;
             }
-            self.countdown.set(self.countdown.get() - 1);
             match self.next::<HAS_TEAM_MATES>() {
                 Some(Runnable::Fiber(body)) => self.mount(body),
                 Some(Runnable::Fresh(slot)) => self.start(slot),
@@ -120,7 +121,7 @@ impl Worker {
     /// The next closure that a body whose fiber has just ended may run at once, in its turn.
     #[inline]
     pub(super) fn next_fresh_for(&self, body: &Body) -> Option<&'static Slot> {
-        if self.countdown.get() == 0 || self.has_team_mates {
+        if self.countdown.get() == 1 || self.has_team_mates {
             return None;
         }
         let slot = self.ready.pop_fresh()?;
@@ -156,7 +157,7 @@ impl Worker {
     #[cold]
     pub(super) fn poll(&self) -> bool {
         self.countdown.set(SWITCHES_PER_POLL);
-        self.ready.look_ahead();
+        self.ready.measure();
         self.drain_inbox();
         self.fire_timers();
         self.poll_driver();
