@@ -138,3 +138,12 @@ fn drive_inline(worker: &Worker, frame: &OpFrame) -> Result<u32, OpError> {
     }
     result_of(frame, was_cancelled)
 }
+
+/// Takes possession of the descriptor that an op returned.
+///
+/// # Safety
+/// `fd` is the result of an op that returns a new descriptor, used once.
+pub(crate) unsafe fn own_fd(fd: u32) -> std::os::fd::OwnedFd {
+    // SAFETY: the caller's promise.
+    unsafe { std::os::fd::FromRawFd::from_raw_fd(fd as i32) }
+}

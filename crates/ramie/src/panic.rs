@@ -30,12 +30,3 @@ pub(crate) fn install_hook() {
         }));
     });
 }
-
-/// Says what a panic's payload says, for messages that quote it.
-pub(crate) fn payload_text(payload: &(dyn std::any::Any + Send)) -> &str {
-    payload
-        .downcast_ref::<&'static str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a value that is not text")
-}

@@ -77,7 +77,7 @@ impl fmt::Debug for Config {
 /// | option | default | range |
 /// |---|---|---|
 /// | `workers` | the CPUs this process may use | 1 to 1,024 |
-/// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes) | 16 KiB to 1 GiB |
+/// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes) | 32 KiB to 1 GiB |
 /// | `driver` | `Auto`, or `RAMIE_DRIVER` (`uring`, `poll`) | |
 /// | `blocking_threads` | 512 | 1 to 16,384 |
 /// | `thread_name` | `ramie-worker` | no NUL bytes |

@@ -195,14 +195,6 @@ impl Deadline {
         Deadline(crate::worker::now_ns().saturating_add(timeout))
     }
 
-    pub(crate) fn after_optional(timeout: Option<Duration>) -> Self {
-        timeout.map_or(Deadline::NEVER, Deadline::after)
-    }
-
-    pub(crate) fn from_ns(ns: u64) -> Self {
-        Deadline(ns)
-    }
-
     pub(crate) fn as_ns(self) -> u64 {
         self.0
     }

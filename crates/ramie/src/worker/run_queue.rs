@@ -20,10 +20,7 @@ use std::{
 };
 
 use super::Body;
-use crate::{
-    primitive::{AtomicPtr, Ordering},
-    strand::Slot,
-};
+use crate::{primitive::Ordering, strand::Slot};
 
 /// What can be run next.
 #[derive(Clone, Copy)]
@@ -35,9 +32,6 @@ pub(crate) enum Runnable {
     /// The code that waits on the worker's own stack.
     Root,
 }
-
-/// What links a slot to the next of its run.
-pub(crate) type Link = AtomicPtr<Slot>;
 
 /// A body's address; or, by the low bits, a run with its length above them, or the root.
 type Word = *const Body;
@@ -77,7 +71,7 @@ fn allocate(len: usize) -> NonNull<Word> {
 
 impl RunQueue {
     pub(crate) fn new() -> Self {
-        const LEN: usize = 256;
+        const LEN: usize = 32;
         let start = allocate(LEN);
         RunQueue {
             start: Cell::new(start),
@@ -120,7 +114,9 @@ impl RunQueue {
         slot.queue_link().store(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: null or a queued slot; slots are never unmapped.
         match unsafe { self.last_fresh.get().as_ref() } {
-            Some(last) => last.queue_link().store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed),
+            Some(last) => {
+                last.queue_link().store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed)
+            }
             None => self.first_fresh.set(slot),
         }
         self.last_fresh.set(slot);

@@ -1,0 +1,125 @@
+//! From what a user writes to socket addresses.
+
+use std::{io, iter, net, option, slice, vec};
+
+use super::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+/// What can be turned into socket addresses; twin of [`std::net::ToSocketAddrs`], implemented for
+/// the same types.
+///
+/// # Blocking
+/// Addresses and literals never wait. A host name is resolved by the system's resolver on the
+/// blocking pool, while the fiber is parked.
+///
+/// # Examples
+/// ```
+/// use ramie::net::ToSocketAddrs;
+///
+/// let address = "127.0.0.1:80".to_socket_addrs()?.next();
+/// assert_eq!(address, Some(([127, 0, 0, 1], 80).into()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub trait ToSocketAddrs {
+    /// Yields the addresses, the preferred ones first.
+    type Iter: Iterator<Item = SocketAddr>;
+
+    /// Finds the addresses.
+    ///
+    /// # Errors
+    /// `InvalidInput`: the text is no address, or has no port. The resolver's own error: the name
+    /// is not known, or no server answers.
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter>;
+}
+
+/// Implements the trait by a conversion that cannot fail.
+macro_rules! converts {
+    ($($from:ty),*) => {$(
+        impl ToSocketAddrs for $from {
+            type Iter = option::IntoIter<SocketAddr>;
+
+            fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
+                Ok(Some(SocketAddr::from(*self)).into_iter())
+            }
+        }
+    )*};
+}
+
+converts!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16));
+
+impl ToSocketAddrs for str {
+    type Iter = vec::IntoIter<SocketAddr>;
+
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
+        match self.parse() {
+            Ok(literal) => Ok(vec![literal].into_iter()),
+            Err(_) => resolve(self),
+        }
+    }
+}
+
+impl ToSocketAddrs for String {
+    type Iter = vec::IntoIter<SocketAddr>;
+
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
+        self.as_str().to_socket_addrs()
+    }
+}
+
+impl ToSocketAddrs for (&str, u16) {
+    type Iter = vec::IntoIter<SocketAddr>;
+
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
+        match self.0.parse::<IpAddr>() {
+            Ok(literal) => Ok(vec![SocketAddr::new(literal, self.1)].into_iter()),
+            Err(_) => resolve(*self),
+        }
+    }
+}
+
+impl ToSocketAddrs for (String, u16) {
+    type Iter = vec::IntoIter<SocketAddr>;
+
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
+        (self.0.as_str(), self.1).to_socket_addrs()
+    }
+}
+
+impl<'a> ToSocketAddrs for &'a [SocketAddr] {
+    type Iter = iter::Cloned<slice::Iter<'a, SocketAddr>>;
+
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
+        Ok(self.iter().cloned())
+    }
+}
+
+impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
+    type Iter = T::Iter;
+
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
+        (**self).to_socket_addrs()
+    }
+}
+
+fn resolve(
+    name: impl net::ToSocketAddrs<Iter = vec::IntoIter<SocketAddr>> + Send,
+) -> io::Result<vec::IntoIter<SocketAddr>> {
+    crate::blocking(move || name.to_socket_addrs())
+}
+
+/// Tries `each` address in turn and returns the first success, else the last error, as std does.
+pub(super) fn first_success<T>(
+    addresses: impl ToSocketAddrs,
+    mut each: impl FnMut(&SocketAddr) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut last_error = None;
+    for address in addresses.to_socket_addrs()? {
+        match each(&address) {
+            Ok(value) => return Ok(value),
+            Err(error) => last_error = Some(error),
+        }
+    }
+    Err(last_error.unwrap_or_else(|| {
+        let text = "could not resolve to any addresses";
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    }))
+}

@@ -1,0 +1,278 @@
+//! A socket's descriptor, the options kept beside it, and its ops.
+//!
+//! Every op borrows the socket until it is complete, so the descriptor cannot be closed, nor its
+//! number given to another file, while the kernel works on it.
+#![allow(unsafe_code)]
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    net::SocketAddr,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
+
+use ramie_driver::{IoVec, Kind, MessageHeader, Op, SockAddrStorage, sys};
+
+use crate::{
+    io_op::{self, OpError},
+    park::WaitKind,
+    primitive::{AtomicBool, AtomicU64, Ordering},
+    time::Deadline,
+    worker,
+};
+
+static RECEIVE: WaitKind = WaitKind::new("data from a socket");
+static SEND: WaitKind = WaitKind::new("room in a socket's send buffer");
+static ACCEPT: WaitKind = WaitKind::new("a connection");
+static CONNECT: WaitKind = WaitKind::new("a connection to be made");
+
+/// The most bytes that one call moves: what Linux moves at most, too.
+const MAX_BYTES: usize = 0x7fff_f000;
+/// The most buffers of one vectored call (`IOV_MAX`).
+const MAX_BUFFERS: usize = 1024;
+
+/// What std keeps in the open file description, kept beside it; shared by duplicates.
+#[derive(Default)]
+struct Options {
+    /// In ns; 0: none.
+    read_timeout: AtomicU64,
+    write_timeout: AtomicU64,
+    is_nonblocking: AtomicBool,
+    /// We set `O_NONBLOCK` on the description, for the polling driver.
+    is_description_ours: AtomicBool,
+}
+
+pub(super) struct Socket {
+    fd: OwnedFd,
+    options: Arc<Options>,
+}
+
+/// The two halves of a connection, each with a timeout of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Half {
+    Read,
+    Write,
+}
+
+impl Socket {
+    /// Makes a stream socket for the address's family.
+    ///
+    /// The polling driver cannot wait for `accept` and `connect` in the kernel: for it the socket
+    /// is nonblocking.
+    pub(super) fn new(address: &SocketAddr) -> io::Result<Self> {
+        let family = match address {
+            SocketAddr::V4(_) => sys::AddressFamily::INET,
+            SocketAddr::V6(_) => sys::AddressFamily::INET6,
+        };
+        let kind = worker::current().with_driver(|driver| driver.kind())?;
+        let is_polled = kind == Kind::Poll;
+        let socket = Socket::from(sys::socket(family, sys::SocketType::STREAM, is_polled)?);
+        socket.options.is_description_ours.store(is_polled, Ordering::Relaxed);
+        Ok(socket)
+    }
+
+    /// Takes on a descriptor from elsewhere, with its timeouts and whether it refuses to wait.
+    pub(super) fn adopt(fd: OwnedFd, timeouts: [Option<Duration>; 2]) -> Self {
+        let socket = Socket::from(fd);
+        let refuses = sys::is_nonblocking(&socket.fd).unwrap_or(false);
+        socket.set_nonblocking(refuses);
+        let [read, write] = timeouts;
+        socket.options.read_timeout.store(to_ns(read), Ordering::Relaxed);
+        socket.options.write_timeout.store(to_ns(write), Ordering::Relaxed);
+        socket
+    }
+
+    /// Gives the descriptor away, in the state in which a blocking program wants it.
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.restore_description();
+        let refuses = self.options.is_nonblocking.load(Ordering::Relaxed);
+        if refuses {
+            let _ = sys::set_nonblocking(&self.fd, true);
+        }
+        self.fd
+    }
+
+    /// Makes a description that we made nonblocking blocking again.
+    fn restore_description(&self) {
+        if self.options.is_description_ours.swap(false, Ordering::Relaxed) {
+            // It can fail for a bad descriptor only, and this one is owned.
+            let _ = sys::set_nonblocking(&self.fd, false);
+        }
+    }
+
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        let fd = sys::dup_cloexec(&self.fd)?;
+        Ok(Socket { fd, options: Arc::clone(&self.options) })
+    }
+
+    pub(super) fn set_nonblocking(&self, refuses_to_wait: bool) {
+        self.options.is_nonblocking.store(refuses_to_wait, Ordering::Relaxed);
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        self.options.is_nonblocking.load(Ordering::Relaxed)
+    }
+
+    fn timeout_of(&self, half: Half) -> &AtomicU64 {
+        match half {
+            Half::Read => &self.options.read_timeout,
+            Half::Write => &self.options.write_timeout,
+        }
+    }
+
+    pub(super) fn set_timeout(&self, half: Half, timeout: Option<Duration>) -> io::Result<()> {
+        if timeout == Some(Duration::ZERO) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "cannot set a 0 duration timeout",
+            ));
+        }
+        self.timeout_of(half).store(to_ns(timeout), Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn timeout(&self, half: Half) -> Option<Duration> {
+        match self.timeout_of(half).load(Ordering::Relaxed) {
+            0 => None,
+            ns => Some(Duration::from_nanos(ns)),
+        }
+    }
+
+    #[inline]
+    fn deadline(&self, half: Half) -> Deadline {
+        match self.timeout_of(half).load(Ordering::Relaxed) {
+            0 => Deadline::NEVER,
+            ns => Deadline::after(Duration::from_nanos(ns)),
+        }
+    }
+
+    /// The flags of a data call: it refuses to wait if the socket does.
+    fn flags(&self, flags: i32) -> i32 {
+        if self.is_nonblocking() { flags | sys::MSG_DONTWAIT } else { flags }
+    }
+
+    #[track_caller]
+    #[inline]
+    pub(super) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+        let op = Op::Recv {
+            fd: self.fd.as_raw_fd(),
+            buf: buffer.as_mut_ptr(),
+            len: buffer.len().min(MAX_BYTES) as u32,
+            flags: self.flags(flags),
+        };
+        // SAFETY: the buffer is borrowed mutably for the length of this call.
+        data_result(unsafe { io_op::perform(&RECEIVE, op, self.deadline(Half::Read)) })
+    }
+
+    #[track_caller]
+    #[inline]
+    pub(super) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
+        let op = Op::Send {
+            fd: self.fd.as_raw_fd(),
+            buf: buffer.as_ptr(),
+            len: buffer.len().min(MAX_BYTES) as u32,
+            flags: self.flags(sys::MSG_NOSIGNAL),
+        };
+        // SAFETY: the buffer is borrowed for the length of this call.
+        data_result(unsafe { io_op::perform(&SEND, op, self.deadline(Half::Write)) })
+    }
+
+    #[track_caller]
+    pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let count = buffers.len().min(MAX_BUFFERS);
+        // `IoSliceMut` is an `iovec` by std's promise.
+        let mut message = MessageHeader::vectored(buffers.as_mut_ptr().cast::<IoVec>(), count);
+        let op = Op::RecvMessage {
+            fd: self.fd.as_raw_fd(),
+            message: &raw mut message,
+            flags: self.flags(0),
+        };
+        // SAFETY: the buffers are borrowed mutably for the length of this call, and the header
+        // lies in its frame.
+        data_result(unsafe { io_op::perform(&RECEIVE, op, self.deadline(Half::Read)) })
+    }
+
+    #[track_caller]
+    pub(super) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let count = buffers.len().min(MAX_BUFFERS);
+        // `IoSlice` is an `iovec` by std's promise; a send only reads it.
+        let iov = buffers.as_ptr().cast::<IoVec>().cast_mut();
+        let message = MessageHeader::vectored(iov, count);
+        let op = Op::SendMessage {
+            fd: self.fd.as_raw_fd(),
+            message: &raw const message,
+            flags: self.flags(sys::MSG_NOSIGNAL),
+        };
+        // SAFETY: the buffers are borrowed for the length of this call, and the header lies in its
+        // frame.
+        data_result(unsafe { io_op::perform(&SEND, op, self.deadline(Half::Write)) })
+    }
+
+    #[track_caller]
+    pub(super) fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
+        if self.is_nonblocking() && sys::poll_now(&self.fd, sys::POLL_IN)? == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let mut address = SockAddrStorage::new();
+        let mut len = SockAddrStorage::LEN;
+        let op = Op::Accept {
+            fd: self.fd.as_raw_fd(),
+            addr: &raw mut address,
+            addr_len: &raw mut len,
+            flags: sys::SOCK_CLOEXEC,
+        };
+        // SAFETY: address and length lie in this frame.
+        let fd = unsafe { io_op::perform(&ACCEPT, op, Deadline::NEVER) }?;
+        // SAFETY: a successful accept returns a new descriptor that nobody else owns.
+        let fd = unsafe { io_op::own_fd(fd) };
+        let address = address.to_std(len).ok_or_else(not_an_ip_address)?;
+        Ok((Socket::from(fd), address))
+    }
+
+    #[track_caller]
+    pub(super) fn connect(&self, address: &SocketAddr, deadline: Deadline) -> io::Result<()> {
+        let (address, addr_len) = SockAddrStorage::from_std(address);
+        let op = Op::Connect { fd: self.fd.as_raw_fd(), addr: &raw const address, addr_len };
+        // SAFETY: the address lies in this frame.
+        let connected = unsafe { io_op::perform(&CONNECT, op, deadline) };
+        self.restore_description();
+        match connected {
+            Ok(_) => Ok(()),
+            Err(OpError::Elapsed) => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "connection timed out"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl From<OwnedFd> for Socket {
+    fn from(fd: OwnedFd) -> Self {
+        Socket { fd, options: Arc::default() }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// As std on Unix, a data call whose time is over says `WouldBlock`.
+#[inline]
+fn data_result(result: Result<u32, OpError>) -> io::Result<usize> {
+    match result {
+        Ok(bytes) => Ok(bytes as usize),
+        Err(OpError::Elapsed) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn not_an_ip_address() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "the peer's address is not an IP address")
+}
+
+fn to_ns(timeout: Option<Duration>) -> u64 {
+    timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,233 @@
+//! The twin of `std::net::TcpListener`.
+#![allow(unsafe_code)]
+
+use std::{
+    fmt, io,
+    iter::FusedIterator,
+    net,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+};
+
+use ramie_driver::sys::{self, sockopt};
+
+use super::{SocketAddr, TcpStream, ToSocketAddrs, addr::first_success, socket::Socket};
+
+/// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// A socket that accepts TCP connections; twin of [`std::net::TcpListener`].
+///
+/// Closed when dropped; the port can be bound again at once.
+///
+/// # Examples
+/// ```
+/// use ramie::net::{TcpListener, TcpStream};
+///
+/// ramie::run(|| {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let client = TcpStream::connect(listener.local_addr()?)?;
+///     let (server, peer) = listener.accept()?;
+///     assert_eq!(peer, client.local_addr()?);
+///     assert_eq!(server.peer_addr()?, peer);
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct TcpListener {
+    socket: Socket,
+}
+
+impl TcpListener {
+    /// Makes a listener bound to the first of the addresses that can be bound.
+    ///
+    /// Port 0 asks the system for a free port; [`TcpListener::local_addr`] tells which. As in std,
+    /// `SO_REUSEADDR` is set.
+    ///
+    /// # Blocking
+    /// Parks the strand while a host name is resolved; never otherwise.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// Of the last address tried. `AddrInUse`, `PermissionDenied` (a port below 1,024),
+    /// `AddrNotAvailable`: the address cannot be had. `InvalidInput`: there was no address.
+    pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
+        first_success(addr, |address| {
+            let socket = Socket::new(address)?;
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            sys::bind(&socket, address)?;
+            sys::listen(&socket, BACKLOG)?;
+            Ok(TcpListener { socket })
+        })
+    }
+
+    /// Returns the address the listener is bound to.
+    ///
+    /// # Errors
+    /// The descriptor, made elsewhere, is not an IP socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        sys::local_addr(&self.socket)
+    }
+
+    /// Makes a second handle of the same listener: each connection goes to one of them.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub fn try_clone(&self) -> io::Result<TcpListener> {
+        Ok(TcpListener { socket: self.socket.try_clone()? })
+    }
+
+    /// Waits for a connection and accepts it.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// The process or the system is out of descriptors (`EMFILE`, `ENFILE`): the connection stays
+    /// in the queue. `ConnectionAborted`: the peer gave up before. `WouldBlock`:
+    /// [`TcpListener::set_nonblocking`] is on and there is no connection.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (socket, peer) = self.socket.accept()?;
+        Ok((TcpStream::from_socket(socket), peer))
+    }
+
+    /// Iterates over the connections, for ever; each step is an [`accept`](TcpListener::accept).
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming { listener: self }
+    }
+
+    /// Sets the time to live of the packets sent.
+    ///
+    /// # Errors
+    /// The value is 0 or above 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        Ok(sockopt::set_ip_ttl(&self.socket, ttl)?)
+    }
+
+    /// Returns the time to live of the packets sent.
+    ///
+    /// # Errors
+    /// The descriptor, made elsewhere, is not an IPv4 socket.
+    pub fn ttl(&self) -> io::Result<u32> {
+        Ok(sockopt::ip_ttl(&self.socket)?)
+    }
+
+    /// Chooses whether an IPv6 listener takes IPv6 only.
+    ///
+    /// # Errors
+    /// The listener is bound already, as every `TcpListener` is; or it is IPv4.
+    #[deprecated(note = "as in std: it can only be set before the socket is bound")]
+    pub fn set_only_v6(&self, only_v6: bool) -> io::Result<()> {
+        Ok(sockopt::set_ipv6_v6only(&self.socket, only_v6)?)
+    }
+
+    /// Tells whether an IPv6 listener takes IPv6 only.
+    ///
+    /// # Errors
+    /// The listener is IPv4.
+    #[deprecated(note = "as in std: it can only be set before the socket is bound")]
+    pub fn only_v6(&self) -> io::Result<bool> {
+        Ok(sockopt::ipv6_v6only(&self.socket)?)
+    }
+
+    /// Takes the error pending on the socket, if any.
+    ///
+    /// # Errors
+    /// The descriptor, made elsewhere, is not a socket.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(sockopt::socket_error(&self.socket)?.err().map(io::Error::from))
+    }
+
+    /// Chooses whether `accept` fails with `WouldBlock` rather than wait. Shared by `try_clone`.
+    ///
+    /// # Errors
+    /// None; the signature is std's.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.socket.set_nonblocking(nonblocking);
+        Ok(())
+    }
+}
+
+/// Iterates over a listener's connections; made by [`TcpListener::incoming`].
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    listener: &'a TcpListener,
+}
+
+impl Iterator for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<io::Result<TcpStream>> {
+        Some(self.listener.accept().map(|(stream, _)| stream))
+    }
+}
+
+impl FusedIterator for Incoming<'_> {}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("TcpListener");
+        if let Ok(address) = self.local_addr() {
+            debug.field("addr", &address);
+        }
+        debug.field("fd", &self.as_raw_fd()).finish()
+    }
+}
+
+impl From<net::TcpListener> for TcpListener {
+    fn from(listener: net::TcpListener) -> Self {
+        TcpListener::from(OwnedFd::from(listener))
+    }
+}
+
+impl From<TcpListener> for net::TcpListener {
+    fn from(listener: TcpListener) -> Self {
+        net::TcpListener::from(OwnedFd::from(listener))
+    }
+}
+
+impl From<OwnedFd> for TcpListener {
+    fn from(fd: OwnedFd) -> Self {
+        TcpListener { socket: Socket::adopt(fd, [None; 2]) }
+    }
+}
+
+impl From<TcpListener> for OwnedFd {
+    fn from(listener: TcpListener) -> Self {
+        listener.socket.into_fd()
+    }
+}
+
+impl AsFd for TcpListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for TcpListener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_fd().as_raw_fd()
+    }
+}
+
+impl FromRawFd for TcpListener {
+    unsafe fn from_raw_fd(fd: RawFd) -> Self {
+        // SAFETY: the caller's promise: the descriptor is open and nobody else owns it.
+        TcpListener::from(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+impl IntoRawFd for TcpListener {
+    fn into_raw_fd(self) -> RawFd {
+        OwnedFd::from(self).into_raw_fd()
+    }
+}

@@ -1,0 +1,354 @@
+//! The twin of `std::net::TcpStream`.
+#![allow(unsafe_code)]
+
+use std::{
+    fmt,
+    io::{self, IoSlice, IoSliceMut, Read, Write},
+    net,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+    time::Duration,
+};
+
+use ramie_driver::sys::{self, sockopt};
+
+use super::{
+    Shutdown, SocketAddr, ToSocketAddrs,
+    addr::first_success,
+    socket::{Half, Socket},
+};
+use crate::time::Deadline;
+
+/// A TCP connection; twin of [`std::net::TcpStream`].
+///
+/// It is [`Read`] and [`Write`], itself and by shared reference, so that one strand may read while
+/// another writes. Closed when dropped.
+///
+/// # Blocking
+/// A read or write that would wait parks the fiber, or the thread outside one. The kernel moves the
+/// bytes into and out of the caller's own buffer.
+///
+/// # Cancellation
+/// None of its calls is a cancel point in this version; [`TcpStream::set_read_timeout`] and
+/// [`TcpStream::set_write_timeout`] bound them.
+///
+/// # Errors
+/// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionReset`,
+/// `BrokenPipe`. Never `Interrupted`.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()).
+///
+/// # Outside a fiber
+/// In a destructor that runs during a panic, a read or write on a fiber does not suspend it: it is
+/// awaited in place, for 100 ms at most.
+pub struct TcpStream {
+    socket: Socket,
+}
+
+impl TcpStream {
+    pub(super) fn from_socket(socket: Socket) -> Self {
+        TcpStream { socket }
+    }
+
+    /// Connects to the first of the addresses that can be reached.
+    ///
+    /// # Blocking
+    /// Parks the strand while a host name is resolved and while the connection is being made.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// Of the last address tried. `ConnectionRefused`, `HostUnreachable`, `NetworkUnreachable`,
+    /// `TimedOut`: nobody answers there. `InvalidInput`: there was no address.
+    #[track_caller]
+    pub fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<TcpStream> {
+        first_success(addr, |address| connect(address, Deadline::NEVER))
+    }
+
+    /// Connects to an address, within a time.
+    ///
+    /// # Blocking
+    /// Parks the strand while the connection is being made.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// `TimedOut`: the time was over first. `InvalidInput`: the time is zero. Otherwise as
+    /// [`TcpStream::connect`].
+    #[track_caller]
+    pub fn connect_timeout(addr: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+        if timeout.is_zero() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "cannot set a 0 duration timeout",
+            ));
+        }
+        connect(addr, Deadline::after(timeout))
+    }
+
+    /// Returns the address of the other end.
+    ///
+    /// # Errors
+    /// `NotConnected`: it is gone.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        sys::peer_addr(&self.socket)
+    }
+
+    /// Returns the address of this end.
+    ///
+    /// # Errors
+    /// The descriptor, made elsewhere, is not an IP socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        sys::local_addr(&self.socket)
+    }
+
+    /// Shuts down reading, writing or both, for every handle of this connection. Reads that wait
+    /// return 0, the peer reads to the end of what was sent.
+    ///
+    /// # Errors
+    /// `NotConnected`: the peer is gone.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        let how = match how {
+            Shutdown::Read => sys::Shutdown::Read,
+            Shutdown::Write => sys::Shutdown::Write,
+            Shutdown::Both => sys::Shutdown::Both,
+        };
+        sys::shutdown(&self.socket, how)
+    }
+
+    /// Makes a second handle of the same connection, with the same timeouts.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub fn try_clone(&self) -> io::Result<TcpStream> {
+        Ok(TcpStream { socket: self.socket.try_clone()? })
+    }
+
+    /// Bounds the time of each read; `None`: for ever. Shared by `try_clone`.
+    ///
+    /// # Errors
+    /// `InvalidInput`: the time is zero.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket.set_timeout(Half::Read, timeout)
+    }
+
+    /// Bounds the time of each write; `None`: for ever. Shared by `try_clone`.
+    ///
+    /// # Errors
+    /// `InvalidInput`: the time is zero.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket.set_timeout(Half::Write, timeout)
+    }
+
+    /// Returns the bound on each read.
+    ///
+    /// # Errors
+    /// None; the signature is std's.
+    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(self.socket.timeout(Half::Read))
+    }
+
+    /// Returns the bound on each write.
+    ///
+    /// # Errors
+    /// None; the signature is std's.
+    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(self.socket.timeout(Half::Write))
+    }
+
+    /// Reads without taking: the next read sees the same bytes.
+    ///
+    /// # Blocking
+    /// As a read.
+    ///
+    /// # Errors
+    /// As a read.
+    #[track_caller]
+    pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.socket.receive(buf, sys::MSG_PEEK)
+    }
+
+    /// Chooses whether small writes are sent at once (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    /// The descriptor, made elsewhere, is not a TCP socket.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        Ok(sockopt::set_tcp_nodelay(&self.socket, nodelay)?)
+    }
+
+    /// Tells whether small writes are sent at once.
+    ///
+    /// # Errors
+    /// The descriptor, made elsewhere, is not a TCP socket.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        Ok(sockopt::tcp_nodelay(&self.socket)?)
+    }
+
+    /// Sets the time to live of the packets sent.
+    ///
+    /// # Errors
+    /// The value is 0 or above 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        Ok(sockopt::set_ip_ttl(&self.socket, ttl)?)
+    }
+
+    /// Returns the time to live of the packets sent.
+    ///
+    /// # Errors
+    /// The descriptor, made elsewhere, is not an IPv4 socket.
+    pub fn ttl(&self) -> io::Result<u32> {
+        Ok(sockopt::ip_ttl(&self.socket)?)
+    }
+
+    /// Takes the error pending on the socket, if any.
+    ///
+    /// # Errors
+    /// The descriptor, made elsewhere, is not a socket.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(sockopt::socket_error(&self.socket)?.err().map(io::Error::from))
+    }
+
+    /// Chooses whether calls that would wait fail with `WouldBlock` instead. Shared by
+    /// `try_clone`.
+    ///
+    /// # Errors
+    /// None; the signature is std's.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.socket.set_nonblocking(nonblocking);
+        Ok(())
+    }
+}
+
+#[track_caller]
+fn connect(address: &SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
+    let socket = Socket::new(address)?;
+    socket.connect(address, deadline)?;
+    Ok(TcpStream { socket })
+}
+
+impl Read for &TcpStream {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.socket.receive(buf, 0)
+    }
+
+    #[track_caller]
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.socket.receive_vectored(bufs)
+    }
+}
+
+impl Read for TcpStream {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buf)
+    }
+
+    #[track_caller]
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(bufs)
+    }
+}
+
+impl Write for &TcpStream {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.socket.send(buf)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.send_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for TcpStream {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self).write(buf)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("TcpStream");
+        if let Ok(address) = self.local_addr() {
+            debug.field("addr", &address);
+        }
+        if let Ok(peer) = self.peer_addr() {
+            debug.field("peer", &peer);
+        }
+        debug.field("fd", &self.as_raw_fd()).finish()
+    }
+}
+
+impl From<net::TcpStream> for TcpStream {
+    fn from(stream: net::TcpStream) -> Self {
+        let timeouts =
+            [stream.read_timeout().unwrap_or_default(), stream.write_timeout().unwrap_or_default()];
+        TcpStream { socket: Socket::adopt(stream.into(), timeouts) }
+    }
+}
+
+impl From<TcpStream> for net::TcpStream {
+    fn from(stream: TcpStream) -> Self {
+        let [read, write] = [Half::Read, Half::Write].map(|half| stream.socket.timeout(half));
+        let stream = net::TcpStream::from(OwnedFd::from(stream));
+        // It cannot fail: the socket is open and a timeout that is kept is not zero.
+        let _ = stream.set_read_timeout(read);
+        let _ = stream.set_write_timeout(write);
+        stream
+    }
+}
+
+impl From<OwnedFd> for TcpStream {
+    fn from(fd: OwnedFd) -> Self {
+        TcpStream { socket: Socket::adopt(fd, [None; 2]) }
+    }
+}
+
+impl From<TcpStream> for OwnedFd {
+    fn from(stream: TcpStream) -> Self {
+        stream.socket.into_fd()
+    }
+}
+
+impl AsFd for TcpStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for TcpStream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_fd().as_raw_fd()
+    }
+}
+
+impl FromRawFd for TcpStream {
+    unsafe fn from_raw_fd(fd: RawFd) -> Self {
+        // SAFETY: the caller's promise: the descriptor is open and nobody else owns it.
+        TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+impl IntoRawFd for TcpStream {
+    fn into_raw_fd(self) -> RawFd {
+        OwnedFd::from(self).into_raw_fd()
+    }
+}
