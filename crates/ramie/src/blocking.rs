@@ -112,7 +112,9 @@ unsafe fn run_job<F: FnOnce() -> T, T>(header: *const JobHeader) {
     // SAFETY: the header is the first field of a `Job<F, T>`, which is `repr(C)`.
     let job = unsafe { &*header.cast::<Job<F, T>>() };
     // SAFETY: a job is queued once, so it is run once, and until it is done it is this thread's.
-    let closure = unsafe { ManuallyDrop::take(&mut *job.closure.get()) };
+    let closure = unsafe { &mut *job.closure.get() };
+    // SAFETY: as above: taken once.
+    let closure = unsafe { ManuallyDrop::take(closure) };
     let outcome = crate::panic::catch(closure);
     // SAFETY: as above.
     unsafe { *job.outcome.get() = Some(outcome) };

@@ -45,7 +45,18 @@ impl<T> Inner<T> {
         // Acquire: pairs with the release in `send`.
         let taken = self.state.compare_exchange(FULL, CLOSED, Ordering::Acquire, Ordering::Acquire);
         // SAFETY: the state was `FULL`, and only one caller ever moves it on.
-        taken.is_ok().then(|| unsafe { (*self.value.get()).assume_init_read() })
+        taken.is_ok().then(|| unsafe { self.read() })
+    }
+
+    /// Moves the value out.
+    ///
+    /// # Safety
+    /// The value is initialised and the caller alone may touch it.
+    unsafe fn read(&self) -> T {
+        // SAFETY: the caller's promise: nobody else refers to the value.
+        let value = unsafe { &*self.value.get() };
+        // SAFETY: the caller's promise.
+        unsafe { value.assume_init_read() }
     }
 }
 
@@ -126,7 +137,7 @@ impl<T> Sender<T> {
                 Ok(())
             }
             // SAFETY: written above; the state did not become `FULL`, so it is still ours.
-            Err(_) => Err(unsafe { (*inner.value.get()).assume_init_read() }),
+            Err(_) => Err(unsafe { inner.read() }),
         }
     }
 

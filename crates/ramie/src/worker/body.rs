@@ -109,6 +109,19 @@ impl Body {
     }
 }
 
+impl Body {
+    /// Takes the coroutine out of a body that is never resumed again.
+    ///
+    /// # Safety
+    /// Called once, while the body does not run.
+    unsafe fn take_coroutine(&self) -> Coroutine {
+        // SAFETY: the caller's promise: the worker's loop does not hold the coroutine.
+        let coroutine = unsafe { self.coroutine.get().read() };
+        // SAFETY: the invariant of the field.
+        unsafe { coroutine.assume_init() }
+    }
+}
+
 fn main(body: *const Body, yielder: &Yielder) {
     // SAFETY: the body lies on the coroutine's own stack, which is given back only after the coroutine
     // returned (`Bodies::retire`).
@@ -266,7 +279,7 @@ impl Bodies {
         unsafe { body.resume() };
         self.unlist(body);
         // SAFETY: the invariant of the field; the body ends here, and has nothing else to drop.
-        let coroutine = unsafe { body.coroutine.get().read().assume_init() };
+        let coroutine = unsafe { body.take_coroutine() };
         coroutine.into_stack()
     }
 
@@ -330,7 +343,7 @@ impl Bodies {
         let body = unsafe { &*body };
         self.unlist(body);
         // SAFETY: the fiber is suspended and never resumed again: its coroutine is taken once.
-        let coroutine = unsafe { body.coroutine.get().read().assume_init() };
+        let coroutine = unsafe { body.take_coroutine() };
         coroutine.leak();
     }
 }
