@@ -1,10 +1,7 @@
 //! A TCP server that sends back what it receives: a fiber a connection.
-//!
-//! `cargo run -p ramie --example echo -- 127.0.0.1:7000`
-
-use std::io::{self, Read, Write};
 
 use ramie::net::TcpListener;
+use std::io::{self, Read, Write};
 
 fn main() -> io::Result<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7000".to_owned());
