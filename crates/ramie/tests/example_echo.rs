@@ -16,12 +16,20 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// `cargo test` builds the examples beside its test programs.
+/// `cargo test` builds the examples beside its test programs; `cargo test --test` does not.
 fn example() -> PathBuf {
-    let mut path = std::env::current_exe().expect("a test is a program");
-    path.pop();
-    path.pop();
-    path.join("examples").join("echo")
+    let test = std::env::current_exe().expect("a test is a program");
+    let profile = test.ancestors().nth(2).expect("target/profile/deps/test");
+    let example = profile.join("examples").join("echo");
+    if !example.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--package", "ramie", "--example", "echo"]);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().expect("cargo runs").success(), "the example builds");
+    }
+    example
 }
 
 #[test]
