@@ -1,5 +1,146 @@
-//! `ramie doctor`.
-use crate::{arguments::Doctor, failure::Failure};
-pub(crate) fn doctor(_doctor: &Doctor) -> Result<(), Failure> {
-    Ok(())
+//! `ramie doctor`: what was found on this machine, and the likely cause of each refusal.
+
+use std::fmt::Write;
+
+use ramie_coro::{DEFAULT_USABLE_BYTES, GUARD_BYTES, GuardKind};
+use ramie_driver::{Check, Outcome, Report, Setting, Topic, probe_report};
+use serde_json::{Value, json};
+
+use crate::{arguments::Doctor, failure::Failure, output};
+
+pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
+    let report = probe_report();
+    let stacks = Stacks::found();
+    if doctor.json {
+        output::line(&as_json(&report, &stacks).to_string())?;
+    } else {
+        output::line(as_text(&report, &stacks).trim_end())?;
+    }
+    match report.driver {
+        Some(_) => Ok(()),
+        None => Err(Failure::other(format!("fibers cannot run here: {}", report.reason))),
+    }
+}
+
+/// How stacks are guarded here, and why so.
+struct Stacks {
+    guard: &'static str,
+    cause: &'static str,
+    errno: Option<i32>,
+    cure: Option<&'static str>,
+}
+
+impl Stacks {
+    fn found() -> Self {
+        let guards = ramie_coro::guards();
+        let (guard, cure) = match guards.kind() {
+            GuardKind::Advice => ("guard regions", None),
+            _ => (
+                "mprotect",
+                Some("Linux 6.13 or later; until then vm.max_map_count bounds the fibers alive"),
+            ),
+        };
+        Stacks { guard, cause: guards.cause(), errno: guards.raw_os_error(), cure }
+    }
+}
+
+fn as_text(report: &Report, stacks: &Stacks) -> String {
+    let mut text = String::new();
+    let driver = report.driver.map_or("none", |kind| kind.name());
+    let mut say = |line: String| text.push_str(&(line + "\n"));
+    say(format!("Linux {}, {} CPUs", report.kernel, report.cpus));
+    say(format!("driver  {driver}: {}", report.reason));
+    say(format!("guards  {}: {}", stacks.guard, stacks.cause));
+    if let Some(cure) = stacks.cure {
+        say(format!("        cure: {cure}"));
+    }
+    say(format!(
+        "stacks  {} KiB usable above {} KiB of guard; RAMIE_STACK=BYTES changes the former",
+        DEFAULT_USABLE_BYTES / 1024,
+        GUARD_BYTES / 1024
+    ));
+    say("\nTried".to_owned());
+    for check in report.checks.iter().filter(|check| !is_dull(check)) {
+        say(check_lines(check));
+    }
+    say(ops_line(report));
+    say("\nLimits".to_owned());
+    for setting in &report.settings {
+        say(setting_line(setting));
+    }
+    text
+}
+
+/// Ops that work are many: they are counted instead.
+fn is_dull(check: &Check) -> bool {
+    check.topic == Topic::Op && check.outcome == Outcome::Ok
+}
+
+fn check_lines(check: &Check) -> String {
+    let Check { name, outcome, detail, cause, cure, .. } = check;
+    let mut lines = format!("  {:<8}{name}: {detail}", outcome.name());
+    for (label, text) in [("likely cause", cause), ("cure", cure)] {
+        if let Some(text) = text {
+            let _ = write!(lines, "\n          {label}: {text}");
+        }
+    }
+    lines
+}
+
+fn ops_line(report: &Report) -> String {
+    let all = report.checks.iter().filter(|check| check.topic == Topic::Op).count();
+    let supported = report.checks.iter().filter(|check| is_dull(check)).count();
+    match all {
+        0 => "  no ops of io_uring: there is no ring".to_owned(),
+        _ => format!("  {:<8}{supported} of {all} ops of io_uring", Outcome::Ok.name()),
+    }
+}
+
+fn setting_line(setting: &Setting) -> String {
+    let Setting { name, unit, value, hard } = setting;
+    let value = value.map_or_else(|| "unlimited or unknown".to_owned(), |value| value.to_string());
+    let hard = hard.map(|hard| format!(" (can be raised to {hard})")).unwrap_or_default();
+    format!("  {name:<26}{value} {unit}{hard}")
+}
+
+fn as_json(report: &Report, stacks: &Stacks) -> Value {
+    let check = |check: &Check| {
+        let topic = match check.topic {
+            Topic::Driver => "driver",
+            Topic::Feature => "feature",
+            Topic::Op => "op",
+        };
+        json!({
+            "topic": topic,
+            "name": check.name,
+            "outcome": check.outcome.name(),
+            "detail": check.detail,
+            "cause": check.cause,
+            "cure": check.cure,
+        })
+    };
+    let setting = |setting: &Setting| {
+        json!({
+            "name": setting.name,
+            "unit": setting.unit,
+            "value": setting.value,
+            "hard": setting.hard,
+        })
+    };
+    json!({
+        "kernel": report.kernel,
+        "cpus": report.cpus,
+        "driver": report.driver.map(|kind| kind.name()),
+        "reason": report.reason,
+        "guards": {
+            "kind": stacks.guard,
+            "cause": stacks.cause,
+            "errno": stacks.errno,
+            "cure": stacks.cure,
+        },
+        "stack_bytes": DEFAULT_USABLE_BYTES,
+        "guard_bytes": GUARD_BYTES,
+        "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
+        "limits": report.settings.iter().map(setting).collect::<Vec<_>>(),
+    })
 }

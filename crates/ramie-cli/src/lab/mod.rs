@@ -1,5 +1,187 @@
-//! `ramie lab`.
-use crate::{arguments::Lab, failure::Failure};
-pub(crate) fn lab(_lab: &Lab) -> Result<(), Failure> {
-    Ok(())
+//! `ramie lab`: measures a grid of points within two minutes and writes a report.
+//!
+//! Rooms, in the order in which they are used: [`plan`] (the experiments, as data), [`budget`]
+//! (what fits), [`measure`] (one point, in a child process), [`results`] (the figures),
+//! [`finding`] (what they say), [`chart`] and [`page`] (how they look).
+//!
+//! Points are measured in rounds, each point once a round: a drift of the machine then meets all
+//! kinds of strands alike, and whenever the lab ends, what there is covers the grid evenly.
+
+mod budget;
+mod chart;
+mod figure;
+mod finding;
+mod home;
+mod interrupt;
+mod machine;
+mod measure;
+mod page;
+mod plan;
+mod results;
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Zoned;
+
+use self::{
+    budget::Budget,
+    interrupt::Interrupt,
+    machine::Machine,
+    measure::Mishap,
+    plan::Extent,
+    results::{Finished, Outcome, Results, Trouble},
+};
+use crate::{arguments::Lab, failure::Failure, output, workload::On};
+
+const ROUNDS_MAX: u32 = 5;
+
+pub(crate) fn lab(lab: &Lab) -> Result<(), Failure> {
+    let now = Zoned::now();
+    let by_date = || Path::new("ramie-lab").join(now.strftime("%Y-%m-%d").to_string());
+    let folder = home::claim(&lab.out.clone().unwrap_or_else(by_date))?;
+    let machine = Machine::found(&now);
+    let interrupt = Interrupt::watch()?;
+    let extent = if lab.tiny { Extent::Tiny } else { Extent::Quick };
+    let results = experiment(machine, extent, &interrupt);
+    if results.outcomes().all(|outcome| outcome.readings.is_empty()) {
+        // Nothing to keep, so nothing is left behind.
+        let _ = std::fs::remove_dir(&folder);
+        return Err(Failure::other(nothing_measured(&results)));
+    }
+    let report = write(&folder, &results)?;
+    tell(&results, &report)
+}
+
+fn nothing_measured(results: &Results) -> String {
+    let failed = results.outcomes().find_map(|outcome| match &outcome.trouble {
+        Some(Trouble::Failed(why)) => Some(why.clone()),
+        _ => None,
+    });
+    match failed {
+        Some(why) => format!("nothing could be measured: {why}"),
+        None => {
+            "ended before anything was measured, so there is no report; run it again".to_owned()
+        }
+    }
+}
+
+fn write(folder: &Path, results: &Results) -> Result<PathBuf, Failure> {
+    let findings = finding::all(results);
+    home::write(folder, "results.csv", &results.to_csv())?;
+    home::write(folder, "results.json", &results.to_json(&findings))?;
+    home::write(folder, "report.html", &page::page(results)?)
+}
+
+fn tell(results: &Results, report: &Path) -> Result<(), Failure> {
+    for finding in finding::headlines(results) {
+        output::line(&finding)?;
+    }
+    let partial = if results.is_partial { " (partial: it was interrupted)" } else { "" };
+    output::line(&format!("report: {}{partial}", report.display()))
+}
+
+/// Measures until all rounds are done, the time is over or the user has had enough.
+fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Results {
+    let mut finished: Vec<Finished> = plan::experiments(extent)
+        .into_iter()
+        .map(|experiment| {
+            let outcomes = experiment.points.iter().cloned().map(Outcome::new).collect();
+            Finished { experiment, outcomes }
+        })
+        .collect();
+    let budget = Budget::start();
+    let mut progress = Progress::start();
+    let rounds = if extent == Extent::Tiny { 1 } else { ROUNDS_MAX };
+    let mut rounds_begun = 0;
+    for round in 1..=rounds {
+        if !budget.has_room_for(Duration::ZERO) || interrupt.is_requested() {
+            break;
+        }
+        rounds_begun = round;
+        for Finished { experiment, outcomes } in &mut finished {
+            for index in 0..outcomes.len() {
+                let on = outcomes[index].point.on;
+                progress.show(&budget, round, rounds, &experiment.title, on);
+                if has_no_prospect(outcomes, on) {
+                    let why = "two points like it failed".to_owned();
+                    outcomes[index].trouble.get_or_insert(Trouble::Skipped(why));
+                }
+                measure_once(&mut outcomes[index], round, &budget, interrupt);
+            }
+        }
+    }
+    progress.end();
+    Results {
+        machine,
+        finished,
+        is_partial: interrupt.is_requested(),
+        seconds: budget.spent().as_secs_f64(),
+        rounds: rounds_begun,
+    }
+}
+
+/// Two failures of a kind in one experiment are enough: a third would cost time only.
+fn has_no_prospect(outcomes: &[Outcome], on: On) -> bool {
+    let failed = |outcome: &&Outcome| {
+        outcome.point.on == on && matches!(outcome.trouble, Some(Trouble::Failed(_)))
+    };
+    outcomes.iter().filter(failed).count() >= 2
+}
+
+/// Adds a round's readings to a point, unless they do not fit or it failed before.
+fn measure_once(outcome: &mut Outcome, round: u32, budget: &Budget, interrupt: &Interrupt) {
+    if outcome.trouble.is_some() || interrupt.is_requested() {
+        return;
+    }
+    if round == 1 {
+        outcome.trouble = budget.objection(&outcome.point).map(Trouble::Skipped);
+    }
+    let time = outcome.time.unwrap_or_else(|| budget::estimate(&outcome.point));
+    if outcome.trouble.is_some() || !budget.has_room_for(time) {
+        return;
+    }
+    let repeat = budget::repeats(&outcome.point, time);
+    let started = Instant::now();
+    match measure::measure(&outcome.point, repeat, budget.limit(time), interrupt) {
+        Ok(readings) => outcome.readings.extend(readings),
+        Err(Mishap::Failed(why)) => outcome.trouble = Some(Trouble::Failed(why)),
+        Err(Mishap::Interrupted) => {}
+    }
+    outcome.time = Some(started.elapsed());
+}
+
+/// A bar on a terminal; elsewhere a line for each experiment and round.
+struct Progress {
+    bar: ProgressBar,
+    last_line: String,
+}
+
+const BAR_LENGTH: u64 = 1000;
+
+impl Progress {
+    fn start() -> Self {
+        let bar = ProgressBar::new(BAR_LENGTH);
+        let style = ProgressStyle::with_template("{bar:30.cyan/blue} {elapsed} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Progress { bar, last_line: String::new() }
+    }
+
+    fn show(&mut self, budget: &Budget, round: u32, rounds: u32, title: &str, on: On) {
+        let line = format!("round {round} of {rounds}: {title}");
+        if self.bar.is_hidden() && line != self.last_line {
+            output::complain(&line);
+        }
+        let share = budget.share_spent().max(f64::from(round - 1) / f64::from(rounds));
+        self.bar.set_position((share * BAR_LENGTH as f64) as u64);
+        self.bar.set_message(format!("{line}, {}", on.name()));
+        self.last_line = line;
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
 }

@@ -1,5 +1,145 @@
-//! `ramie serve`.
-use crate::{arguments::Serve, failure::Failure};
-pub(crate) fn serve(_serve: &Serve) -> Result<(), Failure> {
-    Ok(())
+//! `ramie serve`: an HTTP/1.1 server with a fiber for each connection.
+//!
+//! Rooms: [`http`] (bytes in, bytes out, no I/O), [`connection`] (one connection's life), [`house`]
+//! (all connections, and how they are asked to leave), [`signals`].
+
+mod connection;
+mod house;
+mod http;
+mod signals;
+
+use std::{io, sync::Arc, time::Duration};
+
+use ramie::net::TcpListener;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use self::house::House;
+use crate::{arguments::Serve, failure::Failure, output, runtime};
+
+/// How long requests in flight may take once the server was told to stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
+    raise_descriptor_limit();
+    let mut builder = ramie::Runtime::builder().grace(GRACE).on_abandoned(|fibers| {
+        output::complain(&format!(
+            "{} connections were still busy {} s after the signal and were cut off",
+            fibers.count(),
+            GRACE.as_secs()
+        ));
+    });
+    if let Some(workers) = serve.workers {
+        builder = builder.workers(workers as usize);
+    }
+    let runtime = builder.build().map_err(|error| Failure::of_runtime(&error))?;
+    runtime::run(&runtime, || host(&serve.addr))?
+}
+
+fn host(address: &str) -> Result<(), Failure> {
+    let cannot_listen = |error: io::Error| Failure::other(why_not_listening(address, &error));
+    let listener = TcpListener::bind(address).map_err(cannot_listen)?;
+    let bound = listener.local_addr().map_err(cannot_listen)?;
+    let house = Arc::new(House::new(listener));
+    signals::watch(Arc::clone(&house))?;
+    // Whoever reads no more of our output may still want our service.
+    let _ = output::line(&format!("listening on {bound}"));
+    welcome(&house)
+}
+
+/// Accepts until told to stop.
+fn welcome(house: &Arc<House>) -> Result<(), Failure> {
+    let mut wait = Backoff::default();
+    loop {
+        match house.accept() {
+            Ok(guest) => {
+                wait.reset();
+                let spawned = runtime::catch(|| {
+                    ramie::fiber::Builder::new().spawn(move || connection::serve(&guest))
+                });
+                if !matches!(spawned, Ok(Ok(_))) {
+                    wait.pause("there is no memory for more connections; new ones are closed");
+                }
+            }
+            Err(_) if house.is_stopping() => return Ok(()),
+            Err(error) => match Refusal::of(&error) {
+                Refusal::OneConnection => {}
+                Refusal::Shortage => wait.pause(&format!(
+                    "cannot accept more connections for now ({error}): new ones wait; raise the \
+                     limit with `ulimit -n`"
+                )),
+                Refusal::Listener => {
+                    return Err(Failure::other(format!(
+                        "cannot accept connections any more: {error}; start the server again"
+                    )));
+                }
+            },
+        }
+    }
+}
+
+/// What an error of accept(2) is about.
+enum Refusal {
+    /// The one connection that was to be accepted has gone already.
+    OneConnection,
+    /// The process or the system has too few descriptors or buffers.
+    Shortage,
+    /// The listening socket itself.
+    Listener,
+}
+
+impl Refusal {
+    fn of(error: &io::Error) -> Self {
+        use rustix::io::Errno;
+        match Errno::from_io_error(error) {
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Refusal::Shortage,
+            Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK) => Refusal::Listener,
+            _ => Refusal::OneConnection,
+        }
+    }
+}
+
+/// Waits a little, and longer each time, instead of spinning; says why once.
+#[derive(Default)]
+struct Backoff {
+    has_said_why: bool,
+    rounds: u32,
+}
+
+impl Backoff {
+    fn pause(&mut self, why: &str) {
+        if !self.has_said_why {
+            output::complain(why);
+            self.has_said_why = true;
+        }
+        ramie::fiber::sleep(Duration::from_millis(10 << self.rounds));
+        self.rounds = (self.rounds + 1).min(4);
+    }
+
+    fn reset(&mut self) {
+        self.rounds = 0;
+    }
+}
+
+/// If it cannot be raised, the server lives with what there is, and says so when it runs out.
+fn raise_descriptor_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+fn why_not_listening(address: &str, error: &io::Error) -> String {
+    let cure = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program listens there; stop it, or choose another port (--addr 127.0.0.1:0 \
+             takes a free one)"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below net.ipv4.ip_unprivileged_port_start (1024) need CAP_NET_BIND_SERVICE; \
+             choose a higher one, such as --addr 127.0.0.1:8080"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; choose one of its own, such as 127.0.0.1"
+        }
+        _ => "choose another address with --addr, such as 127.0.0.1:8080",
+    };
+    format!("cannot listen on {address} ({error}): {cure}")
 }

@@ -94,6 +94,26 @@ pub(crate) struct Memory {
 }
 
 impl Workload {
+    pub(crate) fn feed(people: u32, nutrients: u32) -> Self {
+        Workload::Feed(feed::Feed { people, nutrients })
+    }
+
+    pub(crate) fn ring(size: u32, hops: u64) -> Self {
+        Workload::Ring(ring::Ring { size, hops })
+    }
+
+    pub(crate) fn spawn(count: u32) -> Self {
+        Workload::Spawn(spawn::Spawn { count })
+    }
+
+    pub(crate) fn alive(count: u32) -> Self {
+        Workload::Alive(alive::Alive { count })
+    }
+
+    pub(crate) fn switch(count: u64) -> Self {
+        Workload::Switch(switch::Switch { count })
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Workload::Feed(_) => "feed",

@@ -5,6 +5,7 @@
 
 use std::{env, fs};
 
+use ramie_coro::{DEFAULT_USABLE_BYTES, GUARD_BYTES};
 use rustix::{
     param::page_size,
     process::{Resource, getrlimit},
@@ -13,9 +14,6 @@ use rustix::{
 use super::{On, usage::kib_field};
 use crate::failure::Failure;
 
-/// A stack's usable bytes unless RAMIE_STACK says otherwise, and the guard below each.
-const DEFAULT_STACK: u64 = 256 * 1024;
-const GUARD: u64 = 64 * 1024;
 /// A parked fiber's one page.
 const PAGE: u64 = 4096;
 /// A strand without its stack: its slot, its handle, its place in a queue that doubles.
@@ -40,7 +38,8 @@ impl Need {
             // Threads that are too many are refused one by one, and counted.
             On::Threads => (strands.saturating_mul(THREAD), 0),
             On::Fibers | On::Hybrid => {
-                let of_stacks = stacks.saturating_mul(stack_size() + GUARD);
+                let each = stack_size().saturating_add(GUARD_BYTES as u64);
+                let of_stacks = stacks.saturating_mul(each);
                 // Stacks come in batches: some more are mapped than used.
                 let mapped = of_stacks.saturating_add(of_stacks / 8);
                 let space = mapped.saturating_add(bookkeeping).saturating_add(HEADROOM);
@@ -93,7 +92,7 @@ fn fitting(strands: u64, needed: u64, available: u64) -> u64 {
 
 fn stack_size() -> u64 {
     let asked = env::var("RAMIE_STACK").ok().and_then(|text| text.trim().parse().ok());
-    asked.unwrap_or(DEFAULT_STACK)
+    asked.unwrap_or(DEFAULT_USABLE_BYTES as u64)
 }
 
 /// Bytes that could still be mapped under `ulimit -v`.

@@ -41,13 +41,11 @@ impl Strands for Fibers {
     type Handle<T> = ramie::fiber::JoinHandle<T>;
     type Peer = ramie::fiber::Fiber;
 
-    /// Turns the runtime's "no memory for more strands" into an error: a panic that leaves the
-    /// closure of `run` would wait for fibers that nobody unparks any more.
     #[inline]
     fn spawn<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>> {
-        runtime::catch(|| ramie::fiber::Builder::new().spawn(f)).map_err(io::Error::other)?
+        ramie::fiber::Builder::new().spawn(f)
     }
 
     #[inline]
@@ -166,21 +164,26 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     let mut handles = Vec::new();
+    let short = |spawned, error| Shortfall { spawned, wanted: count, error };
     if let Err(error) = handles.try_reserve_exact(count) {
-        return Err(Shortfall { spawned: handles, wanted: count, error: io::Error::other(error) });
+        return Err(short(handles, io::Error::other(error)));
     }
     let most = S::most();
-    for number in 0..count {
-        if number == most {
-            let error = io::Error::other("vm.max_map_count allows no more stacks");
-            return Err(Shortfall { spawned: handles, wanted: count, error });
+    // A runtime that has no memory for one more strand panics; a panic that left the closure of
+    // `run` would wait for fibers that nobody unparks any more.
+    let spawned = runtime::catch(|| {
+        for number in 0..count {
+            if number == most {
+                return Err(io::Error::other("vm.max_map_count allows no more stacks"));
+            }
+            handles.push(S::spawn(make(number))?);
         }
-        match S::spawn(make(number)) {
-            Ok(handle) => handles.push(handle),
-            Err(error) => return Err(Shortfall { spawned: handles, wanted: count, error }),
-        }
+        Ok(())
+    });
+    match spawned.map_err(io::Error::other).flatten() {
+        Ok(()) => Ok(handles),
+        Err(error) => Err(short(handles, error)),
     }
-    Ok(handles)
 }
 
 /// Joins all in order and hands each value to `take`; if some could not run, says so afterwards.

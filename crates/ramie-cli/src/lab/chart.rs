@@ -1,0 +1,176 @@
+//! Charts: a quantity over x, both on logarithmic axes, drawn as SVG.
+//!
+//! The colours are those of Okabe and Ito, which colour-blind people can tell apart; each line has
+//! a marker shape of its own and its name at its end, so that it can be read without colour. The
+//! page's style sheet replaces the colours in the dark.
+
+use std::{collections::BTreeMap, error::Error, ops::Range};
+
+use plotters::{
+    coord::combinators::BindKeyPoints,
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+use super::{
+    figure::{count_tick, tick},
+    plan::{Quantity, View},
+    results::{Finished, Series},
+};
+use crate::{failure::Failure, workload::On};
+
+const SIZE: (u32, u32) = (720, 420);
+/// Room on the right for the lines' names.
+const NAMES_WIDTH: u32 = 84;
+const FONT: &str = "sans-serif";
+/// In plotters' units: 1.24 to the pixel.
+const TEXT: f64 = 18.0;
+const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
+const GRID: RGBColor = RGBColor(0xE3, 0xE3, 0xE3);
+
+pub(super) fn colour(on: On) -> RGBColor {
+    match on {
+        On::Fibers => RGBColor(0x00, 0x72, 0xB2),
+        On::Threads => RGBColor(0xD5, 0x5E, 0x00),
+        On::Hybrid => RGBColor(0x00, 0x9E, 0x73),
+    }
+}
+
+/// Draws a view; none if there is too little to draw a line.
+pub(super) fn chart(finished: &Finished, view: View) -> Result<Option<String>, Failure> {
+    let series = finished.series(view.quantity);
+    let longest = series.values().map(Vec::len).max().unwrap_or(0);
+    if longest < 2 {
+        return Ok(None);
+    }
+    let mut svg = String::new();
+    draw(&mut svg, &series, view.quantity, finished.experiment.x_noun)
+        .map_err(|error| Failure::other(format!("a chart cannot be drawn: {error}")))?;
+    Ok(Some(svg))
+}
+
+fn draw(
+    svg: &mut String,
+    series: &BTreeMap<On, Series>,
+    quantity: Quantity,
+    x_noun: &str,
+) -> Result<(), Box<dyn Error>> {
+    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    let (xs, ys) = ranges(series);
+    let (x_ticks, y_ticks) = (x_ticks(series), decades(&ys));
+    let text = (FONT, TEXT).into_font().color(&INK);
+    let mut chart = ChartBuilder::on(&root)
+        .margin(8)
+        .margin_right(NAMES_WIDTH)
+        .x_label_area_size(46)
+        .y_label_area_size(64)
+        .build_cartesian_2d(
+            xs.log_scale().with_key_points(x_ticks.clone()),
+            ys.log_scale().with_key_points(y_ticks.clone()),
+        )?;
+    chart
+        .configure_mesh()
+        .axis_style(INK.mix(0.5))
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .x_labels(x_ticks.len())
+        .y_labels(y_ticks.len())
+        .x_label_formatter(&|x| count_tick(*x))
+        .y_label_formatter(&|y| tick(quantity, *y))
+        .label_style(text.clone())
+        .x_desc(x_noun)
+        .axis_desc_style(text.clone())
+        .draw()?;
+    for (on, series) in series {
+        let style = colour(*on).stroke_width(2);
+        let points = series.iter().map(|(x, summary)| (*x as f64, summary.median));
+        chart.draw_series(LineSeries::new(points, style))?;
+        chart.draw_series(series.iter().map(|(x, summary)| {
+            let x = *x as f64;
+            let spread = vec![(x, summary.least), (x, summary.most)];
+            PathElement::new(spread, colour(*on).mix(0.45).stroke_width(1))
+        }))?;
+        // A shape for each kind, so that lines can be told apart without colour.
+        const RADIUS: i32 = 4;
+        let style = colour(*on).filled();
+        let points = series.iter().map(|(x, summary)| (*x as f64, summary.median));
+        match on {
+            On::Fibers => chart.draw_series(points.map(|at| Circle::new(at, RADIUS, style)))?,
+            On::Hybrid => {
+                chart.draw_series(points.map(|at| TriangleMarker::new(at, RADIUS + 2, style)))?
+            }
+            On::Threads => {
+                let square = [(-RADIUS, -RADIUS), (RADIUS, RADIUS)];
+                let at = |at| EmptyElement::at(at) + Rectangle::new(square, style);
+                chart.draw_series(points.map(at))?
+            }
+        };
+    }
+    let mut ends: Vec<(On, i32, i32)> = Vec::new();
+    for (on, series) in series {
+        if let Some((x, summary)) = series.last() {
+            let (left, top) = chart.backend_coord(&(*x as f64, summary.median));
+            ends.push((*on, left, top));
+        }
+    }
+    for (on, left, top) in spread_out(ends) {
+        let colour = colour(on);
+        let style = text.clone().color(&colour).pos(Pos::new(HPos::Left, VPos::Center));
+        root.draw(&Text::new(on.name(), (left + 10, top), style))?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+/// The names of lines that end at the same place are moved apart.
+fn spread_out(mut ends: Vec<(On, i32, i32)>) -> Vec<(On, i32, i32)> {
+    const LINE_HEIGHT: i32 = 17;
+    ends.sort_by_key(|(_, _, top)| *top);
+    for index in 1..ends.len() {
+        let (above, below) = (ends[index - 1], ends[index]);
+        let is_beside = (above.1 - below.1).abs() < NAMES_WIDTH as i32;
+        if is_beside && below.2 - above.2 < LINE_HEIGHT {
+            ends[index].2 = above.2 + LINE_HEIGHT;
+        }
+    }
+    ends
+}
+
+fn ranges(series: &BTreeMap<On, Series>) -> (Range<f64>, Range<f64>) {
+    let all = || series.values().flatten();
+    let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+    let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+    let left = least(&mut all().map(|(x, _)| *x as f64));
+    let right = most(&mut all().map(|(x, _)| *x as f64));
+    // A tiny figure may be measured as nothing, or less; a logarithm needs more.
+    let bottom = least(&mut all().map(|(_, s)| s.least)).max(1e-9);
+    let top = most(&mut all().map(|(_, s)| s.most)).max(bottom * 10.0);
+    (left / 1.15..right * 1.15, bottom / 1.5..top * 1.5)
+}
+
+/// Where figures are; of many, every other one.
+fn x_ticks(series: &BTreeMap<On, Series>) -> Vec<f64> {
+    const MOST: usize = 8;
+    let mut xs: Vec<u64> = series.values().flatten().map(|(x, _)| *x).collect();
+    xs.sort_unstable();
+    xs.dedup();
+    let step = xs.len().div_ceil(MOST);
+    // From the right, so that the largest always has a tick.
+    let mut ticks: Vec<_> = xs.iter().rev().step_by(step).map(|x| *x as f64).collect();
+    ticks.reverse();
+    ticks
+}
+
+/// The powers of ten in a range; with halves between them if there are few.
+fn decades(range: &Range<f64>) -> Vec<f64> {
+    let exponents = (range.start.log10().floor() as i32)..=(range.end.log10().ceil() as i32);
+    let powers = exponents.map(|exponent| 10_f64.powi(exponent));
+    let inside = |values: Vec<f64>| -> Vec<f64> {
+        values.into_iter().filter(|value| range.contains(value)).collect()
+    };
+    let whole = inside(powers.clone().collect());
+    if whole.len() > 2 {
+        return whole;
+    }
+    inside(powers.flat_map(|power| [power, 2.0 * power, 5.0 * power]).collect())
+}

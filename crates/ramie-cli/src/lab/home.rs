@@ -1,0 +1,58 @@
+//! Where a report is written: always a folder of its own, never over an older one.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::failure::Failure;
+
+/// How many names are tried.
+const NAMES_MAX: u32 = 10_000;
+
+/// Makes a new folder: `wanted`, or `wanted-2`, `wanted-3` and so on if there is something already.
+pub(super) fn claim(wanted: &Path) -> Result<PathBuf, Failure> {
+    let cannot = |error: io::Error| {
+        Failure::other(format!(
+            "cannot make the folder {} ({error}); name another with --out",
+            wanted.display()
+        ))
+    };
+    if let Some(parent) = wanted.parent() {
+        fs::create_dir_all(parent).map_err(cannot)?;
+    }
+    for number in 1..NAMES_MAX {
+        let path = if number == 1 { wanted.to_owned() } else { numbered(wanted, number) };
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(cannot(error));
+            }
+            Err(_) if is_empty_folder(&path) => return Ok(path),
+            Err(_) => {}
+        }
+    }
+    Err(cannot(io::ErrorKind::AlreadyExists.into()))
+}
+
+fn numbered(wanted: &Path, number: u32) -> PathBuf {
+    let mut name = wanted.file_name().unwrap_or_default().to_owned();
+    name.push(format!("-{number}"));
+    wanted.with_file_name(name)
+}
+
+fn is_empty_folder(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Writes a file into the folder.
+pub(super) fn write(folder: &Path, name: &str, content: &str) -> Result<PathBuf, Failure> {
+    let path = folder.join(name);
+    fs::write(&path, content).map_err(|error| {
+        Failure::other(format!(
+            "cannot write {} ({error}); free some space, or name another folder with --out",
+            path.display()
+        ))
+    })?;
+    Ok(path)
+}

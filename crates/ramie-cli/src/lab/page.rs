@@ -1,0 +1,325 @@
+//! The report: one page with everything in it, for the screen, the dark and the printer.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use super::{
+    chart,
+    figure::{amount, factor, thousands},
+    finding::{self, Lead},
+    plan::View,
+    results::{Finished, Outcome, Results, Series, Trouble},
+};
+use crate::{failure::Failure, workload::On};
+
+const STYLE: &str = include_str!("page.css");
+
+pub(super) fn page(results: &Results) -> Result<String, Failure> {
+    let mut html = String::new();
+    head(&mut html);
+    opening(&mut html, results);
+    tiles(&mut html, results);
+    machine(&mut html, results);
+    feeding(&mut html, results)?;
+    for finished in &results.finished {
+        if !is_feed(finished) {
+            section(&mut html, finished)?;
+        }
+    }
+    where_threads_win(&mut html, results);
+    method(&mut html, results);
+    not_measured(&mut html, results);
+    html.push_str("</body>\n</html>\n");
+    Ok(html)
+}
+
+fn head(html: &mut String) {
+    let _ = write!(
+        html,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Ramie lab: threads, fibers and a hybrid</title>\n<style>\n{STYLE}</style>\n\
+         </head>\n<body>\n"
+    );
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn paragraph(html: &mut String, class: &str, text: &str) {
+    let _ = writeln!(html, "<p class=\"{class}\">{}</p>", escape(text));
+}
+
+fn is_feed(finished: &Finished) -> bool {
+    finished.experiment.name.starts_with("feed-")
+}
+
+fn opening(html: &mut String, results: &Results) {
+    html.push_str("<h1>Threads, fibers and a hybrid, on this machine</h1>\n");
+    paragraph(
+        html,
+        "lead",
+        "The same programs on OS threads, on fibers of one worker, and on fibers over several \
+         workers (hybrid). Less is better in every figure.",
+    );
+    if results.is_partial {
+        paragraph(
+            html,
+            "notice",
+            "This report is partial: the lab was interrupted, and only what was measured until \
+             then is here.",
+        );
+    }
+    if results.machine.profile == "debug" {
+        paragraph(
+            html,
+            "notice",
+            "This is a debug build: fibers are many times slower in it. Run `cargo run --release` \
+             for figures that mean something.",
+        );
+    }
+    if let Some(overview) = finding::feed_overview(results) {
+        paragraph(html, "", &(overview + "."));
+    }
+}
+
+/// One fiber beside one thread, where the grid is largest for both.
+fn tiles(html: &mut String, results: &Results) {
+    html.push_str("<div class=\"tiles\">\n");
+    for finished in results.finished.iter().filter(|finished| !is_feed(finished)) {
+        if let Some(view) = finished.experiment.views.first() {
+            tile(html, finished, *view);
+        }
+    }
+    html.push_str("</div>\n");
+}
+
+fn tile(html: &mut String, finished: &Finished, view: View) {
+    let series = finished.series(view.quantity);
+    let (Some(fibers), Some(threads)) = (series.get(&On::Fibers), series.get(&On::Threads)) else {
+        return;
+    };
+    let Some(x) = finding::duels(fibers, threads).last().map(|duel| duel.x) else { return };
+    let _ = write!(
+        html,
+        "<div class=\"tile\"><div class=\"what\">{}<br>{} {}</div><div class=\"pair\">",
+        escape(view.title),
+        thousands(x),
+        finished.experiment.x_noun
+    );
+    for (on, series) in [(On::Fibers, fibers), (On::Threads, threads)] {
+        let Some((_, summary)) = series.iter().find(|(other, _)| *other == x) else { continue };
+        let _ = write!(
+            html,
+            "<div class=\"on-{0}\"><b>{1}</b><span class=\"of\">{0}</span></div>",
+            on.name(),
+            amount(view.quantity, summary.median)
+        );
+    }
+    html.push_str("</div></div>\n");
+}
+
+fn machine(html: &mut String, results: &Results) {
+    html.push_str("<dl>\n");
+    for (name, value) in results.machine.rows() {
+        let value = match name {
+            "CPU" => format!("{value}, {} CPUs", results.machine.cpus),
+            _ => value.to_owned(),
+        };
+        let _ = writeln!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
+    }
+    html.push_str("</dl>\n");
+}
+
+fn feeding(html: &mut String, results: &Results) -> Result<(), Failure> {
+    let feeds: Vec<_> = results.finished.iter().filter(|finished| is_feed(finished)).collect();
+    let Some(first) = feeds.first() else { return Ok(()) };
+    html.push_str("<h2>Feeding people</h2>\n");
+    paragraph(html, "", first.experiment.about);
+    leads(html, &feeds);
+    html.push_str("<div class=\"charts\">\n");
+    for finished in &feeds {
+        for view in &finished.experiment.views {
+            figure(html, finished, *view, &finished.experiment.title)?;
+        }
+    }
+    html.push_str("</div>\n");
+    for finished in feeds {
+        table(html, finished);
+    }
+    Ok(())
+}
+
+/// Who is ahead, fibers or threads, at each number of people and nutrients.
+fn leads(html: &mut String, feeds: &[&Finished]) {
+    let rows: Vec<_> = feeds
+        .iter()
+        .filter_map(|finished| Some((*finished, finding::fibers_against_threads(finished)?)))
+        .collect();
+    let Some(xs) = rows.iter().map(|(_, duels)| duels).max_by_key(|duels| duels.len()) else {
+        return;
+    };
+    html.push_str("<div class=\"scroll\"><table class=\"leads\">\n<thead><tr><th>people</th>");
+    for duel in xs {
+        let _ = write!(html, "<th>{}</th>", thousands(duel.x));
+    }
+    html.push_str("</tr></thead>\n");
+    for (finished, duels) in &rows {
+        let nutrients = finished.experiment.name.trim_start_matches("feed-");
+        let nutrients = nutrients.parse().map_or(nutrients.to_owned(), thousands);
+        let _ = write!(html, "<tr><td>{nutrients} nutrients</td>");
+        for column in xs {
+            match duels.iter().find(|duel| duel.x == column.x) {
+                Some(duel) => lead_cell(html, duel),
+                None => html.push_str("<td>–</td>"),
+            }
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</table></div>\n");
+    paragraph(html, "faint", "Who is ahead, fibers or threads, and by how much.");
+}
+
+fn lead_cell(html: &mut String, duel: &finding::Duel) {
+    let name = match duel.lead() {
+        Lead::First => "fibers",
+        Lead::Second => "threads",
+        Lead::Even => {
+            html.push_str("<td>even</td>");
+            return;
+        }
+    };
+    // Ten times is full colour; the wash stays pale enough for the text on it.
+    let strength = 0.1 + 0.35 * duel.margin().log10().min(1.0);
+    let _ = write!(
+        html,
+        "<td style=\"background:rgba(var(--{name}-wash),{strength:.2})\">{}<small>{name}</small>\
+         </td>",
+        factor(duel.margin())
+    );
+}
+
+fn section(html: &mut String, finished: &Finished) -> Result<(), Failure> {
+    let experiment = &finished.experiment;
+    let _ = writeln!(html, "<h2>{}</h2>", escape(&experiment.title));
+    paragraph(html, "", experiment.about);
+    html.push_str("<div class=\"charts\">\n");
+    for view in &experiment.views {
+        figure(html, finished, *view, "")?;
+    }
+    html.push_str("</div>\n");
+    table(html, finished);
+    Ok(())
+}
+
+/// A chart and what it says; only the latter if there is one x. Without a title, the view's.
+fn figure(html: &mut String, finished: &Finished, view: View, title: &str) -> Result<(), Failure> {
+    let says = escape(&finding::of_view(finished, view));
+    let Some(svg) = chart::chart(finished, view)? else {
+        let _ = writeln!(html, "<p>{says}</p>");
+        return Ok(());
+    };
+    let title = escape(if title.is_empty() { view.title } else { title });
+    let svg = svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{title}\" "), 1);
+    let _ =
+        writeln!(html, "<figure><h3>{title}</h3>\n{svg}\n<figcaption>{says}</figcaption></figure>");
+    Ok(())
+}
+
+/// All figures of an experiment.
+fn table(html: &mut String, finished: &Finished) {
+    let experiment = &finished.experiment;
+    let _ = write!(
+        html,
+        "<details><summary>{}: all figures</summary><div class=\"scroll\"><table>\n<thead><tr>\
+         <th>{}</th>",
+        escape(&experiment.title),
+        experiment.x_noun
+    );
+    for view in &experiment.views {
+        for on in On::ALL {
+            let _ = write!(html, "<th>{}, {}</th>", view.title.to_lowercase(), on.name());
+        }
+    }
+    html.push_str("</tr></thead>\n");
+    let mut xs: Vec<_> = experiment.points.iter().map(|point| point.x).collect();
+    xs.dedup();
+    for x in xs {
+        let _ = write!(html, "<tr><td>{}</td>", thousands(x));
+        for view in &experiment.views {
+            let series = finished.series(view.quantity);
+            for on in On::ALL {
+                html.push_str(&figure_cell(series.get(&on), x, *view));
+            }
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</table></div></details>\n");
+}
+
+fn figure_cell(series: Option<&Series>, x: u64, view: View) -> String {
+    let found = series.and_then(|series| series.iter().find(|(other, _)| *other == x));
+    match found {
+        Some((_, summary)) => format!("<td>{}</td>", amount(view.quantity, summary.median)),
+        None => "<td>–</td>".to_owned(),
+    }
+}
+
+fn where_threads_win(html: &mut String, results: &Results) {
+    html.push_str("<h2>Where threads win</h2>\n<ul>\n");
+    for sentence in finding::where_threads_win(results) {
+        let _ = writeln!(html, "<li>{}</li>", escape(&sentence));
+    }
+    html.push_str("</ul>\n");
+    paragraph(
+        html,
+        "",
+        "Threads are also the better choice for work that only computes: the kernel preempts \
+         them and spreads them over all CPUs, while a fiber that never waits holds its worker.",
+    );
+}
+
+fn method(html: &mut String, results: &Results) {
+    let _ = write!(
+        html,
+        "<h2>How this was measured</h2>\n<ul>\n\
+         <li>In the feeding, a fiber yields to the scheduler after each nutrient, a thread does \
+         not: the kernel preempts it when it likes. So fibers pay for a switch for each \
+         nutrient, and threads hardly ever.</li>\n\
+         <li>Time is from before the first spawn to after the last join, without the runtime's \
+         start. Each run checks its own result.</li>\n\
+         <li>Every point ran in processes of its own, in {} rounds over the whole grid within \
+         {:.0} s; short ones three times in a process. Points that would not have fitted into \
+         the time have fewer rounds.</li>\n\
+         <li>Figures are medians; the thin bars in the charts reach from the least to the most \
+         that was measured.</li>\n\
+         <li>Every reading is in results.csv and results.json beside this page.</li>\n</ul>\n",
+        results.rounds, results.seconds
+    );
+}
+
+/// Points with the same reason stand together, or a lab that ran out of time would fill pages.
+fn not_measured(html: &mut String, results: &Results) {
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for outcome in results.outcomes() {
+        if let Some(why) = reason(outcome) {
+            reasons.entry(why).or_default().push(outcome.label());
+        }
+    }
+    if reasons.is_empty() {
+        return;
+    }
+    html.push_str("<h2>What was not measured</h2>\n<ul>\n");
+    for (why, labels) in reasons {
+        let labels = escape(&labels.join("; "));
+        let _ = writeln!(html, "<li>{}: <span class=\"faint\">{labels}</span></li>", escape(&why));
+    }
+    html.push_str("</ul>\n");
+}
+
+fn reason(outcome: &Outcome) -> Option<String> {
+    Some(match outcome.trouble.as_ref()? {
+        Trouble::Skipped(why) => format!("Skipped, because {why}"),
+        Trouble::Failed(why) => format!("Failed: {why}"),
+    })
+}

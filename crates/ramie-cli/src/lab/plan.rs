@@ -1,0 +1,164 @@
+//! The experiments, as data: which points are measured, and how their figures are looked at.
+
+use crate::workload::{On, Workload};
+
+/// A family of points that belong in one picture.
+#[derive(Debug)]
+pub(super) struct Experiment {
+    /// Names it in the files, such as `feed-1000`.
+    pub(super) name: String,
+    pub(super) title: String,
+    /// What is done, in a sentence.
+    pub(super) about: &'static str,
+    /// What `Point::x` counts.
+    pub(super) x_noun: &'static str,
+    pub(super) points: Vec<Point>,
+    pub(super) views: Vec<View>,
+}
+
+/// One workload with its numbers, on one kind of strand.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub(super) workload: Workload,
+    pub(super) on: On,
+    pub(super) x: u64,
+}
+
+/// One way to look at an experiment: a quantity over x; less is better in all of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View {
+    pub(super) title: &'static str,
+    pub(super) quantity: Quantity,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quantity {
+    /// The whole run, in seconds.
+    Seconds,
+    /// One op, in nanoseconds.
+    PerOp,
+    /// Resident memory and page tables of one strand, in bytes.
+    Memory,
+}
+
+/// How much of the grid is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    Quick,
+    Tiny,
+}
+
+const NUTRIENTS: [u32; 4] = [10, 100, 1000, 10_000];
+const RING_HOPS: u64 = 20_000;
+
+pub(super) fn experiments(extent: Extent) -> Vec<Experiment> {
+    let mut all: Vec<_> = NUTRIENTS.iter().map(|nutrients| feed(*nutrients, extent)).collect();
+    all.extend([ring(extent), spawn(extent), alive(extent), switch(extent)]);
+    if extent == Extent::Tiny {
+        all.drain(1..4);
+    }
+    all
+}
+
+/// Every x on every kind of strand, the kinds next to each other: a slow drift of the machine
+/// then meets all three alike.
+fn grid(xs: impl IntoIterator<Item = u64>, workload: impl Fn(u64) -> Workload) -> Vec<Point> {
+    let at = |x| On::ALL.map(|on| Point { workload: workload(x), on, x });
+    xs.into_iter().flat_map(at).collect()
+}
+
+fn small(x: u64) -> u32 {
+    u32::try_from(x).expect("the grid's numbers are small")
+}
+
+fn feed(nutrients: u32, extent: Extent) -> Experiment {
+    let most = if extent == Extent::Tiny { 2 } else { 11 };
+    let workload = |people| Workload::feed(small(people), nutrients);
+    Experiment {
+        name: format!("feed-{nutrients}"),
+        title: format!(
+            "Feeding people {} nutrients each",
+            super::figure::thousands(nutrients.into())
+        ),
+        about: "Each person is a strand that adds 1 to three counters for each nutrient. Fibers \
+                yield after each nutrient; threads do not.",
+        x_noun: "people",
+        points: grid((0..=most).map(|power| 1 << power), workload),
+        views: vec![View { title: "Time for all", quantity: Quantity::Seconds }],
+    }
+}
+
+fn ring(extent: Extent) -> Experiment {
+    let sizes: &[u64] = if extent == Extent::Tiny { &[2, 20] } else { &[2, 8, 32, 125, 500, 2000] };
+    let hops = if extent == Extent::Tiny { 200 } else { RING_HOPS };
+    Experiment {
+        name: "ring".to_owned(),
+        title: "Passing a token round a ring".to_owned(),
+        about: "Strands in a ring wake each other in turn, by park and unpark, 20,000 hops in \
+                all; making and joining them is part of the time.",
+        x_noun: "strands in the ring",
+        points: grid(sizes.iter().copied(), |size| Workload::ring(small(size), hops)),
+        views: vec![View { title: "Time for one hop", quantity: Quantity::PerOp }],
+    }
+}
+
+fn spawn(extent: Extent) -> Experiment {
+    let most = if extent == Extent::Tiny { 2 } else { 6 };
+    Experiment {
+        name: "spawn".to_owned(),
+        title: "Spawning and joining".to_owned(),
+        about: "Strands that add 1 to a counter are spawned, all handles are kept, then all are \
+                joined in order.",
+        x_noun: "strands",
+        points: grid((1..=most).map(|power| 10_u64.pow(power)), |x| Workload::spawn(small(x))),
+        views: vec![View { title: "Time for one strand", quantity: Quantity::PerOp }],
+    }
+}
+
+fn alive(extent: Extent) -> Experiment {
+    let most = if extent == Extent::Tiny { 2 } else { 6 };
+    Experiment {
+        name: "alive".to_owned(),
+        title: "Keeping many alive".to_owned(),
+        about: "Strands are parked all at once; memory is read when the last one parks. Each \
+                reading is the second of two fresh processes.",
+        x_noun: "strands alive",
+        points: grid((2..=most).map(|power| 10_u64.pow(power)), |x| Workload::alive(small(x))),
+        views: vec![
+            View { title: "Memory of one strand", quantity: Quantity::Memory },
+            View { title: "Time for one strand, spawned to joined", quantity: Quantity::PerOp },
+        ],
+    }
+}
+
+fn switch(extent: Extent) -> Experiment {
+    let count = if extent == Extent::Tiny { 1000 } else { 1_000_000 };
+    Experiment {
+        name: "switch".to_owned(),
+        title: "Switching between two".to_owned(),
+        about: "Two strands yield to each other a million times. Threads and the fibers of a \
+                hybrid may be on two CPUs and have nobody to yield to.",
+        x_noun: "yields of each",
+        points: grid([count], Workload::switch),
+        views: vec![View { title: "Time for one yield", quantity: Quantity::PerOp }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Extent, experiments};
+
+    #[test]
+    fn the_quick_grid_is_the_promised_one() {
+        let all = experiments(Extent::Quick);
+        let feed: Vec<_> = all.iter().filter(|e| e.name.starts_with("feed")).collect();
+        assert_eq!(feed.len(), 4);
+        for experiment in feed {
+            assert_eq!(experiment.points.len(), 12 * 3, "{}", experiment.name);
+            assert_eq!(experiment.points.first().map(|point| point.x), Some(1));
+            assert_eq!(experiment.points.last().map(|point| point.x), Some(2048));
+        }
+        let names: Vec<_> = all.iter().map(|e| e.name.as_str()).collect();
+        assert_eq!(names[4..], ["ring", "spawn", "alive", "switch"]);
+    }
+}

@@ -1,0 +1,186 @@
+//! What was measured, what was not and why; and the two files of figures.
+
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    machine::Machine,
+    measure::Reading,
+    plan::{Experiment, Point, Quantity},
+};
+use crate::workload::On;
+
+/// A point and what became of it.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) point: Point,
+    pub(super) readings: Vec<Reading>,
+    /// How long its last round took, its processes included.
+    pub(super) time: Option<Duration>,
+    /// Why it was not measured, or not to the end.
+    pub(super) trouble: Option<Trouble>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Trouble {
+    /// It would not fit.
+    Skipped(String),
+    Failed(String),
+}
+
+/// An experiment and what became of its points.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) experiment: Experiment,
+    pub(super) outcomes: Vec<Outcome>,
+}
+
+/// A whole lab.
+#[derive(Debug)]
+pub(super) struct Results {
+    pub(super) machine: Machine,
+    pub(super) finished: Vec<Finished>,
+    pub(super) is_partial: bool,
+    pub(super) seconds: f64,
+    pub(super) rounds: u32,
+}
+
+/// The middle of several readings, and how far they lie apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Summary {
+    pub(super) median: f64,
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
+/// A quantity over x, for one kind of strand, in the order of x.
+pub(super) type Series = Vec<(u64, Summary)>;
+
+impl Reading {
+    pub(super) fn quantity(&self, quantity: Quantity) -> Option<f64> {
+        match quantity {
+            Quantity::Seconds => Some(self.seconds),
+            Quantity::PerOp => Some(self.per_op_ns),
+            Quantity::Memory => Some(self.rss_bytes_per_strand? + self.pte_bytes_per_strand?),
+        }
+    }
+}
+
+impl Outcome {
+    pub(super) fn new(point: Point) -> Self {
+        Outcome { point, readings: Vec::new(), time: None, trouble: None }
+    }
+
+    pub(super) fn summary(&self, quantity: Quantity) -> Option<Summary> {
+        let values = self.readings.iter().filter_map(|reading| reading.quantity(quantity));
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let (least, most) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let median = match values.len() % 2 {
+            1 => values[middle],
+            _ => f64::midpoint(values[middle - 1], values[middle]),
+        };
+        Some(Summary { median, least, most })
+    }
+
+    /// The workload, its numbers and what it ran on: `feed people=8 nutrients=10 on threads`.
+    pub(super) fn label(&self) -> String {
+        let workload = &self.point.workload;
+        let numbers =
+            workload.numbers().into_iter().map(|(flag, value)| format!(" {flag}={value}"));
+        let numbers: String = numbers.collect();
+        format!("{}{numbers} on {}", workload.name(), self.point.on.name())
+    }
+}
+
+impl Finished {
+    pub(super) fn series(&self, quantity: Quantity) -> BTreeMap<On, Series> {
+        let mut all: BTreeMap<On, Series> = BTreeMap::new();
+        for outcome in &self.outcomes {
+            if let Some(summary) = outcome.summary(quantity) {
+                all.entry(outcome.point.on).or_default().push((outcome.point.x, summary));
+            }
+        }
+        all
+    }
+}
+
+impl Results {
+    pub(super) fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+        self.finished.iter().flat_map(|finished| &finished.outcomes)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Finished> {
+        self.finished.iter().find(|finished| finished.experiment.name == name)
+    }
+
+    /// One row for each reading.
+    pub(super) fn to_csv(&self) -> String {
+        let mut csv = "experiment,workload,people,nutrients,size,hops,count,on,seconds,ops,\
+                       per_op_ns,cpu_s,rss_bytes_per_strand,pte_bytes_per_strand\n"
+            .to_owned();
+        for finished in &self.finished {
+            for outcome in &finished.outcomes {
+                for reading in &outcome.readings {
+                    csv.push_str(&csv_row(&finished.experiment.name, &outcome.point, reading));
+                }
+            }
+        }
+        csv
+    }
+
+    pub(super) fn to_json(&self, findings: &[String]) -> String {
+        let point = |experiment: &str, outcome: &Outcome| {
+            let (skipped, failed) = match &outcome.trouble {
+                Some(Trouble::Skipped(why)) => (Some(why), None),
+                Some(Trouble::Failed(why)) => (None, Some(why)),
+                None => (None, None),
+            };
+            let numbers: BTreeMap<_, _> = outcome.point.workload.numbers().into_iter().collect();
+            json!({
+                "experiment": experiment,
+                "workload": outcome.point.workload.name(),
+                "params": numbers,
+                "on": outcome.point.on,
+                "readings": outcome.readings,
+                "skipped": skipped,
+                "failed": failed,
+            })
+        };
+        let points = self.finished.iter().flat_map(|finished| {
+            finished.outcomes.iter().map(|outcome| point(&finished.experiment.name, outcome))
+        });
+        let all: Value = json!({
+            "machine": self.machine,
+            "partial": self.is_partial,
+            "seconds": self.seconds,
+            "rounds": self.rounds,
+            "findings": findings,
+            "points": points.collect::<Vec<_>>(),
+        });
+        format!("{all:#}\n")
+    }
+}
+
+fn csv_row(experiment: &str, point: &Point, reading: &Reading) -> String {
+    let numbers: BTreeMap<_, _> = point.workload.numbers().into_iter().collect();
+    let mut row = format!("{experiment},{}", point.workload.name());
+    for column in ["people", "nutrients", "size", "hops", "count"] {
+        row.push(',');
+        if let Some(value) = numbers.get(column) {
+            let _ = write!(row, "{value}");
+        }
+    }
+    let Reading { seconds, ops, per_op_ns, cpu_s, .. } = reading;
+    let _ = write!(row, ",{},{seconds},{ops},{per_op_ns},{cpu_s}", point.on.name());
+    for value in [reading.rss_bytes_per_strand, reading.pte_bytes_per_strand] {
+        row.push(',');
+        if let Some(value) = value {
+            let _ = write!(row, "{value}");
+        }
+    }
+    row.push('\n');
+    row
+}

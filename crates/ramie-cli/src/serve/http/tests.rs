@@ -1,0 +1,109 @@
+use super::{Exchange, HEAD_MAX, Next};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\n\
+                     Hello, world!\n";
+
+/// Feeds `input` in pieces of at most `piece` bytes, until the exchange ends or all is used.
+fn feed(input: &str, piece: usize, is_last: bool) -> (String, Next) {
+    let mut exchange = Exchange::new();
+    let (mut rest, mut next) = (input.as_bytes(), Next::Read);
+    while !rest.is_empty() && next == Next::Read {
+        let space = exchange.space();
+        let count = piece.min(rest.len()).min(space.len());
+        assert_ne!(count, 0, "there is always space");
+        space[..count].copy_from_slice(&rest[..count]);
+        rest = &rest[count..];
+        next = exchange.answer(count, is_last);
+    }
+    (String::from_utf8(exchange.answers().to_vec()).unwrap(), next)
+}
+
+fn status(input: &str) -> (String, Next) {
+    let (answer, next) = feed(input, usize::MAX, false);
+    (answer.split(' ').nth(1).unwrap_or_default().to_owned(), next)
+}
+
+#[test]
+fn a_get_in_any_pieces_is_answered() {
+    for piece in [1, 2, 7, usize::MAX] {
+        assert_eq!(feed(GET, piece, false), (HELLO.to_owned(), Next::Read), "{piece}");
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let (answer, next) = feed(&GET.repeat(1000), usize::MAX, false);
+    assert_eq!((answer, next), (HELLO.repeat(1000), Next::Read));
+}
+
+#[test]
+fn a_head_has_no_body_but_its_length() {
+    let (answer, _) = feed("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", usize::MAX, false);
+    assert_eq!(answer, HELLO.trim_end_matches("Hello, world!\n"));
+}
+
+#[test]
+fn connections_close_when_asked_to() {
+    let close = "GET / HTTP/1.1\r\nHost: a\r\nConnection: foo, Close\r\n\r\n";
+    let (answer, next) = feed(close, usize::MAX, false);
+    assert!(answer.contains("Connection: close\r\n"));
+    assert_eq!(next, Next::Close);
+    // What follows is not answered, but read.
+    assert_eq!(feed(&format!("{close}{GET}"), usize::MAX, false).1, Next::CloseAfterRest);
+    assert_eq!(feed("GET / HTTP/1.0\r\n\r\n", usize::MAX, false).1, Next::Close);
+    let stay = "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+    let (answer, next) = feed(stay, usize::MAX, false);
+    assert!(answer.contains("Connection: keep-alive\r\n"));
+    assert_eq!(next, Next::Read);
+}
+
+#[test]
+fn a_server_that_stops_says_so_in_its_last_answer() {
+    let (answer, next) = feed(GET, usize::MAX, true);
+    assert!(answer.contains("Connection: close\r\n"));
+    assert_eq!(next, Next::Close);
+}
+
+#[test]
+fn other_methods_are_refused_and_their_bodies_skipped() {
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /";
+    for piece in [1, 9, usize::MAX] {
+        let (answer, next) = feed(&format!("{post}{GET}"), piece, false);
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+        assert!(answer.contains("Allow: GET, HEAD\r\n"));
+        assert!(answer.ends_with(HELLO));
+        assert_eq!(next, Next::Read);
+    }
+    let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    assert_eq!(status(chunked), ("405".to_owned(), Next::CloseAfterRest));
+}
+
+#[test]
+fn bad_requests_are_refused() {
+    for bad in [
+        "nonsense\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5, 6\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        "GET / HTTP/1.1\r\nHo st: a\r\n\r\n",
+    ] {
+        assert_eq!(status(bad), ("400".to_owned(), Next::CloseAfterRest), "{bad:?}");
+    }
+}
+
+#[test]
+fn heads_that_are_too_large_are_refused() {
+    let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(HEAD_MAX));
+    assert_eq!(status(&long), ("431".to_owned(), Next::CloseAfterRest));
+    let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(100));
+    assert_eq!(status(&many), ("431".to_owned(), Next::CloseAfterRest));
+    // The largest that fits is answered, even after another one in the same buffer.
+    let largest = HEAD_MAX - "GET / HTTP/1.1\r\nHost: a\r\n\r\n".len();
+    let fits = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(largest));
+    assert_eq!(feed(&format!("{GET}{fits}"), usize::MAX, false).0, HELLO.repeat(2));
+}
