@@ -34,7 +34,7 @@ use crate::sys::{POLL_IN, POLL_OUT, raw};
 use crate::wake::{WakeTarget, Waker, Way};
 use attempt::AGAIN;
 
-const CANCELED: i32 = -Errno::CANCELED.raw_os_error();
+const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 
 /// Events taken from the kernel in one call.
 const BATCH: NonZeroUsize = NonZeroUsize::new(256).unwrap();
@@ -226,7 +226,7 @@ impl Poll {
         self.slots[fd as usize].queue(&frame.op).remove(frame);
         // What has arrived is returned: the op's own answer decides.
         let result = match attempt::attempt(frame) {
-            AGAIN => CANCELED,
+            AGAIN => CANCELLED,
             result => result,
         };
         self.finish(frame, result);

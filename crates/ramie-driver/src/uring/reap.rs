@@ -11,7 +11,7 @@ use crate::sys;
 use crate::wake::WakeTarget;
 
 const AGAIN: i32 = -Errno::AGAIN.raw_os_error();
-const CANCELED: i32 = -Errno::CANCELED.raw_os_error();
+const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
 const ALREADY: i32 = -Errno::ALREADY.raw_os_error();
 const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
@@ -61,15 +61,15 @@ impl Uring {
         let awaited = frame.state.get() == State::AwaitingReadiness;
         match result {
             // The kernel interrupts what runs in one of its threads in order to cancel it.
-            INTERRUPTED | CANCELED if asked => self.finish(frame, CANCELED),
-            INTERRUPTED | CANCELED if awaited => self.note(frame, State::ToAwait),
+            INTERRUPTED | CANCELLED if asked => self.finish(frame, CANCELLED),
+            INTERRUPTED | CANCELLED if awaited => self.note(frame, State::ToAwait),
             // An interrupted connect goes on by itself.
             INTERRUPTED if matches!(frame.op, Op::Connect { .. }) => self.await_connection(frame),
-            INTERRUPTED | CANCELED => self.note(frame, State::ToRetry),
+            INTERRUPTED | CANCELLED => self.note(frame, State::ToRetry),
             _ if awaited => self.became_ready(frame, result),
             AGAIN if waits_for_readiness(&frame.op) => {
                 if asked {
-                    self.finish(frame, CANCELED);
+                    self.finish(frame, CANCELLED);
                 } else {
                     self.note(frame, State::ToAwait);
                 }

@@ -12,7 +12,7 @@ use super::*;
 use crate::op::Op;
 
 const AGAIN: i32 = -Errno::AGAIN.raw_os_error();
-const CANCELED: i32 = -Errno::CANCELED.raw_os_error();
+const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
 const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
 
@@ -43,7 +43,7 @@ fn finish(uring: &mut Uring, frame: &OpFrame) -> i32 {
 
 #[test]
 fn an_op_that_was_not_done_is_handed_over_again() {
-    for result in [AGAIN, CANCELED, INTERRUPTED] {
+    for result in [AGAIN, CANCELLED, INTERRUPTED] {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let (mut uring, mut buf) = (open(), [0; 4]);
         let frame = receive(&ours, &mut buf);
@@ -58,7 +58,7 @@ fn an_op_that_was_not_done_is_handed_over_again() {
 
 #[test]
 fn a_cancel_between_the_answer_and_the_next_turn_is_not_lost() {
-    for result in [AGAIN, CANCELED, INTERRUPTED] {
+    for result in [AGAIN, CANCELLED, INTERRUPTED] {
         for turns in 0..3 {
             let (ours, _theirs) = UnixStream::pair().unwrap();
             let (mut uring, mut buf) = (open(), [0; 4]);
@@ -69,20 +69,20 @@ fn a_cancel_between_the_answer_and_the_next_turn_is_not_lost() {
             }
             frame.cancel_asked.set(true);
             uring.cancel(&frame);
-            assert_eq!(finish(&mut uring, &frame), CANCELED);
+            assert_eq!(finish(&mut uring, &frame), CANCELLED);
         }
     }
 }
 
 #[test]
 fn an_answer_to_a_cancel_is_final() {
-    for result in [AGAIN, CANCELED, INTERRUPTED] {
+    for result in [AGAIN, CANCELLED, INTERRUPTED] {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let (mut uring, mut buf) = (open(), [0; 4]);
         let frame = receive(&ours, &mut buf);
         frame.cancel_asked.set(true);
         answer(&mut uring, &frame, result);
-        assert_eq!(finish(&mut uring, &frame), CANCELED);
+        assert_eq!(finish(&mut uring, &frame), CANCELLED);
     }
 }
 
@@ -93,7 +93,7 @@ fn a_drain_ends_what_waits_to_be_handed_over() {
     let frame = receive(&ours, &mut buf);
     answer(&mut uring, &frame, INTERRUPTED);
     uring.drain();
-    assert_eq!(finish(&mut uring, &frame), CANCELED);
+    assert_eq!(finish(&mut uring, &frame), CANCELLED);
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! The style of the sources, as a test: sizes, words, the inventory of unsafe code.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Files that may be longer than the limit, with the reason beside each.
+const LONG_FILES: &[&str] = &[];
+const MAX_LINES: usize = 500;
+const MAX_TEST_LINES: usize = 800;
+const MAX_COLUMNS: usize = 100;
+
+/// Words that have a better one here; see the table of names in ARCHITECTURE.md.
+const BANNED: &[&str] =
+    &["green thread", "goroutine", "nursery", "reactor", "proactor", "canceled"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files_under(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.expect("a readable folder").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            files_under(&path, ending, found);
+        } else if name.ends_with(ending) {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for folder in ["crates", "examples", "bench"] {
+        files_under(&root().join(folder), ".rs", &mut found);
+    }
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a readable source");
+        let name = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().into_owned();
+        (name, text)
+    };
+    found.into_iter().map(read).collect()
+}
+
+fn fail_if_any(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+fn is_this_file(name: &str) -> bool {
+    name.ends_with("tests/tidy.rs")
+}
+
+#[test]
+fn files_and_lines_keep_to_their_sizes() {
+    let mut complaints = Vec::new();
+    for (name, text) in sources() {
+        let lines = text.lines().count();
+        let limit = if name.contains("/tests/") { MAX_TEST_LINES } else { MAX_LINES };
+        if lines > limit && !LONG_FILES.contains(&name.as_str()) {
+            complaints.push(format!("{name}: {lines} lines; split it, or say why in LONG_FILES"));
+        }
+        for (number, line) in text.lines().enumerate() {
+            // A row of a table in a doc cannot be broken.
+            let is_row = line.trim_start().starts_with("//") && line.contains(" | ");
+            if line.chars().count() > MAX_COLUMNS && !is_row {
+                complaints.push(format!("{name}:{}: longer than {MAX_COLUMNS}", number + 1));
+            }
+        }
+    }
+    fail_if_any(complaints);
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let missing = |(name, text): (String, String)| {
+        (!text.starts_with("//!") && !text.starts_with("#!")).then(|| format!("{name}: no //! doc"))
+    };
+    fail_if_any(sources().into_iter().filter_map(missing).collect());
+}
+
+#[test]
+fn one_word_per_concept() {
+    let mut complaints = Vec::new();
+    for (name, text) in sources() {
+        if is_this_file(&name) {
+            continue;
+        }
+        // The kernel's own spelling, in names of errors.
+        let lower = text.to_lowercase().replace("ecanceled", "").replace("::canceled", "");
+        for word in BANNED {
+            if lower.contains(word) {
+                complaints.push(format!("{name}: says '{word}'"));
+            }
+        }
+        for word in ["FIXME", "dbg!(", "XXX"] {
+            if text.contains(word) {
+                complaints.push(format!("{name}: left-over {word}"));
+            }
+        }
+    }
+    fail_if_any(complaints);
+}
+
+#[test]
+fn unsafe_code_lives_in_few_files_that_opt_in() {
+    let opted_in = |(name, text): &(String, String)| {
+        let opts_in = text.contains("allow(unsafe_code)");
+        (opts_in && name.starts_with("crates/") && !is_this_file(name)).then(|| name.clone())
+    };
+    let mut inventory: Vec<_> = sources().iter().filter_map(opted_in).collect();
+    inventory.sort();
+    let listed = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let unlisted = inventory.iter().filter(|name| !listed.contains(name.as_str()));
+    fail_if_any(unlisted.map(|name| format!("{name}: not in ARCHITECTURE.md's list")).collect());
+}
+
+#[test]
+fn the_readme_shows_the_example_that_is_run() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let example = fs::read_to_string(root().join("examples/echo.rs")).expect("examples/echo.rs");
+    let code: Vec<_> = example.lines().skip_while(|line| line.starts_with("//!")).collect();
+    assert!(readme.contains(code.join("\n").trim()), "README.md and examples/echo.rs differ");
+}
+
+#[test]
+fn paths_named_in_the_documents_exist() {
+    let mut complaints = Vec::new();
+    for document in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
+        let text = fs::read_to_string(root().join(document)).expect(document);
+        for word in text.split(|c: char| c.is_whitespace() || "`()[],;".contains(c)) {
+            let is_path = ["crates/", "examples/", "bench/"].iter().any(|at| word.starts_with(at));
+            if is_path && !root().join(word.trim_end_matches(['.', ':'])).exists() {
+                complaints.push(format!("{document}: {word} does not exist"));
+            }
+        }
+    }
+    fail_if_any(complaints);
+}
