@@ -30,20 +30,15 @@ RAMIE_DRIVER=uring|poll forces a driver, RAMIE_STACK=BYTES sets the stack size o
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Measure a grid of workloads on this machine and write a report with charts
     Lab(Lab),
-    /// Run one workload and print what it cost
     Run(Run),
-    /// Serve HTTP/1.1, a fiber for each connection
     Serve(Serve),
-    /// Say what the kernel gives to fibers and io_uring here, and why not more
     Doctor(Doctor),
 }
 
-/// Measures feed, ring, spawn, alive and switch on fibers, threads and a hybrid; ends within two
-/// minutes.
+/// Measure a grid of workloads on this machine and write a report with charts
 ///
-/// Each point runs in a process of its own, rounds are interleaved, figures are medians. Ctrl-C
+/// All five workloads on fibers, threads and a hybrid, within two minutes. Each point runs in a process of its own, rounds are interleaved, figures are medians. Ctrl-C
 /// ends it early and keeps what was measured; a second Ctrl-C ends it at once.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Lab {
@@ -56,12 +51,13 @@ pub(crate) struct Lab {
     pub(crate) tiny: bool,
 }
 
-/// Runs one workload, checks its result, prints one line for each repetition.
+/// Run one workload, check its result and print what it cost
 ///
-/// A line is: the workload, its numbers, seconds= from before the first spawn to after the last
+/// There is one line for each repetition. A line is: the workload, its numbers, seconds= from before the first spawn to after the last
 /// join (the runtime's start is not in it), per_op_ns= for the operation that the workload counts.
 #[derive(Args, Debug)]
-#[command(after_help = RUN_EXAMPLES)]
+#[command(after_help = RUN_EXAMPLES, subcommand_value_name = "WORKLOAD")]
+#[command(subcommand_help_heading = "Workloads")]
 pub(crate) struct Run {
     #[command(subcommand)]
     pub(crate) workload: Workload,
@@ -106,7 +102,9 @@ pub(crate) struct Manner {
     pub(crate) fresh: bool,
 }
 
-/// Serves until SIGTERM or Ctrl-C: idle connections are then closed, requests in flight get up to
+/// Serve HTTP/1.1, a fiber for each connection
+///
+/// Until SIGTERM or Ctrl-C: idle connections are then closed, requests in flight get up to
 /// ten seconds, and it exits with 0. A second Ctrl-C exits at once with 130.
 ///
 /// The first line on stdout names the address it listens on.
@@ -133,6 +131,8 @@ Examples:
   curl http://127.0.0.1:8080/
   wrk -t1 -c256 -d5 http://127.0.0.1:8080/";
 
+/// Say what the kernel gives to fibers and io_uring here, and why not more
+///
 /// Tries what Ramie would use and names the likely cause of each refusal: seccomp, a sysctl, a
 /// limit, the kernel's age.
 #[derive(Args, Debug)]

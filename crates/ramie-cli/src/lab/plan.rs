@@ -116,14 +116,14 @@ fn spawn(extent: Extent) -> Experiment {
 }
 
 fn alive(extent: Extent) -> Experiment {
-    let most = if extent == Extent::Tiny { 2 } else { 6 };
+    let powers = if extent == Extent::Tiny { 1..=2 } else { 2..=6 };
     Experiment {
         name: "alive".to_owned(),
         title: "Keeping many alive".to_owned(),
         about: "Strands are parked all at once; memory is read when the last one parks. Each \
                 reading is the second of two fresh processes.",
         x_noun: "strands alive",
-        points: grid((2..=most).map(|power| 10_u64.pow(power)), |x| Workload::alive(small(x))),
+        points: grid(powers.map(|power| 10_u64.pow(power)), |x| Workload::alive(small(x))),
         views: vec![
             View { title: "Memory of one strand", quantity: Quantity::Memory },
             View { title: "Time for one strand, spawned to joined", quantity: Quantity::PerOp },

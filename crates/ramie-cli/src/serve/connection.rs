@@ -50,7 +50,7 @@ fn linger(guest: &Guest) -> io::Result<()> {
     let mut stream = guest.stream();
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(LINGER))?;
-    let mut rest = [0; 1024];
+    let mut rest = [0; 8 * 1024];
     for _ in 0..LINGER_READS {
         if stream.read(&mut rest)? == 0 {
             break;

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// M strands park; when all do, the process's memory is read, then they are unparked in order and
-/// joined.
+/// M strands are parked at once: what does one weigh in memory?
 ///
+/// When all are parked, the process's memory is read; then they are unparked in order and joined.
 /// One op is one strand, from spawn to joined. Memory is what the process has more than before the
 /// first spawn, for each strand: resident bytes (rss) and page tables (pte). Every repetition runs
 /// in a fresh process, and one more runs before the first: it pays for memory that a virtual

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// P strands, one for each person; each adds 1 to three counters of its own person N times.
+/// P strands each take N nutrients: how dear is taking turns?
 ///
-/// A fiber yields after each nutrient; a thread does not. One op is one nutrient of one person.
-/// Every counter must be N in the end.
+/// Each adds 1 to three counters of its own person N times. A fiber yields after each nutrient; a
+/// thread does not. One op is one nutrient of one person. Every counter must be N in the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Feed {

@@ -62,15 +62,10 @@ impl On {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Workload {
-    /// P strands each take N nutrients: how dear is taking turns? (an op is one nutrient)
     Feed(feed::Feed),
-    /// A token goes H hops round R strands, by park and unpark: how fast does one wake another?
     Ring(ring::Ring),
-    /// M strands are spawned, each adds 1 to a counter, all are joined: what does a strand cost?
     Spawn(spawn::Spawn),
-    /// M strands are parked at once: what does one weigh in memory? (a fresh process each time)
     Alive(alive::Alive),
-    /// Two strands yield to each other N times each: what does a switch cost? (2N ops)
     Switch(switch::Switch),
 }
 

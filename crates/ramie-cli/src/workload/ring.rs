@@ -26,9 +26,9 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// R strands stand in a ring and pass one token on, H hops in all, by park and unpark.
+/// R strands pass a token round a ring, H hops in all: how fast does one wake another?
 ///
-/// One op is one hop. Making and ending the strands is part of the time. The hops of all strands
+/// By park and unpark. One op is one hop. Making and ending the strands is part of the time. The hops of all strands
 /// must add up to H, and the token must have counted as many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]

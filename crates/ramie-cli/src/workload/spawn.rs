@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// M strands are spawned, each adds 1 to one counter; then all are joined in order.
+/// M strands are spawned and joined: what does a strand cost?
 ///
-/// One op is one strand, from spawn to joined. All handles are kept until then. The counter must
+/// Each adds 1 to one counter; then all are joined in order. One op is one strand, from spawn to joined. All handles are kept until then. The counter must
 /// be M in the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]

@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// Two strands yield N times each, and do nothing else.
+/// Two strands yield to each other N times each: what does a switch cost?
 ///
-/// One op is one yield. On fibers each yield resumes the other one. Threads (sched_yield) and
+/// They do nothing else. One op is one yield. On fibers each yield resumes the other one. Threads (sched_yield) and
 /// fibers of a hybrid may be on two CPUs and have nobody to yield to. Both must have yielded N
 /// times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]

@@ -1,0 +1,37 @@
+//! `ramie doctor`: what it prints where all is well, and where little is.
+
+mod support;
+
+use serde_json::Value;
+use support::{assert_sentence, output, ramie, ramie_under, text};
+
+#[test]
+fn it_says_what_was_found() {
+    let output = output(ramie("doctor"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    for part in ["Linux ", "driver  ", "guards  ", "stacks  ", "Tried", "Limits", "ulimit -n"] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+}
+
+#[test]
+fn its_json_has_every_check_with_cause_and_cure() {
+    let output = output(ramie("doctor --json"));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for field in ["kernel", "cpus", "driver", "reason", "guards", "checks", "limits"] {
+        assert!(!report[field].is_null(), "{field}");
+    }
+    for check in report["checks"].as_array().unwrap() {
+        let is_ok = check["outcome"] == "ok";
+        assert_eq!(check["cause"].is_string(), !is_ok, "{check}");
+        assert_eq!(check["cure"].is_string(), !is_ok, "{check}");
+    }
+}
+
+#[test]
+fn where_nothing_works_it_still_reports_and_fails() {
+    let output = output(ramie_under("ulimit -n 4", "doctor"));
+    assert!(text(&output.stdout).contains("ulimit -n"));
+    assert_sentence(&output, 1, &["fibers cannot run here"]);
+}

@@ -1,0 +1,101 @@
+//! `ramie lab`: its files, that it writes over nothing, and that it can be interrupted.
+
+mod support;
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::Stdio,
+};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{Folder, output, ramie, signal, text};
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn a_lab_writes_its_files_and_never_over_older_ones() {
+    let home = Folder::new("lab");
+    let out = home.0.join("out");
+    for name in ["out", "out-2"] {
+        let output = output(ramie(&format!("lab --tiny --out {}", out.display())));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let folder = home.0.join(name);
+        assert!(text(&output.stdout).contains(&folder.join("report.html").display().to_string()));
+        check_files(&folder);
+    }
+    assert_eq!(fs::read_dir(&home.0).unwrap().count(), 2);
+}
+
+fn check_files(folder: &Path) {
+    let json: Value = serde_json::from_str(&read(folder, "results.json")).unwrap();
+    assert_eq!(json["partial"], false);
+    for fact in ["cpu", "kernel", "commit", "toolchain", "date", "memory"] {
+        assert!(json["machine"][fact].is_string(), "{fact}");
+    }
+    let points = json["points"].as_array().unwrap();
+    let readings: usize = points.iter().map(|p| p["readings"].as_array().unwrap().len()).sum();
+    for point in points {
+        assert_eq!((&point["failed"], &point["skipped"]), (&Value::Null, &Value::Null), "{point}");
+    }
+
+    let csv = read(folder, "results.csv");
+    let mut rows = csv.lines();
+    let columns = rows.next().unwrap().split(',').count();
+    assert_eq!(rows.clone().count(), readings);
+    assert!(rows.all(|row| row.split(',').count() == columns));
+
+    let page = read(folder, "report.html");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    assert!(page.matches("<svg ").count() >= 4, "charts");
+    for part in [
+        "Where threads win",
+        "a fiber yields to the scheduler after each nutrient, a thread does",
+        "<table",
+        "Kernel",
+        "Commit",
+    ] {
+        assert!(page.contains(part), "no {part:?}");
+    }
+    assert!(!page.contains("src=") && !page.contains("<link"), "nothing is loaded from elsewhere");
+}
+
+#[test]
+fn a_bare_ramie_is_the_lab_and_an_interrupt_keeps_what_there_is() {
+    let home = Folder::new("bare");
+    let mut command = ramie("");
+    command.current_dir(&home.0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut lab = command.spawn().unwrap();
+    let mut stdout = BufReader::new(lab.stdout.take().unwrap());
+    let mut first = String::new();
+    stdout.read_line(&mut first).unwrap();
+    assert!(first.contains("lab") && first.contains("--help"), "{first}");
+
+    // The second experiment has begun, so the first has figures.
+    let mut stderr = BufReader::new(lab.stderr.take().unwrap()).lines();
+    assert!(stderr.any(|line| line.unwrap().contains("100 nutrients")));
+    signal(&lab, Signal::INT);
+    assert!(lab.wait().unwrap().success());
+
+    let dates: Vec<_> = fs::read_dir(home.0.join("ramie-lab")).unwrap().collect();
+    assert_eq!(dates.len(), 1);
+    let folder = dates[0].as_ref().unwrap().path();
+    let json: Value = serde_json::from_str(&read(&folder, "results.json")).unwrap();
+    assert_eq!(json["partial"], true);
+    assert!(read(&folder, "report.html").contains("This report is partial"));
+}
+
+#[test]
+fn points_that_fail_are_named_and_cost_only_themselves() {
+    let home = Folder::new("failing");
+    let mut command = ramie(&format!("lab --tiny --out {}/out", home.0.display()));
+    // Fibers fail, threads do not care.
+    command.env("RAMIE_STACK", "none");
+    assert!(output(command).status.success());
+    let page = read(&home.0.join("out"), "report.html");
+    assert!(page.contains("What was not measured") && page.contains("RAMIE_STACK"));
+}

@@ -1,0 +1,157 @@
+//! What the system refuses: one sentence that names the cause and the cure, exit code 1, and
+//! never a panic or a hang.
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::{Command, Output},
+};
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use support::{Folder, RAMIE, assert_sentence, output, ramie, ramie_under, text};
+
+#[test]
+fn an_address_in_use() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let output = output(ramie(&format!("serve --hello --addr {address}")));
+    assert_sentence(&output, 1, &[&address, "another program", "--addr"]);
+}
+
+#[test]
+fn an_address_of_another_machine() {
+    let output = output(ramie("serve --hello --addr 192.0.2.1:8080"));
+    assert_sentence(&output, 1, &["192.0.2.1:8080", "no such address"]);
+}
+
+#[test]
+fn a_port_without_permission() {
+    let first_free = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    if first_free.unwrap_or_default().trim() == "0" {
+        eprintln!("skipped: anybody may bind any port here");
+        return;
+    }
+    // Where everybody can reach it.
+    let folder = Folder::new("setpriv");
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.0.join("ramie");
+    fs::copy(RAMIE, &program).unwrap();
+    let mut command = Command::new(&program);
+    if rustix::process::geteuid().is_root() {
+        command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--clear-groups"]).arg(&program);
+    }
+    command.args(["serve", "--hello", "--addr", "127.0.0.1:1"]);
+    assert_sentence(&output(command), 1, &["127.0.0.1:1", "CAP_NET_BIND_SERVICE", "--addr"]);
+}
+
+#[test]
+fn too_few_descriptors() {
+    // Enough to load the program, too few for a driver.
+    let output = output(ramie_under("ulimit -n 4", "run spawn --count 10"));
+    assert_sentence(&output, 1, &["ulimit -n"]);
+}
+
+#[test]
+fn more_stacks_than_address_space() {
+    for workload in ["alive --count 1000000", "feed --people 100000 --nutrients 1"] {
+        let output = output(ramie_under("ulimit -v 1000000", &format!("run {workload}")));
+        assert_sentence(&output, 1, &["fibers need about", "`ulimit -v`", "ask for about"]);
+    }
+}
+
+/// The estimate does not know how stacks are batched: near the limit the runtime has the last
+/// word.
+#[test]
+fn about_as_many_stacks_as_address_space() {
+    for people in (1200..=1800).step_by(150) {
+        let arguments = format!("run feed --people {people} --nutrients 2");
+        let output = output(ramie_under("ulimit -v 600000", &arguments));
+        if !output.status.success() {
+            assert_sentence(&output, 1, &["fibers", "ulimit -v"]);
+        }
+    }
+}
+
+#[test]
+fn more_stacks_than_memory() {
+    for arguments in ["run alive --count 4294967295", "run spawn --count 4294967295"] {
+        let output = output(ramie(arguments));
+        assert_sentence(&output, 1, &["need about", "of memory", "ask for about"]);
+    }
+}
+
+#[test]
+fn more_threads_than_allowed() {
+    let workloads =
+        ["alive --count 5000", "ring --size 5000 --hops 5000", "feed --people 5000 --nutrients 1"];
+    for workload in workloads {
+        let arguments = format!("run {workload} --on threads");
+        let output = output(ramie_under("ulimit -v 400000", &arguments));
+        assert_sentence(&output, 1, &["only ", " of 5000 threads", "--on fibers"]);
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made() {
+    let output = output(ramie("lab --tiny --out /proc/ramie/lab"));
+    assert_sentence(&output, 1, &["/proc/ramie", "--out"]);
+}
+
+/// Runs the program under a filter that answers io_uring's calls with EPERM, as the default
+/// profiles of containers do.
+fn without_io_uring(arguments: &str, driver: Option<&str>) -> Output {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "under_filter", "--nocapture"]).env("RAMIE_TEST_UNDER", arguments);
+    if let Some(driver) = driver {
+        command.env("RAMIE_DRIVER", driver);
+    }
+    command.output().unwrap()
+}
+
+/// Not a test of its own: the process in which the filter is set, and which becomes the program.
+#[test]
+fn under_filter() {
+    let Ok(arguments) = env::var("RAMIE_TEST_UNDER") else { return };
+    const IO_URING: std::ops::RangeInclusive<i64> = 425..=427;
+    const EPERM: u32 = 1;
+    let rules: BTreeMap<_, _> = IO_URING.map(|call| (call, Vec::new())).collect();
+    let filter: BpfProgram = SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(EPERM),
+        env::consts::ARCH.try_into().unwrap(),
+    )
+    .unwrap()
+    .try_into()
+    .unwrap();
+    seccompiler::apply_filter(&filter).unwrap();
+    panic!("{}", ramie(&arguments).exec());
+}
+
+#[test]
+fn io_uring_forbidden_and_demanded() {
+    let output = without_io_uring("run spawn --count 10", Some("uring"));
+    let said = assert_sentence(&output, 1, &["io_uring", "seccomp"]);
+    assert!(said.contains("RAMIE_DRIVER") || said.contains("poll"), "no cure in: {said}");
+}
+
+#[test]
+fn io_uring_forbidden_and_not_needed() {
+    let output = without_io_uring("run spawn --count 10 --json", None);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("\"ops\":10"));
+}
+
+#[test]
+fn the_doctor_names_seccomp() {
+    let output = without_io_uring("doctor", None);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(said.contains("driver  poll"), "{said}");
+    assert!(said.contains("likely cause") && said.contains("seccomp"), "{said}");
+}

@@ -1,0 +1,96 @@
+//! `ramie run`: what it prints.
+
+mod support;
+
+use serde_json::Value;
+use support::{output, ramie, text};
+
+fn rows(arguments: &str) -> Vec<Value> {
+    let output = output(ramie(arguments));
+    assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
+    let rows = text(&output.stdout);
+    rows.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+}
+
+/// The numbers, by the names of their flags.
+type Params = &'static [(&'static str, u64)];
+
+const WORKLOADS: [(&str, Params, u64); 5] = [
+    ("feed", &[("people", 20), ("nutrients", 30)], 600),
+    ("ring", &[("size", 7), ("hops", 100)], 100),
+    ("spawn", &[("count", 50)], 50),
+    ("alive", &[("count", 40)], 40),
+    ("switch", &[("count", 25)], 50),
+];
+
+#[test]
+fn every_workload_runs_on_everything_and_says_so_in_json() {
+    for (workload, params, ops) in WORKLOADS {
+        let flags: String = params.iter().map(|(flag, n)| format!(" --{flag} {n}")).collect();
+        for on in ["fibers", "threads", "hybrid"] {
+            let rows = rows(&format!("run {workload}{flags} --on {on} --repeat 2 --json"));
+            assert_eq!(rows.len(), 2, "{workload} on {on}");
+            for row in rows {
+                check(&row, workload, params, ops, on);
+            }
+        }
+    }
+}
+
+fn check(row: &Value, workload: &str, params: Params, ops: u64, on: &str) {
+    assert_eq!(row["workload"], workload);
+    assert_eq!(row["on"], on);
+    assert_eq!(row["ops"], ops);
+    assert_eq!(row["params"].as_object().unwrap().len(), params.len());
+    for (flag, value) in params {
+        assert_eq!(row["params"][flag], *value);
+    }
+    match on {
+        "fibers" => assert_eq!(row["workers"], 1),
+        "threads" => assert_eq!(row["workers"], Value::Null),
+        _ => assert!(row["workers"].as_u64().unwrap() >= 2),
+    }
+    let seconds = row["seconds"].as_f64().unwrap();
+    let per_op_ns = row["per_op_ns"].as_f64().unwrap();
+    assert!(seconds > 0.0);
+    assert!((per_op_ns - seconds * 1e9 / ops as f64).abs() < per_op_ns * 1e-6);
+    assert!(row["cpu_s"].as_f64().unwrap() > 0.0);
+    let has_memory = row.get("rss_bytes_per_strand").is_some_and(Value::is_number)
+        && row.get("pte_bytes_per_strand").is_some_and(Value::is_number);
+    assert_eq!(has_memory, workload == "alive");
+}
+
+#[test]
+fn the_same_workers_mean_the_same() {
+    for on in ["fibers", "hybrid"] {
+        let rows = rows(&format!("run spawn --count 5 --on {on} --workers 3 --json"));
+        assert_eq!(rows[0]["workers"], 3);
+    }
+}
+
+#[test]
+fn without_json_it_is_one_line_of_words_and_numbers() {
+    let feed = text(&output(ramie("run feed --people 3 --nutrients 4")).stdout);
+    assert!(feed.starts_with("feed 3 4 seconds="), "{feed}");
+    assert!(feed.contains(" per_op_ns="), "{feed}");
+    let alive = text(&output(ramie("run alive --count 3")).stdout);
+    assert_eq!(alive.lines().count(), 1, "the process before it prints nothing");
+    assert!(alive.contains(" rss_kb="), "{alive}");
+}
+
+#[test]
+fn small_rings_and_single_hops_work() {
+    for (size, hops) in [(1, 1), (1, 10), (2, 1), (10, 3), (3, 10)] {
+        for on in ["fibers", "threads", "hybrid"] {
+            let rows = rows(&format!("run ring --size {size} --hops {hops} --on {on} --json"));
+            assert_eq!(rows[0]["ops"], hops);
+        }
+    }
+}
+
+#[test]
+fn options_may_come_before_the_workload() {
+    let rows = rows("run --json --on threads --repeat 2 switch --count 3");
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0]["on"], "threads");
+}

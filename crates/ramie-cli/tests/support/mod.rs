@@ -1,0 +1,162 @@
+//! Starting the program and looking at what it says.
+#![allow(dead_code)] // Each test file uses a part of it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+pub(crate) const RAMIE: &str = env!("CARGO_BIN_EXE_ramie");
+
+/// Long enough for a loaded machine; nothing waits for it unless something is broken.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn ramie(arguments: &str) -> Command {
+    let mut command = Command::new(RAMIE);
+    command.args(arguments.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+/// The program under a shell that has set a limit, such as `ulimit -n 24`.
+pub(crate) fn ramie_under(limit: &str, arguments: &str) -> Command {
+    let mut command = Command::new("bash");
+    command.arg("-c").arg(format!("{limit}; exec \"$0\" {arguments}")).arg(RAMIE);
+    command.stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn output(mut command: Command) -> Output {
+    command.output().expect("the program can be started")
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Asserts that the program said one sentence on stderr and ended with `code`; returns it.
+#[track_caller]
+pub(crate) fn assert_sentence(output: &Output, code: i32, parts: &[&str]) -> String {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert_eq!(said.lines().count(), 1, "one sentence, not: {said}");
+    assert!(said.starts_with("ramie: "), "{said}");
+    for wrong in ["panicked", "RUST_BACKTRACE", "Custom {", "error: "] {
+        assert!(!said.contains(wrong), "{said}");
+    }
+    for part in parts {
+        assert!(said.contains(part), "no {part:?} in: {said}");
+    }
+    said
+}
+
+/// A new folder for one test, which removes itself.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("ramie-test-{name}-{}-{number}", std::process::id()));
+        fs::create_dir(&path).expect("the folder for temporary files can be written to");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("the program still runs");
+}
+
+/// A running server; killed when dropped.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::started(ramie("serve --hello --addr 127.0.0.1:0 --workers 1"))
+    }
+
+    pub(crate) fn started(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let address = line.trim().strip_prefix("listening on ").and_then(|text| text.parse().ok());
+        let Some(address) = address else {
+            let _ = child.kill();
+            let mut said = String::new();
+            let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));
+            panic!("no address in {line:?}; stderr: {said}");
+        };
+        Server { child, address }
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("the server accepts");
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Waits until nobody listens any more: the server has seen a signal.
+    pub(crate) fn wait_until_closed(&self) {
+        while TcpStream::connect(self.address).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("the server is our child")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a request and reads one answer: its head, then as many bytes as that announces.
+pub(crate) fn ask(stream: &mut TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).expect("the server reads");
+    read_answer(stream, request.starts_with("HEAD"))
+}
+
+pub(crate) fn read_answer(stream: &mut TcpStream, is_head: bool) -> String {
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !answer.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).expect("the server answers");
+        answer.push(byte[0]);
+    }
+    let head = text(&answer);
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let length = length.and_then(|length| length.parse().ok()).expect("a length");
+    let mut body = vec![0; if is_head { 0 } else { length }];
+    stream.read_exact(&mut body).expect("the body comes, too");
+    head + &text(&body)
+}
+
+/// Whether the server has closed the connection properly.
+pub(crate) fn is_closed(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0]), Ok(0))
+}

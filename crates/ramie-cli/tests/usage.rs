@@ -1,0 +1,104 @@
+//! Wrong command lines: one sentence, exit code 2.
+
+mod support;
+
+use support::{RAMIE, assert_sentence, output, ramie, text};
+
+#[track_caller]
+fn wrong(arguments: &str, parts: &[&str]) {
+    assert_sentence(&output(ramie(arguments)), 2, parts);
+}
+
+#[test]
+fn zero_and_negative_numbers_are_refused() {
+    wrong("run feed --people 0 --nutrients 10", &["--people is '0'", "1 or more"]);
+    wrong("run feed --people -3 --nutrients 10", &["--people is '-3'", "1 or more"]);
+    wrong("run feed --people 3 --nutrients -1", &["--nutrients is '-1'"]);
+    wrong("run ring --size 0 --hops 1", &["--size is '0'"]);
+    wrong("run ring --size 1 --hops -1", &["--hops is '-1'"]);
+    wrong("run spawn --count 0", &["--count is '0'"]);
+    wrong("run alive --count -1", &["--count is '-1'"]);
+    wrong("run switch --count 0", &["--count is '0'"]);
+    wrong("run switch --count 1 --repeat 0", &["--repeat is '0'"]);
+    wrong("run switch --count 1 --workers 0", &["--workers is '0'"]);
+    wrong("serve --hello --workers -2", &["--workers is '-2'"]);
+}
+
+#[test]
+fn words_and_fractions_for_numbers_are_refused() {
+    for bad in ["ten", "1.5", "1e3", "0x10", "1_000", "½"] {
+        wrong(&format!("run spawn --count {bad}"), &[&format!("'{bad}'"), "whole number"]);
+    }
+}
+
+#[test]
+fn numbers_that_are_too_large_are_refused() {
+    wrong("run feed --people 1 --nutrients 4294967296", &["too large", "at most 4294967295"]);
+    wrong("run ring --size 1 --hops 18446744073709551616", &["too large"]);
+    wrong("run spawn --count 1 --workers 5000", &["workers is 5000", "between 1 and 1024"]);
+}
+
+#[test]
+fn missing_numbers_are_named() {
+    wrong("run feed", &["missing", "--people", "--nutrients", "ramie run feed --help"]);
+    wrong("run ring --size 3", &["missing --hops"]);
+    wrong("run", &["missing", "--help"]);
+    wrong("serve", &["--hello"]);
+}
+
+#[test]
+fn unknown_words_are_met_with_the_likely_one() {
+    wrong("run fed --people 1", &["'fed'", "did you mean feed?"]);
+    wrong("run feed --peple 1", &["--peple", "--people"]);
+    wrong("run spawn --count 1 --on thread", &["'thread'", "fibers, threads, hybrid"]);
+    wrong("frobnicate", &["'frobnicate'", "ramie --help"]);
+}
+
+#[test]
+fn workers_mean_nothing_to_threads() {
+    wrong("run spawn --count 1 --on threads --workers 2", &["--workers", "--on threads"]);
+}
+
+#[test]
+fn addresses_have_to_look_like_one() {
+    for bad in ["8080", "localhost", "127.0.0.1:", "127.0.0.1:70000", "::1:80"] {
+        wrong(&format!("serve --hello --addr {bad}"), &[bad, "127.0.0.1:8080"]);
+    }
+}
+
+#[test]
+fn environment_variables_are_checked() {
+    let mut driver = ramie("run spawn --count 1");
+    driver.env("RAMIE_DRIVER", "kqueue");
+    assert_sentence(&output(driver), 2, &["RAMIE_DRIVER", "kqueue", "uring"]);
+    let mut stack = ramie("run spawn --count 1");
+    stack.env("RAMIE_STACK", "large");
+    assert_sentence(&output(stack), 2, &["RAMIE_STACK", "large"]);
+}
+
+#[test]
+fn help_teaches_and_goes_to_stdout() {
+    for (arguments, part) in [
+        ("--help", "Examples:"),
+        ("run --help", "ramie run ring --size 500"),
+        ("run feed --help", "A fiber yields after each nutrient"),
+        ("serve --help", "127.0.0.1:8080"),
+        ("lab --help", "Ctrl-C"),
+        ("doctor --help", "--json"),
+    ] {
+        let output = output(ramie(arguments));
+        assert!(output.status.success());
+        assert!(text(&output.stdout).contains(part), "{arguments}: {}", text(&output.stdout));
+        assert!(output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let script =
+        format!("set -o pipefail; '{RAMIE}' run spawn --count 1 --repeat 5000 | head -n 1");
+    let output = std::process::Command::new("bash").arg("-c").arg(script).output().unwrap();
+    assert_eq!(text(&output.stderr), "");
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout).lines().count(), 1);
+}
