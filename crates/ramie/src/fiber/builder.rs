@@ -1,10 +1,10 @@
 //! Spawning, with options.
 #![allow(unsafe_code)]
 
-use std::{io, marker::PhantomData, ptr, thread};
+use std::{io, marker::PhantomData, mem, ptr, thread};
 
 use super::{
-    JoinHandle, Scope, ScopeData, ScopedJoinHandle, end_unstarted, join::RawHandle, run_to_end,
+    JoinHandle, Scope, ScopeData, ScopedJoinHandle, end_unstarted, join::RawHandle, run_thread_to_end,
 };
 use crate::{
     strand::{self, Extra, Slot},
@@ -42,7 +42,7 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the fiber: for panic messages, stack overflow reports and dumps.
+    /// Names the fiber: for panic messages, stack overflow reports and dumps. No NUL bytes.
     pub fn name(mut self, name: String) -> Self {
         self.name = Some(name);
         self
@@ -60,8 +60,8 @@ impl Builder {
     /// Spawns a fiber as [`spawn`](super::spawn) does.
     ///
     /// # Errors
-    /// The stack size is out of range (`InvalidInput`); outside `run`, the system refuses one more
-    /// thread. The closure is dropped then.
+    /// The stack size is out of range, or the name contains a NUL byte (`InvalidInput`); outside
+    /// `run`, the system refuses one more thread. The closure is dropped then.
     ///
     /// # Panics
     /// When the process has no memory for one more strand.
@@ -79,7 +79,8 @@ impl Builder {
     /// Spawns a fiber as [`spawn_local`](super::spawn_local) does.
     ///
     /// # Errors
-    /// The stack size is out of range (`InvalidInput`). The closure is dropped then.
+    /// The stack size is out of range, or the name contains a NUL byte (`InvalidInput`). The
+    /// closure is dropped then.
     ///
     /// # Panics
     /// When the process has no memory for one more strand.
@@ -153,13 +154,19 @@ impl Builder {
             "Scope::spawn_local was called on a thread that does not wait for the scope; call it \
              where the scope was made, or use Scope::spawn"
         );
-        scope.child_added();
-        // SAFETY: the caller's promise.
-        let spawned = unsafe { self.spawn_raw(f, scope, placement) };
-        if spawned.is_err() {
-            scope.child_ended();
+        // Taken off again on an error and on a panic: the scope must not wait for nobody.
+        struct Counted<'a>(&'a ScopeData);
+        impl Drop for Counted<'_> {
+            fn drop(&mut self) {
+                self.0.child_ended();
+            }
         }
-        spawned
+        scope.child_added();
+        let counted = Counted(scope);
+        // SAFETY: the caller's promise.
+        let handle = unsafe { self.spawn_raw(f, scope, placement) }?;
+        mem::forget(counted);
+        Ok(handle)
     }
 
     /// Spawns a strand whose closure and value may borrow.
@@ -179,6 +186,10 @@ impl Builder {
     {
         if self.stack_size != 0 {
             ramie_coro::StackSize::new(self.stack_size)?;
+        }
+        if self.name.as_ref().is_some_and(|name| name.contains('\0')) {
+            let sentence = "the name of a fiber contains a NUL byte; leave it out";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
         }
         {
             let worker = worker::current();
@@ -216,7 +227,7 @@ impl Builder {
         self.into_extra().install(slot);
         let handle = RawHandle::new(slot);
         let started = builder
-            .spawn(move || worker::on_thread_strand(slot, |worker| run_to_end(worker, slot)));
+            .spawn(move || worker::on_thread_strand(slot, |worker| run_thread_to_end(worker, slot)));
         match started {
             Ok(_) => Ok(handle),
             Err(error) => {

@@ -15,15 +15,28 @@ use crate::{
 pub(crate) const ABANDONED: &str =
     "the fiber was abandoned: its runtime's grace period was over before the fiber had ended";
 
-/// Runs the closure of a strand and does all that its end asks for.
+/// Runs the closure of a fiber and does all that its end asks for.
 #[inline]
 pub(crate) fn run_to_end(worker: &Worker, slot: &'static Slot) {
+    run_and_end(worker, slot);
+    worker.note_finished(true);
+}
+
+/// The same for an OS thread, which its worker does not count among its fibers.
+pub(crate) fn run_thread_to_end(worker: &Worker, slot: &'static Slot) {
+    run_and_end(worker, slot);
+    // From its end on, the slot belongs to the handle, and may be another strand's already.
+    worker.forget_root();
+    worker.note_finished(false);
+}
+
+#[inline(always)]
+fn run_and_end(worker: &Worker, slot: &'static Slot) {
     // SAFETY: the callers took the slot off a queue of fresh closures, or made it for this thread.
     let panicked = unsafe { slot.run_job() };
     worker.forget_timer(slot);
     // SAFETY: the job has stored its outcome.
     unsafe { end(worker, slot, panicked) };
-    worker.note_finished(true);
 }
 
 /// Publishes the outcome, or drops it where nobody will ask for it, and leaves the scope.
