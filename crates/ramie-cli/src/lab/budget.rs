@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::plan::Point;
+use super::{figure::thousands, plan::Point};
 use crate::workload::{On, Workload, most_threads};
 
 /// The measuring ends after this; with what was begun, the lab stays within two minutes.
@@ -20,9 +20,9 @@ const POINT_MAX: Duration = Duration::from_secs(25);
 /// A process that takes so many times longer than expected, and longer than `PATIENCE`, hangs.
 const SLOWNESS: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Repetitions in one process, for points that take no longer than `SHORT`.
+/// Repetitions in one process, for points that are expected to take no longer than `SHORT`.
 const REPEATS: u32 = 3;
-const SHORT: Duration = Duration::from_millis(60);
+const SHORT: Duration = Duration::from_millis(350);
 
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -58,7 +58,7 @@ impl Budget {
         if point.on == On::Threads && point.workload.strands() > self.threads_max {
             return Some(format!(
                 "only about {} threads are safe to have on this system",
-                self.threads_max
+                thousands(self.threads_max)
             ));
         }
         if !point.workload.need(point.on).is_comfortable() {
@@ -73,8 +73,8 @@ impl Budget {
 }
 
 /// How often a point is repeated in one process.
-pub(super) fn repeats(point: &Point, time: Duration) -> u32 {
-    let is_short = time <= SHORT && !point.workload.wants_fresh_process();
+pub(super) fn repeats(point: &Point) -> u32 {
+    let is_short = estimate(point) <= SHORT && !point.workload.wants_fresh_process();
     if is_short { REPEATS } else { 1 }
 }
 

@@ -24,7 +24,7 @@ const SIZE: (u32, u32) = (720, 420);
 const NAMES_WIDTH: u32 = 84;
 const FONT: &str = "sans-serif";
 /// In plotters' units: 1.24 to the pixel.
-const TEXT: f64 = 18.0;
+const TEXT: f64 = 19.0;
 const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
 const GRID: RGBColor = RGBColor(0xE3, 0xE3, 0xE3);
 
@@ -150,7 +150,7 @@ fn ranges(series: &BTreeMap<On, Series>) -> (Range<f64>, Range<f64>) {
 
 /// Where figures are; of many, every other one.
 fn x_ticks(series: &BTreeMap<On, Series>) -> Vec<f64> {
-    const MOST: usize = 8;
+    const MOST: usize = 12;
     let mut xs: Vec<u64> = series.values().flatten().map(|(x, _)| *x).collect();
     xs.sort_unstable();
     xs.dedup();

@@ -106,7 +106,7 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
             for index in 0..outcomes.len() {
                 let on = outcomes[index].point.on;
                 progress.show(&budget, round, rounds, &experiment.title, on);
-                if has_no_prospect(outcomes, on) {
+                if outcomes[index].readings.is_empty() && has_no_prospect(outcomes, on) {
                     let why = "two points like it failed".to_owned();
                     outcomes[index].trouble.get_or_insert(Trouble::Skipped(why));
                 }
@@ -144,7 +144,7 @@ fn measure_once(outcome: &mut Outcome, round: u32, budget: &Budget, interrupt: &
     if outcome.trouble.is_some() || !budget.has_room_for(time) {
         return;
     }
-    let repeat = budget::repeats(&outcome.point, time);
+    let repeat = budget::repeats(&outcome.point);
     let started = Instant::now();
     match measure::measure(&outcome.point, repeat, budget.limit(time), interrupt) {
         Ok(readings) => outcome.readings.extend(readings),

@@ -298,6 +298,9 @@ fn method(html: &mut String, results: &Results) {
     );
 }
 
+/// How many points are named for one reason; results.json has all.
+const LABELS_MAX: usize = 12;
+
 /// Points with the same reason stand together, or a lab that ran out of time would fill pages.
 fn not_measured(html: &mut String, results: &Results) {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -311,7 +314,11 @@ fn not_measured(html: &mut String, results: &Results) {
     }
     html.push_str("<h2>What was not measured</h2>\n<ul>\n");
     for (why, labels) in reasons {
-        let labels = escape(&labels.join("; "));
+        let more = match labels.len().saturating_sub(LABELS_MAX) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        let labels = escape(&labels[..labels.len().min(LABELS_MAX)].join("; ")) + &more;
         let _ = writeln!(html, "<li>{}: <span class=\"faint\">{labels}</span></li>", escape(&why));
     }
     html.push_str("</ul>\n");

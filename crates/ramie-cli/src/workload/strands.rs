@@ -201,7 +201,13 @@ pub(super) fn join_all<S: Strands, T>(
         }
     }
     let Some((count, payload)) = failed else { return Ok(()) };
-    Err(too_many::<S>(wanted - count, wanted, payload_text(&*payload)))
+    let why = payload_text(&*payload);
+    // What the runtime says of a fiber for whose stack there was no memory.
+    if S::IS_COOPERATIVE && why.contains("cannot start") {
+        return Err(too_many::<S>(wanted - count, wanted, why));
+    }
+    let noun = S::NOUN;
+    Err(Failure::other(format!("{count} of {wanted} {noun} panicked ({why}); please report this")))
 }
 
 fn too_many<S: Strands>(reached: usize, wanted: usize, why: &str) -> Failure {
