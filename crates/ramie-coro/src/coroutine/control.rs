@@ -96,8 +96,8 @@ impl Control {
             );
         }
         abort_with(
-            "a coroutine suspended in a destructor that ran because its body panicked: others would \
-             run on this thread as if they were panicking",
+            "a coroutine suspended in a destructor that ran because its body panicked: others \
+             would run on this thread as if they were panicking",
         );
     }
 }

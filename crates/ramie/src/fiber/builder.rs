@@ -4,7 +4,8 @@
 use std::{io, marker::PhantomData, mem, ptr, thread};
 
 use super::{
-    JoinHandle, Scope, ScopeData, ScopedJoinHandle, end_unstarted, join::RawHandle, run_thread_to_end,
+    JoinHandle, Scope, ScopeData, ScopedJoinHandle, end_unstarted, join::RawHandle,
+    run_thread_to_end,
 };
 use crate::{
     strand::{self, Extra, Slot},
@@ -226,8 +227,9 @@ impl Builder {
         }
         self.into_extra().install(slot);
         let handle = RawHandle::new(slot);
-        let started = builder
-            .spawn(move || worker::on_thread_strand(slot, |worker| run_thread_to_end(worker, slot)));
+        let started = builder.spawn(move || {
+            worker::on_thread_strand(slot, |worker| run_thread_to_end(worker, slot))
+        });
         match started {
             Ok(_) => Ok(handle),
             Err(error) => {

@@ -29,8 +29,8 @@ type Coroutine = BareCoroutine<(), (), ()>;
 type Yielder = BareYielder<(), ()>;
 
 /// It lies at the base of its own stack, in the page that every switch touches, and so that the
-/// fields a switch touches share one cache line with the link to the resumer, which the switch keeps
-/// in the 16 bytes below:
+/// fields a switch touches share one cache line with the link to the resumer, which the switch
+/// keeps in the 16 bytes below:
 ///
 /// ```text
 ///   base of the stack (a multiple of 64) ┐
@@ -123,8 +123,8 @@ impl Body {
 }
 
 fn main(body: *const Body, yielder: &Yielder) {
-    // SAFETY: the body lies on the coroutine's own stack, which is given back only after the coroutine
-    // returned (`Bodies::retire`).
+    // SAFETY: the body lies on the coroutine's own stack, which is given back only after the
+    // coroutine returned (`Bodies::retire`).
     let body = unsafe { &*body };
     body.yielder.set(yielder);
     while let Some(slot) = body.try_slot() {

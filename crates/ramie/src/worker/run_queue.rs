@@ -7,8 +7,8 @@
 //! # Prefetch
 //! With thousands of fibers each stack has left the first-level cache by the time its turn comes
 //! round. So, while the queue is long, each pop prefetches the body that is [`AHEAD`] places down
-//! and the [`STACK_LINES`] below it, where the frames of a shallow fiber lie. Places beyond the tail
-//! hold old words, which does no harm: a prefetch cannot fault.
+//! and the [`STACK_LINES`] below it, where the frames of a shallow fiber lie. Places beyond the
+//! tail hold old words, which does no harm: a prefetch cannot fault.
 //!
 //! (A list linked through the bodies needs fewer instructions, and was tried: the load of the next
 //! link from a line that is not in the cache stands between every two switches then.)
@@ -49,11 +49,11 @@ const STACK_LINES: usize = 4;
 /// Prefetching pays from about so many fibers on: fewer stay in the first-level cache anyway.
 const LONG: usize = 32;
 
+#[repr(C)]
 pub(crate) struct RunQueue {
     /// INVARIANT: `start` to `end` plus `AHEAD` is one allocation of initialised words; `head` and
-    /// `tail` lie from `start` to before `end`; equal, they mean that the queue is empty. While
-    /// nothing is being pushed, two places at least are free: one for the fiber that runs, and
-    /// one so that a full ring does not look empty.
+    /// `tail` lie from `start` to before `end`; equal, they mean that the queue is empty, and it is
+    /// never full.
     start: Cell<NonNull<Word>>,
     end: Cell<NonNull<Word>>,
     head: Cell<NonNull<Word>>,
@@ -95,16 +95,6 @@ impl RunQueue {
         self.push(body);
     }
 
-    /// The same for the fiber that runs, which the other pushes have left a place for.
-    #[inline(always)]
-    pub(crate) fn push_running(&self, body: &Body) {
-        let tail = self.tail.get();
-        write(tail, body);
-        let next = self.after(tail);
-        debug_assert!(next != self.head.get(), "the other pushes leave a place");
-        self.tail.set(next);
-    }
-
     pub(crate) fn push_root(&self) {
         self.push(ptr::without_provenance(ROOT));
     }
@@ -135,7 +125,7 @@ impl RunQueue {
         write(tail, word);
         let next = self.after(tail);
         self.tail.set(next);
-        if self.after(next) == self.head.get() {
+        if next == self.head.get() {
             self.grow();
         }
     }
@@ -153,7 +143,7 @@ impl RunQueue {
         unsafe { after_it.sub(1) }
     }
 
-    /// Doubles a ring in which the last but one free place was just taken.
+    /// Doubles a ring in which the last free place was just taken.
     #[cold]
     #[inline(never)]
     fn grow(&self) {
@@ -161,18 +151,16 @@ impl RunQueue {
         let len = self.capacity();
         let larger = allocate(len * 2);
         let mut from = head;
-        let mut count = 0;
-        while from != self.tail.get() {
-            // SAFETY: the old ring held less than `len`, so this lies within the new one.
-            write(unsafe { larger.add(count) }, read(from));
+        for offset in 0..len {
+            // SAFETY: `offset` lies within the new ring.
+            write(unsafe { larger.add(offset) }, read(from));
             from = self.after(from);
-            count += 1;
         }
         free(start, len);
         self.start.set(larger);
         self.head.set(larger);
         // SAFETY: within the new allocation.
-        self.tail.set(unsafe { larger.add(count) });
+        self.tail.set(unsafe { larger.add(len) });
         // SAFETY: as above.
         self.end.set(unsafe { larger.add(len * 2) });
     }
@@ -232,10 +220,6 @@ impl RunQueue {
             self.head.set(self.after(head));
         } else {
             write(head, word.map_addr(|run| run - ONE_FRESH));
-            // The word stays, and what was taken will run: it needs a place of its own.
-            if self.after(self.tail.get()) == self.head.get() {
-                self.grow();
-            }
         }
         slot
     }
@@ -372,7 +356,7 @@ mod tests {
         let body = unsafe { &*ptr::from_ref(&*body).cast::<Body>() };
         for _ in 0..count {
             assert!(queue.pop_fresh().is_some());
-            queue.push_running(body);
+            queue.push_fiber(body);
         }
         let mut yielded = 0;
         while let Some(next) = queue.pop() {
