@@ -1,7 +1,8 @@
 //! The blocking pool: OS threads for calls that cannot be made through the driver.
 //!
-//! Threads are made on demand up to a limit and end after [`IDLE`] without a job. A job lies in the
-//! frame of the strand that waits for it and may borrow: the strand waits to the job's end.
+//! Threads are made on demand up to a limit and end after [`IDLE`] without a job, or with their
+//! runtime. A job lies in the frame of the strand that waits for it and may borrow: the strand
+//! waits to the job's end.
 #![allow(unsafe_code)]
 
 use std::{
@@ -134,6 +135,8 @@ struct State {
     queue: VecDeque<JobRef>,
     threads: usize,
     idle: usize,
+    /// The runtime is gone: nobody will queue a job any more.
+    is_closed: bool,
 }
 
 impl Pool {
@@ -191,6 +194,12 @@ impl Pool {
         true
     }
 
+    /// Lets the threads end as soon as they have nothing to do.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.has_work.notify_all();
+    }
+
     fn start_thread(self: &Arc<Self>, index: usize) -> std::io::Result<()> {
         let pool = Arc::clone(self);
         let builder = thread::Builder::new().name(format!("ramie-blocking-{index}"));
@@ -205,6 +214,9 @@ impl Pool {
                 job.run();
                 state = self.lock();
                 continue;
+            }
+            if state.is_closed {
+                return;
             }
             state.idle += 1;
             let (woken, waited) = match self.has_work.wait_timeout(state, IDLE) {

@@ -241,13 +241,13 @@ fn ids_are_unique_and_stale_ones_harmless() {
 #[test]
 fn stack_sizes_out_of_range_are_refused() {
     one_worker().run(|| {
-        for size in [1, 4096, usize::MAX] {
+        for size in [1, 32 * 1024 - 1, usize::MAX] {
             let error = Builder::new().stack_size(size).spawn(|| ()).unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
             let error = Builder::new().stack_size(size).spawn_local(|| ()).unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
         }
-        let sizes = [16 * 1024, 50_001, 1 << 20, 64 << 20];
+        let sizes = [32 * 1024, 50_001, 1 << 20, 64 << 20];
         let strands = sizes.map(|size| Builder::new().stack_size(size).spawn(fiber::park).unwrap());
         fiber::yield_now();
         for strand in strands {

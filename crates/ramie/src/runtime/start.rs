@@ -10,6 +10,8 @@
 #![allow(unsafe_code)]
 
 use std::{
+    any::Any,
+    cell::Cell,
     io, panic,
     sync::{Arc, mpsc},
     thread,
@@ -36,7 +38,7 @@ where
     crate::panic::install_hook();
     crate::fiber::describe_overflows();
     let pool = Arc::new(Pool::new(config.blocking_threads));
-    let (team, queues) = Team::new(config.workers, config.grace, pool);
+    let (team, queues) = Team::new(config.workers, config.grace, Arc::clone(&pool));
     let mut queues = queues.into_iter().enumerate();
     let (_, own_queue) = queues.next().expect("a runtime has at least one worker");
     let first = make_worker(config, &team, 0, own_queue).unwrap_or_else(|error| panic!("{error}"));
@@ -45,8 +47,16 @@ where
     let mut abandoned = first.abandon_all();
     abandoned.extend(threads.join());
     drop(first);
+    pool.close();
     report(config, abandoned);
-    outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
+    match outcome {
+        Ok(value) => value,
+        Err(NoValue::Panicked(payload)) => panic::resume_unwind(payload),
+        Err(NoValue::NotStarted(why)) => {
+            let sentence = why.downcast_ref::<String>().map_or("run cannot start", |text| text);
+            panic!("{sentence}");
+        }
+    }
 }
 
 fn make_worker(
@@ -63,8 +73,15 @@ fn make_worker(
     Ok(worker)
 }
 
+/// Why there is no value of the closure of `run`; with the payload that says more.
+enum NoValue {
+    Panicked(Box<dyn Any + Send>),
+    /// There was no memory for its stack.
+    NotStarted(Box<dyn Any + Send>),
+}
+
 /// Runs `f` as a fiber on this thread, and with it all that the runtime has to run.
-fn run_main<F, T>(worker: &Worker, team: &Arc<Team>, f: F) -> thread::Result<T>
+fn run_main<F, T>(worker: &Worker, team: &Arc<Team>, f: F) -> Result<T, NoValue>
 where
     F: FnOnce() -> T,
 {
@@ -74,8 +91,12 @@ where
             self.0.main_done();
         }
     }
+    let has_started = Cell::new(false);
+    // Made here, so that it is dropped with the closure too if that never runs.
+    let done = MainDone(team);
     let main = || {
-        let _done = MainDone(team);
+        has_started.set(true);
+        let _done = done;
         f()
     };
     let _installed = Installed::new(worker);
@@ -91,7 +112,10 @@ where
     let outcome = unsafe { strand::take_outcome(slot) };
     // SAFETY: the outcome is taken.
     unsafe { worker.slots().free(slot) };
-    outcome
+    outcome.map_err(|payload| match has_started.get() {
+        true => NoValue::Panicked(payload),
+        false => NoValue::NotStarted(payload),
+    })
 }
 
 fn name_main(slot: &Slot, worker: &Worker) {

@@ -1,0 +1,166 @@
+//! `run`: what it returns, when, and what is left behind.
+
+mod common;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use common::{
+    assert_success, child_with, descriptors, is_child, on_each, one_worker, panic_text, text,
+    threads, wait_until, with_workers,
+};
+use ramie::{Runtime, fiber};
+
+#[test]
+fn run_returns_the_value_and_lends_the_callers_locals() {
+    on_each(&[1, 4], |runtime| {
+        let mut list = vec![1];
+        let not_send = Rc::new(2);
+        let value = runtime.run(|| {
+            list.push(*not_send);
+            Rc::clone(&not_send)
+        });
+        assert!(Rc::ptr_eq(&value, &not_send));
+        assert_eq!(list, [1, 2]);
+    });
+    assert_eq!(ramie::run(|| "default"), "default");
+}
+
+#[test]
+fn the_closure_runs_on_this_thread() {
+    with_workers(4).run(|| {
+        assert_eq!(std::thread::current().name(), Some("the_closure_runs_on_this_thread"));
+    });
+    let here = std::thread::current().id();
+    assert_eq!(with_workers(2).run(|| std::thread::current().id()), here);
+}
+
+#[test]
+fn a_panic_propagates_after_the_others_have_ended() {
+    on_each(&[1, 2], |runtime| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            runtime.run(|| {
+                for _ in 0..10 {
+                    let ended = Arc::clone(&ended);
+                    drop(fiber::spawn(move || {
+                        (0..10).for_each(|_| fiber::yield_now());
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    }));
+                }
+                panic!("expected");
+            });
+        }));
+        assert_eq!(text(&*outcome.unwrap_err()), "expected");
+        assert_eq!(ended.load(Ordering::Relaxed), 10);
+    });
+}
+
+#[test]
+fn a_run_inside_a_run_is_refused() {
+    let sentence = "run was called inside run; call the code directly, or spawn a fiber for it";
+    one_worker().run(|| {
+        assert_eq!(panic_text(|| ramie::run(|| ())), sentence);
+        let spawned = fiber::spawn(|| ramie::run(|| ())).join().unwrap_err();
+        assert_eq!(text(&*spawned), sentence);
+        // A thread of its own may run a runtime of its own.
+        assert_eq!(ramie::blocking(|| ramie::run(|| 5)), 5);
+    });
+}
+
+#[test]
+fn several_runtimes_run_at_once_and_wake_each_other() {
+    let runtime = with_workers(2);
+    let (sender, receiver) = ramie::sync::oneshot::channel();
+    std::thread::scope(|s| {
+        let waits = s.spawn(|| runtime.run(|| fiber::spawn(|| receiver.recv()).join().unwrap()));
+        for _ in 0..3 {
+            s.spawn(|| runtime.run(|| fiber::spawn(|| 1).join().unwrap()));
+        }
+        one_worker().run(|| drop(fiber::spawn(|| sender.send("across"))));
+        assert_eq!(waits.join().unwrap(), Ok("across"));
+    });
+}
+
+#[test]
+fn run_waits_for_detached_generations() {
+    fn generation(left: usize, ended: Arc<AtomicUsize>) {
+        if left > 0 {
+            let next = Arc::clone(&ended);
+            drop(fiber::spawn(move || generation(left - 1, next)));
+        }
+        fiber::yield_now();
+        ended.fetch_add(1, Ordering::Relaxed);
+    }
+    on_each(&[1, 4], |runtime| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let theirs = Arc::clone(&ended);
+        runtime.run(move || generation(50, theirs));
+        assert_eq!(ended.load(Ordering::Relaxed), 51);
+    });
+}
+
+/// In a process of its own, where nobody else opens descriptors or makes threads.
+#[test]
+fn many_runs_in_a_row_leave_nothing_behind() {
+    if is_child() {
+        let once = |workers| {
+            with_workers(workers).run(|| {
+                fiber::spawn(|| ramie::blocking(|| ())).join().unwrap();
+                fiber::sleep(std::time::Duration::from_micros(1));
+            });
+        };
+        once(2);
+        let before = descriptors();
+        (0..300).for_each(|n| once(1 + n % 2));
+        assert!(descriptors() <= before, "{} descriptors, then {}", before, descriptors());
+        // The threads of the blocking pools have been told to end, and do.
+        return wait_until(|| threads() <= 3);
+    }
+    assert_success(&child_with("true", "many_runs_in_a_row_leave_nothing_behind", &[]));
+}
+
+#[test]
+fn run_without_memory_for_its_stack_panics() {
+    if is_child() {
+        let large = Runtime::builder().workers(1).stack_size(1 << 30).build().unwrap();
+        let text = panic_text(|| large.run(|| ()));
+        assert!(text.contains("fiber 'main' cannot start"), "{text}");
+        return;
+    }
+    let name = "run_without_memory_for_its_stack_panics";
+    let output = child_with("ulimit -v 400000", name, &[("RAMIE_DRIVER", "poll")]);
+    assert_success(&output);
+}
+
+#[test]
+fn a_fiber_without_memory_for_its_stack_ends_with_a_sentence() {
+    if is_child() {
+        return one_worker().run(|| {
+            let large = fiber::Builder::new().name("large".into()).stack_size(1 << 30);
+            let payload = large.spawn(|| ()).unwrap().join().unwrap_err();
+            assert!(text(&*payload).contains("fiber 'large' cannot start"), "{}", text(&*payload));
+            assert!(text(&*payload).contains("ulimit -v"), "{}", text(&*payload));
+            fiber::spawn(|| ()).join().unwrap();
+        });
+    }
+    let name = "a_fiber_without_memory_for_its_stack_ends_with_a_sentence";
+    assert_success(&child_with("ulimit -v 400000", name, &[("RAMIE_DRIVER", "poll")]));
+}
+
+#[test]
+fn a_runtime_that_cannot_start_its_threads_panics() {
+    if is_child() {
+        let text = panic_text(|| with_workers(64).run(|| ()));
+        assert!(text.contains("a worker could not be started"), "{text}");
+        return;
+    }
+    let name = "a_runtime_that_cannot_start_its_threads_panics";
+    assert_success(&child_with("ulimit -v 120000", name, &[("RAMIE_DRIVER", "poll")]));
+}
