@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  ramie                                        measure this machine, write ./ramie-lab/<date>/
+  ramie                                        measure this machine, write ./ramie-lab/DATE/
   ramie run feed --people 2048 --nutrients 100 --on threads
   ramie run alive --count 1000000 --json       memory of a million parked fibers
   ramie serve --hello --addr 127.0.0.1:0       an HTTP server on a free port
@@ -38,11 +38,12 @@ pub(crate) enum Command {
 
 /// Measure a grid of workloads on this machine and write a report with charts
 ///
-/// All five workloads on fibers, threads and a hybrid, within two minutes. Each point runs in a process of its own, rounds are interleaved, figures are medians. Ctrl-C
-/// ends it early and keeps what was measured; a second Ctrl-C ends it at once.
+/// All five workloads on fibers, threads and a hybrid, within two minutes. Each point runs in a
+/// process of its own, rounds are interleaved, figures are medians. Ctrl-C ends it early and keeps
+/// what was measured; a second Ctrl-C ends it at once.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Lab {
-    /// Write here instead of ./ramie-lab/<date>/ (if something is there, to the next free name)
+    /// Write here instead of ./ramie-lab/DATE/ (if something is there, to the next free name)
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
@@ -53,8 +54,9 @@ pub(crate) struct Lab {
 
 /// Run one workload, check its result and print what it cost
 ///
-/// There is one line for each repetition. A line is: the workload, its numbers, seconds= from before the first spawn to after the last
-/// join (the runtime's start is not in it), per_op_ns= for the operation that the workload counts.
+/// There is one line for each repetition. A line is: the workload, its numbers, seconds= from
+/// before the first spawn to after the last join (the runtime's start is not in it), per_op_ns= for
+/// the operation that the workload counts.
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES, subcommand_value_name = "WORKLOAD")]
 #[command(subcommand_help_heading = "Workloads")]

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, error::Error, ops::Range};
 
 use plotters::{
-    coord::combinators::BindKeyPoints,
+    coord::combinators::{BindKeyPoints, LogCoord, WithKeyPoints},
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
@@ -81,33 +81,9 @@ fn draw(
         .x_desc(x_noun)
         .axis_desc_style(text.clone())
         .draw()?;
+    let mut ends = Vec::new();
     for (on, series) in series {
-        let style = colour(*on).stroke_width(2);
-        let points = series.iter().map(|(x, summary)| (*x as f64, summary.median));
-        chart.draw_series(LineSeries::new(points, style))?;
-        chart.draw_series(series.iter().map(|(x, summary)| {
-            let x = *x as f64;
-            let spread = vec![(x, summary.least), (x, summary.most)];
-            PathElement::new(spread, colour(*on).mix(0.45).stroke_width(1))
-        }))?;
-        // A shape for each kind, so that lines can be told apart without colour.
-        const RADIUS: i32 = 4;
-        let style = colour(*on).filled();
-        let points = series.iter().map(|(x, summary)| (*x as f64, summary.median));
-        match on {
-            On::Fibers => chart.draw_series(points.map(|at| Circle::new(at, RADIUS, style)))?,
-            On::Hybrid => {
-                chart.draw_series(points.map(|at| TriangleMarker::new(at, RADIUS + 2, style)))?
-            }
-            On::Threads => {
-                let square = [(-RADIUS, -RADIUS), (RADIUS, RADIUS)];
-                let at = |at| EmptyElement::at(at) + Rectangle::new(square, style);
-                chart.draw_series(points.map(at))?
-            }
-        };
-    }
-    let mut ends: Vec<(On, i32, i32)> = Vec::new();
-    for (on, series) in series {
+        draw_series(&mut chart, *on, series)?;
         if let Some((x, summary)) = series.last() {
             let (left, top) = chart.backend_coord(&(*x as f64, summary.median));
             ends.push((*on, left, top));
@@ -119,6 +95,35 @@ fn draw(
         root.draw(&Text::new(on.name(), (left + 10, top), style))?;
     }
     root.present()?;
+    Ok(())
+}
+
+type Axis = WithKeyPoints<LogCoord<f64>>;
+type Plane<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
+
+/// A line through the medians, a bar from the least to the most, and at each median a marker: a
+/// shape for each kind, so that lines can be told apart without colour.
+fn draw_series(chart: &mut Plane<'_>, on: On, series: &Series) -> Result<(), Box<dyn Error>> {
+    const RADIUS: i32 = 4;
+    let colour = colour(on);
+    let medians = || series.iter().map(|(x, summary)| (*x as f64, summary.median));
+    chart.draw_series(LineSeries::new(medians(), colour.stroke_width(2)))?;
+    chart.draw_series(series.iter().map(|(x, summary)| {
+        let spread = vec![(*x as f64, summary.least), (*x as f64, summary.most)];
+        PathElement::new(spread, colour.mix(0.45).stroke_width(1))
+    }))?;
+    let style = colour.filled();
+    match on {
+        On::Fibers => chart.draw_series(medians().map(|at| Circle::new(at, RADIUS, style)))?,
+        On::Hybrid => {
+            chart.draw_series(medians().map(|at| TriangleMarker::new(at, RADIUS + 2, style)))?
+        }
+        On::Threads => {
+            let square = [(-RADIUS, -RADIUS), (RADIUS, RADIUS)];
+            let marker = |at| EmptyElement::at(at) + Rectangle::new(square, style);
+            chart.draw_series(medians().map(marker))?
+        }
+    };
     Ok(())
 }
 

@@ -18,8 +18,8 @@ pub(super) fn thousands(value: u64) -> String {
 /// A factor with two digits that matter: `1.4×`, `17×`, `2,300×`.
 pub(super) fn factor(value: f64) -> String {
     match value {
-        value if value < 10.0 => format!("{value:.1}×"),
-        value if value < 100.0 => format!("{value:.0}×"),
+        value if value < 9.95 => format!("{value:.1}×"),
+        value if value < 99.5 => format!("{value:.0}×"),
         value => {
             let unit = 10_f64.powf(value.log10().floor() - 1.0);
             format!("{}×", thousands(((value / unit).round() * unit) as u64))

@@ -8,7 +8,7 @@ use super::{
 use crate::workload::On;
 
 /// Closer together than this, two figures are called even.
-const EVEN: f64 = 1.05;
+const EVEN: f64 = 1.1;
 
 /// Who is ahead at one x.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,8 +154,11 @@ fn compare(duels: &[Duel], names: [&str; 2], x_noun: &str, view: View) -> Option
     let decided: Vec<_> = duels.iter().filter(|duel| duel.lead() != Lead::Even).copied().collect();
     let Some(leader) = decided.first() else {
         let (from, to) = (duels.first()?.x, duels.last()?.x);
-        let from_to = format!("from {} to {} {x_noun}", thousands(from), thousands(to));
-        return Some(format!("{} and {second} are even {from_to}.", capital(first)));
+        let places = match from == to {
+            true => format!("at {} {x_noun}", thousands(from)),
+            false => format!("from {} to {} {x_noun}", thousands(from), thousands(to)),
+        };
+        return Some(format!("{} and {second} are even {places}.", capital(first)));
     };
     let changes = decided.windows(2).filter(|pair| pair[0].lead() != pair[1].lead()).count();
     let name = |lead| if lead == Lead::First { first } else { second };
@@ -171,7 +174,7 @@ fn compare(duels: &[Duel], names: [&str; 2], x_noun: &str, view: View) -> Option
             margins(&decided)
         )),
         1 => Some(one_crossing(&decided, name, x_noun)),
-        _ => Some(many_crossings(&decided, names, x_noun)),
+        _ => Some(many_crossings(&decided, names)),
     }
 }
 
@@ -233,17 +236,17 @@ fn crossing(before: Duel, after: Duel) -> u64 {
     (from + (to - from) * share).exp().round() as u64
 }
 
-fn many_crossings(decided: &[Duel], names: [&str; 2], x_noun: &str) -> String {
-    let at = |lead| {
-        let xs = decided.iter().filter(|duel| duel.lead() == lead).map(|duel| thousands(duel.x));
-        xs.collect::<Vec<_>>().join(", ")
+fn many_crossings(decided: &[Duel], names: [&str; 2]) -> String {
+    let wins = |lead| {
+        let won: Vec<_> = decided.iter().filter(|duel| duel.lead() == lead).copied().collect();
+        format!("at {} (by {})", won.len(), margins(&won))
     };
     format!(
-        "The lead changes more than once: {} at {} {x_noun}, {} at {}.",
+        "The lead changes more than once: {} {}, {} {} of the points.",
         verb(names[0], "win"),
-        at(Lead::First),
+        wins(Lead::First),
         names[1],
-        at(Lead::Second)
+        wins(Lead::Second)
     )
 }
 
@@ -325,8 +328,8 @@ mod tests {
     fn close_figures_are_even_and_wild_ones_are_listed() {
         assert_eq!(sentence(&[1.01, 0.99]), "Fibers and threads are even from 1 to 4 people.");
         assert_eq!(sentence(&[]), "");
-        let expected = "The lead changes more than once: fibers win at 1, 16 people, threads at \
-                        4, 64.";
-        assert_eq!(sentence(&[2.0, 0.5, 2.0, 0.5]), expected);
+        let expected = "The lead changes more than once: fibers win at 2 (by 2.0×), threads at 2 \
+                        (by 4.0×) of the points.";
+        assert_eq!(sentence(&[2.0, 0.25, 2.0, 0.25]), expected);
     }
 }

@@ -28,8 +28,8 @@ use crate::{arguments::count, failure::Failure};
 
 /// R strands pass a token round a ring, H hops in all: how fast does one wake another?
 ///
-/// By park and unpark. One op is one hop. Making and ending the strands is part of the time. The hops of all strands
-/// must add up to H, and the token must have counted as many.
+/// By park and unpark. One op is one hop. Making and ending the strands is part of the time. The
+/// hops of all strands must add up to H, and the token must have counted as many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Ring {

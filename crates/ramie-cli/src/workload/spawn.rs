@@ -13,8 +13,8 @@ use crate::{arguments::count, failure::Failure};
 
 /// M strands are spawned and joined: what does a strand cost?
 ///
-/// Each adds 1 to one counter; then all are joined in order. One op is one strand, from spawn to joined. All handles are kept until then. The counter must
-/// be M in the end.
+/// Each adds 1 to one counter; then all are joined in order. One op is one strand, from spawn to
+/// joined. All handles are kept until then. The counter must be M in the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Spawn {

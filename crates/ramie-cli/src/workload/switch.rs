@@ -11,9 +11,9 @@ use crate::{arguments::count, failure::Failure};
 
 /// Two strands yield to each other N times each: what does a switch cost?
 ///
-/// They do nothing else. One op is one yield. On fibers each yield resumes the other one. Threads (sched_yield) and
-/// fibers of a hybrid may be on two CPUs and have nobody to yield to. Both must have yielded N
-/// times.
+/// They do nothing else. One op is one yield. On fibers each yield resumes the other one. Threads
+/// (sched_yield) and fibers of a hybrid may be on two CPUs and have nobody to yield to. Both must
+/// have yielded N times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Switch {

@@ -1,3 +1,5 @@
+//! Requests whole, in pieces, pipelined and wrong; no sockets.
+
 use super::{Exchange, HEAD_MAX, Next};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
