@@ -289,8 +289,8 @@ fn method(html: &mut String, results: &Results) {
          <li>Time is from before the first spawn to after the last join, without the runtime's \
          start. Each run checks its own result.</li>\n\
          <li>Every point ran in processes of its own, in up to {} rounds over the whole grid \
-         within {:.0} s; short ones three times in a process. Points that would not have fitted into \
-         the time have fewer rounds.</li>\n\
+         within {:.0} s; short ones three times in a process. Points that would not have fitted \
+         into the time have fewer rounds.</li>\n\
          <li>Figures are medians; the thin bars in the charts reach from the least to the most \
          that was measured.</li>\n\
          <li>Every reading is in results.csv and results.json beside this page.</li>\n</ul>\n",
