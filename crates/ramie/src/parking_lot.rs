@@ -14,7 +14,7 @@
 //! | a waiter is | left by |
 //! |---|---|
 //! | queued | the unparker that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is given up |
-//! | taken off, claimed | - (its strand is being woken by that unparker) |
+//! | taken off, claimed | - (its strand is being woken by that unparker; if it is given up before it runs, the unlink hook passes the wake-up on) |
 //! | taken off, not claimed | - (its wait had ended already; the unparker went on to the next) |
 //!
 //! *The race to fear*: a wake-up is spent on a waiter that has just timed out. The claim is what
@@ -51,22 +51,28 @@ pub(crate) enum Parked {
 }
 
 /// An entry of the queue, in the frame of the strand that waits.
-struct Waiter {
+struct Waiter<'a> {
     wait: WakeRef,
     strand: FiberId,
     /// What the strand asks of its unparker; the primitive gives it meaning.
     wish: u64,
     lot: *const ParkingLot,
+    /// Gives the wake-up, with its token, to somebody else.
+    pass_on: &'a dyn Fn(Token),
     token: Cell<Token>,
     is_queued: Cell<bool>,
-    next: Cell<*const Waiter>,
-    previous: Cell<*const Waiter>,
+    is_claimed: Cell<bool>,
+    next: Cell<*const Queued>,
+    previous: Cell<*const Queued>,
 }
+
+/// A waiter in the queue, whatever its frame borrows: as long as it is queued, that is alive.
+type Queued = Waiter<'static>;
 
 #[derive(Clone, Copy)]
 struct Queue {
-    first: *const Waiter,
-    last: *const Waiter,
+    first: *const Queued,
+    last: *const Queued,
 }
 
 pub(crate) struct ParkingLot {
@@ -112,7 +118,8 @@ impl ParkingLot {
         Locked { lot: self }
     }
 
-    /// Waits in the lot if `validate`, called under the lot's lock, says so.
+    /// Waits in the lot if `validate`, called under the lot's lock, says so. `pass_on` is called
+    /// should the strand be given up when it has been woken and has not run yet.
     ///
     /// # Errors
     /// When the strand unwinds and must not suspend.
@@ -121,6 +128,7 @@ impl ParkingLot {
         record: WaitRecord,
         wish: u64,
         validate: impl FnOnce() -> bool,
+        pass_on: &dyn Fn(Token),
     ) -> Result<Parked, Unwinding> {
         let worker = worker::current();
         let waiter: UnsafeCell<Option<Waiter>> = UnsafeCell::new(None);
@@ -135,14 +143,17 @@ impl ParkingLot {
             strand: worker.current_slot().id(),
             wish,
             lot: self,
+            pass_on,
             token: Cell::new(0),
             is_queued: Cell::new(true),
+            is_claimed: Cell::new(false),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         };
         // SAFETY: nobody else knows the waiter yet.
         let slot = unsafe { &mut *waiter.get() };
         let entry: *const Waiter = slot.insert(entry);
+        let entry: *const Queued = entry.cast();
         locked.push(entry);
         drop(locked);
         let reason = prepared.suspend();
@@ -178,7 +189,9 @@ impl ParkingLot {
         let token = decide(candidate);
         if let Some((_, waiter)) = woken {
             // SAFETY: as above.
-            unsafe { &*waiter }.token.set(token);
+            let waiter = unsafe { &*waiter };
+            waiter.token.set(token);
+            waiter.is_claimed.set(true);
         }
         drop(locked);
         if let Some((slot, _)) = woken {
@@ -187,15 +200,19 @@ impl ParkingLot {
     }
 }
 
-/// Takes the waiter of a strand that is given up off its queue.
+/// Takes the waiter of a strand that is given up off its queue, or passes its wake-up on.
 unsafe fn unlink(target: *const ()) {
     // SAFETY: `park` set this hook with the address of its waiter, and the strand is suspended.
-    let waiter = unsafe { &*target.cast::<Option<Waiter>>() };
+    let waiter = unsafe { &*target.cast::<Option<Queued>>() };
     let Some(waiter) = waiter else { return };
     // SAFETY: a waiter borrows its lot for as long as it waits.
     let locked = unsafe { &*waiter.lot }.lock();
     if waiter.is_queued.get() {
         locked.remove(waiter);
+    }
+    drop(locked);
+    if waiter.is_claimed.get() {
+        (waiter.pass_on)(waiter.token.get());
     }
 }
 
@@ -221,7 +238,7 @@ impl Locked<'_> {
         unsafe { *self.lot.queue.get() = queue }
     }
 
-    fn push(&self, waiter: *const Waiter) {
+    fn push(&self, waiter: *const Queued) {
         let mut queue = self.queue();
         // SAFETY: queued waiters are alive (invariant of `queue`).
         match unsafe { queue.last.as_ref() } {
@@ -234,7 +251,7 @@ impl Locked<'_> {
         self.set_queue(queue);
     }
 
-    fn remove(&self, waiter: &Waiter) {
+    fn remove(&self, waiter: &Queued) {
         let mut queue = self.queue();
         let (previous, next) = (waiter.previous.get(), waiter.next.get());
         // SAFETY: neighbours in the queue are alive (invariant of `queue`).
@@ -252,7 +269,7 @@ impl Locked<'_> {
     }
 
     /// Takes waiters off the front until one's wait is claimed.
-    fn claim_first(&self) -> Option<(&'static Slot, *const Waiter)> {
+    fn claim_first(&self) -> Option<(&'static Slot, *const Queued)> {
         loop {
             // SAFETY: queued waiters are alive (invariant of `queue`).
             let waiter = unsafe { self.queue().first.as_ref() }?;

@@ -23,6 +23,7 @@ use std::{
     fmt,
     marker::PhantomData,
     ops::{Deref, DerefMut},
+    panic::{RefUnwindSafe, UnwindSafe},
     sync::{LockResult, PoisonError, TryLockError, TryLockResult},
     thread,
 };
@@ -79,6 +80,10 @@ pub struct Mutex<T: ?Sized> {
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: the value is reached through a guard only, by one strand at a time.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
+
+// As for std's: poisoning tells whether a panic left the value half changed.
+impl<T: ?Sized> UnwindSafe for Mutex<T> {}
+impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 
 /// The right to the value; unlocks when dropped.
 ///
@@ -191,12 +196,21 @@ impl<T: ?Sized> Mutex<T> {
                 let word = self.word.load(Ordering::Relaxed);
                 word & WAITERS != 0 && word != WAITERS
             };
-            match self.lot.park(record, wish, still_held) {
+            match self.lot.park(record, wish, still_held, &|token| self.pass_on(token)) {
                 Ok(Parked::Woken(HANDED_OVER)) => return,
                 Ok(Parked::Refused) => {}
                 Ok(_) => wish = HAND_OVER,
                 Err(_) => abort_wait_while_unwinding("a Mutex that another strand holds"),
             }
+        }
+    }
+
+    /// A waiter is given up that had been handed the lock or woken to take it.
+    fn pass_on(&self, token: Token) {
+        match token {
+            HANDED_OVER => self.unlock(),
+            // If it is not free, its owner wakes the next waiter.
+            _ => drop(self.try_lock()),
         }
     }
 

@@ -12,7 +12,14 @@
 //! the lot's lock before it parks: whichever comes second sees the other.
 #![allow(unsafe_code)]
 
-use std::{cell::UnsafeCell, fmt, mem::MaybeUninit, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, UnsafeCell},
+    fmt,
+    marker::PhantomData,
+    mem::MaybeUninit,
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
     park::{WaitKind, WaitRecord},
@@ -72,8 +79,15 @@ pub struct Sender<T> {
 }
 
 /// The end that waits for the value.
+///
+/// It may be sent to another strand, but not shared: one at a time waits for the value.
+/// ```compile_fail,E0277
+/// fn share<T: Sync>(_: T) {}
+/// share(ramie::sync::oneshot::channel::<u8>().1);
+/// ```
 pub struct Receiver<T> {
     inner: Arc<Inner<T>>,
+    not_sync: PhantomData<Cell<()>>,
 }
 
 /// The sender was dropped without having sent.
@@ -115,7 +129,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
         lot: ParkingLot::new(),
         value: UnsafeCell::new(MaybeUninit::uninit()),
     });
-    (Sender { inner: Arc::clone(&inner) }, Receiver { inner })
+    (Sender { inner: Arc::clone(&inner) }, Receiver { inner, not_sync: PhantomData })
 }
 
 impl<T> Sender<T> {
@@ -217,7 +231,7 @@ impl<T> Receiver<T> {
             }
             let record = WaitRecord::new(&RECEIVE).until(deadline);
             let is_empty = || self.inner.state.load(Ordering::Acquire) == EMPTY;
-            match self.inner.lot.park(record, 0, is_empty) {
+            match self.inner.lot.park(record, 0, is_empty, &|_| ()) {
                 Ok(Parked::TimedOut | Parked::Refused | Parked::Woken(_)) => {}
                 Err(_) => return Err(RecvTimeoutError::Closed),
             }
