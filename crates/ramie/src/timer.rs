@@ -31,11 +31,12 @@ impl Timers {
         if deadline_ns >= armed {
             return;
         }
-        if armed != u64::MAX {
-            self.stale += 1;
-        }
         slot.armed.store(deadline_ns, Relaxed);
         self.heap.push(Reverse((deadline_ns, slot.id())));
+        if armed != u64::MAX {
+            self.stale += 1;
+            self.sweep_if_mostly_stale();
+        }
     }
 
     /// Notes that a strand with an armed entry has ended.

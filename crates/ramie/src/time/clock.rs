@@ -24,7 +24,7 @@ impl Clock {
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
             Clock::System => ramie_driver::sys::monotonic_ns(),
-            Clock::Manual(clock) => clock.state.now_ns.load(Ordering::Acquire),
+            Clock::Manual(clock) => clock.state.now_ns.load(Ordering::SeqCst),
         }
     }
 
@@ -80,8 +80,8 @@ impl ManualClock {
     /// Moves the clock on and wakes the workers, which then run all that has come due.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        // Release: pairs with the acquire in `now_ns`.
-        self.state.now_ns.fetch_add(by, Ordering::Release);
+        // SeqCst: a worker that is about to sleep sees this, or the notification sees it asleep.
+        self.state.now_ns.fetch_add(by, Ordering::SeqCst);
         for shared in self.lock().iter() {
             shared.wake();
         }

@@ -12,8 +12,9 @@
 //! | `NOTIFIED` | somebody pushed since the worker last looked | the worker, when it next falls asleep or wakes |
 //!
 //! 1. The worker stores `SLEEPING` (SeqCst).
-//! 2. It looks again at its inbox, at the queues it steals from and at the runtime's flags. If
-//!    there is something, it stores `RUNNING` and goes on.
+//! 2. It looks again at its inbox, at its timers (a manual clock may have been moved), at the
+//!    queues it steals from and at the runtime's flags. If there is something, it stores `RUNNING`
+//!    and goes on.
 //! 3. It enters the kernel.
 //!
 //! A pusher pushes first, then swaps in `NOTIFIED` (SeqCst). *The race to fear* is a push between
