@@ -19,7 +19,13 @@ impl Worker {
     pub(super) fn idle(&self, until: Until) -> bool {
         self.drain_inbox();
         self.fire_timers();
-        if self.has_ready() || self.steal() {
+        if self.has_ready() {
+            if let Some(seat) = &self.seat {
+                seat.pass_search_on();
+            }
+            return false;
+        }
+        if self.steal() {
             return false;
         }
         if until == Until::Finished && self.is_finished() {
@@ -38,6 +44,8 @@ impl Worker {
         match seat.steal() {
             Some(slot) => {
                 self.ready.push_fresh(slot);
+                // It runs first: from here nobody could steal it, from the other queue they can.
+                self.prefers_fresh.set(false);
                 true
             }
             None => false,
@@ -54,8 +62,9 @@ impl Worker {
         if let Some(seat) = &self.seat {
             seat.announce_sleep();
         }
-        let may_sleep =
-            !self.shared.has_mail() && self.seat.as_ref().is_none_or(|seat| seat.may_sleep());
+        let may_sleep = !self.shared.has_mail()
+            && !self.has_due_timer()
+            && self.seat.as_ref().is_none_or(|seat| seat.may_sleep());
         if may_sleep {
             self.sleep_in_kernel();
         }
@@ -63,6 +72,12 @@ impl Worker {
             seat.announce_running();
         }
         self.shared.announce_running();
+    }
+
+    /// A clock that is moved by hand wakes as a pusher does: moved first, then notified.
+    fn has_due_timer(&self) -> bool {
+        let next = self.timers.borrow().next_ns();
+        next != u64::MAX && next <= self.now_ns()
     }
 
     fn sleep_in_kernel(&self) {

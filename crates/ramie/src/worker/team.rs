@@ -4,7 +4,7 @@
 //! Each worker has a queue of fresh closures from which the others steal. A worker that finds
 //! nothing looks at every queue of the team once and then sleeps, with its flag in `asleep` set.
 //! Whoever adds a closure wakes at most one sleeper, and none while another is already searching:
-//! the searcher that finds something wakes the next.
+//! the searcher that finds something wakes the next while closures are left in any queue.
 //!
 //! *The race to fear*: a closure is queued while its would-be thief falls asleep. The spawner
 //! queues, then (SeqCst fence) reads `sleepers`; the thief announces itself there (SeqCst), then
@@ -210,6 +210,15 @@ impl Seat {
         }
     }
 
+    /// Wakes the next searcher where closures are left: a batch that was just stolen may lie behind
+    /// a fiber that never suspends, and one woken to search may have found other work first.
+    pub(super) fn pass_search_on(&self) {
+        let has_sleepers = self.team.sleepers.load(Ordering::SeqCst) > 0;
+        if has_sleepers && !self.team.stealers.iter().all(Stealer::is_empty) {
+            self.wake_one();
+        }
+    }
+
     /// Looks at every queue of the team once, beginning behind this worker's own.
     pub(super) fn steal(&self) -> Option<&'static Slot> {
         let stealers = &self.team.stealers;
@@ -221,9 +230,7 @@ impl Seat {
             loop {
                 match victim.steal_batch_and_pop(&self.queue) {
                     Steal::Success(slot) => {
-                        if !victim.is_empty() {
-                            self.wake_one();
-                        }
+                        self.pass_search_on();
                         return Some(slot);
                     }
                     Steal::Empty => break,
