@@ -90,7 +90,7 @@ unsafe fn discard<F, T>(slot: &Slot, why: Box<dyn Any + Send>) {
     // SAFETY: the caller is in the phase "installed" and leaves it with this.
     let closure = unsafe { read::<F>(slot) };
     // A panic in a destructor of a closure that never ran has no one to go to.
-    let _ = panic::catch(|| drop(closure));
+    drop_quietly(closure);
     // SAFETY: the payload was emptied above.
     unsafe { store::<T>(slot, why) };
 }
@@ -105,11 +105,15 @@ unsafe fn drop_outcome<T>(slot: &Slot) -> bool {
     // SAFETY: the caller is in the phase "ended" and leaves it with this.
     let outcome = unsafe { read::<JobOutcome<T>>(slot) };
     let panicked = outcome.is_err();
-    if let Err(payload) = panic::catch(|| drop(outcome)) {
+    drop_quietly(outcome);
+    panicked
+}
+
+fn drop_quietly<V>(value: V) {
+    if let Err(payload) = panic::catch(|| drop(value)) {
         // The payload of a destructor's panic may panic when dropped in its turn.
         mem::forget(payload);
     }
-    panicked
 }
 
 /// Puts `closure` into a fresh slot.
