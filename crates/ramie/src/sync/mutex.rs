@@ -321,7 +321,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
         match self.try_lock() {
             Ok(guard) => debug.field("data", &&*guard),
             Err(TryLockError::Poisoned(error)) => debug.field("data", &&**error.get_ref()),
-            Err(TryLockError::WouldBlock) => debug.field("data", &format_args!("<locked>")),
+            Err(TryLockError::WouldBlock) => debug.field("data", &"<locked>"),
         };
         debug.field("poisoned", &self.is_poisoned()).finish_non_exhaustive()
     }
