@@ -68,7 +68,9 @@ fn parked_fibers_are_named_with_what_they_wait_for() {
             let arrived = Arc::new(AtomicUsize::new(0));
             let arrive = |arrived: &Arc<AtomicUsize>| {
                 let arrived = Arc::clone(arrived);
-                move || drop(arrived.fetch_add(1, Ordering::SeqCst))
+                move || {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                }
             };
             let arrivals = [(); 5].map(|()| arrive(&arrived));
             let [a, b, c, d, e] = arrivals;

@@ -53,7 +53,7 @@ fn a_token_is_not_spent_by_other_waits() {
     one_worker().run(|| {
         let me = fiber::current();
         me.unpark();
-        fiber::spawn(|| fiber::yield_now()).join().unwrap();
+        fiber::spawn(fiber::yield_now).join().unwrap();
         fiber::sleep(Duration::from_micros(10));
         fiber::park();
     });
@@ -180,10 +180,10 @@ fn a_manual_clock_stands_still_until_it_is_moved() {
             clock.advance(Duration::from_nanos(1));
             (0..200).for_each(|_| fiber::yield_now());
             assert_eq!(*order.borrow(), [10, 20]);
-            clock.advance(3600_000 * MS);
+            clock.advance(3_600_000 * MS);
         });
         assert_eq!(*order.borrow(), [10, 20, 30]);
-        assert_eq!(start.elapsed(), 3600_020 * MS);
+        assert_eq!(start.elapsed(), 3_600_020 * MS);
         assert_eq!(clock.now(), Instant::now());
     });
 }
