@@ -80,3 +80,25 @@ impl Timers {
 fn is_live((deadline_ns, id): (u64, FiberId), slot: &Slot) -> bool {
     slot.id() == id && slot.armed.load(Relaxed) == deadline_ns
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strand::FreeList;
+
+    #[test]
+    fn stale_entries_do_not_pile_up() {
+        let (slots, mut timers) = (FreeList::new(), Timers::default());
+        let slot = slots.take(false);
+        // A long timeout that never fires, then a short one that does, again and again.
+        for now in 0..100_000 {
+            timers.arm(slot, now + 1_000_000);
+            timers.arm(slot, now);
+            assert!(timers.pop_due(now).is_some_and(|due| due.id() == slot.id()));
+            assert!(timers.heap.len() < 200, "{} entries for one strand", timers.heap.len());
+        }
+        timers.arm(slot, u64::MAX - 1);
+        timers.forget(slot);
+        assert!(timers.pop_due(u64::MAX - 1).is_none());
+    }
+}
