@@ -58,6 +58,11 @@ const IDLE: Duration = Duration::from_secs(10);
 ///     assert_eq!(length, 8);
 /// });
 /// ```
+/// The closure runs on another thread:
+/// ```compile_fail,E0277
+/// let here = std::rc::Rc::new(1);
+/// ramie::blocking(|| println!("{here}"));
+/// ```
 #[track_caller]
 pub fn blocking<F, T>(f: F) -> T
 where

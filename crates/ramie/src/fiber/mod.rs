@@ -70,6 +70,16 @@ static PARK: WaitKind = WaitKind::new("an unpark");
 ///     assert_eq!(answer.join().unwrap(), 42);
 /// });
 /// ```
+/// Another worker may start it, so it takes nothing along that is not `Send`:
+/// ```compile_fail,E0277
+/// let here = std::rc::Rc::new(1);
+/// ramie::fiber::spawn(move || println!("{here}"));
+/// ```
+/// Nor does it borrow; [`scope`] lets fibers do that:
+/// ```compile_fail,E0373
+/// let local = 1;
+/// ramie::fiber::spawn(|| println!("{local}"));
+/// ```
 #[inline]
 pub fn spawn<F, T>(f: F) -> JoinHandle<T>
 where

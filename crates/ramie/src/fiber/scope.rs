@@ -154,6 +154,17 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Panics
     /// As [`spawn`](super::spawn).
+    ///
+    /// # Examples
+    /// What is not `Sync` is not shared with another worker; [`Scope::spawn_local`] can:
+    /// ```compile_fail,E0277
+    /// let count = std::cell::Cell::new(0);
+    /// ramie::fiber::scope(|s| drop(s.spawn(|| count.set(1))));
+    /// ```
+    /// A handle does not outlive its scope:
+    /// ```compile_fail
+    /// let leaked = ramie::fiber::scope(|s| s.spawn(|| 1));
+    /// ```
     pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
