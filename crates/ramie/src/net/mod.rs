@@ -1,10 +1,10 @@
 //! Twins of `std::net`: TCP streams and listeners whose calls park the strand, never the worker.
 //!
 //! Signatures, defaults and error kinds are std's. What differs, and why:
-//! - Timeouts and `set_nonblocking` are kept beside the descriptor, shared by `try_clone`, and
-//!   handed to std on conversion. The open file description, which other processes may share,
-//!   stays blocking. (A listener on the polling driver is the exception; it is set back on
-//!   conversion.)
+//! - Timeouts and `set_nonblocking` are kept beside the descriptor and shared by `try_clone`. They
+//!   are read from a descriptor that comes in, and set on one that is given away. In between, the
+//!   open file description, which other processes may share, stays as it is. (A listener of ours
+//!   on the polling driver is nonblocking meanwhile.)
 //! - [`ToSocketAddrs`] is a trait of this crate with std's implementations: names are resolved on
 //!   the blocking pool, and std's trait cannot promise that its implementor may be used there.
 //! - No call fails with `ErrorKind::Interrupted`.

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ramie_driver::{IoVec, Kind, MessageHeader, Op, SockAddrStorage, sys};
+use ramie_driver::{IoVec, Kind, MessageHeader, Op, SockAddrStorage, sys, sys::sockopt};
 
 use crate::{
     io_op::{self, OpError},
@@ -55,6 +55,16 @@ pub(super) enum Half {
     Write,
 }
 
+impl Half {
+    /// The socket option that bounds this half in std.
+    fn option(self) -> sockopt::Timeout {
+        match self {
+            Half::Read => sockopt::Timeout::Recv,
+            Half::Write => sockopt::Timeout::Send,
+        }
+    }
+}
+
 impl Socket {
     /// Makes a stream socket for the address's family.
     ///
@@ -72,23 +82,27 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Takes on a descriptor from elsewhere, with its timeouts and whether it refuses to wait.
-    pub(super) fn adopt(fd: OwnedFd, timeouts: [Option<Duration>; 2]) -> Self {
+    /// Takes on a descriptor from elsewhere, with the timeouts of its description and whether it
+    /// refuses to wait.
+    pub(super) fn adopt(fd: OwnedFd) -> Self {
         let socket = Socket::from(fd);
         let refuses = sys::is_nonblocking(&socket.fd).unwrap_or(false);
         socket.set_nonblocking(refuses);
-        let [read, write] = timeouts;
-        socket.options.read_timeout.store(to_ns(read), Ordering::Relaxed);
-        socket.options.write_timeout.store(to_ns(write), Ordering::Relaxed);
+        for half in [Half::Read, Half::Write] {
+            // It fails for what is no socket, and there every call will say so.
+            let timeout = sockopt::socket_timeout(&socket.fd, half.option()).unwrap_or(None);
+            socket.timeout_of(half).store(to_ns(timeout), Ordering::Relaxed);
+        }
         socket
     }
 
-    /// Gives the descriptor away, in the state in which a blocking program wants it.
+    /// Gives the descriptor away; what was kept beside it goes to the description, where std and
+    /// the kernel look for it.
     pub(super) fn into_fd(self) -> OwnedFd {
-        self.restore_description();
-        let refuses = self.options.is_nonblocking.load(Ordering::Relaxed);
-        if refuses {
-            let _ = sys::set_nonblocking(&self.fd, true);
+        // These fail for what is no socket only, and that has no timeouts.
+        let _ = sys::set_nonblocking(&self.fd, self.is_nonblocking());
+        for half in [Half::Read, Half::Write] {
+            let _ = sockopt::set_socket_timeout(&self.fd, half.option(), self.timeout(half));
         }
         self.fd
     }
@@ -181,6 +195,10 @@ impl Socket {
     #[track_caller]
     pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let count = buffers.len().min(MAX_BUFFERS);
+        // std's readv(2) does not look at the socket then; recvmsg(2) would wait for data.
+        if buffers[..count].iter().all(|buffer| buffer.is_empty()) {
+            return Ok(0);
+        }
         // `IoSliceMut` is an `iovec` by std's promise.
         let mut message = MessageHeader::vectored(buffers.as_mut_ptr().cast::<IoVec>(), count);
         let op = Op::RecvMessage {
@@ -196,6 +214,10 @@ impl Socket {
     #[track_caller]
     pub(super) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let count = buffers.len().min(MAX_BUFFERS);
+        // As for `receive_vectored`.
+        if buffers[..count].iter().all(|buffer| buffer.is_empty()) {
+            return Ok(0);
+        }
         // `IoSlice` is an `iovec` by std's promise; a send only reads it.
         let iov = buffers.as_ptr().cast::<IoVec>().cast_mut();
         let message = MessageHeader::vectored(iov, count);
@@ -211,8 +233,13 @@ impl Socket {
 
     #[track_caller]
     pub(super) fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
-        if self.is_nonblocking() && sys::poll_now(&self.fd, sys::POLL_IN)? == 0 {
-            return Err(io::ErrorKind::WouldBlock.into());
+        let mut deadline = Deadline::NEVER;
+        if self.is_nonblocking() {
+            if sys::poll_now(&self.fd, sys::POLL_IN)? == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            // Another may take the connection in between; what would wait then is over at once.
+            deadline = Deadline::after(Duration::ZERO);
         }
         let mut address = SockAddrStorage::new();
         let mut len = SockAddrStorage::LEN;
@@ -223,7 +250,11 @@ impl Socket {
             flags: sys::SOCK_CLOEXEC,
         };
         // SAFETY: address and length lie in this frame.
-        let fd = unsafe { io_op::perform(&ACCEPT, op, Deadline::NEVER) }?;
+        let fd = match unsafe { io_op::perform(&ACCEPT, op, deadline) } {
+            Ok(fd) => fd,
+            Err(OpError::Elapsed) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => return Err(error.into()),
+        };
         // SAFETY: a successful accept returns a new descriptor that nobody else owns.
         let fd = unsafe { io_op::own_fd(fd) };
         let address = address.to_std(len).ok_or_else(not_an_ip_address)?;

@@ -197,7 +197,7 @@ impl From<TcpListener> for net::TcpListener {
 
 impl From<OwnedFd> for TcpListener {
     fn from(fd: OwnedFd) -> Self {
-        TcpListener { socket: Socket::adopt(fd, [None; 2]) }
+        TcpListener { socket: Socket::adopt(fd) }
     }
 }
 

@@ -163,6 +163,9 @@ impl TcpStream {
     /// # Blocking
     /// As a read.
     ///
+    /// # Cancellation
+    /// Not a cancel point in this version; [`TcpStream::set_read_timeout`] bounds it.
+    ///
     /// # Errors
     /// As a read.
     #[track_caller]
@@ -299,26 +302,19 @@ impl fmt::Debug for TcpStream {
 
 impl From<net::TcpStream> for TcpStream {
     fn from(stream: net::TcpStream) -> Self {
-        let timeouts =
-            [stream.read_timeout().unwrap_or_default(), stream.write_timeout().unwrap_or_default()];
-        TcpStream { socket: Socket::adopt(stream.into(), timeouts) }
+        TcpStream::from(OwnedFd::from(stream))
     }
 }
 
 impl From<TcpStream> for net::TcpStream {
     fn from(stream: TcpStream) -> Self {
-        let [read, write] = [Half::Read, Half::Write].map(|half| stream.socket.timeout(half));
-        let stream = net::TcpStream::from(OwnedFd::from(stream));
-        // It cannot fail: the socket is open and a timeout that is kept is not zero.
-        let _ = stream.set_read_timeout(read);
-        let _ = stream.set_write_timeout(write);
-        stream
+        net::TcpStream::from(OwnedFd::from(stream))
     }
 }
 
 impl From<OwnedFd> for TcpStream {
     fn from(fd: OwnedFd) -> Self {
-        TcpStream { socket: Socket::adopt(fd, [None; 2]) }
+        TcpStream { socket: Socket::adopt(fd) }
     }
 }
 
