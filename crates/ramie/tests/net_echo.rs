@@ -272,3 +272,155 @@ fn an_accept_abandoned_at_the_end_gives_its_port_back() {
         });
     }
 }
+
+#[test]
+fn two_nonblocking_accepts_of_one_connection_both_return() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let clone = listener.try_clone().unwrap();
+        let accept = |listener: TcpListener| move || listener.accept().map(drop);
+        let both = [fiber::spawn(accept(listener)), fiber::spawn(accept(clone))];
+        let mut results = both.map(|accept| accept.join().unwrap().map_err(|e| e.kind()));
+        results.sort_by_key(Result::is_err);
+        assert_eq!(results, [Ok(()), Err(ErrorKind::WouldBlock)]);
+    });
+}
+
+#[test]
+fn incoming_yields_one_connection_after_another() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients = fiber::spawn(move || {
+            for number in 0..10_u8 {
+                TcpStream::connect(address).unwrap().write_all(&[number]).unwrap();
+            }
+        });
+        for (number, stream) in (0..10_u8).zip(listener.incoming()) {
+            let mut byte = [0];
+            stream.unwrap().read_exact(&mut byte).unwrap();
+            assert_eq!(byte, [number]);
+        }
+        clients.join().unwrap();
+    });
+}
+
+#[test]
+fn data_that_comes_in_time_beats_the_timeout() {
+    everywhere(|| {
+        let (mut client, server) = pair();
+        server.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let reader = fiber::spawn(move || {
+            let mut buffer = [0; 2];
+            assert_eq!(server.peek(&mut buffer[..1]).unwrap(), 1);
+            (&server).read_exact(&mut buffer).unwrap();
+            buffer
+        });
+        fiber::yield_now();
+        client.write_all(b"in").unwrap();
+        assert_eq!(&reader.join().unwrap(), b"in");
+    });
+}
+
+/// Each read either times out or takes a byte: however the two race, none is lost or doubled.
+#[test]
+fn timeouts_that_race_with_data_lose_nothing() {
+    everywhere(|| {
+        const BYTES: u8 = 100;
+        let (client, mut server) = pair();
+        server.set_read_timeout(Some(Duration::from_micros(50))).unwrap();
+        let writer = fiber::spawn(move || {
+            for byte in 0..BYTES {
+                // A wait as long as the reader's, so that byte and timeout meet.
+                client.set_read_timeout(Some(Duration::from_micros(50))).unwrap();
+                assert!((&client).read(&mut [0; 1]).is_err());
+                (&client).write_all(&[byte]).unwrap();
+            }
+            client
+        });
+        let mut received: Vec<u8> = Vec::new();
+        while received.len() < usize::from(BYTES) {
+            let mut byte = [0];
+            match server.read(&mut byte) {
+                Ok(count) => received.extend(&byte[..count]),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        }
+        assert_eq!(received, (0..BYTES).collect::<Vec<_>>());
+        writer.join().unwrap();
+    });
+}
+
+/// A clone keeps the connection open while its number goes to another connection.
+#[test]
+fn a_descriptors_number_used_again_is_another_connection() {
+    everywhere(|| {
+        for _ in 0..20 {
+            let (mut first_peer, first) = pair();
+            let clone = first.try_clone().unwrap();
+            let reader = fiber::spawn(move || {
+                (&first).read_exact(&mut [0; 1]).unwrap();
+                // Closed here, by the strand that waited on it.
+                drop(first);
+            });
+            fiber::yield_now();
+            first_peer.write_all(b"1").unwrap();
+            reader.join().unwrap();
+
+            let (mut second_peer, second) = pair();
+            let reader = fiber::spawn(move || {
+                let mut byte = [0];
+                (&second).read_exact(&mut byte).unwrap();
+                byte
+            });
+            first_peer.write_all(b"x").unwrap();
+            second_peer.write_all(b"2").unwrap();
+            assert_eq!(&reader.join().unwrap(), b"2");
+            let mut byte = [0];
+            (&clone).read_exact(&mut byte).unwrap();
+            assert_eq!(&byte, b"x");
+        }
+    });
+}
+
+#[test]
+fn hundreds_of_connections_are_served_at_once() {
+    for driver in [Driver::Uring, Driver::Poll] {
+        for workers in [1, 2] {
+            let runtime = Runtime::builder().driver(driver).workers(workers).build().unwrap();
+            runtime.run(|| serve_at_once(300));
+        }
+    }
+}
+
+/// Every client is connected before the first one is answered.
+fn serve_at_once(count: usize) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    fiber::scope(|s| {
+        let clients: Vec<_> = (0..count)
+            .map(|number| {
+                s.spawn(move || {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    stream.write_all(&number.to_le_bytes()).unwrap();
+                    let mut back = [0; size_of::<usize>()];
+                    stream.read_exact(&mut back).unwrap();
+                    assert_eq!(usize::from_le_bytes(back), number);
+                })
+            })
+            .collect();
+        let streams: Vec<_> = listener.incoming().take(count).map(Result::unwrap).collect();
+        for mut stream in streams {
+            s.spawn(move || {
+                let mut number = [0; size_of::<usize>()];
+                stream.read_exact(&mut number).unwrap();
+                stream.write_all(&number).unwrap();
+            });
+        }
+        for client in clients {
+            client.join().unwrap();
+        }
+    });
+}
