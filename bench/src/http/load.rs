@@ -1,0 +1,79 @@
+//! One run of wrk, and what it says.
+
+use std::{process::Command, time::Duration};
+
+/// How wrk is run: one thread, pinned.
+pub struct Load {
+    pub cpu: usize,
+    pub connections: u16,
+    pub seconds: u16,
+}
+
+/// What wrk saw.
+#[derive(Debug, PartialEq)]
+pub struct Seen {
+    pub requests: u64,
+    pub requests_per_second: f64,
+}
+
+pub fn has_wrk() -> bool {
+    // Without arguments it prints its usage and fails; what counts is that it can be started.
+    Command::new("wrk").arg("--version").output().is_ok()
+}
+
+impl Load {
+    /// Loads a server; an error of any connection is an error.
+    pub fn run(&self, address: &str, time: Duration) -> Result<Seen, String> {
+        let output = Command::new("taskset")
+            .args(["-c", &self.cpu.to_string(), "wrk", "-t1"])
+            .arg(format!("-c{}", self.connections))
+            .arg(format!("-d{}", time.as_secs()))
+            .arg(format!("http://{address}/"))
+            .output()
+            .map_err(|error| format!("cannot start wrk by taskset: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match output.status.success() {
+            true => parse(&text),
+            false => Err(format!("wrk: {}{}", text, String::from_utf8_lossy(&output.stderr))),
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Seen, String> {
+    for complaint in ["Socket errors", "Non-2xx"] {
+        if let Some(line) = text.lines().find(|line| line.contains(complaint)) {
+            return Err(format!("wrk reports {}", line.trim()));
+        }
+    }
+    let unclear = || format!("cannot read what wrk says: {text}");
+    let requests = text.lines().find_map(|line| line.trim().split_once(" requests in "));
+    let rate = text.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
+    let requests = requests.and_then(|(count, _)| count.parse().ok()).ok_or_else(unclear)?;
+    let rate = rate.and_then(|rate| rate.trim().parse().ok()).ok_or_else(unclear)?;
+    match requests {
+        0 => Err("wrk made no request".to_owned()),
+        _ => Ok(Seen { requests, requests_per_second: rate }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Seen, parse};
+
+    const GOOD: &str = "Running 1s test @ http://127.0.0.1:80/\n  4200 requests in 1.00s, 1.0MB \
+                        read\nRequests/sec:   4199.50\nTransfer/sec:      1.00MB\n";
+
+    #[test]
+    fn figures_are_read() {
+        let seen = Seen { requests: 4200, requests_per_second: 4199.5 };
+        assert_eq!(parse(GOOD), Ok(seen));
+    }
+
+    #[test]
+    fn errors_of_connections_and_answers_are_errors() {
+        let errors = "  Socket errors: connect 0, read 3, write 0, timeout 0\n";
+        assert!(parse(&format!("{GOOD}{errors}")).is_err());
+        assert!(parse(&format!("{GOOD}  Non-2xx or 3xx responses: 9\n")).is_err());
+        assert!(parse("").is_err());
+    }
+}

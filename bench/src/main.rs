@@ -1,0 +1,100 @@
+//! Measures Ramie beside corosensei, tokio, monoio and OS threads on the same workloads in one run.
+
+mod cases;
+mod connections;
+mod http;
+mod measure;
+mod peers;
+mod process;
+mod verdict;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{cases::CASES, peers::Peer, workload::Workload};
+
+/// Measures Ramie beside its peers, prints the ratios, and exits with 1 if a target is missed.
+#[derive(Parser)]
+struct Arguments {
+    /// Only the cases whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+    /// A tenth of the work: to try it out, not to quote.
+    #[arg(long)]
+    quick: bool,
+    /// Runs of each peer, in turn; the median counts.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
+    rounds: u16,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compares `ramie serve --hello` with a tokio server under wrk.
+    Http(http::Options),
+    /// Opens 10,000 connections to an echo server and looks at what is left of them.
+    Connections(connections::Options),
+    /// Runs one sample in this process; the bench starts itself so.
+    #[command(hide = true)]
+    Sample { peer: Peer, workload: Workload },
+    /// Serves HTTP on tokio.
+    #[command(hide = true)]
+    TokioServer,
+    /// Echoes on Ramie.
+    #[command(hide = true)]
+    EchoServer,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.command {
+        Some(Command::Sample { peer, workload }) => {
+            measure::run_sample(peer, workload).map(|()| true)
+        }
+        Some(Command::Http(options)) => http::compare(&options),
+        Some(Command::Connections(options)) => connections::check(&options),
+        Some(Command::TokioServer) => http::serve_on_tokio().map(|()| true),
+        Some(Command::EchoServer) => connections::echo().map(|()| true),
+        None => run_cases(&arguments),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells whether all targets are met.
+fn run_cases(arguments: &Arguments) -> Result<bool, String> {
+    let wanted = arguments.only.as_deref().unwrap_or_default();
+    let chosen: Vec<_> = CASES.iter().filter(|case| case.name.contains(wanted)).collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
+        return Err(format!("no case is named like '{wanted}'; there are: {}", names.join(", ")));
+    }
+    let mut missed = Vec::new();
+    for case in chosen {
+        let workload = if arguments.quick { case.workload.quick() } else { case.workload };
+        let figures = measure::measure(case, workload, usize::from(arguments.rounds))?;
+        let verdicts = verdict::judge(case, &figures);
+        let misses = verdicts.iter().filter(|verdict| !verdict.is_met());
+        missed.extend(misses.map(|verdict| format!("{}: {verdict}", case.name)));
+        match arguments.json {
+            true => verdict::print_json(case, &figures, &verdicts),
+            false => verdict::print(case, &figures, &verdicts),
+        }
+    }
+    if !missed.is_empty() {
+        eprintln!("{} targets missed:\n  {}", missed.len(), missed.join("\n  "));
+    }
+    Ok(missed.is_empty())
+}

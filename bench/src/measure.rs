@@ -1,0 +1,90 @@
+//! Runs samples in processes of their own, in turn, and takes medians.
+
+use std::{process::Stdio, time::Duration};
+
+use crate::{
+    cases::Case,
+    peers::Peer,
+    process,
+    workload::{Sample, Workload},
+};
+
+/// No sample takes a tenth of it; a peer that hangs must not hang the bench.
+const SAMPLE_MAX: Duration = Duration::from_secs(120);
+
+/// A peer's medians in one case.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    pub peer: Peer,
+    /// What this peer ran: perhaps less than the case asks for.
+    pub workload: Workload,
+    pub ns_per_op: f64,
+    pub bytes_per_op: f64,
+}
+
+/// Runs every peer of a case `rounds` times, A B C A B C, and returns the medians.
+pub fn measure(case: &Case, workload: Workload, rounds: usize) -> Result<Vec<Figure>, String> {
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); case.peers.len()];
+    for round in 0..rounds {
+        for (peer, samples) in case.peers.iter().zip(&mut samples) {
+            eprint!("\r{:<18} round {} of {rounds}: {:<12}", case.name, round + 1, peer.name());
+            samples.push(sample(*peer, workload.cut_for(*peer))?);
+        }
+    }
+    eprint!("\r{:60}\r", "");
+    let figure = |(peer, samples): (&Peer, &Vec<Sample>)| {
+        let workload = workload.cut_for(*peer);
+        let per_op = |value: fn(&Sample) -> f64| median(samples, value) / workload.ops() as f64;
+        Figure {
+            peer: *peer,
+            workload,
+            ns_per_op: per_op(|sample| sample.time.as_nanos() as f64),
+            bytes_per_op: per_op(|sample| sample.bytes as f64),
+        }
+    };
+    Ok(case.peers.iter().zip(&samples).map(figure).collect())
+}
+
+pub fn median<S>(samples: &[S], value: impl Fn(&S) -> f64) -> f64 {
+    let mut values: Vec<f64> = samples.iter().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn sample(peer: Peer, workload: Workload) -> Result<Sample, String> {
+    if let Workload::Alive { .. } = workload {
+        // The first of two processes pays for the virtual machine's memory.
+        sample_in_child(peer, workload)?;
+    }
+    sample_in_child(peer, workload)
+}
+
+fn sample_in_child(peer: Peer, workload: Workload) -> Result<Sample, String> {
+    let failed = |why: &str| format!("{} failed at {workload}: {why}", peer.name());
+    let child = process::ourselves()?
+        .args(["sample", peer.name(), &workload.to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(&error.to_string()))?;
+    let output = process::output_within(child, SAMPLE_MAX).map_err(|why| failed(&why))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match numbers.as_slice() {
+        &[ns, bytes] if output.status.success() => {
+            Ok(Sample { time: Duration::from_nanos(ns), bytes })
+        }
+        _ => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(failed(&format!("{}: {}", output.status, said.trim())))
+        }
+    }
+}
+
+/// Runs one sample in this process, on one CPU, and prints its ns and bytes.
+pub fn run_sample(peer: Peer, workload: Workload) -> Result<(), String> {
+    process::pin_to_first_cpu()?;
+    let sample = peer.run(workload).ok_or_else(|| format!("{} has none", peer.name()))?;
+    println!("{} {}", sample.time.as_nanos(), sample.bytes);
+    Ok(())
+}

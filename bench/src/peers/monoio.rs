@@ -1,0 +1,200 @@
+//! monoio on its io_uring driver.
+//!
+//! It has no yield; one is made here, which wakes itself. A task that does so goes to the front of
+//! monoio's queue, so its `switch` and `feed` are no round-robin: the same task runs again. The
+//! main future must never yield so: it would be polled for ever, and no task would run.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    rc::Rc,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    task::{Poll, Waker},
+    time::Instant,
+};
+
+use crate::workload::{Person, Sample, Workload, resident_bytes};
+
+pub fn run(workload: Workload) -> Sample {
+    let mut runtime = ::monoio::RuntimeBuilder::<::monoio::IoUringDriver>::new()
+        .build()
+        .expect("a runtime on io_uring");
+    runtime.block_on(measure(workload))
+}
+
+async fn measure(workload: Workload) -> Sample {
+    match workload {
+        Workload::Switch { count } => switch(count).await,
+        Workload::Feed { people, nutrients } => feed(people, nutrients).await,
+        Workload::Ring { size, hops } => ring(size, hops).await,
+        Workload::Spawn { count } => spawn(count).await,
+        Workload::Alive { count } => alive(count).await,
+    }
+}
+
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+async fn switch(count: u64) -> Sample {
+    let start = Instant::now();
+    let yields = || async move {
+        for _ in 0..count {
+            yield_now().await;
+        }
+    };
+    let (left, right) = (::monoio::spawn(yields()), ::monoio::spawn(yields()));
+    left.await;
+    right.await;
+    Sample::timed(start.elapsed())
+}
+
+async fn feed(people: u64, nutrients: u64) -> Sample {
+    let start = Instant::now();
+    let eat = || async move {
+        let mut person = Person::default();
+        for _ in 0..nutrients {
+            person.feed();
+            yield_now().await;
+        }
+        person
+    };
+    let tasks: Vec<_> = (0..people).map(|_| ::monoio::spawn(eat())).collect();
+    for task in tasks {
+        task.await.check(nutrients);
+    }
+    Sample::timed(start.elapsed())
+}
+
+/// One place of the ring, as light as it can be: a token and the waker of the task that takes it.
+#[derive(Default)]
+struct Place {
+    token: Cell<u64>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Place {
+    fn give(&self, token: u64) {
+        self.token.set(token);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    async fn take(&self) -> u64 {
+        poll_fn(|context| match self.token.replace(0) {
+            0 => {
+                *self.waker.borrow_mut() = Some(context.waker().clone());
+                Poll::Pending
+            }
+            token => Poll::Ready(token),
+        })
+        .await
+    }
+}
+
+async fn ring(size: usize, hops: u64) -> Sample {
+    let start = Instant::now();
+    let places: Rc<Vec<Place>> = Rc::new((0..size).map(|_| Place::default()).collect());
+    let pass_on = |places: Rc<Vec<Place>>, place: usize| async move {
+        let next = &places[(place + 1) % size];
+        let mut made = 0;
+        loop {
+            let token = places[place].take().await;
+            if token > hops {
+                next.give(token);
+                return made;
+            }
+            made += 1;
+            next.give(token + 1);
+        }
+    };
+    let tasks: Vec<_> =
+        (0..size).map(|place| ::monoio::spawn(pass_on(Rc::clone(&places), place))).collect();
+    places[0].give(1);
+    let mut total = 0_u64;
+    for task in tasks {
+        total += task.await;
+    }
+    assert_eq!(total, hops);
+    Sample::timed(start.elapsed())
+}
+
+async fn spawn(count: u64) -> Sample {
+    static DONE: AtomicU64 = AtomicU64::new(0);
+    let start = Instant::now();
+    let add = || async {
+        DONE.fetch_add(1, Relaxed);
+    };
+    let tasks: Vec<_> = (0..count).map(|_| ::monoio::spawn(add())).collect();
+    for task in tasks {
+        task.await;
+    }
+    let sample = Sample::timed(start.elapsed());
+    assert_eq!(DONE.load(Relaxed), count);
+    sample
+}
+
+/// What the tasks of `alive` share.
+struct Crowd {
+    missing: Cell<u64>,
+    all_parked: RefCell<Option<Waker>>,
+    wakers: RefCell<Option<Vec<Waker>>>,
+}
+
+impl Crowd {
+    /// Waits for the event; the last to come tells the main future.
+    async fn wait(&self) {
+        self.missing.set(self.missing.get() - 1);
+        if self.missing.get() == 0
+            && let Some(main) = self.all_parked.borrow_mut().take()
+        {
+            main.wake();
+        }
+        poll_fn(|context| match self.wakers.borrow_mut().as_mut() {
+            Some(wakers) => {
+                wakers.push(context.waker().clone());
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        })
+        .await;
+    }
+
+    async fn until_all_wait(&self) {
+        poll_fn(|context| {
+            *self.all_parked.borrow_mut() = Some(context.waker().clone());
+            if self.missing.get() == 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+async fn alive(count: u64) -> Sample {
+    let before = resident_bytes();
+    let start = Instant::now();
+    let crowd = Rc::new(Crowd {
+        missing: Cell::new(count),
+        all_parked: RefCell::new(None),
+        wakers: RefCell::new(Some(Vec::new())),
+    });
+    let wait = |crowd: Rc<Crowd>| async move { crowd.wait().await };
+    let tasks: Vec<_> = (0..count).map(|_| ::monoio::spawn(wait(Rc::clone(&crowd)))).collect();
+    crowd.until_all_wait().await;
+    let bytes = resident_bytes() - before;
+    let wakers = crowd.wakers.borrow_mut().take().unwrap_or_default();
+    wakers.into_iter().for_each(Waker::wake);
+    for task in tasks {
+        task.await;
+    }
+    Sample { time: start.elapsed(), bytes }
+}

@@ -1,0 +1,138 @@
+//! Fibers on one worker.
+
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use ::ramie::fiber::{self, Fiber};
+
+use crate::workload::{Person, Sample, Workload, resident_bytes};
+
+pub fn run(workload: Workload) -> Sample {
+    let runtime = ::ramie::Runtime::builder().workers(1).build().expect("a runtime");
+    runtime.run(|| match workload {
+        Workload::Switch { count } => switch(count),
+        Workload::Feed { people, nutrients } => feed(people, nutrients),
+        Workload::Ring { size, hops } => ring(size, hops),
+        Workload::Spawn { count } => spawn(count),
+        Workload::Alive { count } => alive(count),
+    })
+}
+
+fn switch(count: u64) -> Sample {
+    let start = Instant::now();
+    let yields = move || (0..count).for_each(|_| fiber::yield_now());
+    let (left, right) = (fiber::spawn(yields), fiber::spawn(yields));
+    left.join().expect("no panic");
+    right.join().expect("no panic");
+    Sample::timed(start.elapsed())
+}
+
+fn feed(people: u64, nutrients: u64) -> Sample {
+    let start = Instant::now();
+    let eat = move || {
+        let mut person = Person::default();
+        for _ in 0..nutrients {
+            person.feed();
+            fiber::yield_now();
+        }
+        person
+    };
+    let fibers: Vec<_> = (0..people).map(|_| fiber::spawn(eat)).collect();
+    for fiber in fibers {
+        fiber.join().expect("no panic").check(nutrients);
+    }
+    Sample::timed(start.elapsed())
+}
+
+/// One place of the ring: its token, and the fiber that takes it.
+#[derive(Default)]
+struct Place {
+    token: AtomicU64,
+    owner: OnceLock<Fiber>,
+}
+
+impl Place {
+    fn give(&self, token: u64) {
+        self.token.store(token, Relaxed);
+        self.owner.get().expect("set before the first token").unpark();
+    }
+
+    fn take(&self) -> u64 {
+        loop {
+            match self.token.swap(0, Relaxed) {
+                0 => fiber::park(),
+                token => return token,
+            }
+        }
+    }
+}
+
+/// Tokens count hops from 1; one beyond the last goes once round and ends everybody.
+fn ring(size: usize, hops: u64) -> Sample {
+    let start = Instant::now();
+    let places: Vec<Place> = (0..size).map(|_| Place::default()).collect();
+    let total: u64 = fiber::scope(|s| {
+        let places = &places;
+        let pass_on = move |place: usize| {
+            let (mine, next) = (&places[place], &places[(place + 1) % size]);
+            let mut made = 0;
+            loop {
+                let token = mine.take();
+                if token > hops {
+                    next.give(token);
+                    return made;
+                }
+                made += 1;
+                next.give(token + 1);
+            }
+        };
+        let fibers: Vec<_> = (0..size).map(|place| s.spawn(move || pass_on(place))).collect();
+        for (place, fiber) in places.iter().zip(&fibers) {
+            place.owner.set(fiber.fiber().clone()).expect("set once");
+        }
+        places[0].give(1);
+        fibers.into_iter().map(|fiber| fiber.join().expect("no panic")).sum()
+    });
+    assert_eq!(total, hops);
+    Sample::timed(start.elapsed())
+}
+
+fn spawn(count: u64) -> Sample {
+    static DONE: AtomicU64 = AtomicU64::new(0);
+    let start = Instant::now();
+    let add = || {
+        DONE.fetch_add(1, Relaxed);
+    };
+    let fibers: Vec<_> = (0..count).map(|_| fiber::spawn(add)).collect();
+    for fiber in fibers {
+        fiber.join().expect("no panic");
+    }
+    let sample = Sample::timed(start.elapsed());
+    assert_eq!(DONE.load(Relaxed), count);
+    sample
+}
+
+fn alive(count: u64) -> Sample {
+    static PARKED: AtomicU64 = AtomicU64::new(0);
+    let before = resident_bytes();
+    let start = Instant::now();
+    let wait = || {
+        PARKED.fetch_add(1, Relaxed);
+        fiber::park();
+    };
+    let fibers: Vec<_> = (0..count).map(|_| fiber::spawn(wait)).collect();
+    while PARKED.load(Relaxed) < count {
+        fiber::yield_now();
+    }
+    let bytes = resident_bytes() - before;
+    fibers.iter().for_each(|fiber| fiber.fiber().unpark());
+    for fiber in fibers {
+        fiber.join().expect("no panic");
+    }
+    Sample { time: start.elapsed(), bytes }
+}

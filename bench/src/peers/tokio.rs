@@ -1,0 +1,163 @@
+//! tokio on one thread: `LocalRuntime`, so that tasks need not be `Send` and pay for no `LocalSet`.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    rc::Rc,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    task::{Poll, Waker},
+    time::Instant,
+};
+
+use ::tokio::{
+    runtime::LocalOptions,
+    task::{spawn_local, yield_now},
+};
+
+use crate::workload::{Person, Sample, Workload, resident_bytes};
+
+pub fn run(workload: Workload) -> Sample {
+    ::tokio::runtime::Builder::new_current_thread()
+        .build_local(LocalOptions::default())
+        .expect("a runtime")
+        .block_on(measure(workload))
+}
+
+async fn measure(workload: Workload) -> Sample {
+    match workload {
+        Workload::Switch { count } => switch(count).await,
+        Workload::Feed { people, nutrients } => feed(people, nutrients).await,
+        Workload::Ring { size, hops } => ring(size, hops).await,
+        Workload::Spawn { count } => spawn(count).await,
+        Workload::Alive { count } => alive(count).await,
+    }
+}
+
+async fn switch(count: u64) -> Sample {
+    let start = Instant::now();
+    let yields = || async move {
+        for _ in 0..count {
+            yield_now().await;
+        }
+    };
+    let (left, right) = (spawn_local(yields()), spawn_local(yields()));
+    left.await.expect("no panic");
+    right.await.expect("no panic");
+    Sample::timed(start.elapsed())
+}
+
+async fn feed(people: u64, nutrients: u64) -> Sample {
+    let start = Instant::now();
+    let eat = || async move {
+        let mut person = Person::default();
+        for _ in 0..nutrients {
+            person.feed();
+            yield_now().await;
+        }
+        person
+    };
+    let tasks: Vec<_> = (0..people).map(|_| spawn_local(eat())).collect();
+    for task in tasks {
+        task.await.expect("no panic").check(nutrients);
+    }
+    Sample::timed(start.elapsed())
+}
+
+/// One place of the ring, as light as it can be: a token and the waker of the task that takes it.
+#[derive(Default)]
+struct Place {
+    token: Cell<u64>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Place {
+    fn give(&self, token: u64) {
+        self.token.set(token);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    async fn take(&self) -> u64 {
+        poll_fn(|context| match self.token.replace(0) {
+            0 => {
+                *self.waker.borrow_mut() = Some(context.waker().clone());
+                Poll::Pending
+            }
+            token => Poll::Ready(token),
+        })
+        .await
+    }
+}
+
+async fn ring(size: usize, hops: u64) -> Sample {
+    let start = Instant::now();
+    let places: Rc<Vec<Place>> = Rc::new((0..size).map(|_| Place::default()).collect());
+    let pass_on = |places: Rc<Vec<Place>>, place: usize| async move {
+        let next = &places[(place + 1) % size];
+        let mut made = 0;
+        loop {
+            let token = places[place].take().await;
+            if token > hops {
+                next.give(token);
+                return made;
+            }
+            made += 1;
+            next.give(token + 1);
+        }
+    };
+    let tasks: Vec<_> =
+        (0..size).map(|place| spawn_local(pass_on(Rc::clone(&places), place))).collect();
+    places[0].give(1);
+    let mut total = 0_u64;
+    for task in tasks {
+        total += task.await.expect("no panic");
+    }
+    assert_eq!(total, hops);
+    Sample::timed(start.elapsed())
+}
+
+async fn spawn(count: u64) -> Sample {
+    static DONE: AtomicU64 = AtomicU64::new(0);
+    let start = Instant::now();
+    let add = || async {
+        DONE.fetch_add(1, Relaxed);
+    };
+    let tasks: Vec<_> = (0..count).map(|_| spawn_local(add())).collect();
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    let sample = Sample::timed(start.elapsed());
+    assert_eq!(DONE.load(Relaxed), count);
+    sample
+}
+
+async fn alive(count: u64) -> Sample {
+    let before = resident_bytes();
+    let start = Instant::now();
+    let parked = Rc::new(Cell::new(0));
+    let event: Rc<RefCell<Option<Vec<Waker>>>> = Rc::new(RefCell::new(Some(Vec::new())));
+    let wait = |parked: Rc<Cell<u64>>, event: Rc<RefCell<Option<Vec<Waker>>>>| async move {
+        parked.set(parked.get() + 1);
+        poll_fn(|context| match event.borrow_mut().as_mut() {
+            Some(wakers) => {
+                wakers.push(context.waker().clone());
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        })
+        .await;
+    };
+    let tasks: Vec<_> =
+        (0..count).map(|_| spawn_local(wait(Rc::clone(&parked), Rc::clone(&event)))).collect();
+    while parked.get() < count {
+        yield_now().await;
+    }
+    let bytes = resident_bytes() - before;
+    let wakers = event.borrow_mut().take().unwrap_or_default();
+    wakers.into_iter().for_each(Waker::wake);
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    Sample { time: start.elapsed(), bytes }
+}

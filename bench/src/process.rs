@@ -1,0 +1,68 @@
+//! Processes of our own: how they are started, pinned, waited for, and looked at.
+
+use std::{
+    env, fs, io,
+    process::{Child, Command, Output},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// A command that starts this program again.
+pub fn ourselves() -> Result<Command, String> {
+    let program =
+        env::current_exe().map_err(|error| format!("no path to this program: {error}"))?;
+    Ok(Command::new(program))
+}
+
+/// Waits for a child whose output is small enough for its pipes; kills it when time is up.
+pub fn output_within(mut child: Child, limit: Duration) -> Result<Output, String> {
+    let end = Instant::now() + limit;
+    let is_over = |child: &mut Child| -> io::Result<bool> { Ok(child.try_wait()?.is_some()) };
+    while !is_over(&mut child).map_err(|error| error.to_string())? {
+        if Instant::now() > end {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("not done after {} s, killed", limit.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().map_err(|error| error.to_string())
+}
+
+/// A server that ends with the value.
+pub struct Server(pub Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The CPUs this process may use.
+pub fn cpus() -> Result<Vec<usize>, String> {
+    let allowed = sched_getaffinity(None).map_err(|error| format!("affinity: {error}"))?;
+    Ok((0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect())
+}
+
+/// Leaves this thread, and those it starts, one CPU.
+pub fn pin_to_first_cpu() -> Result<(), String> {
+    let first = *cpus()?.first().ok_or("no CPU is allowed")?;
+    let mut one = CpuSet::new();
+    one.set(first);
+    sched_setaffinity(None, &one).map_err(|error| format!("cannot pin to CPU {first}: {error}"))
+}
+
+/// User and system time of a process so far.
+pub fn cpu_time(pid: u32) -> Result<Duration, String> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    // The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    let &[user, system] = ticks.as_slice() else { return Err(format!("{path}: no times")) };
+    let per_second = rustix::param::clock_ticks_per_second();
+    Ok(Duration::from_secs_f64((user + system) as f64 / per_second as f64))
+}

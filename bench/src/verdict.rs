@@ -1,0 +1,116 @@
+//! From figures to lines, and to whether the targets are met.
+
+use std::fmt;
+
+use crate::{
+    cases::{Case, Target},
+    measure::Figure,
+    peers::Peer,
+};
+
+/// One target, held against the figures.
+pub struct Verdict {
+    target: Target,
+    got: f64,
+}
+
+impl Verdict {
+    pub fn is_met(&self) -> bool {
+        self.got <= self.limit()
+    }
+
+    fn limit(&self) -> f64 {
+        match self.target {
+            Target::Ratio(_, limit) | Target::Nanoseconds(limit) | Target::Bytes(limit) => limit,
+        }
+    }
+
+    /// Absolute targets depend on the machine, ratios hardly.
+    fn kind(&self) -> &'static str {
+        match self.target {
+            Target::Ratio(..) => "ratio",
+            Target::Nanoseconds(_) | Target::Bytes(_) => "absolute",
+        }
+    }
+
+    fn unit(&self) -> String {
+        match self.target {
+            Target::Ratio(peer, _) => format!("x {}", peer.name()),
+            Target::Nanoseconds(_) => "ns".to_owned(),
+            Target::Bytes(_) => "bytes".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, unit, limit) = (self.kind(), self.unit(), self.limit());
+        write!(f, "{kind}: {:.2} {unit}, target {limit}: ", self.got)?;
+        match self.is_met() {
+            true => f.write_str("met"),
+            false => write!(f, "MISSED by {:.0} %", (self.got / limit - 1.0) * 100.0),
+        }
+    }
+}
+
+fn of(figures: &[Figure], peer: Peer) -> Option<Figure> {
+    figures.iter().copied().find(|figure| figure.peer == peer)
+}
+
+pub fn judge(case: &Case, figures: &[Figure]) -> Vec<Verdict> {
+    let Some(ours) = of(figures, Peer::Ramie) else { return Vec::new() };
+    let judge_one = |target: &Target| {
+        let got = match *target {
+            Target::Ratio(peer, _) => ours.ns_per_op / of(figures, peer)?.ns_per_op,
+            Target::Nanoseconds(_) => ours.ns_per_op,
+            Target::Bytes(_) => ours.bytes_per_op,
+        };
+        Some(Verdict { target: *target, got })
+    };
+    case.targets.iter().filter_map(judge_one).collect()
+}
+
+pub fn print(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
+    println!("{}", case.name);
+    let ours = of(figures, Peer::Ramie);
+    for figure in figures {
+        let bytes = match figure.bytes_per_op {
+            0.0 => String::new(),
+            bytes => format!("{bytes:>10.0} bytes"),
+        };
+        let ratio = ours.map_or(f64::NAN, |ours| ours.ns_per_op / figure.ns_per_op);
+        let note = match ours.is_some_and(|ours| ours.workload != figure.workload) {
+            true => format!("  (ran {})", figure.workload),
+            false => figure.peer.note(figure.workload).to_owned(),
+        };
+        let (name, ns) = (figure.peer.name(), figure.ns_per_op);
+        println!("  {name:<12}{ns:>12.2} ns   ramie takes {ratio:>6.2} x{bytes}{note}");
+    }
+    for verdict in verdicts {
+        println!("  -> {verdict}");
+    }
+}
+
+pub fn print_json(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
+    for figure in figures {
+        println!(
+            r#"{{"case":"{}","peer":"{}","ran":"{}","per_op_ns":{:.3},"bytes_per_op":{:.1}}}"#,
+            case.name,
+            figure.peer.name(),
+            figure.workload,
+            figure.ns_per_op,
+            figure.bytes_per_op
+        );
+    }
+    for verdict in verdicts {
+        println!(
+            r#"{{"case":"{}","kind":"{}","got":{:.3},"unit":"{}","target":{},"met":{}}}"#,
+            case.name,
+            verdict.kind(),
+            verdict.got,
+            verdict.unit(),
+            verdict.limit(),
+            verdict.is_met()
+        );
+    }
+}

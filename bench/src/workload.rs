@@ -1,0 +1,134 @@
+//! What is measured, and what one measurement is.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use crate::peers::Peer;
+
+/// A workload with its numbers, as one word on a command line: `feed:2048:1000`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Two tasks yield in turn, so many times each.
+    Switch { count: u64 },
+    /// People who each take so many nutrients, yielding after each.
+    Feed { people: u64, nutrients: u64 },
+    /// A token goes round a ring.
+    Ring { size: usize, hops: u64 },
+    /// Tasks that add one and end.
+    Spawn { count: u64 },
+    /// Tasks that are all parked at once.
+    Alive { count: u64 },
+}
+
+impl Workload {
+    /// The divisor of the time.
+    pub fn ops(self) -> u64 {
+        match self {
+            Workload::Switch { count } => 2 * count,
+            Workload::Feed { people, nutrients } => people * nutrients,
+            Workload::Ring { hops, .. } => hops,
+            Workload::Spawn { count } | Workload::Alive { count } => count,
+        }
+    }
+
+    /// The same, cut to what a peer can do at all, or can do within seconds.
+    pub fn cut_for(self, peer: Peer) -> Self {
+        match (peer, self) {
+            (Peer::Threads, Workload::Ring { size, hops }) => {
+                Workload::Ring { size, hops: hops.min(200_000) }
+            }
+            (Peer::Threads, Workload::Spawn { count }) => {
+                Workload::Spawn { count: count.min(20_000) }
+            }
+            // Guards by mprotect cost two mappings a stack, of vm.max_map_count (65,530) in all.
+            (Peer::Corosensei, Workload::Alive { count }) => {
+                Workload::Alive { count: count.min(30_000) }
+            }
+            _ => self,
+        }
+    }
+
+    /// The same with about a tenth of the work.
+    pub fn quick(self) -> Self {
+        match self {
+            Workload::Switch { count } => Workload::Switch { count: count / 10 },
+            Workload::Feed { people, nutrients } => {
+                Workload::Feed { people, nutrients: (nutrients / 10).max(1) }
+            }
+            Workload::Ring { size, hops } => Workload::Ring { size, hops: hops / 10 },
+            Workload::Spawn { count } => Workload::Spawn { count: count / 10 },
+            Workload::Alive { count } => Workload::Alive { count: count / 10 },
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Workload::Switch { count } => write!(f, "switch:{count}"),
+            Workload::Feed { people, nutrients } => write!(f, "feed:{people}:{nutrients}"),
+            Workload::Ring { size, hops } => write!(f, "ring:{size}:{hops}"),
+            Workload::Spawn { count } => write!(f, "spawn:{count}"),
+            Workload::Alive { count } => write!(f, "alive:{count}"),
+        }
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(':');
+        let name = words.next().unwrap_or_default();
+        let numbers: Result<Vec<u64>, _> = words.map(str::parse).collect();
+        let numbers = numbers.map_err(|error| format!("{text}: {error}"))?;
+        match (name, numbers.as_slice()) {
+            ("switch", &[count]) => Ok(Workload::Switch { count }),
+            ("feed", &[people, nutrients]) => Ok(Workload::Feed { people, nutrients }),
+            ("ring", &[size, hops]) => Ok(Workload::Ring { size: size as usize, hops }),
+            ("spawn", &[count]) => Ok(Workload::Spawn { count }),
+            ("alive", &[count]) => Ok(Workload::Alive { count }),
+            _ => Err(format!("{text}: not a workload; say, for example, feed:2048:1000")),
+        }
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// From before the first spawn to after the last join.
+    pub time: Duration,
+    /// What the process had in memory, at its height, beyond what it had before.
+    pub bytes: u64,
+}
+
+impl Sample {
+    pub fn timed(time: Duration) -> Self {
+        Sample { time, bytes: 0 }
+    }
+}
+
+/// The memory that this process has, in bytes.
+pub fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has /proc");
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.expect("statm's second field") * rustix::param::page_size() as u64
+}
+
+/// One person's counters.
+#[derive(Default)]
+pub struct Person {
+    counters: [u32; 3],
+}
+
+impl Person {
+    #[inline(always)]
+    pub fn feed(&mut self) {
+        for counter in &mut self.counters {
+            *std::hint::black_box(counter) += 1;
+        }
+    }
+
+    pub fn check(&self, nutrients: u64) {
+        assert!(self.counters.iter().all(|counter| u64::from(*counter) == nutrients));
+    }
+}
