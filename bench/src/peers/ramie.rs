@@ -1,10 +1,8 @@
 //! Fibers on one worker.
 
 use std::{
-    sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    cell::{Cell, OnceCell},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
 };
 
@@ -49,22 +47,22 @@ fn feed(people: u64, nutrients: u64) -> Sample {
     Sample::timed(start.elapsed())
 }
 
-/// One place of the ring: its token, and the fiber that takes it.
+/// One place of the ring: its token, and the fiber that takes it. All on one worker, as the peers'.
 #[derive(Default)]
 struct Place {
-    token: AtomicU64,
-    owner: OnceLock<Fiber>,
+    token: Cell<u64>,
+    owner: OnceCell<Fiber>,
 }
 
 impl Place {
     fn give(&self, token: u64) {
-        self.token.store(token, Relaxed);
+        self.token.set(token);
         self.owner.get().expect("set before the first token").unpark();
     }
 
     fn take(&self) -> u64 {
         loop {
-            match self.token.swap(0, Relaxed) {
+            match self.token.replace(0) {
                 0 => fiber::park(),
                 token => return token,
             }
@@ -91,7 +89,7 @@ fn ring(size: usize, hops: u64) -> Sample {
                 next.give(token + 1);
             }
         };
-        let fibers: Vec<_> = (0..size).map(|place| s.spawn(move || pass_on(place))).collect();
+        let fibers: Vec<_> = (0..size).map(|place| s.spawn_local(move || pass_on(place))).collect();
         for (place, fiber) in places.iter().zip(&fibers) {
             place.owner.set(fiber.fiber().clone()).expect("set once");
         }
