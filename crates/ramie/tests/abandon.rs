@@ -279,3 +279,25 @@ fn a_waiter_that_is_given_up_leaves_its_queue() {
     drop(held);
     next.join().unwrap();
 }
+
+#[test]
+fn a_fiber_in_io_is_given_up_and_its_op_with_it() {
+    on_each_impatient(&[1, 2], |runtime, lines| {
+        let handle = runtime.run(|| {
+            let listener = ramie::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let begun = Arc::new(AtomicBool::new(false));
+            let theirs = Arc::clone(&begun);
+            // Local, so that it has suspended in the accept when this fiber's turn comes again.
+            let accepts = Builder::new().name("accepts".into()).spawn_local(move || {
+                theirs.store(true, Ordering::SeqCst);
+                drop(listener.accept());
+            });
+            wait_until(|| begun.load(Ordering::SeqCst));
+            accepts.unwrap()
+        });
+        let reported = lines.lock().unwrap().concat();
+        assert!(reported.contains("fiber 'accepts' waits for"), "{reported}");
+        assert!(reported.contains("abandon.rs:"), "{reported}");
+        assert_abandoned(handle);
+    });
+}
