@@ -19,6 +19,8 @@ pub struct Figure {
     /// What this peer ran: perhaps less than the case asks for.
     pub workload: Workload,
     pub ns_per_op: f64,
+    /// The fastest and the slowest round: far apart, the median says little.
+    pub ns_range: (f64, f64),
     pub bytes_per_op: f64,
 }
 
@@ -38,11 +40,17 @@ pub fn measure(case: &Case, workload: Workload, rounds: usize) -> Result<Vec<Fig
         Figure {
             peer: *peer,
             workload,
+            ns_range: range(samples, workload.ops()),
             ns_per_op: per_op(|sample| sample.time.as_nanos() as f64),
             bytes_per_op: per_op(|sample| sample.bytes as f64),
         }
     };
     Ok(case.peers.iter().zip(&samples).map(figure).collect())
+}
+
+fn range(samples: &[Sample], ops: u64) -> (f64, f64) {
+    let ns = samples.iter().map(|sample| sample.time.as_nanos() as f64 / ops as f64);
+    ns.fold((f64::INFINITY, 0.0), |(low, high), ns| (low.min(ns), high.max(ns)))
 }
 
 pub fn median<S>(samples: &[S], value: impl Fn(&S) -> f64) -> f64 {

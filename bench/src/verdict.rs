@@ -83,8 +83,9 @@ pub fn print(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
             true => format!("  (ran {})", figure.workload),
             false => figure.peer.note(figure.workload).to_owned(),
         };
-        let (name, ns) = (figure.peer.name(), figure.ns_per_op);
-        println!("  {name:<12}{ns:>12.2} ns   ramie takes {ratio:>6.2} x{bytes}{note}");
+        let (name, ns, (low, high)) = (figure.peer.name(), figure.ns_per_op, figure.ns_range);
+        let range = format!("({low:.2} to {high:.2})");
+        println!("  {name:<12}{ns:>10.2} ns {range:<22} ramie takes {ratio:>5.2} x{bytes}{note}");
     }
     for verdict in verdicts {
         println!("  -> {verdict}");
@@ -94,11 +95,16 @@ pub fn print(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
 pub fn print_json(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
     for figure in figures {
         println!(
-            r#"{{"case":"{}","peer":"{}","ran":"{}","per_op_ns":{:.3},"bytes_per_op":{:.1}}}"#,
+            concat!(
+                r#"{{"case":"{}","peer":"{}","ran":"{}","per_op_ns":{:.3},"#,
+                r#""min_ns":{:.3},"max_ns":{:.3},"bytes_per_op":{:.1}}}"#
+            ),
             case.name,
             figure.peer.name(),
             figure.workload,
             figure.ns_per_op,
+            figure.ns_range.0,
+            figure.ns_range.1,
             figure.bytes_per_op
         );
     }

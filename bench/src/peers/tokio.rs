@@ -11,6 +11,7 @@ use std::{
 
 use ::tokio::{
     runtime::LocalOptions,
+    sync::Notify,
     task::{spawn_local, yield_now},
 };
 
