@@ -20,7 +20,10 @@ use proc_macro::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, Tok
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
     if let Some(token) = arguments.into_iter().next() {
-        return error(token.span(), "#[ramie::main] takes no arguments; use ramie::Runtime::builder");
+        return error(
+            token.span(),
+            "#[ramie::main] takes no arguments; use ramie::Runtime::builder",
+        );
     }
     let mut tokens: Vec<TokenTree> = function.into_iter().collect();
     let keywords = tokens.iter().filter_map(|token| match token {

@@ -16,13 +16,7 @@ use crate::worker;
 /// assert_eq!(sum, 10);
 /// ```
 pub fn no_switch<T>(f: impl FnOnce() -> T) -> T {
-    struct Leave(worker::Current);
-    impl Drop for Leave {
-        fn drop(&mut self) {
-            self.0.allow_switches();
-        }
-    }
-    let leave = Leave(worker::current());
-    leave.0.forbid_switches();
+    let worker = worker::current();
+    let _no_switch = worker::NoSwitch::new(&worker);
     f()
 }

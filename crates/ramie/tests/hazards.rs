@@ -134,3 +134,20 @@ fn a_panic_does_not_pass_the_first_frame_of_a_fiber() {
         assert_eq!(text, "expected");
     });
 }
+
+#[test]
+fn a_fiber_that_joins_itself_is_told_so() {
+    ramie::run(|| {
+        let (give, take) = ramie::sync::oneshot::channel::<fiber::JoinHandle<()>>();
+        let (told, hear) = ramie::sync::oneshot::channel();
+        let myself = fiber::spawn(move || {
+            let own_handle = take.recv().unwrap();
+            let joined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let _ = own_handle.join();
+            }));
+            told.send(joined.is_err()).unwrap();
+        });
+        assert!(give.send(myself).is_ok());
+        assert_eq!(hear.recv(), Ok(true));
+    });
+}

@@ -35,6 +35,10 @@ impl RawHandle {
     #[inline]
     unsafe fn join<T>(self) -> thread::Result<T> {
         if !self.slot.join.is_done() {
+            assert!(
+                worker::current().current_slot().id() != self.fiber.id(),
+                "a strand cannot join itself: it would wait for ever"
+            );
             let record = WaitRecord::new(&JOIN).with_detail(self.fiber.id().as_u64(), 0);
             if self.slot.join.wait(&record).is_err() {
                 // Dropping the handle detaches the strand, which runs on.

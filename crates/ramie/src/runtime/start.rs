@@ -35,6 +35,10 @@ where
         !worker::is_inside_run(),
         "run was called inside run; call the code directly, or spawn a fiber for it"
     );
+    assert!(
+        !thread::panicking(),
+        "run was called in a destructor that runs during a panic; fibers cannot suspend then"
+    );
     crate::panic::install_hook();
     crate::fiber::describe_overflows();
     let pool = Arc::new(Pool::new(config.blocking_threads));

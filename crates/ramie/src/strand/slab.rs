@@ -142,7 +142,9 @@ impl FreeList {
     pub(crate) unsafe fn free(&self, slot: &'static Slot) {
         // SAFETY: the caller's promise.
         unsafe { slot.drop_extra() };
-        slot.retire();
+        if !slot.retire() {
+            return;
+        }
         let mut chain = self.chain.get();
         chain.push(slot);
         if chain.len >= 2 * BATCH {
@@ -173,8 +175,9 @@ impl Drop for FreeList {
         for index in next..end {
             let slot = slot_at(index);
             slot.open(index, false);
-            slot.retire();
-            depot.single.push(slot);
+            if slot.retire() {
+                depot.single.push(slot);
+            }
         }
     }
 }
@@ -186,6 +189,8 @@ impl Drop for FreeList {
 pub(crate) unsafe fn free_without_worker(slot: &'static Slot) {
     // SAFETY: the caller's promise.
     unsafe { slot.drop_extra() };
-    slot.retire();
+    if !slot.retire() {
+        return;
+    }
     depot().single.push(slot);
 }

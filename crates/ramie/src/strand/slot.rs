@@ -39,7 +39,7 @@ use crate::{
     completion::Completion,
     fiber::ScopeData,
     park::WaitRecord,
-    primitive::{AtomicPtr, AtomicU64, Ordering},
+    primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
     worker::{Body, Shared},
 };
 
@@ -94,7 +94,7 @@ pub(crate) struct Slot {
     pub(crate) armed: AtomicU64,
     pub(crate) extra: Cell<*const Extra>,
     pub(crate) scope: Cell<*const ScopeData>,
-    index: Cell<u32>,
+    index: AtomicU32,
     pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
 }
 
@@ -108,12 +108,14 @@ unsafe impl Sync for Slot {}
 impl Slot {
     /// Takes a slot off a free list into use.
     pub(super) fn open(&self, index: u32, is_thread: bool) {
-        self.index.set(index);
+        // Relaxed, and ever the same value; atomic because a stale timer may look at it.
+        self.index.store(index, Ordering::Relaxed);
         let tag = if is_thread { THREAD_TAG } else { 0 };
         let old = self.word.load(Ordering::Relaxed);
-        let generation = ((old >> GENERATION_SHIFT) as u32 & !THREAD_TAG) + 1;
+        // Never used, the memory is zeroed; afterwards `retire` has counted.
+        let generation = ((old >> GENERATION_SHIFT) as u32 & !THREAD_TAG).max(1);
         let epoch = old & (EPOCH_MASK << EPOCH_SHIFT);
-        let word = u64::from(generation & !THREAD_TAG | tag) << GENERATION_SHIFT | epoch | RUNNING;
+        let word = u64::from(generation | tag) << GENERATION_SHIFT | epoch | RUNNING;
         // Relaxed: whoever learns of the new generation learns of it through the spawn's own
         // hand-over; whoever still holds an old one is turned away by either value.
         self.word.store(word, Ordering::Relaxed);
@@ -126,13 +128,21 @@ impl Slot {
         self.table.set(None);
     }
 
-    /// Makes every outstanding id and wait reference of this slot stale.
-    pub(crate) fn retire(&self) {
-        let generation = 1 << GENERATION_SHIFT;
-        // A read-modify-write, because an `unpark` may be setting the token at this moment.
-        let old = self.word.fetch_add(generation, Ordering::AcqRel);
-        let state = old & (STATE | PARKING | TOKEN);
-        self.word.fetch_sub(state, Ordering::AcqRel);
+    /// Makes every outstanding id and wait reference of this slot stale. Tells whether the slot
+    /// may be used again: after 2^31 uses its ids would repeat, so it is left alone then.
+    #[inline]
+    #[must_use]
+    pub(crate) fn retire(&self) -> bool {
+        let mut old = self.word.load(Ordering::Relaxed);
+        loop {
+            let new = (old & !(STATE | PARKING | TOKEN)).wrapping_add(1 << GENERATION_SHIFT);
+            // A compare-and-swap, because an `unpark` may be setting the token at this moment.
+            match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => old = now,
+            }
+        }
+        (old >> GENERATION_SHIFT) as u32 & !THREAD_TAG < THREAD_TAG - 2
     }
 
     /// What links the slot into the run queue of its worker, which has the right to schedule it.
@@ -141,13 +151,14 @@ impl Slot {
         &self.queue_link
     }
 
+    #[inline(always)]
     pub(crate) fn index(&self) -> u32 {
-        self.index.get()
+        self.index.load(Ordering::Relaxed)
     }
 
     pub(crate) fn id(&self) -> FiberId {
         let generation = (self.word.load(Ordering::Relaxed) >> GENERATION_SHIFT) as u32;
-        FiberId::new(self.index.get(), generation)
+        FiberId::new(self.index(), generation)
     }
 
     /// Begins a wait and names it. `record` must stay where it is until the wait is over.
@@ -161,7 +172,7 @@ impl Slot {
             let new = keep | epoch << EPOCH_SHIFT | WAITING;
             // AcqRel: what the strand wrote before it waits is visible to whoever claims the wait.
             match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return WakeRef::new(self.index.get(), epoch),
+                Ok(_) => return WakeRef::new(self.index(), epoch),
                 Err(now) => old = now,
             }
         }
@@ -182,7 +193,7 @@ impl Slot {
                 Ok(_) if had_token => return None,
                 Ok(_) => {
                     self.record.set(record);
-                    return Some(WakeRef::new(self.index.get(), epoch));
+                    return Some(WakeRef::new(self.index(), epoch));
                 }
                 Err(now) => old = now,
             }
@@ -238,7 +249,7 @@ impl Slot {
     pub(crate) fn current_wait(&self) -> Option<WakeRef> {
         let word = self.word.load(Ordering::Acquire);
         let epoch = (word >> EPOCH_SHIFT) & EPOCH_MASK;
-        (word & STATE == WAITING).then(|| WakeRef::new(self.index.get(), epoch))
+        (word & STATE == WAITING).then(|| WakeRef::new(self.index(), epoch))
     }
 
     /// How the last wait ended; meaningful to the strand itself, once it runs again.

@@ -49,6 +49,8 @@ impl Worker {
     /// Empties the queues: drops the closures that never started, notes the fibers found.
     fn drop_queued(&self, given_up: &mut GivenUp) {
         self.drain_inbox();
+        // A destructor of a closure that never started may not wait: nobody would end its wait.
+        let _no_switch = super::NoSwitch::new(self);
         loop {
             let shared = || self.seat.as_ref().and_then(|seat| seat.pop()).map(Runnable::Fresh);
             match self.ready.pop().or_else(shared) {

@@ -137,6 +137,22 @@ impl Drop for Installed<'_> {
     }
 }
 
+/// Forbids the strand that runs to suspend, until dropped.
+pub(crate) struct NoSwitch<'a>(&'a Worker);
+
+impl<'a> NoSwitch<'a> {
+    pub(crate) fn new(worker: &'a Worker) -> Self {
+        worker.forbid_switches();
+        NoSwitch(worker)
+    }
+}
+
+impl Drop for NoSwitch<'_> {
+    fn drop(&mut self) {
+        self.0.allow_switches();
+    }
+}
+
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
 #[inline]
 #[allow(unsafe_code)]
@@ -265,14 +281,14 @@ impl Worker {
     }
 
     /// Begins a region in which the strand that runs must not suspend.
-    pub(crate) fn forbid_switches(&self) {
+    fn forbid_switches(&self) {
         if self.no_switch_depth.get() == 0 {
             self.masked.set(self.current.replace(ptr::null()));
         }
         self.no_switch_depth.set(self.no_switch_depth.get() + 1);
     }
 
-    pub(crate) fn allow_switches(&self) {
+    fn allow_switches(&self) {
         self.no_switch_depth.set(self.no_switch_depth.get() - 1);
         if self.no_switch_depth.get() == 0 {
             self.current.set(self.masked.replace(ptr::null()));
