@@ -13,12 +13,12 @@
 #![allow(unsafe_code)]
 
 mod attempt;
+mod slots;
 
 use std::cell::Cell;
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::RawFd;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,9 +30,10 @@ use crate::caps::Caps;
 use crate::completed::FrameList;
 use crate::driver::{Submitted, Wait};
 use crate::op::{Op, OpFrame, State};
-use crate::sys::{POLL_IN, POLL_OUT, raw};
+use crate::sys::raw;
 use crate::wake::{WakeTarget, Waker, Way};
 use attempt::AGAIN;
+use slots::{Slot, Slots};
 
 const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 
@@ -43,64 +44,11 @@ const BATCH: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 /// the question may cost.
 const TURN_EVERY: u32 = 8;
 
-/// What waits on one descriptor.
-#[derive(Debug)]
-struct Slot {
-    readers: FrameList,
-    writers: FrameList,
-    /// Ops that only ask for readiness, of either sort.
-    pollers: FrameList,
-    /// Changes whenever the registration is deleted; part of the event's key.
-    generation: u32,
-    /// A guess: the kernel may have a registration for the number.
-    registered: bool,
-    /// What the registration is armed for, as `poll(2)` bits.
-    armed: u32,
-}
-
-impl Slot {
-    fn new() -> Self {
-        Slot {
-            readers: FrameList::new(),
-            writers: FrameList::new(),
-            pollers: FrameList::new(),
-            generation: 0,
-            registered: false,
-            armed: 0,
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.readers.is_empty() && self.writers.is_empty() && self.pollers.is_empty()
-    }
-
-    fn queue(&mut self, op: &Op) -> &mut FrameList {
-        match op {
-            Op::Poll { .. } => &mut self.pollers,
-            _ if op.readiness() == POLL_OUT => &mut self.writers,
-            _ => &mut self.readers,
-        }
-    }
-
-    /// The merged interests of all who wait.
-    fn interests(&self) -> u32 {
-        let polled = self.pollers.iter().fold(0, |all, frame| all | frame.op.readiness());
-        let read = if self.readers.is_empty() { 0 } else { POLL_IN };
-        let written = if self.writers.is_empty() { 0 } else { POLL_OUT };
-        polled | read | written
-    }
-
-    fn pop(&mut self) -> Option<NonNull<OpFrame>> {
-        let first = self.readers.pop().or_else(|| self.writers.pop());
-        first.or_else(|| self.pollers.pop())
-    }
-}
-
 /// An epoll set and the ops that wait for its descriptors.
 pub(crate) struct Poll {
     poller: Arc<Poller>,
     /// By descriptor number.
-    slots: Vec<Slot>,
+    slots: Slots,
     pub(crate) completed: FrameList,
     in_flight: usize,
     events: Events,
@@ -115,7 +63,7 @@ impl Poll {
         Ok(Poll {
             target: WakeTarget::new(Way::Poll(Arc::clone(&poller))),
             poller,
-            slots: Vec::new(),
+            slots: Slots::default(),
             completed: FrameList::new(),
             in_flight: 0,
             events: Events::with_capacity(BATCH),
@@ -169,23 +117,20 @@ impl Poll {
     }
 
     fn has_waiters_before(&mut self, frame: &OpFrame) -> bool {
-        let slot = frame.op.fd().and_then(|fd| self.slots.get_mut(fd as usize));
+        let slot = frame.op.fd().and_then(|fd| self.slots.get_mut(fd));
         !matches!(frame.op, Op::Poll { .. })
             && slot.is_some_and(|slot| !slot.queue(&frame.op).is_empty())
     }
 
     fn wait_for_readiness(&mut self, frame: &OpFrame) -> Result<(), Errno> {
         let fd = frame.op.fd().filter(|fd| *fd >= 0).ok_or(Errno::BADF)?;
-        let at = fd as usize;
-        while self.slots.len() <= at {
-            self.slots.push(Slot::new());
-        }
-        let armed = self.slots[at].armed;
+        self.slots.reach(fd);
+        let armed = self.slots[fd].armed;
         let wanted = armed | frame.op.readiness();
         if wanted != armed || armed == 0 {
             self.arm(fd, wanted)?;
         }
-        self.slots[at].queue(&frame.op).push(frame);
+        self.slots[fd].queue(&frame.op).push(frame);
         frame.state.set(State::InFlight);
         self.in_flight += 1;
         Ok(())
@@ -196,7 +141,7 @@ impl Poll {
     /// Not through the poller, whose "readable" includes out-of-band data: a peer that sends some
     /// would then keep us busy, since our reads leave it where it is.
     fn arm(&mut self, fd: RawFd, interests: u32) -> Result<(), Errno> {
-        let slot = &mut self.slots[fd as usize];
+        let slot = &mut self.slots[fd];
         let key = epoll::EventData::new_u64(key_of(fd, slot.generation) as u64);
         let flags = EventFlags::from_bits_retain(interests) | EventFlags::ONESHOT;
         let add = || epoll::add(&self.poller, raw::borrow(&fd), key, flags);
@@ -214,7 +159,7 @@ impl Poll {
 
     /// Nobody waits on `fd` any more though its registration is armed: delete it.
     fn disarm(&mut self, fd: RawFd) {
-        let slot = &mut self.slots[fd as usize];
+        let slot = &mut self.slots[fd];
         slot.registered = false;
         slot.armed = 0;
         slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
@@ -223,14 +168,14 @@ impl Poll {
 
     pub(crate) fn cancel(&mut self, frame: &OpFrame) {
         let fd = frame.op.fd().expect("an op without a descriptor never waits");
-        self.slots[fd as usize].queue(&frame.op).remove(frame);
+        self.slots[fd].queue(&frame.op).remove(frame);
         // What has arrived is returned: the op's own answer decides.
         let result = match attempt::attempt(frame) {
             AGAIN => CANCELLED,
             result => result,
         };
         self.finish(frame, result);
-        if self.slots[fd as usize].is_idle() {
+        if self.slots[fd].is_idle() {
             self.disarm(fd);
         }
     }
@@ -258,7 +203,7 @@ impl Poll {
 
     fn on_event(&mut self, event: Event) {
         let (fd, generation) = fd_of(event.key);
-        let Some(slot) = self.slots.get_mut(fd as usize) else { return };
+        let Some(slot) = self.slots.get_mut(fd) else { return };
         if slot.generation != generation {
             return;
         }
@@ -271,10 +216,10 @@ impl Poll {
         }
         // These may wait for what the event has no name for.
         self.retry(fd, |slot| &mut slot.pollers);
-        if self.slots[fd as usize].is_idle() {
+        if self.slots[fd].is_idle() {
             return;
         }
-        let interests = self.slots[fd as usize].interests();
+        let interests = self.slots[fd].interests();
         if let Err(errno) = self.arm(fd, interests) {
             self.fail_all(fd, errno);
         }
@@ -284,7 +229,7 @@ impl Poll {
     /// ops that ask for readiness may each ask for another.
     fn retry(&mut self, fd: RawFd, queue: fn(&mut Slot) -> &mut FrameList) {
         let mut still_waiting = FrameList::new();
-        while let Some(frame) = queue(&mut self.slots[fd as usize]).pop() {
+        while let Some(frame) = queue(&mut self.slots[fd]).pop() {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { frame.as_ref() };
             let hopeless = !still_waiting.is_empty() && !matches!(frame.op, Op::Poll { .. });
@@ -293,12 +238,12 @@ impl Poll {
                 result => self.finish(frame, result),
             }
         }
-        *queue(&mut self.slots[fd as usize]) = still_waiting;
+        *queue(&mut self.slots[fd]) = still_waiting;
     }
 
     /// The registration cannot be renewed: whoever waits is told why.
     fn fail_all(&mut self, fd: RawFd, errno: Errno) {
-        while let Some(frame) = self.slots[fd as usize].pop() {
+        while let Some(frame) = self.slots[fd].pop() {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { frame.as_ref() };
             self.finish(frame, -errno.raw_os_error());
@@ -307,7 +252,7 @@ impl Poll {
 
     pub(crate) fn drain(&mut self) {
         for fd in 0..self.slots.len() as RawFd {
-            if self.slots[fd as usize].is_idle() {
+            if self.slots[fd].is_idle() {
                 continue;
             }
             self.fail_all(fd, Errno::CANCELED);

@@ -325,6 +325,11 @@ impl Bodies {
             // Dropped rather than pooled, a stack gives all its memory back.
             drop(self.retire(body));
         }
+        for list in [&self.idle, &self.all] {
+            let mut list = list.borrow_mut();
+            let keep = list.len().max(IDLE_KEPT) * 2;
+            list.shrink_to(keep);
+        }
     }
 
     /// The fibers that have started and not ended.

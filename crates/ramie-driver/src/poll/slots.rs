@@ -1,0 +1,108 @@
+//! What waits on which descriptor.
+
+use std::{
+    ops::{Index, IndexMut},
+    os::fd::RawFd,
+    ptr::NonNull,
+};
+
+use crate::{
+    completed::FrameList,
+    op::{Op, OpFrame},
+    sys::{POLL_IN, POLL_OUT},
+};
+
+/// What waits on one descriptor.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) readers: FrameList,
+    pub(super) writers: FrameList,
+    /// Ops that only ask for readiness, of either sort.
+    pub(super) pollers: FrameList,
+    /// Changes whenever the registration is deleted; part of the event's key.
+    pub(super) generation: u32,
+    /// A guess: the kernel may have a registration for the number.
+    pub(super) registered: bool,
+    /// What the registration is armed for, as `poll(2)` bits.
+    pub(super) armed: u32,
+}
+
+impl Slot {
+    fn new() -> Self {
+        Slot {
+            readers: FrameList::new(),
+            writers: FrameList::new(),
+            pollers: FrameList::new(),
+            generation: 0,
+            registered: false,
+            armed: 0,
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.readers.is_empty() && self.writers.is_empty() && self.pollers.is_empty()
+    }
+
+    pub(super) fn queue(&mut self, op: &Op) -> &mut FrameList {
+        match op {
+            Op::Poll { .. } => &mut self.pollers,
+            _ if op.readiness() == POLL_OUT => &mut self.writers,
+            _ => &mut self.readers,
+        }
+    }
+
+    /// The merged interests of all who wait.
+    pub(super) fn interests(&self) -> u32 {
+        let polled = self.pollers.iter().fold(0, |all, frame| all | frame.op.readiness());
+        let read = if self.readers.is_empty() { 0 } else { POLL_IN };
+        let written = if self.writers.is_empty() { 0 } else { POLL_OUT };
+        polled | read | written
+    }
+
+    pub(super) fn pop(&mut self) -> Option<NonNull<OpFrame>> {
+        let first = self.readers.pop().or_else(|| self.writers.pop());
+        first.or_else(|| self.pollers.pop())
+    }
+}
+
+/// Slots in a page: small enough that the allocator takes it from its heap.
+const PAGE: usize = 64;
+
+/// The slots, by descriptor number. In pages, which stay where they are: one array of them would be
+/// copied as it grows, and leave mappings behind.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    pages: Vec<Box<[Slot]>>,
+}
+
+impl Slots {
+    /// Sees to it that there is a slot for that descriptor.
+    pub(super) fn reach(&mut self, fd: RawFd) {
+        while self.len() <= fd as usize {
+            self.pages.push((0..PAGE).map(|_| Slot::new()).collect());
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pages.len() * PAGE
+    }
+
+    pub(super) fn get_mut(&mut self, fd: RawFd) -> Option<&mut Slot> {
+        let at = usize::try_from(fd).ok()?;
+        self.pages.get_mut(at / PAGE).map(|page| &mut page[at % PAGE])
+    }
+}
+
+impl Index<RawFd> for Slots {
+    type Output = Slot;
+
+    fn index(&self, fd: RawFd) -> &Slot {
+        &self.pages[fd as usize / PAGE][fd as usize % PAGE]
+    }
+}
+
+impl IndexMut<RawFd> for Slots {
+    fn index_mut(&mut self, fd: RawFd) -> &mut Slot {
+        &mut self.pages[fd as usize / PAGE][fd as usize % PAGE]
+    }
+}
