@@ -11,7 +11,7 @@ use std::{
 
 use ::tokio::{
     runtime::LocalOptions,
-    sync::Notify,
+    sync::mpsc,
     task::{spawn_local, yield_now},
 };
 
@@ -64,48 +64,31 @@ async fn feed(people: u64, nutrients: u64) -> Sample {
     Sample::timed(start.elapsed())
 }
 
-/// One place of the ring: a token, and what tokio has for park and unpark.
-#[derive(Default)]
-struct Place {
-    token: Cell<u64>,
-    filled: Notify,
-}
-
-impl Place {
-    fn give(&self, token: u64) {
-        self.token.set(token);
-        self.filled.notify_one();
-    }
-
-    async fn take(&self) -> u64 {
-        loop {
-            match self.token.replace(0) {
-                0 => self.filled.notified().await,
-                token => return token,
-            }
-        }
-    }
-}
-
+/// Tokens go through tokio's ordinary channel, as ramie's go through park and unpark.
 async fn ring(size: usize, hops: u64) -> Sample {
     let start = Instant::now();
-    let places: Rc<Vec<Place>> = Rc::new((0..size).map(|_| Place::default()).collect());
-    let pass_on = |places: Rc<Vec<Place>>, place: usize| async move {
-        let next = &places[(place + 1) % size];
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..size).map(|_| mpsc::channel(1)).unzip();
+    let pass_on = |next: mpsc::Sender<u64>, mut inbox: mpsc::Receiver<u64>| async move {
         let mut made = 0;
-        loop {
-            let token = places[place].take().await;
-            if token > hops {
-                next.give(token);
-                return made;
+        while let Some(token) = inbox.recv().await {
+            let is_last = token > hops;
+            // The first to end has left when the last token comes round.
+            let _ = next.send(if is_last { token } else { token + 1 }).await;
+            if is_last {
+                break;
             }
             made += 1;
-            next.give(token + 1);
         }
+        made
     };
-    let tasks: Vec<_> =
-        (0..size).map(|place| spawn_local(pass_on(Rc::clone(&places), place))).collect();
-    places[0].give(1);
+    let nexts = senders.iter().cycle().skip(1).cloned();
+    let tasks: Vec<_> = receivers
+        .into_iter()
+        .zip(nexts)
+        .map(|(inbox, next)| spawn_local(pass_on(next, inbox)))
+        .collect();
+    senders[0].send(1).await.expect("the first task waits");
+    drop(senders);
     let mut total = 0_u64;
     for task in tasks {
         total += task.await.expect("no panic");
