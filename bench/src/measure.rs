@@ -29,7 +29,7 @@ pub fn measure(case: &Case, workload: Workload, rounds: usize) -> Result<Vec<Fig
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); case.peers.len()];
     for round in 0..rounds {
         for (peer, samples) in case.peers.iter().zip(&mut samples) {
-            eprint!("\r{:<18} round {} of {rounds}: {:<12}", case.name, round + 1, peer.name());
+            eprint!("\r{:<18} round {} of {rounds}: {:<16}", case.name, round + 1, peer.name());
             samples.push(sample(*peer, workload.cut_for(*peer))?);
         }
     }

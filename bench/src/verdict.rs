@@ -85,7 +85,7 @@ pub fn print(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
         };
         let (name, ns, (low, high)) = (figure.peer.name(), figure.ns_per_op, figure.ns_range);
         let range = format!("({low:.2} to {high:.2})");
-        println!("  {name:<12}{ns:>10.2} ns {range:<22} ramie takes {ratio:>5.2} x{bytes}{note}");
+        println!("  {name:<16}{ns:>10.2} ns {range:<22} ramie takes {ratio:>5.2} x{bytes}{note}");
     }
     for verdict in verdicts {
         println!("  -> {verdict}");

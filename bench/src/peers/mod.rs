@@ -5,6 +5,7 @@ mod monoio;
 mod ramie;
 mod threads;
 mod tokio;
+mod tokio_places;
 
 use crate::workload::{Sample, Workload};
 
@@ -13,7 +14,11 @@ use crate::workload::{Sample, Workload};
 pub enum Peer {
     Ramie,
     Corosensei,
+    /// The same, but the clock starts when all stacks are mapped.
+    CorosenseiLoop,
     Tokio,
+    TokioNotify,
+    TokioCell,
     Monoio,
     Threads,
 }
@@ -23,7 +28,10 @@ impl Peer {
         match self {
             Peer::Ramie => "ramie",
             Peer::Corosensei => "corosensei",
+            Peer::CorosenseiLoop => "corosensei-loop",
             Peer::Tokio => "tokio",
+            Peer::TokioNotify => "tokio-notify",
+            Peer::TokioCell => "tokio-cell",
             Peer::Monoio => "monoio",
             Peer::Threads => "threads",
         }
@@ -35,6 +43,10 @@ impl Peer {
             (Peer::Monoio, Workload::Switch { .. } | Workload::Feed { .. }) => {
                 "  (no round-robin: the yielding task runs again)"
             }
+            (Peer::CorosenseiLoop, _) => "  (stacks mapped before the clock starts)",
+            (Peer::Tokio, Workload::Ring { .. }) => "  (by mpsc::channel)",
+            (Peer::TokioNotify, _) => "  (by Notify)",
+            (Peer::TokioCell | Peer::Monoio, Workload::Ring { .. }) => "  (by a waker in a cell)",
             (Peer::Threads, Workload::Feed { .. }) => "  (threads do not yield)",
             _ => "",
         }
@@ -45,7 +57,10 @@ impl Peer {
         match self {
             Peer::Ramie => Some(ramie::run(workload)),
             Peer::Corosensei => bare::run(workload),
+            Peer::CorosenseiLoop => bare::run_loop(workload),
             Peer::Tokio => Some(tokio::run(workload)),
+            Peer::TokioNotify => tokio_places::run::<tokio_places::Notified>(workload),
+            Peer::TokioCell => tokio_places::run::<tokio_places::WakerCell>(workload),
             Peer::Monoio => Some(monoio::run(workload)),
             Peer::Threads => threads::run(workload),
         }

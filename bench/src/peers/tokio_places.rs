@@ -1,0 +1,104 @@
+//! tokio's ring, passed through what is lighter than its channel: `Notify`, or a waker in a cell.
+//!
+//! One slot each, as park and unpark have; the cell is what [`monoio`](super::monoio) uses too.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    rc::Rc,
+    task::{Poll, Waker},
+    time::Instant,
+};
+
+use ::tokio::{runtime::LocalOptions, sync::Notify, task::spawn_local};
+
+use crate::workload::{Sample, Workload};
+
+/// Where a task of the ring waits for the token.
+pub trait Place: Default + 'static {
+    fn give(&self, token: u64);
+    fn take(&self) -> impl Future<Output = u64>;
+}
+
+#[derive(Default)]
+pub struct Notified {
+    token: Cell<u64>,
+    filled: Notify,
+}
+
+impl Place for Notified {
+    fn give(&self, token: u64) {
+        self.token.set(token);
+        self.filled.notify_one();
+    }
+
+    async fn take(&self) -> u64 {
+        loop {
+            match self.token.replace(0) {
+                0 => self.filled.notified().await,
+                token => return token,
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub struct WakerCell {
+    token: Cell<u64>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Place for WakerCell {
+    fn give(&self, token: u64) {
+        self.token.set(token);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    async fn take(&self) -> u64 {
+        poll_fn(|context| match self.token.replace(0) {
+            0 => {
+                *self.waker.borrow_mut() = Some(context.waker().clone());
+                Poll::Pending
+            }
+            token => Poll::Ready(token),
+        })
+        .await
+    }
+}
+
+pub fn run<P: Place>(workload: Workload) -> Option<Sample> {
+    let Workload::Ring { size, hops } = workload else { return None };
+    let runtime = ::tokio::runtime::Builder::new_current_thread()
+        .build_local(LocalOptions::default())
+        .expect("a runtime");
+    Some(runtime.block_on(ring::<P>(size, hops)))
+}
+
+async fn ring<P: Place>(size: usize, hops: u64) -> Sample {
+    let start = Instant::now();
+    let places: Rc<Vec<P>> = Rc::new((0..size).map(|_| P::default()).collect());
+    let pass_on = |places: Rc<Vec<P>>, place: usize| async move {
+        let next = &places[(place + 1) % size];
+        let mut made = 0;
+        loop {
+            let token = places[place].take().await;
+            if token > hops {
+                next.give(token);
+                return made;
+            }
+            made += 1;
+            next.give(token + 1);
+        }
+    };
+    let tasks: Vec<_> =
+        (0..size).map(|place| spawn_local(pass_on(Rc::clone(&places), place))).collect();
+    places[0].give(1);
+    let mut total = 0_u64;
+    for task in tasks {
+        total += task.await.expect("no panic");
+    }
+    assert_eq!(total, hops);
+    Sample::timed(start.elapsed())
+}
