@@ -299,7 +299,8 @@ impl Driver {
     }
 
     /// Tells whether a [`turn`](Self::turn) has something to do: ops to hand over, or
-    /// completions. About 1 ns. The poll backend guesses: true every few calls while ops wait.
+    /// completions. About 1 ns. With the poll backend always true while ops wait: only
+    /// the kernel knows, and asking it takes about 1.3 us.
     #[inline]
     pub fn needs_turn(&self) -> bool {
         match &self.backend {

@@ -424,3 +424,37 @@ fn serve_at_once(count: usize) {
         }
     });
 }
+
+/// While another fiber yields without end, a socket that is ready is seen within 64 switches.
+#[test]
+fn a_ready_socket_is_seen_within_64_switches() {
+    for driver in [Driver::Uring, Driver::Poll] {
+        let runtime = Runtime::builder().driver(driver).workers(1).build().unwrap();
+        runtime.run(|| {
+            let (client, mut server) = pair();
+            let mut client = std::net::TcpStream::from(client);
+            for round in 0..20_u8 {
+                let (mine, seen) = (std::rc::Rc::new(std::cell::Cell::new(false)), round);
+                let theirs = std::rc::Rc::clone(&mine);
+                let mut stream = server.try_clone().unwrap();
+                let reader = fiber::spawn_local(move || {
+                    let mut byte = [0];
+                    stream.read_exact(&mut byte).unwrap();
+                    theirs.set(true);
+                    byte[0]
+                });
+                // The reader is parked, and its op in the kernel, after as many switches.
+                (0..64).for_each(|_| fiber::yield_now());
+                client.write_all(&[seen]).unwrap();
+                let mut switches = 0;
+                while !mine.get() {
+                    fiber::yield_now();
+                    switches += 1;
+                    assert!(switches <= 64, "{driver:?}: not seen after {switches} switches");
+                }
+                assert_eq!(reader.join().unwrap(), seen);
+            }
+            server.write_all(b"!").unwrap();
+        });
+    }
+}

@@ -15,7 +15,6 @@
 mod attempt;
 mod slots;
 
-use std::cell::Cell;
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::RawFd;
@@ -40,10 +39,6 @@ const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 /// Events taken from the kernel in one call.
 const BATCH: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// `needs_turn` says yes every so many calls while ops wait: an epoll_wait costs 100 times what
-/// the question may cost.
-const TURN_EVERY: u32 = 8;
-
 /// An epoll set and the ops that wait for its descriptors.
 pub(crate) struct Poll {
     poller: Arc<Poller>,
@@ -53,7 +48,6 @@ pub(crate) struct Poll {
     in_flight: usize,
     events: Events,
     target: Arc<WakeTarget>,
-    asked: Cell<u32>,
     caps: Caps,
 }
 
@@ -67,7 +61,6 @@ impl Poll {
             completed: FrameList::new(),
             in_flight: 0,
             events: Events::with_capacity(BATCH),
-            asked: Cell::new(0),
             caps: Caps::of_poll(),
         })
     }
@@ -88,15 +81,9 @@ impl Poll {
         Arc::clone(&self.poller)
     }
 
+    /// Readiness shows only when the kernel is asked, so while ops wait the answer is yes.
     pub(crate) fn needs_turn(&self) -> bool {
-        if !self.completed.is_empty() {
-            return true;
-        }
-        if self.in_flight == 0 {
-            return false;
-        }
-        self.asked.set(self.asked.get().wrapping_add(1));
-        self.asked.get().is_multiple_of(TURN_EVERY)
+        self.in_flight > 0 || !self.completed.is_empty()
     }
 
     pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
