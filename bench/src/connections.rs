@@ -76,8 +76,8 @@ impl Holdings {
     }
 }
 
-/// Reads a fdinfo. Of a ring whose lock is taken, as it is while its owner is busy in it, the kernel
-/// shows nothing: that must not pass for a ring with no ops, so such a read is made again.
+/// Reads a fdinfo. Of a ring whose lock is taken, as it is while its owner is busy in it, the
+/// kernel shows nothing: that must not pass for a ring with no ops, so such a read is made again.
 fn read_when_whole(path: &Path, is_ring: bool) -> io::Result<String> {
     let end = Instant::now() + SETTLE_MAX;
     loop {
