@@ -7,6 +7,9 @@ use crate::worker;
 /// For code that must not be interleaved with other fibers of this worker: the initializer of a
 /// `thread_local!`, a region in which a last-in-first-out thread-local context is set.
 ///
+/// A coroutine that suspends inside `f` leaves its resumer in the region. If it goes on anywhere
+/// but there, the process is aborted with a message.
+///
 /// # Panics
 /// The call inside `f` that would suspend panics and says so; the backtrace shows the culprit.
 ///

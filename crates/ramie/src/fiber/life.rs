@@ -8,7 +8,7 @@ use ramie_coro::StackError;
 use crate::{
     completion::Finished,
     strand::{Extra, Slot},
-    worker::Worker,
+    worker::{NoSwitch, Worker},
 };
 
 /// The payload with which joining a fiber fails that was given up.
@@ -19,6 +19,7 @@ pub(crate) const ABANDONED: &str =
 #[inline]
 pub(crate) fn run_to_end(worker: &Worker, slot: &'static Slot) {
     run_and_end(worker, slot);
+    worker.leave_no_switch();
     worker.note_finished(true);
 }
 
@@ -103,6 +104,9 @@ pub(crate) unsafe fn fail_to_start(worker: &Worker, slot: &'static Slot, error: 
     let label = label(slot);
     log::error!("{label} cannot start: {error}");
     let why: Box<dyn Any + Send> = Box::new(format!("{label} cannot start: {error}"));
+    // The closure's destructor runs in the worker's loop. Waiting there would begin a second wait
+    // of the thread's own strand, whose first one is why the loop runs.
+    let _no_switch = NoSwitch::new(worker);
     // SAFETY: the caller's promise.
     unsafe { end_unstarted(worker, slot, why) };
 }

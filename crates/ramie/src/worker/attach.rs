@@ -5,7 +5,7 @@
 //! woken and seen like any fiber's, and fibers spawned there with `spawn_local` run while it waits.
 //! When the thread ends, those that have not ended are given up: nobody is left to run them.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, mem::ManuallyDrop, ptr};
 
 use super::{Installed, Worker};
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 
 /// A worker that goes with its thread.
 struct Attached {
-    worker: Box<Worker>,
+    worker: ManuallyDrop<Box<Worker>>,
 }
 
 thread_local! {
@@ -37,7 +37,7 @@ pub(super) fn attach() {
     ));
     let address: *const Worker = &raw const *worker;
     let kept = ATTACHED.try_with(|attached| {
-        *attached.borrow_mut() = Some(Attached { worker });
+        *attached.borrow_mut() = Some(Attached { worker: ManuallyDrop::new(worker) });
     });
     // Inside the destructors at a thread's exit nobody can keep the worker: it was dropped with
     // the closure just now, and waiting is not possible any more.
@@ -49,10 +49,20 @@ pub(super) fn attach() {
 }
 
 impl Drop for Attached {
+    #[allow(unsafe_code)]
     fn drop(&mut self) {
+        if self.worker.is_on_fiber() {
+            // One of its fibers ends the process: it runs on this worker to the very end.
+            return;
+        }
         // Fibers of `spawn_local` that are still there go no further: nobody will run them.
         self.worker.abandon_all();
-        super::CURRENT.set(std::ptr::null());
+        // Not so when `run` has installed a worker, and one of its fibers ends the process.
+        if ptr::eq(super::CURRENT.get(), &raw const **self.worker) {
+            super::CURRENT.set(ptr::null());
+        }
+        // SAFETY: dropped once, here: `drop` runs once.
+        unsafe { ManuallyDrop::drop(&mut self.worker) };
     }
 }
 

@@ -1,8 +1,9 @@
 //! A worker: an OS thread that runs fibers and owns one driver, one run queue, one stack pool.
 //!
-//! Rooms: [`run_queue`] (what runs next), [`body`] (the stacks that fibers run on), [`run_loop`]
-//! (the loop), [`idle`] (what a worker does when nothing is runnable), [`shared`] (inbox and sleep,
-//! the part that other threads touch), [`team`] (the workers of one runtime: stealing and ending),
+//! Rooms: [`current`] (the worker of this thread), [`run_queue`] (what runs next), [`body`] (the
+//! stacks that fibers run on), [`run_loop`] (the loop), [`idle`] (what a worker does when nothing
+//! is runnable), [`shared`] (inbox and sleep, the part that other threads touch), [`team`] (the
+//! workers of one runtime: stealing and ending), [`no_switch`] (where strands must not suspend),
 //! [`attach`] (the small worker of a thread outside `run`), [`abandon`] (what becomes of fibers
 //! that do not end).
 //!
@@ -12,7 +13,9 @@
 mod abandon;
 mod attach;
 mod body;
+mod current;
 mod idle;
+mod no_switch;
 mod run_loop;
 mod run_queue;
 mod shared;
@@ -28,11 +31,13 @@ use ramie_driver::{Driver, OpFrame, OpenError};
 pub(crate) use self::{
     attach::on_thread_strand,
     body::Body,
+    current::{Installed, current, with_existing},
+    no_switch::NoSwitch,
     run_loop::Until,
     shared::Shared,
     team::{AbandonedFiber, FreshQueue, Seat, Team},
 };
-use self::{body::Bodies, run_queue::RunQueue, shared::ThreadWaker};
+use self::{body::Bodies, current::CURRENT, run_queue::RunQueue, shared::ThreadWaker};
 use crate::{
     primitive::Ordering,
     strand::{FreeList, Slot, Unpark, Wake, WakeRef},
@@ -71,86 +76,6 @@ pub(crate) struct Worker {
     /// Fibers alive that belong here: started here, or `!Send` and spawned here.
     live: Cell<usize>,
     seat: Option<Seat>,
-}
-
-thread_local! {
-    static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };
-}
-
-/// The worker of this thread.
-///
-/// INVARIANT: the pointer is that of `CURRENT`, taken on this thread. `CURRENT` is set by
-/// [`Installed`] and [`attach`] only, which keep their worker until they have reset it. Users keep
-/// this value for the length of one call of the crate; a fiber suspended meanwhile is resumed by
-/// this very worker, or never.
-pub(crate) struct Current(*const Worker);
-
-impl std::ops::Deref for Current {
-    type Target = Worker;
-
-    #[inline(always)]
-    #[allow(unsafe_code)]
-    fn deref(&self) -> &Worker {
-        // SAFETY: the invariant of the field.
-        unsafe { &*self.0 }
-    }
-}
-
-/// Returns the worker of this thread, which gets a small one if it has none.
-///
-/// A value rather than a closure's argument: a call between the fiber's code and the switch would
-/// cost more than the switch (see [`Body::suspend`]).
-#[inline(always)]
-pub(crate) fn current() -> Current {
-    let current = CURRENT.get();
-    if current.is_null() { attach_now() } else { Current(current) }
-}
-
-#[cold]
-#[inline(never)]
-fn attach_now() -> Current {
-    attach::attach();
-    Current(CURRENT.get())
-}
-
-/// Runs `f` with the worker of this thread if it has one.
-#[inline]
-pub(crate) fn with_existing<R>(f: impl FnOnce(&Worker) -> R) -> Option<R> {
-    if CURRENT.get().is_null() { None } else { Some(f(&current())) }
-}
-
-/// Makes a worker the thread's current one, until dropped.
-pub(crate) struct Installed<'a> {
-    previous: *const Worker,
-    _worker: &'a Worker,
-}
-
-impl<'a> Installed<'a> {
-    pub(crate) fn new(worker: &'a Worker) -> Self {
-        Installed { previous: CURRENT.replace(worker), _worker: worker }
-    }
-}
-
-impl Drop for Installed<'_> {
-    fn drop(&mut self) {
-        CURRENT.set(self.previous);
-    }
-}
-
-/// Forbids the strand that runs to suspend, until dropped.
-pub(crate) struct NoSwitch<'a>(&'a Worker);
-
-impl<'a> NoSwitch<'a> {
-    pub(crate) fn new(worker: &'a Worker) -> Self {
-        worker.forbid_switches();
-        NoSwitch(worker)
-    }
-}
-
-impl Drop for NoSwitch<'_> {
-    fn drop(&mut self) {
-        self.0.allow_switches();
-    }
 }
 
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
@@ -280,43 +205,6 @@ impl Worker {
         !self.current.get().is_null() || !self.masked.get().is_null()
     }
 
-    /// Begins a region in which the strand that runs must not suspend.
-    fn forbid_switches(&self) {
-        if self.no_switch_depth.get() == 0 {
-            self.masked.set(self.current.replace(ptr::null()));
-        }
-        self.no_switch_depth.set(self.no_switch_depth.get() + 1);
-    }
-
-    fn allow_switches(&self) {
-        self.no_switch_depth.set(self.no_switch_depth.get() - 1);
-        if self.no_switch_depth.get() == 0 {
-            self.current.set(self.masked.replace(ptr::null()));
-        }
-    }
-
-    /// Refuses a call that may suspend inside a `no_switch` region.
-    ///
-    /// # Panics
-    /// Inside one.
-    #[inline(always)]
-    pub(crate) fn check_may_switch(&self) {
-        if self.current.get().is_null() {
-            self.check_root_may_switch();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn check_root_may_switch(&self) {
-        assert!(
-            self.no_switch_depth.get() == 0,
-            "a call inside no_switch would suspend the strand; move the blocking call (or \
-             yield_now) out of the no_switch region"
-        );
-    }
-
     /// The slot of the strand that runs.
     #[inline(always)]
     pub(crate) fn current_slot(&self) -> &'static Slot {
@@ -355,7 +243,7 @@ impl Worker {
     /// Whether a strand that unwinds must not wait here: other fibers would run meanwhile and see
     /// the thread panicking. A thread that has no fibers may wait as any thread may.
     pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
-        self.is_on_fiber() || self.live.get() > 0
+        self.is_on_fiber() || self.live.get() > 0 || !self.ready.is_empty()
     }
 
     pub(crate) fn arm_timer(&self, slot: &Slot, deadline: Deadline) {

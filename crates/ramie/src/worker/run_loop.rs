@@ -57,7 +57,15 @@ impl Worker {
                 }
             }
         }
+        self.leave_fibers();
+    }
+
+    /// The code that runs next on the thread's own stack is no fiber's, and has no fiber's context:
+    /// that lies on a stack which may be given back at any time.
+    fn leave_fibers(&self) {
         self.current.set(std::ptr::null());
+        // SAFETY: null is the thread's own strand, which was current when this loop began.
+        unsafe { ramie_coro::context::set_current(std::ptr::null()) };
     }
 
     #[inline(always)]
@@ -107,8 +115,11 @@ impl Worker {
                 self.note_started(slot);
                 self.mount(body);
             }
-            // SAFETY: the slot came from the queue of fresh closures: nobody else starts it.
-            Err(error) => unsafe { crate::fiber::fail_to_start(self, slot, error) },
+            Err(error) => {
+                self.leave_fibers();
+                // SAFETY: the slot came from the queue of fresh closures: nobody else starts it.
+                unsafe { crate::fiber::fail_to_start(self, slot, error) }
+            }
         }
     }
 

@@ -1,0 +1,102 @@
+//! The region in which a strand must not suspend: its guard, and the check at each suspension.
+
+use std::ptr;
+
+use super::{Body, Worker, with_existing};
+
+/// Forbids the strand that runs to suspend, until dropped.
+///
+/// The code inside may be on a coroutine's stack, and that coroutine may suspend, be carried to
+/// another fiber, or to a time when the worker is gone, and leave the region there. So this keeps
+/// no reference, and dropping it begins with the question whether it is still in its place.
+pub(crate) struct NoSwitch {
+    worker: *const Worker,
+    masked: *const Body,
+    depth: u32,
+}
+
+impl NoSwitch {
+    pub(crate) fn new(worker: &Worker) -> Self {
+        worker.forbid_switches();
+        NoSwitch { worker, masked: worker.masked.get(), depth: worker.no_switch_depth.get() }
+    }
+
+    fn is_innermost_of(&self, worker: &Worker) -> bool {
+        ptr::eq(worker, self.worker)
+            && worker.masked.get() == self.masked
+            && worker.no_switch_depth.get() == self.depth
+    }
+}
+
+impl Drop for NoSwitch {
+    fn drop(&mut self) {
+        let left = with_existing(|worker| {
+            let is_in_order = self.is_innermost_of(worker);
+            if is_in_order {
+                worker.allow_switches();
+            }
+            is_in_order
+        });
+        if left != Some(true) {
+            abort_no_switch_out_of_order();
+        }
+    }
+}
+
+#[cold]
+fn abort_no_switch_out_of_order() -> ! {
+    eprintln!(
+        "ramie: a no_switch region was left on another fiber than the one that entered it, or out \
+         of order: a coroutine suspended inside. Let it suspend outside of no_switch. Aborting."
+    );
+    std::process::abort()
+}
+
+impl Worker {
+    /// Begins a region in which the strand that runs must not suspend.
+    fn forbid_switches(&self) {
+        if self.no_switch_depth.get() == 0 {
+            self.masked.set(self.current.replace(ptr::null()));
+        }
+        self.no_switch_depth.set(self.no_switch_depth.get() + 1);
+    }
+
+    fn allow_switches(&self) {
+        self.no_switch_depth.set(self.no_switch_depth.get() - 1);
+        if self.no_switch_depth.get() == 0 {
+            self.current.set(self.masked.replace(ptr::null()));
+        }
+    }
+
+    /// The strand that runs has ended. It is still in a `no_switch` region if a coroutine
+    /// suspended inside one and was left so; the next strand is not.
+    #[inline]
+    pub(crate) fn leave_no_switch(&self) {
+        if self.no_switch_depth.get() != 0 {
+            self.no_switch_depth.set(1);
+            self.allow_switches();
+        }
+    }
+
+    /// Refuses a call that may suspend inside a `no_switch` region.
+    ///
+    /// # Panics
+    /// Inside one.
+    #[inline(always)]
+    pub(crate) fn check_may_switch(&self) {
+        if self.current.get().is_null() {
+            self.check_root_may_switch();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    pub(super) fn check_root_may_switch(&self) {
+        assert!(
+            self.no_switch_depth.get() == 0,
+            "a call inside no_switch would suspend the strand; move the blocking call (or \
+             yield_now) out of the no_switch region"
+        );
+    }
+}
