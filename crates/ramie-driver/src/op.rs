@@ -99,13 +99,21 @@ pub enum Op {
     /// `poll` on one descriptor; the result is the mask of `POLL*` bits that are set.
     #[allow(missing_docs)]
     Poll { fd: RawFd, events: u32 },
+    /// `openat` from the working directory; `path` ends with a zero byte. The result is the new
+    /// descriptor. A ring opens a file whose path the kernel has cached at once, and then a FIFO
+    /// as if by `O_NONBLOCK`; the polling driver waits in the call.
+    #[allow(missing_docs)]
+    Open { path: *const u8, flags: i32, mode: u32 },
+    /// `fsync`, or `fdatasync` with `data_only`. The polling driver waits in the call.
+    #[allow(missing_docs)]
+    Sync { fd: RawFd, data_only: bool },
 }
 
 impl Op {
     /// Which readiness lets a call of this op make progress, as `poll(2)` bits.
     pub(crate) fn readiness(&self) -> u32 {
         match *self {
-            Op::Nop => 0,
+            Op::Nop | Op::Open { .. } | Op::Sync { .. } => 0,
             Op::Read { .. }
             | Op::ReadVectored { .. }
             | Op::Recv { .. }
@@ -120,10 +128,10 @@ impl Op {
         }
     }
 
-    /// Tells the descriptor it works on; only [`Op::Nop`] has none.
+    /// Tells the descriptor it works on; [`Op::Nop`] and [`Op::Open`] have none.
     pub fn fd(&self) -> Option<RawFd> {
         match *self {
-            Op::Nop => None,
+            Op::Nop | Op::Open { .. } => None,
             Op::Read { fd, .. }
             | Op::Write { fd, .. }
             | Op::ReadVectored { fd, .. }
@@ -134,7 +142,8 @@ impl Op {
             | Op::SendMessage { fd, .. }
             | Op::Accept { fd, .. }
             | Op::Connect { fd, .. }
-            | Op::Poll { fd, .. } => Some(fd),
+            | Op::Poll { fd, .. }
+            | Op::Sync { fd, .. } => Some(fd),
         }
     }
 
@@ -184,6 +193,8 @@ pub struct OpFrame {
     pub(crate) cancel_asked: Cell<bool>,
     /// A `connect` is under way: the next attempt asks for its outcome.
     pub(crate) connecting: Cell<bool>,
+    /// The kernel is to do it on a thread of its own from the start.
+    pub(crate) in_background: bool,
     _pinned: PhantomPinned,
 }
 
@@ -200,8 +211,18 @@ impl OpFrame {
             state: Cell::new(State::New),
             cancel_asked: Cell::new(false),
             connecting: Cell::new(false),
+            in_background: false,
             _pinned: PhantomPinned,
         }
+    }
+
+    /// Asks that a ring does the op on a thread of the kernel from the start (`IOSQE_ASYNC`): for
+    /// what would copy so much that the submitting thread should not wait for it.
+    #[inline]
+    #[must_use]
+    pub const fn in_background(mut self) -> Self {
+        self.in_background = true;
+        self
     }
 
     /// Tells the op that the frame was made for.

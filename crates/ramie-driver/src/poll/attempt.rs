@@ -36,6 +36,11 @@ pub(super) fn attempt(frame: &OpFrame) -> i32 {
 fn call(frame: &OpFrame) -> i32 {
     match frame.op {
         Op::Nop => 0,
+        Op::Open { path, flags, mode } => {
+            // SAFETY: the submitter keeps the path valid (contract of `Driver::submit`).
+            unsafe { raw::openat(path, flags, mode) }
+        }
+        Op::Sync { fd, data_only } => sync(fd, data_only),
         Op::Read { fd, buf, len, offset } => {
             let one = IoVec { base: buf, len: len.min(MAX_LEN) as usize };
             Stream { fd, iov: &raw const one, count: 1, offset, write: false }.attempt()
@@ -58,6 +63,12 @@ fn call(frame: &OpFrame) -> i32 {
         },
         _ => message(&frame.op),
     }
+}
+
+fn sync(fd: RawFd, data_only: bool) -> i32 {
+    let file = raw::borrow(&fd);
+    let done = if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) };
+    done.map_or_else(|errno| -errno.raw_os_error(), |()| 0)
 }
 
 /// The socket calls that take `MSG_DONTWAIT`.

@@ -6,6 +6,7 @@
 mod addr;
 mod clock;
 mod fd;
+mod file;
 pub mod fork;
 mod limits;
 mod memory;
@@ -17,6 +18,8 @@ pub use clock::monotonic_ns;
 pub use fd::{
     dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
 };
+pub use file::{O_APPEND, O_CLOEXEC, O_RDONLY, O_RDWR, O_WRONLY, WORKING_DIRECTORY};
+pub use file::{read_now, write_now};
 pub use limits::{
     Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
     raise_nofile_limit, seccomp_mode,

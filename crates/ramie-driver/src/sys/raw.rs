@@ -84,6 +84,14 @@ pub(crate) unsafe fn connect(fd: RawFd, addr: *const SockAddrStorage, addr_len: 
     result(unsafe { sc::syscall3(nr::CONNECT, fd as usize, addr as usize, addr_len as usize) })
 }
 
+/// # Safety
+/// `path` is valid for the kernel to read up to its zero byte.
+pub(crate) unsafe fn openat(path: *const u8, flags: i32, mode: u32) -> i32 {
+    let (dir, path) = (super::WORKING_DIRECTORY as isize as usize, path as usize);
+    // SAFETY: the caller vouches for the path.
+    result(unsafe { sc::syscall4(nr::OPENAT, dir, path, flags as usize, mode as usize) })
+}
+
 /// The outcome of a connect(2) that went on by itself: 0 or `-errno`.
 pub(crate) fn connect_outcome(fd: RawFd) -> i32 {
     match rustix::net::sockopt::socket_error(borrow(&fd)) {

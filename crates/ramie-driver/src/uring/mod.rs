@@ -126,7 +126,11 @@ impl Uring {
     fn hand_over(&mut self, frame: &OpFrame) {
         frame.state.set(State::InFlight);
         let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
-        self.push(&sqe::entry(&frame.op).user_data(user_data));
+        let mut entry = sqe::entry(&frame.op).user_data(user_data);
+        if frame.in_background {
+            entry = entry.flags(io_uring::squeue::Flags::ASYNC);
+        }
+        self.push(&entry);
     }
 
     pub(crate) fn cancel(&mut self, frame: &OpFrame) {

@@ -114,5 +114,7 @@ impl Uring {
 /// Whether EAGAIN means "not yet" for this op. O_NONBLOCK makes some kernels say so at once,
 /// while our ops wait all the same. Of connect(2) it means that a local listener is full.
 fn waits_for_readiness(op: &Op) -> bool {
-    !op.refuses_to_wait() && !matches!(op, Op::Nop | Op::Connect { .. } | Op::Poll { .. })
+    !op.refuses_to_wait()
+        && op.readiness() != 0
+        && !matches!(op, Op::Connect { .. } | Op::Poll { .. })
 }

@@ -101,7 +101,7 @@ fn build(entries: u32, cq_entries: u32, features: FeatureSet) -> io::Result<IoUr
 }
 
 /// The op codes of the driver, with the kernel's names; the first row must be there.
-const OPS: [(&str, u8); 15] = [
+const OPS: [(&str, u8); 17] = [
     ("NOP", opcode::Nop::CODE),
     ("READ", opcode::Read::CODE),
     ("WRITE", opcode::Write::CODE),
@@ -114,6 +114,8 @@ const OPS: [(&str, u8); 15] = [
     ("ACCEPT", opcode::Accept::CODE),
     ("CONNECT", opcode::Connect::CODE),
     ("POLL_ADD", opcode::PollAdd::CODE),
+    ("OPENAT", opcode::OpenAt::CODE),
+    ("FSYNC", opcode::Fsync::CODE),
     ("TIMEOUT", opcode::Timeout::CODE),
     ("ASYNC_CANCEL", opcode::AsyncCancel::CODE),
     ("MSG_RING", opcode::MsgRingData::CODE),

@@ -2,9 +2,10 @@
 
 use io_uring::opcode;
 use io_uring::squeue::Entry;
-use io_uring::types::Fd;
+use io_uring::types::{Fd, FsyncFlags};
 
 use crate::op::{MAX_LEN, Op, OpFrame};
+use crate::sys::WORKING_DIRECTORY;
 
 /// Low bits of `user_data`: who the completion is for. The rest is an address.
 pub(super) const TAG_BITS: u64 = 0b111;
@@ -59,6 +60,13 @@ pub(super) fn entry(op: &Op) -> Entry {
             opcode::Connect::new(Fd(fd), addr.cast(), addr_len).build()
         }
         Op::Poll { fd, events } => opcode::PollAdd::new(Fd(fd), events).build(),
+        Op::Open { path, flags, mode } => {
+            opcode::OpenAt::new(Fd(WORKING_DIRECTORY), path.cast()).flags(flags).mode(mode).build()
+        }
+        Op::Sync { fd, data_only } => {
+            let kind = if data_only { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
+            opcode::Fsync::new(Fd(fd)).flags(kind).build()
+        }
     }
 }
 
