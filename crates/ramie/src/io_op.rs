@@ -51,10 +51,24 @@ pub(crate) unsafe fn perform(
     op: Op,
     deadline: Deadline,
 ) -> Result<u32, OpError> {
+    // SAFETY: the caller's promise.
+    unsafe { perform_frame(kind, OpFrame::new(op), deadline) }
+}
+
+/// As [`perform`], for a frame that has not been submitted.
+///
+/// # Safety
+/// As [`perform`].
+#[track_caller]
+#[inline]
+pub(crate) unsafe fn perform_frame(
+    kind: &'static WaitKind,
+    frame: OpFrame,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
     let worker = worker::current();
     worker.check_may_switch();
-    let frame = OpFrame::new(op);
-    let detail = op.fd().map_or(u64::MAX, |fd| fd as u64);
+    let detail = frame.op().fd().map_or(u64::MAX, |fd| fd as u64);
     let record = WaitRecord::new(kind).with_detail(detail, 0).until(deadline);
     let submitted = with_driver(&worker, |driver| {
         // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the

@@ -36,6 +36,7 @@
 mod blocking;
 mod completion;
 pub mod fiber;
+pub mod fs;
 mod io_op;
 pub mod net;
 mod no_switch;

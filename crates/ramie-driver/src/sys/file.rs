@@ -1,8 +1,10 @@
 //! Reads and writes of files that do not wait, and the flags of opening one.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::ReadWriteFlags;
 
 /// `AT_FDCWD`: paths start at the working directory.
@@ -33,4 +35,42 @@ pub fn read_now(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::
 /// As [`read_now`].
 pub fn write_now(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::pwritev2(fd, bufs, offset, ReadWriteFlags::NOWAIT)?)
+}
+
+/// What a descriptor refers to, as far as waiting is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A file, directory or device of blocks on a local disk: its attributes are in memory.
+    Local,
+    /// The same on a file system without a device of its own, such as a network's: asking for its
+    /// attributes may wait.
+    Remote,
+    /// Anything else: pipes, terminals, sockets, other devices. No positions, but readiness.
+    Stream,
+}
+
+/// Tells what a descriptor refers to, without waiting for a disk or a server.
+pub fn file_kind(fd: impl AsFd) -> FileKind {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let Ok(stat) = rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE) else {
+        return FileKind::Stream;
+    };
+    match FileType::from_raw_mode(stat.stx_mode.into()) {
+        FileType::RegularFile | FileType::Directory | FileType::Symlink
+            if stat.stx_dev_major != 0 =>
+        {
+            FileKind::Local
+        }
+        FileType::RegularFile | FileType::Directory | FileType::Symlink => FileKind::Remote,
+        FileType::BlockDevice => FileKind::Remote,
+        _ => FileKind::Stream,
+    }
+}
+
+/// Looks a path up without opening the file (`O_PATH`) if the kernel has all of it cached, and so
+/// without waiting; none if it has not, or if there is any error.
+pub fn look_up_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
+    let mut flags = OFlags::PATH | OFlags::CLOEXEC;
+    flags.set(OFlags::NOFOLLOW, !follow);
+    rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok()
 }

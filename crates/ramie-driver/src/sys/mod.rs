@@ -19,7 +19,7 @@ pub use fd::{
     dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
 };
 pub use file::{O_APPEND, O_CLOEXEC, O_RDONLY, O_RDWR, O_WRONLY, WORKING_DIRECTORY};
-pub use file::{read_now, write_now};
+pub use file::{FileKind, file_kind, look_up_cached, read_now, write_now};
 pub use limits::{
     Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
     raise_nofile_limit, seccomp_mode,

@@ -1,0 +1,178 @@
+//! Directories: listing them, and twins of `std::fs::{ReadDir, DirEntry, DirBuilder}`.
+
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    fmt,
+    fs::{self, FileType, Metadata},
+    io,
+    os::unix::fs::{DirBuilderExt, DirEntryExt},
+    path::{Path, PathBuf},
+};
+
+use crate::blocking;
+
+/// Entries taken in one job of the pool.
+const BATCH: usize = 128;
+
+/// Lists a directory; twin of [`std::fs::read_dir`].
+///
+/// # Blocking
+/// Parks the fiber until it is open, and again for every 128 entries.
+///
+/// # Cancellation
+/// Not a cancel point in this version.
+///
+/// # Errors
+/// Those of [`std::fs::read_dir`].
+///
+/// # Examples
+/// ```
+/// for entry in ramie::fs::read_dir("/")? {
+///     println!("{}", entry?.path().display());
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
+    let path = path.as_ref();
+    let (dir, batch) = blocking(|| {
+        let mut dir = fs::read_dir(path)?;
+        let batch = take_batch(&mut dir);
+        io::Result::Ok((dir, batch))
+    })?;
+    Ok(ReadDir { dir, is_over: batch.len() < BATCH, batch })
+}
+
+/// The entries of a directory, in no order; twin of [`std::fs::ReadDir`].
+///
+/// # Blocking
+/// `next` parks the fiber for every 128th entry.
+pub struct ReadDir {
+    dir: fs::ReadDir,
+    batch: VecDeque<io::Result<DirEntry>>,
+    is_over: bool,
+}
+
+fn take_batch(dir: &mut fs::ReadDir) -> VecDeque<io::Result<DirEntry>> {
+    dir.take(BATCH).map(|entry| entry.map(DirEntry::new)).collect()
+}
+
+impl Iterator for ReadDir {
+    type Item = io::Result<DirEntry>;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<io::Result<DirEntry>> {
+        if self.batch.is_empty() && !self.is_over {
+            let dir = &mut self.dir;
+            self.batch = blocking(|| take_batch(dir));
+            self.is_over = self.batch.len() < BATCH;
+        }
+        self.batch.pop_front()
+    }
+}
+
+impl fmt::Debug for ReadDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.dir.fmt(f)
+    }
+}
+
+/// An entry of a directory; twin of [`std::fs::DirEntry`].
+pub struct DirEntry {
+    entry: fs::DirEntry,
+    /// Found while it did not matter whether that waits; none if it failed.
+    file_type: Option<FileType>,
+}
+
+impl DirEntry {
+    fn new(entry: fs::DirEntry) -> Self {
+        DirEntry { file_type: entry.file_type().ok(), entry }
+    }
+
+    /// Returns the path: that of the directory with the name.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.entry.path()
+    }
+
+    /// Reads the attributes, of a link itself.
+    ///
+    /// # Blocking
+    /// Parks the fiber until it is done.
+    ///
+    /// # Errors
+    /// Those of [`std::fs::DirEntry::metadata`].
+    #[track_caller]
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        blocking(|| self.entry.metadata())
+    }
+
+    /// Tells what sort of file it is, of a link itself.
+    ///
+    /// # Errors
+    /// Those of [`std::fs::DirEntry::file_type`].
+    #[track_caller]
+    pub fn file_type(&self) -> io::Result<FileType> {
+        self.file_type.map_or_else(|| blocking(|| self.entry.file_type()), Ok)
+    }
+
+    /// Returns the name alone.
+    #[must_use]
+    pub fn file_name(&self) -> OsString {
+        self.entry.file_name()
+    }
+}
+
+impl DirEntryExt for DirEntry {
+    fn ino(&self) -> u64 {
+        self.entry.ino()
+    }
+}
+
+impl fmt::Debug for DirEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entry.fmt(f)
+    }
+}
+
+/// Chooses how a directory is made; twin of [`std::fs::DirBuilder`].
+#[derive(Debug)]
+pub struct DirBuilder {
+    builder: fs::DirBuilder,
+}
+
+impl DirBuilder {
+    /// Starts with permissions for all, and not recursive.
+    #[must_use]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        DirBuilder { builder: fs::DirBuilder::new() }
+    }
+
+    /// Chooses whether the directories above are made, too.
+    pub fn recursive(&mut self, recursive: bool) -> &mut Self {
+        self.builder.recursive(recursive);
+        self
+    }
+
+    /// Makes the directory.
+    ///
+    /// # Blocking
+    /// Parks the fiber until it is done.
+    ///
+    /// # Errors
+    /// Those of [`std::fs::DirBuilder::create`].
+    #[track_caller]
+    pub fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
+        let path = path.as_ref();
+        blocking(|| self.builder.create(path))
+    }
+}
+
+impl DirBuilderExt for DirBuilder {
+    fn mode(&mut self, mode: u32) -> &mut Self {
+        self.builder.mode(mode);
+        self
+    }
+}

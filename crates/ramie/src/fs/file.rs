@@ -1,0 +1,284 @@
+//! The twin of `std::fs::File`.
+#![allow(unsafe_code)]
+
+use std::{
+    fs::{self, FileTimes, Metadata, Permissions, TryLockError},
+    io::{self, Seek},
+    os::fd::AsRawFd,
+    path::Path,
+    time::SystemTime,
+};
+
+use ramie_driver::{Op, sys::FileKind};
+
+use super::{
+    OpenOptions, lock,
+    route::{Route, route},
+    transfer::Transfer,
+};
+use crate::{blocking, io_op, park::WaitKind, time::Deadline};
+
+static SYNC: WaitKind = WaitKind::new("a file to reach the disk");
+
+/// An open file; twin of [`std::fs::File`].
+///
+/// It is [`Read`](io::Read), [`Write`](io::Write) and [`Seek`], itself and by shared reference, and has std's
+/// [`FileExt`](std::os::unix::fs::FileExt) for reads and writes at a position. Closed when dropped.
+///
+/// # Blocking
+/// A call that would wait for a disk parks the fiber, or the thread outside one. A read of what the
+/// kernel has cached is made at once, 64 KiB at a time with other fibers in between.
+///
+/// # Cancellation
+/// None of its calls is a cancel point in this version.
+///
+/// # Errors
+/// As std's. Never `Interrupted`.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()).
+///
+/// # Examples
+/// ```
+/// use std::io::{Read, Write};
+/// use ramie::fs::{self, File};
+/// # let path = std::env::temp_dir().join(format!("ramie-doc-file-{}", std::process::id()));
+/// ramie::run(|| {
+///     File::create(&path)?.write_all(b"text")?;
+///     let mut text = String::new();
+///     File::open(&path)?.read_to_string(&mut text)?;
+///     assert_eq!(text, "text");
+///     fs::remove_file(&path)
+/// })
+/// # .unwrap()
+/// ```
+pub struct File {
+    pub(super) transfer: Transfer,
+}
+
+impl File {
+    /// Opens a file to be read.
+    ///
+    /// # Blocking
+    /// As [`OpenOptions::open`].
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    #[track_caller]
+    pub fn open<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        OpenOptions::new().read(true).open(path)
+    }
+
+    /// Opens a file to be written, emptied, or made if there is none.
+    ///
+    /// # Blocking
+    /// As [`OpenOptions::open`].
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    #[track_caller]
+    pub fn create<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path)
+    }
+
+    /// Makes a file that was not there, to be read and written.
+    ///
+    /// # Blocking
+    /// As [`OpenOptions::open`].
+    ///
+    /// # Errors
+    /// `AlreadyExists`; else as [`OpenOptions::open`].
+    #[track_caller]
+    pub fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    /// Starts to choose how a file is opened.
+    #[must_use]
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
+    /// Waits until contents and attributes have reached the disk.
+    ///
+    /// # Blocking
+    /// Parks the fiber meanwhile.
+    ///
+    /// # Errors
+    /// The disk refused what was written before; or this is no file on a disk.
+    #[track_caller]
+    pub fn sync_all(&self) -> io::Result<()> {
+        self.sync(false)
+    }
+
+    /// Waits until the contents have reached the disk.
+    ///
+    /// # Blocking
+    /// Parks the fiber meanwhile.
+    ///
+    /// # Errors
+    /// As [`File::sync_all`].
+    #[track_caller]
+    pub fn sync_data(&self) -> io::Result<()> {
+        self.sync(true)
+    }
+
+    #[track_caller]
+    fn sync(&self, data_only: bool) -> io::Result<()> {
+        if route() == Route::Ring {
+            let op = Op::Sync { fd: self.as_raw_fd(), data_only };
+            // SAFETY: the op points to nothing.
+            unsafe { io_op::perform(&SYNC, op, Deadline::NEVER) }?;
+            return Ok(());
+        }
+        let file = self.as_std();
+        blocking(|| if data_only { file.sync_data() } else { file.sync_all() })
+    }
+
+    /// Takes the file's exclusive lock.
+    ///
+    /// # Blocking
+    /// Parks the fiber until nobody else holds one. Up to 32 waiters of the process keep a thread of
+    /// the blocking pool each; those beyond ask again every 50 ms or sooner.
+    ///
+    /// # Errors
+    /// Those of [`std::fs::File::lock`].
+    #[track_caller]
+    pub fn lock(&self) -> io::Result<()> {
+        lock::lock(self, fs::File::lock, fs::File::try_lock)
+    }
+
+    /// Takes a lock of the file that others may hold, too, unless it is exclusive.
+    ///
+    /// # Blocking
+    /// As [`File::lock`].
+    ///
+    /// # Errors
+    /// Those of [`std::fs::File::lock_shared`].
+    #[track_caller]
+    pub fn lock_shared(&self) -> io::Result<()> {
+        lock::lock(self, fs::File::lock_shared, fs::File::try_lock_shared)
+    }
+
+    /// Takes the file's exclusive lock if that is possible now.
+    ///
+    /// # Errors
+    /// `WouldBlock`: somebody holds a lock. Else those of [`std::fs::File::try_lock`].
+    #[track_caller]
+    pub fn try_lock(&self) -> Result<(), TryLockError> {
+        self.attributes(|file| file.try_lock())
+    }
+
+    /// Takes a shared lock of the file if that is possible now.
+    ///
+    /// # Errors
+    /// As [`File::try_lock`].
+    #[track_caller]
+    pub fn try_lock_shared(&self) -> Result<(), TryLockError> {
+        self.attributes(|file| file.try_lock_shared())
+    }
+
+    /// Releases the locks taken through this file.
+    ///
+    /// # Errors
+    /// Those of [`std::fs::File::unlock`].
+    #[track_caller]
+    pub fn unlock(&self) -> io::Result<()> {
+        self.attributes(|file| file.unlock())
+    }
+
+    /// Cuts the file to a size in bytes, or fills it up with zeros.
+    ///
+    /// # Blocking
+    /// Parks the fiber until it is done.
+    ///
+    /// # Errors
+    /// `InvalidInput`: the file is not open for writing, or the size is beyond the file system's.
+    #[track_caller]
+    pub fn set_len(&self, size: u64) -> io::Result<()> {
+        blocking(|| self.as_std().set_len(size))
+    }
+
+    /// Reads the file's attributes.
+    ///
+    /// # Blocking
+    /// On a local disk never: they are in memory. Else it parks the fiber until they are there.
+    ///
+    /// # Errors
+    /// Those of [`std::fs::File::metadata`].
+    #[track_caller]
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.attributes(|file| file.metadata())
+    }
+
+    /// Makes a call about attributes: at once where they are in memory.
+    #[track_caller]
+    fn attributes<T: Send>(&self, call: impl FnOnce(&fs::File) -> T + Send) -> T {
+        match self.transfer.kind() {
+            FileKind::Local | FileKind::Stream => call(self.as_std()),
+            FileKind::Remote => blocking(|| call(self.as_std())),
+        }
+    }
+
+    /// Makes a second handle of the same open file, with the same position.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub fn try_clone(&self) -> io::Result<File> {
+        Ok(File { transfer: self.transfer.try_clone()? })
+    }
+
+    /// Changes the file's permissions.
+    ///
+    /// # Blocking
+    /// Parks the fiber until it is done.
+    ///
+    /// # Errors
+    /// `PermissionDenied`: the file is another user's.
+    #[track_caller]
+    pub fn set_permissions(&self, perm: Permissions) -> io::Result<()> {
+        blocking(|| self.as_std().set_permissions(perm))
+    }
+
+    /// Changes the times noted with the file.
+    ///
+    /// # Blocking
+    /// Parks the fiber until it is done.
+    ///
+    /// # Errors
+    /// `PermissionDenied`: the file is another user's.
+    #[track_caller]
+    pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
+        blocking(|| self.as_std().set_times(times))
+    }
+
+    /// Changes the time of the last change noted with the file.
+    ///
+    /// # Blocking
+    /// As [`File::set_times`].
+    ///
+    /// # Errors
+    /// As [`File::set_times`].
+    #[track_caller]
+    pub fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.set_times(FileTimes::new().set_modified(time))
+    }
+
+    pub(super) fn as_std(&self) -> &fs::File {
+        &self.transfer.file
+    }
+
+    pub(super) fn is_stream(&self) -> bool {
+        self.transfer.kind() == FileKind::Stream
+    }
+
+    /// How many bytes there are from the current position to the end, as far as is known at once.
+    pub(super) fn rest(&self) -> usize {
+        if self.transfer.kind() != FileKind::Local {
+            return 0;
+        }
+        let len = self.as_std().metadata().map_or(0, |metadata| metadata.len());
+        let at = self.as_std().stream_position().unwrap_or(0);
+        usize::try_from(len.saturating_sub(at)).unwrap_or(0)
+    }
+}

@@ -1,0 +1,67 @@
+//! Waiting for the lock of a file, which only a thread can do.
+//!
+//! flock(2) has neither readiness nor an op. A waiter gets a thread of the pool, but at most
+//! [`MAX_THREADS`] have one: if locks took all of the pool, whoever holds one might need a thread to
+//! release it. Those beyond ask again and again, at growing intervals.
+
+use std::{fs::TryLockError, io, time::Duration};
+
+use super::{
+    file::File,
+    route::{Route, route, uninterrupted},
+};
+use crate::{
+    blocking, fiber,
+    primitive::{AtomicUsize, Ordering},
+};
+
+const MAX_THREADS: usize = 32;
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the threads that wait for locks.
+struct Seat;
+
+impl Seat {
+    fn take() -> Option<Seat> {
+        if THREADS.fetch_add(1, Ordering::Relaxed) < MAX_THREADS {
+            return Some(Seat);
+        }
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Takes a lock by `wait`, or where no thread can be had by `attempt`.
+#[track_caller]
+pub(super) fn lock(
+    file: &File,
+    wait: fn(&std::fs::File) -> io::Result<()>,
+    attempt: fn(&std::fs::File) -> Result<(), TryLockError>,
+) -> io::Result<()> {
+    let file = file.as_std();
+    if route() == Route::Here {
+        return uninterrupted(|| wait(file));
+    }
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match blocking(|| attempt(file)) {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        if let Some(_seat) = Seat::take() {
+            return blocking(|| uninterrupted(|| wait(file)));
+        }
+        fiber::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}

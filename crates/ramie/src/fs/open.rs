@@ -1,0 +1,191 @@
+//! The twin of `std::fs::OpenOptions`.
+#![allow(unsafe_code)]
+
+use std::{
+    ffi::CString,
+    fs, io,
+    os::{
+        fd::OwnedFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileTypeExt, OpenOptionsExt},
+        },
+    },
+    path::Path,
+};
+
+use ramie_driver::{Op, sys};
+
+use super::{
+    file::File,
+    route::{Route, route},
+};
+use crate::{blocking, io_op, park::WaitKind, time::Deadline};
+
+static OPEN: WaitKind = WaitKind::new("a file to be opened");
+
+const ENXIO: i32 = 6;
+
+/// Chooses how a file is opened; twin of [`std::fs::OpenOptions`].
+///
+/// # Examples
+/// ```
+/// use ramie::fs::OpenOptions;
+/// # let path = std::env::temp_dir().join(format!("ramie-doc-options-{}", std::process::id()));
+/// let file = OpenOptions::new().append(true).create(true).open(&path)?;
+/// # drop(file);
+/// # ramie::fs::remove_file(path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    options: fs::OpenOptions,
+    wants: Wants,
+}
+
+/// What was asked for, as far as the ring needs to know: std does not show it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wants {
+    read: bool,
+    write: bool,
+    append: bool,
+    truncate: bool,
+    create: bool,
+    create_new: bool,
+    /// Flags of open(2) that have no name here.
+    has_custom_flags: bool,
+}
+
+impl Wants {
+    /// The flags of open(2) for a file that exists; none for what may make or change one, and for
+    /// what std refuses.
+    fn flags(self) -> Option<i32> {
+        if self.truncate || self.create || self.create_new || self.has_custom_flags {
+            return None;
+        }
+        let access = match (self.read, self.write, self.append) {
+            (true, false, false) => sys::O_RDONLY,
+            (false, true, false) => sys::O_WRONLY,
+            (true, true, false) => sys::O_RDWR,
+            (false, _, true) => sys::O_WRONLY | sys::O_APPEND,
+            (true, _, true) => sys::O_RDWR | sys::O_APPEND,
+            (false, false, false) => return None,
+        };
+        Some(access | sys::O_CLOEXEC)
+    }
+}
+
+impl OpenOptions {
+    /// Starts with nothing allowed.
+    #[must_use]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        OpenOptions { options: fs::OpenOptions::new(), wants: Wants::default() }
+    }
+
+    /// Chooses whether the file may be read.
+    pub fn read(&mut self, read: bool) -> &mut Self {
+        self.options.read(read);
+        self.wants.read = read;
+        self
+    }
+
+    /// Chooses whether the file may be written.
+    pub fn write(&mut self, write: bool) -> &mut Self {
+        self.options.write(write);
+        self.wants.write = write;
+        self
+    }
+
+    /// Chooses whether every write goes to the end of the file.
+    pub fn append(&mut self, append: bool) -> &mut Self {
+        self.options.append(append);
+        self.wants.append = append;
+        self
+    }
+
+    /// Chooses whether the file is emptied.
+    pub fn truncate(&mut self, truncate: bool) -> &mut Self {
+        self.options.truncate(truncate);
+        self.wants.truncate = truncate;
+        self
+    }
+
+    /// Chooses whether the file is made if there is none.
+    pub fn create(&mut self, create: bool) -> &mut Self {
+        self.options.create(create);
+        self.wants.create = create;
+        self
+    }
+
+    /// Chooses whether the file must be made, and not be there already.
+    pub fn create_new(&mut self, create_new: bool) -> &mut Self {
+        self.options.create_new(create_new);
+        self.wants.create_new = create_new;
+        self
+    }
+
+    /// Opens the file at `path`.
+    ///
+    /// # Blocking
+    /// Parks the fiber until it is open; a FIFO waits for its other end.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// Those of [`std::fs::OpenOptions::open`].
+    #[track_caller]
+    pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
+        let path = path.as_ref();
+        match (route(), self.wants.flags(), CString::new(path.as_os_str().as_bytes())) {
+            (Route::Ring, Some(flags), Ok(c_path)) => self.open_by_ring(path, &c_path, flags),
+            _ => blocking(|| self.options.open(path)).map(File::from),
+        }
+    }
+
+    /// The ring opens what is cached at once, and then as if by `O_NONBLOCK`: that is right for all
+    /// but FIFOs, and for what says `ENXIO`.
+    #[track_caller]
+    fn open_by_ring(&self, path: &Path, c_path: &CString, flags: i32) -> io::Result<File> {
+        let op = Op::Open { path: c_path.as_ptr().cast(), flags, mode: 0 };
+        // SAFETY: the path is borrowed for the length of this call.
+        let opened = unsafe { io_op::perform(&OPEN, op, Deadline::NEVER) };
+        let fd = match opened.map_err(io::Error::from) {
+            Err(error) if error.raw_os_error() == Some(ENXIO) => {
+                return blocking(|| self.options.open(path)).map(File::from);
+            }
+            result => result?,
+        };
+        // SAFETY: a successful open returns a new descriptor that nobody else owns.
+        let fd = unsafe { io_op::own_fd(fd) };
+        let file = File::from(fd);
+        if file.is_stream() && file.as_std().metadata()?.file_type().is_fifo() {
+            return self.open_fifo(path, file.into());
+        }
+        Ok(file)
+    }
+
+    /// Waits for the other end. The descriptor that did not wait stays open meanwhile: a writer
+    /// that saw it come must not see it go.
+    #[cold]
+    #[track_caller]
+    fn open_fifo(&self, path: &Path, opened: OwnedFd) -> io::Result<File> {
+        let waited = blocking(|| self.options.open(path));
+        drop(opened);
+        waited.map(File::from)
+    }
+}
+
+impl OpenOptionsExt for OpenOptions {
+    fn mode(&mut self, mode: u32) -> &mut Self {
+        self.options.mode(mode);
+        self
+    }
+
+    fn custom_flags(&mut self, flags: i32) -> &mut Self {
+        self.options.custom_flags(flags);
+        self.wants.has_custom_flags = flags != 0;
+        self
+    }
+}

@@ -1,0 +1,224 @@
+//! The free functions: what is done with a path.
+
+use std::{
+    fs::{self, Metadata, Permissions},
+    io::{self, Read},
+    os::{fd::AsFd, unix},
+    path::{Path, PathBuf},
+};
+
+use ramie_driver::sys::{self, FileKind};
+
+use super::{
+    File,
+    route::{Route, route},
+};
+use crate::blocking;
+
+/// Makes twins that are one job of the pool.
+macro_rules! jobs {
+    ($(
+        $(#[$doc:meta])*
+        $visibility:vis fn $name:ident($path:ident $(, $argument:ident: $type:ty)*) -> $result:ty
+            = $call:path;
+    )*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Blocking
+        /// Parks the fiber until it is done.
+        ///
+        /// # Cancellation
+        /// Not a cancel point in this version.
+        ///
+        /// # Errors
+        /// Those of std's function of this name.
+        #[track_caller]
+        $visibility fn $name<P: AsRef<Path>>($path: P $(, $argument: $type)*) -> io::Result<$result>
+        {
+            let $path = $path.as_ref();
+            blocking(|| $call($path $(, $argument)*))
+        }
+    )*};
+}
+
+/// The same for two paths.
+macro_rules! jobs_of_two {
+    ($(
+        $(#[$doc:meta])*
+        $visibility:vis fn $name:ident($from:ident, $to:ident) -> $result:ty = $call:path;
+    )*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Blocking
+        /// Parks the fiber until it is done.
+        ///
+        /// # Cancellation
+        /// Not a cancel point in this version.
+        ///
+        /// # Errors
+        /// Those of std's function of this name.
+        #[track_caller]
+        $visibility fn $name<P: AsRef<Path>, Q: AsRef<Path>>($from: P, $to: Q) -> io::Result<$result>
+        {
+            let ($from, $to) = ($from.as_ref(), $to.as_ref());
+            blocking(|| $call($from, $to))
+        }
+    )*};
+}
+
+jobs! {
+    /// Makes a path absolute, without links and dots; twin of [`std::fs::canonicalize`].
+    pub fn canonicalize(path) -> PathBuf = fs::canonicalize;
+    /// Makes a directory; twin of [`std::fs::create_dir`].
+    pub fn create_dir(path) -> () = fs::create_dir;
+    /// Makes a directory and those above it; twin of [`std::fs::create_dir_all`].
+    pub fn create_dir_all(path) -> () = fs::create_dir_all;
+    /// Reads where a symbolic link leads; twin of [`std::fs::read_link`].
+    pub fn read_link(path) -> PathBuf = fs::read_link;
+    /// Removes an empty directory; twin of [`std::fs::remove_dir`].
+    pub fn remove_dir(path) -> () = fs::remove_dir;
+    /// Removes a directory with all that is in it; twin of [`std::fs::remove_dir_all`].
+    pub fn remove_dir_all(path) -> () = fs::remove_dir_all;
+    /// Removes a file; twin of [`std::fs::remove_file`].
+    pub fn remove_file(path) -> () = fs::remove_file;
+    /// Changes the permissions of what is there; twin of [`std::fs::set_permissions`].
+    pub fn set_permissions(path, perm: Permissions) -> () = fs::set_permissions;
+    /// Changes the root directory of the process; twin of [`std::os::unix::fs::chroot`].
+    pub fn chroot(path) -> () = unix::fs::chroot;
+    /// Changes owner and group; twin of [`std::os::unix::fs::chown`].
+    pub fn chown(path, uid: Option<u32>, gid: Option<u32>) -> () = unix::fs::chown;
+    /// Changes owner and group, of a link itself; twin of [`std::os::unix::fs::lchown`].
+    pub fn lchown(path, uid: Option<u32>, gid: Option<u32>) -> () = unix::fs::lchown;
+}
+
+jobs_of_two! {
+    /// Copies contents and permissions of a file, and returns how many bytes; twin of
+    /// [`std::fs::copy`].
+    pub fn copy(from, to) -> u64 = fs::copy;
+    /// Makes a second name of a file; twin of [`std::fs::hard_link`].
+    pub fn hard_link(original, link) -> () = fs::hard_link;
+    /// Gives a file another name, replacing what has that name; twin of [`std::fs::rename`].
+    pub fn rename(from, to) -> () = fs::rename;
+    /// Makes a symbolic link; twin of [`std::os::unix::fs::symlink`].
+    pub fn symlink(original, link) -> () = unix::fs::symlink;
+}
+
+/// Changes owner and group of what is open; twin of [`std::os::unix::fs::fchown`].
+///
+/// # Blocking
+/// Parks the fiber until it is done.
+///
+/// # Errors
+/// Those of std's function of this name.
+#[track_caller]
+pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+    let fd = fd.as_fd();
+    blocking(|| unix::fs::fchown(fd, uid, gid))
+}
+
+/// Makes a symbolic link; twin of [`std::fs::soft_link`].
+///
+/// # Blocking
+/// Parks the fiber until it is done.
+///
+/// # Errors
+/// Those of [`std::fs::soft_link`].
+#[deprecated(note = "use ramie::os::unix::fs::symlink, as std says of its own")]
+#[track_caller]
+pub fn soft_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
+    symlink(original, link)
+}
+
+/// Reads a whole file; twin of [`std::fs::read`].
+///
+/// # Blocking
+/// As [`File::open`] and reads.
+///
+/// # Errors
+/// Those of [`std::fs::read`].
+#[track_caller]
+pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a whole file as text; twin of [`std::fs::read_to_string`].
+///
+/// # Blocking
+/// As [`File::open`] and reads.
+///
+/// # Errors
+/// `InvalidData`: it is not UTF-8. Else those of [`std::fs::read_to_string`].
+#[track_caller]
+pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Makes `contents` the whole of a file; twin of [`std::fs::write`].
+///
+/// # Blocking
+/// Parks the fiber until it is done.
+///
+/// # Errors
+/// Those of [`std::fs::write`].
+#[track_caller]
+pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result<()> {
+    let (path, contents) = (path.as_ref(), contents.as_ref());
+    blocking(|| fs::write(path, contents))
+}
+
+/// Reads the attributes of what is there, following links; twin of [`std::fs::metadata`].
+///
+/// # Blocking
+/// Never for what is on a local disk and cached. Else it parks the fiber until it is done.
+///
+/// # Errors
+/// Those of [`std::fs::metadata`].
+#[track_caller]
+pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
+    let path = path.as_ref();
+    cached_metadata(path, true).unwrap_or_else(|| blocking(|| fs::metadata(path)))
+}
+
+/// Reads the attributes of what is there, of a link itself; twin of [`std::fs::symlink_metadata`].
+///
+/// # Blocking
+/// As [`metadata`].
+///
+/// # Errors
+/// Those of [`std::fs::symlink_metadata`].
+#[track_caller]
+pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
+    let path = path.as_ref();
+    cached_metadata(path, false).unwrap_or_else(|| blocking(|| fs::symlink_metadata(path)))
+}
+
+/// Tells whether something is there; twin of [`std::fs::exists`].
+///
+/// # Blocking
+/// As [`metadata`].
+///
+/// # Errors
+/// Those of [`std::fs::exists`].
+#[track_caller]
+pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
+    match metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads attributes if that surely does not wait: for a fiber, what is on a local disk and cached.
+/// std alone makes a [`Metadata`], so the kernel finds the file first and std asks for it then.
+fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
+    if route() == Route::Here {
+        return None;
+    }
+    let found = sys::look_up_cached(path, follow)?;
+    let is_local = sys::file_kind(&found) == FileKind::Local;
+    is_local.then(|| fs::File::from(found).metadata())
+}

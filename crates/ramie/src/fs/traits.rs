@@ -1,0 +1,198 @@
+//! The traits of [`File`]: reading, writing, seeking, and its descriptor.
+#![allow(unsafe_code)]
+
+use std::{
+    fmt, fs,
+    io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+        unix::fs::FileExt,
+    },
+    process::Stdio,
+};
+
+use super::{
+    File,
+    route::{Route, route, uninterrupted},
+};
+
+/// Reads without knowing how much there is.
+struct Plain<'a>(&'a File);
+
+impl Read for Plain<'_> {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.transfer.read(buf, None)
+    }
+}
+
+impl Read for &File {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.transfer.read(buf, None)
+    }
+
+    #[track_caller]
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.transfer.read_vectored(bufs)
+    }
+
+    #[track_caller]
+    fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
+        if route() == Route::Here {
+            return uninterrupted(|| self.as_std().read_to_end(buf));
+        }
+        buf.try_reserve(self.rest())?;
+        Plain(self).read_to_end(buf)
+    }
+
+    #[track_caller]
+    fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
+        if route() == Route::Here {
+            return uninterrupted(|| self.as_std().read_to_string(buf));
+        }
+        buf.try_reserve(self.rest())?;
+        Plain(self).read_to_string(buf)
+    }
+}
+
+impl Write for &File {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.transfer.write(buf, None)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.transfer.write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for &File {
+    #[track_caller]
+    fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
+        self.transfer.seek(pos)
+    }
+}
+
+impl Read for File {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buf)
+    }
+
+    #[track_caller]
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(bufs)
+    }
+
+    #[track_caller]
+    fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
+        (&*self).read_to_end(buf)
+    }
+
+    #[track_caller]
+    fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
+        (&*self).read_to_string(buf)
+    }
+}
+
+impl Write for File {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self).write(buf)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for File {
+    #[track_caller]
+    fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
+        (&*self).seek(pos)
+    }
+}
+
+impl FileExt for File {
+    #[track_caller]
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.transfer.read(buf, Some(offset))
+    }
+
+    #[track_caller]
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.transfer.write(buf, Some(offset))
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_std().fmt(f)
+    }
+}
+
+impl From<fs::File> for File {
+    fn from(file: fs::File) -> Self {
+        File { transfer: file.into() }
+    }
+}
+
+impl From<File> for fs::File {
+    fn from(file: File) -> Self {
+        file.transfer.file
+    }
+}
+
+impl From<OwnedFd> for File {
+    fn from(fd: OwnedFd) -> Self {
+        fs::File::from(fd).into()
+    }
+}
+
+impl From<File> for OwnedFd {
+    fn from(file: File) -> Self {
+        file.transfer.file.into()
+    }
+}
+
+impl From<File> for Stdio {
+    fn from(file: File) -> Self {
+        file.transfer.file.into()
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.as_std().as_fd()
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_std().as_raw_fd()
+    }
+}
+
+impl FromRawFd for File {
+    unsafe fn from_raw_fd(fd: RawFd) -> Self {
+        // SAFETY: the caller's promise: the descriptor is open and nobody else owns it.
+        File::from(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+impl IntoRawFd for File {
+    fn into_raw_fd(self) -> RawFd {
+        self.transfer.file.into_raw_fd()
+    }
+}

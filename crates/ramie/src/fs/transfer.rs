@@ -1,0 +1,351 @@
+//! Moving bytes: reads and writes of a file, at a position or at the current one.
+//!
+//! A file on a disk has positions and no readiness: what is cached is copied at once, in parts of
+//! [`PART`] bytes with other fibers in between, and what is not is waited for through the ring or
+//! on the pool. Anything else (a pipe, a terminal) has readiness and no positions: the driver waits
+//! for it.
+//!
+//! # The current position
+//! A ring reads and advances it in two steps, without the lock that read(2) takes. So those who use
+//! the position of one file wait for each other here ([`Shared::position`]). A stream has none, and
+//! its reader must not keep a writer waiting.
+#![allow(unsafe_code)]
+
+use std::{
+    fs,
+    io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write},
+    os::{fd::AsRawFd, unix::fs::FileExt},
+    sync::Arc,
+};
+
+use ramie_driver::{
+    CURRENT_POSITION, IoVec, Op, OpFrame,
+    sys::{self, FileKind},
+};
+
+use super::route::{Route, route, uninterrupted};
+use crate::{
+    blocking, fiber, io_op,
+    park::WaitKind,
+    primitive::{AtomicBool, AtomicU32, Ordering},
+    sync::{Mutex, MutexGuard},
+    time::Deadline,
+};
+
+static READ: WaitKind = WaitKind::new("data from a file");
+static WRITE: WaitKind = WaitKind::new("data to be written to a file");
+
+/// The most bytes copied without a look at other fibers: about 6 us.
+const PART: usize = 64 * 1024;
+/// The most buffers of one vectored call (`IOV_MAX`).
+const MAX_BUFFERS: usize = 1024;
+
+const EAGAIN: i32 = 11;
+const ENOSYS: i32 = 38;
+const EOPNOTSUPP: i32 = 95;
+
+const KIND_UNKNOWN: u32 = 0;
+const KIND_LOCAL: u32 = 1;
+const KIND_REMOTE: u32 = 2;
+const KIND_STREAM: u32 = 3;
+
+/// What duplicates of a file have in common.
+#[derive(Default)]
+struct Shared {
+    kind: AtomicU32,
+    /// The file system cannot write without waiting (ext4): it is not asked again.
+    never_writes_now: AtomicBool,
+    /// Held over each use of the current position.
+    position: Mutex<()>,
+}
+
+/// An open file and what its duplicates share.
+pub(super) struct Transfer {
+    pub(super) file: fs::File,
+    shared: Arc<Shared>,
+}
+
+impl From<fs::File> for Transfer {
+    fn from(file: fs::File) -> Self {
+        Transfer { file, shared: Arc::default() }
+    }
+}
+
+impl Transfer {
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Transfer { file: self.file.try_clone()?, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Asked once: what a descriptor refers to does not change.
+    pub(super) fn kind(&self) -> FileKind {
+        match self.shared.kind.load(Ordering::Relaxed) {
+            KIND_LOCAL => FileKind::Local,
+            KIND_REMOTE => FileKind::Remote,
+            KIND_STREAM => FileKind::Stream,
+            _ => self.find_kind(),
+        }
+    }
+
+    #[cold]
+    fn find_kind(&self) -> FileKind {
+        let kind = sys::file_kind(&self.file);
+        let code = match kind {
+            FileKind::Local => KIND_LOCAL,
+            FileKind::Remote => KIND_REMOTE,
+            FileKind::Stream => KIND_STREAM,
+        };
+        debug_assert_ne!(code, KIND_UNKNOWN);
+        self.shared.kind.store(code, Ordering::Relaxed);
+        kind
+    }
+
+    fn is_stream(&self) -> bool {
+        self.kind() == FileKind::Stream
+    }
+
+    #[track_caller]
+    fn lock_position(&self) -> MutexGuard<'_, ()> {
+        self.shared.position.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    #[track_caller]
+    pub(super) fn seek(&self, to: SeekFrom) -> io::Result<u64> {
+        let on_fiber = route() != Route::Here;
+        let _position = (on_fiber && !self.is_stream()).then(|| self.lock_position());
+        (&self.file).seek(to)
+    }
+
+    #[track_caller]
+    pub(super) fn read(&self, buf: &mut [u8], at: Option<u64>) -> io::Result<usize> {
+        let route = place_of(at, route());
+        if route == Route::Here {
+            return uninterrupted(|| self.read_here(buf, at));
+        }
+        if self.is_stream() {
+            return match at {
+                None => self.read_stream(&mut [IoSliceMut::new(buf)]),
+                Some(_) => blocking(|| uninterrupted(|| self.read_here(buf, at))),
+            };
+        }
+        let _position = at.is_none().then(|| self.lock_position());
+        let mut done = 0;
+        loop {
+            let rest = buf.len() - done;
+            let part = &mut buf[done..done + rest.min(PART)];
+            let is_last = part.len() == rest;
+            match self.read_part(route, part, at.map(|at| at + done as u64)) {
+                Ok(0) => return Ok(done),
+                Ok(count) => done += count,
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+            fiber::yield_now();
+            if is_last {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn read_here(&self, buf: &mut [u8], at: Option<u64>) -> io::Result<usize> {
+        match at {
+            None => (&self.file).read(buf),
+            Some(at) => self.file.read_at(buf, at),
+        }
+    }
+
+    /// Reads at most [`PART`] bytes of a file on a disk: at once, or by waiting for them.
+    #[track_caller]
+    fn read_part(&self, route: Route, buf: &mut [u8], at: Option<u64>) -> io::Result<usize> {
+        let offset = at.unwrap_or(CURRENT_POSITION);
+        match sys::read_now(&self.file, &mut [IoSliceMut::new(buf)], offset) {
+            Err(error) if would_wait(&error) => {}
+            result => return result,
+        }
+        if route == Route::Pool {
+            return blocking(|| uninterrupted(|| self.read_here(buf, at)));
+        }
+        let (fd, len) = (self.file.as_raw_fd(), buf.len() as u32);
+        let op = Op::Read { fd, buf: buf.as_mut_ptr(), len, offset };
+        // SAFETY: the buffer is borrowed mutably for the length of this call.
+        let count = unsafe { io_op::perform(&READ, op, Deadline::NEVER) }?;
+        Ok(count as usize)
+    }
+
+    #[track_caller]
+    pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let route = route();
+        if route == Route::Here {
+            return uninterrupted(|| (&self.file).read_vectored(bufs));
+        }
+        let count = bufs.len().min(MAX_BUFFERS);
+        let bufs = &mut bufs[..count];
+        if self.is_stream() {
+            return self.read_stream(bufs);
+        }
+        let _position = self.lock_position();
+        let is_large = bufs.iter().map(|buf| buf.len()).sum::<usize>() > PART;
+        if !is_large {
+            match sys::read_now(&self.file, bufs, CURRENT_POSITION) {
+                Err(error) if would_wait(&error) => {}
+                result => {
+                    fiber::yield_now();
+                    return result;
+                }
+            }
+        }
+        if route == Route::Pool {
+            return blocking(|| uninterrupted(|| (&self.file).read_vectored(bufs)));
+        }
+        self.read_vectored_by_ring(bufs, is_large)
+    }
+
+    #[track_caller]
+    fn read_vectored_by_ring(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        is_large: bool,
+    ) -> io::Result<usize> {
+        let (fd, count) = (self.file.as_raw_fd(), bufs.len() as u32);
+        // `IoSliceMut` is an `iovec` by std's promise.
+        let iov = bufs.as_mut_ptr().cast::<IoVec>();
+        let frame = frame(Op::ReadVectored { fd, iov, count, offset: CURRENT_POSITION }, is_large);
+        // SAFETY: the buffers are borrowed mutably for the length of this call.
+        let count = unsafe { io_op::perform_frame(&READ, frame, Deadline::NEVER) }?;
+        Ok(count as usize)
+    }
+
+    /// Reads what has no positions, once there is something to read.
+    #[track_caller]
+    fn read_stream(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match sys::read_now(&self.file, bufs, CURRENT_POSITION) {
+            Err(error) if would_wait(&error) => {}
+            result => {
+                fiber::yield_now();
+                return result;
+            }
+        }
+        if sys::is_nonblocking(&self.file)? {
+            return uninterrupted(|| (&self.file).read_vectored(bufs));
+        }
+        // On the polling driver, too: it waits for readiness.
+        self.read_vectored_by_ring(bufs, false)
+    }
+
+    #[track_caller]
+    pub(super) fn write(&self, buf: &[u8], at: Option<u64>) -> io::Result<usize> {
+        let route = place_of(at, route());
+        if route == Route::Here {
+            return uninterrupted(|| self.write_here(buf, at));
+        }
+        if self.is_stream() {
+            return match at {
+                None => self.write_stream(&[IoSlice::new(buf)]),
+                Some(_) => blocking(|| uninterrupted(|| self.write_here(buf, at))),
+            };
+        }
+        let offset = at.unwrap_or(CURRENT_POSITION);
+        let _position = self.lock_to_write(route, at);
+        if let Some(result) = self.write_at_once(&[IoSlice::new(buf)], offset) {
+            return result;
+        }
+        if route == Route::Pool {
+            return blocking(|| uninterrupted(|| self.write_here(buf, at)));
+        }
+        let (fd, len) = (self.file.as_raw_fd(), u32::try_from(buf.len()).unwrap_or(u32::MAX));
+        let op = Op::Write { fd, buf: buf.as_ptr(), len, offset };
+        // SAFETY: the buffer is borrowed for the length of this call.
+        let count =
+            unsafe { io_op::perform_frame(&WRITE, frame(op, buf.len() > PART), Deadline::NEVER) }?;
+        Ok(count as usize)
+    }
+
+    fn write_here(&self, buf: &[u8], at: Option<u64>) -> io::Result<usize> {
+        match at {
+            None => (&self.file).write(buf),
+            Some(at) => self.file.write_at(buf, at),
+        }
+    }
+
+    /// The kernel lets one at a time write to a file. On the pool the others would wait for it in
+    /// threads that others need, so they wait here.
+    #[track_caller]
+    fn lock_to_write(&self, route: Route, at: Option<u64>) -> Option<MutexGuard<'_, ()>> {
+        (at.is_none() || route == Route::Pool).then(|| self.lock_position())
+    }
+
+    /// Writes without waiting, where the amount and the file system allow it.
+    fn write_at_once(&self, bufs: &[IoSlice<'_>], offset: u64) -> Option<io::Result<usize>> {
+        let len: usize = bufs.iter().map(|buf| buf.len()).sum();
+        if len > PART || self.shared.never_writes_now.load(Ordering::Relaxed) {
+            return None;
+        }
+        match sys::write_now(&self.file, bufs, offset) {
+            Err(error) if would_wait(&error) => {
+                let never = error.raw_os_error() != Some(EAGAIN);
+                self.shared.never_writes_now.fetch_or(never, Ordering::Relaxed);
+                None
+            }
+            result => {
+                fiber::yield_now();
+                Some(result)
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let route = route();
+        if route == Route::Here {
+            return uninterrupted(|| (&self.file).write_vectored(bufs));
+        }
+        let bufs = &bufs[..bufs.len().min(MAX_BUFFERS)];
+        if self.is_stream() {
+            return self.write_stream(bufs);
+        }
+        let _position = self.lock_position();
+        if let Some(result) = self.write_at_once(bufs, CURRENT_POSITION) {
+            return result;
+        }
+        if route == Route::Pool {
+            return blocking(|| uninterrupted(|| (&self.file).write_vectored(bufs)));
+        }
+        let is_large = bufs.iter().map(|buf| buf.len()).sum::<usize>() > PART;
+        self.write_vectored_by_ring(bufs, is_large)
+    }
+
+    #[track_caller]
+    fn write_vectored_by_ring(&self, bufs: &[IoSlice<'_>], is_large: bool) -> io::Result<usize> {
+        let (fd, count) = (self.file.as_raw_fd(), bufs.len() as u32);
+        // `IoSlice` is an `iovec` by std's promise.
+        let iov = bufs.as_ptr().cast::<IoVec>();
+        let frame = frame(Op::WriteVectored { fd, iov, count, offset: CURRENT_POSITION }, is_large);
+        // SAFETY: the buffers are borrowed for the length of this call.
+        let count = unsafe { io_op::perform_frame(&WRITE, frame, Deadline::NEVER) }?;
+        Ok(count as usize)
+    }
+
+    /// Writes to what has no positions, once there is room.
+    #[track_caller]
+    fn write_stream(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        if sys::is_nonblocking(&self.file)? {
+            return uninterrupted(|| (&self.file).write_vectored(bufs));
+        }
+        self.write_vectored_by_ring(bufs, false)
+    }
+}
+
+/// A position that the kernel refuses is refused by the call itself, before `u64::MAX` could mean
+/// the current one.
+fn place_of(at: Option<u64>, route: Route) -> Route {
+    if at.is_some_and(|at| at > i64::MAX as u64) { Route::Here } else { route }
+}
+
+/// Whether a call that may not wait says that it would, or that it does not know.
+fn would_wait(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EAGAIN | ENOSYS | EOPNOTSUPP))
+}
+
+fn frame(op: Op, is_large: bool) -> OpFrame {
+    let frame = OpFrame::new(op);
+    if is_large { frame.in_background() } else { frame }
+}
