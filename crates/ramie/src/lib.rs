@@ -40,6 +40,7 @@ pub mod fs;
 mod io_op;
 pub mod net;
 mod no_switch;
+pub mod os;
 mod panic;
 mod park;
 mod parking_lot;

@@ -1,11 +1,19 @@
 //! `sockaddr_storage` and its conversions to and from std's addresses.
 
+use std::ffi::OsStr;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net as unix;
 
+const FAMILY_UNIX: u16 = 1;
 const FAMILY_INET: u16 = 2;
 const FAMILY_INET6: u16 = 10;
 const LEN_INET: u32 = 16;
 const LEN_INET6: u32 = 28;
+/// Bytes of a `sockaddr_un` before its path, and of the path at most.
+const LEN_FAMILY: u32 = 2;
+const LEN_PATH: usize = 108;
 
 /// Room for any socket address, laid out as the kernel's `sockaddr_storage`.
 #[repr(C, align(8))]
@@ -67,6 +75,44 @@ impl SockAddrStorage {
             }
             _ => None,
         }
+    }
+
+    /// Writes a Unix address in; returns the room and how many bytes of it count.
+    pub fn from_unix(addr: &unix::SocketAddr) -> (Self, u32) {
+        let mut room = Self::new();
+        room.family = FAMILY_UNIX;
+        let path = addr.as_pathname().map(|path| path.as_os_str().as_bytes());
+        let len = match (path, addr.as_abstract_name()) {
+            // The zero after the path counts, where there is room for one.
+            (Some(path), _) => (room.put(0, path) + 1).min(LEN_PATH),
+            // The name begins after a zero and may hold more of them.
+            (None, Some(name)) => 1 + room.put(1, name),
+            (None, None) => 0,
+        };
+        (room, LEN_FAMILY + len as u32)
+    }
+
+    /// Reads a Unix address of which the kernel wrote `len` bytes; none if it is another family.
+    pub fn to_unix(&self, len: u32) -> Option<unix::SocketAddr> {
+        let len = (len.saturating_sub(LEN_FAMILY) as usize).min(LEN_PATH);
+        let read = match &self.data[..len] {
+            // Who sent without an address of its own: some kernels leave the family out, too.
+            [] => unix::SocketAddr::from_pathname(""),
+            _ if self.family != FAMILY_UNIX => return None,
+            [0, name @ ..] => unix::SocketAddr::from_abstract_name(name),
+            path => {
+                let end = path.iter().position(|byte| *byte == 0).unwrap_or(len);
+                unix::SocketAddr::from_pathname(OsStr::from_bytes(&path[..end]))
+            }
+        };
+        read.ok()
+    }
+
+    /// Copies `bytes` in, as many as there is room for, and tells how many.
+    fn put(&mut self, at: usize, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(LEN_PATH - at);
+        self.data[at..at + len].copy_from_slice(&bytes[..len]);
+        len
     }
 
     fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {

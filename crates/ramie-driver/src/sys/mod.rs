@@ -5,6 +5,7 @@
 
 mod addr;
 mod clock;
+mod control;
 mod fd;
 mod file;
 pub mod fork;
@@ -12,9 +13,11 @@ mod limits;
 mod memory;
 pub(crate) mod raw;
 mod socket;
+mod unix;
 
 pub use addr::SockAddrStorage;
 pub use clock::monotonic_ns;
+pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC};
 pub use fd::{
     dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
 };
@@ -31,6 +34,9 @@ pub use rustix::net::{
 };
 pub use socket::{
     accept, bind, connect, listen, local_addr, peer_addr, recv, send, shutdown, socket,
+};
+pub use unix::{
+    bind_unix, connect_unix, local_addr_unix, not_a_unix_address, peer_addr_unix, socketpair,
 };
 
 /// `POLLIN`: data or a connection can be read, or the end of the stream was reached.

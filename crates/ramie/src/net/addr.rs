@@ -2,6 +2,8 @@
 
 use std::{io, iter, net, option, slice, vec};
 
+use ramie_driver::sys::AddressFamily;
+
 use super::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// What can be turned into socket addresses; twin of [`std::net::ToSocketAddrs`], implemented for
@@ -104,6 +106,13 @@ fn resolve(
     name: impl net::ToSocketAddrs<Iter = vec::IntoIter<SocketAddr>> + Send,
 ) -> io::Result<vec::IntoIter<SocketAddr>> {
     crate::blocking(move || name.to_socket_addrs())
+}
+
+pub(super) fn family_of(address: &SocketAddr) -> AddressFamily {
+    match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    }
 }
 
 /// Tries `each` address in turn and returns the first success, else the last error, as std does.

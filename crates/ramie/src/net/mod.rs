@@ -1,4 +1,5 @@
-//! Twins of `std::net`: TCP streams and listeners whose calls park the strand, never the worker.
+//! Twins of `std::net`: TCP and UDP sockets whose calls park the strand, never the worker. Unix
+//! sockets are in [`os::unix::net`](crate::os::unix::net), where std has them.
 //!
 //! Signatures, defaults and error kinds are std's. What differs, and why:
 //! - Timeouts and `set_nonblocking` are kept beside the descriptor and shared by `try_clone`. They
@@ -9,12 +10,15 @@
 //!   the blocking pool, and std's trait cannot promise that its implementor may be used there.
 //! - No call fails with `ErrorKind::Interrupted`.
 //!
-//! Dropping a stream or listener closes its descriptor at once.
+//! Dropping a socket closes its descriptor at once.
 
 mod addr;
-mod socket;
+pub(crate) mod handle;
+pub(crate) mod message;
+pub(crate) mod socket;
 mod tcp_listener;
 mod tcp_stream;
+mod udp;
 
 pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,
@@ -24,4 +28,5 @@ pub use self::{
     addr::ToSocketAddrs,
     tcp_listener::{Incoming, TcpListener},
     tcp_stream::TcpStream,
+    udp::UdpSocket,
 };

@@ -6,8 +6,11 @@
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
-    net::SocketAddr,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    net::{Shutdown, SocketAddr},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::net as unix,
+    },
     sync::Arc,
     time::Duration,
 };
@@ -22,15 +25,54 @@ use crate::{
     worker,
 };
 
-static RECEIVE: WaitKind = WaitKind::new("data from a socket");
-static SEND: WaitKind = WaitKind::new("room in a socket's send buffer");
+pub(super) static RECEIVE: WaitKind = WaitKind::new("data from a socket");
+pub(super) static SEND: WaitKind = WaitKind::new("room in a socket's send buffer");
 static ACCEPT: WaitKind = WaitKind::new("a connection");
 static CONNECT: WaitKind = WaitKind::new("a connection to be made");
 
 /// The most bytes that one call moves: what Linux moves at most, too.
 const MAX_BYTES: usize = 0x7fff_f000;
 /// The most buffers of one vectored call (`IOV_MAX`).
-const MAX_BUFFERS: usize = 1024;
+pub(super) const MAX_BUFFERS: usize = 1024;
+
+/// A socket address as the kernel reads and writes it.
+pub(crate) struct Address {
+    pub(super) storage: SockAddrStorage,
+    /// How many bytes of it count.
+    pub(super) len: u32,
+}
+
+impl Address {
+    /// Room for the kernel to fill.
+    pub(super) fn new() -> Self {
+        Address { storage: SockAddrStorage::new(), len: SockAddrStorage::LEN }
+    }
+
+    pub(crate) fn to_ip(&self) -> io::Result<SocketAddr> {
+        self.storage.to_std(self.len).ok_or_else(|| {
+            let text = "the peer's address is not an IP address";
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })
+    }
+
+    pub(crate) fn to_unix(&self) -> io::Result<unix::SocketAddr> {
+        self.storage.to_unix(self.len).ok_or_else(sys::not_a_unix_address)
+    }
+}
+
+impl From<&SocketAddr> for Address {
+    fn from(address: &SocketAddr) -> Self {
+        let (storage, len) = SockAddrStorage::from_std(address);
+        Address { storage, len }
+    }
+}
+
+impl From<&unix::SocketAddr> for Address {
+    fn from(address: &unix::SocketAddr) -> Self {
+        let (storage, len) = SockAddrStorage::from_unix(address);
+        Address { storage, len }
+    }
+}
 
 /// What std keeps in the open file description, kept beside it; shared by duplicates.
 #[derive(Default)]
@@ -43,14 +85,14 @@ struct Options {
     is_description_ours: AtomicBool,
 }
 
-pub(super) struct Socket {
+pub(crate) struct Socket {
     fd: OwnedFd,
     options: Arc<Options>,
 }
 
 /// The two halves of a connection, each with a timeout of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Half {
+pub(crate) enum Half {
     Read,
     Write,
 }
@@ -66,15 +108,11 @@ impl Half {
 }
 
 impl Socket {
-    /// Makes a stream socket for the address's family.
+    /// Makes a stream socket.
     ///
     /// The polling driver cannot wait for `accept` and `connect` in the kernel: for it the socket
     /// is nonblocking.
-    pub(super) fn new(address: &SocketAddr) -> io::Result<Self> {
-        let family = match address {
-            SocketAddr::V4(_) => sys::AddressFamily::INET,
-            SocketAddr::V6(_) => sys::AddressFamily::INET6,
-        };
+    pub(crate) fn stream(family: sys::AddressFamily) -> io::Result<Self> {
         let kind = worker::current().with_driver(|driver| driver.kind())?;
         let is_polled = kind == Kind::Poll;
         let socket = Socket::from(sys::socket(family, sys::SocketType::STREAM, is_polled)?);
@@ -82,9 +120,14 @@ impl Socket {
         Ok(socket)
     }
 
+    /// Makes a datagram socket.
+    pub(crate) fn datagram(family: sys::AddressFamily) -> io::Result<Self> {
+        Ok(Socket::from(sys::socket(family, sys::SocketType::DGRAM, false)?))
+    }
+
     /// Takes on a descriptor from elsewhere, with the timeouts of its description and whether it
     /// refuses to wait.
-    pub(super) fn adopt(fd: OwnedFd) -> Self {
+    pub(crate) fn adopt(fd: OwnedFd) -> Self {
         let socket = Socket::from(fd);
         let refuses = sys::is_nonblocking(&socket.fd).unwrap_or(false);
         socket.set_nonblocking(refuses);
@@ -98,7 +141,7 @@ impl Socket {
 
     /// Gives the descriptor away; what was kept beside it goes to the description, where std and
     /// the kernel look for it.
-    pub(super) fn into_fd(self) -> OwnedFd {
+    pub(crate) fn into_fd(self) -> OwnedFd {
         // These fail for what is no socket only, and that has no timeouts.
         let _ = sys::set_nonblocking(&self.fd, self.is_nonblocking());
         for half in [Half::Read, Half::Write] {
@@ -115,16 +158,25 @@ impl Socket {
         }
     }
 
-    pub(super) fn try_clone(&self) -> io::Result<Self> {
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let fd = sys::dup_cloexec(&self.fd)?;
         Ok(Socket { fd, options: Arc::clone(&self.options) })
     }
 
-    pub(super) fn set_nonblocking(&self, refuses_to_wait: bool) {
+    pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        let how = match how {
+            Shutdown::Read => sys::Shutdown::Read,
+            Shutdown::Write => sys::Shutdown::Write,
+            Shutdown::Both => sys::Shutdown::Both,
+        };
+        sys::shutdown(&self.fd, how)
+    }
+
+    pub(crate) fn set_nonblocking(&self, refuses_to_wait: bool) {
         self.options.is_nonblocking.store(refuses_to_wait, Ordering::Relaxed);
     }
 
-    fn is_nonblocking(&self) -> bool {
+    pub(super) fn is_nonblocking(&self) -> bool {
         self.options.is_nonblocking.load(Ordering::Relaxed)
     }
 
@@ -135,7 +187,7 @@ impl Socket {
         }
     }
 
-    pub(super) fn set_timeout(&self, half: Half, timeout: Option<Duration>) -> io::Result<()> {
+    pub(crate) fn set_timeout(&self, half: Half, timeout: Option<Duration>) -> io::Result<()> {
         if timeout == Some(Duration::ZERO) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -146,7 +198,7 @@ impl Socket {
         Ok(())
     }
 
-    pub(super) fn timeout(&self, half: Half) -> Option<Duration> {
+    pub(crate) fn timeout(&self, half: Half) -> Option<Duration> {
         match self.timeout_of(half).load(Ordering::Relaxed) {
             0 => None,
             ns => Some(Duration::from_nanos(ns)),
@@ -154,7 +206,7 @@ impl Socket {
     }
 
     #[inline]
-    fn deadline(&self, half: Half) -> Deadline {
+    pub(super) fn deadline(&self, half: Half) -> Deadline {
         match self.timeout_of(half).load(Ordering::Relaxed) {
             0 => Deadline::NEVER,
             ns => Deadline::after(Duration::from_nanos(ns)),
@@ -162,13 +214,13 @@ impl Socket {
     }
 
     /// The flags of a data call: it refuses to wait if the socket does.
-    fn flags(&self, flags: i32) -> i32 {
+    pub(super) fn flags(&self, flags: i32) -> i32 {
         if self.is_nonblocking() { flags | sys::MSG_DONTWAIT } else { flags }
     }
 
     #[track_caller]
     #[inline]
-    pub(super) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+    pub(crate) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
         let op = Op::Recv {
             fd: self.fd.as_raw_fd(),
             buf: buffer.as_mut_ptr(),
@@ -181,7 +233,7 @@ impl Socket {
 
     #[track_caller]
     #[inline]
-    pub(super) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
+    pub(crate) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
         let op = Op::Send {
             fd: self.fd.as_raw_fd(),
             buf: buffer.as_ptr(),
@@ -193,7 +245,7 @@ impl Socket {
     }
 
     #[track_caller]
-    pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    pub(crate) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let count = buffers.len().min(MAX_BUFFERS);
         // std's readv(2) does not look at the socket then; recvmsg(2) would wait for data.
         if buffers[..count].iter().all(|buffer| buffer.is_empty()) {
@@ -212,7 +264,7 @@ impl Socket {
     }
 
     #[track_caller]
-    pub(super) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(crate) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let count = buffers.len().min(MAX_BUFFERS);
         // As for `receive_vectored`.
         if buffers[..count].iter().all(|buffer| buffer.is_empty()) {
@@ -232,7 +284,7 @@ impl Socket {
     }
 
     #[track_caller]
-    pub(super) fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
+    pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
         let mut deadline = Deadline::NEVER;
         if self.is_nonblocking() {
             if sys::poll_now(&self.fd, sys::POLL_IN)? == 0 {
@@ -241,12 +293,11 @@ impl Socket {
             // Another may take the connection in between; what would wait then is over at once.
             deadline = Deadline::after(Duration::ZERO);
         }
-        let mut address = SockAddrStorage::new();
-        let mut len = SockAddrStorage::LEN;
+        let mut address = Address::new();
         let op = Op::Accept {
             fd: self.fd.as_raw_fd(),
-            addr: &raw mut address,
-            addr_len: &raw mut len,
+            addr: &raw mut address.storage,
+            addr_len: &raw mut address.len,
             flags: sys::SOCK_CLOEXEC,
         };
         // SAFETY: address and length lie in this frame.
@@ -257,15 +308,14 @@ impl Socket {
         };
         // SAFETY: a successful accept returns a new descriptor that nobody else owns.
         let fd = unsafe { io_op::own_fd(fd) };
-        let address = address.to_std(len).ok_or_else(not_an_ip_address)?;
         Ok((Socket::from(fd), address))
     }
 
     #[track_caller]
-    pub(super) fn connect(&self, address: &SocketAddr, deadline: Deadline) -> io::Result<()> {
-        let (address, addr_len) = SockAddrStorage::from_std(address);
-        let op = Op::Connect { fd: self.fd.as_raw_fd(), addr: &raw const address, addr_len };
-        // SAFETY: the address lies in this frame.
+    pub(crate) fn connect(&self, address: &Address, deadline: Deadline) -> io::Result<()> {
+        let addr = &raw const address.storage;
+        let op = Op::Connect { fd: self.fd.as_raw_fd(), addr, addr_len: address.len };
+        // SAFETY: the address is borrowed for the length of this call.
         let connected = unsafe { io_op::perform(&CONNECT, op, deadline) };
         self.restore_description();
         match connected {
@@ -292,16 +342,12 @@ impl AsFd for Socket {
 
 /// As std on Unix, a data call whose time is over says `WouldBlock`.
 #[inline]
-fn data_result(result: Result<u32, OpError>) -> io::Result<usize> {
+pub(super) fn data_result(result: Result<u32, OpError>) -> io::Result<usize> {
     match result {
         Ok(bytes) => Ok(bytes as usize),
         Err(OpError::Elapsed) => Err(io::ErrorKind::WouldBlock.into()),
         Err(error) => Err(error.into()),
     }
-}
-
-fn not_an_ip_address() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "the peer's address is not an IP address")
 }
 
 fn to_ns(timeout: Option<Duration>) -> u64 {

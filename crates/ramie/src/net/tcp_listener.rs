@@ -1,16 +1,19 @@
 //! The twin of `std::net::TcpListener`.
-#![allow(unsafe_code)]
 
 use std::{
     fmt, io,
     iter::FusedIterator,
-    net,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd},
 };
 
 use ramie_driver::sys::{self, sockopt};
 
-use super::{SocketAddr, TcpStream, ToSocketAddrs, addr::first_success, socket::Socket};
+use super::{
+    SocketAddr, TcpStream, ToSocketAddrs,
+    addr::{family_of, first_success},
+    handle::converts_like_std,
+    socket::Socket,
+};
 
 /// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -54,7 +57,7 @@ impl TcpListener {
     /// `AddrNotAvailable`: the address cannot be had. `InvalidInput`: there was no address.
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         first_success(addr, |address| {
-            let socket = Socket::new(address)?;
+            let socket = Socket::stream(family_of(address))?;
             sockopt::set_socket_reuseaddr(&socket, true)?;
             sys::bind(&socket, address)?;
             sys::listen(&socket, BACKLOG)?;
@@ -96,7 +99,7 @@ impl TcpListener {
     #[track_caller]
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (socket, peer) = self.socket.accept()?;
-        Ok((TcpStream::from_socket(socket), peer))
+        Ok((TcpStream::from_socket(socket), peer.to_ip()?))
     }
 
     /// Iterates over the connections, for ever; each step is an [`accept`](TcpListener::accept).
@@ -183,51 +186,4 @@ impl fmt::Debug for TcpListener {
     }
 }
 
-impl From<net::TcpListener> for TcpListener {
-    fn from(listener: net::TcpListener) -> Self {
-        TcpListener::from(OwnedFd::from(listener))
-    }
-}
-
-impl From<TcpListener> for net::TcpListener {
-    fn from(listener: TcpListener) -> Self {
-        net::TcpListener::from(OwnedFd::from(listener))
-    }
-}
-
-impl From<OwnedFd> for TcpListener {
-    fn from(fd: OwnedFd) -> Self {
-        TcpListener { socket: Socket::adopt(fd) }
-    }
-}
-
-impl From<TcpListener> for OwnedFd {
-    fn from(listener: TcpListener) -> Self {
-        listener.socket.into_fd()
-    }
-}
-
-impl AsFd for TcpListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-impl AsRawFd for TcpListener {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_fd().as_raw_fd()
-    }
-}
-
-impl FromRawFd for TcpListener {
-    unsafe fn from_raw_fd(fd: RawFd) -> Self {
-        // SAFETY: the caller's promise: the descriptor is open and nobody else owns it.
-        TcpListener::from(unsafe { OwnedFd::from_raw_fd(fd) })
-    }
-}
-
-impl IntoRawFd for TcpListener {
-    fn into_raw_fd(self) -> RawFd {
-        OwnedFd::from(self).into_raw_fd()
-    }
-}
+converts_like_std!(TcpListener, std::net::TcpListener);

@@ -1,11 +1,9 @@
 //! The twin of `std::net::TcpStream`.
-#![allow(unsafe_code)]
 
 use std::{
     fmt,
     io::{self, IoSlice, IoSliceMut, Read, Write},
-    net,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd},
     time::Duration,
 };
 
@@ -13,7 +11,8 @@ use ramie_driver::sys::{self, sockopt};
 
 use super::{
     Shutdown, SocketAddr, ToSocketAddrs,
-    addr::first_success,
+    addr::{family_of, first_success},
+    handle::converts_like_std,
     socket::{Half, Socket},
 };
 use crate::time::Deadline;
@@ -110,12 +109,7 @@ impl TcpStream {
     /// # Errors
     /// `NotConnected`: the peer is gone.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        let how = match how {
-            Shutdown::Read => sys::Shutdown::Read,
-            Shutdown::Write => sys::Shutdown::Write,
-            Shutdown::Both => sys::Shutdown::Both,
-        };
-        sys::shutdown(&self.socket, how)
+        self.socket.shutdown(how)
     }
 
     /// Makes a second handle of the same connection, with the same timeouts.
@@ -226,8 +220,8 @@ impl TcpStream {
 
 #[track_caller]
 fn connect(address: &SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
-    let socket = Socket::new(address)?;
-    socket.connect(address, deadline)?;
+    let socket = Socket::stream(family_of(address))?;
+    socket.connect(&address.into(), deadline)?;
     Ok(TcpStream { socket })
 }
 
@@ -300,51 +294,4 @@ impl fmt::Debug for TcpStream {
     }
 }
 
-impl From<net::TcpStream> for TcpStream {
-    fn from(stream: net::TcpStream) -> Self {
-        TcpStream::from(OwnedFd::from(stream))
-    }
-}
-
-impl From<TcpStream> for net::TcpStream {
-    fn from(stream: TcpStream) -> Self {
-        net::TcpStream::from(OwnedFd::from(stream))
-    }
-}
-
-impl From<OwnedFd> for TcpStream {
-    fn from(fd: OwnedFd) -> Self {
-        TcpStream { socket: Socket::adopt(fd) }
-    }
-}
-
-impl From<TcpStream> for OwnedFd {
-    fn from(stream: TcpStream) -> Self {
-        stream.socket.into_fd()
-    }
-}
-
-impl AsFd for TcpStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-impl AsRawFd for TcpStream {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_fd().as_raw_fd()
-    }
-}
-
-impl FromRawFd for TcpStream {
-    unsafe fn from_raw_fd(fd: RawFd) -> Self {
-        // SAFETY: the caller's promise: the descriptor is open and nobody else owns it.
-        TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) })
-    }
-}
-
-impl IntoRawFd for TcpStream {
-    fn into_raw_fd(self) -> RawFd {
-        OwnedFd::from(self).into_raw_fd()
-    }
-}
+converts_like_std!(TcpStream, std::net::TcpStream);

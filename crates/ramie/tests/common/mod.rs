@@ -23,6 +23,12 @@ pub fn on_each(workers: &[usize], f: impl Fn(&Runtime)) {
     }
 }
 
+/// Runs `f` on both drivers with one worker and with two, and on a plain thread.
+pub fn everywhere(f: impl Fn() + Send + Sync) {
+    on_each(&[1, 2], |runtime| runtime.run(&f));
+    std::thread::scope(|s| s.spawn(&f).join().expect("the plain thread's run"));
+}
+
 pub fn one_worker() -> Runtime {
     with_workers(1)
 }

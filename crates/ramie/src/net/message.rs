@@ -1,0 +1,189 @@
+//! A socket's message calls: with an address, with descriptors that travel along.
+#![allow(unsafe_code)]
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    slice,
+    time::Duration,
+};
+
+use ramie_driver::{IoVec, MessageHeader, Op, sys};
+
+use super::socket::{Address, Half, MAX_BUFFERS, RECEIVE, SEND, Socket, data_result};
+use crate::{
+    fiber,
+    io_op::{self, OpError},
+    time::Deadline,
+};
+
+/// How long a sender first and at most sleeps where nothing can tell it that there is room again.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+
+/// Whether a send may go out in parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Stream,
+    Datagram,
+}
+
+/// What a receive that takes descriptors brought; the descriptors go to the caller's vector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Received {
+    /// Bytes received, in the buffers in their order.
+    pub bytes: usize,
+    /// A datagram was longer than the buffers; its end is lost.
+    pub is_truncated: bool,
+    /// Descriptors were sent that could not be received: the process had no room for more.
+    pub is_missing_fds: bool,
+}
+
+impl Socket {
+    /// Receives into one buffer and tells the sender.
+    #[track_caller]
+    pub(crate) fn receive_from(
+        &self,
+        buffer: &mut [u8],
+        flags: i32,
+    ) -> io::Result<(usize, Address)> {
+        let mut buffer = IoSliceMut::new(buffer);
+        let mut address = Address::new();
+        let mut header = header_of_mut(slice::from_mut(&mut buffer));
+        header.name = &raw mut address.storage;
+        header.name_len = address.len;
+        let bytes = self.receive_message(&mut header, flags)?;
+        address.len = header.name_len;
+        Ok((bytes, address))
+    }
+
+    /// Sends one datagram, to the peer unless told to whom.
+    #[track_caller]
+    pub(crate) fn send_datagram(&self, buffer: &[u8], to: Option<&Address>) -> io::Result<usize> {
+        let buffer = IoSlice::new(buffer);
+        let mut header = header_of(slice::from_ref(&buffer));
+        if let Some(to) = to {
+            header.name = (&raw const to.storage).cast_mut();
+            header.name_len = to.len;
+        }
+        self.send_message(&header, Shape::Datagram)
+    }
+
+    /// Sends bytes with descriptors.
+    #[track_caller]
+    pub(crate) fn send_fds(
+        &self,
+        buffers: &[IoSlice<'_>],
+        fds: &[BorrowedFd<'_>],
+        shape: Shape,
+    ) -> io::Result<usize> {
+        let mut control = sys::Control::passing(fds).ok_or_else(|| {
+            let text = format!("at most {} descriptors go with one message", sys::MAX_PASSED_FDS);
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })?;
+        let mut header = header_of(buffers);
+        if !control.is_empty() {
+            header.control = control.as_mut_ptr();
+            header.control_len = control.len();
+        }
+        self.send_message(&header, shape)
+    }
+
+    /// Receives bytes, and adds the descriptors that came with them to `fds`.
+    #[track_caller]
+    pub(crate) fn receive_fds(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        fds: &mut Vec<OwnedFd>,
+    ) -> io::Result<Received> {
+        let mut control = sys::Control::new();
+        let mut header = header_of_mut(buffers);
+        header.control = control.as_mut_ptr();
+        header.control_len = control.capacity();
+        let bytes = self.receive_message(&mut header, sys::MSG_CMSG_CLOEXEC)?;
+        for fd in control.received(header.control_len) {
+            // SAFETY: the kernel has just made this descriptor for whoever received the message.
+            fds.push(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        Ok(Received {
+            bytes,
+            is_truncated: header.flags & sys::MSG_TRUNC != 0,
+            is_missing_fds: header.flags & sys::MSG_CTRUNC != 0,
+        })
+    }
+
+    #[track_caller]
+    fn receive_message(&self, header: &mut MessageHeader, flags: i32) -> io::Result<usize> {
+        let fd = self.as_fd().as_raw_fd();
+        let op = Op::RecvMessage { fd, message: &raw mut *header, flags: self.flags(flags) };
+        // SAFETY: every caller above made the header of buffers that it borrows mutably, and of an
+        // address and control messages that lie in its frame, and is still in its call.
+        data_result(unsafe { io_op::perform(&RECEIVE, op, self.deadline(Half::Read)) })
+    }
+
+    #[track_caller]
+    fn send_message(&self, header: &MessageHeader, shape: Shape) -> io::Result<usize> {
+        let deadline = self.deadline(Half::Write);
+        match shape {
+            Shape::Stream => data_result(self.try_message(header, self.flags(0), deadline)),
+            Shape::Datagram => self.send_again_and_again(header, deadline),
+        }
+    }
+
+    fn try_message(
+        &self,
+        header: &MessageHeader,
+        flags: i32,
+        deadline: Deadline,
+    ) -> Result<u32, OpError> {
+        let flags = flags | sys::MSG_NOSIGNAL;
+        let op = Op::SendMessage { fd: self.as_fd().as_raw_fd(), message: header, flags };
+        // SAFETY: as for `receive_message`; a send only reads.
+        unsafe { io_op::perform(&SEND, op, deadline) }
+    }
+
+    /// Sends a datagram whenever there may be room, until there is.
+    ///
+    /// The kernel must not do this for us: where a datagram finds no room after its bytes were
+    /// copied, a ring tries again without them, and what goes out is empty (seen on Linux 6.18).
+    #[track_caller]
+    fn send_again_and_again(
+        &self,
+        header: &MessageHeader,
+        deadline: Deadline,
+    ) -> io::Result<usize> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let sent = data_result(self.try_message(header, sys::MSG_DONTWAIT, Deadline::NEVER));
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.is_nonblocking() || deadline.has_passed() {
+                        return Err(error);
+                    }
+                }
+                result => return result,
+            }
+            if sys::poll_now(self, sys::POLL_OUT)? == 0 {
+                let op = Op::Poll { fd: self.as_fd().as_raw_fd(), events: sys::POLL_OUT };
+                // SAFETY: the op points to nothing.
+                data_result(unsafe { io_op::perform(&SEND, op, deadline) })?;
+            } else {
+                // The receiver's queue is full, and only connected senders are told of its room.
+                fiber::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+/// `IoSlice` is an `iovec` by std's promise; a send only reads it.
+fn header_of(buffers: &[IoSlice<'_>]) -> MessageHeader {
+    let iov = buffers.as_ptr().cast::<IoVec>().cast_mut();
+    MessageHeader::vectored(iov, buffers.len().min(MAX_BUFFERS))
+}
+
+/// `IoSliceMut` is an `iovec` by std's promise.
+fn header_of_mut(buffers: &mut [IoSliceMut<'_>]) -> MessageHeader {
+    MessageHeader::vectored(buffers.as_mut_ptr().cast(), buffers.len().min(MAX_BUFFERS))
+}

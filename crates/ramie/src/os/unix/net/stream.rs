@@ -1,0 +1,269 @@
+//! The twin of `std::os::unix::net::UnixStream`.
+
+use std::{
+    fmt,
+    io::{self, IoSlice, IoSliceMut, Read, Write},
+    net::Shutdown,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    path::Path,
+    time::Duration,
+};
+
+use ramie_driver::sys::{self, AddressFamily, SocketType};
+
+use super::{Received, SocketAddr};
+use crate::{
+    fiber,
+    net::{
+        handle::{bounded_like_std, converts_like_std, shared_like_std},
+        message::Shape,
+        socket::Socket,
+    },
+    time::Deadline,
+};
+
+/// How long a connect to a listener whose queue is full sleeps, at first and at most, where the
+/// kernel cannot tell when it no longer is.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+
+/// A Unix stream socket; twin of [`std::os::unix::net::UnixStream`].
+///
+/// It is [`Read`] and [`Write`], itself and by shared reference, so that one strand may read while
+/// another writes. Closed when dropped.
+///
+/// # Blocking
+/// A read or write that would wait parks the fiber, or the thread outside one.
+///
+/// # Cancellation
+/// None of its calls is a cancel point in this version; [`UnixStream::set_read_timeout`] and
+/// [`UnixStream::set_write_timeout`] bound them.
+///
+/// # Errors
+/// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionReset`,
+/// `BrokenPipe`. Never `Interrupted`.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()).
+///
+/// # Examples
+/// ```
+/// use std::io::{Read, Write};
+/// use ramie::os::unix::net::UnixStream;
+///
+/// ramie::run(|| {
+///     let (mut left, mut right) = UnixStream::pair()?;
+///     left.write_all(b"hello")?;
+///     drop(left);
+///     let mut text = String::new();
+///     right.read_to_string(&mut text)?;
+///     assert_eq!(text, "hello");
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct UnixStream {
+    socket: Socket,
+}
+
+impl UnixStream {
+    pub(super) fn from_socket(socket: Socket) -> Self {
+        UnixStream { socket }
+    }
+
+    /// Connects to the listener at a path.
+    ///
+    /// # Blocking
+    /// Parks the strand while the listener's queue is full.
+    ///
+    /// # Errors
+    /// `NotFound`, `PermissionDenied`: the path. `ConnectionRefused`: nobody listens there.
+    /// `InvalidInput`: the path is longer than 107 bytes or has a zero byte in it.
+    #[track_caller]
+    pub fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
+        UnixStream::connect_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// Connects to the listener at an address.
+    ///
+    /// # Blocking
+    /// Parks the strand while the listener's queue is full.
+    ///
+    /// # Errors
+    /// As for [`UnixStream::connect`].
+    #[track_caller]
+    pub fn connect_addr(socket_addr: &SocketAddr) -> io::Result<UnixStream> {
+        let address = socket_addr.into();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let socket = Socket::stream(AddressFamily::UNIX)?;
+            match socket.connect(&address, Deadline::NEVER) {
+                Ok(()) => return Ok(UnixStream { socket }),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                // Only the polling driver answers so; a ring waits in the kernel.
+                Err(_) => fiber::sleep(pause),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Makes two connected sockets.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        let (left, right) = sys::socketpair(SocketType::STREAM)?;
+        Ok((UnixStream { socket: left.into() }, UnixStream { socket: right.into() }))
+    }
+
+    /// Returns the address of this end.
+    ///
+    /// # Errors
+    /// The descriptor, made elsewhere, is not a Unix socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        sys::local_addr_unix(&self.socket)
+    }
+
+    /// Returns the address of the other end.
+    ///
+    /// # Errors
+    /// `NotConnected`: it is gone.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        sys::peer_addr_unix(&self.socket)
+    }
+
+    /// Shuts down reading, writing or both, for every handle of this connection. Reads that wait
+    /// return 0, the peer reads to the end of what was sent.
+    ///
+    /// # Errors
+    /// `NotConnected`: the peer is gone.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.socket.shutdown(how)
+    }
+
+    /// Writes bytes, and passes duplicates of descriptors along with the first of them.
+    ///
+    /// Write at least one byte: Linux sends no descriptors on a stream without. The count may be
+    /// less than asked for; the descriptors have gone then, all of them.
+    ///
+    /// # Blocking
+    /// As a write.
+    ///
+    /// # Errors
+    /// As a write. `InvalidInput`: more than 253 descriptors.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::{io::{IoSlice, IoSliceMut, Read, Write}, os::fd::AsFd};
+    /// use ramie::os::unix::net::UnixStream;
+    ///
+    /// let (left, right) = UnixStream::pair()?;
+    /// let (mut ours, theirs) = UnixStream::pair()?;
+    /// left.send_vectored_with_fds(&[IoSlice::new(b"!")], &[theirs.as_fd()])?;
+    ///
+    /// let (mut byte, mut fds) = ([0], Vec::new());
+    /// right.recv_vectored_with_fds(&mut [IoSliceMut::new(&mut byte)], &mut fds)?;
+    /// let received = UnixStream::from(fds.pop().unwrap());
+    /// (&received).write_all(b"through the copy")?;
+    /// drop((received, theirs));
+    ///
+    /// let mut text = String::new();
+    /// ours.read_to_string(&mut text)?;
+    /// assert_eq!(text, "through the copy");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn send_vectored_with_fds(
+        &self,
+        bufs: &[IoSlice<'_>],
+        fds: &[BorrowedFd<'_>],
+    ) -> io::Result<usize> {
+        self.socket.send_fds(bufs, fds, Shape::Stream)
+    }
+
+    /// Reads bytes, and adds the descriptors that came with them to `fds`, closed on exec.
+    ///
+    /// One read takes the descriptors of one write at most. A read by other means throws
+    /// descriptors away.
+    ///
+    /// # Blocking
+    /// As a read.
+    ///
+    /// # Errors
+    /// As a read.
+    #[track_caller]
+    pub fn recv_vectored_with_fds(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        fds: &mut Vec<OwnedFd>,
+    ) -> io::Result<Received> {
+        self.socket.receive_fds(bufs, fds)
+    }
+}
+
+shared_like_std!(UnixStream);
+bounded_like_std!(UnixStream);
+converts_like_std!(UnixStream, std::os::unix::net::UnixStream);
+
+impl Read for &UnixStream {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.socket.receive(buf, 0)
+    }
+
+    #[track_caller]
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.socket.receive_vectored(bufs)
+    }
+}
+
+impl Read for UnixStream {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buf)
+    }
+
+    #[track_caller]
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(bufs)
+    }
+}
+
+impl Write for &UnixStream {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.socket.send(buf)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.send_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for UnixStream {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self).write(buf)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for UnixStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (local, peer) = (self.local_addr().ok(), self.peer_addr().ok());
+        super::debug(f, "UnixStream", self.as_raw_fd(), local, peer)
+    }
+}
