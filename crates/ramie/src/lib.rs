@@ -45,6 +45,7 @@ mod panic;
 mod park;
 mod parking_lot;
 mod primitive;
+pub mod process;
 mod runtime;
 mod strand;
 pub mod sync;

@@ -11,6 +11,7 @@ mod file;
 pub mod fork;
 mod limits;
 mod memory;
+mod process;
 pub(crate) mod raw;
 mod socket;
 mod unix;
@@ -28,6 +29,7 @@ pub use limits::{
     raise_nofile_limit, seccomp_mode,
 };
 pub use memory::map_anonymous;
+pub use process::pidfd_open;
 pub use rustix::io::Errno;
 pub use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,

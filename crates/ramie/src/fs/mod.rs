@@ -32,7 +32,7 @@ mod file;
 mod lock;
 mod open;
 pub(crate) mod path;
-mod route;
+pub(crate) mod route;
 mod traits;
 mod transfer;
 

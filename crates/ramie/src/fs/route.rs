@@ -7,7 +7,7 @@ use ramie_driver::Kind;
 use crate::worker;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Route {
+pub(crate) enum Route {
     /// On this thread, which may block: it is no fiber's, or the fiber unwinds.
     Here,
     Ring,
@@ -16,7 +16,7 @@ pub(super) enum Route {
 
 /// Tells where a call of this strand is made.
 #[track_caller]
-pub(super) fn route() -> Route {
+pub(crate) fn route() -> Route {
     let on_fiber = worker::with_existing(|worker| {
         worker.check_may_switch();
         let is_ring = || worker.with_driver(|driver| driver.kind() == Kind::Uring).unwrap_or(false);
@@ -31,7 +31,7 @@ pub(super) fn route() -> Route {
 }
 
 /// Makes a call again for as long as a signal interrupts it.
-pub(super) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

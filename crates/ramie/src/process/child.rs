@@ -1,0 +1,163 @@
+//! The twin of `std::process::Child`.
+#![allow(unsafe_code)]
+
+use std::{
+    fmt,
+    io::{self, Read},
+    os::fd::AsRawFd,
+    process::{self, ExitStatus, Output},
+};
+
+use ramie_driver::{Op, sys};
+
+use super::{ChildStderr, ChildStdin, ChildStdout};
+use crate::{
+    blocking, fiber,
+    fs::route::{Route, route},
+    io_op,
+    park::WaitKind,
+    time::Deadline,
+};
+
+static WAIT: WaitKind = WaitKind::new("a process to end");
+
+/// A process started by this one; twin of [`std::process::Child`].
+///
+/// Dropping it neither ends the process nor waits for it.
+pub struct Child {
+    child: process::Child,
+    /// The child's standard input, if it is a pipe.
+    pub stdin: Option<ChildStdin>,
+    /// The child's standard output, if it is a pipe.
+    pub stdout: Option<ChildStdout>,
+    /// The child's standard error, if it is a pipe.
+    pub stderr: Option<ChildStderr>,
+}
+
+impl Child {
+    /// Returns the process's id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills the process (SIGKILL), unless it was waited for already.
+    ///
+    /// # Errors
+    /// Those of [`std::process::Child::kill`].
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()
+    }
+
+    /// Waits until the process has ended. Its standard input is closed first.
+    ///
+    /// # Blocking
+    /// Parks the strand until then.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// Those of [`std::process::Child::wait`].
+    #[track_caller]
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        drop(self.stdin.take());
+        if route() == Route::Here {
+            return self.child.wait();
+        }
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(status);
+        }
+        // Not waited for yet, so the id is still this process's.
+        let Ok(process) = sys::pidfd_open(self.child.id()) else {
+            let child = &mut self.child;
+            return blocking(|| child.wait());
+        };
+        let op = Op::Poll { fd: process.as_raw_fd(), events: sys::POLL_IN };
+        // SAFETY: the op points to nothing.
+        unsafe { io_op::perform(&WAIT, op, Deadline::NEVER) }?;
+        self.child.wait()
+    }
+
+    /// Returns the status if the process has ended.
+    ///
+    /// # Errors
+    /// Those of [`std::process::Child::try_wait`].
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Collects all that the process says, and waits until it has ended. Both streams are read at
+    /// the same time, so that neither fills up; standard input is closed first.
+    ///
+    /// # Blocking
+    /// Parks the strand until then.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// Those of [`std::process::Child::wait_with_output`].
+    #[track_caller]
+    pub fn wait_with_output(mut self) -> io::Result<Output> {
+        drop(self.stdin.take());
+        if route() == Route::Here {
+            return self.into_std().wait_with_output();
+        }
+        let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
+        let (stdout, stderr) = match (stdout, stderr) {
+            (Some(stdout), Some(stderr)) => {
+                let (stdout, stderr) = fiber::scope(|s| {
+                    let stderr = s.spawn(|| read_all(Some(stderr)));
+                    (read_all(Some(stdout)), stderr.join())
+                });
+                (stdout?, stderr.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+            }
+            (stdout, stderr) => (read_all(stdout)?, read_all(stderr)?),
+        };
+        Ok(Output { status: self.wait()?, stdout, stderr })
+    }
+
+    fn into_std(mut self) -> process::Child {
+        self.child.stdin = self.stdin.take().map(Into::into);
+        self.child.stdout = self.stdout.take().map(Into::into);
+        self.child.stderr = self.stderr.take().map(Into::into);
+        self.child
+    }
+}
+
+fn read_all(stream: Option<impl Read>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut stream) = stream {
+        stream.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+impl From<process::Child> for Child {
+    fn from(mut child: process::Child) -> Self {
+        Child {
+            stdin: child.stdin.take().map(Into::into),
+            stdout: child.stdout.take().map(Into::into),
+            stderr: child.stderr.take().map(Into::into),
+            child,
+        }
+    }
+}
+
+impl From<Child> for process::Child {
+    fn from(child: Child) -> Self {
+        child.into_std()
+    }
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child")
+            .field("id", &self.id())
+            .field("stdin", &self.stdin)
+            .field("stdout", &self.stdout)
+            .field("stderr", &self.stderr)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,32 @@
+//! Twins of `std::process`: children whose pipes and ends park the strand, never the worker.
+//!
+//! [`Stdio`], [`ExitStatus`], [`Output`] and the like are std's own; [`Stdio`] is made from this
+//! crate's files and pipes, too. How a call of a fiber is done:
+//!
+//! | call | where |
+//! |---|---|
+//! | `spawn`, and so `output` and `status` | the blocking pool: it waits until the child has executed its program |
+//! | reads and writes of a child's pipes | at once if possible, else the driver waits for readiness |
+//! | `wait` | the driver waits for a descriptor of the process (pidfd, Linux 5.3); else the pool |
+//! | `try_wait`, `kill`, `id` | at once |
+//!
+//! What differs from std: the thread that makes a child is one of the pool's, which matters to
+//! `PR_SET_PDEATHSIG` only: it means that thread, which ends when it has been idle.
+//!
+//! # Outside a fiber
+//! Every call is std's, made right here.
+
+mod child;
+mod command;
+mod pipes;
+pub(crate) mod unix;
+
+pub use std::process::{
+    CommandArgs, CommandEnvs, ExitCode, ExitStatus, Output, Stdio, Termination, abort, exit, id,
+};
+
+pub use self::{
+    child::Child,
+    command::Command,
+    pipes::{ChildStderr, ChildStdin, ChildStdout},
+};

@@ -1,0 +1,139 @@
+//! The ends of the pipes to and from a child.
+
+use std::{
+    fmt,
+    io::{self, IoSlice, IoSliceMut, Read, Write},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd},
+    process::{self, Stdio},
+};
+
+use crate::fs::File;
+
+/// What an end is besides something to read or write.
+macro_rules! ends {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Blocking
+        /// Parks the strand until the pipe is ready.
+        ///
+        /// # Cancellation
+        /// Not a cancel point in this version.
+        pub struct $name {
+            pipe: File,
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+
+        impl AsFd for $name {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                self.pipe.as_fd()
+            }
+        }
+
+        impl AsRawFd for $name {
+            fn as_raw_fd(&self) -> RawFd {
+                self.pipe.as_raw_fd()
+            }
+        }
+
+        impl IntoRawFd for $name {
+            fn into_raw_fd(self) -> RawFd {
+                self.pipe.into_raw_fd()
+            }
+        }
+
+        impl From<OwnedFd> for $name {
+            fn from(fd: OwnedFd) -> Self {
+                $name { pipe: fd.into() }
+            }
+        }
+
+        impl From<$name> for OwnedFd {
+            fn from(end: $name) -> Self {
+                end.pipe.into()
+            }
+        }
+
+        impl From<process::$name> for $name {
+            fn from(end: process::$name) -> Self {
+                OwnedFd::from(end).into()
+            }
+        }
+
+        impl From<$name> for process::$name {
+            fn from(end: $name) -> Self {
+                OwnedFd::from(end).into()
+            }
+        }
+
+        impl From<$name> for Stdio {
+            fn from(end: $name) -> Self {
+                OwnedFd::from(end).into()
+            }
+        }
+    )*};
+}
+
+ends! {
+    /// The writing end of a child's standard input; twin of [`std::process::ChildStdin`].
+    ChildStdin;
+    /// The reading end of a child's standard output; twin of [`std::process::ChildStdout`].
+    ChildStdout;
+    /// The reading end of a child's standard error; twin of [`std::process::ChildStderr`].
+    ChildStderr;
+}
+
+macro_rules! readers {
+    ($($name:ident)*) => {$(
+        impl Read for $name {
+            #[track_caller]
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                (&self.pipe).read(buf)
+            }
+
+            #[track_caller]
+            fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+                (&self.pipe).read_vectored(bufs)
+            }
+        }
+    )*};
+}
+
+readers!(ChildStdout ChildStderr);
+
+impl Write for &ChildStdin {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&self.pipe).write(buf)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&self.pipe).write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for ChildStdin {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self).write(buf)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
