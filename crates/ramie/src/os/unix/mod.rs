@@ -4,3 +4,4 @@ pub use std::os::unix::{ffi, io};
 
 pub mod fs;
 pub mod net;
+pub mod process;
