@@ -47,6 +47,7 @@ mod parking_lot;
 mod primitive;
 pub mod process;
 mod runtime;
+pub mod signal;
 mod strand;
 pub mod sync;
 pub mod time;

@@ -4,16 +4,18 @@
 //! [`MAX_THREADS`] have one: if locks took all of the pool, whoever holds one might need a thread to
 //! release it. Those beyond ask again and again, at growing intervals.
 
-use std::{fs::TryLockError, io, time::Duration};
+use std::{
+    fs::TryLockError,
+    io,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use super::{
     file::File,
     route::{Route, route, uninterrupted},
 };
-use crate::{
-    blocking, fiber,
-    primitive::{AtomicUsize, Ordering},
-};
+use crate::{blocking, fiber};
 
 const MAX_THREADS: usize = 32;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
