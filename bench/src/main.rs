@@ -2,6 +2,7 @@
 
 mod cases;
 mod connections;
+mod files;
 mod http;
 mod measure;
 mod peers;
@@ -40,6 +41,8 @@ enum Command {
     Http(http::Options),
     /// Opens 10,000 connections to an echo server and looks at what is left of them.
     Connections(connections::Options),
+    /// Reads, hashes and copies a large file by 64 fibers, and looks how late a ticker is meanwhile.
+    Files(files::Options),
     /// Runs one sample in this process; the bench starts itself so.
     #[command(hide = true)]
     Sample { peer: Peer, workload: Workload },
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         }
         Some(Command::Http(options)) => http::compare(&options),
         Some(Command::Connections(options)) => connections::check(&options),
+        Some(Command::Files(options)) => files::check(&options),
         Some(Command::TokioServer) => http::serve_on_tokio().map(|()| true),
         Some(Command::EchoServer) => connections::echo().map(|()| true),
         None => run_cases(&arguments),
