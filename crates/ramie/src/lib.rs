@@ -37,6 +37,7 @@ mod blocking;
 mod completion;
 pub mod fiber;
 pub mod fs;
+pub mod io;
 mod io_op;
 pub mod net;
 mod no_switch;

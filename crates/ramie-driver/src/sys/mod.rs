@@ -6,6 +6,7 @@
 mod addr;
 mod clock;
 mod control;
+mod copy;
 mod fd;
 mod file;
 pub mod fork;
@@ -19,11 +20,12 @@ mod unix;
 pub use addr::SockAddrStorage;
 pub use clock::monotonic_ns;
 pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC};
+pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub use fd::{
     dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
 };
-pub use file::{O_APPEND, O_CLOEXEC, O_RDONLY, O_RDWR, O_WRONLY, WORKING_DIRECTORY};
 pub use file::{FileKind, file_kind, look_up_cached, read_now, write_now};
+pub use file::{O_APPEND, O_CLOEXEC, O_RDONLY, O_RDWR, O_WRONLY, WORKING_DIRECTORY};
 pub use limits::{
     Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
     raise_nofile_limit, seccomp_mode,

@@ -176,7 +176,7 @@ impl Socket {
         self.options.is_nonblocking.store(refuses_to_wait, Ordering::Relaxed);
     }
 
-    pub(super) fn is_nonblocking(&self) -> bool {
+    pub(crate) fn is_nonblocking(&self) -> bool {
         self.options.is_nonblocking.load(Ordering::Relaxed)
     }
 
@@ -206,7 +206,7 @@ impl Socket {
     }
 
     #[inline]
-    pub(super) fn deadline(&self, half: Half) -> Deadline {
+    pub(crate) fn deadline(&self, half: Half) -> Deadline {
         match self.timeout_of(half).load(Ordering::Relaxed) {
             0 => Deadline::NEVER,
             ns => Deadline::after(Duration::from_nanos(ns)),

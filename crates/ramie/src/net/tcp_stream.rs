@@ -49,6 +49,10 @@ impl TcpStream {
         TcpStream { socket }
     }
 
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     /// Connects to the first of the addresses that can be reached.
     ///
     /// # Blocking

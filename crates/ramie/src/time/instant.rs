@@ -1,4 +1,4 @@
-//! `Instant` and `SystemTime` as newtypes, so that a runtime's own clock can stand behind them.
+//! `Instant` as a type of our own, so that a runtime's own clock can stand behind it; deadlines.
 
 use std::{
     ops::{Add, AddAssign, Sub, SubAssign},
@@ -129,52 +129,6 @@ impl From<Instant> for std::time::Instant {
             Some(after) => std_anchor + Duration::from_nanos(after),
             None => std_anchor - Duration::from_nanos(ns - instant.ns),
         }
-    }
-}
-
-/// Wall-clock time; twin of [`std::time::SystemTime`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SystemTime(std::time::SystemTime);
-
-impl SystemTime {
-    /// 1970-01-01 00:00:00 UTC.
-    pub const UNIX_EPOCH: SystemTime = SystemTime(std::time::SystemTime::UNIX_EPOCH);
-
-    /// Reads the wall clock.
-    #[must_use]
-    pub fn now() -> Self {
-        SystemTime(std::time::SystemTime::now())
-    }
-
-    /// Returns the time that passed since `earlier`.
-    ///
-    /// # Errors
-    /// When `earlier` is later: the clock was set back, or the caller mixed the two up.
-    pub fn duration_since(
-        &self,
-        earlier: SystemTime,
-    ) -> Result<Duration, std::time::SystemTimeError> {
-        self.0.duration_since(earlier.0)
-    }
-
-    /// Returns the time that passed since this moment.
-    ///
-    /// # Errors
-    /// As for [`SystemTime::duration_since`].
-    pub fn elapsed(&self) -> Result<Duration, std::time::SystemTimeError> {
-        SystemTime::now().duration_since(*self)
-    }
-}
-
-impl From<std::time::SystemTime> for SystemTime {
-    fn from(time: std::time::SystemTime) -> Self {
-        SystemTime(time)
-    }
-}
-
-impl From<SystemTime> for std::time::SystemTime {
-    fn from(time: SystemTime) -> Self {
-        time.0
     }
 }
 

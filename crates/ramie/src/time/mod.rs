@@ -5,9 +5,16 @@
 
 mod clock;
 mod instant;
+mod interval;
+mod system_time;
+
+pub use std::time::{Duration, TryFromFloatSecsError};
 
 pub(crate) use clock::Clock;
 pub use clock::ManualClock;
 pub(crate) use instant::Deadline;
-pub use instant::{Instant, SystemTime};
-pub use std::time::Duration;
+pub use instant::Instant;
+pub use interval::{Interval, MissedTick, interval, interval_at};
+pub use system_time::{SystemTime, SystemTimeError, UNIX_EPOCH};
+
+pub use crate::fiber::{sleep, sleep_until};

@@ -71,6 +71,10 @@ impl UnixStream {
         UnixStream { socket }
     }
 
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     /// Connects to the listener at a path.
     ///
     /// # Blocking

@@ -1,0 +1,193 @@
+//! Waiting for descriptors that this crate knows nothing of.
+#![allow(unsafe_code)]
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+};
+
+use ramie_driver::{Op, sys};
+
+use crate::{io_op, park::WaitKind, time::Deadline};
+
+static READABLE: WaitKind = WaitKind::new("a descriptor to become readable");
+static WRITABLE: WaitKind = WaitKind::new("a descriptor to become writable");
+
+/// A descriptor of any kind that can be polled, with calls that wait until it is ready: an eventfd,
+/// inotify, a C library's socket.
+///
+/// The library's own calls are made by closures, on this thread: [`Async::with_read`] and
+/// [`Async::with_write`] call again whenever the descriptor is ready, until the answer is not
+/// `WouldBlock`. Make the descriptor nonblocking if others may take what you waited for; this type
+/// never changes that.
+///
+/// # Examples
+/// ```
+/// use std::{io::{Read, Write}, os::unix::net::UnixStream};
+///
+/// ramie::run(|| {
+///     let (left, mut right) = UnixStream::pair()?;
+///     left.set_nonblocking(true)?;
+///     let left = ramie::io::Async::from_fd(left)?;
+///     let reader = ramie::fiber::spawn(move || {
+///         let mut buffer = [0; 8];
+///         left.with_read(|mut socket| socket.read(&mut buffer))
+///     });
+///     ramie::fiber::yield_now();
+///     right.write_all(b"hello")?;
+///     assert_eq!(reader.join().unwrap()?, 5);
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Async<T> {
+    io: T,
+    /// A call before waiting cannot block.
+    is_nonblocking: bool,
+}
+
+impl<T: AsFd> Async<T> {
+    /// Takes on something with a descriptor.
+    ///
+    /// `T`'s descriptor must stay the same as long as it lives, as it does for all types of std. A
+    /// file on a disk counts as always ready.
+    ///
+    /// # Errors
+    /// The descriptor is not open.
+    pub fn from_fd(io: T) -> io::Result<Async<T>> {
+        let is_nonblocking = sys::is_nonblocking(&io)?;
+        Ok(Async { io, is_nonblocking })
+    }
+
+    /// Waits until there is something to read, the peer has hung up, or an error is pending.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// The kernel cannot poll the descriptor.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn readable(&self) -> io::Result<()> {
+        self.wait(&READABLE, sys::POLL_IN)
+    }
+
+    /// Waits until there is room to write, or an error is pending.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// The kernel cannot poll the descriptor.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn writable(&self) -> io::Result<()> {
+        self.wait(&WRITABLE, sys::POLL_OUT)
+    }
+
+    #[track_caller]
+    fn wait(&self, kind: &'static WaitKind, events: u32) -> io::Result<()> {
+        let op = Op::Poll { fd: self.io.as_fd().as_raw_fd(), events };
+        // SAFETY: the op points to nothing.
+        unsafe { io_op::perform(kind, op, Deadline::NEVER) }?;
+        Ok(())
+    }
+
+    /// Makes a call that reads, whenever the descriptor is readable, until the result is not
+    /// `WouldBlock`.
+    ///
+    /// # Blocking
+    /// Parks the strand between two calls. The call itself must not wait: on a descriptor that is
+    /// not nonblocking it is made only once there is something to read.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// The closure's, and those of [`Async::readable`].
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn with_read<R>(&self, call: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.call_until_done(&READABLE, sys::POLL_IN, call)
+    }
+
+    /// Makes a call that writes, whenever the descriptor is writable, until the result is not
+    /// `WouldBlock`.
+    ///
+    /// # Blocking
+    /// As [`Async::with_read`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Errors
+    /// The closure's, and those of [`Async::writable`].
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn with_write<R>(&self, call: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.call_until_done(&WRITABLE, sys::POLL_OUT, call)
+    }
+
+    #[track_caller]
+    fn call_until_done<R>(
+        &self,
+        kind: &'static WaitKind,
+        events: u32,
+        mut call: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let mut may_call = self.is_nonblocking;
+        loop {
+            if may_call {
+                match call(&self.io) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    result => return result,
+                }
+            }
+            self.wait(kind, events)?;
+            may_call = true;
+        }
+    }
+
+    /// Lends what has the descriptor.
+    pub fn get_ref(&self) -> &T {
+        &self.io
+    }
+
+    /// Lends what has the descriptor, to be changed; its descriptor must stay the same.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.io
+    }
+
+    /// Gives back what has the descriptor.
+    pub fn into_inner(self) -> T {
+        self.io
+    }
+}
+
+impl<T: AsFd> AsFd for Async<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+impl<T: AsFd> AsRawFd for Async<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.io.as_fd().as_raw_fd()
+    }
+}

@@ -1,0 +1,221 @@
+//! The twin of `std::io::copy`: within the kernel where that is known to pay.
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | [`File`] | [`File`] | copy_file_range(2) on the blocking pool: blocks may be shared, not copied |
+//! | [`File`] | a stream socket | sendfile(2) on the blocking pool, a part of the send buffer at a time |
+//! | a pipe | a pipe | splice(2), here: it moves pages and need not wait |
+//! | anything else | | reads and writes |
+//!
+//! splice(2) between sockets, and sendfile(2) of more than fits, wait inside the kernel whatever
+//! their flags say, unless the socket is nonblocking for everybody; a slow peer would keep a thread
+//! of the pool. So a part is sent once there is room for it.
+//!
+//! What is said to fail in the kernel goes on by reads and writes, which then say why.
+#![allow(unsafe_code)]
+
+use std::{
+    any::TypeId,
+    io::{self, Read, Write},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+};
+
+use ramie_driver::{Op, sys, sys::sockopt};
+
+use super::{PipeReader, PipeWriter};
+use crate::{
+    blocking,
+    fs::File,
+    io_op,
+    net::{
+        TcpStream,
+        socket::{Half, Socket},
+    },
+    os::unix::net::UnixStream,
+    park::WaitKind,
+    time::Deadline,
+};
+
+static COPY: WaitKind = WaitKind::new("room or data for a copy");
+
+/// The buffer of a copy by reads and writes.
+const BUFFER: usize = 64 * 1024;
+/// What one job of the pool copies from file to file at most: some ten ms.
+const FILE_PART: usize = 64 << 20;
+/// What one job of the pool sends at most.
+const SEND_PART: usize = 1 << 20;
+
+/// Copies all that a reader gives to a writer, and returns how many bytes; twin of
+/// [`std::io::copy`].
+///
+/// # Blocking
+/// Parks the strand as the reads and writes would.
+///
+/// # Cancellation
+/// Not a cancel point in this version.
+///
+/// # Errors
+/// The first of a read or a write; what was read before may be lost.
+///
+/// # Examples
+/// ```
+/// use ramie::{fs::File, io};
+/// # let path = std::env::temp_dir().join(format!("ramie-doc-copy-{}", std::process::id()));
+/// # std::fs::write(&path, "text")?;
+///
+/// ramie::run(|| {
+///     let mut bytes = Vec::new();
+///     assert_eq!(io::copy(&mut File::open(&path)?, &mut bytes)?, 4);
+///     assert_eq!(bytes, b"text");
+///     std::fs::remove_file(&path)
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn copy<R, W>(reader: &mut R, writer: &mut W) -> io::Result<u64>
+where
+    R: ?Sized + Read,
+    W: ?Sized + Write,
+{
+    let in_kernel = match (Source::of(reader), Sink::of(writer)) {
+        (Some(Source::File(from)), Some(Sink::File(to))) => file_to_file(from, to),
+        (Some(Source::File(from)), Some(Sink::Socket(to))) => file_to_socket(from, to)?,
+        (Some(Source::Pipe(from)), Some(Sink::Pipe(to))) => pipe_to_pipe(from, to)?,
+        _ => 0,
+    };
+    Ok(in_kernel + by_reads_and_writes(reader, writer)?)
+}
+
+#[track_caller]
+fn by_reads_and_writes<R, W>(reader: &mut R, writer: &mut W) -> io::Result<u64>
+where
+    R: ?Sized + Read,
+    W: ?Sized + Write,
+{
+    let mut buffer = vec![0; BUFFER];
+    let mut copied = 0;
+    loop {
+        let count = match reader.read(&mut buffer) {
+            Ok(0) => return Ok(copied),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        writer.write_all(&buffer[..count])?;
+        copied += count as u64;
+    }
+}
+
+/// Copies until the end, or until the kernel says that it cannot.
+#[track_caller]
+fn file_to_file(from: &File, to: &File) -> u64 {
+    let mut copied = 0;
+    loop {
+        match blocking(|| sys::copy_file_range(from, to, FILE_PART)) {
+            // Some files tell no size: an end may be none, and the reads will see.
+            Ok(0) | Err(_) => return copied,
+            Ok(count) => copied += count as u64,
+        }
+    }
+}
+
+#[track_caller]
+fn file_to_socket(from: &File, to: &Socket) -> io::Result<u64> {
+    // A socket with room has at least a third of its buffer free.
+    let room = sockopt::socket_send_buffer_size(to).unwrap_or(0) / 4;
+    let part = room.min(SEND_PART);
+    let mut copied = 0;
+    while part > 0 && !to.is_nonblocking() {
+        wait(to.as_fd(), sys::POLL_OUT, to.deadline(Half::Write))?;
+        match blocking(|| sys::sendfile(to, from, part)) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => copied += count as u64,
+        }
+    }
+    Ok(copied)
+}
+
+#[track_caller]
+fn pipe_to_pipe(from: &PipeReader, to: &PipeWriter) -> io::Result<u64> {
+    let mut copied = 0;
+    loop {
+        match sys::splice_now(from, to, SEND_PART) {
+            Ok(0) => return Ok(copied),
+            Ok(count) => copied += count as u64,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if from.refuses_to_wait() || to.refuses_to_wait() {
+                    return Ok(copied);
+                }
+                wait(from.as_fd(), sys::POLL_IN, Deadline::NEVER)?;
+                wait(to.as_fd(), sys::POLL_OUT, Deadline::NEVER)?;
+            }
+            Err(_) => return Ok(copied),
+        }
+        crate::fiber::yield_now();
+    }
+}
+
+#[track_caller]
+fn wait(fd: BorrowedFd<'_>, events: u32, deadline: Deadline) -> io::Result<()> {
+    let op = Op::Poll { fd: fd.as_raw_fd(), events };
+    // SAFETY: the op points to nothing.
+    match unsafe { io_op::perform(&COPY, op, deadline) } {
+        Ok(_) => Ok(()),
+        // As a write whose time is over.
+        Err(io_op::OpError::Elapsed) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+enum Source<'a> {
+    File(&'a File),
+    Pipe(&'a PipeReader),
+}
+
+enum Sink<'a> {
+    File(&'a File),
+    Pipe(&'a PipeWriter),
+    Socket(&'a Socket),
+}
+
+impl<'a> Source<'a> {
+    fn of<R: ?Sized>(reader: &'a R) -> Option<Self> {
+        seen_as::<R, File>(reader)
+            .map(Source::File)
+            .or_else(|| seen_as::<R, PipeReader>(reader).map(Source::Pipe))
+    }
+}
+
+impl<'a> Sink<'a> {
+    fn of<W: ?Sized>(writer: &'a W) -> Option<Self> {
+        let tcp = || seen_as::<W, TcpStream>(writer).map(TcpStream::socket);
+        let unix = || seen_as::<W, UnixStream>(writer).map(UnixStream::socket);
+        seen_as::<W, File>(writer)
+            .map(Sink::File)
+            .or_else(|| seen_as::<W, PipeWriter>(writer).map(Sink::Pipe))
+            .or_else(|| tcp().or_else(unix).map(Sink::Socket))
+    }
+}
+
+/// A type of this crate without lifetimes: whatever has its `TypeId` is it exactly.
+trait Concrete: 'static {}
+
+impl Concrete for File {}
+impl Concrete for PipeReader {}
+impl Concrete for PipeWriter {}
+impl Concrete for TcpStream {}
+impl Concrete for UnixStream {}
+
+/// Sees through the generic type: `T` may be `U` or `&U`.
+fn seen_as<T: ?Sized, U: Concrete>(value: &T) -> Option<&U> {
+    let (id, place) = (typeid::of::<T>(), std::ptr::from_ref(value));
+    if id == TypeId::of::<U>() {
+        // SAFETY: `T` is `U`, which has no lifetimes that the id might hide (`Concrete`).
+        Some(unsafe { &*place.cast::<U>() })
+    } else if id == TypeId::of::<&'static U>() {
+        // SAFETY: `T` is `&U` for some lifetime, which outlives the borrow of `value`.
+        Some(unsafe { *place.cast::<&U>() })
+    } else {
+        None
+    }
+}

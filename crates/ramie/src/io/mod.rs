@@ -1,0 +1,32 @@
+//! Twins of what waits in `std::io`; everything else is std's own, so that
+//! `use ramie::io` stands in for `use std::io`.
+//!
+//! - [`pipe`], [`stdin`], [`stdout`], [`stderr`] park the strand, never the worker. They leave the
+//!   open file description as it is: other processes share it.
+//! - [`copy`] moves bytes between files, sockets and pipes in the kernel where it can.
+//! - [`Async`] waits for any descriptor that can be polled: an eventfd, inotify, a C library's
+//!   socket.
+//!
+//! What differs from std: `Stdout` and std's own `Stdout` have a buffer each, so mixing the two
+//! within a line mixes the text. [`std::io::IsTerminal`] cannot be implemented outside std; the
+//! standard streams have an `is_terminal` of their own.
+
+mod async_fd;
+mod copy;
+mod pipe;
+mod print;
+mod reentrant;
+mod stdin;
+mod stdout;
+
+pub use std::io::*;
+
+#[doc(hidden)]
+pub use self::print::{_eprint, _print};
+pub use self::{
+    async_fd::Async,
+    copy::copy,
+    pipe::{PipeReader, PipeWriter, pipe},
+    stdin::{Stdin, StdinLock, stdin},
+    stdout::{Stderr, StderrLock, Stdout, StdoutLock, stderr, stdout},
+};

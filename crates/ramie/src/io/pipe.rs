@@ -1,0 +1,286 @@
+//! The twins of `std::io::pipe` and its ends.
+#![allow(unsafe_code)]
+
+use std::{
+    io::{self, IoSlice, IoSliceMut, Read, Write},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+    process::Stdio,
+};
+
+use ramie_driver::{CURRENT_POSITION, IoVec, Op, sys};
+
+use crate::{io_op, park::WaitKind, time::Deadline};
+
+static READ: WaitKind = WaitKind::new("data from a pipe");
+static WRITE: WaitKind = WaitKind::new("room in a pipe");
+
+/// The most bytes that one call moves: what Linux moves at most, too.
+const MAX_BYTES: usize = 0x7fff_f000;
+/// The most buffers of one vectored call (`IOV_MAX`).
+const MAX_BUFFERS: usize = 1024;
+
+/// Makes a pipe; twin of [`std::io::pipe`].
+///
+/// # Errors
+/// The process or the system is out of descriptors.
+///
+/// # Examples
+/// ```
+/// use std::io::{Read, Write};
+///
+/// ramie::run(|| {
+///     let (mut reader, mut writer) = ramie::io::pipe()?;
+///     let sender = ramie::fiber::spawn(move || writer.write_all(b"through the pipe"));
+///     let mut text = String::new();
+///     reader.read_to_string(&mut text)?;
+///     assert_eq!(text, "through the pipe");
+///     sender.join().unwrap()
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    let whole = |fd| End { fd, refuses_to_wait: false };
+    Ok((PipeReader(whole(reader.into())), PipeWriter(whole(writer.into()))))
+}
+
+/// The end of a pipe that is read; twin of [`std::io::PipeReader`].
+///
+/// # Blocking
+/// A read parks the strand until there is data, or the last writer is gone (it returns 0).
+///
+/// # Errors
+/// As std's. Never `Interrupted`.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()).
+#[derive(Debug)]
+pub struct PipeReader(End);
+
+/// The end of a pipe that is written to; twin of [`std::io::PipeWriter`].
+///
+/// # Blocking
+/// A write parks the strand until there is room.
+///
+/// # Errors
+/// As std's: `BrokenPipe` when the last reader is gone. Never `Interrupted`.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()).
+#[derive(Debug)]
+pub struct PipeWriter(End);
+
+#[derive(Debug)]
+struct End {
+    fd: OwnedFd,
+    /// It came in with `O_NONBLOCK`: the kernel, too, then says `WouldBlock`.
+    refuses_to_wait: bool,
+}
+
+impl End {
+    fn adopt(fd: OwnedFd) -> Self {
+        let refuses_to_wait = sys::is_nonblocking(&fd).unwrap_or(false);
+        End { fd, refuses_to_wait }
+    }
+
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(End { fd: sys::dup_cloexec(&self.fd)?, refuses_to_wait: self.refuses_to_wait })
+    }
+
+    #[track_caller]
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.refuses_to_wait {
+            return sys::read_now(&self.fd, &mut [IoSliceMut::new(buf)], CURRENT_POSITION);
+        }
+        let op = Op::Read {
+            fd: self.fd.as_raw_fd(),
+            buf: buf.as_mut_ptr(),
+            len: buf.len().min(MAX_BYTES) as u32,
+            offset: CURRENT_POSITION,
+        };
+        // SAFETY: the buffer is borrowed mutably for the length of this call.
+        Ok(unsafe { io_op::perform(&READ, op, Deadline::NEVER) }? as usize)
+    }
+
+    #[track_caller]
+    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let count = bufs.len().min(MAX_BUFFERS);
+        if self.refuses_to_wait {
+            return sys::read_now(&self.fd, &mut bufs[..count], CURRENT_POSITION);
+        }
+        let op = Op::ReadVectored {
+            fd: self.fd.as_raw_fd(),
+            // `IoSliceMut` is an `iovec` by std's promise.
+            iov: bufs.as_mut_ptr().cast::<IoVec>(),
+            count: count as u32,
+            offset: CURRENT_POSITION,
+        };
+        // SAFETY: the buffers are borrowed mutably for the length of this call.
+        Ok(unsafe { io_op::perform(&READ, op, Deadline::NEVER) }? as usize)
+    }
+
+    #[track_caller]
+    fn write(&self, buf: &[u8]) -> io::Result<usize> {
+        if self.refuses_to_wait {
+            return sys::write_now(&self.fd, &[IoSlice::new(buf)], CURRENT_POSITION);
+        }
+        let op = Op::Write {
+            fd: self.fd.as_raw_fd(),
+            buf: buf.as_ptr(),
+            len: buf.len().min(MAX_BYTES) as u32,
+            offset: CURRENT_POSITION,
+        };
+        // SAFETY: the buffer is borrowed for the length of this call.
+        Ok(unsafe { io_op::perform(&WRITE, op, Deadline::NEVER) }? as usize)
+    }
+
+    #[track_caller]
+    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let count = bufs.len().min(MAX_BUFFERS);
+        if self.refuses_to_wait {
+            return sys::write_now(&self.fd, &bufs[..count], CURRENT_POSITION);
+        }
+        let op = Op::WriteVectored {
+            fd: self.fd.as_raw_fd(),
+            // `IoSlice` is an `iovec` by std's promise.
+            iov: bufs.as_ptr().cast::<IoVec>(),
+            count: count as u32,
+            offset: CURRENT_POSITION,
+        };
+        // SAFETY: the buffers are borrowed for the length of this call.
+        Ok(unsafe { io_op::perform(&WRITE, op, Deadline::NEVER) }? as usize)
+    }
+}
+
+/// What both ends have alike.
+macro_rules! pipe_end {
+    ($ours:ident) => {
+        impl $ours {
+            pub(super) fn refuses_to_wait(&self) -> bool {
+                self.0.refuses_to_wait
+            }
+
+            /// Makes a second handle of the same end.
+            ///
+            /// # Errors
+            /// The process is out of descriptors.
+            pub fn try_clone(&self) -> io::Result<$ours> {
+                Ok($ours(self.0.try_clone()?))
+            }
+        }
+
+        impl From<io::$ours> for $ours {
+            fn from(theirs: io::$ours) -> Self {
+                $ours::from(OwnedFd::from(theirs))
+            }
+        }
+
+        impl From<$ours> for io::$ours {
+            fn from(ours: $ours) -> Self {
+                OwnedFd::from(ours).into()
+            }
+        }
+
+        impl From<OwnedFd> for $ours {
+            fn from(fd: OwnedFd) -> Self {
+                $ours(End::adopt(fd))
+            }
+        }
+
+        impl From<$ours> for OwnedFd {
+            fn from(ours: $ours) -> Self {
+                ours.0.fd
+            }
+        }
+
+        impl From<$ours> for Stdio {
+            fn from(ours: $ours) -> Self {
+                OwnedFd::from(ours).into()
+            }
+        }
+
+        impl AsFd for $ours {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                self.0.fd.as_fd()
+            }
+        }
+
+        impl AsRawFd for $ours {
+            fn as_raw_fd(&self) -> RawFd {
+                self.0.fd.as_raw_fd()
+            }
+        }
+
+        impl FromRawFd for $ours {
+            unsafe fn from_raw_fd(fd: RawFd) -> Self {
+                // SAFETY: the caller's promise: the descriptor is open and nobody else owns it.
+                $ours::from(unsafe { OwnedFd::from_raw_fd(fd) })
+            }
+        }
+
+        impl IntoRawFd for $ours {
+            fn into_raw_fd(self) -> RawFd {
+                OwnedFd::from(self).into_raw_fd()
+            }
+        }
+    };
+}
+
+pipe_end!(PipeReader);
+pipe_end!(PipeWriter);
+
+impl Read for &PipeReader {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+
+    #[track_caller]
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.0.read_vectored(bufs)
+    }
+}
+
+impl Read for PipeReader {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+
+    #[track_caller]
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.0.read_vectored(bufs)
+    }
+}
+
+impl Write for &PipeWriter {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.write(buf)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for PipeWriter {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.write(buf)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

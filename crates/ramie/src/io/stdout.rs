@@ -1,0 +1,274 @@
+//! The twins of `std::io::Stdout` and `std::io::Stderr`.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::RefCell,
+    fmt,
+    io::{self, IoSlice, IsTerminal, LineWriter, Write},
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    sync::OnceLock,
+};
+
+use super::{
+    reentrant::{Reentrant, ReentrantGuard},
+    stdin::{closed_is, standard_descriptor, standard_stream},
+};
+use crate::{
+    fs::File,
+    primitive::{AtomicBool, Ordering},
+};
+
+/// The process ends: nothing parks any more.
+static IS_EXITING: AtomicBool = AtomicBool::new(false);
+
+/// A standard stream to be written to, which is never closed.
+pub(super) struct Raw(ManuallyDrop<File>);
+
+impl Write for Raw {
+    #[track_caller]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        if IS_EXITING.load(Ordering::Relaxed) {
+            return write_here(self.0.as_fd(), buf);
+        }
+        closed_is(buf.len(), (&*self.0).write(buf))
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        if IS_EXITING.load(Ordering::Relaxed) {
+            let first = bufs.iter().find(|buf| !buf.is_empty());
+            return first.map_or(Ok(0), |buf| write_here(self.0.as_fd(), buf));
+        }
+        let all = bufs.iter().map(|buf| buf.len()).sum();
+        closed_is(all, (&*self.0).write_vectored(bufs))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes on this thread, which may block.
+pub(super) fn write_here(fd: BorrowedFd<'_>, buf: &[u8]) -> io::Result<usize> {
+    closed_is(buf.len(), ramie_driver::sys::write(fd, buf))
+}
+
+type Buffered = Reentrant<RefCell<LineWriter<Raw>>>;
+type Unbuffered = Reentrant<RefCell<Raw>>;
+
+static STDOUT: OnceLock<Buffered> = OnceLock::new();
+
+fn shared_stdout() -> &'static Buffered {
+    STDOUT.get_or_init(|| {
+        flush_at_exit();
+        Reentrant::new(RefCell::new(LineWriter::new(Raw(standard_stream(1)))))
+    })
+}
+
+fn shared_stderr() -> &'static Unbuffered {
+    static STDERR: OnceLock<Unbuffered> = OnceLock::new();
+    STDERR.get_or_init(|| Reentrant::new(RefCell::new(Raw(standard_stream(2)))))
+}
+
+/// Sees to it that an unfinished line is written when the process exits, as std does for its own.
+fn flush_at_exit() {
+    unsafe extern "C" {
+        fn atexit(function: extern "C" fn()) -> i32;
+    }
+    extern "C" fn flush() {
+        IS_EXITING.store(true, Ordering::Relaxed);
+        let Some(stdout) = STDOUT.get() else { return };
+        stdout.at_exit(|writer| {
+            if let Ok(mut writer) = writer.try_borrow_mut() {
+                // Nobody is left to be told.
+                let _ = writer.flush();
+            }
+        });
+    }
+    // SAFETY: the function is there as long as the program; it does not unwind.
+    let refused = unsafe { atexit(flush) };
+    if refused != 0 {
+        log::warn!("an unfinished line of the standard output will be lost at exit");
+    }
+}
+
+/// Returns a handle to the standard output; twin of [`std::io::stdout`].
+#[must_use]
+pub fn stdout() -> Stdout {
+    Stdout { shared: shared_stdout() }
+}
+
+/// Returns a handle to the standard error; twin of [`std::io::stderr`].
+#[must_use]
+pub fn stderr() -> Stderr {
+    Stderr { shared: shared_stderr() }
+}
+
+/// A handle to the standard output, buffered by lines; twin of [`std::io::Stdout`].
+///
+/// All handles share one buffer, which is written out at the end of each line, by `flush`, and when
+/// the process exits.
+///
+/// # Blocking
+/// A write parks the strand while the output takes no more, or while another strand has it locked.
+/// The worker runs on.
+///
+/// # Cancellation
+/// Not a cancel point in this version.
+///
+/// # Errors
+/// As std's: a closed descriptor takes everything. Never `Interrupted`.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()).
+///
+/// # Examples
+/// ```
+/// use std::io::Write;
+///
+/// ramie::run(|| {
+///     let mut stdout = ramie::io::stdout().lock();
+///     writeln!(stdout, "nobody writes")?;
+///     writeln!(stdout, "between these lines")
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Stdout {
+    shared: &'static Buffered,
+}
+
+/// A handle to the standard error, not buffered; twin of [`std::io::Stderr`].
+///
+/// # Blocking
+/// A write parks the strand while the output takes no more, or while another strand has it locked.
+///
+/// # Cancellation
+/// Not a cancel point in this version.
+///
+/// # Errors
+/// As std's: a closed descriptor takes everything. Never `Interrupted`.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()).
+pub struct Stderr {
+    shared: &'static Unbuffered,
+}
+
+/// The right to write the standard output alone; twin of [`std::io::StdoutLock`]. A strand that
+/// holds it may lock again.
+pub struct StdoutLock<'a> {
+    writer: ReentrantGuard<RefCell<LineWriter<Raw>>>,
+    lifetime: PhantomData<&'a ()>,
+}
+
+/// The right to write the standard error alone; twin of [`std::io::StderrLock`]. A strand that
+/// holds it may lock again.
+pub struct StderrLock<'a> {
+    writer: ReentrantGuard<RefCell<Raw>>,
+    lifetime: PhantomData<&'a ()>,
+}
+
+/// What both streams have alike.
+macro_rules! standard_output {
+    ($number:literal, $handle:ident, $lock:ident) => {
+        impl $handle {
+            /// Takes the right to write alone, until the lock is dropped.
+            ///
+            /// # Blocking
+            /// Parks the strand while another holds it.
+            #[track_caller]
+            pub fn lock(&self) -> $lock<'static> {
+                $lock { writer: self.shared.lock(), lifetime: PhantomData }
+            }
+
+            /// Takes the lock if no other strand holds it.
+            pub(super) fn try_lock(&self) -> Option<$lock<'static>> {
+                Some($lock { writer: self.shared.try_lock()?, lifetime: PhantomData })
+            }
+
+            /// Tells whether the output is a terminal.
+            #[must_use]
+            pub fn is_terminal(&self) -> bool {
+                self.as_fd().is_terminal()
+            }
+        }
+
+        impl Write for &$handle {
+            #[track_caller]
+            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                self.lock().write(buf)
+            }
+
+            #[track_caller]
+            fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.lock().write_vectored(bufs)
+            }
+
+            #[track_caller]
+            fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
+                self.lock().write_all(buf)
+            }
+
+            #[track_caller]
+            fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> io::Result<()> {
+                self.lock().write_fmt(arguments)
+            }
+
+            #[track_caller]
+            fn flush(&mut self) -> io::Result<()> {
+                self.lock().flush()
+            }
+        }
+
+        impl Write for $handle {
+            #[track_caller]
+            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                (&*self).write(buf)
+            }
+
+            #[track_caller]
+            fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+                (&*self).write_vectored(bufs)
+            }
+
+            #[track_caller]
+            fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
+                (&*self).write_all(buf)
+            }
+
+            #[track_caller]
+            fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> io::Result<()> {
+                (&*self).write_fmt(arguments)
+            }
+
+            #[track_caller]
+            fn flush(&mut self) -> io::Result<()> {
+                (&*self).flush()
+            }
+        }
+
+        impl Write for $lock<'_> {
+            #[track_caller]
+            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                self.writer.borrow_mut().write(buf)
+            }
+
+            #[track_caller]
+            fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.writer.borrow_mut().write_vectored(bufs)
+            }
+
+            #[track_caller]
+            fn flush(&mut self) -> io::Result<()> {
+                self.writer.borrow_mut().flush()
+            }
+        }
+
+        standard_descriptor!($number, $handle, $lock<'_>);
+    };
+}
+
+standard_output!(1, Stdout, StdoutLock);
+standard_output!(2, Stderr, StderrLock);

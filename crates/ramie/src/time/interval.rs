@@ -1,0 +1,147 @@
+//! Ticks at a steady pace.
+
+use super::{Duration, Instant, sleep_until};
+
+/// What an [`Interval`] does about ticks that it missed because nobody waited for them in time.
+///
+/// With a period of 10 and a strand that comes back at 35, having had the tick at 10:
+///
+/// | | ticks at | scheduled for |
+/// |---|---|---|
+/// | `Burst` | 35, 35, 40, 50 | 20, 30, 40, 50 |
+/// | `Delay` | 35, 45, 55 | 20, 45, 55 |
+/// | `Skip` | 35, 40, 50 | 20, 40, 50 |
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MissedTick {
+    /// Makes up for them at once, one after another, and keeps the schedule. The default.
+    #[default]
+    Burst,
+    /// Starts the schedule anew: the next tick comes a period after the late one.
+    Delay,
+    /// Leaves them out: the next tick comes at the next time of the schedule.
+    Skip,
+}
+
+/// Ticks at a steady pace; made by [`interval`].
+///
+/// It is an [`Iterator`] over the ticks, too, and never ends.
+///
+/// # Examples
+/// ```
+/// use ramie::{Runtime, fiber, time::{Duration, ManualClock, interval}};
+///
+/// let clock = ManualClock::new();
+/// let runtime = Runtime::builder().clock(clock.clone()).build()?;
+/// runtime.run(|| {
+///     let second = Duration::from_secs(1);
+///     let counter = fiber::spawn(move || interval(second).take(3).count());
+///     for _ in 0..2 {
+///         fiber::yield_now();
+///         clock.advance(second);
+///     }
+///     assert_eq!(counter.join().unwrap(), 3);
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Interval {
+    next: Instant,
+    period: Duration,
+    missed_tick: MissedTick,
+}
+
+/// Makes ticks at once and then each `period`.
+///
+/// # Panics
+/// When the period is zero.
+#[must_use]
+pub fn interval(period: Duration) -> Interval {
+    interval_at(Instant::now(), period)
+}
+
+/// Makes ticks at `start` and then each `period`.
+///
+/// # Panics
+/// When the period is zero.
+#[must_use]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    assert!(!period.is_zero(), "an interval needs a period above zero; yield_now lets others run");
+    Interval { next: start, period, missed_tick: MissedTick::default() }
+}
+
+impl Interval {
+    /// Waits for the next tick and returns the time it was scheduled for; at once if that has
+    /// passed.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point in this version.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn tick(&mut self) -> Instant {
+        sleep_until(self.next);
+        let scheduled = self.next;
+        let now = Instant::now();
+        self.next = self.after(scheduled, now);
+        scheduled
+    }
+
+    fn after(&self, scheduled: Instant, now: Instant) -> Instant {
+        let late = now.saturating_duration_since(scheduled);
+        if late < self.period {
+            return scheduled + self.period;
+        }
+        match self.missed_tick {
+            MissedTick::Burst => scheduled + self.period,
+            MissedTick::Delay => now + self.period,
+            MissedTick::Skip => {
+                let into_period = (late.as_nanos() % self.period.as_nanos()) as u64;
+                now + (self.period - Duration::from_nanos(into_period))
+            }
+        }
+    }
+
+    /// Starts the schedule anew: the next tick comes a period from now.
+    pub fn reset(&mut self) {
+        self.reset_at(Instant::now() + self.period);
+    }
+
+    /// Starts the schedule anew: the next tick comes at `instant`.
+    pub fn reset_at(&mut self, instant: Instant) {
+        self.next = instant;
+    }
+
+    /// Returns the time between two ticks.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Returns what it does about missed ticks.
+    #[must_use]
+    pub fn missed_tick(&self) -> MissedTick {
+        self.missed_tick
+    }
+
+    /// Chooses what it does about missed ticks.
+    pub fn set_missed_tick(&mut self, missed_tick: MissedTick) {
+        self.missed_tick = missed_tick;
+    }
+}
+
+impl Iterator for Interval {
+    type Item = Instant;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<Instant> {
+        Some(self.tick())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
