@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use ramie_coro::{DEFAULT_USABLE_BYTES, GUARD_BYTES, GuardKind};
-use ramie_driver::{Check, Outcome, Report, Setting, Topic, probe_report};
+use ramie_driver::{Check, Kind, Outcome, Report, Setting, Topic, probe_report};
 use serde_json::{Value, json};
 
 use crate::{arguments::Doctor, failure::Failure, output};
@@ -64,6 +64,12 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
         say(check_lines(check));
     }
     say(ops_line(report));
+    if let Some(kind) = report.driver {
+        say("\nFiles and processes".to_owned());
+        for (calls, way) in ramie::fs::routes(kind == Kind::Uring) {
+            say(format!("  {calls:<48}{way}"));
+        }
+    }
     say("\nLimits".to_owned());
     for setting in &report.settings {
         say(setting_line(setting));
@@ -127,6 +133,10 @@ fn as_json(report: &Report, stacks: &Stacks) -> Value {
             "hard": setting.hard,
         })
     };
+    let files = report.driver.map(|kind| {
+        let calls = ramie::fs::routes(kind == Kind::Uring);
+        calls.map(|(calls, way)| json!({ "calls": calls, "way": way })).to_vec()
+    });
     json!({
         "kernel": report.kernel,
         "cpus": report.cpus,
@@ -140,6 +150,7 @@ fn as_json(report: &Report, stacks: &Stacks) -> Value {
         },
         "stack_bytes": DEFAULT_USABLE_BYTES,
         "guard_bytes": GUARD_BYTES,
+        "files": files,
         "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
         "limits": report.settings.iter().map(setting).collect::<Vec<_>>(),
     })

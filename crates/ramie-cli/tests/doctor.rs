@@ -10,7 +10,17 @@ fn it_says_what_was_found() {
     let output = output(ramie("doctor"));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stdout);
-    for part in ["Linux ", "driver  ", "guards  ", "stacks  ", "Tried", "Limits", "ulimit -n"] {
+    for part in [
+        "Linux ",
+        "driver  ",
+        "guards  ",
+        "stacks  ",
+        "Tried",
+        "Files",
+        "pool",
+        "Limits",
+        "ulimit -n",
+    ] {
         assert!(said.contains(part), "no {part:?} in {said}");
     }
 }
@@ -19,7 +29,7 @@ fn it_says_what_was_found() {
 fn its_json_has_every_check_with_cause_and_cure() {
     let output = output(ramie("doctor --json"));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    for field in ["kernel", "cpus", "driver", "reason", "guards", "checks", "limits"] {
+    for field in ["kernel", "cpus", "driver", "reason", "guards", "files", "checks", "limits"] {
         assert!(!report[field].is_null(), "{field}");
     }
     for check in report["checks"].as_array().unwrap() {

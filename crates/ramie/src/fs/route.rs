@@ -40,16 +40,28 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     }
 }
 
-/// Lists the calls of this module with the way each goes on a driver, for `ramie doctor`.
+/// Lists calls on files and processes with the way each goes for a fiber, for `ramie doctor`.
 #[doc(hidden)]
-pub fn routes(is_ring: bool) -> [(&'static str, &'static str); 6] {
-    let waiting = if is_ring { "the ring" } else { "the pool" };
+#[must_use]
+pub fn routes(is_ring: bool) -> [(&'static str, &'static str); 10] {
+    let waiting = if is_ring { "ring" } else { "pool" };
+    let if_cached =
+        if is_ring { "at once if cached, else ring" } else { "at once if cached, else pool" };
+    let if_possible = if is_ring {
+        "at once where possible, else ring"
+    } else {
+        "at once where possible, else pool"
+    };
     [
-        ("read, read_at, read_vectored: cached", "at once"),
-        ("read, read_at, read_vectored: not cached", waiting),
-        ("write, write_at, write_vectored, sync_all, sync_data", waiting),
-        ("open of what exists", waiting),
-        ("metadata of what is cached and local", "at once"),
-        ("create, rename, remove, link, list, permissions, copy, set_len, lock", "the pool"),
+        ("read, read_at, read_vectored", if_cached),
+        ("write, write_at, write_vectored", if_possible),
+        ("sync_all, sync_data", waiting),
+        ("open (what exists)", waiting),
+        ("metadata, symlink_metadata, exists", "at once if cached on a local disk, else pool"),
+        ("create, rename, links, remove, canonicalize", "pool"),
+        ("read_dir, create_dir_all, remove_dir_all, copy", "pool, one job for many calls"),
+        ("set_len, set_permissions, set_times, lock", "pool"),
+        ("process: spawn", "pool"),
+        ("process: wait; pipes of a child", "driver, by readiness"),
     ]
 }
