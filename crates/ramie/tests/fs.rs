@@ -22,8 +22,8 @@ fn everywhere(f: impl Fn(&Path) + Send + Sync) {
         let scratch = Scratch::new();
         f(&scratch.0);
     };
-    common::on_each(&[1, 2], |runtime| runtime.run(&in_scratch));
-    std::thread::scope(|s| s.spawn(&in_scratch).join().expect("the plain thread's run"));
+    common::on_each(&[1, 2], |runtime| runtime.run(in_scratch));
+    std::thread::scope(|s| s.spawn(in_scratch).join().expect("the plain thread's run"));
 }
 
 struct Scratch(PathBuf);
