@@ -41,7 +41,8 @@ enum Command {
     Http(http::Options),
     /// Opens 10,000 connections to an echo server and looks at what is left of them.
     Connections(connections::Options),
-    /// Reads, hashes and copies a large file by 64 fibers, and looks how late a ticker is meanwhile.
+    /// Reads, hashes and copies a large file by 64 fibers, and looks how late a ticker is
+    /// meanwhile.
     Files(files::Options),
     /// Runs one sample in this process; the bench starts itself so.
     #[command(hide = true)]

@@ -1,5 +1,4 @@
 //! Ops on files: opening, writing in the background, syncing, on each backend.
-#![allow(unsafe_code)]
 
 use std::{
     fs,

@@ -1,19 +1,20 @@
 //! Waiting for the signals that other processes, the terminal or the kernel send to this one.
 //!
-//! Whoever wants to hear of signals has a [`Signals`]; each of them sees each signal. [`ctrl_c`] and
-//! [`terminate`] wait for one once.
+//! Whoever wants to hear of signals has a [`Signals`]; each of them sees each signal. [`ctrl_c`]
+//! and [`terminate`] wait for one once.
 //!
 //! # What becomes of the default
-//! While a [`Signals`] for a signal exists, the signal does nothing else to the process: Ctrl-C does
-//! not end it. When there is none any more, the signal does again what it did before: its default,
-//! or nothing if it was ignored (or is a real-time signal). A handler that somebody else had installed before is called in
-//! either case. One that is installed later takes the signal away from this module.
+//! While a [`Signals`] for a signal exists, the signal does nothing else to the process: Ctrl-C
+//! does not end it. When there is none any more, the signal does again what it did before: its
+//! default, or nothing if it was ignored (or is a real-time signal). A handler that somebody else
+//! had installed before is called in either case. One that is installed later takes the signal away
+//! from this module.
 //!
 //! # Protocol
 //! The handler sets the signal's bit in each listener's word, then adds one to the listener's
-//! eventfd. The waiter looks at the word first and reads the eventfd only when the word is empty, so
-//! a signal that comes in between is seen at once. *The race to fear*: two signals, one read of the
-//! eventfd that takes both counts, and a second waiter that sleeps on. Whoever takes a bit and
+//! eventfd. The waiter looks at the word first and reads the eventfd only when the word is empty,
+//! so a signal that comes in between is seen at once. *The race to fear*: two signals, one read of
+//! the eventfd that takes both counts, and a second waiter that sleeps on. Whoever takes a bit and
 //! leaves others adds one to the eventfd for them.
 #![allow(unsafe_code)]
 

@@ -22,8 +22,9 @@ static SYNC: WaitKind = WaitKind::new("a file to reach the disk");
 
 /// An open file; twin of [`std::fs::File`].
 ///
-/// It is [`Read`](io::Read), [`Write`](io::Write) and [`Seek`], itself and by shared reference, and has std's
-/// [`FileExt`](std::os::unix::fs::FileExt) for reads and writes at a position. Closed when dropped.
+/// It is [`Read`](io::Read), [`Write`](io::Write) and [`Seek`], itself and by shared reference, and
+/// has std's [`FileExt`](std::os::unix::fs::FileExt) for reads and writes at a position. Closed
+/// when dropped.
 ///
 /// # Blocking
 /// A call that would wait for a disk parks the fiber, or the thread outside one. A read of what the
@@ -138,8 +139,8 @@ impl File {
     /// Takes the file's exclusive lock.
     ///
     /// # Blocking
-    /// Parks the fiber until nobody else holds one. Up to 32 waiters of the process keep a thread of
-    /// the blocking pool each; those beyond ask again every 50 ms or sooner.
+    /// Parks the fiber until nobody else holds one. Up to 32 waiters of the process keep a thread
+    /// of the blocking pool each; those beyond ask again every 50 ms or sooner.
     ///
     /// # Errors
     /// Those of [`std::fs::File::lock`].

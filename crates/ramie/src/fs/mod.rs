@@ -13,8 +13,8 @@
 //! | `metadata` of what is cached and local | at once |
 //! | all else: creating, renaming, linking, removing, listing, permissions, whole-file writes, copies | the pool, one job a call |
 //!
-//! The ring has ops for some of the last row, too, but the kernel hands each to a thread of its own,
-//! at most a few at a time, which takes longer than a job of the pool (31 us against 19).
+//! The ring has ops for some of the last row, too, but the kernel hands each to a thread of its
+//! own, at most a few at a time, which takes longer than a job of the pool (31 us against 19).
 //!
 //! What differs from std:
 //! - No read or write fails with `ErrorKind::Interrupted`.

@@ -58,7 +58,10 @@ macro_rules! jobs_of_two {
         /// # Errors
         /// Those of std's function of this name.
         #[track_caller]
-        $visibility fn $name<P: AsRef<Path>, Q: AsRef<Path>>($from: P, $to: Q) -> io::Result<$result>
+        $visibility fn $name<P, Q>($from: P, $to: Q) -> io::Result<$result>
+        where
+            P: AsRef<Path>,
+            Q: AsRef<Path>,
         {
             let ($from, $to) = ($from.as_ref(), $to.as_ref());
             blocking(|| $call($from, $to))
