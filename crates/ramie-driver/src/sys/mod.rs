@@ -37,7 +37,8 @@ pub use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,
 };
 pub use socket::{
-    accept, bind, connect, listen, local_addr, peer_addr, recv, send, shutdown, socket,
+    accept, bind, connect, listen, local_addr, not_an_ip_address, peer_addr, recv, send, shutdown,
+    socket,
 };
 pub use unix::{
     bind_unix, connect_unix, local_addr_unix, not_a_unix_address, peer_addr_unix, socketpair,

@@ -60,18 +60,23 @@ pub fn shutdown(fd: impl AsFd, how: Shutdown) -> io::Result<()> {
 /// Tells the address the socket is bound to.
 ///
 /// # Errors
-/// Not a socket, or not an IP address (`EAFNOSUPPORT`).
+/// Not a socket, or not an IP address (`InvalidInput`).
 pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
-    Ok(net::getsockname(fd)?.try_into()?)
+    net::getsockname(fd)?.try_into().map_err(|_| not_an_ip_address())
 }
 
 /// Tells the address of the peer.
 ///
 /// # Errors
-/// `ENOTCONN`, or not an IP address (`EAFNOSUPPORT`).
+/// `ENOTCONN`, or not an IP address (`InvalidInput`).
 pub fn peer_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
-    let peer = net::getpeername(fd)?.ok_or(rustix::io::Errno::AFNOSUPPORT)?;
-    Ok(peer.try_into()?)
+    let peer = net::getpeername(fd)?.ok_or_else(not_an_ip_address)?;
+    peer.try_into().map_err(|_| not_an_ip_address())
+}
+
+/// What std says of an address of another family.
+pub fn not_an_ip_address() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "invalid argument")
 }
 
 /// Receives what is there, never waiting (`MSG_DONTWAIT` is added).

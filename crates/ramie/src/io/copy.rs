@@ -162,7 +162,7 @@ fn wait(fd: BorrowedFd<'_>, events: u32, deadline: Deadline) -> io::Result<()> {
     match unsafe { io_op::perform(&COPY, op, deadline) } {
         Ok(_) => Ok(()),
         // As a write whose time is over.
-        Err(io_op::OpError::Elapsed) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(io_op::OpError::Elapsed) => Err(sys::Errno::AGAIN.into()),
         Err(error) => Err(error.into()),
     }
 }

@@ -49,10 +49,7 @@ impl Address {
     }
 
     pub(crate) fn to_ip(&self) -> io::Result<SocketAddr> {
-        self.storage.to_std(self.len).ok_or_else(|| {
-            let text = "the peer's address is not an IP address";
-            io::Error::new(io::ErrorKind::InvalidInput, text)
-        })
+        self.storage.to_std(self.len).ok_or_else(sys::not_an_ip_address)
     }
 
     pub(crate) fn to_unix(&self) -> io::Result<unix::SocketAddr> {
@@ -288,7 +285,7 @@ impl Socket {
         let mut deadline = Deadline::NEVER;
         if self.is_nonblocking() {
             if sys::poll_now(&self.fd, sys::POLL_IN)? == 0 {
-                return Err(io::ErrorKind::WouldBlock.into());
+                return Err(sys::Errno::AGAIN.into());
             }
             // Another may take the connection in between; what would wait then is over at once.
             deadline = Deadline::after(Duration::ZERO);
@@ -303,7 +300,7 @@ impl Socket {
         // SAFETY: address and length lie in this frame.
         let fd = match unsafe { io_op::perform(&ACCEPT, op, deadline) } {
             Ok(fd) => fd,
-            Err(OpError::Elapsed) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(OpError::Elapsed) => return Err(sys::Errno::AGAIN.into()),
             Err(error) => return Err(error.into()),
         };
         // SAFETY: a successful accept returns a new descriptor that nobody else owns.
@@ -345,7 +342,7 @@ impl AsFd for Socket {
 pub(super) fn data_result(result: Result<u32, OpError>) -> io::Result<usize> {
     match result {
         Ok(bytes) => Ok(bytes as usize),
-        Err(OpError::Elapsed) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(OpError::Elapsed) => Err(sys::Errno::AGAIN.into()),
         Err(error) => Err(error.into()),
     }
 }
