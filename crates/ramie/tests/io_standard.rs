@@ -186,6 +186,45 @@ fn lines_of_many_fibers_stay_whole_though_the_reader_is_slow() {
     }
 }
 
+/// A strand that unwinds cannot wait for the one that has the lock.
+#[test]
+fn a_destructor_prints_though_another_has_the_lock() {
+    struct Farewell;
+    impl Drop for Farewell {
+        fn drop(&mut self) {
+            ramie::println!("farewell");
+            ramie::eprintln!("farewell");
+        }
+    }
+    if is_child() {
+        in_child(|| {
+            let stdout = io::stdout().lock();
+            let stderr = io::stderr().lock();
+            let panicking = fiber::spawn(|| {
+                let _farewell = Farewell;
+                panic!("on purpose");
+            });
+            if std::env::var(DRIVER).unwrap() == "thread" {
+                // A thread that unwinds, too, does not wait.
+                while !panicking.is_finished() {
+                    std::thread::yield_now();
+                }
+            }
+            assert!(panicking.join().is_err());
+            drop((stdout, stderr));
+        });
+        return;
+    }
+    for way in WAYS {
+        let mut command = child("a_destructor_prints_though_another_has_the_lock", way);
+        let output = command.output().unwrap();
+        let errors = common::stderr(&output);
+        assert!(output.status.success(), "{way}: {errors}");
+        assert!(errors.contains("farewell") && errors.contains("on purpose"), "{way}: {errors}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("farewell"), "{way}");
+    }
+}
+
 #[test]
 fn output_to_a_file_and_errors_at_once() {
     if is_child() {

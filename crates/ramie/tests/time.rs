@@ -22,7 +22,7 @@ fn let_timers_fire() {
 /// them; returns when the ticks came and what they were scheduled for, in seconds.
 fn late_ticks(missed: MissedTick, count: usize) -> Vec<(u64, u64)> {
     let clock = ManualClock::new();
-    let runtime = Runtime::builder().clock(clock.clone()).build().unwrap();
+    let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
     runtime.run(|| {
         let start = Instant::now();
         let ticks = Arc::new(Mutex::new(Vec::new()));
@@ -67,7 +67,7 @@ fn missed_ticks_are_skipped() {
 #[test]
 fn the_first_tick_comes_at_once_and_reset_starts_anew() {
     let clock = ManualClock::new();
-    Runtime::builder().clock(clock.clone()).build().unwrap().run(|| {
+    Runtime::builder().workers(1).clock(clock.clone()).build().unwrap().run(|| {
         let start = Instant::now();
         let mut interval = time::interval(TEN);
         assert_eq!(interval.tick(), start);
@@ -78,6 +78,13 @@ fn the_first_tick_comes_at_once_and_reset_starts_anew() {
         clock.advance(TEN);
         assert_eq!(ticker.join().unwrap(), (start + Duration::from_secs(17), TEN));
     });
+}
+
+#[test]
+fn a_period_beyond_the_clock_ticks_once() {
+    let mut interval = time::interval(Duration::MAX);
+    assert!(interval.tick() <= Instant::now());
+    interval.reset();
 }
 
 #[test]

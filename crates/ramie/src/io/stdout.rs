@@ -8,6 +8,8 @@ use std::{
     marker::PhantomData,
     mem::ManuallyDrop,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    panic::{RefUnwindSafe, UnwindSafe},
+    process::Stdio,
     sync::OnceLock,
 };
 
@@ -172,7 +174,7 @@ pub struct StderrLock<'a> {
 
 /// What both streams have alike.
 macro_rules! standard_output {
-    ($number:literal, $handle:ident, $lock:ident) => {
+    ($number:literal, $of_std:ident, $handle:ident, $lock:ident) => {
         impl $handle {
             /// Takes the right to write alone, until the lock is dropped.
             ///
@@ -266,9 +268,23 @@ macro_rules! standard_output {
             }
         }
 
+        impl From<$handle> for Stdio {
+            /// Gives a child process this stream's descriptor; fails, if ever, when the child is
+            /// started.
+            fn from(_: $handle) -> Stdio {
+                Stdio::from(io::$of_std())
+            }
+        }
+
+        // As std's: a panic leaves at most a line half written.
+        impl UnwindSafe for $handle {}
+        impl RefUnwindSafe for $handle {}
+        impl UnwindSafe for $lock<'_> {}
+        impl RefUnwindSafe for $lock<'_> {}
+
         standard_descriptor!($number, $handle, $lock<'_>);
     };
 }
 
-standard_output!(1, Stdout, StdoutLock);
-standard_output!(2, Stderr, StderrLock);
+standard_output!(1, stdout, Stdout, StdoutLock);
+standard_output!(2, stderr, Stderr, StderrLock);

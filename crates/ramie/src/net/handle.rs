@@ -61,7 +61,7 @@ macro_rules! converts_like_std {
 macro_rules! bounded_like_std {
     ($ours:ident) => {
         impl $ours {
-            /// Bounds the time of each receive; `None`: for ever. Shared by `try_clone`.
+            /// Bounds the time of each read; `None`: for ever. Shared by `try_clone`.
             ///
             /// # Errors
             /// `InvalidInput`: the time is zero.
@@ -72,7 +72,7 @@ macro_rules! bounded_like_std {
                 self.socket.set_timeout($crate::net::socket::Half::Read, timeout)
             }
 
-            /// Bounds the time of each send; `None`: for ever. Shared by `try_clone`.
+            /// Bounds the time of each write; `None`: for ever. Shared by `try_clone`.
             ///
             /// # Errors
             /// `InvalidInput`: the time is zero.
@@ -83,7 +83,7 @@ macro_rules! bounded_like_std {
                 self.socket.set_timeout($crate::net::socket::Half::Write, timeout)
             }
 
-            /// Returns the bound on each receive.
+            /// Returns the bound on each read.
             ///
             /// # Errors
             /// None; the signature is std's.
@@ -91,7 +91,7 @@ macro_rules! bounded_like_std {
                 Ok(self.socket.timeout($crate::net::socket::Half::Read))
             }
 
-            /// Returns the bound on each send.
+            /// Returns the bound on each write.
             ///
             /// # Errors
             /// None; the signature is std's.

@@ -11,7 +11,7 @@ use ramie_driver::sys::{self, sockopt};
 use super::{
     SocketAddr, TcpStream, ToSocketAddrs,
     addr::{family_of, first_success},
-    handle::converts_like_std,
+    handle::{converts_like_std, shared_like_std},
     socket::Socket,
 };
 
@@ -73,14 +73,6 @@ impl TcpListener {
         sys::local_addr(&self.socket)
     }
 
-    /// Makes a second handle of the same listener: each connection goes to one of them.
-    ///
-    /// # Errors
-    /// The process is out of descriptors.
-    pub fn try_clone(&self) -> io::Result<TcpListener> {
-        Ok(TcpListener { socket: self.socket.try_clone()? })
-    }
-
     /// Waits for a connection and accepts it.
     ///
     /// # Blocking
@@ -140,24 +132,10 @@ impl TcpListener {
     pub fn only_v6(&self) -> io::Result<bool> {
         Ok(sockopt::ipv6_v6only(&self.socket)?)
     }
-
-    /// Takes the error pending on the socket, if any.
-    ///
-    /// # Errors
-    /// The descriptor, made elsewhere, is not a socket.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(sockopt::socket_error(&self.socket)?.err().map(io::Error::from))
-    }
-
-    /// Chooses whether `accept` fails with `WouldBlock` rather than wait. Shared by `try_clone`.
-    ///
-    /// # Errors
-    /// None; the signature is std's.
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.socket.set_nonblocking(nonblocking);
-        Ok(())
-    }
 }
+
+shared_like_std!(TcpListener);
+converts_like_std!(TcpListener, std::net::TcpListener);
 
 /// Iterates over a listener's connections; made by [`TcpListener::incoming`].
 #[derive(Debug)]
@@ -185,5 +163,3 @@ impl fmt::Debug for TcpListener {
         debug.field("fd", &self.as_raw_fd()).finish()
     }
 }
-
-converts_like_std!(TcpListener, std::net::TcpListener);

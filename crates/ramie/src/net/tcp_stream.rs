@@ -12,8 +12,8 @@ use ramie_driver::sys::{self, sockopt};
 use super::{
     Shutdown, SocketAddr, ToSocketAddrs,
     addr::{family_of, first_success},
-    handle::converts_like_std,
-    socket::{Half, Socket},
+    handle::{bounded_like_std, converts_like_std, shared_like_std},
+    socket::Socket,
 };
 use crate::time::Deadline;
 
@@ -116,46 +116,6 @@ impl TcpStream {
         self.socket.shutdown(how)
     }
 
-    /// Makes a second handle of the same connection, with the same timeouts.
-    ///
-    /// # Errors
-    /// The process is out of descriptors.
-    pub fn try_clone(&self) -> io::Result<TcpStream> {
-        Ok(TcpStream { socket: self.socket.try_clone()? })
-    }
-
-    /// Bounds the time of each read; `None`: for ever. Shared by `try_clone`.
-    ///
-    /// # Errors
-    /// `InvalidInput`: the time is zero.
-    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.socket.set_timeout(Half::Read, timeout)
-    }
-
-    /// Bounds the time of each write; `None`: for ever. Shared by `try_clone`.
-    ///
-    /// # Errors
-    /// `InvalidInput`: the time is zero.
-    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.socket.set_timeout(Half::Write, timeout)
-    }
-
-    /// Returns the bound on each read.
-    ///
-    /// # Errors
-    /// None; the signature is std's.
-    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(self.socket.timeout(Half::Read))
-    }
-
-    /// Returns the bound on each write.
-    ///
-    /// # Errors
-    /// None; the signature is std's.
-    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(self.socket.timeout(Half::Write))
-    }
-
     /// Reads without taking: the next read sees the same bytes.
     ///
     /// # Blocking
@@ -201,24 +161,6 @@ impl TcpStream {
     /// The descriptor, made elsewhere, is not an IPv4 socket.
     pub fn ttl(&self) -> io::Result<u32> {
         Ok(sockopt::ip_ttl(&self.socket)?)
-    }
-
-    /// Takes the error pending on the socket, if any.
-    ///
-    /// # Errors
-    /// The descriptor, made elsewhere, is not a socket.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(sockopt::socket_error(&self.socket)?.err().map(io::Error::from))
-    }
-
-    /// Chooses whether calls that would wait fail with `WouldBlock` instead. Shared by
-    /// `try_clone`.
-    ///
-    /// # Errors
-    /// None; the signature is std's.
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.socket.set_nonblocking(nonblocking);
-        Ok(())
     }
 }
 
@@ -298,4 +240,6 @@ impl fmt::Debug for TcpStream {
     }
 }
 
+shared_like_std!(TcpStream);
+bounded_like_std!(TcpStream);
 converts_like_std!(TcpStream, std::net::TcpStream);

@@ -1,6 +1,6 @@
 //! Twins of `std::os`: what is particular to Unix and to Linux, under std's paths.
 
-pub use std::os::fd;
+pub use std::os::{fd, raw};
 
 pub mod linux;
 pub mod unix;
