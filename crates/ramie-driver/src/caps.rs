@@ -153,6 +153,8 @@ pub struct Caps {
     pub refused: Vec<Refusal>,
     /// The op codes that the driver can use; empty for the poll backend.
     pub ops: Vec<OpSupport>,
+    /// Whether a ring can do [`Op::Path`](crate::Op::Path) (5.15); false for the poll backend.
+    pub path_calls: bool,
     /// Entries of the submission queue; 0 for the poll backend.
     pub sq_entries: u32,
     /// Entries of the completion queue; ops in flight are not bounded by it.
@@ -167,6 +169,7 @@ impl Caps {
             features: FeatureSet::EMPTY,
             refused: Vec::new(),
             ops: Vec::new(),
+            path_calls: false,
             sq_entries: 0,
             cq_entries: 0,
         }

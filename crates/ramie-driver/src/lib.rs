@@ -65,7 +65,7 @@ mod wake;
 
 pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 pub use driver::{Choice, Config, Driver, Kind, OpenError, RemoteHandle, Submitted, Wait};
-pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame};
+pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame, PathCall};
 pub use report::{Check, Outcome, Report, Setting, Topic, probe_report};
 pub use sys::SockAddrStorage;
 pub use wake::Waker;

@@ -107,13 +107,35 @@ pub enum Op {
     /// `fsync`, or `fdatasync` with `data_only`. The polling driver waits in the call.
     #[allow(missing_docs)]
     Sync { fd: RawFd, data_only: bool },
+    /// A call on names; see [`PathCall`]. The paths end with a zero byte; `other` is null where
+    /// there is one path only. The polling driver waits in the call.
+    #[allow(missing_docs)]
+    Path { call: PathCall, path: *const u8, other: *const u8 },
+}
+
+/// What [`Op::Path`] does, from the working directory. [`Caps::path_calls`](crate::Caps) tells
+/// whether a ring can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathCall {
+    /// `rename` of `path` to `other`.
+    Rename,
+    /// `link`: `other` becomes a second name of `path`.
+    Link,
+    /// `symlink`: `other` leads to `path`.
+    Symlink,
+    /// `mkdir`, with permissions for all but what the umask takes.
+    MakeDir,
+    /// `unlink`.
+    RemoveFile,
+    /// `rmdir`.
+    RemoveDir,
 }
 
 impl Op {
     /// Which readiness lets a call of this op make progress, as `poll(2)` bits.
     pub(crate) fn readiness(&self) -> u32 {
         match *self {
-            Op::Nop | Op::Open { .. } | Op::Sync { .. } => 0,
+            Op::Nop | Op::Open { .. } | Op::Sync { .. } | Op::Path { .. } => 0,
             Op::Read { .. }
             | Op::ReadVectored { .. }
             | Op::Recv { .. }
@@ -128,10 +150,10 @@ impl Op {
         }
     }
 
-    /// Tells the descriptor it works on; [`Op::Nop`] and [`Op::Open`] have none.
+    /// Tells the descriptor it works on; those that work on paths have none.
     pub fn fd(&self) -> Option<RawFd> {
         match *self {
-            Op::Nop | Op::Open { .. } => None,
+            Op::Nop | Op::Open { .. } | Op::Path { .. } => None,
             Op::Read { fd, .. }
             | Op::Write { fd, .. }
             | Op::ReadVectored { fd, .. }

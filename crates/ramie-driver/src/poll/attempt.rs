@@ -41,6 +41,10 @@ fn call(frame: &OpFrame) -> i32 {
             unsafe { raw::openat(path, flags, mode) }
         }
         Op::Sync { fd, data_only } => sync(fd, data_only),
+        Op::Path { call, path, other } => {
+            // SAFETY: the submitter keeps the paths valid (contract of `Driver::submit`).
+            unsafe { raw::path_call(call, path, other) }
+        }
         Op::Read { fd, buf, len, offset } => {
             let one = IoVec { base: buf, len: len.min(MAX_LEN) as usize };
             Stream { fd, iov: &raw const one, count: 1, offset, write: false }.attempt()

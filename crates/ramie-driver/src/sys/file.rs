@@ -9,6 +9,10 @@ use rustix::io::ReadWriteFlags;
 
 /// `AT_FDCWD`: paths start at the working directory.
 pub const WORKING_DIRECTORY: i32 = -100;
+/// `AT_REMOVEDIR`.
+pub(crate) const REMOVE_DIR: i32 = 0x200;
+/// The permissions of a new directory, less the umask.
+pub(crate) const FOR_ALL: u32 = 0o777;
 /// `O_RDONLY`.
 pub const O_RDONLY: i32 = 0;
 /// `O_WRONLY`.
@@ -17,6 +21,12 @@ pub const O_WRONLY: i32 = 1;
 pub const O_RDWR: i32 = 2;
 /// `O_APPEND`: every write goes to the end.
 pub const O_APPEND: i32 = 0x400;
+/// `O_CREAT`: made if there is none.
+pub const O_CREAT: i32 = 0x40;
+/// `O_EXCL`: with `O_CREAT`, it must not be there.
+pub const O_EXCL: i32 = 0x80;
+/// `O_TRUNC`: emptied.
+pub const O_TRUNC: i32 = 0x200;
 /// `O_CLOEXEC`: closed on exec.
 pub const O_CLOEXEC: i32 = 0x8_0000;
 

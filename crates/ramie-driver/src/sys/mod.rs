@@ -24,8 +24,11 @@ pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub use fd::{
     dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
 };
+pub(crate) use file::{FOR_ALL, REMOVE_DIR};
 pub use file::{FileKind, file_kind, look_up_cached, read_now, write_now};
-pub use file::{O_APPEND, O_CLOEXEC, O_RDONLY, O_RDWR, O_WRONLY, WORKING_DIRECTORY};
+pub use file::{
+    O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, WORKING_DIRECTORY,
+};
 pub use limits::{
     Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
     raise_nofile_limit, seccomp_mode,

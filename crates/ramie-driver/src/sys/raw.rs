@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 use sc::nr;
 
-use crate::op::{IoVec, MessageHeader};
+use crate::op::{IoVec, MessageHeader, PathCall};
 use crate::sys::SockAddrStorage;
 
 /// `RWF_NOWAIT`: fail with `EAGAIN` where the call would wait.
@@ -90,6 +90,24 @@ pub(crate) unsafe fn openat(path: *const u8, flags: i32, mode: u32) -> i32 {
     let (dir, path) = (super::WORKING_DIRECTORY as isize as usize, path as usize);
     // SAFETY: the caller vouches for the path.
     result(unsafe { sc::syscall4(nr::OPENAT, dir, path, flags as usize, mode as usize) })
+}
+
+/// # Safety
+/// The paths are valid for the kernel to read up to their zero bytes; `other` where `call` has one.
+pub(crate) unsafe fn path_call(call: PathCall, path: *const u8, other: *const u8) -> i32 {
+    let here = super::WORKING_DIRECTORY as isize as usize;
+    let (path, other) = (path as usize, other as usize);
+    let (number, arguments) = match call {
+        PathCall::Rename => (nr::RENAMEAT2, [here, path, here, other, 0]),
+        PathCall::Link => (nr::LINKAT, [here, path, here, other, 0]),
+        PathCall::Symlink => (nr::SYMLINKAT, [path, here, other, 0, 0]),
+        PathCall::MakeDir => (nr::MKDIRAT, [here, path, super::FOR_ALL as usize, 0, 0]),
+        PathCall::RemoveFile => (nr::UNLINKAT, [here, path, 0, 0, 0]),
+        PathCall::RemoveDir => (nr::UNLINKAT, [here, path, super::REMOVE_DIR as usize, 0, 0]),
+    };
+    let [a, b, c, d, e] = arguments;
+    // SAFETY: the caller vouches for the paths; calls with fewer arguments ignore the rest.
+    result(unsafe { sc::syscall5(number, a, b, c, d, e) })
 }
 
 /// The outcome of a connect(2) that went on by itself: 0 or `-errno`.

@@ -10,6 +10,8 @@ use crate::driver::{Config, Kind};
 
 /// The largest queue that the kernel allows.
 const MAX_ENTRIES: u32 = 32_768;
+/// How many threads the kernel may have at most for files, for each thread that submits.
+const KERNEL_THREADS: u32 = 64;
 /// The smallest queue that we try when memory is short.
 const MIN_ENTRIES: u32 = 4;
 
@@ -55,10 +57,14 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
         features,
         refused,
         ops: Vec::new(),
+        path_calls: false,
         sq_entries: ring.params().sq_entries(),
         cq_entries: ring.params().cq_entries(),
     };
     note_what_is_not_a_flag(&ring, &mut caps);
+    // By default four for each CPU, and some calls take long: opening a FIFO, a slow disk. A kernel
+    // that does not know this (before 5.15) keeps its own limit.
+    let _ = ring.submitter().register_iowq_max_workers(&mut [KERNEL_THREADS, 0]);
     Ok((ring, caps))
 }
 
@@ -101,7 +107,7 @@ fn build(entries: u32, cq_entries: u32, features: FeatureSet) -> io::Result<IoUr
 }
 
 /// The op codes of the driver, with the kernel's names; the first row must be there.
-const OPS: [(&str, u8); 17] = [
+const OPS: [(&str, u8); 22] = [
     ("NOP", opcode::Nop::CODE),
     ("READ", opcode::Read::CODE),
     ("WRITE", opcode::Write::CODE),
@@ -116,14 +122,23 @@ const OPS: [(&str, u8); 17] = [
     ("POLL_ADD", opcode::PollAdd::CODE),
     ("OPENAT", opcode::OpenAt::CODE),
     ("FSYNC", opcode::Fsync::CODE),
+    ("RENAMEAT", opcode::RenameAt::CODE),
+    ("UNLINKAT", opcode::UnlinkAt::CODE),
+    ("MKDIRAT", opcode::MkDirAt::CODE),
+    ("SYMLINKAT", opcode::SymlinkAt::CODE),
+    ("LINKAT", opcode::LinkAt::CODE),
     ("TIMEOUT", opcode::Timeout::CODE),
     ("ASYNC_CANCEL", opcode::AsyncCancel::CODE),
     ("MSG_RING", opcode::MsgRingData::CODE),
 ];
 
+/// Ops on paths (5.11 and 5.15); without them somebody else makes the calls.
+const PATH_OPS: [&str; 5] = ["RENAMEAT", "UNLINKAT", "MKDIRAT", "SYMLINKAT", "LINKAT"];
+
 /// Refuses a ring that lacks an op code we cannot do without; all of them are in Linux 5.7.
 pub(super) fn require_ops(caps: &Caps) -> io::Result<()> {
-    let missing = caps.ops.iter().any(|op| !op.supported && op.name != "MSG_RING");
+    let is_optional = |name: &str| name == "MSG_RING" || PATH_OPS.contains(&name);
+    let missing = caps.ops.iter().any(|op| !op.supported && !is_optional(op.name));
     if missing { Err(Errno::NOSYS.into()) } else { Ok(()) }
 }
 
@@ -134,6 +149,7 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     caps.ops.extend(
         OPS.map(|(name, code)| OpSupport { name, supported: probed && probe.is_supported(code) }),
     );
+    caps.path_calls = caps.ops.iter().all(|op| op.supported || !PATH_OPS.contains(&op.name));
     let mut lacks = |feature: Feature| {
         if caps.features.has(feature) {
             caps.features = caps.features.without(feature);

@@ -4,8 +4,8 @@ use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, FsyncFlags};
 
-use crate::op::{MAX_LEN, Op, OpFrame};
-use crate::sys::WORKING_DIRECTORY;
+use crate::op::{MAX_LEN, Op, OpFrame, PathCall};
+use crate::sys::{FOR_ALL, REMOVE_DIR, WORKING_DIRECTORY};
 
 /// Low bits of `user_data`: who the completion is for. The rest is an address.
 pub(super) const TAG_BITS: u64 = 0b111;
@@ -67,6 +67,19 @@ pub(super) fn entry(op: &Op) -> Entry {
             let kind = if data_only { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
             opcode::Fsync::new(Fd(fd)).flags(kind).build()
         }
+        Op::Path { call, path, other } => path_entry(call, path, other),
+    }
+}
+
+fn path_entry(call: PathCall, path: *const u8, other: *const u8) -> Entry {
+    let (here, path, other) = (Fd(WORKING_DIRECTORY), path.cast(), other.cast());
+    match call {
+        PathCall::Rename => opcode::RenameAt::new(here, path, here, other).build(),
+        PathCall::Link => opcode::LinkAt::new(here, path, here, other).build(),
+        PathCall::Symlink => opcode::SymlinkAt::new(here, path, other).build(),
+        PathCall::MakeDir => opcode::MkDirAt::new(here, path).mode(FOR_ALL).build(),
+        PathCall::RemoveFile => opcode::UnlinkAt::new(here, path).build(),
+        PathCall::RemoveDir => opcode::UnlinkAt::new(here, path).flags(REMOVE_DIR).build(),
     }
 }
 
