@@ -66,8 +66,8 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
     say(ops_line(report));
     if let Some(kind) = report.driver {
         say("\nFiles and processes".to_owned());
-        for (calls, way) in ramie::fs::routes(kind == Kind::Uring) {
-            say(format!("  {calls:<48}{way}"));
+        for (calls, way) in ramie::fs::routes(kind == Kind::Uring, report.path_calls) {
+            say(format!("  {calls:<56}{way}"));
         }
     }
     say("\nLimits".to_owned());
@@ -134,7 +134,7 @@ fn as_json(report: &Report, stacks: &Stacks) -> Value {
         })
     };
     let files = report.driver.map(|kind| {
-        let calls = ramie::fs::routes(kind == Kind::Uring);
+        let calls = ramie::fs::routes(kind == Kind::Uring, report.path_calls);
         calls.map(|(calls, way)| json!({ "calls": calls, "way": way })).to_vec()
     });
     json!({

@@ -84,6 +84,8 @@ pub struct Report {
     pub driver: Option<Kind>,
     /// Why it is that one, or why there is none.
     pub reason: String,
+    /// Whether calls on paths go through the ring.
+    pub path_calls: bool,
     /// CPUs that this thread may run on.
     pub cpus: usize,
     /// What was tried.
@@ -118,6 +120,7 @@ pub fn probe_report() -> Report {
         kernel: sys::kernel_release(),
         driver,
         reason,
+        path_calls: chosen.is_ok_and(|driver| driver.caps().path_calls),
         cpus: sys::available_cpus(),
         checks,
         settings: settings(),

@@ -44,7 +44,7 @@ pub struct OpenOptions {
 }
 
 /// What was asked for, as far as the ring needs to know: std does not show it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Wants {
     read: bool,
     write: bool,
@@ -54,13 +54,13 @@ struct Wants {
     create_new: bool,
     /// Flags of open(2) that have no name here.
     has_custom_flags: bool,
+    mode: u32,
 }
 
 impl Wants {
-    /// The flags of open(2) for a file that exists; none for what may make or change one, and for
-    /// what std refuses.
+    /// The flags of open(2); none for what std refuses, and what has flags of its own.
     fn flags(self) -> Option<i32> {
-        if self.truncate || self.create || self.create_new || self.has_custom_flags {
+        if self.has_custom_flags {
             return None;
         }
         let access = match (self.read, self.write, self.append) {
@@ -71,7 +71,16 @@ impl Wants {
             (true, _, true) => sys::O_RDWR | sys::O_APPEND,
             (false, false, false) => return None,
         };
-        Some(access | sys::O_CLOEXEC)
+        let creation = match (self.create, self.truncate, self.create_new) {
+            (false, false, false) => 0,
+            _ if !self.write && !self.append => return None,
+            (_, true, false) if self.append => return None,
+            (_, _, true) => sys::O_CREAT | sys::O_EXCL,
+            (true, false, false) => sys::O_CREAT,
+            (false, true, false) => sys::O_TRUNC,
+            (true, true, false) => sys::O_CREAT | sys::O_TRUNC,
+        };
+        Some(access | creation | sys::O_CLOEXEC)
     }
 }
 
@@ -80,7 +89,17 @@ impl OpenOptions {
     #[must_use]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        OpenOptions { options: fs::OpenOptions::new(), wants: Wants::default() }
+        let wants = Wants {
+            read: false,
+            write: false,
+            append: false,
+            truncate: false,
+            create: false,
+            create_new: false,
+            has_custom_flags: false,
+            mode: 0o666,
+        };
+        OpenOptions { options: fs::OpenOptions::new(), wants }
     }
 
     /// Chooses whether the file may be read.
@@ -144,11 +163,12 @@ impl OpenOptions {
         }
     }
 
-    /// The ring opens what is cached at once, and then as if by `O_NONBLOCK`: that is right for all
-    /// but FIFOs, and for what says `ENXIO`.
+    /// The ring opens what is there and cached at once, and then as if by `O_NONBLOCK`: that is
+    /// right for all but FIFOs, and for what says `ENXIO`.
     #[track_caller]
     fn open_by_ring(&self, path: &Path, c_path: &CString, flags: i32) -> io::Result<File> {
-        let op = Op::Open { path: c_path.as_ptr().cast(), flags, mode: 0 };
+        let mode = self.wants.mode;
+        let op = Op::Open { path: c_path.as_ptr().cast(), flags, mode };
         // SAFETY: the path is borrowed for the length of this call.
         let opened = unsafe { io_op::perform(&OPEN, op, Deadline::NEVER) };
         let fd = match opened.map_err(io::Error::from) {
@@ -160,7 +180,8 @@ impl OpenOptions {
         // SAFETY: a successful open returns a new descriptor that nobody else owns.
         let fd = unsafe { io_op::own_fd(fd) };
         let file = File::from(fd);
-        if file.is_stream() && file.as_std().metadata()?.file_type().is_fifo() {
+        let did_not_wait = flags & (sys::O_CREAT | sys::O_TRUNC) == 0;
+        if did_not_wait && file.is_stream() && file.as_std().metadata()?.file_type().is_fifo() {
             return self.open_fifo(path, file.into());
         }
         Ok(file)
@@ -180,6 +201,7 @@ impl OpenOptions {
 impl OpenOptionsExt for OpenOptions {
     fn mode(&mut self, mode: u32) -> &mut Self {
         self.options.mode(mode);
+        self.wants.mode = mode;
         self
     }
 

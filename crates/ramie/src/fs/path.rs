@@ -1,19 +1,29 @@
 //! The free functions: what is done with a path.
+#![allow(unsafe_code)]
 
 use std::{
+    ffi::CString,
     fs::{self, Metadata, Permissions},
     io::{self, Read},
-    os::{fd::AsFd, unix},
+    os::{
+        fd::AsFd,
+        unix::{self, ffi::OsStrExt},
+    },
     path::{Path, PathBuf},
 };
 
-use ramie_driver::sys::{self, FileKind};
+use ramie_driver::{
+    Op, PathCall,
+    sys::{self, FileKind},
+};
 
 use super::{
     File,
-    route::{Route, route},
+    route::{Route, has_path_calls, route},
 };
-use crate::blocking;
+use crate::{blocking, io_op, park::WaitKind, time::Deadline};
+
+static PATH: WaitKind = WaitKind::new("a file to be made, renamed or removed");
 
 /// Makes twins that are one job of the pool.
 macro_rules! jobs {
@@ -69,21 +79,59 @@ macro_rules! jobs_of_two {
     )*};
 }
 
+/// Makes twins that are one op of the ring, or one job of the pool.
+macro_rules! ring_calls {
+    ($(
+        $(#[$doc:meta])*
+        pub fn $name:ident($path:ident $(, $other:ident)?) = $op:ident or $call:path;
+    )*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Blocking
+        /// Parks the fiber until it is done.
+        ///
+        /// # Cancellation
+        /// Not a cancel point in this version.
+        ///
+        /// # Errors
+        /// Those of std's function of this name.
+        #[track_caller]
+        pub fn $name(
+            $path: impl AsRef<Path>
+            $(, $other: impl AsRef<Path>)?
+        ) -> io::Result<()> {
+            let $path = $path.as_ref();
+            $(let $other = $other.as_ref();)?
+            let second: Option<&Path> = None $(.or(Some($other)))?;
+            by_ring(PathCall::$op, $path, second)
+                .unwrap_or_else(|| blocking(|| $call($path $(, $other)?)))
+        }
+    )*};
+}
+
+/// Makes the call through the ring, if there is one that can and the paths have no zero byte.
+#[track_caller]
+fn by_ring(call: PathCall, path: &Path, other: Option<&Path>) -> Option<io::Result<()>> {
+    if !has_path_calls() {
+        return None;
+    }
+    let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
+    let (path, other) = (c_string(path)?, c_string(other.unwrap_or(Path::new("")))?);
+    let op = Op::Path { call, path: path.as_ptr().cast(), other: other.as_ptr().cast() };
+    // SAFETY: the paths are borrowed for the length of this call.
+    let done = unsafe { io_op::perform(&PATH, op, Deadline::NEVER) };
+    Some(done.map(drop).map_err(io::Error::from))
+}
+
 jobs! {
     /// Makes a path absolute, without links and dots; twin of [`std::fs::canonicalize`].
     pub fn canonicalize(path) -> PathBuf = fs::canonicalize;
-    /// Makes a directory; twin of [`std::fs::create_dir`].
-    pub fn create_dir(path) -> () = fs::create_dir;
     /// Makes a directory and those above it; twin of [`std::fs::create_dir_all`].
     pub fn create_dir_all(path) -> () = fs::create_dir_all;
     /// Reads where a symbolic link leads; twin of [`std::fs::read_link`].
     pub fn read_link(path) -> PathBuf = fs::read_link;
-    /// Removes an empty directory; twin of [`std::fs::remove_dir`].
-    pub fn remove_dir(path) -> () = fs::remove_dir;
     /// Removes a directory with all that is in it; twin of [`std::fs::remove_dir_all`].
     pub fn remove_dir_all(path) -> () = fs::remove_dir_all;
-    /// Removes a file; twin of [`std::fs::remove_file`].
-    pub fn remove_file(path) -> () = fs::remove_file;
     /// Changes the permissions of what is there; twin of [`std::fs::set_permissions`].
     pub fn set_permissions(path, perm: Permissions) -> () = fs::set_permissions;
     /// Changes the root directory of the process; twin of [`std::os::unix::fs::chroot`].
@@ -98,12 +146,21 @@ jobs_of_two! {
     /// Copies contents and permissions of a file, and returns how many bytes; twin of
     /// [`std::fs::copy`].
     pub fn copy(from, to) -> u64 = fs::copy;
+}
+
+ring_calls! {
+    /// Makes a directory; twin of [`std::fs::create_dir`].
+    pub fn create_dir(path) = MakeDir or fs::create_dir;
+    /// Removes an empty directory; twin of [`std::fs::remove_dir`].
+    pub fn remove_dir(path) = RemoveDir or fs::remove_dir;
+    /// Removes a file; twin of [`std::fs::remove_file`].
+    pub fn remove_file(path) = RemoveFile or fs::remove_file;
     /// Makes a second name of a file; twin of [`std::fs::hard_link`].
-    pub fn hard_link(original, link) -> () = fs::hard_link;
+    pub fn hard_link(original, link) = Link or fs::hard_link;
     /// Gives a file another name, replacing what has that name; twin of [`std::fs::rename`].
-    pub fn rename(from, to) -> () = fs::rename;
+    pub fn rename(from, to) = Rename or fs::rename;
     /// Makes a symbolic link; twin of [`std::os::unix::fs::symlink`].
-    pub fn symlink(original, link) -> () = unix::fs::symlink;
+    pub fn symlink(original, link) = Symlink or unix::fs::symlink;
 }
 
 /// Changes owner and group of what is open; twin of [`std::os::unix::fs::fchown`].

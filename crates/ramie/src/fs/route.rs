@@ -30,6 +30,13 @@ pub(crate) fn route() -> Route {
     }
 }
 
+/// Tells whether a call on a path goes through this strand's ring.
+#[track_caller]
+pub(crate) fn has_path_calls() -> bool {
+    let has = || worker::current().with_driver(|driver| driver.caps().path_calls);
+    route() == Route::Ring && has().unwrap_or(false)
+}
+
 /// Makes a call again for as long as a signal interrupts it.
 pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
@@ -43,7 +50,7 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
 /// Lists calls on files and processes with the way each goes for a fiber, for `ramie doctor`.
 #[doc(hidden)]
 #[must_use]
-pub fn routes(is_ring: bool) -> [(&'static str, &'static str); 10] {
+pub fn routes(is_ring: bool, has_path_calls: bool) -> [(&'static str, &'static str); 11] {
     let waiting = if is_ring { "ring" } else { "pool" };
     let if_cached =
         if is_ring { "at once if cached, else ring" } else { "at once if cached, else pool" };
@@ -56,10 +63,14 @@ pub fn routes(is_ring: bool) -> [(&'static str, &'static str); 10] {
         ("read, read_at, read_vectored", if_cached),
         ("write, write_at, write_vectored", if_possible),
         ("sync_all, sync_data", waiting),
-        ("open (what exists)", waiting),
+        ("open, create", waiting),
         ("metadata, symlink_metadata, exists", "at once if cached on a local disk, else pool"),
-        ("create, rename, links, remove, canonicalize", "pool"),
-        ("read_dir, create_dir_all, remove_dir_all, copy", "pool, one job for many calls"),
+        (
+            "create_dir, rename, links, remove_file, remove_dir",
+            if has_path_calls { "ring" } else { "pool" },
+        ),
+        ("canonicalize, read_link", "pool"),
+        ("read_dir, create_dir_all, remove_dir_all, write, copy", "pool, one job for many calls"),
         ("set_len, set_permissions, set_times, lock", "pool"),
         ("process: spawn", "pool"),
         ("process: wait; pipes of a child", "driver, by readiness"),
