@@ -219,7 +219,13 @@ impl Segment {
 
     /// Whether the coroutine is suspended inside a [`with`] on another strand than the current one.
     pub(crate) fn is_bound_elsewhere(&self) -> bool {
-        !self.top.get().is_null() && with_strand(Strand::id) != self.strand.get()
+        !self.top.get().is_null() && !self.was_linked_here()
+    }
+
+    /// Whether the current strand is the one on which it was linked last.
+    #[inline]
+    pub(crate) fn was_linked_here(&self) -> bool {
+        with_strand(Strand::id) == self.strand.get()
     }
 
     /// Links the segment in front of the current strand's list, for as long as `self` lives and

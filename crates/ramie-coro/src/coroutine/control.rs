@@ -78,10 +78,16 @@ impl Control {
         }
     }
 
-    /// Allows the body to suspend, or aborts the process.
+    /// Allows the body to suspend, or refuses it.
+    ///
+    /// A scheduler may run another strand in the middle of the body, which the body may have lent
+    /// its `Yielder`. That strand's stack is not one that this coroutine's resumer can leave.
     #[inline]
     pub(super) fn check_suspension(&self) {
-        if self.is_unwinding.get() || panicking() && !self.resumer_panics.get() {
+        if self.is_unwinding.get()
+            || panicking() && !self.resumer_panics.get()
+            || !self.segment.was_linked_here()
+        {
             self.refuse_suspension();
         }
     }
@@ -95,6 +101,11 @@ impl Control {
                  its destructors may suspend again",
             );
         }
+        assert!(
+            self.segment.was_linked_here(),
+            "a coroutine was to be suspended from another fiber than the one that resumed it: call \
+             suspend in its own body, not in a fiber that the body has spawned"
+        );
         abort_with(
             "a coroutine suspended in a destructor that ran because its body panicked: others \
              would run on this thread as if they were panicking",

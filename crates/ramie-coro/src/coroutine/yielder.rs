@@ -26,11 +26,15 @@ impl<Input, Yield> Yielder<Input, Yield> {
     ///
     /// It aborts the process when the body is already unwinding, from a panic of its own or because
     /// its coroutine is dropped: nobody can be told any more.
+    ///
+    /// # Panics
+    /// When called on another strand than the one that resumed the coroutine, such as a fiber that
+    /// the body has lent `self`.
     #[inline]
     pub fn suspend(&self, value: Yield) -> Input {
         self.control.check_suspension();
         // SAFETY: it is in a frame below the one that holds `self` (`bare`), which the body that
-        // calls us was lent.
+        // calls us was lent; and no other strand's stack lies between, which was checked.
         unsafe { self.bare.as_ref() }.suspend(value)
     }
 }
