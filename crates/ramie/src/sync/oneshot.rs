@@ -9,7 +9,8 @@
 //! | `CLOSED` | - | |
 //!
 //! The sender changes the state first and unparks afterwards; the receiver looks at the state under
-//! the lot's lock before it parks: whichever comes second sees the other.
+//! the lot's lock before it parks: whichever comes second sees the other. A receiver that wakes
+//! wakes the next, if there is one: all learn that the value is gone.
 #![allow(unsafe_code)]
 
 use std::{
@@ -53,6 +54,12 @@ impl<T> Inner<T> {
         let taken = self.state.compare_exchange(FULL, CLOSED, Ordering::Acquire, Ordering::Acquire);
         // SAFETY: the state was `FULL`, and only one caller ever moves it on.
         taken.is_ok().then(|| unsafe { self.read() })
+    }
+
+    /// Wakes a receiver, with a token that says whether it has to wake the next: one that is shared
+    /// on its worker, by an `Rc`, may have several that wait.
+    fn wake_one(&self) {
+        self.lot.unpark_one(|next| next.is_some_and(|next| next.has_more).into());
     }
 
     /// Moves the value out.
@@ -147,7 +154,7 @@ impl<T> Sender<T> {
         // Release: the value is visible to whoever sees `FULL`.
         match inner.state.compare_exchange(EMPTY, FULL, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                inner.lot.unpark_one(|_| 0);
+                inner.wake_one();
                 Ok(())
             }
             // SAFETY: written above; the state did not become `FULL`, so it is still ours.
@@ -167,7 +174,7 @@ impl<T> Drop for Sender<T> {
         let closed =
             self.inner.state.compare_exchange(EMPTY, CLOSED, Ordering::AcqRel, Ordering::Relaxed);
         if closed.is_ok() {
-            self.inner.lot.unpark_one(|_| 0);
+            self.inner.wake_one();
         }
     }
 }
@@ -231,8 +238,14 @@ impl<T> Receiver<T> {
             }
             let record = WaitRecord::new(&RECEIVE).until(deadline);
             let is_empty = || self.inner.state.load(Ordering::Acquire) == EMPTY;
-            match self.inner.lot.park(record, 0, is_empty, &|_| ()) {
-                Ok(Parked::TimedOut | Parked::Refused | Parked::Woken(_)) => {}
+            let wake_next = |token| {
+                if token != 0 {
+                    self.inner.wake_one();
+                }
+            };
+            match self.inner.lot.park(record, 0, is_empty, &wake_next) {
+                Ok(Parked::TimedOut | Parked::Refused) => {}
+                Ok(Parked::Woken(token)) => wake_next(token),
                 Err(_) => return Err(RecvTimeoutError::Closed),
             }
         }
