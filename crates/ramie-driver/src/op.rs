@@ -81,13 +81,15 @@ pub enum Op {
     /// `recv`. With `MSG_DONTWAIT` it fails with `EAGAIN` instead of waiting.
     #[allow(missing_docs)]
     Recv { fd: RawFd, buf: *mut u8, len: u32, flags: i32 },
-    /// `send`, never raising SIGPIPE. With `MSG_DONTWAIT` it fails with `EAGAIN`.
+    /// `send`, never raising SIGPIPE. With `MSG_DONTWAIT` it fails with `EAGAIN`. Send datagrams
+    /// in that way: one that finds the receiver full once its bytes are copied is tried again by
+    /// the ring without them, and goes out empty (seen on Linux 6.18, Unix datagrams).
     #[allow(missing_docs)]
     Send { fd: RawFd, buf: *const u8, len: u32, flags: i32 },
     /// `recvmsg`: vectored receive, addresses, control messages.
     #[allow(missing_docs)]
     RecvMessage { fd: RawFd, message: *mut MessageHeader, flags: i32 },
-    /// `sendmsg`, never raising SIGPIPE.
+    /// `sendmsg`, never raising SIGPIPE; of datagrams as for `Send`.
     #[allow(missing_docs)]
     SendMessage { fd: RawFd, message: *const MessageHeader, flags: i32 },
     /// `accept4`; `addr` and `addr_len` may both be null. The result is the new descriptor.

@@ -90,6 +90,27 @@ fn input_from_a_pipe_parks_the_fiber_only() {
 }
 
 #[test]
+fn local_fibers_of_a_thread_run_while_it_reads() {
+    if is_child() {
+        let other = fiber::spawn_local(|| ramie::println!("ready"));
+        let mut line = String::new();
+        io::stdin().read_line(&mut line).unwrap();
+        assert_eq!(line, "answer");
+        return other.join().unwrap();
+    }
+    let mut child = child("local_fibers_of_a_thread_run_while_it_reads", "thread")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().ends_with("ready")));
+    child.stdin.take().unwrap().write_all(b"answer").unwrap();
+    for _ in lines {}
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", common::stderr(&output));
+}
+
+#[test]
 fn input_from_a_file_and_from_nothing() {
     if is_child() {
         in_child(|| {
@@ -257,6 +278,8 @@ fn output_to_a_file_and_errors_at_once() {
 fn closed_streams_are_empty_and_take_everything() {
     if is_child() {
         in_child(|| {
+            // So that this thread's driver is open, and does not take the numbers for itself.
+            io::pipe().unwrap().1.write_all(b"x").unwrap();
             // Nobody else uses them in this child but the harness, which is done with them.
             let [stdin, stdout] = [0, 1].map(|fd| sys::dup_cloexec(borrow(fd)).unwrap());
             // SAFETY: closing by number; nothing here uses the numbers before they are back.

@@ -1,7 +1,7 @@
 //! Each mistake made through std and through the twin: the same kind of error, the same errno.
 //!
-//! The rows are written once, in terms of `net`, `unix` and `io`, and read twice: with std's modules
-//! of these names and with ours.
+//! The rows are written once, in terms of `net`, `unix` and `io`, and read twice: with std's
+//! modules of these names and with ours.
 
 mod common;
 

@@ -178,6 +178,32 @@ fn descriptors_travel_over_streams() {
     });
 }
 
+/// The message waits for room, and then arrives whole.
+#[test]
+fn descriptors_wait_for_room() {
+    everywhere(|| {
+        let (left, mut right) = UnixStream::pair().unwrap();
+        left.set_nonblocking(true).unwrap();
+        let mut filled = 0;
+        while let Ok(count) = (&left).write(&[0; 4096]) {
+            filled += count;
+        }
+        left.set_nonblocking(false).unwrap();
+        let sender = fiber::spawn(move || {
+            let parts = [IoSlice::new(b"after "), IoSlice::new(b"all")];
+            left.send_vectored_with_fds(&parts, &[left.as_fd()]).unwrap()
+        });
+        fiber::sleep(Duration::from_millis(1));
+        let mut rest = vec![0; filled];
+        right.read_exact(&mut rest).unwrap();
+        let (mut buffer, mut fds) = ([0; 16], Vec::new());
+        let mut parts = [IoSliceMut::new(&mut buffer)];
+        let received = right.recv_vectored_with_fds(&mut parts, &mut fds).unwrap();
+        assert_eq!((received.bytes, sender.join().unwrap(), fds.len()), (9, 9, 1));
+        assert_eq!(&buffer[..9], b"after all");
+    });
+}
+
 #[test]
 fn as_many_descriptors_as_linux_takes_and_no_more() {
     everywhere(|| {

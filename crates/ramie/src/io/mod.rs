@@ -16,6 +16,7 @@ mod copy;
 mod pipe;
 mod print;
 mod reentrant;
+mod standard;
 mod stdin;
 mod stdout;
 

@@ -70,15 +70,16 @@ pub struct PipeReader(End);
 #[derive(Debug)]
 pub struct PipeWriter(End);
 
+/// The reads and writes of a descriptor that has readiness and no positions.
 #[derive(Debug)]
-struct End {
+pub(super) struct End {
     fd: OwnedFd,
     /// It came in with `O_NONBLOCK`: the kernel, too, then says `WouldBlock`.
     refuses_to_wait: bool,
 }
 
 impl End {
-    fn adopt(fd: OwnedFd) -> Self {
+    pub(super) fn adopt(fd: OwnedFd) -> Self {
         let refuses_to_wait = sys::is_nonblocking(&fd).unwrap_or(false);
         End { fd, refuses_to_wait }
     }
@@ -88,7 +89,7 @@ impl End {
     }
 
     #[track_caller]
-    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         if self.refuses_to_wait {
             return sys::read_now(&self.fd, &mut [IoSliceMut::new(buf)], CURRENT_POSITION);
         }
@@ -103,7 +104,7 @@ impl End {
     }
 
     #[track_caller]
-    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let count = bufs.len().min(MAX_BUFFERS);
         if self.refuses_to_wait {
             return sys::read_now(&self.fd, &mut bufs[..count], CURRENT_POSITION);
@@ -120,7 +121,7 @@ impl End {
     }
 
     #[track_caller]
-    fn write(&self, buf: &[u8]) -> io::Result<usize> {
+    pub(super) fn write(&self, buf: &[u8]) -> io::Result<usize> {
         if self.refuses_to_wait {
             return sys::write_now(&self.fd, &[IoSlice::new(buf)], CURRENT_POSITION);
         }
@@ -135,7 +136,7 @@ impl End {
     }
 
     #[track_caller]
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let count = bufs.len().min(MAX_BUFFERS);
         if self.refuses_to_wait {
             return sys::write_now(&self.fd, &bufs[..count], CURRENT_POSITION);

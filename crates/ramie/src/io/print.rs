@@ -3,11 +3,11 @@
 use std::{
     fmt,
     io::{self, Write},
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::RawFd,
     thread,
 };
 
-use super::{stderr, stdout, stdout::write_here};
+use super::{standard::Standard, stderr, stdout};
 
 /// Prints to the standard output; twin of [`std::print`].
 ///
@@ -59,7 +59,7 @@ pub fn _print(arguments: fmt::Arguments<'_>) {
         false => stdout.lock().write_fmt(arguments),
         true => match stdout.try_lock() {
             Some(mut lock) => lock.write_fmt(arguments),
-            None => print_unlocked(stdout.as_fd(), arguments),
+            None => print_unlocked(1, arguments),
         },
     };
     check("stdout", printed);
@@ -73,7 +73,7 @@ pub fn _eprint(arguments: fmt::Arguments<'_>) {
         false => stderr.lock().write_fmt(arguments),
         true => match stderr.try_lock() {
             Some(mut lock) => lock.write_fmt(arguments),
-            None => print_unlocked(stderr.as_fd(), arguments),
+            None => print_unlocked(2, arguments),
         },
     };
     check("stderr", printed);
@@ -89,11 +89,11 @@ fn check(stream: &str, printed: io::Result<()>) {
 /// A strand that unwinds cannot wait for the one that has the lock; what it has to say is worth a
 /// line in the midst of another.
 #[cold]
-fn print_unlocked(fd: BorrowedFd<'_>, arguments: fmt::Arguments<'_>) -> io::Result<()> {
+fn print_unlocked(fd: RawFd, arguments: fmt::Arguments<'_>) -> io::Result<()> {
     let text = arguments.to_string();
-    let mut rest = text.as_bytes();
+    let (stream, mut rest) = (Standard::new(fd), text.as_bytes());
     while !rest.is_empty() {
-        match write_here(fd, rest)? {
+        match stream.write_here(rest)? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             count => rest = &rest[count..],
         }

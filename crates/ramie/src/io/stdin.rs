@@ -1,57 +1,35 @@
 //! The twin of `std::io::Stdin`.
-#![allow(unsafe_code)]
 
 use std::{
     fmt,
     io::{self, BufRead, BufReader, IoSliceMut, IsTerminal, Lines, Read},
-    mem::ManuallyDrop,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     sync::OnceLock,
 };
 
-use crate::{
-    fs::File,
-    sync::{Mutex, MutexGuard},
-};
+use super::standard::{Standard, standard_descriptor};
+use crate::sync::{Mutex, MutexGuard};
 
 /// As large as std's.
 const BUFFER: usize = 8192;
 
-const EBADF: i32 = 9;
-
-/// Descriptor 0, which is never closed.
-struct Raw(ManuallyDrop<File>);
+struct Raw(Standard);
 
 impl Read for Raw {
     #[track_caller]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        closed_is(0, (&*self.0).read(buf))
+        self.0.read(buf)
     }
 
     #[track_caller]
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        closed_is(0, (&*self.0).read_vectored(bufs))
+        self.0.read_vectored(bufs)
     }
-}
-
-/// As in std, a standard stream that is closed is one that is empty, or takes everything.
-pub(super) fn closed_is<T>(value: T, result: io::Result<T>) -> io::Result<T> {
-    match result {
-        Err(error) if error.raw_os_error() == Some(EBADF) => Ok(value),
-        result => result,
-    }
-}
-
-/// A standard stream as a file; it is never closed.
-pub(super) fn standard_stream(fd: RawFd) -> ManuallyDrop<File> {
-    // SAFETY: a standard stream's descriptor belongs to the whole process; nobody's ownership is
-    // taken, since this value is never dropped. Where it is closed, calls say `EBADF`.
-    ManuallyDrop::new(unsafe { File::from_raw_fd(fd) })
 }
 
 fn shared() -> &'static Mutex<BufReader<Raw>> {
     static STDIN: OnceLock<Mutex<BufReader<Raw>>> = OnceLock::new();
-    STDIN.get_or_init(|| Mutex::new(BufReader::with_capacity(BUFFER, Raw(standard_stream(0)))))
+    STDIN.get_or_init(|| Mutex::new(BufReader::with_capacity(BUFFER, Raw(Standard::new(0)))))
 }
 
 /// Returns a handle to the standard input; twin of [`std::io::stdin`].
@@ -205,35 +183,5 @@ impl BufRead for StdinLock<'_> {
         self.reader.consume(amount);
     }
 }
-
-/// What a handle and its lock have alike: a descriptor that is never closed.
-macro_rules! standard_descriptor {
-    ($number:literal, $handle:ty, $lock:ty) => {
-        $crate::io::stdin::standard_descriptor!(@one $number, $handle);
-        $crate::io::stdin::standard_descriptor!(@one $number, $lock);
-    };
-    (@one $number:literal, $ours:ty) => {
-        impl AsFd for $ours {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                // SAFETY: as in std, a standard stream's descriptor is taken to be open always.
-                unsafe { BorrowedFd::borrow_raw($number) }
-            }
-        }
-
-        impl AsRawFd for $ours {
-            fn as_raw_fd(&self) -> RawFd {
-                $number
-            }
-        }
-
-        impl fmt::Debug for $ours {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($ours)).finish_non_exhaustive()
-            }
-        }
-    };
-}
-
-pub(super) use standard_descriptor;
 
 standard_descriptor!(0, Stdin, StdinLock<'_>);

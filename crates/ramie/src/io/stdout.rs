@@ -6,7 +6,6 @@ use std::{
     fmt,
     io::{self, IoSlice, IsTerminal, LineWriter, Write},
     marker::PhantomData,
-    mem::ManuallyDrop,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     panic::{RefUnwindSafe, UnwindSafe},
     process::Stdio,
@@ -15,46 +14,35 @@ use std::{
 
 use super::{
     reentrant::{Reentrant, ReentrantGuard},
-    stdin::{closed_is, standard_descriptor, standard_stream},
+    standard::{Standard, standard_descriptor},
 };
-use crate::{
-    fs::File,
-    primitive::{AtomicBool, Ordering},
-};
+use crate::primitive::{AtomicBool, Ordering};
 
 /// The process ends: nothing parks any more.
 static IS_EXITING: AtomicBool = AtomicBool::new(false);
 
-/// A standard stream to be written to, which is never closed.
-pub(super) struct Raw(ManuallyDrop<File>);
+pub(super) struct Raw(Standard);
 
 impl Write for Raw {
     #[track_caller]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        if IS_EXITING.load(Ordering::Relaxed) {
-            return write_here(self.0.as_fd(), buf);
+        match IS_EXITING.load(Ordering::Relaxed) {
+            false => self.0.write(buf),
+            true => self.0.write_here(buf),
         }
-        closed_is(buf.len(), (&*self.0).write(buf))
     }
 
     #[track_caller]
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        if IS_EXITING.load(Ordering::Relaxed) {
-            let first = bufs.iter().find(|buf| !buf.is_empty());
-            return first.map_or(Ok(0), |buf| write_here(self.0.as_fd(), buf));
+        match IS_EXITING.load(Ordering::Relaxed) {
+            false => self.0.write_vectored(bufs),
+            true => bufs.first().map_or(Ok(0), |buf| self.0.write_here(buf)),
         }
-        let all = bufs.iter().map(|buf| buf.len()).sum();
-        closed_is(all, (&*self.0).write_vectored(bufs))
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// Writes on this thread, which may block.
-pub(super) fn write_here(fd: BorrowedFd<'_>, buf: &[u8]) -> io::Result<usize> {
-    closed_is(buf.len(), ramie_driver::sys::write(fd, buf))
 }
 
 type Buffered = Reentrant<RefCell<LineWriter<Raw>>>;
@@ -65,13 +53,13 @@ static STDOUT: OnceLock<Buffered> = OnceLock::new();
 fn shared_stdout() -> &'static Buffered {
     STDOUT.get_or_init(|| {
         flush_at_exit();
-        Reentrant::new(RefCell::new(LineWriter::new(Raw(standard_stream(1)))))
+        Reentrant::new(RefCell::new(LineWriter::new(Raw(Standard::new(1)))))
     })
 }
 
 fn shared_stderr() -> &'static Unbuffered {
     static STDERR: OnceLock<Unbuffered> = OnceLock::new();
-    STDERR.get_or_init(|| Reentrant::new(RefCell::new(Raw(standard_stream(2)))))
+    STDERR.get_or_init(|| Reentrant::new(RefCell::new(Raw(Standard::new(2)))))
 }
 
 /// Sees to it that an unfinished line is written when the process exits, as std does for its own.
