@@ -59,6 +59,14 @@ struct Shared {
     position: Mutex<()>,
 }
 
+/// What came of one part of a read.
+enum Part {
+    /// This much without waiting; more may come by waiting.
+    AtOnce(usize),
+    /// This much, as read(2) would have it: fewer bytes than asked for are the last.
+    Whole(usize),
+}
+
 /// An open file and what its duplicates share.
 pub(super) struct Transfer {
     pub(super) file: fs::File,
@@ -134,13 +142,16 @@ impl Transfer {
             let part = &mut buf[done..done + rest.min(PART)];
             let is_last = part.len() == rest;
             match self.read_part(route, part, at.map(|at| at + done as u64)) {
-                Ok(0) => return Ok(done),
-                Ok(count) => done += count,
+                Ok(Part::AtOnce(0)) => return Ok(done),
+                // Shorter than asked for: the end, or more that is not cached. It asks again.
+                Ok(Part::AtOnce(count)) => done += count,
+                Ok(Part::Whole(count)) if count < part.len() || is_last => return Ok(done + count),
+                Ok(Part::Whole(count)) => done += count,
                 Err(_) if done > 0 => return Ok(done),
                 Err(error) => return Err(error),
             }
             fiber::yield_now();
-            if is_last {
+            if done == buf.len() {
                 return Ok(done);
             }
         }
@@ -155,20 +166,20 @@ impl Transfer {
 
     /// Reads at most [`PART`] bytes of a file on a disk: at once, or by waiting for them.
     #[track_caller]
-    fn read_part(&self, route: Route, buf: &mut [u8], at: Option<u64>) -> io::Result<usize> {
+    fn read_part(&self, route: Route, buf: &mut [u8], at: Option<u64>) -> io::Result<Part> {
         let offset = at.unwrap_or(CURRENT_POSITION);
         match sys::read_now(&self.file, &mut [IoSliceMut::new(buf)], offset) {
             Err(error) if would_wait(&error) => {}
-            result => return result,
+            result => return result.map(Part::AtOnce),
         }
         if route == Route::Pool {
-            return blocking(|| uninterrupted(|| self.read_here(buf, at)));
+            return blocking(|| uninterrupted(|| self.read_here(buf, at))).map(Part::Whole);
         }
         let (fd, len) = (self.file.as_raw_fd(), buf.len() as u32);
         let op = Op::Read { fd, buf: buf.as_mut_ptr(), len, offset };
         // SAFETY: the buffer is borrowed mutably for the length of this call.
         let count = unsafe { io_op::perform(&READ, op, Deadline::NEVER) }?;
-        Ok(count as usize)
+        Ok(Part::Whole(count as usize))
     }
 
     #[track_caller]
@@ -183,16 +194,37 @@ impl Transfer {
             return self.read_stream(bufs);
         }
         let _position = self.lock_position();
-        let is_large = bufs.iter().map(|buf| buf.len()).sum::<usize>() > PART;
-        if !is_large {
-            match sys::read_now(&self.file, bufs, CURRENT_POSITION) {
-                Err(error) if would_wait(&error) => {}
-                result => {
-                    fiber::yield_now();
-                    return result;
-                }
-            }
+        let total = bufs.iter().map(|buf| buf.len()).sum::<usize>();
+        if total > PART {
+            return self.wait_vectored(route, bufs, true);
         }
+        let first = match sys::read_now(&self.file, bufs, CURRENT_POSITION) {
+            Err(error) if would_wait(&error) => return self.wait_vectored(route, bufs, false),
+            result => result?,
+        };
+        fiber::yield_now();
+        if first == 0 || first == total {
+            return Ok(first);
+        }
+        // The end, or more that is not cached. The caller's own slices stay as they are.
+        let mut rest: Vec<_> = bufs.iter_mut().map(|buf| IoSliceMut::new(buf)).collect();
+        let mut rest = &mut rest[..];
+        IoSliceMut::advance_slices(&mut rest, first);
+        let more = match sys::read_now(&self.file, rest, CURRENT_POSITION) {
+            Err(error) if would_wait(&error) => self.wait_vectored(route, rest, false),
+            result => result,
+        };
+        Ok(first + more.unwrap_or(0))
+    }
+
+    /// Reads into vectors what is not cached, or what is much.
+    #[track_caller]
+    fn wait_vectored(
+        &self,
+        route: Route,
+        bufs: &mut [IoSliceMut<'_>],
+        is_large: bool,
+    ) -> io::Result<usize> {
         if route == Route::Pool {
             return blocking(|| uninterrupted(|| (&self.file).read_vectored(bufs)));
         }

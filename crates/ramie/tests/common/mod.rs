@@ -83,6 +83,11 @@ impl Random {
         Random(seed)
     }
 
+    /// One of several, from a number that the first of them gave.
+    pub fn from_seed(seed: u64) -> Self {
+        Random(seed)
+    }
+
     /// A number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         // SplitMix64.
