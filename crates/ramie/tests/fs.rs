@@ -279,10 +279,13 @@ fn a_fifo_waits_for_its_other_end() {
         let path = &dir.join("fifo");
         let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
         assert!(made.success());
-        for _ in 0..2 {
+        let open = || OpenOptions::new().write(true).open(path);
+        let create = || File::create(path);
+        let ways: [&dyn Fn() -> io::Result<File>; 3] = [&open, &create, &open];
+        for open in ways {
             fiber::scope(|s| {
                 let reader = s.spawn(|| fs::read_to_string(path).unwrap());
-                let mut writer = OpenOptions::new().write(true).open(path).unwrap();
+                let mut writer = open().unwrap();
                 for part in ["first ", "second"] {
                     writer.write_all(part.as_bytes()).unwrap();
                     fiber::sleep(Duration::from_millis(1));
@@ -318,6 +321,7 @@ fn a_reader_of_a_pipe_does_not_keep_others_waiting() {
 #[test]
 fn devices_can_be_read_and_written() {
     everywhere(|_| {
+        assert!(!File::open("/dev/null").unwrap().is_terminal());
         let mut zero = File::open("/dev/zero").unwrap();
         let mut bytes = [1; 100];
         zero.read_exact(&mut bytes).unwrap();
