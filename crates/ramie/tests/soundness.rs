@@ -4,6 +4,7 @@ mod common;
 
 use std::{
     cell::RefCell,
+    io::Write,
     mem,
     rc::Rc,
     sync::atomic::{AtomicUsize, Ordering},
@@ -275,4 +276,28 @@ fn the_value_of_a_detached_fiber_may_wait_in_its_destructor() {
             [(); 200].map(|()| fiber::spawn_local(|| fiber::sleep(Duration::from_millis(1))));
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
     });
+}
+
+/// The memory of this process that is present, in KiB.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4
+}
+
+/// What a file takes beside its descriptor is given back, though the descriptor stays open.
+#[test]
+fn writing_to_a_redirected_output_keeps_no_memory() {
+    if is_child() {
+        return one_worker().run(|| {
+            let mut stdout = ramie::io::stdout().lock();
+            stdout.write_all(b"warm\n").unwrap();
+            let before = resident();
+            (0..100_000).for_each(|_| stdout.write_all(b"\n").unwrap());
+            let grown = resident() - before;
+            assert!(grown < 3000, "{grown} KiB");
+        });
+    }
+    let name = "writing_to_a_redirected_output_keeps_no_memory";
+    let redirect = "out=$(mktemp) && exec >\"$out\" && rm \"$out\"";
+    assert_success(&child_with(redirect, name, &[]));
 }

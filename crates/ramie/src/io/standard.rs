@@ -8,7 +8,7 @@
 use std::{
     io::{self, IoSlice, IoSliceMut, Read, Write},
     mem::ManuallyDrop,
-    os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
 };
 
 use ramie_driver::sys::{self, FileKind};
@@ -22,10 +22,24 @@ pub(super) struct Standard {
     fd: RawFd,
 }
 
-/// What a standard stream is at the moment, for one call. It is not dropped: that would close it.
+/// What a standard stream is at the moment, for one call. The descriptor is not closed.
 enum Lent {
     Stream(ManuallyDrop<End>),
     File(ManuallyDrop<File>),
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        match self {
+            // It owns the descriptor and nothing else.
+            Lent::Stream(_) => {}
+            Lent::File(file) => {
+                // SAFETY: taken once, here: `drop` runs once.
+                let file = unsafe { ManuallyDrop::take(file) };
+                let _still_open = file.into_raw_fd();
+            }
+        }
+    }
 }
 
 impl Standard {
@@ -39,7 +53,7 @@ impl Standard {
     }
 
     fn lend(&self) -> Lent {
-        // SAFETY: as for `standard_fd`; and what is made of it below is never dropped, so that it
+        // SAFETY: as for `standard_fd`; and what is made of it below does not close it, so that it
         // takes nobody's ownership.
         let fd = unsafe { OwnedFd::from_raw_fd(self.fd) };
         match sys::file_kind(&fd) {
@@ -50,36 +64,36 @@ impl Standard {
 
     #[track_caller]
     pub(super) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let result = match self.lend() {
+        let result = match &self.lend() {
             Lent::Stream(end) => end.read(buf),
-            Lent::File(file) => (&*file).read(buf),
+            Lent::File(file) => (&**file).read(buf),
         };
         closed_is(0, result)
     }
 
     #[track_caller]
     pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let result = match self.lend() {
+        let result = match &self.lend() {
             Lent::Stream(end) => end.read_vectored(bufs),
-            Lent::File(file) => (&*file).read_vectored(bufs),
+            Lent::File(file) => (&**file).read_vectored(bufs),
         };
         closed_is(0, result)
     }
 
     #[track_caller]
     pub(super) fn write(&self, buf: &[u8]) -> io::Result<usize> {
-        let result = match self.lend() {
+        let result = match &self.lend() {
             Lent::Stream(end) => end.write(buf),
-            Lent::File(file) => (&*file).write(buf),
+            Lent::File(file) => (&**file).write(buf),
         };
         closed_is(buf.len(), result)
     }
 
     #[track_caller]
     pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let result = match self.lend() {
+        let result = match &self.lend() {
             Lent::Stream(end) => end.write_vectored(bufs),
-            Lent::File(file) => (&*file).write_vectored(bufs),
+            Lent::File(file) => (&**file).write_vectored(bufs),
         };
         closed_is(bufs.iter().map(|buf| buf.len()).sum(), result)
     }
