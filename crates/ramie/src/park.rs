@@ -25,9 +25,9 @@
 use std::panic::Location;
 
 use crate::{
-    strand::{Slot, Wake, WakeRef},
+    strand::{Wake, WakeRef},
     time::Deadline,
-    worker::{self, Worker},
+    worker::{self, Body, Worker},
 };
 
 /// What a strand may wait for, as dumps and reports name it.
@@ -98,7 +98,7 @@ pub(crate) struct Unwinding;
 /// A wait that has begun and whose strand has not yet suspended.
 pub(crate) struct Prepared<'a> {
     worker: &'a Worker,
-    slot: &'static Slot,
+    body: &'a Body,
     record: &'a WaitRecord,
     wait: WakeRef,
 }
@@ -110,9 +110,10 @@ pub(crate) fn prepare<'a>(
     record: &'a WaitRecord,
 ) -> Result<Prepared<'a>, Unwinding> {
     check_may_switch(worker)?;
-    let slot = worker.current_slot();
-    let wait = slot.begin_wait(record);
-    Ok(Prepared { worker, slot, record, wait })
+    let body = worker.current_strand();
+    body.record.set(record);
+    let wait = body.slot().begin_wait();
+    Ok(Prepared { worker, body, record, wait })
 }
 
 /// Begins a wait for `unpark`; `None` when its token was there.
@@ -122,9 +123,10 @@ pub(crate) fn prepare_park<'a>(
     record: &'a WaitRecord,
 ) -> Result<Option<Prepared<'a>>, Unwinding> {
     check_may_switch(worker)?;
-    let slot = worker.current_slot();
-    let wait = slot.begin_park(record);
-    Ok(wait.map(|wait| Prepared { worker, slot, record, wait }))
+    let body = worker.current_strand();
+    let Some(wait) = body.slot().begin_park() else { return Ok(None) };
+    body.record.set(record);
+    Ok(Some(Prepared { worker, body, record, wait }))
 }
 
 impl Prepared<'_> {
@@ -136,16 +138,17 @@ impl Prepared<'_> {
     #[inline(always)]
     pub(crate) fn suspend(self) -> Wake {
         if self.record.deadline != Deadline::NEVER {
-            self.worker.arm_timer(self.slot, self.record.deadline);
+            self.worker.arm_timer(self.body, self.record.deadline);
         }
         self.worker.switch_out();
-        self.slot.record.set(std::ptr::null());
-        self.slot.wake_reason()
+        self.body.record.set(std::ptr::null());
+        self.body.slot().wake_reason()
     }
 
     /// Goes on without suspending; only while no copy of the reference is in other hands.
     pub(crate) fn abort(self) {
-        self.slot.abort_wait(self.wait);
+        self.body.slot().abort_wait(self.wait);
+        self.body.record.set(std::ptr::null());
     }
 }
 

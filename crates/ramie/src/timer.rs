@@ -5,44 +5,80 @@
 //! later, the entry moves there. So a connection that reads a million times with a timeout of 30 s
 //! touches the heap once in 30 s, not a million times.
 //!
-//! An entry is *stale* when its strand ended or armed an earlier one. Stale entries fall out when
-//! they fire; when they make up most of the heap, a sweep throws them out.
+//! The heap holds numbers of entries, and an entry knows the body of its strand. It is *stale* when
+//! the strand has ended or has armed an earlier one; then it knows none, so no body is looked at
+//! after its time. Stale entries fall out when they fire; when they make up most of the heap, a
+//! sweep throws them out.
 //!
-//! Cost: 16 bytes an entry; a million sleepers take 16 MB and some 20 levels.
+//! Cost: 24 bytes an entry; a million sleepers take 24 MB and some 20 levels.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{cell::Cell, cmp::Reverse, collections::BinaryHeap};
 
-use crate::{
-    primitive::Ordering::Relaxed,
-    strand::{FiberId, Slot, slot_at},
-};
+use crate::worker::Body;
+
+/// What a strand has in its worker's timers: the number of its live entry and when that fires.
+pub(crate) struct Armed {
+    entry: Cell<u32>,
+    deadline_ns: Cell<u64>,
+}
+
+impl Armed {
+    pub(crate) const fn new() -> Self {
+        Armed { entry: Cell::new(0), deadline_ns: Cell::new(u64::MAX) }
+    }
+
+    #[inline]
+    pub(crate) fn is_armed(&self) -> bool {
+        self.deadline_ns.get() != u64::MAX
+    }
+}
+
+const KEPT_ENTRIES: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct Timers {
-    heap: BinaryHeap<Reverse<(u64, FiberId)>>,
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    /// INVARIANT: an entry is null, or its body is of this worker, alive and armed with it.
+    entries: Vec<*const Body>,
+    unused: Vec<u32>,
     stale: usize,
 }
 
 impl Timers {
     /// Sees to it that an entry fires for the strand at `deadline_ns` or before.
     #[inline]
-    pub(crate) fn arm(&mut self, slot: &Slot, deadline_ns: u64) {
-        let armed = slot.armed.load(Relaxed);
-        if deadline_ns >= armed {
+    pub(crate) fn arm(&mut self, body: &Body, deadline_ns: u64) {
+        if deadline_ns >= body.armed.deadline_ns.get() {
             return;
         }
-        slot.armed.store(deadline_ns, Relaxed);
-        self.heap.push(Reverse((deadline_ns, slot.id())));
-        if armed != u64::MAX {
-            self.stale += 1;
-            self.sweep_if_mostly_stale();
-        }
+        self.forget(body);
+        let entry = self.new_entry(body);
+        body.armed.entry.set(entry);
+        body.armed.deadline_ns.set(deadline_ns);
+        self.heap.push(Reverse((deadline_ns, entry)));
     }
 
-    /// Notes that a strand with an armed entry has ended.
-    pub(crate) fn forget(&mut self, slot: &Slot) {
-        if slot.armed.load(Relaxed) != u64::MAX {
-            slot.armed.store(u64::MAX, Relaxed);
+    fn new_entry(&mut self, body: *const Body) -> u32 {
+        if self.heap.is_empty() {
+            // No number is in use: what a busy time has left is given back.
+            self.entries.clear();
+            self.unused.clear();
+            self.entries.shrink_to(KEPT_ENTRIES);
+            self.unused.shrink_to(KEPT_ENTRIES);
+        }
+        if let Some(entry) = self.unused.pop() {
+            self.entries[entry as usize] = body;
+            return entry;
+        }
+        self.entries.push(body);
+        u32::try_from(self.entries.len() - 1).expect("fewer timers than strands, of which are 2^28")
+    }
+
+    /// Disarms a strand: it has ended, or arms an earlier entry.
+    pub(crate) fn forget(&mut self, body: &Body) {
+        if body.armed.is_armed() {
+            body.armed.deadline_ns.set(u64::MAX);
+            self.entries[body.armed.entry.get() as usize] = std::ptr::null();
             self.stale += 1;
             self.sweep_if_mostly_stale();
         }
@@ -55,15 +91,18 @@ impl Timers {
     }
 
     /// Takes out a strand whose entry fired at or before `now_ns`; it is unarmed then.
-    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<&'static Slot> {
+    #[allow(unsafe_code)]
+    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<*const Body> {
         while self.next_ns() <= now_ns {
-            let Reverse(entry) = self.heap.pop()?;
-            let slot = slot_at(entry.1.index());
-            if is_live(entry, slot) {
-                slot.armed.store(u64::MAX, Relaxed);
-                return Some(slot);
+            let Reverse((_, entry)) = self.heap.pop()?;
+            self.unused.push(entry);
+            let body = std::mem::replace(&mut self.entries[entry as usize], std::ptr::null());
+            // SAFETY: the invariant of `entries`.
+            if let Some(armed) = unsafe { body.as_ref() } {
+                armed.armed.deadline_ns.set(u64::MAX);
+                return Some(body);
             }
-            self.stale = self.stale.saturating_sub(1);
+            self.stale -= 1;
         }
         None
     }
@@ -72,33 +111,38 @@ impl Timers {
         if self.stale < 64 || self.stale * 2 < self.heap.len() {
             return;
         }
-        self.heap.retain(|Reverse(entry)| is_live(*entry, slot_at(entry.1.index())));
+        let Timers { heap, entries, unused, .. } = self;
+        heap.retain(|Reverse((_, entry))| {
+            let is_live = !entries[*entry as usize].is_null();
+            if !is_live {
+                unused.push(*entry);
+            }
+            is_live
+        });
         self.stale = 0;
+        self.heap.shrink_to(self.heap.len() * 2 + KEPT_ENTRIES);
     }
-}
-
-fn is_live((deadline_ns, id): (u64, FiberId), slot: &Slot) -> bool {
-    slot.id() == id && slot.armed.load(Relaxed) == deadline_ns
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strand::FreeList;
+    use crate::worker::{Shared, ThreadWaker};
 
     #[test]
     fn stale_entries_do_not_pile_up() {
-        let (slots, mut timers) = (FreeList::new(), Timers::default());
-        let slot = slots.take(false);
+        let mut timers = Timers::default();
+        let body = Body::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())));
         // A long timeout that never fires, then a short one that does, again and again.
         for now in 0..100_000 {
-            timers.arm(slot, now + 1_000_000);
-            timers.arm(slot, now);
-            assert!(timers.pop_due(now).is_some_and(|due| due.id() == slot.id()));
+            timers.arm(&body, now + 1_000_000);
+            timers.arm(&body, now);
+            assert!(timers.pop_due(now).is_some_and(|due| std::ptr::eq(due, &raw const body)));
             assert!(timers.heap.len() < 200, "{} entries for one strand", timers.heap.len());
+            assert!(timers.entries.len() < 200, "{} entries kept", timers.entries.len());
         }
-        timers.arm(slot, u64::MAX - 1);
-        timers.forget(slot);
+        timers.arm(&body, u64::MAX - 1);
+        timers.forget(&body);
         assert!(timers.pop_due(u64::MAX - 1).is_none());
     }
 }

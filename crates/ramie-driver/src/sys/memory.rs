@@ -10,11 +10,9 @@ use rustix::{
 
 /// Maps `bytes` of zeroed memory, aligned to `align` (a power of two), committed when touched.
 ///
-/// With `wants_huge_pages` the kernel is asked to back it by huge pages; it may decline.
-///
 /// # Errors
 /// `ENOMEM`: the address space or its limit (`ulimit -v`) is exhausted.
-pub fn map_anonymous(bytes: usize, align: usize, wants_huge_pages: bool) -> io::Result<*mut u8> {
+pub fn map_anonymous(bytes: usize, align: usize) -> io::Result<*mut u8> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
@@ -30,10 +28,15 @@ pub fn map_anonymous(bytes: usize, align: usize, wants_huge_pages: bool) -> io::
         // SAFETY: the tail of the mapping just made; nothing refers to it.
         let _ = unsafe { munmap(aligned.wrapping_byte_add(bytes), tail) };
     }
-    if wants_huge_pages {
-        // SAFETY: advice on the mapping just made; its contents are not changed. A refusal only
-        // means small pages.
-        let _ = unsafe { madvise(aligned, bytes, Advice::LinuxHugepage) };
-    }
     Ok(aligned.cast())
+}
+
+/// Commits a part of a mapping in one call (Linux 5.14); where the kernel declines, pages are
+/// committed when they are touched.
+///
+/// # Safety
+/// The range is page-aligned and lies in one mapping of [`map_anonymous`], which stays mapped.
+pub unsafe fn populate(start: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise; populating changes no contents.
+    let _ = unsafe { madvise(start.cast(), bytes, Advice::LinuxPopulateWrite) };
 }

@@ -8,7 +8,7 @@ use super::{
     run_thread_to_end,
 };
 use crate::{
-    strand::{self, Extra, Slot},
+    strand::{self, Slot},
     worker::{self, Worker},
 };
 
@@ -61,11 +61,9 @@ impl Builder {
     /// Spawns a fiber as [`spawn`](super::spawn) does.
     ///
     /// # Errors
-    /// The stack size is out of range, or the name contains a NUL byte (`InvalidInput`); outside
-    /// `run`, the system refuses one more thread. The closure is dropped then.
-    ///
-    /// # Panics
-    /// When the process has no memory for one more strand.
+    /// The stack size is out of range, or the name contains a NUL byte (`InvalidInput`); there is
+    /// no memory for one more strand (`OutOfMemory`); outside `run`, the system refuses one more
+    /// thread. The closure is dropped then.
     #[inline]
     pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
@@ -80,11 +78,8 @@ impl Builder {
     /// Spawns a fiber as [`spawn_local`](super::spawn_local) does.
     ///
     /// # Errors
-    /// The stack size is out of range, or the name contains a NUL byte (`InvalidInput`). The
-    /// closure is dropped then.
-    ///
-    /// # Panics
-    /// When the process has no memory for one more strand.
+    /// The stack size is out of range, or the name contains a NUL byte (`InvalidInput`); there is
+    /// no memory for one more strand (`OutOfMemory`). The closure is dropped then.
     #[inline]
     pub fn spawn_local<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
@@ -100,9 +95,6 @@ impl Builder {
     ///
     /// # Errors
     /// As for [`Builder::spawn`].
-    ///
-    /// # Panics
-    /// When the process has no memory for one more strand.
     pub fn spawn_scoped<'scope, F, T>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -195,16 +187,13 @@ impl Builder {
         {
             let worker = worker::current();
             let is_thread = placement == Placement::AnyWorker && worker.team().is_none();
-            let slot = worker.slots().take(is_thread);
+            let slot = worker.slots().take(is_thread)?;
             // SAFETY: a fresh slot; the rest is the caller's promise.
             unsafe { strand::install(slot, f) };
-            slot.scope.set(scope);
             if is_thread {
-                return self.start_thread(&worker, slot);
+                return self.start_thread(&worker, slot, scope);
             }
-            if self.name.is_some() || self.stack_size != 0 {
-                self.into_extra().install(slot);
-            }
+            slot.belongings.install(scope, self.name, self.stack_size);
             // Before the closure may start and end: the handle keeps the slot.
             let handle = RawHandle::new(slot);
             worker.enqueue_fresh(slot, placement == Placement::ThisWorker);
@@ -212,12 +201,13 @@ impl Builder {
         }
     }
 
-    fn into_extra(self) -> Extra {
-        Extra { name: self.name, stack_size: self.stack_size }
-    }
-
     #[cold]
-    fn start_thread(self, worker: &Worker, slot: &'static Slot) -> io::Result<RawHandle> {
+    fn start_thread(
+        self,
+        worker: &Worker,
+        slot: &'static Slot,
+        scope: *const ScopeData,
+    ) -> io::Result<RawHandle> {
         let mut builder = thread::Builder::new();
         if let Some(name) = &self.name {
             builder = builder.name(name.clone());
@@ -225,7 +215,7 @@ impl Builder {
         if self.stack_size != 0 {
             builder = builder.stack_size(self.stack_size);
         }
-        self.into_extra().install(slot);
+        slot.belongings.install(scope, self.name, self.stack_size);
         let handle = RawHandle::new(slot);
         let started = builder.spawn(move || {
             worker::on_thread_strand(slot, |worker| run_thread_to_end(worker, slot))
@@ -233,7 +223,7 @@ impl Builder {
         match started {
             Ok(_) => Ok(handle),
             Err(error) => {
-                slot.scope.set(ptr::null());
+                slot.belongings.forget_scope();
                 // SAFETY: the thread that would have started it was not made.
                 unsafe { end_unstarted(worker, slot, Box::new("no thread")) };
                 Err(error)

@@ -1,6 +1,6 @@
 //! A handle to a strand.
 
-use std::{fmt, mem::ManuallyDrop, ptr, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use crate::{
     strand::{Extra, FiberId, Slot},
@@ -18,16 +18,8 @@ pub struct Fiber {
 
 impl Fiber {
     #[inline]
-    #[allow(unsafe_code)]
     pub(crate) fn of(slot: &Slot) -> Self {
-        let extra = slot.extra.get();
-        let extra = (!extra.is_null()).then(|| {
-            // SAFETY: `extra` came from `Arc::into_raw`, and the slot keeps its count until the
-            // strand has ended and its slot is freed; the callers hold the slot.
-            let held = ManuallyDrop::new(unsafe { Arc::from_raw(extra) });
-            Arc::clone(&held)
-        });
-        Fiber { id: slot.id(), extra }
+        Fiber { id: slot.id(), extra: slot.belongings.share_extra() }
     }
 
     /// Returns the id of the strand, unique in this process.
@@ -58,14 +50,5 @@ impl Fiber {
 impl fmt::Debug for Fiber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fiber").field("id", &self.id).field("name", &self.name()).finish()
-    }
-}
-
-impl Extra {
-    /// Puts the extras of a new strand into its slot, if there are any.
-    pub(crate) fn install(self, slot: &Slot) {
-        let is_needed = self.name.is_some() || self.stack_size != 0;
-        let extra = if is_needed { Arc::into_raw(Arc::new(self)) } else { ptr::null() };
-        slot.extra.set(extra);
     }
 }

@@ -16,15 +16,21 @@ static JOIN: WaitKind = WaitKind::new("the end of a strand");
 ///
 /// INVARIANT: made once for each strand, right after its spawn; dropped or consumed once. Until
 /// then the slot is not freed.
+///
+/// It knows its slot by the id alone: programs keep these by the million.
 pub(super) struct RawHandle {
-    slot: &'static Slot,
     fiber: Fiber,
 }
 
 impl RawHandle {
     #[inline]
     pub(super) fn new(slot: &'static Slot) -> Self {
-        RawHandle { slot, fiber: Fiber::of(slot) }
+        RawHandle { fiber: Fiber::of(slot) }
+    }
+
+    #[inline]
+    fn slot(&self) -> &'static Slot {
+        strand::slot_at(self.fiber.id().index())
     }
 
     /// Waits for the end and takes the outcome.
@@ -34,13 +40,14 @@ impl RawHandle {
     #[track_caller]
     #[inline]
     unsafe fn join<T>(self) -> thread::Result<T> {
-        if !self.slot.join.is_done() {
+        let slot = self.slot();
+        if !slot.join.is_done() {
             assert!(
                 worker::current().current_slot().id() != self.fiber.id(),
                 "a strand cannot join itself: it would wait for ever"
             );
             let record = WaitRecord::new(&JOIN).with_detail(self.fiber.id().as_u64(), 0);
-            if self.slot.join.wait(&record).is_err() {
+            if slot.join.wait(&record).is_err() {
                 // Dropping the handle detaches the strand, which runs on.
                 return Err(Box::new(
                     "a strand cannot be joined in a destructor that runs during a panic",
@@ -49,8 +56,8 @@ impl RawHandle {
         }
         let this = ManuallyDrop::new(self);
         // SAFETY: the strand has ended, this is its only handle, `T` is the caller's promise.
-        let outcome = unsafe { take_outcome::<T>(this.slot) };
-        free(this.slot);
+        let outcome = unsafe { take_outcome::<T>(slot) };
+        free(slot);
         // SAFETY: `this` is never dropped, its field is taken once.
         drop(unsafe { std::ptr::read(&this.fiber) });
         outcome
@@ -58,12 +65,13 @@ impl RawHandle {
 
     /// Gives the handle up; returns whether the strand had ended with a panic.
     fn release(&self) -> bool {
-        if self.slot.join.detach() {
+        let slot = self.slot();
+        if slot.join.detach() {
             return false;
         }
         // SAFETY: not detached, so it is done: the outcome is there and belongs to this handle.
-        let panicked = unsafe { self.slot.drop_outcome() };
-        free(self.slot);
+        let panicked = unsafe { slot.drop_outcome() };
+        free(slot);
         panicked
     }
 }
@@ -143,7 +151,7 @@ impl<T> JoinHandle<T> {
     /// Tells whether the strand has ended, so that `join` would return at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.raw.slot.join.is_done()
+        self.raw.slot().join.is_done()
     }
 }
 
@@ -206,14 +214,14 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     /// Tells whether the strand has ended, so that `join` would return at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.raw.slot.join.is_done()
+        self.raw.slot().join.is_done()
     }
 }
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
         // The name goes with the slot, so it is read first.
-        let label = self.is_finished().then(|| label(self.raw.slot));
+        let label = self.is_finished().then(|| label(self.raw.slot()));
         if self.raw.release() {
             self.scope.note_panic(label.unwrap_or_else(|| format!("{:?}", self.fiber())));
         }

@@ -7,7 +7,7 @@ use ramie_coro::StackError;
 
 use crate::{
     completion::Finished,
-    strand::{Extra, Slot},
+    strand::Slot,
     worker::{NoSwitch, Worker},
 };
 
@@ -46,7 +46,7 @@ fn run_and_end(worker: &Worker, slot: &'static Slot) {
 /// The slot's payload holds the outcome, and this is the strand's one end.
 #[inline]
 unsafe fn end(worker: &Worker, slot: &'static Slot, panicked: bool) {
-    let scope = slot.scope.get();
+    let scope = slot.belongings.scope();
     // SAFETY: a scope waits for its strands: its data outlives `child_ended` below.
     let scope = unsafe { scope.as_ref() };
     if slot.join.is_detached() {
@@ -120,21 +120,16 @@ pub(crate) unsafe fn end_abandoned(worker: &Worker, slot: &'static Slot) {
     // SAFETY: its closure began and will never end: the payload is empty.
     unsafe { slot.store_error(Box::new(ABANDONED)) };
     // The scope it belongs to lies on a stack that is given up too: it is not told.
-    slot.scope.set(std::ptr::null());
+    slot.belongings.forget_scope();
     // SAFETY: the outcome is stored.
     unsafe { end(worker, slot, false) };
     worker.note_finished(true);
 }
 
-fn extra(slot: &Slot) -> Option<&Extra> {
-    // SAFETY: the slot keeps the count of its extras until it is freed, and the callers hold it.
-    unsafe { slot.extra.get().as_ref() }
-}
-
 /// Names a strand for messages.
 pub(crate) fn label(slot: &Slot) -> String {
     let noun = if slot.is_thread() { "thread" } else { "fiber" };
-    match extra(slot).and_then(|extra| extra.name.as_deref()) {
+    match slot.belongings.extra().and_then(|extra| extra.name.as_deref()) {
         Some(name) => format!("{noun} '{name}'"),
         None => format!("{noun} {:?}", slot.id()),
     }
@@ -143,13 +138,13 @@ pub(crate) fn label(slot: &Slot) -> String {
 /// The stack size that the spawner asked for, in bytes; 0: none.
 #[inline]
 pub(crate) fn requested_stack_size(slot: &Slot) -> usize {
-    extra(slot).map_or(0, |extra| extra.stack_size)
+    slot.belongings.extra().map_or(0, |extra| extra.stack_size)
 }
 
 /// Gives the strand of an OS thread that thread's name.
 pub(crate) fn name_after_thread(slot: &Slot) {
     let name = std::thread::current().name().map(str::to_owned);
-    Extra { name, stack_size: 0 }.install(slot);
+    slot.belongings.install(std::ptr::null(), name, 0);
 }
 
 /// Frees the slot of a thread that was a strand without having been spawned.
@@ -175,7 +170,7 @@ pub(crate) fn describe_overflows() {
 
 /// Runs in a signal handler: reads the slot, allocates nothing.
 fn describe(slot: &Slot, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
-    match extra(slot).and_then(|extra| extra.name.as_deref()) {
+    match slot.belongings.extra().and_then(|extra| extra.name.as_deref()) {
         Some(name) => write!(out, "fiber '{name}'"),
         None => write!(out, "fiber {:?}", slot.id()),
     }

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use super::{standard::Standard, stderr, stdout};
+use super::{standard::write_here, stderr, stdout};
 
 /// Prints to the standard output; twin of [`std::print`].
 ///
@@ -91,9 +91,9 @@ fn check(stream: &str, printed: io::Result<()>) {
 #[cold]
 fn print_unlocked(fd: RawFd, arguments: fmt::Arguments<'_>) -> io::Result<()> {
     let text = arguments.to_string();
-    let (stream, mut rest) = (Standard::new(fd), text.as_bytes());
+    let mut rest = text.as_bytes();
     while !rest.is_empty() {
-        match stream.write_here(rest)? {
+        match write_here(fd, rest)? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             count => rest = &rest[count..],
         }

@@ -8,7 +8,7 @@
 use std::{
     io::{self, IoSlice, IoSliceMut, Read, Write},
     mem::ManuallyDrop,
-    os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+    os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
 };
 
 use ramie_driver::sys::{self, FileKind};
@@ -18,90 +18,85 @@ use crate::fs::File;
 
 const EBADF: i32 = 9;
 
+/// A standard stream. It is kept for ever: what it has is not given back.
 pub(super) struct Standard {
     fd: RawFd,
+    /// For when the stream is a file: one, so that its users go one after another. It is not
+    /// dropped: that would close it.
+    file: ManuallyDrop<File>,
 }
 
-/// What a standard stream is at the moment, for one call. The descriptor is not closed.
-enum Lent {
+/// What a standard stream is at the moment, for one call. An end is a descriptor and nothing else,
+/// so that not dropping it loses nothing.
+enum Lent<'a> {
     Stream(ManuallyDrop<End>),
-    File(ManuallyDrop<File>),
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        match self {
-            // It owns the descriptor and nothing else.
-            Lent::Stream(_) => {}
-            Lent::File(file) => {
-                // SAFETY: taken once, here: `drop` runs once.
-                let file = unsafe { ManuallyDrop::take(file) };
-                let _still_open = file.into_raw_fd();
-            }
-        }
-    }
+    File(&'a File),
 }
 
 impl Standard {
     pub(super) fn new(fd: RawFd) -> Self {
         debug_assert!((0..=2).contains(&fd), "a standard stream");
-        Standard { fd }
+        Standard { fd, file: ManuallyDrop::new(File::from(lend(fd))) }
     }
 
-    fn borrow(&self) -> BorrowedFd<'static> {
-        standard_fd(self.fd)
+    pub(super) fn fd(&self) -> RawFd {
+        self.fd
     }
 
-    fn lend(&self) -> Lent {
-        // SAFETY: as for `standard_fd`; and what is made of it below does not close it, so that it
-        // takes nobody's ownership.
-        let fd = unsafe { OwnedFd::from_raw_fd(self.fd) };
-        match sys::file_kind(&fd) {
-            FileKind::Stream => Lent::Stream(ManuallyDrop::new(End::adopt(fd))),
-            FileKind::Local | FileKind::Remote => Lent::File(ManuallyDrop::new(File::from(fd))),
+    fn look(&self) -> Lent<'_> {
+        match sys::file_kind(standard_fd(self.fd)) {
+            FileKind::Stream => Lent::Stream(ManuallyDrop::new(End::adopt(lend(self.fd)))),
+            FileKind::Local | FileKind::Remote => Lent::File(&self.file),
         }
     }
 
     #[track_caller]
     pub(super) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let result = match &self.lend() {
+        let result = match self.look() {
             Lent::Stream(end) => end.read(buf),
-            Lent::File(file) => (&**file).read(buf),
+            Lent::File(mut file) => file.read(buf),
         };
         closed_is(0, result)
     }
 
     #[track_caller]
     pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let result = match &self.lend() {
+        let result = match self.look() {
             Lent::Stream(end) => end.read_vectored(bufs),
-            Lent::File(file) => (&**file).read_vectored(bufs),
+            Lent::File(mut file) => file.read_vectored(bufs),
         };
         closed_is(0, result)
     }
 
     #[track_caller]
     pub(super) fn write(&self, buf: &[u8]) -> io::Result<usize> {
-        let result = match &self.lend() {
+        let result = match self.look() {
             Lent::Stream(end) => end.write(buf),
-            Lent::File(file) => (&**file).write(buf),
+            Lent::File(mut file) => file.write(buf),
         };
         closed_is(buf.len(), result)
     }
 
     #[track_caller]
     pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let result = match &self.lend() {
+        let result = match self.look() {
             Lent::Stream(end) => end.write_vectored(bufs),
-            Lent::File(file) => (&**file).write_vectored(bufs),
+            Lent::File(mut file) => file.write_vectored(bufs),
         };
         closed_is(bufs.iter().map(|buf| buf.len()).sum(), result)
     }
+}
 
-    /// Writes on this thread, which may block.
-    pub(super) fn write_here(&self, buf: &[u8]) -> io::Result<usize> {
-        closed_is(buf.len(), sys::write(self.borrow(), buf))
-    }
+/// Writes on this thread, which may block.
+pub(super) fn write_here(fd: RawFd, buf: &[u8]) -> io::Result<usize> {
+    closed_is(buf.len(), sys::write(standard_fd(fd), buf))
+}
+
+/// Lends a standard stream's descriptor to a value that is never dropped.
+fn lend(fd: RawFd) -> OwnedFd {
+    // SAFETY: as for `standard_fd`; both callers wrap what they make of it in `ManuallyDrop`, so
+    // that it takes nobody's ownership.
+    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 fn closed_is<T>(value: T, result: io::Result<T>) -> io::Result<T> {

@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     reentrant::{Reentrant, ReentrantGuard},
-    standard::{Standard, standard_descriptor},
+    standard::{Standard, standard_descriptor, write_here},
 };
 use crate::primitive::{AtomicBool, Ordering};
 
@@ -28,7 +28,7 @@ impl Write for Raw {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match IS_EXITING.load(Ordering::Relaxed) {
             false => self.0.write(buf),
-            true => self.0.write_here(buf),
+            true => write_here(self.0.fd(), buf),
         }
     }
 
@@ -36,7 +36,7 @@ impl Write for Raw {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match IS_EXITING.load(Ordering::Relaxed) {
             false => self.0.write_vectored(bufs),
-            true => bufs.first().map_or(Ok(0), |buf| self.0.write_here(buf)),
+            true => bufs.first().map_or(Ok(0), |buf| write_here(self.0.fd(), buf)),
         }
     }
 

@@ -20,7 +20,7 @@ use std::{
 use super::builder::{AbandonedFibers, Config};
 use crate::{
     blocking::Pool,
-    strand::{self, Extra, Slot},
+    strand::{self, Slot},
     worker::{self, AbandonedFiber, FreshQueue, Installed, Seat, Team, Until, Worker},
 };
 
@@ -104,7 +104,7 @@ where
         f()
     };
     let _installed = Installed::new(worker);
-    let slot = worker.slots().take(false);
+    let slot = worker.slots().take(false).unwrap_or_else(|error| panic!("run: {error}"));
     // SAFETY: the slot is fresh. The loop returns only when the fiber has ended (the grace period
     // begins with its end), and the outcome is taken below: `main` and its borrows outlive both.
     unsafe { strand::install(slot, main) };
@@ -124,7 +124,7 @@ where
 
 fn name_main(slot: &Slot, worker: &Worker) {
     let stack_size = worker.default_stack_size().max(MAIN_STACK);
-    Extra { name: Some("main".to_owned()), stack_size }.install(slot);
+    slot.belongings.install(std::ptr::null(), Some("main".to_owned()), stack_size);
 }
 
 /// The threads of workers 1 and up.

@@ -1,11 +1,11 @@
-//! The closure of a strand and, later, its result: both lie in the slot if they fit in 32 bytes,
-//! in a box if they do not. The result takes the closure's place.
+//! The closure of a strand and, later, its value: both lie in the slot if they fit in 16 bytes, in
+//! a box if they do not. The value, or the payload of a panic, takes the closure's place.
 //!
 //! | phase | payload holds | left by |
 //! |---|---|---|
 //! | installed | the closure | [`JobTable::run`] (moves it out) or [`JobTable::discard`] (drops it) |
 //! | running | nothing | the end of the closure, which stores the outcome |
-//! | ended | the outcome | [`take_outcome`] or [`JobTable::drop_outcome`] |
+//! | ended | the value; or a payload, then the table is [`PANICKED`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
 #![allow(unsafe_code)]
 
 use std::{any::Any, mem, ptr, thread};
@@ -16,27 +16,32 @@ use crate::panic;
 /// What a strand ended with: its value, or the payload of its panic.
 pub(crate) type JobOutcome<T> = thread::Result<T>;
 
+/// The payload of a panic, or the reason why there is no value.
+type Payload = Box<dyn Any + Send>;
+
 /// The operations on a payload whose types only the spawner and the joiner know.
 pub(crate) struct JobTable {
     /// Runs the installed closure and stores its outcome. Tells whether it panicked.
     run: unsafe fn(&Slot) -> bool,
-    /// Drops the installed closure and stores an outcome that says why it never ran.
-    discard: unsafe fn(&Slot, Box<dyn Any + Send>),
-    /// Stores an outcome for a closure that began and will never end.
-    store_error: unsafe fn(&Slot, Box<dyn Any + Send>),
-    /// Drops the stored outcome. Tells whether it was a panic.
-    drop_outcome: unsafe fn(&Slot) -> bool,
+    /// Drops the installed closure.
+    discard: unsafe fn(&Slot),
+    /// Drops the stored value or payload.
+    drop_outcome: unsafe fn(&Slot),
 }
 
 struct Table<F, T>(std::marker::PhantomData<(F, T)>);
 
 impl<F: FnOnce() -> T, T> Table<F, T> {
-    const TABLE: JobTable = JobTable {
-        run: run::<F, T>,
-        discard: discard::<F, T>,
-        store_error: store::<T>,
-        drop_outcome: drop_outcome::<T>,
-    };
+    const TABLE: JobTable =
+        JobTable { run: run::<F, T>, discard: drop_as::<F>, drop_outcome: drop_as::<T> };
+}
+
+/// The table of a strand that ended without a value. Others differ from it by their address.
+static PANICKED: JobTable =
+    JobTable { run: never_runs, discard: drop_as::<Payload>, drop_outcome: drop_as::<Payload> };
+
+unsafe fn never_runs(_: &Slot) -> bool {
+    unreachable!("a strand that has ended does not run")
 }
 
 const fn is_inline<V>() -> bool {
@@ -79,34 +84,23 @@ unsafe fn read<V>(slot: &Slot) -> V {
 unsafe fn run<F: FnOnce() -> T, T>(slot: &Slot) -> bool {
     // SAFETY: `Slot::run_job` is called once, in the phase "installed".
     let closure = unsafe { read::<F>(slot) };
-    let outcome = panic::catch(closure);
-    let panicked = outcome.is_err();
-    // SAFETY: phase "running": the payload was emptied above.
-    unsafe { write(slot, outcome) };
-    panicked
+    match panic::catch(closure) {
+        // SAFETY: phase "running": the payload was emptied above.
+        Ok(value) => unsafe { write(slot, value) },
+        Err(payload) => {
+            // SAFETY: as above.
+            unsafe { slot.store_error(payload) };
+            return true;
+        }
+    }
+    false
 }
 
-unsafe fn discard<F, T>(slot: &Slot, why: Box<dyn Any + Send>) {
-    // SAFETY: the caller is in the phase "installed" and leaves it with this.
-    let closure = unsafe { read::<F>(slot) };
-    // A panic in a destructor of a closure that never ran has no one to go to.
-    drop_quietly(closure);
-    // SAFETY: the payload was emptied above.
-    unsafe { store::<T>(slot, why) };
-}
-
-unsafe fn store<T>(slot: &Slot, why: Box<dyn Any + Send>) {
-    let outcome: JobOutcome<T> = Err(why);
-    // SAFETY: the callers are in the phase "running": the payload is empty.
-    unsafe { write(slot, outcome) };
-}
-
-unsafe fn drop_outcome<T>(slot: &Slot) -> bool {
-    // SAFETY: the caller is in the phase "ended" and leaves it with this.
-    let outcome = unsafe { read::<JobOutcome<T>>(slot) };
-    let panicked = outcome.is_err();
-    drop_quietly(outcome);
-    panicked
+unsafe fn drop_as<V>(slot: &Slot) {
+    // SAFETY: the caller is in the phase in which the payload holds a `V`, and leaves it with this.
+    let value = unsafe { read::<V>(slot) };
+    // A panic in the destructor of what nobody asked for has no one to go to.
+    drop_quietly(value);
 }
 
 fn drop_quietly<V>(value: V) {
@@ -135,8 +129,12 @@ pub(crate) unsafe fn install<F: FnOnce() -> T, T>(slot: &Slot, closure: F) {
 /// of the installed closure's value.
 #[inline]
 pub(crate) unsafe fn take_outcome<T>(slot: &Slot) -> JobOutcome<T> {
-    // SAFETY: after the end the payload holds the outcome and belongs to the handle.
-    unsafe { read::<JobOutcome<T>>(slot) }
+    if slot.has_panicked() {
+        // SAFETY: the table says that a payload is there; it belongs to the handle.
+        return Err(unsafe { read::<Payload>(slot) });
+    }
+    // SAFETY: after the end the payload holds the value and belongs to the handle.
+    Ok(unsafe { read::<T>(slot) })
 }
 
 impl Slot {
@@ -159,22 +157,29 @@ impl Slot {
         unsafe { (self.table().run)(self) }
     }
 
-    /// Ends a strand that never started.
+    /// Drops the closure of a strand that never started, and stores why.
     ///
     /// # Safety
     /// The slot is in the phase "installed" and the caller owns its start.
-    pub(crate) unsafe fn discard_job(&self, why: Box<dyn Any + Send>) {
+    pub(crate) unsafe fn discard_job(&self, why: Payload) {
         // SAFETY: the caller's promise is the table entry's.
-        unsafe { (self.table().discard)(self, why) }
+        unsafe { (self.table().discard)(self) };
+        // SAFETY: the payload was emptied just now.
+        unsafe { self.store_error(why) };
     }
 
-    /// Stores an error as the outcome of a strand that will never end.
+    /// Stores an error as the outcome of a strand that has no value.
     ///
     /// # Safety
-    /// The slot is in the phase "running" and its stack never runs again.
-    pub(crate) unsafe fn store_error(&self, why: Box<dyn Any + Send>) {
-        // SAFETY: the caller's promise is the table entry's.
-        unsafe { (self.table().store_error)(self, why) }
+    /// The slot is in the phase "running", and its closure never runs again.
+    pub(crate) unsafe fn store_error(&self, why: Payload) {
+        // SAFETY: the caller's promise: the payload is empty.
+        unsafe { write(self, why) };
+        self.table.set(Some(&PANICKED));
+    }
+
+    fn has_panicked(&self) -> bool {
+        self.table.get().is_some_and(|table| ptr::eq(table, &raw const PANICKED))
     }
 
     /// Drops the outcome; tells whether it was a panic.
@@ -182,19 +187,9 @@ impl Slot {
     /// # Safety
     /// The slot is in the phase "ended" and belongs to the caller.
     pub(crate) unsafe fn drop_outcome(&self) -> bool {
+        let panicked = self.has_panicked();
         // SAFETY: the caller's promise is the table entry's.
-        unsafe { (self.table().drop_outcome)(self) }
-    }
-
-    /// Drops the name and other extras, if any.
-    ///
-    /// # Safety
-    /// The strand has ended and the slot belongs to the caller.
-    pub(super) unsafe fn drop_extra(&self) {
-        let extra = self.extra.replace(ptr::null());
-        if !extra.is_null() {
-            // SAFETY: `extra` came from `Arc::into_raw` at the spawn and is given up once.
-            drop(unsafe { std::sync::Arc::from_raw(extra) });
-        }
+        unsafe { (self.table().drop_outcome)(self) };
+        panicked
     }
 }

@@ -1,19 +1,49 @@
 //! Memory for slots: mapped in chunks, never unmapped.
+#![allow(unsafe_code)]
+
+use std::io;
 
 use super::slot::Slot;
 
-/// Slots in a chunk: 2 MiB, the size of a huge page on x86-64 and aarch64.
-pub(super) const CHUNK_SLOTS: usize = 2 * 1024 * 1024 / size_of::<Slot>();
+/// 2 MiB, the size of a huge page on x86-64 and aarch64. A chunk is aligned to its size.
+pub(super) const CHUNK_BYTES: usize = 2 * 1024 * 1024;
+pub(super) const CHUNK_SLOTS: usize = CHUNK_BYTES / size_of::<Slot>();
 
-/// Maps one chunk of zeroed slots; all but the first chunk ask for a huge page, because a program
-/// that comes so far has tens of thousands of strands and saves hundreds of page faults.
-pub(super) fn map_chunk(is_first: bool) -> *mut Slot {
-    let bytes = CHUNK_SLOTS * size_of::<Slot>();
-    match ramie_driver::sys::map_anonymous(bytes, bytes, !is_first) {
-        Ok(address) => address.cast(),
-        Err(error) => panic!(
-            "no memory for more strands ({error}); raise the address space limit (ulimit -v) or \
-             run fewer at once"
-        ),
-    }
+/// What lies in the place of a chunk's first slot.
+#[repr(C)]
+pub(super) struct ChunkHead {
+    pub(super) number: u32,
+}
+
+const _: () = assert!(size_of::<ChunkHead>() <= size_of::<Slot>());
+
+/// Slots that are committed at once in a program that has had thousands of strands alive: one call
+/// costs less than 32 page faults. (A huge page costs still less while it is warm; but a virtual
+/// machine whose host takes free huge pages back pays four times as much for a cold one.)
+pub(super) const COMMITTED_SLOTS: usize = 128 * 1024 / size_of::<Slot>();
+
+/// Commits the memory of `COMMITTED_SLOTS` slots from `first` on; if it cannot, they are committed
+/// when they are touched.
+pub(super) fn commit(first: *mut Slot) {
+    // SAFETY: the caller has the place from a chunk, whose size is a multiple of this one.
+    unsafe { ramie_driver::sys::populate(first.cast(), COMMITTED_SLOTS * size_of::<Slot>()) };
+}
+
+/// Maps a chunk of zeroed slots.
+///
+/// # Errors
+/// The address space, or its limit, is exhausted.
+pub(super) fn map_chunk(number: u32) -> io::Result<*mut Slot> {
+    let mapped = ramie_driver::sys::map_anonymous(CHUNK_BYTES, CHUNK_BYTES);
+    let address = mapped.map_err(|error| {
+        let error = io::Error::from(error);
+        let advice = "raise the address space limit (ulimit -v) or run fewer strands at once";
+        io::Error::new(error.kind(), format!("no memory for more strands ({error}); {advice}"))
+    })?;
+    let head: *mut ChunkHead = address.cast();
+    // Exposed for `slab::index_of`.
+    let _ = head.expose_provenance();
+    // SAFETY: freshly mapped, writable, aligned to more than a page, and nobody else's.
+    unsafe { head.write(ChunkHead { number }) };
+    Ok(address.cast())
 }

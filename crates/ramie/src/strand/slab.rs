@@ -4,10 +4,10 @@
 //! one that spawns what another joins would otherwise hoard or starve.
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, ptr, sync::Mutex};
+use std::{cell::Cell, io, ptr, sync::Mutex};
 
 use super::{
-    memory::{CHUNK_SLOTS, map_chunk},
+    memory::{CHUNK_BYTES, CHUNK_SLOTS, COMMITTED_SLOTS, ChunkHead, commit, map_chunk},
     slot::Slot,
 };
 use crate::primitive::Ordering;
@@ -15,6 +15,8 @@ use crate::primitive::Ordering;
 /// Bounds the strands alive at once to 2^28: far beyond the memory of any machine.
 const CHUNKS: usize = (1 << 28) / CHUNK_SLOTS;
 const BATCH: usize = 256;
+/// From this index on slots are committed ahead of their use.
+const FIRST_COMMITTED: usize = 4096;
 
 // A plain static, also under a model checker: it holds no protocol, only addresses.
 static TABLE: [std::sync::atomic::AtomicPtr<Slot>; CHUNKS] =
@@ -59,15 +61,23 @@ struct Depot {
 }
 
 impl Depot {
-    fn fresh_range(&mut self) -> (u32, u32) {
+    fn fresh_range(&mut self) -> io::Result<(u32, u32)> {
         let start = self.fresh;
         if (start as usize).is_multiple_of(CHUNK_SLOTS) {
             let chunk = start as usize / CHUNK_SLOTS;
-            let entry = TABLE.get(chunk).expect("2^28 strands alive at once is the most there is");
-            entry.store(map_chunk(chunk == 0), Ordering::Release);
+            let entry = TABLE.get(chunk).ok_or_else(|| {
+                io::Error::other("2^28 strands alive at once is the most there is")
+            })?;
+            entry.store(map_chunk(chunk as u32)?, Ordering::Release);
+            self.fresh = start + BATCH as u32;
+            // The chunk's first slot is its head.
+            return Ok((start + 1, self.fresh));
+        }
+        if start as usize >= FIRST_COMMITTED && (start as usize).is_multiple_of(COMMITTED_SLOTS) {
+            commit(ptr::from_ref(slot_at(start)).cast_mut());
         }
         self.fresh = start + BATCH as u32;
-        (start, self.fresh)
+        Ok((start, self.fresh))
     }
 }
 
@@ -88,6 +98,18 @@ pub(crate) fn slot_at(index: u32) -> &'static Slot {
     unsafe { &*slot }
 }
 
+/// The index of a slot: its chunk's number, which the chunk knows, and its place in there.
+#[inline(always)]
+pub(super) fn index_of(slot: &Slot) -> u32 {
+    let address = ptr::from_ref(slot).addr();
+    let place = (address % CHUNK_BYTES) / size_of::<Slot>();
+    let head: *const ChunkHead = ptr::with_exposed_provenance(address - address % CHUNK_BYTES);
+    // SAFETY: slots lie only in chunks, which are aligned to their size and never unmapped, and
+    // whose head was written before any of their slots was handed out (memory.rs).
+    let number = unsafe { (*head).number };
+    number * CHUNK_SLOTS as u32 + place as u32
+}
+
 /// The slots that one worker keeps at hand.
 pub(crate) struct FreeList {
     chain: Cell<Chain>,
@@ -100,13 +122,16 @@ impl FreeList {
     }
 
     /// Opens a slot for a new strand.
+    ///
+    /// # Errors
+    /// No memory for one more.
     #[inline]
-    pub(crate) fn take(&self, is_thread: bool) -> &'static Slot {
+    pub(crate) fn take(&self, is_thread: bool) -> io::Result<&'static Slot> {
         let mut chain = self.chain.get();
         if let Some(slot) = chain.pop() {
             self.chain.set(chain);
-            slot.open(slot.index(), is_thread);
-            return slot;
+            slot.open(is_thread);
+            return Ok(slot);
         }
         let (next, end) = self.fresh.get();
         if next == end {
@@ -114,12 +139,12 @@ impl FreeList {
         }
         self.fresh.set((next + 1, end));
         let slot = slot_at(next);
-        slot.open(next, is_thread);
-        slot
+        slot.open(is_thread);
+        Ok(slot)
     }
 
     #[cold]
-    fn refill(&self, is_thread: bool) -> &'static Slot {
+    fn refill(&self, is_thread: bool) -> io::Result<&'static Slot> {
         {
             let mut depot = depot();
             if let Some(batch) = depot.batches.pop() {
@@ -128,7 +153,7 @@ impl FreeList {
                 self.chain.set(depot.single);
                 depot.single = Chain::EMPTY;
             } else {
-                self.fresh.set(depot.fresh_range());
+                self.fresh.set(depot.fresh_range()?);
             }
         }
         self.take(is_thread)
@@ -140,8 +165,7 @@ impl FreeList {
     /// The slot belongs to the caller and its payload is empty.
     #[inline]
     pub(crate) unsafe fn free(&self, slot: &'static Slot) {
-        // SAFETY: the caller's promise.
-        unsafe { slot.drop_extra() };
+        slot.belongings.drop_all();
         if !slot.retire() {
             return;
         }
@@ -174,7 +198,7 @@ impl Drop for FreeList {
         let (next, end) = self.fresh.get();
         for index in next..end {
             let slot = slot_at(index);
-            slot.open(index, false);
+            slot.open(false);
             if slot.retire() {
                 depot.single.push(slot);
             }
@@ -187,8 +211,7 @@ impl Drop for FreeList {
 /// # Safety
 /// As for [`FreeList::free`].
 pub(crate) unsafe fn free_without_worker(slot: &'static Slot) {
-    // SAFETY: the caller's promise.
-    unsafe { slot.drop_extra() };
+    slot.belongings.drop_all();
     if !slot.retire() {
         return;
     }

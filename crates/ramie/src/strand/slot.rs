@@ -1,4 +1,4 @@
-//! The slot: two cache lines that a strand owns from spawn to join.
+//! The slot: the cache line that a strand owns from spawn to join.
 //!
 //! # Who may touch what
 //! Slots are type-stable: the memory of a slot is never unmapped and never becomes anything else,
@@ -7,10 +7,13 @@
 //! | field | written by |
 //! |---|---|
 //! | `word` | anyone, by compare-and-swap under the protocol below |
-//! | `link` | whoever holds the right to schedule the strand, or the free list |
-//! | `home` | the worker that starts the strand, before the strand first waits |
+//! | `link` | whoever holds the right to start or to schedule the strand, or the free list |
 //! | `join` | the strand's end and the holder of its handle, by the protocol in completion.rs |
-//! | the cells | the worker that runs the strand; before the start, the spawner; after `join` is done, the holder of the handle |
+//! | `body` | the worker that starts the strand, before the strand first waits; read by whoever won the claim of a wait |
+//! | the other cells | the worker that runs the strand; before the start, the spawner; after `join` is done, the holder of the handle |
+//!
+//! What a strand needs only while it runs or waits lies in its body (worker/body.rs). So a closure
+//! that has no stack yet takes this line and nothing else.
 //!
 //! # The wait word
 //! `generation:32 | epoch:24 | token:1 | parking:1 | 0:3 | state:3`
@@ -32,15 +35,15 @@ use std::{cell::Cell, mem::MaybeUninit, ptr};
 
 use super::{
     FiberId, WakeRef,
+    belongings::Belongings,
     id::{EPOCH_MASK, THREAD_TAG},
     job::JobTable,
+    slab,
 };
 use crate::{
     completion::Completion,
-    fiber::ScopeData,
-    park::WaitRecord,
-    primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
-    worker::{Body, Shared},
+    primitive::{AtomicPtr, AtomicU64, Ordering},
+    worker::Body,
 };
 
 const STATE: u64 = 0b111;
@@ -69,36 +72,22 @@ pub(crate) enum Unpark {
     Nothing,
 }
 
-/// What few strands need: kept out of the slot.
-pub(crate) struct Extra {
-    pub(crate) name: Option<String>,
-    /// Usable bytes of the stack; 0: the runtime's default.
-    pub(crate) stack_size: usize,
-}
-
-pub(super) const INLINE_WORDS: usize = 4;
+/// Room for a small closure, a small value, or the two words of a panic's payload.
+pub(super) const INLINE_WORDS: usize = 2;
 
 /// The memory of one strand.
-#[repr(C, align(128))]
+#[repr(C, align(64))]
 pub(crate) struct Slot {
     word: AtomicU64,
     pub(crate) link: AtomicPtr<Slot>,
-    pub(crate) home: AtomicPtr<Shared>,
-    queue_link: AtomicPtr<Slot>,
     pub(crate) join: Completion,
     pub(crate) body: Cell<*const Body>,
-    pub(crate) record: Cell<*const WaitRecord>,
     pub(super) table: Cell<Option<&'static JobTable>>,
-    /// The deadline of the earliest entry of this strand in its worker's timers; `u64::MAX`: none.
-    /// Atomic because a stale entry may look at a slot that is another worker's by now.
-    pub(crate) armed: AtomicU64,
-    pub(crate) extra: Cell<*const Extra>,
-    pub(crate) scope: Cell<*const ScopeData>,
-    index: AtomicU32,
+    pub(crate) belongings: Belongings,
     pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
 }
 
-const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(size_of::<Slot>() == 64);
 
 // SAFETY: the cells are touched only by the one who owns that part of the slot at that time: the
 // table "Who may touch what" in the module's doc. All else is atomic.
@@ -107,9 +96,7 @@ unsafe impl Sync for Slot {}
 
 impl Slot {
     /// Takes a slot off a free list into use.
-    pub(super) fn open(&self, index: u32, is_thread: bool) {
-        // Relaxed, and ever the same value; atomic because a stale timer may look at it.
-        self.index.store(index, Ordering::Relaxed);
+    pub(super) fn open(&self, is_thread: bool) {
         let tag = if is_thread { THREAD_TAG } else { 0 };
         let old = self.word.load(Ordering::Relaxed);
         // Never used, the memory is zeroed; afterwards `retire` has counted.
@@ -121,10 +108,6 @@ impl Slot {
         self.word.store(word, Ordering::Relaxed);
         self.join.reset();
         self.body.set(ptr::null());
-        self.record.set(ptr::null());
-        self.armed.store(u64::MAX, Ordering::Relaxed);
-        self.extra.set(ptr::null());
-        self.scope.set(ptr::null());
         self.table.set(None);
     }
 
@@ -145,15 +128,9 @@ impl Slot {
         (old >> GENERATION_SHIFT) as u32 & !THREAD_TAG < THREAD_TAG - 2
     }
 
-    /// What links the slot into the run queue of its worker, which has the right to schedule it.
-    #[inline(always)]
-    pub(crate) fn queue_link(&self) -> &AtomicPtr<Slot> {
-        &self.queue_link
-    }
-
     #[inline(always)]
     pub(crate) fn index(&self) -> u32 {
-        self.index.load(Ordering::Relaxed)
+        slab::index_of(self)
     }
 
     pub(crate) fn id(&self) -> FiberId {
@@ -161,10 +138,9 @@ impl Slot {
         FiberId::new(self.index(), generation)
     }
 
-    /// Begins a wait and names it. `record` must stay where it is until the wait is over.
+    /// Begins a wait and names it.
     #[inline(always)]
-    pub(crate) fn begin_wait(&self, record: *const WaitRecord) -> WakeRef {
-        self.record.set(record);
+    pub(crate) fn begin_wait(&self) -> WakeRef {
         let mut old = self.word.load(Ordering::Relaxed);
         loop {
             let epoch = ((old >> EPOCH_SHIFT) + 1) & EPOCH_MASK;
@@ -180,7 +156,7 @@ impl Slot {
 
     /// Begins a wait for the token of `unpark`; `None` when the token was there, and is used up.
     #[inline(always)]
-    pub(crate) fn begin_park(&self, record: *const WaitRecord) -> Option<WakeRef> {
+    pub(crate) fn begin_park(&self) -> Option<WakeRef> {
         let mut old = self.word.load(Ordering::Relaxed);
         loop {
             let generation = old & (u64::from(u32::MAX) << GENERATION_SHIFT);
@@ -191,10 +167,7 @@ impl Slot {
             // AcqRel: a token synchronises with the `unpark` that gave it, as in std.
             match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if had_token => return None,
-                Ok(_) => {
-                    self.record.set(record);
-                    return Some(WakeRef::new(self.index(), epoch));
-                }
+                Ok(_) => return Some(WakeRef::new(self.index(), epoch)),
                 Err(now) => old = now,
             }
         }
@@ -203,7 +176,6 @@ impl Slot {
     /// Gives up a wait that nobody can have ended, because no reference to it was handed out.
     pub(crate) fn abort_wait(&self, wait: WakeRef) {
         self.claim(wait, Wake::Woken);
-        self.record.set(ptr::null());
     }
 
     /// Tries to end the wait that `wait` names; the winner must schedule the strand.

@@ -17,6 +17,7 @@ use std::collections::HashSet;
 use super::{AbandonedFiber, Body, Worker, run_queue::Runnable};
 use crate::{
     fiber,
+    park::WaitRecord,
     strand::{Slot, Wake},
 };
 
@@ -35,8 +36,8 @@ impl Worker {
         let mut given_up = GivenUp::default();
         self.drop_queued(&mut given_up);
         for (body, slot) in self.bodies.live() {
-            given_up.report.push(self.describe(slot));
-            self.settle(slot, &mut given_up);
+            given_up.report.push(describe(slot));
+            self.settle(body, slot, &mut given_up);
             self.leak(body, slot);
         }
         if let Some(driver) = self.driver.borrow_mut().as_mut() {
@@ -55,7 +56,7 @@ impl Worker {
             let shared = || self.seat.as_ref().and_then(|seat| seat.pop()).map(Runnable::Fresh);
             match self.ready.pop().or_else(shared) {
                 Some(Runnable::Fresh(slot)) => {
-                    given_up.report.push(self.describe(slot));
+                    given_up.report.push(describe(slot));
                     // SAFETY: taken off the queue of fresh closures: nobody else starts it.
                     unsafe { fiber::end_unstarted(self, slot, Box::new(fiber::ABANDONED)) };
                 }
@@ -68,21 +69,9 @@ impl Worker {
         }
     }
 
-    fn describe(&self, slot: &'static Slot) -> AbandonedFiber {
-        // SAFETY: a live fiber of this worker that does not run is suspended: its record is null
-        // or lies in its frame.
-        let record = unsafe { slot.record.get().as_ref() };
-        let waits_for = match record {
-            Some(record) => format!("{} at {}", record.kind.name, record.location),
-            None => "its turn to run".to_owned(),
-        };
-        AbandonedFiber { label: fiber::label(slot), waits_for }
-    }
-
     /// Makes sure that nobody else has, or will get, the right to schedule the fiber.
-    fn settle(&self, slot: &'static Slot, given_up: &mut GivenUp) {
-        // SAFETY: as in `describe`.
-        let unlink = unsafe { slot.record.get().as_ref() }.and_then(|record| record.unlink);
+    fn settle(&self, body: *const Body, slot: &'static Slot, given_up: &mut GivenUp) {
+        let unlink = wait_of(slot).and_then(|record| record.unlink);
         let ended_here = slot.current_wait().is_some_and(|wait| slot.claim(wait, Wake::Cancelled));
         if let Some(unlink) = unlink {
             // SAFETY: the record's maker promises that the hook fits its target, which lies in the
@@ -91,7 +80,7 @@ impl Worker {
         }
         // Otherwise somebody ended the wait first and has pushed the fiber, or is about to: its
         // slot must not be reused before that push has come in.
-        while !ended_here && !given_up.queued.contains(&slot.body.get()) {
+        while !ended_here && !given_up.queued.contains(&body) {
             std::thread::yield_now();
             self.drop_queued(given_up);
         }
@@ -104,4 +93,20 @@ impl Worker {
         // SAFETY: its closure began and will never end.
         unsafe { fiber::end_abandoned(self, slot) };
     }
+}
+
+fn describe(slot: &Slot) -> AbandonedFiber {
+    let waits_for = match wait_of(slot) {
+        Some(record) => format!("{} at {}", record.kind.name, record.location),
+        None => "its turn to run".to_owned(),
+    };
+    AbandonedFiber { label: fiber::label(slot), waits_for }
+}
+
+/// What a fiber of this worker that does not run waits for, if it has started and does wait.
+fn wait_of(slot: &Slot) -> Option<&WaitRecord> {
+    // SAFETY: null before the start; then the fiber's body, which lives until the fiber has ended.
+    let body = unsafe { slot.body.get().as_ref() }?;
+    // SAFETY: a live fiber that does not run is suspended: its record is null or lies in its frame.
+    unsafe { body.record.get().as_ref() }
 }

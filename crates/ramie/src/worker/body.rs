@@ -8,6 +8,8 @@
 //! |---|---|---|
 //! | idle | none | [`Bodies::assign`], then a resume |
 //! | running, suspended | the fiber's | the end of the closure, which takes the next fresh closure at once or goes idle |
+//!
+//! A thread that waits is a strand too, and has a body for that, which is never resumed.
 #![allow(unsafe_code)]
 
 use std::{
@@ -22,8 +24,8 @@ use ramie_coro::{
     context,
 };
 
-use super::Worker;
-use crate::strand::Slot;
+use super::{Shared, Worker};
+use crate::{park::WaitRecord, strand::Slot, timer::Armed};
 
 type Coroutine = BareCoroutine<(), (), ()>;
 type Yielder = BareYielder<(), ()>;
@@ -43,8 +45,14 @@ type Yielder = BareYielder<(), ()>;
 pub(crate) struct Body {
     slot: Cell<*const Slot>,
     yielder: Cell<*const Yielder>,
-    /// INVARIANT: initialised from `Bodies::make` on, until `retire` or `leak` takes it.
+    /// INVARIANT: initialised from `Bodies::make` on, until `retire` or `leak` takes it; never in a
+    /// thread's body.
     coroutine: UnsafeCell<MaybeUninit<Coroutine>>,
+    /// What the strand waits for, null when it does not wait. Lies in the frame that waits.
+    pub(crate) record: Cell<*const WaitRecord>,
+    /// The worker that this body never leaves.
+    pub(crate) home: &'static Shared,
+    pub(crate) armed: Armed,
     pub(crate) strand: context::Strand,
     stack_size: usize,
     uses: Cell<u32>,
@@ -58,6 +66,26 @@ const KEEP_BYTES: usize = 16 * 1024;
 const USES_PER_CHECK: u32 = 64;
 
 impl Body {
+    fn new(home: &'static Shared, stack_size: usize, position: usize) -> Self {
+        Body {
+            slot: Cell::new(ptr::null()),
+            yielder: Cell::new(ptr::null()),
+            record: Cell::new(ptr::null()),
+            coroutine: UnsafeCell::new(MaybeUninit::uninit()),
+            home,
+            armed: Armed::new(),
+            strand: context::Strand::new(0),
+            stack_size,
+            uses: Cell::new(0),
+            position: Cell::new(position),
+        }
+    }
+
+    /// Makes the body of a thread that waits: it has no coroutine and is never resumed.
+    pub(crate) fn of_thread(home: &'static Shared) -> Self {
+        Body::new(home, 0, 0)
+    }
+
     /// Bytes at the base of the stack that are not the coroutine's: 16 less than whole lines.
     const RESERVED: usize = size_of::<Body>().next_multiple_of(64) + 48;
 
@@ -150,9 +178,20 @@ impl Body {
     /// Takes on a fresh closure.
     #[inline]
     pub(super) fn adopt(&self, slot: &'static Slot) {
-        self.slot.set(slot);
         self.uses.set(self.uses.get() + 1);
         self.strand.set_id(slot.id().as_u64());
+        self.stand_for(slot);
+    }
+
+    /// A thread's strand has ended.
+    pub(super) fn stand_for_none(&self) {
+        self.slot.set(ptr::null());
+    }
+
+    /// Becomes the body of that strand.
+    #[inline]
+    pub(super) fn stand_for(&self, slot: &'static Slot) {
+        self.slot.set(slot);
         slot.body.set(self);
     }
 }
@@ -165,6 +204,7 @@ pub(crate) struct Bodies {
     all: RefCell<Vec<*const Body>>,
     pools: RefCell<Vec<(usize, StackPool)>>,
     default_size: usize,
+    home: &'static Shared,
     /// Bodies went idle since the last look at the high-water marks.
     is_unchecked: Cell<bool>,
 }
@@ -173,8 +213,9 @@ pub(crate) struct Bodies {
 const IDLE_KEPT: usize = 256;
 
 impl Bodies {
-    pub(crate) fn new(default_size: usize) -> Self {
+    pub(crate) fn new(home: &'static Shared, default_size: usize) -> Self {
         Bodies {
+            home,
             idle: RefCell::new(Vec::new()),
             all: RefCell::new(Vec::new()),
             pools: RefCell::new(Vec::new()),
@@ -221,15 +262,7 @@ impl Bodies {
         let stack = self.take_stack(size)?;
         let body = Body::place(&stack);
         let position = self.all.borrow().len();
-        let content = Body {
-            slot: Cell::new(ptr::null()),
-            coroutine: UnsafeCell::new(MaybeUninit::uninit()),
-            yielder: Cell::new(ptr::null()),
-            strand: context::Strand::new(0),
-            stack_size: size,
-            uses: Cell::new(0),
-            position: Cell::new(position),
-        };
+        let content = Body::new(self.home, size, position);
         // SAFETY: within the part of the stack that is reserved below; nobody else has the stack.
         unsafe { body.write(content) };
         let pointer: *const Body = body;

@@ -34,10 +34,10 @@ pub(crate) use self::{
     current::{Installed, current, with_existing},
     no_switch::NoSwitch,
     run_loop::Until,
-    shared::Shared,
+    shared::{Shared, ThreadWaker},
     team::{AbandonedFiber, FreshQueue, Seat, Team},
 };
-use self::{body::Bodies, current::CURRENT, run_queue::RunQueue, shared::ThreadWaker};
+use self::{body::Bodies, current::CURRENT, run_queue::RunQueue};
 use crate::{
     primitive::Ordering,
     strand::{FreeList, Slot, Unpark, Wake, WakeRef},
@@ -71,8 +71,8 @@ pub(crate) struct Worker {
     slots: FreeList,
     bodies: Bodies,
     clock: Clock,
-    /// The strand of the thread itself, made when it first waits.
-    root: Cell<Option<&'static Slot>>,
+    /// The body of the thread's own strand, which gets a slot when it first waits.
+    root: Box<Body>,
     /// Fibers alive that belong here: started here, or `!Send` and spawned here.
     live: Cell<usize>,
     seat: Option<Seat>,
@@ -82,7 +82,9 @@ pub(crate) struct Worker {
 #[inline]
 #[allow(unsafe_code)]
 pub(crate) fn schedule(slot: &'static Slot) {
-    let home = slot.home.load(Ordering::Relaxed);
+    // SAFETY: the strand waited, so it has a body, which lives until the strand has ended; and it
+    // goes on only when it is scheduled, below.
+    let home = unsafe { &*slot.body.get() }.home;
     let current = CURRENT.get();
     // SAFETY: `CURRENT` is null or valid, as in `with_current`.
     if let Some(worker) = unsafe { current.as_ref() }
@@ -90,9 +92,7 @@ pub(crate) fn schedule(slot: &'static Slot) {
     {
         return worker.make_ready(slot);
     }
-    // SAFETY: `home` was set when the strand started, which was before it waited, and `Shared`
-    // values are never freed.
-    unsafe { &*home }.push(slot);
+    home.push(slot);
 }
 
 /// Gives the token of `unpark` to a strand.
@@ -165,9 +165,9 @@ impl Worker {
             driver_choice,
             timers: RefCell::new(Timers::default()),
             slots: FreeList::new(),
-            bodies: Bodies::new(stack_size),
+            bodies: Bodies::new(shared, stack_size),
             clock,
-            root: Cell::new(None),
+            root: Box::new(Body::of_thread(shared)),
             live: Cell::new(0),
             seat,
         }
@@ -208,36 +208,38 @@ impl Worker {
     /// The slot of the strand that runs.
     #[inline(always)]
     pub(crate) fn current_slot(&self) -> &'static Slot {
+        self.current_strand().slot()
+    }
+
+    /// The body of the strand that runs: a fiber, or the thread itself.
+    #[inline(always)]
+    pub(crate) fn current_strand(&self) -> &Body {
         match self.current_body() {
-            Some(body) => body.slot(),
-            None => self.masked_or_root_slot(),
+            Some(body) => body,
+            None => self.masked_or_root(),
         }
     }
 
     #[cold]
     #[inline(never)]
     #[allow(unsafe_code)]
-    fn masked_or_root_slot(&self) -> &'static Slot {
+    fn masked_or_root(&self) -> &Body {
         // SAFETY: `masked` is null or the body that runs.
-        match unsafe { self.masked.get().as_ref() } {
-            Some(body) => body.slot(),
-            None => self.root_slot(),
+        if let Some(body) = unsafe { self.masked.get().as_ref() } {
+            return body;
         }
-    }
-
-    fn root_slot(&self) -> &'static Slot {
-        self.root.get().unwrap_or_else(|| {
+        if self.root.is_idle() {
             let slot = self.slots.take(true);
+            let slot = slot.unwrap_or_else(|error| panic!("this thread cannot wait: {error}"));
             crate::fiber::name_after_thread(slot);
             self.adopt_root(slot);
-            slot
-        })
+        }
+        &self.root
     }
 
     /// Makes `slot` the strand of this thread.
     pub(crate) fn adopt_root(&self, slot: &'static Slot) {
-        slot.home.store(ptr::from_ref(self.shared).cast_mut(), Ordering::Relaxed);
-        self.root.set(Some(slot));
+        self.root.stand_for(slot);
     }
 
     /// Whether a strand that unwinds must not wait here: other fibers would run meanwhile and see
@@ -246,19 +248,19 @@ impl Worker {
         self.is_on_fiber() || self.live.get() > 0 || !self.ready.is_empty()
     }
 
-    pub(crate) fn arm_timer(&self, slot: &Slot, deadline: Deadline) {
-        self.timers.borrow_mut().arm(slot, deadline.as_ns());
+    pub(crate) fn arm_timer(&self, body: &Body, deadline: Deadline) {
+        self.timers.borrow_mut().arm(body, deadline.as_ns());
     }
 
     /// Puts a strand of this worker onto the run queue.
     #[inline]
     #[allow(unsafe_code)]
     fn make_ready(&self, slot: &'static Slot) {
-        let body = slot.body.get();
-        // SAFETY: a started fiber's body lives until the fiber has ended.
-        match unsafe { body.as_ref() } {
-            Some(started) => self.ready.push_fiber(started),
-            None => self.ready.push_root(),
+        // SAFETY: the strand waited: it has a body, which lives until the strand has ended.
+        let body = unsafe { &*slot.body.get() };
+        match ptr::eq(body, &raw const *self.root) {
+            false => self.ready.push_fiber(body),
+            true => self.ready.push_root(),
         }
     }
 
@@ -350,7 +352,7 @@ impl Drop for Worker {
         if let Clock::Manual(manual) = &self.clock {
             manual.remove_worker(self.shared);
         }
-        if let Some(slot) = self.root.take() {
+        if let Some(slot) = self.root.try_slot() {
             crate::fiber::free_root(self, slot);
         }
         self.shared.release();

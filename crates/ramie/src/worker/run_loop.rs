@@ -112,7 +112,7 @@ impl Worker {
         self.current.set(std::ptr::null());
         match self.bodies.assign(slot) {
             Ok(body) => {
-                self.note_started(slot);
+                self.note_started();
                 self.mount(body);
             }
             Err(error) => {
@@ -124,8 +124,7 @@ impl Worker {
     }
 
     #[inline]
-    fn note_started(&self, slot: &Slot) {
-        slot.home.store(std::ptr::from_ref(self.shared).cast_mut(), Ordering::Relaxed);
+    fn note_started(&self) {
         self.live.set(self.live.get() + 1);
     }
 
@@ -136,13 +135,13 @@ impl Worker {
             return None;
         }
         let slot = self.ready.pop_fresh()?;
-        if !slot.extra.get().is_null() && !self.bodies.fits(body, slot) {
+        if !slot.belongings.is_plain() && !self.bodies.fits(body, slot) {
             self.ready.push_fresh(slot);
             return None;
         }
         self.countdown.set(self.countdown.get() - 1);
         body.adopt(slot);
-        self.note_started(slot);
+        self.note_started();
         Some(slot)
     }
 
@@ -157,9 +156,13 @@ impl Worker {
         self.shared.finished.store(finished + 1, Ordering::Release);
     }
 
+    /// Disarms the timer of a strand that has ended.
+    #[inline]
     pub(crate) fn forget_timer(&self, slot: &Slot) {
-        if slot.armed.load(Ordering::Relaxed) != u64::MAX {
-            self.timers.borrow_mut().forget(slot);
+        // SAFETY: the strand had started and is not yet handed to its joiner: its body is alive.
+        let body = unsafe { &*slot.body.get() };
+        if body.armed.is_armed() {
+            self.timers.borrow_mut().forget(body);
         }
     }
 
@@ -205,23 +208,23 @@ impl Worker {
         let now = self.now_ns();
         loop {
             let due = self.timers.borrow_mut().pop_due(now);
-            let Some(slot) = due else { return };
-            self.expire(slot, now);
+            let Some(body) = due else { return };
+            // SAFETY: live entries name bodies that are alive (timer.rs).
+            self.expire(unsafe { &*body }, now);
         }
     }
 
     /// A timer entry fired: ends the wait, or arms the entry anew for a later deadline.
-    fn expire(&self, slot: &'static Slot, now: u64) {
-        let record = slot.record.get();
-        let Some(wait) = slot.current_wait() else { return };
+    fn expire(&self, body: &Body, now: u64) {
+        let Some(wait) = body.slot().current_wait() else { return };
         // SAFETY: the strand waits and is of this worker (its timers hold only such), so it stays
         // suspended, and its record valid, until this thread resumes it.
-        let Some(record) = (unsafe { record.as_ref() }) else { return };
+        let Some(record) = (unsafe { body.record.get().as_ref() }) else { return };
         let deadline = record.deadline;
         if deadline.as_ns() <= now {
             wait.wake(Wake::TimedOut);
         } else if deadline != crate::time::Deadline::NEVER {
-            self.arm_timer(slot, deadline);
+            self.arm_timer(body, deadline);
         }
     }
 }

@@ -101,12 +101,10 @@ impl RunQueue {
 
     #[inline]
     pub(crate) fn push_fresh(&self, slot: &'static Slot) {
-        slot.queue_link().store(ptr::null_mut(), Ordering::Relaxed);
+        slot.link.store(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: null or a queued slot; slots are never unmapped.
         match unsafe { self.last_fresh.get().as_ref() } {
-            Some(last) => {
-                last.queue_link().store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed)
-            }
+            Some(last) => last.link.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed),
             None => self.first_fresh.set(slot),
         }
         self.last_fresh.set(slot);
@@ -209,9 +207,8 @@ impl RunQueue {
     fn pop_of_run(&self, head: NonNull<Word>, word: Word) -> &'static Slot {
         // SAFETY: the head is a run, so there is a first one; slots are never unmapped.
         let slot = unsafe { &*self.first_fresh.get() };
-        let next = slot.queue_link().load(Ordering::Relaxed);
+        let next = slot.link.load(Ordering::Relaxed);
         prefetch(next.cast());
-        prefetch(next.wrapping_byte_add(64).cast());
         self.first_fresh.set(next);
         if next.is_null() {
             self.last_fresh.set(ptr::null());
@@ -283,6 +280,10 @@ mod tests {
     use super::*;
     use crate::strand::FreeList;
 
+    fn take(slots: &FreeList) -> &'static Slot {
+        slots.take(false).expect("memory for a slot")
+    }
+
     fn index(next: Option<Runnable>) -> Option<u32> {
         match next {
             Some(Runnable::Fresh(slot)) => Some(slot.index()),
@@ -302,7 +303,7 @@ mod tests {
                     queue.push_root();
                     expected.push_back(u32::MAX);
                 } else {
-                    let slot = slots.take(false);
+                    let slot = take(&slots);
                     queue.push_fresh(slot);
                     expected.push_back(slot.index());
                 }
@@ -322,7 +323,7 @@ mod tests {
     fn closures_in_a_row_take_one_word() {
         let slots = FreeList::new();
         let queue = RunQueue::new();
-        let fresh: Vec<_> = (0..1000).map(|_| slots.take(false)).collect();
+        let fresh: Vec<_> = (0..1000).map(|_| take(&slots)).collect();
         fresh.iter().for_each(|slot| queue.push_fresh(slot));
         assert_eq!(queue.capacity(), RunQueue::new().capacity());
         for slot in &fresh {
@@ -334,7 +335,7 @@ mod tests {
     #[test]
     fn a_fresh_head_is_told_from_the_root() {
         let slots = FreeList::new();
-        let slot = slots.take(false);
+        let slot = take(&slots);
         let queue = RunQueue::new();
         assert!(queue.pop_fresh().is_none());
         queue.push_root();
@@ -350,7 +351,7 @@ mod tests {
         let slots = FreeList::new();
         let queue = RunQueue::new();
         let count = 4 * queue.capacity();
-        (0..count).for_each(|_| queue.push_fresh(slots.take(false)));
+        (0..count).for_each(|_| queue.push_fresh(take(&slots)));
         let body = Box::new([0_u64; 64]);
         // SAFETY: a queue stores bodies and never looks into them.
         let body = unsafe { &*ptr::from_ref(&*body).cast::<Body>() };

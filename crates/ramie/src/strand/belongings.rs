@@ -1,0 +1,104 @@
+//! What few strands have, behind one word of the slot: a scope, a name, a stack size.
+//!
+//! | word | means |
+//! |---|---|
+//! | 0 | nothing |
+//! | an even address | the scope |
+//! | an odd address | one count of a shared [`Extra`], which also knows the scope |
+#![allow(unsafe_code)]
+
+use std::{cell::Cell, mem::ManuallyDrop, ptr, sync::Arc};
+
+use crate::{
+    fiber::ScopeData,
+    primitive::{AtomicPtr, Ordering},
+};
+
+/// What the spawner said about a strand, kept out of the slot and shared with its handles.
+pub(crate) struct Extra {
+    pub(crate) name: Option<String>,
+    /// Usable bytes of the stack; 0: the runtime's default.
+    pub(crate) stack_size: usize,
+    scope: AtomicPtr<ScopeData>,
+}
+
+const EXTRA: usize = 1;
+
+/// INVARIANT: as in the table above; the count of an [`Extra`] is held until [`Self::drop_all`].
+#[derive(Default)]
+pub(crate) struct Belongings {
+    word: Cell<*const ()>,
+}
+
+impl Belongings {
+    /// Says what a new strand has.
+    pub(crate) fn install(&self, scope: *const ScopeData, name: Option<String>, stack_size: usize) {
+        self.word.set(scope.cast());
+        if name.is_some() || stack_size != 0 {
+            let scope = AtomicPtr::new(scope.cast_mut());
+            let extra: *const Extra = Arc::into_raw(Arc::new(Extra { name, stack_size, scope }));
+            self.word.set(extra.cast::<()>().map_addr(|address| address | EXTRA));
+        }
+    }
+
+    #[inline]
+    fn extra_address(&self) -> *const Extra {
+        let word = self.word.get();
+        match word.addr() & EXTRA {
+            0 => ptr::null(),
+            _ => word.map_addr(|address| address & !EXTRA).cast(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn extra(&self) -> Option<&Extra> {
+        // SAFETY: the invariant: the count is held as long as the strand's slot is in use, and the
+        // callers hold the slot.
+        unsafe { self.extra_address().as_ref() }
+    }
+
+    /// The extras for a handle, which may outlive the slot.
+    #[inline]
+    pub(crate) fn share_extra(&self) -> Option<Arc<Extra>> {
+        let extra = self.extra_address();
+        if extra.is_null() {
+            return None;
+        }
+        // SAFETY: the address came from `Arc::into_raw`, and its count stays with the slot.
+        let held = ManuallyDrop::new(unsafe { Arc::from_raw(extra) });
+        Some(Arc::clone(&held))
+    }
+
+    #[inline]
+    pub(crate) fn scope(&self) -> *const ScopeData {
+        match self.extra() {
+            None => self.word.get().cast(),
+            Some(extra) => extra.scope.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The strand leaves its scope without telling it.
+    pub(crate) fn forget_scope(&self) {
+        match self.extra() {
+            None => self.word.set(ptr::null()),
+            Some(extra) => extra.scope.store(ptr::null_mut(), Ordering::Relaxed),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.word.get().addr() & EXTRA == 0
+    }
+
+    /// Empties the word of a strand that has ended.
+    #[inline]
+    pub(super) fn drop_all(&self) {
+        let extra = self.extra_address();
+        self.word.set(ptr::null());
+        if !extra.is_null() {
+            // SAFETY: the address came from `Arc::into_raw`; the word, which held the count, has
+            // just given it up.
+            drop(unsafe { Arc::from_raw(extra) });
+        }
+    }
+}
