@@ -16,7 +16,7 @@ use common::{
     panic_text, stderr, text, wait_until, with_workers,
 };
 use ramie::{
-    fiber, no_switch,
+    Runtime, fiber, no_switch,
     sync::{Mutex, oneshot},
 };
 use ramie_coro::{Coroutine, State};
@@ -300,4 +300,38 @@ fn writing_to_a_redirected_output_keeps_no_memory() {
     let name = "writing_to_a_redirected_output_keeps_no_memory";
     let redirect = "out=$(mktemp) && exec >\"$out\" && rm \"$out\"";
     assert_success(&child_with(redirect, name, &[]));
+}
+
+/// The scope is outside of the run that gives its strand up: it can neither end nor go on.
+#[test]
+fn a_scope_outside_whose_strand_is_abandoned_aborts() {
+    if is_child() {
+        let runtime = Runtime::builder().grace(Duration::from_millis(5)).build().unwrap();
+        return fiber::scope(|s| {
+            runtime.run(|| {
+                s.spawn(fiber::park);
+                fiber::sleep(Duration::from_millis(1));
+            });
+        });
+    }
+    let output = child("a_scope_outside_whose_strand_is_abandoned_aborts");
+    assert_aborted(&output, "opened outside of that run");
+}
+
+/// Scopes that are given up with their strands stay quiet.
+#[test]
+fn scopes_inside_run_are_abandoned_with_their_strands() {
+    for workers in [1, 2, 4] {
+        let builder = Runtime::builder().workers(workers).grace(Duration::from_millis(1));
+        builder.build().unwrap().run(|| {
+            for _ in 0..50 {
+                drop(fiber::spawn(|| {
+                    fiber::scope(|s| {
+                        (0..4).for_each(|_| drop(s.spawn(fiber::park)));
+                    })
+                }));
+            }
+            fiber::sleep(Duration::from_millis(1));
+        });
+    }
 }

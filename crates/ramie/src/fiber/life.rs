@@ -8,7 +8,7 @@ use ramie_coro::StackError;
 use crate::{
     completion::Finished,
     strand::Slot,
-    worker::{NoSwitch, Worker},
+    worker::{Body, NoSwitch, Worker},
 };
 
 /// The payload with which joining a fiber fails that was given up.
@@ -17,9 +17,11 @@ pub(crate) const ABANDONED: &str =
 
 /// Runs the closure of a fiber and does all that its end asks for.
 #[inline]
-pub(crate) fn run_to_end(worker: &Worker, slot: &'static Slot) {
+pub(crate) fn run_to_end(worker: &Worker, body: &Body, slot: &'static Slot) {
     run_and_end(worker, slot);
     worker.leave_no_switch();
+    // Last of all: destructors of an outcome that nobody asked for may have waited, too.
+    worker.forget_timer(body);
     worker.note_finished(true);
 }
 
@@ -35,7 +37,6 @@ pub(crate) fn run_thread_to_end(worker: &Worker, slot: &'static Slot) {
 fn run_and_end(worker: &Worker, slot: &'static Slot) {
     // SAFETY: the callers took the slot off a queue of fresh closures, or made it for this thread.
     let panicked = unsafe { slot.run_job() };
-    worker.forget_timer(slot);
     // SAFETY: the job has stored its outcome.
     unsafe { end(worker, slot, panicked) };
 }
@@ -115,14 +116,19 @@ pub(crate) unsafe fn fail_to_start(worker: &Worker, slot: &'static Slot, error: 
 ///
 /// # Safety
 /// Nobody will ever schedule the fiber.
-pub(crate) unsafe fn end_abandoned(worker: &Worker, slot: &'static Slot) {
-    worker.forget_timer(slot);
+pub(crate) unsafe fn end_abandoned(worker: &Worker, body: &Body, slot: &'static Slot) {
+    worker.forget_timer(body);
     // SAFETY: its closure began and will never end: the payload is empty.
     unsafe { slot.store_error(Box::new(ABANDONED)) };
-    // The scope it belongs to lies on a stack that is given up too: it is not told.
+    // It stays on the count of its scope: what it borrowed may still be in use.
+    let scope = slot.belongings.scope();
     slot.belongings.forget_scope();
     // SAFETY: the outcome is stored.
     unsafe { end(worker, slot, false) };
+    // SAFETY: the scope waits for its strands, and this one never ends: its data stays for good.
+    if let Some(scope) = unsafe { scope.as_ref() } {
+        scope.child_lost();
+    }
     worker.note_finished(true);
 }
 

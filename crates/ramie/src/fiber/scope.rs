@@ -11,14 +11,18 @@
 //! begins to wait; whoever takes off the last one finishes `done`, for which the parent waits. A
 //! strand that is not the last touches the scope no more after its decrement; the last one may,
 //! because the parent leaves only when `done` is finished.
+//!
+//! A strand that is given up stays on the count, since it may have lent on what it borrowed. As a
+//! rule its parent is given up, too. Where it is not (the scope was opened outside of `run`), it is
+//! told, and the process ends: the parent could neither leave nor ever go on.
 
-use std::{fmt, marker::PhantomData, panic, sync::Mutex};
+use std::{fmt, marker::PhantomData, panic, process, sync::Mutex};
 
 use super::{Builder, ScopedJoinHandle};
 use crate::{
     completion::Completion,
     park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
-    primitive::{AtomicUsize, Ordering},
+    primitive::{AtomicBool, AtomicUsize, Ordering},
     worker::{self, Shared},
 };
 
@@ -28,6 +32,8 @@ static SCOPE_END: WaitKind = WaitKind::new("the strands of a scope");
 pub(crate) struct ScopeData {
     strands: AtomicUsize,
     done: Completion,
+    /// A strand was given up: the count will never come down.
+    is_lost: AtomicBool,
     panicked: Mutex<Option<String>>,
     /// The worker of the strand that waits for the scope.
     owner: &'static Shared,
@@ -38,6 +44,7 @@ impl ScopeData {
         ScopeData {
             strands: AtomicUsize::new(1),
             done: Completion::new(),
+            is_lost: AtomicBool::new(false),
             panicked: Mutex::new(None),
             owner: worker::current().shared(),
         }
@@ -72,6 +79,14 @@ impl ScopeData {
         }
     }
 
+    /// Tells the parent that a strand was given up. The parent has not left, because that strand
+    /// is still on the count.
+    pub(super) fn child_lost(&self) {
+        // Relaxed: `finish` releases it.
+        self.is_lost.store(true, Ordering::Relaxed);
+        self.done.finish().wake();
+    }
+
     /// Waits until no strand is left.
     #[track_caller]
     fn wait_for_all(&self) {
@@ -82,6 +97,27 @@ impl ScopeData {
         if self.done.wait(&record).is_err() {
             abort_wait_while_unwinding("a scope with strands that have not ended");
         }
+        if self.is_lost.load(Ordering::Relaxed) {
+            self.end_without_strands(&record);
+        }
+    }
+
+    #[cold]
+    fn end_without_strands(&self, record: &WaitRecord) -> ! {
+        let is_given_up_too = || {
+            let worker = worker::current();
+            worker.team().is_some_and(|team| team.is_grace_over())
+        };
+        if is_given_up_too() {
+            // Its own worker is about to give it up, too.
+            let _ = Completion::new().wait(record);
+        }
+        eprintln!(
+            "ramie: a strand of a scope was abandoned at the end of its run, and the scope, which \
+             was opened outside of that run, would wait for it for ever. Open the scope inside \
+             run, or join the strand before run ends. Aborting."
+        );
+        process::abort()
     }
 }
 

@@ -90,8 +90,10 @@ impl Worker {
         // SAFETY: the fiber is suspended, and after `settle` and the end of the loop nobody will
         // schedule it.
         unsafe { self.bodies.leak(body) };
+        // SAFETY: a leaked body stays as it is for good.
+        let body = unsafe { &*body };
         // SAFETY: its closure began and will never end.
-        unsafe { fiber::end_abandoned(self, slot) };
+        unsafe { fiber::end_abandoned(self, body, slot) };
     }
 }
 

@@ -81,6 +81,7 @@ pub(crate) fn on_thread_strand(slot: &'static Slot, f: impl FnOnce(&Worker)) {
 impl Worker {
     /// The strand of this thread has ended; its slot is no longer this worker's.
     pub(crate) fn forget_root(&self) {
+        self.forget_timer(&self.root);
         self.root.stand_for_none();
     }
 }

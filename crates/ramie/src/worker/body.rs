@@ -166,7 +166,7 @@ fn main(body: *const Body, yielder: &Yielder) {
 fn run_closures(worker: &Worker, body: &Body, slot: &'static Slot) {
     let mut slot = slot;
     loop {
-        crate::fiber::run_to_end(worker, slot);
+        crate::fiber::run_to_end(worker, body, slot);
         match worker.next_fresh_for(body) {
             Some(next) => slot = next,
             None => return,

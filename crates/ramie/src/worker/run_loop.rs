@@ -158,9 +158,7 @@ impl Worker {
 
     /// Disarms the timer of a strand that has ended.
     #[inline]
-    pub(crate) fn forget_timer(&self, slot: &Slot) {
-        // SAFETY: the strand had started and is not yet handed to its joiner: its body is alive.
-        let body = unsafe { &*slot.body.get() };
+    pub(crate) fn forget_timer(&self, body: &Body) {
         if body.armed.is_armed() {
             self.timers.borrow_mut().forget(body);
         }

@@ -112,7 +112,7 @@ impl Team {
     }
 
     /// Whether the grace period is over: the runtime ends though strands are alive.
-    pub(super) fn is_grace_over(&self) -> bool {
+    pub(crate) fn is_grace_over(&self) -> bool {
         if self.grace_left() == Some(Duration::ZERO) {
             self.abandoning.store(true, Ordering::SeqCst);
         }
