@@ -10,8 +10,6 @@ use crate::driver::{Config, Kind};
 
 /// The largest queue that the kernel allows.
 const MAX_ENTRIES: u32 = 32_768;
-/// How many threads the kernel may have at most for files, for each thread that submits.
-const KERNEL_THREADS: u32 = 64;
 /// The smallest queue that we try when memory is short.
 const MIN_ENTRIES: u32 = 4;
 
@@ -62,9 +60,6 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
         cq_entries: ring.params().cq_entries(),
     };
     note_what_is_not_a_flag(&ring, &mut caps);
-    // By default four for each CPU, and some calls take long: opening a FIFO, a slow disk. A kernel
-    // that does not know this (before 5.15) keeps its own limit.
-    let _ = ring.submitter().register_iowq_max_workers(&mut [KERNEL_THREADS, 0]);
     Ok((ring, caps))
 }
 

@@ -14,7 +14,10 @@ use std::{
     path::Path,
 };
 
-use ramie_driver::{Op, sys};
+use ramie_driver::{
+    Op,
+    sys::{self, FileKind},
+};
 
 use super::{
     file::File,
@@ -158,7 +161,9 @@ impl OpenOptions {
     pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
         let path = path.as_ref();
         match (route(), self.wants.flags(), CString::new(path.as_os_str().as_bytes())) {
-            (Route::Ring, Some(flags), Ok(c_path)) => self.open_by_ring(path, &c_path, flags),
+            (Route::Ring, Some(flags), Ok(c_path)) if !opens_stream_in_background(path, flags) => {
+                self.open_by_ring(path, &c_path, flags)
+            }
             _ => blocking(|| self.options.open(path)).map(File::from),
         }
     }
@@ -196,6 +201,14 @@ impl OpenOptions {
         drop(opened);
         waited.map(File::from)
     }
+}
+
+/// Whether the open may take as long as the other end of a FIFO likes, and take one of the kernel's
+/// few threads for files with it, which is where a ring opens what may have to be made or emptied.
+fn opens_stream_in_background(path: &Path, flags: i32) -> bool {
+    let is_in_background = flags & (sys::O_CREAT | sys::O_TRUNC) != 0 && flags & sys::O_EXCL == 0;
+    let found = if is_in_background { sys::look_up_cached(path, true) } else { None };
+    found.is_some_and(|found| sys::file_kind(found) == FileKind::Stream)
 }
 
 impl OpenOptionsExt for OpenOptions {

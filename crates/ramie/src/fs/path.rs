@@ -10,6 +10,10 @@ use std::{
         unix::{self, ffi::OsStrExt},
     },
     path::{Path, PathBuf},
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use ramie_driver::{
@@ -21,9 +25,35 @@ use super::{
     File,
     route::{Route, has_path_calls, route},
 };
-use crate::{blocking, io_op, park::WaitKind, time::Deadline};
+use crate::{
+    blocking, io_op,
+    park::WaitKind,
+    sync::{Mutex, MutexGuard},
+    time::Deadline,
+};
 
 static PATH: WaitKind = WaitKind::new("a file to be made, renamed or removed");
+
+/// Contents so large that writing them occupies a CPU for a while.
+const LARGE: usize = 256 * 1024;
+
+/// Jobs that occupy a CPU, if there were as many of them as the pool has threads, would leave the
+/// workers little of it. Each takes a lane first; there is one for each CPU.
+static LANES: LazyLock<Vec<Mutex<()>>> =
+    LazyLock::new(|| (0..sys::available_cpus()).map(|_| Mutex::new(())).collect());
+static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
+
+#[track_caller]
+fn take_lane() -> Option<MutexGuard<'static, ()>> {
+    if route() == Route::Here {
+        return None;
+    }
+    let free = LANES.iter().find_map(|lane| lane.try_lock().ok());
+    Some(free.unwrap_or_else(|| {
+        let lane = &LANES[NEXT_LANE.fetch_add(1, Ordering::Relaxed) % LANES.len()];
+        lane.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }))
+}
 
 /// Makes twins that are one job of the pool.
 macro_rules! jobs {
@@ -47,34 +77,6 @@ macro_rules! jobs {
         {
             let $path = $path.as_ref();
             blocking(|| $call($path $(, $argument)*))
-        }
-    )*};
-}
-
-/// The same for two paths.
-macro_rules! jobs_of_two {
-    ($(
-        $(#[$doc:meta])*
-        $visibility:vis fn $name:ident($from:ident, $to:ident) -> $result:ty = $call:path;
-    )*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Blocking
-        /// Parks the fiber until it is done.
-        ///
-        /// # Cancellation
-        /// Not a cancel point in this version.
-        ///
-        /// # Errors
-        /// Those of std's function of this name.
-        #[track_caller]
-        $visibility fn $name<P, Q>($from: P, $to: Q) -> io::Result<$result>
-        where
-            P: AsRef<Path>,
-            Q: AsRef<Path>,
-        {
-            let ($from, $to) = ($from.as_ref(), $to.as_ref());
-            blocking(|| $call($from, $to))
         }
     )*};
 }
@@ -142,10 +144,22 @@ jobs! {
     pub fn lchown(path, uid: Option<u32>, gid: Option<u32>) -> () = unix::fs::lchown;
 }
 
-jobs_of_two! {
-    /// Copies contents and permissions of a file, and returns how many bytes; twin of
-    /// [`std::fs::copy`].
-    pub fn copy(from, to) -> u64 = fs::copy;
+/// Copies contents and permissions of a file, and returns how many bytes; twin of
+/// [`std::fs::copy`].
+///
+/// # Blocking
+/// Parks the fiber until it is done. As many copies go on at a time as there are CPUs.
+///
+/// # Cancellation
+/// Not a cancel point in this version.
+///
+/// # Errors
+/// Those of [`std::fs::copy`].
+#[track_caller]
+pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let _lane = take_lane();
+    blocking(|| fs::copy(from, to))
 }
 
 ring_calls! {
@@ -227,6 +241,7 @@ pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
 #[track_caller]
 pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result<()> {
     let (path, contents) = (path.as_ref(), contents.as_ref());
+    let _lane = if contents.len() > LARGE { take_lane() } else { None };
     blocking(|| fs::write(path, contents))
 }
 

@@ -14,17 +14,8 @@ use std::{
 use super::{
     File,
     route::{Route, route, uninterrupted},
+    transfer::PART,
 };
-
-/// Reads without knowing how much there is.
-struct Plain<'a>(&'a File);
-
-impl Read for Plain<'_> {
-    #[track_caller]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.transfer.read(buf, None)
-    }
-}
 
 impl Read for &File {
     #[track_caller]
@@ -43,7 +34,18 @@ impl Read for &File {
             return uninterrupted(|| self.as_std().read_to_end(buf));
         }
         buf.try_reserve(self.rest())?;
-        Plain(self).read_to_end(buf)
+        let start = buf.len();
+        loop {
+            // In parts: making room in memory takes as long as reading, and others run in between.
+            let filled = buf.len();
+            buf.try_reserve(PART)?;
+            buf.resize(filled + PART.min(buf.capacity() - filled), 0);
+            let read = self.transfer.read(&mut buf[filled..], None);
+            buf.truncate(filled + *read.as_ref().unwrap_or(&0));
+            if read? == 0 {
+                return Ok(filled - start);
+            }
+        }
     }
 
     #[track_caller]
@@ -51,8 +53,18 @@ impl Read for &File {
         if route() == Route::Here {
             return uninterrupted(|| self.as_std().read_to_string(buf));
         }
-        buf.try_reserve(self.rest())?;
-        Plain(self).read_to_string(buf)
+        let mut bytes = std::mem::take(buf).into_bytes();
+        let start = bytes.len();
+        let read = self.read_to_end(&mut bytes);
+        let is_text = str::from_utf8(&bytes[start..]).is_ok();
+        if !is_text {
+            bytes.truncate(start);
+        }
+        *buf = String::from_utf8(bytes).expect("checked, after what was a string before");
+        match read {
+            Ok(_) if !is_text => Err(not_utf8()),
+            read => read,
+        }
     }
 }
 
@@ -122,6 +134,10 @@ impl Seek for File {
     fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
         (&*self).seek(pos)
     }
+}
+
+fn not_utf8() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8")
 }
 
 impl FileExt for File {

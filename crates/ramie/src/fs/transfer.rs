@@ -36,7 +36,7 @@ static READ: WaitKind = WaitKind::new("data from a file");
 static WRITE: WaitKind = WaitKind::new("data to be written to a file");
 
 /// The most bytes copied without a look at other fibers: about 6 us.
-const PART: usize = 64 * 1024;
+pub(super) const PART: usize = 64 * 1024;
 /// The most buffers of one vectored call (`IOV_MAX`).
 const MAX_BUFFERS: usize = 1024;
 
