@@ -17,6 +17,9 @@ use super::{
     transfer::PART,
 };
 
+/// Room for a file whose size is not known.
+const UNKNOWN: usize = 8 * 1024;
+
 impl Read for &File {
     #[track_caller]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -33,16 +36,26 @@ impl Read for &File {
         if route() == Route::Here {
             return uninterrupted(|| self.as_std().read_to_end(buf));
         }
-        buf.try_reserve(self.rest())?;
         let start = buf.len();
+        buf.try_reserve(self.rest())?;
+        if buf.capacity() == start {
+            buf.try_reserve(UNKNOWN)?;
+        }
         loop {
+            if buf.len() == buf.capacity() {
+                // The end, as a rule: asked for without making more room.
+                let mut more = [0; 32];
+                match self.transfer.read(&mut more, None)? {
+                    0 => return Ok(buf.len() - start),
+                    count => buf.extend_from_slice(&more[..count]),
+                }
+            }
             // In parts: making room in memory takes as long as reading, and others run in between.
             let filled = buf.len();
-            buf.try_reserve(PART)?;
             buf.resize(filled + PART.min(buf.capacity() - filled), 0);
             let read = self.transfer.read(&mut buf[filled..], None);
             buf.truncate(filled + *read.as_ref().unwrap_or(&0));
-            if read? == 0 {
+            if read? == 0 && buf.len() < buf.capacity() {
                 return Ok(filled - start);
             }
         }
