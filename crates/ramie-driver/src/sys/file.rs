@@ -1,7 +1,7 @@
 //! Reads and writes of files that do not wait, and the flags of opening one.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
@@ -83,4 +83,21 @@ pub fn look_up_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
     let mut flags = OFlags::PATH | OFlags::CLOEXEC;
     flags.set(OFlags::NOFOLLOW, !follow);
     rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok()
+}
+
+/// Opens what is on a local disk if the kernel has all of the path cached, and so without waiting,
+/// as [`Op::Open`](crate::Op::Open) does on a ring; none if it has not, or if there is any error.
+/// `flags` may not make or empty a file.
+pub fn open_cached(path: &Path, flags: i32) -> Option<OwnedFd> {
+    let found = look_up_cached(path, true)?;
+    if file_kind(&found) != FileKind::Local {
+        return None;
+    }
+    // The very file that was looked at, whatever has its name by now. Somebody's lease on it would
+    // make an open wait.
+    let same = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let flags = OFlags::from_bits_retain(flags as u32) | OFlags::NONBLOCK;
+    let opened = rustix::fs::open(same, flags, Mode::empty()).ok()?;
+    super::set_nonblocking(&opened, false).ok()?;
+    Some(opened)
 }

@@ -25,7 +25,7 @@ pub use fd::{
     dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
 };
 pub(crate) use file::{FOR_ALL, REMOVE_DIR};
-pub use file::{FileKind, file_kind, look_up_cached, read_now, write_now};
+pub use file::{FileKind, file_kind, look_up_cached, open_cached, read_now, write_now};
 pub use file::{
     O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, WORKING_DIRECTORY,
 };

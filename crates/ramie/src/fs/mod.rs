@@ -9,7 +9,7 @@
 //! | reads of what it has not | the ring; on the polling driver the blocking pool |
 //! | writes | at once where the file system can, else the ring; on the polling driver the pool |
 //! | `sync_all`, `sync_data` | the ring; on the polling driver the pool |
-//! | opening, creating, renaming, linking, removing | the ring; on the polling driver the pool |
+//! | opening, creating, renaming, linking, removing | the ring; on the polling driver the pool, but for opening what is cached and local |
 //! | `metadata` of what is cached and local | at once; of what is not, the pool |
 //! | all else: listing, permissions, sizes, locks, whole-file writes, copies | the pool, one job a call |
 //!

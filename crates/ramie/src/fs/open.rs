@@ -164,6 +164,10 @@ impl OpenOptions {
             (Route::Ring, Some(flags), Ok(c_path)) if !opens_stream_in_background(path, flags) => {
                 self.open_by_ring(path, &c_path, flags)
             }
+            (Route::Pool, Some(flags), _) if flags & (sys::O_CREAT | sys::O_TRUNC) == 0 => {
+                let opened = sys::open_cached(path, flags).map(File::from);
+                opened.map_or_else(|| blocking(|| self.options.open(path)).map(File::from), Ok)
+            }
             _ => blocking(|| self.options.open(path)).map(File::from),
         }
     }
