@@ -39,6 +39,7 @@ pub mod fiber;
 pub mod fs;
 pub mod io;
 mod io_op;
+mod local;
 pub mod net;
 mod no_switch;
 pub mod os;
@@ -55,6 +56,7 @@ pub mod time;
 mod timer;
 mod worker;
 
+pub use crate::fiber_local as thread_local;
 pub use blocking::blocking;
 pub use no_switch::no_switch;
 pub use ramie_macros::main;

@@ -18,7 +18,7 @@ pub(crate) const ABANDONED: &str =
 /// Runs the closure of a fiber and does all that its end asks for.
 #[inline]
 pub(crate) fn run_to_end(worker: &Worker, body: &Body, slot: &'static Slot) {
-    run_and_end(worker, slot);
+    run_and_end(worker, body, slot);
     worker.leave_no_switch();
     // Last of all: destructors of an outcome that nobody asked for may have waited, too.
     worker.forget_timer(body);
@@ -27,18 +27,33 @@ pub(crate) fn run_to_end(worker: &Worker, body: &Body, slot: &'static Slot) {
 
 /// The same for an OS thread, which its worker does not count among its fibers.
 pub(crate) fn run_thread_to_end(worker: &Worker, slot: &'static Slot) {
-    run_and_end(worker, slot);
+    run_and_end(worker, worker.running_body(), slot);
     // From its end on, the slot belongs to the handle, and may be another strand's already.
     worker.forget_root();
     worker.note_finished(false);
 }
 
 #[inline(always)]
-fn run_and_end(worker: &Worker, slot: &'static Slot) {
+fn run_and_end(worker: &Worker, body: &Body, slot: &'static Slot) {
     // SAFETY: the callers took the slot off a queue of fresh closures, or made it for this thread.
     let panicked = unsafe { slot.run_job() };
+    if !body.locals.is_empty() {
+        destroy_locals(worker, body);
+    }
     // SAFETY: the job has stored its outcome.
     unsafe { end(worker, slot, panicked) };
+    // The outcome, dropped because nobody asks for it, may have used some.
+    if !body.locals.is_empty() {
+        body.locals.free();
+    }
+}
+
+/// Runs the destructors of a strand's locals before anybody learns of its end.
+#[cold]
+fn destroy_locals(worker: &Worker, body: &Body) {
+    // They may wait, even if a coroutine was left suspended in a `no_switch` region.
+    worker.leave_no_switch();
+    body.locals.destroy();
 }
 
 /// Publishes the outcome, or drops it where nobody will ask for it, and leaves the scope.

@@ -33,7 +33,10 @@ pub(crate) use self::{
     },
     scope::ScopeData,
 };
-pub use crate::strand::FiberId;
+pub use crate::{
+    local::{AccessError, LocalKey},
+    strand::FiberId,
+};
 use crate::{
     park::{self, WaitKind, WaitRecord},
     strand::Wake,

@@ -24,10 +24,10 @@ thread_local! {
     static ATTACHED: RefCell<Option<Attached>> = const { RefCell::new(None) };
 }
 
-/// Gives this thread a small worker.
+/// Gives this thread a small worker; tells whether it could.
 #[cold]
 #[allow(unsafe_code)]
-pub(super) fn attach() {
+pub(super) fn attach() -> bool {
     let worker = Box::new(Worker::new(
         None,
         default_driver_choice(),
@@ -39,13 +39,11 @@ pub(super) fn attach() {
     let kept = ATTACHED.try_with(|attached| {
         *attached.borrow_mut() = Some(Attached { worker: ManuallyDrop::new(worker) });
     });
-    // Inside the destructors at a thread's exit nobody can keep the worker: it was dropped with
-    // the closure just now, and waiting is not possible any more.
-    assert!(
-        kept.is_ok(),
-        "a thread-local's destructor waits at its thread's exit; wait before the thread ends"
-    );
-    super::CURRENT.set(address);
+    // Inside the destructors at a thread's exit it cannot be kept: it was dropped with the closure.
+    if kept.is_ok() {
+        super::CURRENT.set(address);
+    }
+    kept.is_ok()
 }
 
 impl Drop for Attached {
@@ -55,6 +53,8 @@ impl Drop for Attached {
             // One of its fibers ends the process: it runs on this worker to the very end.
             return;
         }
+        // Their destructors may still wait, for those fibers too.
+        self.worker.end_root_locals();
         // Fibers of `spawn_local` that are still there go no further: nobody will run them.
         self.worker.abandon_all();
         // Not so when `run` has installed a worker, and one of its fibers ends the process.

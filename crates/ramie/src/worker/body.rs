@@ -25,7 +25,7 @@ use ramie_coro::{
 };
 
 use super::{Shared, Worker};
-use crate::{park::WaitRecord, strand::Slot, timer::Armed};
+use crate::{local::Locals, park::WaitRecord, strand::Slot, timer::Armed};
 
 type Coroutine = BareCoroutine<(), (), ()>;
 type Yielder = BareYielder<(), ()>;
@@ -58,6 +58,7 @@ pub(crate) struct Body {
     uses: Cell<u32>,
     /// INVARIANT: where this body stands in `Bodies::all`.
     position: Cell<usize>,
+    pub(crate) locals: Locals,
 }
 
 /// A body whose stack reached below this is asked to give the rest back.
@@ -78,6 +79,7 @@ impl Body {
             stack_size,
             uses: Cell::new(0),
             position: Cell::new(position),
+            locals: Locals::default(),
         }
     }
 

@@ -4,8 +4,8 @@
 //! stacks that fibers run on), [`run_loop`] (the loop), [`idle`] (what a worker does when nothing
 //! is runnable), [`shared`] (inbox and sleep, the part that other threads touch), [`team`] (the
 //! workers of one runtime: stealing and ending), [`no_switch`] (where strands must not suspend),
-//! [`attach`] (the small worker of a thread outside `run`), [`abandon`] (what becomes of fibers
-//! that do not end).
+//! [`locals`] (the locals of the thread's own strand), [`attach`] (the small worker of a thread
+//! outside `run`), [`abandon`] (what becomes of fibers that do not end).
 //!
 //! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
 //! thread-locals. What moves between workers is closures that have no stack yet.
@@ -15,6 +15,7 @@ mod attach;
 mod body;
 mod current;
 mod idle;
+mod locals;
 mod no_switch;
 mod run_loop;
 mod run_queue;
@@ -31,7 +32,7 @@ use ramie_driver::{Driver, OpFrame, OpenError};
 pub(crate) use self::{
     attach::on_thread_strand,
     body::Body,
-    current::{Installed, current, with_existing},
+    current::{Installed, current, try_current, with_existing},
     no_switch::NoSwitch,
     run_loop::Until,
     shared::{Shared, ThreadWaker},
@@ -352,6 +353,7 @@ impl Drop for Worker {
         if let Clock::Manual(manual) = &self.clock {
             manual.remove_worker(self.shared);
         }
+        self.end_root_locals();
         if let Some(slot) = self.root.try_slot() {
             crate::fiber::free_root(self, slot);
         }

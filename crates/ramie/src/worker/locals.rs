@@ -1,0 +1,29 @@
+//! The fiber-locals of a thread's own strand: where they are found, when they end.
+#![allow(unsafe_code)]
+
+use super::{Body, Installed, Worker};
+
+impl Worker {
+    /// The body of the strand that runs. The thread's own need not have a slot.
+    #[inline(always)]
+    pub(crate) fn running_body(&self) -> &Body {
+        match self.current_body() {
+            Some(body) => body,
+            None => self.masked_body().unwrap_or(&self.root),
+        }
+    }
+
+    #[inline(always)]
+    fn masked_body(&self) -> Option<&Body> {
+        // SAFETY: `masked` is null or the body that runs, which lives as long as its worker.
+        unsafe { self.masked.get().as_ref() }
+    }
+
+    /// Ends the locals of the thread's own strand.
+    pub(super) fn end_root_locals(&self) {
+        if !self.root.locals.is_empty() {
+            let _installed = Installed::new(self);
+            self.root.locals.free();
+        }
+    }
+}
