@@ -54,6 +54,8 @@ pub fn routes(is_ring: bool, has_path_calls: bool) -> [(&'static str, &'static s
     let waiting = if is_ring { "ring" } else { "pool" };
     let if_cached =
         if is_ring { "at once if cached, else ring" } else { "at once if cached, else pool" };
+    let opening =
+        if is_ring { "ring" } else { "at once if there and cached on a local disk, else pool" };
     let if_possible = if is_ring {
         "at once where possible, else ring"
     } else {
@@ -63,7 +65,7 @@ pub fn routes(is_ring: bool, has_path_calls: bool) -> [(&'static str, &'static s
         ("read, read_at, read_vectored", if_cached),
         ("write, write_at, write_vectored", if_possible),
         ("sync_all, sync_data", waiting),
-        ("open, create", waiting),
+        ("open, create", opening),
         ("metadata, symlink_metadata, exists", "at once if cached on a local disk, else pool"),
         (
             "create_dir, rename, links, remove_file, remove_dir",
