@@ -52,6 +52,7 @@ mod runtime;
 pub mod signal;
 mod strand;
 pub mod sync;
+pub mod thread;
 pub mod time;
 mod timer;
 mod worker;

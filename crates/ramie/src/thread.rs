@@ -1,0 +1,37 @@
+//! [`fiber`](crate::fiber) by the names of `std::thread`.
+//!
+//! For programs that say `use std::thread` and shall say `use ramie::thread`, or `use ramie as std`.
+//! What std calls a thread is here a strand: a fiber inside [`run`](crate::run), an OS thread
+//! outside of it.
+//!
+//! | `std::thread` | here |
+//! |---|---|
+//! | [`spawn`], [`scope`], [`Scope`], [`JoinHandle`], [`ScopedJoinHandle`], [`Result`] | the same; joining in a destructor during a panic gives an error where std would wait |
+//! | [`Builder`] | the same; a stack is 256 KiB unless said otherwise, not 2 MiB, and a size out of range is an error |
+//! | [`current`], [`Thread`], [`ThreadId`] | the same; they name the strand, `std::thread::current` names the worker |
+//! | [`park`], [`park_timeout`], [`sleep`], [`yield_now`] | the same; at once while the strand unwinds; they panic inside [`no_switch`](crate::no_switch) |
+//! | [`LocalKey`], [`AccessError`] | the same, for [`fiber_local!`](crate::fiber_local), which is [`ramie::thread_local!`](crate::thread_local) too |
+//! | [`panicking`], [`available_parallelism`] | std's own: a fiber never suspends while it unwinds |
+//! | `sleep_ms`, `park_timeout_ms` | not there: deprecated in std |
+//!
+//! Beyond std: [`spawn_local`], for closures that are not `Send`; [`sleep_until`].
+//!
+//! # Examples
+//! ```
+//! use ramie as std;
+//! use std::thread;
+//!
+//! std::run(|| {
+//!     let named = thread::Builder::new().name("adder".into());
+//!     let handle = named.spawn(|| (thread::current().name().map(str::len), 1 + 1)).unwrap();
+//!     assert_eq!(handle.join().unwrap(), (Some(5), 2));
+//! });
+//! ```
+
+pub use std::thread::{Result, available_parallelism, panicking};
+
+pub use crate::fiber::{
+    AccessError, Builder, Fiber as Thread, FiberId as ThreadId, JoinHandle, LocalKey, Scope,
+    ScopedJoinHandle, current, park, park_timeout, scope, sleep, sleep_until, spawn, spawn_local,
+    yield_now,
+};
