@@ -340,8 +340,9 @@ impl Uring {
     }
 
     fn push_cancel_all(&mut self) {
-        // By place, since pushing may complete some of them.
-        for place in 0..self.frames.places() {
+        // By place, since pushing may complete some of them; from the last, since those that are
+        // left may then move to earlier places.
+        for place in (0..self.frames.places()).rev() {
             if let Some(frame) = self.frames.at(place) {
                 let cancel = opcode::AsyncCancel::new(frame as u64 | sqe::TAG_FRAME).build();
                 self.push(&cancel.user_data(sqe::TAG_IGNORE));

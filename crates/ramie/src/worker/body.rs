@@ -362,8 +362,10 @@ impl Bodies {
         }
         for list in [&self.idle, &self.all] {
             let mut list = list.borrow_mut();
-            let keep = list.len().max(IDLE_KEPT) * 2;
-            list.shrink_to(keep);
+            if list.capacity() > list.len().max(IDLE_KEPT) * 4 {
+                // A copy: glibc would leave a large list that shrinks in a mapping of its own.
+                *list = list.as_slice().to_vec();
+            }
         }
     }
 

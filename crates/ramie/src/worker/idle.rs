@@ -86,7 +86,8 @@ impl Worker {
         if let Some(grace) = self.seat.as_ref().and_then(|seat| seat.team.grace_left()) {
             bound = Some(bound.map_or(grace, |bound| bound.min(grace)));
         }
-        let is_quiet = self.bodies.has_surplus() && bound.is_none_or(|bound| bound > QUIET);
+        let has_surplus = self.bodies.has_surplus() || self.ready.has_surplus();
+        let is_quiet = has_surplus && bound.is_none_or(|bound| bound > QUIET);
         let (nap, start) =
             if is_quiet { (Some(QUIET), Some(self.now_ns())) } else { (bound, None) };
         self.wait_for_events(nap);
@@ -95,6 +96,7 @@ impl Worker {
         let is_manual = matches!(self.clock, crate::time::Clock::Manual(_));
         if slept_through && (is_manual || self.now_ns() - start >= QUIET.as_nanos() as u64) {
             self.bodies.give_back_surplus();
+            self.ready.give_back_surplus();
         }
     }
 

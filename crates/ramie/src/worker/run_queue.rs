@@ -49,6 +49,10 @@ const STACK_LINES: usize = 4;
 /// Prefetching pays from about so many fibers on: fewer stay in the first-level cache anyway.
 const LONG: usize = 32;
 
+/// Words in a new ring, and how many an empty one may keep through a quiet time.
+const FIRST: usize = 32;
+const KEPT: usize = 1024;
+
 #[repr(C)]
 pub(crate) struct RunQueue {
     /// INVARIANT: `start` to `end` plus `AHEAD` is one allocation of initialised words; `head` and
@@ -71,12 +75,11 @@ fn allocate(len: usize) -> NonNull<Word> {
 
 impl RunQueue {
     pub(crate) fn new() -> Self {
-        const LEN: usize = 32;
-        let start = allocate(LEN);
+        let start = allocate(FIRST);
         RunQueue {
             start: Cell::new(start),
-            // SAFETY: `LEN` words were allocated.
-            end: Cell::new(unsafe { start.add(LEN) }),
+            // SAFETY: `FIRST` words were allocated.
+            end: Cell::new(unsafe { start.add(FIRST) }),
             head: Cell::new(start),
             tail: Cell::new(start),
             is_long: Cell::new(false),
@@ -161,6 +164,24 @@ impl RunQueue {
         self.tail.set(unsafe { larger.add(len) });
         // SAFETY: as above.
         self.end.set(unsafe { larger.add(len * 2) });
+    }
+
+    /// Whether the ring is much larger than an empty queue needs.
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.is_empty() && self.capacity() > KEPT
+    }
+
+    /// Makes the ring of an empty queue small again.
+    pub(crate) fn give_back_surplus(&self) {
+        if self.has_surplus() {
+            free(self.start.get(), self.capacity());
+            let start = allocate(FIRST);
+            self.start.set(start);
+            self.head.set(start);
+            self.tail.set(start);
+            // SAFETY: `FIRST` words were allocated.
+            self.end.set(unsafe { start.add(FIRST) });
+        }
     }
 
     fn capacity(&self) -> usize {
@@ -317,6 +338,19 @@ mod tests {
             assert_eq!(Some(found), expected.pop_front());
         }
         assert!(expected.is_empty() && queue.is_empty());
+    }
+
+    #[test]
+    fn a_large_ring_is_given_back() {
+        let queue = RunQueue::new();
+        (0..10_000).for_each(|_| queue.push_root());
+        queue.give_back_surplus();
+        (0..10_000).for_each(|_| assert_eq!(index(queue.pop()), Some(u32::MAX)));
+        assert!(queue.has_surplus());
+        queue.give_back_surplus();
+        assert_eq!(queue.capacity(), FIRST);
+        queue.push_root();
+        assert!(queue.pop().is_some() && queue.pop().is_none());
     }
 
     #[test]
