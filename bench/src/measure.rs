@@ -60,7 +60,7 @@ pub fn median<S>(samples: &[S], value: impl Fn(&S) -> f64) -> f64 {
 }
 
 fn sample(peer: Peer, workload: Workload) -> Result<Sample, String> {
-    if matches!(workload, Workload::Alive { .. } | Workload::Spawn { .. }) {
+    if matches!(workload, Workload::Alive { .. }) {
         // The first of two processes pays for the virtual machine's memory, which costs several
         // times what the kernel's own work on a page does.
         sample_in_child(peer, workload)?;
