@@ -34,6 +34,7 @@
 #![deny(unsafe_code)]
 
 mod blocking;
+pub mod channel;
 mod completion;
 pub mod fiber;
 pub mod fs;

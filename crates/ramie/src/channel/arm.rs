@@ -1,0 +1,269 @@
+//! The arms of a select: one operation each, that is tried, enlisted, carried out by a peer, left.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+
+use super::{
+    core::wake,
+    error::{RecvError, SendError, TryRecvError, TrySendError},
+    receiver::{Flavor, Receiver},
+    sender::Sender,
+    waiters::{Outcome, Waiter},
+};
+use crate::{
+    strand::{Wake, WakeRef},
+    time::Deadline,
+};
+
+/// What became of an attempt to enlist.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Enlisted {
+    Waiting,
+    /// It could be carried out at once, and was.
+    Done,
+    /// It could have been, but the peer is gone: begin again.
+    Again,
+    /// The wait is over: a peer carried out another arm.
+    Over,
+}
+
+/// One operation of a select.
+pub(super) trait Arm {
+    /// Prepares for a select.
+    fn begin(&self) {}
+
+    /// Carries it out if that needs no waiting.
+    fn attempt(&self) -> bool;
+
+    /// Carries it out now, if it can claim the wait, or puts its waiter on the channel's queue.
+    ///
+    /// # Safety
+    /// The arm stays where it is until `unlist`.
+    unsafe fn enlist(&self, wait: WakeRef) -> Enlisted;
+
+    /// Takes its waiter off.
+    fn unlist(&self);
+
+    /// Gives back what was not sent.
+    fn end(&self) {}
+
+    /// The same when the strand is given up: what it received goes to somebody else.
+    fn give_up(&self);
+
+    /// When the clock makes it ready.
+    fn deadline(&self) -> Deadline {
+        Deadline::NEVER
+    }
+
+    fn has_outcome(&self) -> bool;
+}
+
+/// An arm, whatever its types.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct ArmRef<'a>(pub(super) &'a dyn Arm);
+
+impl std::fmt::Debug for ArmRef<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ArmRef")
+    }
+}
+
+#[doc(hidden)]
+pub struct RecvArm<'a, T> {
+    receiver: &'a Receiver<T>,
+    waiter: Waiter<T>,
+}
+
+impl<'a, T> RecvArm<'a, T> {
+    pub fn new(receiver: &'a Receiver<T>) -> Self {
+        RecvArm { receiver, waiter: Waiter::new(None) }
+    }
+
+    pub fn arm(&self) -> ArmRef<'_> {
+        ArmRef(self)
+    }
+
+    pub fn is_chosen(&self) -> bool {
+        self.has_outcome()
+    }
+
+    pub fn result(&self) -> Result<T, RecvError> {
+        self.waiter.value.take().ok_or(RecvError)
+    }
+
+    fn finish(&self, result: Option<T>) {
+        let done = result.is_some();
+        self.waiter.value.set(result);
+        self.waiter.outcome.set(if done { Outcome::Done } else { Outcome::Disconnected });
+    }
+}
+
+impl<T> Arm for RecvArm<'_, T> {
+    fn attempt(&self) -> bool {
+        match self.receiver.try_recv() {
+            Ok(value) => self.finish(Some(value)),
+            Err(TryRecvError::Disconnected) => self.finish(None),
+            Err(TryRecvError::Empty) => return false,
+        }
+        true
+    }
+
+    unsafe fn enlist(&self, wait: WakeRef) -> Enlisted {
+        let Flavor::Queue(core) = &self.receiver.flavor else { return Enlisted::Waiting };
+        let mut locked = core.lock();
+        if !locked.may_get(wait) {
+            // SAFETY: the caller's promise.
+            unsafe { locked.waiting_receivers.push(&self.waiter, wait) };
+            return Enlisted::Waiting;
+        }
+        if wait.claim(Wake::Woken).is_none() {
+            return Enlisted::Over;
+        }
+        let got = locked.get();
+        drop(locked);
+        match got {
+            Ok((value, woken)) => {
+                wake(woken);
+                self.finish(Some(value));
+            }
+            Err(TryRecvError::Disconnected) => self.finish(None),
+            Err(TryRecvError::Empty) => return Enlisted::Again,
+        }
+        Enlisted::Done
+    }
+
+    fn unlist(&self) {
+        if let Flavor::Queue(core) = &self.receiver.flavor {
+            core.lock().waiting_receivers.remove(&self.waiter);
+        }
+    }
+
+    fn give_up(&self) {
+        if let Flavor::Queue(core) = &self.receiver.flavor {
+            core.give_up_receiver(&self.waiter);
+        }
+    }
+
+    fn deadline(&self) -> Deadline {
+        match &self.receiver.flavor {
+            Flavor::Timed(timed, _) => timed.deadline(),
+            _ => Deadline::NEVER,
+        }
+    }
+
+    fn has_outcome(&self) -> bool {
+        self.waiter.outcome.get() != Outcome::Nothing
+    }
+}
+
+#[doc(hidden)]
+pub struct SendArm<'a, T> {
+    sender: &'a Sender<T>,
+    waiter: Waiter<T>,
+    /// Where the value goes back if it is not sent.
+    slot: Cell<Option<&'a mut Option<T>>>,
+    /// An arm whose slot was empty is never chosen.
+    is_empty: bool,
+}
+
+impl<'a, T> SendArm<'a, T> {
+    pub fn new(sender: &'a Sender<T>, value: T) -> Self {
+        let waiter = Waiter::new(Some(value));
+        SendArm { sender, waiter, slot: Cell::new(None), is_empty: false }
+    }
+
+    pub fn from_slot(sender: &'a Sender<T>, slot: &'a mut Option<T>) -> Self {
+        let is_empty = slot.is_none();
+        SendArm { sender, waiter: Waiter::new(None), slot: Cell::new(Some(slot)), is_empty }
+    }
+
+    pub fn arm(&self) -> ArmRef<'_> {
+        ArmRef(self)
+    }
+
+    pub fn is_chosen(&self) -> bool {
+        self.has_outcome()
+    }
+
+    pub fn result(&self) -> Result<(), SendError<T>> {
+        self.waiter.value.take().map_or(Ok(()), |value| Err(SendError(value)))
+    }
+
+    /// Records what became of a value that this strand itself tried to send.
+    fn finish(&self, put: Result<(), TrySendError<T>>) -> bool {
+        let (outcome, value) = match put {
+            Ok(()) => (Outcome::Done, None),
+            Err(TrySendError::Disconnected(value)) => (Outcome::Disconnected, Some(value)),
+            Err(TrySendError::Full(value)) => (Outcome::Nothing, Some(value)),
+        };
+        self.waiter.value.set(value);
+        self.waiter.outcome.set(outcome);
+        outcome != Outcome::Nothing
+    }
+}
+
+impl<T> Arm for SendArm<'_, T> {
+    fn begin(&self) {
+        if let Some(slot) = self.slot.take() {
+            self.waiter.value.set(slot.take());
+            self.slot.set(Some(slot));
+        }
+    }
+
+    fn attempt(&self) -> bool {
+        let value = self.waiter.value.take();
+        value.is_some_and(|value| self.finish(self.sender.try_send(value)))
+    }
+
+    unsafe fn enlist(&self, wait: WakeRef) -> Enlisted {
+        if self.is_empty {
+            return Enlisted::Waiting;
+        }
+        let mut locked = self.sender.core.lock();
+        if !locked.may_put(wait) {
+            // SAFETY: the caller's promise.
+            unsafe { locked.waiting_senders.push(&self.waiter, wait) };
+            return Enlisted::Waiting;
+        }
+        if wait.claim(Wake::Woken).is_none() {
+            return Enlisted::Over;
+        }
+        let Some(value) = self.waiter.value.take() else { return Enlisted::Again };
+        let put = locked.put(value);
+        drop(locked);
+        if self.finish(put.map(wake)) { Enlisted::Done } else { Enlisted::Again }
+    }
+
+    fn unlist(&self) {
+        self.sender.core.give_up_sender(&self.waiter);
+    }
+
+    fn end(&self) {
+        if !self.has_outcome()
+            && let Some(slot) = self.slot.take()
+        {
+            *slot = self.waiter.value.take();
+        }
+    }
+
+    fn give_up(&self) {
+        self.sender.core.give_up_sender(&self.waiter);
+    }
+
+    fn has_outcome(&self) -> bool {
+        self.waiter.outcome.get() != Outcome::Nothing
+    }
+}
+
+impl<T> std::fmt::Debug for RecvArm<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RecvArm")
+    }
+}
+
+impl<T> std::fmt::Debug for SendArm<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SendArm")
+    }
+}

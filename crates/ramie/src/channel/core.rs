@@ -1,0 +1,401 @@
+//! The channel itself: values, waiters, the lock over both.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::UnsafeCell,
+    collections::VecDeque,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
+
+use super::{
+    error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
+    waiters::{Outcome, Waiter, Waiters},
+};
+use crate::{
+    park::{self, WaitKind, WaitRecord},
+    primitive::{AtomicBool, AtomicUsize, Ordering, spin_loop},
+    strand::{Slot, Wake, WakeRef},
+    time::Deadline,
+    worker,
+};
+
+static SEND: WaitKind = WaitKind::new("room in a channel");
+static RECEIVE: WaitKind = WaitKind::new("a channel's value");
+
+/// Below so many places the queue keeps its memory.
+const KEPT_PLACES: usize = 64;
+
+pub(super) struct Core<T> {
+    is_locked: AtomicBool,
+    /// INVARIANT: touched only while `is_locked` is held.
+    state: UnsafeCell<State<T>>,
+    /// Handles alive.
+    pub(super) senders: AtomicUsize,
+    pub(super) receivers: AtomicUsize,
+}
+
+// SAFETY: all but the atomics is touched only under the lock; values move between threads.
+unsafe impl<T: Send> Send for Core<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Core<T> {}
+
+pub(super) struct State<T> {
+    values: VecDeque<T>,
+    capacity: usize,
+    pub(super) waiting_senders: Waiters<T>,
+    pub(super) waiting_receivers: Waiters<T>,
+    has_senders: bool,
+    has_receivers: bool,
+}
+
+/// The strand to schedule when the lock is free again.
+pub(super) type Woken = Option<&'static Slot>;
+
+pub(super) fn wake(woken: Woken) {
+    if let Some(slot) = woken {
+        worker::schedule(slot);
+    }
+}
+
+impl<T> State<T> {
+    /// Gives a value to a waiting receiver or to the queue.
+    #[inline]
+    pub(super) fn put(&mut self, value: T) -> Result<Woken, TrySendError<T>> {
+        if !self.has_receivers {
+            return Err(TrySendError::Disconnected(value));
+        }
+        if let Some(receiver) = self.waiting_receivers.claim_first() {
+            return Ok(Some(receiver.give(value)));
+        }
+        if self.values.len() < self.capacity {
+            self.values.push_back(value);
+            return Ok(None);
+        }
+        Err(TrySendError::Full(value))
+    }
+
+    /// Takes a value from the queue, and lets a waiting sender fill the gap; or from that sender.
+    #[inline]
+    pub(super) fn get(&mut self) -> Result<(T, Woken), TryRecvError> {
+        let Some(value) = self.values.pop_front() else {
+            return self.get_from_sender();
+        };
+        let mut woken = None;
+        if self.values.len() < self.capacity
+            && let Some(sender) = self.waiting_senders.claim_first()
+        {
+            let (next, slot) = sender.take();
+            self.values.extend(next);
+            woken = Some(slot);
+        }
+        self.give_memory_back();
+        Ok((value, woken))
+    }
+
+    fn get_from_sender(&mut self) -> Result<(T, Woken), TryRecvError> {
+        while let Some(sender) = self.waiting_senders.claim_first() {
+            if let (Some(value), slot) = sender.take() {
+                return Ok((value, Some(slot)));
+            }
+        }
+        Err(if self.has_senders { TryRecvError::Empty } else { TryRecvError::Disconnected })
+    }
+
+    /// Whether `get` would find something for a strand in this wait, by all that can be told.
+    pub(super) fn may_get(&self, wait: WakeRef) -> bool {
+        !self.values.is_empty() || !self.has_senders || self.waiting_senders.has_other_than(wait)
+    }
+
+    /// Whether `put` would find a place for a strand in this wait, by all that can be told.
+    pub(super) fn may_put(&self, wait: WakeRef) -> bool {
+        !self.has_receivers
+            || self.values.len() < self.capacity
+            || self.waiting_receivers.has_other_than(wait)
+    }
+
+    /// A queue that was long once does not stay so.
+    #[inline]
+    fn give_memory_back(&mut self) {
+        let (len, places) = (self.values.len(), self.values.capacity());
+        if places > KEPT_PLACES && len < places / 4 {
+            self.values.shrink_to(len * 2);
+        }
+    }
+
+    /// Takes back the value of a receiver that was given up before it ran: it was first in line.
+    pub(super) fn put_back(&mut self, value: T) -> Result<Woken, T> {
+        if !self.has_receivers {
+            return Err(value);
+        }
+        match self.waiting_receivers.claim_first() {
+            Some(receiver) => Ok(Some(receiver.give(value))),
+            None => {
+                self.values.push_front(value);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The lock's holder.
+pub(super) struct Locked<'a, T>(&'a Core<T>);
+
+impl<T> Deref for Locked<'_, T> {
+    type Target = State<T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &State<T> {
+        // SAFETY: the lock is held (invariant of `state`).
+        unsafe { &*self.0.state.get() }
+    }
+}
+
+impl<T> DerefMut for Locked<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut State<T> {
+        // SAFETY: the lock is held (invariant of `state`).
+        unsafe { &mut *self.0.state.get() }
+    }
+}
+
+impl<T> Drop for Locked<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.is_locked.store(false, Ordering::Release);
+    }
+}
+
+/// A waiter with the channel it waits at, for the hook of a strand that is given up.
+struct Stay<'a, T> {
+    core: &'a Core<T>,
+    waiter: Waiter<T>,
+}
+
+impl<T> Core<T> {
+    pub(super) fn new(capacity: usize) -> Self {
+        let state = State {
+            values: VecDeque::new(),
+            capacity,
+            waiting_senders: Waiters::new(),
+            waiting_receivers: Waiters::new(),
+            has_senders: true,
+            has_receivers: true,
+        };
+        Core {
+            is_locked: AtomicBool::new(false),
+            state: UnsafeCell::new(state),
+            senders: AtomicUsize::new(1),
+            receivers: AtomicUsize::new(1),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn lock(&self) -> Locked<'_, T> {
+        // Acquire: pairs with the release in `Locked::drop`.
+        let free =
+            self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        if free.is_err() {
+            self.lock_contended();
+        }
+        Locked(self)
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        let mut spins = 0_u32;
+        while self.is_locked.load(Ordering::Relaxed)
+            || self
+                .is_locked
+                .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            spins += 1;
+            // The holder may have lost its CPU.
+            if spins.is_multiple_of(64) { std::thread::yield_now() } else { spin_loop() }
+        }
+    }
+
+    #[inline]
+    pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        let put = self.lock().put(value);
+        put.map(wake)
+    }
+
+    #[inline]
+    pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
+        let (value, woken) = self.lock().get()?;
+        wake(woken);
+        Ok(value)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn send(&self, value: T, deadline: Deadline) -> Result<(), SendTimeoutError<T>> {
+        let mut value = value;
+        let worker = worker::current();
+        loop {
+            let mut locked = self.lock();
+            value = match locked.put(value) {
+                Ok(woken) => {
+                    drop(locked);
+                    wake(woken);
+                    return Ok(());
+                }
+                Err(TrySendError::Disconnected(value)) => {
+                    return Err(SendTimeoutError::Disconnected(value));
+                }
+                Err(TrySendError::Full(value)) => value,
+            };
+            if deadline.has_passed() {
+                return Err(SendTimeoutError::Timeout(value));
+            }
+            let stay = Stay { core: self, waiter: Waiter::new(Some(value)) };
+            let record = WaitRecord::new(&SEND)
+                .until(deadline)
+                .with_unlink(leave_as_sender::<T>, (&raw const stay).cast());
+            let Ok(prepared) = park::prepare(&worker, &record) else {
+                drop(locked);
+                return Err(SendTimeoutError::Disconnected(stay.waiter.value.take().expect(KEPT)));
+            };
+            // SAFETY: it lies in this frame, which is left below only when it was taken off.
+            unsafe { locked.waiting_senders.push(&stay.waiter, prepared.wake_ref()) };
+            drop(locked);
+            let reason = prepared.suspend();
+            if reason != Wake::Woken || stay.waiter.outcome.get() == Outcome::Nothing {
+                self.lock().waiting_senders.remove(&stay.waiter);
+            }
+            let outcome = stay.waiter.outcome.get();
+            if outcome == Outcome::Done {
+                return Ok(());
+            }
+            value = stay.waiter.value.take().expect(KEPT);
+            if outcome == Outcome::Disconnected {
+                return Err(SendTimeoutError::Disconnected(value));
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn recv(&self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
+        let worker = worker::current();
+        loop {
+            let mut locked = self.lock();
+            match locked.get() {
+                Ok((value, woken)) => {
+                    drop(locked);
+                    wake(woken);
+                    return Ok(value);
+                }
+                Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+                Err(TryRecvError::Empty) => {}
+            }
+            if deadline.has_passed() {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            let stay = Stay { core: self, waiter: Waiter::new(None) };
+            let record = WaitRecord::new(&RECEIVE)
+                .until(deadline)
+                .with_unlink(leave_as_receiver::<T>, (&raw const stay).cast());
+            let Ok(prepared) = park::prepare(&worker, &record) else {
+                return Err(RecvTimeoutError::Disconnected);
+            };
+            // SAFETY: it lies in this frame, which is left below only when it was taken off.
+            unsafe { locked.waiting_receivers.push(&stay.waiter, prepared.wake_ref()) };
+            drop(locked);
+            let reason = prepared.suspend();
+            if reason != Wake::Woken || stay.waiter.outcome.get() == Outcome::Nothing {
+                self.lock().waiting_receivers.remove(&stay.waiter);
+            }
+            match stay.waiter.outcome.get() {
+                Outcome::Done => return Ok(stay.waiter.value.take().expect(KEPT)),
+                Outcome::Disconnected => return Err(RecvTimeoutError::Disconnected),
+                Outcome::Nothing => {}
+            }
+        }
+    }
+
+    /// The last sender is gone: whoever waits for a value waits in vain.
+    pub(super) fn close_senders(&self) {
+        self.lock().has_senders = false;
+        loop {
+            let receiver = self.lock().waiting_receivers.claim_first();
+            let Some(receiver) = receiver else { return };
+            worker::schedule(receiver.disconnect());
+        }
+    }
+
+    /// The last receiver is gone: the values are dropped, and whoever waits to send gets its own
+    /// back.
+    pub(super) fn close_receivers(&self) {
+        let mut locked = self.lock();
+        locked.has_receivers = false;
+        let values = std::mem::take(&mut locked.values);
+        drop(locked);
+        loop {
+            let sender = self.lock().waiting_senders.claim_first();
+            let Some(sender) = sender else { break };
+            worker::schedule(sender.disconnect());
+        }
+        drop(values);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().values.len()
+    }
+
+    pub(super) fn capacity(&self) -> Option<usize> {
+        let capacity = self.lock().capacity;
+        (capacity != usize::MAX).then_some(capacity)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        let locked = self.lock();
+        locked.values.len() >= locked.capacity
+    }
+
+    /// Takes the waiter of a receiver that is given up off, and gives what it got to the next.
+    pub(super) fn give_up_receiver(&self, waiter: &Waiter<T>) {
+        let mut locked = self.lock();
+        locked.waiting_receivers.remove(waiter);
+        let Some(value) = waiter.value.take() else { return };
+        let passed_on = locked.put_back(value);
+        drop(locked);
+        if let Ok(woken) = passed_on {
+            wake(woken);
+        }
+    }
+
+    pub(super) fn give_up_sender(&self, waiter: &Waiter<T>) {
+        self.lock().waiting_senders.remove(waiter);
+    }
+}
+
+const KEPT: &str = "a waiter keeps its value until it is taken under the lock";
+
+/// The hook of a wait in `send`.
+unsafe fn leave_as_sender<T>(stay: *const ()) {
+    // SAFETY: `send` set this hook with the address of its stay, and the strand is suspended.
+    let stay = unsafe { &*stay.cast::<Stay<'_, T>>() };
+    stay.core.give_up_sender(&stay.waiter);
+}
+
+/// The hook of a wait in `recv`.
+unsafe fn leave_as_receiver<T>(stay: *const ()) {
+    // SAFETY: `recv` set this hook with the address of its stay, and the strand is suspended.
+    let stay = unsafe { &*stay.cast::<Stay<'_, T>>() };
+    stay.core.give_up_receiver(&stay.waiter);
+}
+
+/// Adds a handle. Counts cannot overflow before memory does: each handle takes some.
+pub(super) fn add_handle<T>(core: &Arc<Core<T>>, count: &AtomicUsize) -> Arc<Core<T>> {
+    count.fetch_add(1, Ordering::Relaxed);
+    Arc::clone(core)
+}
+
+/// Takes a handle away; tells whether it was the last.
+pub(super) fn remove_handle(count: &AtomicUsize) -> bool {
+    // AcqRel: what the other handles did comes before what the last one's drop does.
+    count.fetch_sub(1, Ordering::AcqRel) == 1
+}

@@ -1,0 +1,93 @@
+//! Channels for many senders and many receivers, and [`select!`](crate::select!) over them.
+//!
+//! The shapes are crossbeam-channel's. They work between fibers, threads, workers and runtimes.
+//!
+//! # Protocol
+//! A channel is a queue of values and two queues of waiters, all under one spin lock that is held
+//! for some ten instructions and never across a suspension or a call into user code.
+//!
+//! | what is there | receivers wait | senders wait |
+//! |---|---|---|
+//! | fewer values than the capacity | only if there are none | never |
+//! | as many values as the capacity | only if the capacity is 0 | may |
+//!
+//! Values are handed over directly. A sender that finds a waiting receiver claims its wait and puts
+//! the value into that receiver's frame; a receiver that finds a waiting sender claims its wait and
+//! takes the value out of that sender's frame. Either does it under the lock, and schedules the
+//! strand afterwards; since only the winner of the claim may schedule, the frame stays as it is
+//! until then. So a strand that wakes has what it waited for, and need not compete for it again.
+//!
+//! | a waiter is | left by |
+//! |---|---|
+//! | queued | the peer that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is given up |
+//! | taken off, claimed | - (what it waited for is done; if a receiver is given up before it runs, the hook gives the value to the next) |
+//! | taken off, not claimed | - (its wait had ended already; the peer went on to the next) |
+//!
+//! *Select* puts one waiter on each channel, all with the same wait: at most one peer can claim it,
+//! so at most one arm is carried out. An arm that can be carried out while others are enlisted
+//! already first claims its own strand's wait, and so shuts all others out.
+//!
+//! *The races to fear*: a value is handed to a receiver that has just timed out, or whose other arm
+//! was chosen. The claim is what decides: without it nothing is put into the frame, and the peer
+//! goes on to the next waiter or to the queue.
+//!
+//! # Fairness
+//! Waiters are served in order. A select starts at an arm taken at random.
+
+mod arm;
+mod core;
+mod error;
+mod iter;
+mod receiver;
+mod select;
+mod select_macro;
+mod sender;
+mod timed;
+mod waiters;
+
+use self::core::Core;
+pub use self::{
+    error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError},
+    iter::{IntoIter, Iter, TryIter},
+    receiver::Receiver,
+    select::Select,
+    sender::Sender,
+    timed::{after, at, never, tick},
+};
+pub use crate::select;
+
+/// What `select!` expands to.
+#[doc(hidden)]
+pub mod __private {
+    pub use super::{
+        arm::{ArmRef, RecvArm, SendArm},
+        select::{select_by, select_now, select_within},
+    };
+}
+
+/// Makes a channel that holds at most `capacity` values; with 0 each send waits for its receive.
+///
+/// # Examples
+/// ```
+/// use ramie::{channel, fiber};
+/// ramie::run(|| {
+///     let (sender, receiver) = channel::bounded(1);
+///     fiber::spawn(move || (0..3).for_each(|value| sender.send(value).unwrap()));
+///     assert_eq!(receiver.iter().collect::<Vec<_>>(), [0, 1, 2]);
+/// });
+/// ```
+#[must_use]
+pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    pair(capacity)
+}
+
+/// Makes a channel that holds as many values as there is memory for; sends never wait.
+#[must_use]
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    pair(usize::MAX)
+}
+
+fn pair<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let core = std::sync::Arc::new(Core::new(capacity));
+    (Sender::new(std::sync::Arc::clone(&core)), Receiver::new(core))
+}

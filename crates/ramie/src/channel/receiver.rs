@@ -1,0 +1,179 @@
+//! The end of a channel that takes values.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{
+    core::{Core, add_handle, remove_handle},
+    error::{RecvError, RecvTimeoutError, TryRecvError},
+    timed::Timed,
+};
+use crate::time::{Deadline, Instant};
+
+/// The end of a channel that takes values; clones take from the same channel, each value once.
+pub struct Receiver<T> {
+    pub(super) flavor: Flavor<T>,
+}
+
+/// Where the values come from.
+pub(super) enum Flavor<T> {
+    Queue(Arc<Core<T>>),
+    Timed(Arc<Timed>, fn(Instant) -> T),
+    Never,
+}
+
+impl<T> Receiver<T> {
+    pub(super) fn new(core: Arc<Core<T>>) -> Self {
+        Receiver { flavor: Flavor::Queue(core) }
+    }
+
+    /// Waits for a value.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, until there is a value or all senders are gone.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// There is no value and all senders are gone. Also when it would have to wait in a destructor
+    /// that runs during a panic on a fiber.
+    #[inline]
+    #[track_caller]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        match &self.flavor {
+            Flavor::Queue(core) => core.recv(Deadline::NEVER).map_err(|_| RecvError),
+            _ => self.recv_timed(Deadline::NEVER).map_err(|_| RecvError),
+        }
+    }
+
+    /// Takes a value if there is one now.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// There is no value, perhaps because all senders are gone.
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        match &self.flavor {
+            Flavor::Queue(core) => core.try_recv(),
+            Flavor::Timed(timed, make) => timed.take().map(make).ok_or(TryRecvError::Empty),
+            Flavor::Never => Err(TryRecvError::Empty),
+        }
+    }
+
+    /// Waits for a value, for `timeout` at most.
+    ///
+    /// # Blocking
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Errors
+    /// The time was over first, or as [`recv`](Self::recv).
+    #[track_caller]
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.recv_until(Deadline::after(timeout))
+    }
+
+    /// Waits for a value, until `deadline` at most.
+    ///
+    /// # Blocking
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Errors
+    /// The time was over first, or as [`recv`](Self::recv).
+    #[track_caller]
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        self.recv_until(Deadline::at(deadline))
+    }
+
+    #[track_caller]
+    fn recv_until(&self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
+        match &self.flavor {
+            Flavor::Queue(core) => core.recv(deadline),
+            _ => self.recv_timed(deadline),
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn recv_timed(&self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
+        match &self.flavor {
+            Flavor::Timed(timed, make) => timed.wait(deadline).map(make),
+            _ => Timed::nothing().wait(deadline).map(|_| unreachable!("nothing never comes")),
+        }
+    }
+
+    /// Counts the values that wait in the channel.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.flavor {
+            Flavor::Queue(core) => core.len(),
+            Flavor::Timed(timed, _) => timed.deadline().has_passed().into(),
+            Flavor::Never => 0,
+        }
+    }
+
+    /// Tells whether no value waits in the channel.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tells whether there is no room; with capacity 0 there never is.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match &self.flavor {
+            Flavor::Queue(core) => core.is_full(),
+            Flavor::Timed(..) => !self.is_empty(),
+            Flavor::Never => true,
+        }
+    }
+
+    /// Returns how many values the channel holds at most, `None` without a limit.
+    #[must_use]
+    pub fn capacity(&self) -> Option<usize> {
+        match &self.flavor {
+            Flavor::Queue(core) => core.capacity(),
+            Flavor::Timed(..) => Some(1),
+            Flavor::Never => Some(0),
+        }
+    }
+
+    /// Tells whether both take from the same channel.
+    #[must_use]
+    pub fn same_channel(&self, other: &Receiver<T>) -> bool {
+        match (&self.flavor, &other.flavor) {
+            (Flavor::Queue(one), Flavor::Queue(other)) => Arc::ptr_eq(one, other),
+            (Flavor::Timed(one, _), Flavor::Timed(other, _)) => Arc::ptr_eq(one, other),
+            (Flavor::Never, Flavor::Never) => true,
+            _ => false,
+        }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        let flavor = match &self.flavor {
+            Flavor::Queue(core) => Flavor::Queue(add_handle(core, &core.receivers)),
+            Flavor::Timed(timed, make) => Flavor::Timed(Arc::clone(timed), *make),
+            Flavor::Never => Flavor::Never,
+        };
+        Receiver { flavor }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if let Flavor::Queue(core) = &self.flavor
+            && remove_handle(&core.receivers)
+        {
+            core.close_receivers();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Receiver { .. }")
+    }
+}

@@ -1,0 +1,285 @@
+//! Waiting for whichever of several operations can be carried out first.
+#![allow(unsafe_code)]
+
+use std::{cell::Cell, fmt, time::Duration};
+
+use super::{
+    arm::{ArmRef, Enlisted, RecvArm, SendArm},
+    error::{RecvError, SendError},
+    receiver::Receiver,
+    sender::Sender,
+};
+use crate::{
+    park::{self, WaitKind, WaitRecord},
+    time::Deadline,
+    worker,
+};
+
+static SELECT: WaitKind = WaitKind::new("one of several channels");
+
+/// A number below `count`, another each time; cheap, and good enough to be fair.
+fn random_below(count: usize) -> usize {
+    thread_local! {
+        static STATE: Cell<u32> = const { Cell::new(0) };
+    }
+    STATE.with(|state| {
+        let mut next = state.get();
+        if next == 0 {
+            next = (state.as_ptr() as usize as u32 >> 3) | 1;
+        }
+        // Marsaglia's xorshift.
+        next ^= next << 13;
+        next ^= next >> 17;
+        next ^= next << 5;
+        state.set(next);
+        (u64::from(next) * count as u64 >> 32) as usize
+    })
+}
+
+/// The arms, beginning at one taken at random.
+fn from_random<'a>(arms: &'a [ArmRef<'a>]) -> impl Iterator<Item = ArmRef<'a>> {
+    let (head, tail) = arms.split_at(random_below(arms.len()));
+    tail.iter().chain(head).copied()
+}
+
+fn attempt(arms: &[ArmRef<'_>]) -> bool {
+    from_random(arms).any(|arm| arm.0.attempt())
+}
+
+/// Carries out one arm if that needs no waiting.
+#[doc(hidden)]
+pub fn select_now(arms: &[ArmRef<'_>]) -> bool {
+    begin(arms);
+    let done = attempt(arms);
+    end(arms);
+    done
+}
+
+/// Carries out one arm, within `timeout`.
+#[doc(hidden)]
+#[track_caller]
+pub fn select_within(arms: &[ArmRef<'_>], timeout: Duration) -> bool {
+    wait(arms, Deadline::after(timeout))
+}
+
+/// Carries out one arm.
+#[doc(hidden)]
+#[track_caller]
+pub fn select_by(arms: &[ArmRef<'_>]) -> bool {
+    wait(arms, Deadline::NEVER)
+}
+
+fn begin(arms: &[ArmRef<'_>]) {
+    arms.iter().for_each(|arm| arm.0.begin());
+}
+
+fn end(arms: &[ArmRef<'_>]) {
+    arms.iter().for_each(|arm| arm.0.end());
+}
+
+#[track_caller]
+fn wait(arms: &[ArmRef<'_>], deadline: Deadline) -> bool {
+    begin(arms);
+    let done = loop {
+        if attempt(arms) {
+            break true;
+        }
+        if deadline.has_passed() {
+            break false;
+        }
+        wait_once(arms, deadline);
+        if arms.iter().any(|arm| arm.0.has_outcome()) {
+            break true;
+        }
+    };
+    end(arms);
+    done
+}
+
+/// Waits until an arm was carried out, or it is worth trying again.
+#[track_caller]
+fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline) {
+    let worker = worker::current();
+    let earliest = arms.iter().map(|arm| arm.0.deadline()).fold(deadline, Deadline::min);
+    let record =
+        WaitRecord::new(&SELECT).until(earliest).with_unlink(give_up, (&raw const arms).cast());
+    let Ok(prepared) = park::prepare(&worker, &record) else {
+        park::abort_wait_while_unwinding("a select");
+    };
+    let mut prepared = Some(prepared);
+    for arm in from_random(arms) {
+        let Some(wait) = prepared.as_ref().map(|prepared| prepared.wake_ref()) else { break };
+        // SAFETY: the arms are borrowed until this returns, and leave their queues below.
+        match unsafe { arm.0.enlist(wait) } {
+            Enlisted::Waiting => {}
+            // The wait is claimed by ourselves: nobody else can have ended it.
+            Enlisted::Done | Enlisted::Again => {
+                if let Some(prepared) = prepared.take() {
+                    prepared.abort();
+                }
+            }
+            Enlisted::Over => break,
+        }
+    }
+    if let Some(prepared) = prepared {
+        prepared.suspend();
+    }
+    arms.iter().for_each(|arm| arm.0.unlist());
+}
+
+/// The hook of a strand that is given up in a select.
+unsafe fn give_up(arms: *const ()) {
+    // SAFETY: `wait_once` set this hook with the address of its arms, and the strand is suspended.
+    let arms = unsafe { *arms.cast::<&[ArmRef<'_>]>() };
+    arms.iter().for_each(|arm| arm.0.give_up());
+}
+
+type RecvHandler<'a, T, R> = Box<dyn FnOnce(Result<T, RecvError>) -> R + 'a>;
+type SendHandler<'a, T, R> = Box<dyn FnOnce(Result<(), SendError<T>>) -> R + 'a>;
+
+/// An arm with what is done when it is chosen.
+trait Branch<R> {
+    fn arm(&self) -> ArmRef<'_>;
+    fn run(self: Box<Self>) -> R;
+}
+
+struct RecvBranch<'a, T, R> {
+    arm: RecvArm<'a, T>,
+    handler: RecvHandler<'a, T, R>,
+}
+
+struct SendBranch<'a, T, R> {
+    arm: SendArm<'a, T>,
+    handler: SendHandler<'a, T, R>,
+}
+
+impl<T, R> Branch<R> for RecvBranch<'_, T, R> {
+    fn arm(&self) -> ArmRef<'_> {
+        self.arm.arm()
+    }
+
+    fn run(self: Box<Self>) -> R {
+        (self.handler)(self.arm.result())
+    }
+}
+
+impl<T, R> Branch<R> for SendBranch<'_, T, R> {
+    fn arm(&self) -> ArmRef<'_> {
+        self.arm.arm()
+    }
+
+    fn run(self: Box<Self>) -> R {
+        (self.handler)(self.arm.result())
+    }
+}
+
+/// Waits for whichever of several operations can be carried out first, where their number is known
+/// only at run time; else see [`select!`](crate::select!).
+///
+/// # Examples
+/// ```
+/// use ramie::channel::{self, Select};
+/// let channels: Vec<_> = (0..3).map(|_| channel::unbounded()).collect();
+/// channels[1].0.send("one").unwrap();
+/// let mut select = Select::new();
+/// for (number, (_, receiver)) in channels.iter().enumerate() {
+///     select = select.recv(receiver, move |value| (number, value.unwrap()));
+/// }
+/// assert_eq!(select.wait(), (1, "one"));
+/// ```
+pub struct Select<'a, R> {
+    branches: Vec<Box<dyn Branch<R> + 'a>>,
+}
+
+impl<'a, R: 'a> Select<'a, R> {
+    /// Makes a select without operations.
+    #[must_use]
+    pub fn new() -> Self {
+        Select { branches: Vec::new() }
+    }
+
+    /// Adds receiving from `receiver`; `handler` gets what was received, if this is chosen.
+    #[must_use]
+    pub fn recv<T: 'a>(
+        mut self,
+        receiver: &'a Receiver<T>,
+        handler: impl FnOnce(Result<T, RecvError>) -> R + 'a,
+    ) -> Self {
+        let arm = RecvArm::new(receiver);
+        self.branches.push(Box::new(RecvBranch { arm, handler: Box::new(handler) }));
+        self
+    }
+
+    /// Adds sending the value in `slot`, which is taken out only if this is chosen. With an empty
+    /// slot it never is.
+    #[must_use]
+    pub fn send<T: 'a>(
+        mut self,
+        sender: &'a Sender<T>,
+        slot: &'a mut Option<T>,
+        handler: impl FnOnce(Result<(), SendError<T>>) -> R + 'a,
+    ) -> Self {
+        let arm = SendArm::from_slot(sender, slot);
+        self.branches.push(Box::new(SendBranch { arm, handler: Box::new(handler) }));
+        self
+    }
+
+    /// Carries out one operation and returns what its handler returns.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, until one of the operations can be carried out;
+    /// without operations, for ever.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    #[track_caller]
+    pub fn wait(self) -> R {
+        loop {
+            if let Some(index) = self.choose(select_by) {
+                return self.run(index);
+            }
+        }
+    }
+
+    /// Carries out one operation if that needs no waiting.
+    ///
+    /// # Blocking
+    /// Never.
+    pub fn try_wait(self) -> Option<R> {
+        self.choose(select_now).map(|index| self.run(index))
+    }
+
+    /// Carries out one operation, if one can be within `timeout`.
+    ///
+    /// # Blocking
+    /// As [`wait`](Self::wait), for `timeout` at most.
+    #[track_caller]
+    pub fn wait_timeout(self, timeout: Duration) -> Option<R> {
+        self.choose(|arms| select_within(arms, timeout)).map(|index| self.run(index))
+    }
+
+    #[track_caller]
+    fn choose(&self, select: impl FnOnce(&[ArmRef<'_>]) -> bool) -> Option<usize> {
+        let arms: Vec<_> = self.branches.iter().map(|branch| branch.arm()).collect();
+        if !select(&arms) {
+            return None;
+        }
+        arms.iter().position(|arm| arm.0.has_outcome())
+    }
+
+    fn run(mut self, index: usize) -> R {
+        self.branches.swap_remove(index).run()
+    }
+}
+
+impl<'a, R: 'a> Default for Select<'a, R> {
+    fn default() -> Self {
+        Select::new()
+    }
+}
+
+impl<R> fmt::Debug for Select<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Select").field("operations", &self.branches.len()).finish()
+    }
+}

@@ -1,0 +1,124 @@
+//! The macro `select!`.
+
+/// Waits for whichever of several channel operations can be carried out first, carries out that
+/// one, and runs what stands behind it.
+///
+/// - `recv(receiver) -> result => expression`
+/// - `send(sender, value) -> result => expression`: the value is made before the wait; if another
+///   arm is chosen it is dropped.
+/// - `send(sender, mut slot) -> result => expression`: the value in `slot`, an `Option`, which is
+///   taken out only if this arm is chosen. With an empty slot it never is.
+/// - `default => expression`: if none can be carried out at once.
+/// - `default(timeout) => expression`: if none could be within `timeout`.
+///
+/// Exactly one arm runs. Where several could, one is taken at random. An arm whose channel is
+/// disconnected is carried out, with an error as its result.
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one, until an arm can be carried out; not with a
+/// `default` arm without a timeout.
+///
+/// # Cancellation
+/// Not a cancel point.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use ramie::{channel, fiber, select};
+/// ramie::run(|| {
+///     let (sender, receiver) = channel::bounded(0);
+///     let (stop, stopped) = channel::bounded::<()>(0);
+///     fiber::spawn(move || {
+///         sender.send(7).unwrap();
+///         drop(stop);
+///     });
+///     let mut sum = 0;
+///     loop {
+///         select! {
+///             recv(receiver) -> value => sum += value.unwrap_or(0),
+///             recv(stopped) -> _ => break,
+///             default(Duration::from_secs(5)) => panic!("nothing came"),
+///         }
+///     }
+///     assert_eq!(sum, 7);
+/// });
+/// ```
+#[macro_export]
+macro_rules! select {
+    (@parse $arms:tt $default:tt , $($rest:tt)*) => {
+        $crate::select!(@parse $arms $default $($rest)*)
+    };
+    (@parse [$($arms:tt)*] $default:tt
+        recv($receiver:expr) -> $result:pat => $body:block $($rest:tt)*
+    ) => {
+        $crate::select!(@parse
+            [$($arms)* (arm $crate::channel::__private::RecvArm::new(&$receiver), $result, $body)]
+            $default $($rest)*)
+    };
+    (@parse [$($arms:tt)*] $default:tt
+        recv($receiver:expr) -> $result:pat => $body:expr $(, $($rest:tt)*)?
+    ) => {
+        $crate::select!(@parse
+            [$($arms)* (arm $crate::channel::__private::RecvArm::new(&$receiver), $result, $body)]
+            $default $($($rest)*)?)
+    };
+    (@parse $arms:tt $default:tt send($sender:expr, mut $slot:expr) $($rest:tt)*) => {
+        $crate::select!(@send $arms $default
+            ($crate::channel::__private::SendArm::from_slot(&$sender, &mut $slot)) $($rest)*)
+    };
+    (@parse $arms:tt $default:tt send($sender:expr, $value:expr) $($rest:tt)*) => {
+        $crate::select!(@send $arms $default
+            ($crate::channel::__private::SendArm::new(&$sender, $value)) $($rest)*)
+    };
+    (@send [$($arms:tt)*] $default:tt ($new:expr) -> $result:pat => $body:block $($rest:tt)*) => {
+        $crate::select!(@parse [$($arms)* (arm $new, $result, $body)] $default $($rest)*)
+    };
+    (@send [$($arms:tt)*] $default:tt
+        ($new:expr) -> $result:pat => $body:expr $(, $($rest:tt)*)?
+    ) => {
+        $crate::select!(@parse [$($arms)* (arm $new, $result, $body)] $default $($($rest)*)?)
+    };
+    (@parse $arms:tt [] default => $body:block $($rest:tt)*) => {
+        $crate::select!(@parse $arms [select_now () $body] $($rest)*)
+    };
+    (@parse $arms:tt [] default => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::select!(@parse $arms [select_now () $body] $($($rest)*)?)
+    };
+    (@parse $arms:tt [] default($timeout:expr) => $body:block $($rest:tt)*) => {
+        $crate::select!(@parse $arms [select_within ($timeout) $body] $($rest)*)
+    };
+    (@parse $arms:tt [] default($timeout:expr) => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::select!(@parse $arms [select_within ($timeout) $body] $($($rest)*)?)
+    };
+    (@parse $arms:tt []) => {
+        $crate::select!(@run $arms select_by () (::std::unreachable!("no arm was chosen")))
+    };
+    (@parse $arms:tt [$wait:ident $timeout:tt $body:expr]) => {
+        $crate::select!(@run $arms $wait $timeout ($body))
+    };
+    (@run [$(($arm:ident $new:expr, $result:pat, $body:expr))*]
+        $wait:ident ($($timeout:expr)?) ($default:expr)
+    ) => {
+        match ($($new,)*) {
+            ($($arm,)*) => {
+                $crate::channel::__private::$wait(&[$($arm.arm()),*] $(, $timeout)?);
+                $(if $arm.is_chosen() {
+                    let $result = $arm.result();
+                    $body
+                } else)* {
+                    $default
+                }
+            }
+        }
+    };
+    (@ $($rest:tt)*) => {
+        ::std::compile_error!(
+            "select! takes `recv(receiver) -> result => expression`, \
+             `send(sender, value) -> result => expression`, and at most one \
+             `default => expression` or `default(timeout) => expression`"
+        )
+    };
+    ($($arms:tt)+) => {
+        $crate::select!(@parse [] [] $($arms)+)
+    };
+}

@@ -1,0 +1,123 @@
+//! The end of a channel that gives values.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{
+    core::{Core, add_handle, remove_handle},
+    error::{SendError, SendTimeoutError, TrySendError},
+};
+use crate::time::{Deadline, Instant};
+
+/// The end of a channel that gives values; clones give to the same channel.
+pub struct Sender<T> {
+    pub(super) core: Arc<Core<T>>,
+}
+
+impl<T> Sender<T> {
+    pub(super) fn new(core: Arc<Core<T>>) -> Self {
+        Sender { core }
+    }
+
+    /// Sends a value when there is room for it; with capacity 0, when a receiver takes it.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, until there is room or all receivers are gone.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// All receivers are gone. Also when it would have to wait in a destructor that runs during a
+    /// panic on a fiber.
+    #[inline]
+    #[track_caller]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.core.send(value, Deadline::NEVER).map_err(|error| SendError(error.into_inner()))
+    }
+
+    /// Sends a value if there is room for it now.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// There is no room, or all receivers are gone.
+    #[inline]
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        self.core.try_send(value)
+    }
+
+    /// Sends a value if there is room within `timeout`.
+    ///
+    /// # Blocking
+    /// As [`send`](Self::send).
+    ///
+    /// # Errors
+    /// The time was over first, or as [`send`](Self::send).
+    #[track_caller]
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.core.send(value, Deadline::after(timeout))
+    }
+
+    /// Sends a value if there is room before `deadline`.
+    ///
+    /// # Blocking
+    /// As [`send`](Self::send).
+    ///
+    /// # Errors
+    /// The time was over first, or as [`send`](Self::send).
+    #[track_caller]
+    pub fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        self.core.send(value, Deadline::at(deadline))
+    }
+
+    /// Counts the values that wait in the channel.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.core.len()
+    }
+
+    /// Tells whether no value waits in the channel.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tells whether there is no room; with capacity 0 there never is.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.core.is_full()
+    }
+
+    /// Returns how many values the channel holds at most, `None` without a limit.
+    #[must_use]
+    pub fn capacity(&self) -> Option<usize> {
+        self.core.capacity()
+    }
+
+    /// Tells whether both give to the same channel.
+    #[must_use]
+    pub fn same_channel(&self, other: &Sender<T>) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Sender { core: add_handle(&self.core, &self.core.senders) }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if remove_handle(&self.core.senders) {
+            self.core.close_senders();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sender { .. }")
+    }
+}

@@ -1,0 +1,104 @@
+//! Receivers whose values come from the clock. They need no sender and no strand: whoever waits
+//! for one sets its own timer.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    error::RecvTimeoutError,
+    receiver::{Flavor, Receiver},
+};
+use crate::{
+    park::{self, WaitKind, WaitRecord},
+    primitive::{AtomicU64, Ordering},
+    time::{Deadline, Instant},
+    worker,
+};
+
+static WAIT: WaitKind = WaitKind::new("a channel's moment");
+
+/// The next moment of a timed channel, which whoever moves it on receives.
+pub(super) struct Timed {
+    /// In ns on the clock; `u64::MAX`: never.
+    next_ns: AtomicU64,
+    /// In ns; `None`: there is one moment only.
+    period_ns: Option<u64>,
+}
+
+impl Timed {
+    pub(super) const fn nothing() -> Self {
+        Timed { next_ns: AtomicU64::new(u64::MAX), period_ns: None }
+    }
+
+    /// When the next moment is.
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline::at(Instant::from_ns(self.next_ns.load(Ordering::Acquire)))
+    }
+
+    /// Takes the moment if it has come.
+    pub(super) fn take(&self) -> Option<Instant> {
+        let now = worker::now_ns();
+        loop {
+            let next = self.next_ns.load(Ordering::Acquire);
+            if next > now || next == u64::MAX {
+                return None;
+            }
+            // Moments missed meanwhile are not made up for.
+            let after = self.period_ns.map_or(u64::MAX, |period| now.saturating_add(period));
+            let taken =
+                self.next_ns.compare_exchange(next, after, Ordering::AcqRel, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Some(Instant::from_ns(next));
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn wait(&self, deadline: Deadline) -> Result<Instant, RecvTimeoutError> {
+        loop {
+            if let Some(moment) = self.take() {
+                return Ok(moment);
+            }
+            if deadline.has_passed() {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            let record = WaitRecord::new(&WAIT).until(deadline.min(self.deadline()));
+            if park::park(&record).is_err() {
+                return Err(RecvTimeoutError::Disconnected);
+            }
+        }
+    }
+}
+
+fn timed(first_ns: u64, period_ns: Option<u64>) -> Receiver<Instant> {
+    let timed = Timed { next_ns: AtomicU64::new(first_ns), period_ns };
+    Receiver { flavor: Flavor::Timed(Arc::new(timed), |moment| moment) }
+}
+
+/// Makes a receiver that gets one value, the moment it was for, when `duration` has passed.
+///
+/// Nothing comes afterwards, and it is never disconnected.
+#[must_use]
+pub fn after(duration: Duration) -> Receiver<Instant> {
+    timed(Deadline::after(duration).as_ns(), None)
+}
+
+/// Makes a receiver that gets one value, the moment it was for, when `when` has come.
+#[must_use]
+pub fn at(when: Instant) -> Receiver<Instant> {
+    timed(Deadline::at(when).as_ns(), None)
+}
+
+/// Makes a receiver that gets a value, the moment it was for, every `period`.
+///
+/// It holds one value at most: after a moment that was taken late the next is a period from then.
+#[must_use]
+pub fn tick(period: Duration) -> Receiver<Instant> {
+    let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+    timed(Deadline::after(period).as_ns(), Some(period_ns))
+}
+
+/// Makes a receiver that gets nothing and is never disconnected.
+#[must_use]
+pub fn never<T>() -> Receiver<T> {
+    Receiver { flavor: Flavor::Never }
+}
