@@ -3,7 +3,35 @@
 
 #![forbid(unsafe_code)]
 
-use proc_macro::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
+mod function;
+mod options;
+
+use proc_macro::{Span, TokenStream};
+
+use self::{function::Function, options::Options};
+
+/// A mistake in the use of an attribute: where it is, and what to do.
+struct Mistake {
+    span: Span,
+    sentence: String,
+}
+
+impl Mistake {
+    fn new(span: Span, sentence: impl Into<String>) -> Self {
+        Mistake { span, sentence: sentence.into() }
+    }
+
+    /// `compile_error!` at the place of the mistake.
+    fn into_tokens(self) -> TokenStream {
+        let text = format!("::core::compile_error!({:?});", self.sentence);
+        let stream: TokenStream = text.parse().unwrap_or_default();
+        let at_the_place = stream.into_iter().map(|mut token| {
+            token.set_span(self.span);
+            token
+        });
+        at_the_place.collect()
+    }
+}
 
 /// Runs the body of `main` as a fiber: `ramie::run(|| { … })`.
 ///
@@ -19,61 +47,45 @@ use proc_macro::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, Tok
 /// ```
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
-    if let Some(token) = arguments.into_iter().next() {
-        return error(
-            token.span(),
-            "#[ramie::main] takes no arguments; use ramie::Runtime::builder",
-        );
-    }
-    let mut tokens: Vec<TokenTree> = function.into_iter().collect();
-    let keywords = tokens.iter().filter_map(|token| match token {
-        TokenTree::Ident(word) => Some(word.to_string()),
-        _ => None,
-    });
-    let words: Vec<String> = keywords.collect();
-    if words.iter().any(|word| word == "async") {
-        return error(Span::call_site(), "#[ramie::main] wants a plain fn: drop the `async`");
-    }
-    match tokens.pop() {
-        Some(TokenTree::Group(body))
-            if body.delimiter() == Delimiter::Brace && words.iter().any(|word| word == "fn") =>
-        {
-            tokens.push(TokenTree::Group(Group::new(Delimiter::Brace, call_run(body))));
-            tokens.into_iter().collect()
+    let rewrite = || {
+        if let Some(token) = arguments.into_iter().next() {
+            let sentence = "#[ramie::main] takes no arguments; use ramie::Runtime::builder";
+            return Err(Mistake::new(token.span(), sentence));
         }
-        _ => error(Span::call_site(), "#[ramie::main] goes on a function with a body"),
-    }
+        Ok(Function::parse("#[ramie::main]", function)?.run_by("::ramie::run"))
+    };
+    rewrite().unwrap_or_else(Mistake::into_tokens)
 }
 
-/// `::ramie::run(|| body)`
-fn call_run(body: Group) -> TokenStream {
-    let mut stream = TokenStream::new();
-    for name in ["ramie", "run"] {
-        stream.extend([
-            TokenTree::Punct(Punct::new(':', Spacing::Joint)),
-            TokenTree::Punct(Punct::new(':', Spacing::Alone)),
-            TokenTree::Ident(Ident::new(name, Span::call_site())),
-        ]);
-    }
-    let closure: TokenStream = [
-        TokenTree::Punct(Punct::new('|', Spacing::Joint)),
-        TokenTree::Punct(Punct::new('|', Spacing::Alone)),
-        TokenTree::Group(body),
-    ]
-    .into_iter()
-    .collect();
-    stream.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, closure))]);
-    stream
-}
-
-fn error(span: Span, message: &str) -> TokenStream {
-    let text = format!("::core::compile_error!({message:?});");
-    let stream: TokenStream = text.parse().unwrap_or_default();
-    stream
-        .into_iter()
-        .map(|mut token| {
-            token.set_span(span);
-            token
-        })
-        .collect()
+/// Makes a test whose body runs as a fiber of a runtime of its own.
+///
+/// | argument | values | if not given |
+/// |---|---|---|
+/// | `driver` | `"uring"`, `"poll"` | `RAMIE_DRIVER`, else what works here |
+/// | `strands` | `"fibers"`, `"threads"` | `RAMIE_STRANDS`, else fibers |
+/// | `workers` | a number from 1 to 1,024, or `"all"` CPUs | all |
+///
+/// The function takes no arguments and keeps its return type. `#[should_panic]` and `#[ignore]` go
+/// below as ever. A runtime that cannot be had here (io_uring may be forbidden) fails the test, and
+/// says why.
+///
+/// ```ignore
+/// #[ramie::test(driver = "poll", workers = 1)]
+/// fn an_answer_comes() -> std::io::Result<()> {
+///     let answer = ramie::fiber::spawn(|| 42);
+///     assert_eq!(answer.join().unwrap(), 42);
+///     Ok(())
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn test(arguments: TokenStream, function: TokenStream) -> TokenStream {
+    let rewrite = || {
+        let options = Options::parse(arguments)?;
+        let function = Function::parse("#[ramie::test]", function)?;
+        function.refuse_attribute("test", "drop the #[test]: #[ramie::test] makes it one")?;
+        let mut test: TokenStream = "#[::core::prelude::v1::test]".parse().unwrap_or_default();
+        test.extend(function.run_by(&options.runner()));
+        Ok(test)
+    };
+    rewrite().unwrap_or_else(Mistake::into_tokens)
 }
