@@ -62,4 +62,4 @@ pub use crate::fiber_local as thread_local;
 pub use blocking::blocking;
 pub use no_switch::no_switch;
 pub use ramie_macros::{main, test};
-pub use runtime::{AbandonedFibers, Builder, Driver, Runtime, run};
+pub use runtime::{AbandonedFibers, Builder, Driver, Runtime, Strands, run};

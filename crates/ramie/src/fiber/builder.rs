@@ -217,8 +217,10 @@ impl Builder {
         }
         slot.belongings.install(scope, self.name, self.stack_size);
         let handle = RawHandle::new(slot);
+        // Given up with the closure, too, if there is no thread.
+        let berth = worker.crew().map(|crew| crew.add(slot));
         let started = builder.spawn(move || {
-            worker::on_thread_strand(slot, |worker| run_thread_to_end(worker, slot))
+            worker::on_thread_strand(slot, berth.as_ref(), |worker| run_thread_to_end(worker, slot))
         });
         match started {
             Ok(_) => Ok(handle),

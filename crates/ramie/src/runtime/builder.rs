@@ -26,6 +26,18 @@ pub enum Driver {
     Poll,
 }
 
+/// What a program's strands are: what `fiber::spawn`, `fiber::scope` and the closure of `run` run
+/// on. The same program means the same on either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Strands {
+    /// Fibers, on as many workers as the runtime has: one, or several (a hybrid).
+    #[default]
+    Fibers,
+    /// OS threads: each spawn makes one. `spawn_local` still makes a fiber, which runs while its
+    /// thread waits: its closure cannot go to another thread.
+    Threads,
+}
+
 /// Fibers that had not ended when the grace period was over.
 #[derive(Debug, Clone)]
 pub struct AbandonedFibers {
@@ -50,6 +62,7 @@ pub(super) type OnAbandoned = Arc<dyn Fn(&AbandonedFibers) + Send + Sync>;
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) workers: usize,
+    pub(super) strands: Strands,
     pub(super) stack_size: usize,
     pub(super) driver: Choice,
     pub(super) blocking_threads: usize,
@@ -63,6 +76,7 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("workers", &self.workers)
+            .field("strands", &self.strands)
             .field("stack_size", &self.stack_size)
             .field("driver", &self.driver)
             .field("blocking_threads", &self.blocking_threads)
@@ -77,6 +91,7 @@ impl fmt::Debug for Config {
 /// | option | default | range |
 /// |---|---|---|
 /// | `workers` | the CPUs this process may use | 1 to 1,024 |
+/// | `strands` | `Fibers`, or `RAMIE_STRANDS` (`fibers`, `threads`) | |
 /// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes) | 32 KiB to 1 GiB |
 /// | `driver` | `Auto`, or `RAMIE_DRIVER` (`uring`, `poll`) | |
 /// | `blocking_threads` | 512 | 1 to 16,384 |
@@ -86,6 +101,7 @@ impl fmt::Debug for Config {
 #[must_use = "a builder does nothing until build is called"]
 pub struct Builder {
     workers: Option<usize>,
+    strands: Option<Strands>,
     stack_size: Option<usize>,
     driver: Option<Driver>,
     blocking_threads: Option<usize>,
@@ -99,6 +115,27 @@ impl Builder {
     /// Sets how many OS threads run fibers, the one that calls `run` among them.
     pub fn workers(mut self, count: usize) -> Self {
         self.workers = Some(count);
+        self
+    }
+
+    /// Chooses what strands are; overrides `RAMIE_STRANDS`.
+    ///
+    /// With [`Strands::Threads`] there are no workers to count, the closure of `run` runs on the
+    /// calling thread's own stack, a thread has std's stack unless its builder says otherwise, and
+    /// the grace period goes by the runtime's clock. A thread cannot be abandoned as a fiber can:
+    /// after the grace period it is reported, and runs on.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ramie::Runtime::builder().strands(ramie::Strands::Threads).build()?;
+    /// let is_thread = runtime.run(|| {
+    ///     ramie::fiber::spawn(|| ramie::fiber::current().id().is_thread()).join().unwrap()
+    /// });
+    /// assert!(is_thread);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn strands(mut self, strands: Strands) -> Self {
+        self.strands = Some(strands);
         self
     }
 
@@ -179,8 +216,13 @@ impl Builder {
         if thread_name.contains('\0') {
             return Err(invalid("thread_name contains a NUL byte; leave it out"));
         }
+        let strands = match self.strands {
+            Some(strands) => strands,
+            None => strands_from_env()?.unwrap_or_default(),
+        };
         let config = Config {
             workers,
+            strands,
             stack_size,
             driver,
             blocking_threads: in_range("blocking_threads", threads, 1, 16_384)?,
@@ -220,6 +262,16 @@ fn in_range(name: &str, value: usize, least: usize, most: usize) -> io::Result<u
 
 fn checked_stack_size(bytes: usize) -> io::Result<usize> {
     Ok(StackSize::new(bytes)?.usable_bytes())
+}
+
+fn strands_from_env() -> io::Result<Option<Strands>> {
+    let Ok(text) = env::var("RAMIE_STRANDS") else { return Ok(None) };
+    match text.trim() {
+        "" => Ok(None),
+        "fibers" => Ok(Some(Strands::Fibers)),
+        "threads" => Ok(Some(Strands::Threads)),
+        _ => Err(invalid(format!("RAMIE_STRANDS is '{text}', but must be 'fibers' or 'threads'"))),
+    }
 }
 
 fn stack_size_from_env() -> io::Result<Option<usize>> {

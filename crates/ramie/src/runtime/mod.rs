@@ -2,8 +2,9 @@
 
 mod builder;
 mod start;
+mod threads;
 
-pub use builder::{AbandonedFibers, Builder, Driver};
+pub use builder::{AbandonedFibers, Builder, Driver, Strands};
 pub(crate) use builder::{default_driver_choice, default_stack_size};
 
 use builder::Config;

@@ -17,7 +17,7 @@ use std::{
     thread,
 };
 
-use super::builder::{AbandonedFibers, Config};
+use super::builder::{AbandonedFibers, Config, Strands};
 use crate::{
     blocking::Pool,
     strand::{self, Slot},
@@ -41,6 +41,16 @@ where
     );
     crate::panic::install_hook();
     crate::fiber::describe_overflows();
+    match config.strands {
+        Strands::Fibers => run_on_fibers(config, f),
+        Strands::Threads => super::threads::run(config, f),
+    }
+}
+
+fn run_on_fibers<F, T>(config: &Config, f: F) -> T
+where
+    F: FnOnce() -> T,
+{
     let pool = Arc::new(Pool::new(config.blocking_threads));
     let (team, queues) = Team::new(config.workers, config.grace, Arc::clone(&pool));
     let mut queues = queues.into_iter().enumerate();
@@ -192,7 +202,7 @@ fn start_thread(
     })
 }
 
-fn report(config: &Config, abandoned: Vec<AbandonedFiber>) {
+pub(super) fn report(config: &Config, abandoned: Vec<AbandonedFiber>) {
     if abandoned.is_empty() {
         return;
     }

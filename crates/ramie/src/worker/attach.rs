@@ -7,11 +7,11 @@
 
 use std::{cell::RefCell, mem::ManuallyDrop, ptr};
 
-use super::{Installed, Worker};
+use super::{Berth, Installed, Worker};
 use crate::{
     runtime::{default_driver_choice, default_stack_size},
     strand::Slot,
-    time::Clock,
+    time::{Clock, Deadline},
 };
 
 /// A worker that goes with its thread.
@@ -66,14 +66,22 @@ impl Drop for Attached {
     }
 }
 
-/// Runs `f` on an OS thread that is the strand `slot`.
-pub(crate) fn on_thread_strand(slot: &'static Slot, f: impl FnOnce(&Worker)) {
-    let worker =
-        Worker::new(None, default_driver_choice(), Clock::System, default_stack_size(), None);
+/// Runs `f` on an OS thread that is the strand `slot`; of a runtime, if it has a berth there.
+pub(crate) fn on_thread_strand(
+    slot: &'static Slot,
+    berth: Option<&Berth>,
+    f: impl FnOnce(&Worker),
+) {
+    let outside =
+        || Worker::new(None, default_driver_choice(), Clock::System, default_stack_size(), None);
+    let worker = berth.map_or_else(outside, Berth::make_worker);
     worker.adopt_root(slot);
     {
         let _installed = Installed::new(&worker);
         f(&worker);
+        if berth.is_some() {
+            worker.wait_for_fibers(Deadline::NEVER);
+        }
     }
     worker.abandon_all();
 }

@@ -20,7 +20,7 @@ impl Worker {
     }
 
     /// Ends the locals of the thread's own strand.
-    pub(super) fn end_root_locals(&self) {
+    pub(crate) fn end_root_locals(&self) {
         if !self.root.locals.is_empty() {
             let _installed = Installed::new(self);
             self.root.locals.free();

@@ -4,8 +4,9 @@
 //! stacks that fibers run on), [`run_loop`] (the loop), [`idle`] (what a worker does when nothing
 //! is runnable), [`shared`] (inbox and sleep, the part that other threads touch), [`team`] (the
 //! workers of one runtime: stealing and ending), [`no_switch`] (where strands must not suspend),
-//! [`locals`] (the locals of the thread's own strand), [`attach`] (the small worker of a thread
-//! outside `run`), [`abandon`] (what becomes of fibers that do not end).
+//! [`locals`] (the locals of the thread's own strand), [`crew`] (the threads of a runtime whose
+//! strands are threads), [`attach`] (the small worker of a thread outside `run`), [`abandon`]
+//! (what becomes of fibers that do not end).
 //!
 //! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
 //! thread-locals. What moves between workers is closures that have no stack yet.
@@ -13,6 +14,7 @@
 mod abandon;
 mod attach;
 mod body;
+mod crew;
 mod current;
 mod idle;
 mod locals;
@@ -32,6 +34,7 @@ use ramie_driver::{Driver, OpFrame, OpenError};
 pub(crate) use self::{
     attach::on_thread_strand,
     body::Body,
+    crew::{Berth, Crew},
     current::{Installed, current, try_current, with_existing},
     no_switch::NoSwitch,
     run_loop::Until,
@@ -77,6 +80,10 @@ pub(crate) struct Worker {
     /// Fibers alive that belong here: started here, or `!Send` and spawned here.
     live: Cell<usize>,
     seat: Option<Seat>,
+    /// The runtime whose strand this thread is.
+    crew: Option<std::sync::Arc<Crew>>,
+    /// The wait of the thread for the end of its fibers.
+    waits_for_fibers: Cell<Option<WakeRef>>,
 }
 
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
@@ -124,7 +131,10 @@ pub(crate) fn now_ns() -> u64 {
 
 /// Whether this code is run by a runtime's worker.
 pub(crate) fn is_inside_run() -> bool {
-    with_existing(|worker| worker.is_on_fiber() || worker.team().is_some()).unwrap_or(false)
+    with_existing(|worker| {
+        worker.is_on_fiber() || worker.team().is_some() || worker.crew().is_some()
+    })
+    .unwrap_or(false)
 }
 
 /// Names the fiber that runs on this thread, for messages.
@@ -171,6 +181,8 @@ impl Worker {
             root: Box::new(Body::of_thread(shared)),
             live: Cell::new(0),
             seat,
+            crew: None,
+            waits_for_fibers: Cell::new(None),
         }
     }
 

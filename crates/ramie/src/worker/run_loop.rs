@@ -154,6 +154,9 @@ impl Worker {
         let finished = self.shared.finished.load(Ordering::Relaxed);
         // Release: whoever sums up the finished strands sees all that they spawned before.
         self.shared.finished.store(finished + 1, Ordering::Release);
+        if self.crew.is_some() {
+            self.wake_if_last();
+        }
     }
 
     /// Disarms the timer of a strand that has ended.

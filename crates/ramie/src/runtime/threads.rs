@@ -1,0 +1,49 @@
+//! `run` where strands are OS threads.
+//!
+//! The closure runs on the calling thread itself, and what it spawns are OS threads. Each of them
+//! has a small worker of its own, as threads outside `run` have: with it they wait, and on it the
+//! fibers of `spawn_local` run, whose closures cannot go to another thread.
+
+use std::{
+    panic,
+    time::{Duration, Instant},
+};
+
+use super::{builder::Config, start::report};
+use crate::{
+    time::Deadline,
+    worker::{Crew, Installed, Worker},
+};
+
+pub(super) fn run<F, T>(config: &Config, f: F) -> T
+where
+    F: FnOnce() -> T,
+{
+    let crew = Crew::new(config.driver, config.clock.clone(), config.stack_size);
+    let worker = crew.make_worker();
+    name_main(&worker);
+    let (outcome, abandoned) = {
+        let _installed = Installed::new(&worker);
+        let outcome = crate::panic::catch(f);
+        worker.end_root_locals();
+        let start = Instant::now();
+        worker.wait_for_fibers(deadline_after(config.grace));
+        let left = config.grace.map(|grace| grace.saturating_sub(start.elapsed()));
+        let mut abandoned = crew.wait(deadline_after(left));
+        abandoned.extend(worker.abandon_all());
+        (outcome, abandoned)
+    };
+    drop(worker);
+    report(config, abandoned);
+    outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
+}
+
+fn deadline_after(grace: Option<Duration>) -> Deadline {
+    grace.map_or(Deadline::NEVER, Deadline::after)
+}
+
+fn name_main(worker: &Worker) {
+    let slot = worker.slots().take(true).unwrap_or_else(|error| panic!("run: {error}"));
+    slot.belongings.install(std::ptr::null(), Some("main".to_owned()), 0);
+    worker.adopt_root(slot);
+}
