@@ -32,7 +32,7 @@ fn random_below(count: usize) -> usize {
         next ^= next >> 17;
         next ^= next << 5;
         state.set(next);
-        (u64::from(next) * count as u64 >> 32) as usize
+        ((u64::from(next) * count as u64) >> 32) as usize
     })
 }
 
