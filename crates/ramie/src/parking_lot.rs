@@ -9,7 +9,8 @@
 //!   return. Else begin the wait, put a [`Waiter`] that lies in this frame at the end, unlock,
 //!   suspend.
 //! - *Unpark*: lock; take waiters off the front until one's wait can be claimed; let the caller
-//!   change the primitive's state; unlock; schedule the one claimed.
+//!   change the primitive's state; unlock; schedule the one claimed. *Unpark while* does so for
+//!   all those in front whose wish can be granted.
 //!
 //! | a waiter is | left by |
 //! |---|---|
@@ -40,6 +41,13 @@ use crate::{
 /// What a waiter is told by the one that wakes it.
 pub(crate) type Token = u64;
 
+/// What `pass_on` is told when a waiter is given up that had not been woken: whoever waits behind
+/// it may be able to go on now.
+pub(crate) const LEFT: Token = Token::MAX;
+
+/// How many waiters are scheduled between two holds of the lot's lock.
+const BATCH: usize = 16;
+
 /// How a stay in the lot ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parked {
@@ -62,6 +70,8 @@ struct Waiter<'a> {
     token: Cell<Token>,
     is_queued: Cell<bool>,
     is_claimed: Cell<bool>,
+    /// Its number among all that ever came.
+    arrival: Cell<u64>,
     next: Cell<*const Queued>,
     previous: Cell<*const Queued>,
 }
@@ -73,6 +83,8 @@ type Queued = Waiter<'static>;
 struct Queue {
     first: *const Queued,
     last: *const Queued,
+    /// How many waiters have ever come.
+    arrivals: u64,
 }
 
 pub(crate) struct ParkingLot {
@@ -99,7 +111,7 @@ impl ParkingLot {
     pub(crate) const fn new() -> Self {
         ParkingLot {
             is_locked: AtomicBool::new(false),
-            queue: UnsafeCell::new(Queue { first: ptr::null(), last: ptr::null() }),
+            queue: UnsafeCell::new(Queue { first: ptr::null(), last: ptr::null(), arrivals: 0 }),
         }
     }
 
@@ -119,7 +131,8 @@ impl ParkingLot {
     }
 
     /// Waits in the lot if `validate`, called under the lot's lock, says so. `pass_on` is called
-    /// should the strand be given up when it has been woken and has not run yet.
+    /// should the strand be given up when it has been woken and has not run yet, with its token;
+    /// or while it is queued, with [`LEFT`].
     ///
     /// # Errors
     /// When the strand unwinds and must not suspend.
@@ -133,6 +146,8 @@ impl ParkingLot {
         let worker = worker::current();
         let waiter: UnsafeCell<Option<Waiter>> = UnsafeCell::new(None);
         let record = record.with_unlink(unlink, waiter.get().cast());
+        // Before `validate`, which may leave marks for others: a waiter must follow.
+        worker.check_may_switch();
         let locked = self.lock();
         if !validate() {
             return Ok(Parked::Refused);
@@ -147,6 +162,7 @@ impl ParkingLot {
             token: Cell::new(0),
             is_queued: Cell::new(true),
             is_claimed: Cell::new(false),
+            arrival: Cell::new(0),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         };
@@ -198,6 +214,43 @@ impl ParkingLot {
             worker::schedule(slot);
         }
     }
+
+    /// Wakes waiters from the front for as long as `may` grants a waiter's wish.
+    ///
+    /// `grant` is called for each that still waits, and returns its token; `emptied` when nobody
+    /// waits any more. All three run under the lot's lock, which is let go after every some
+    /// waiters. Who comes after the call has begun is not woken by it.
+    pub(crate) fn unpark_while(
+        &self,
+        may: impl Fn(u64) -> bool,
+        grant: impl Fn(u64) -> Token,
+        emptied: impl Fn(),
+    ) {
+        let mut newest = None;
+        loop {
+            let mut batch = [None; BATCH];
+            let locked = self.lock();
+            let newest = *newest.get_or_insert(locked.queue().arrivals);
+            let claimed = batch.iter_mut().map_while(|entry| {
+                *entry = Some(locked.claim_first_if(newest, &may, &grant)?);
+                Some(())
+            });
+            let is_done = claimed.count() < BATCH;
+            if is_done && locked.queue().first.is_null() {
+                emptied();
+            }
+            drop(locked);
+            batch.into_iter().flatten().for_each(worker::schedule);
+            if is_done {
+                return;
+            }
+        }
+    }
+
+    /// Wakes all that wait now.
+    pub(crate) fn unpark_all(&self) {
+        self.unpark_while(|_| true, |_| 0, || ());
+    }
 }
 
 /// Takes the waiter of a strand that is given up off its queue, or passes its wake-up on.
@@ -207,12 +260,15 @@ unsafe fn unlink(target: *const ()) {
     let Some(waiter) = waiter else { return };
     // SAFETY: a waiter borrows its lot for as long as it waits.
     let locked = unsafe { &*waiter.lot }.lock();
-    if waiter.is_queued.get() {
+    let was_queued = waiter.is_queued.get();
+    if was_queued {
         locked.remove(waiter);
     }
     drop(locked);
     if waiter.is_claimed.get() {
         (waiter.pass_on)(waiter.token.get());
+    } else if was_queued {
+        (waiter.pass_on)(LEFT);
     }
 }
 
@@ -245,8 +301,11 @@ impl Locked<'_> {
             Some(last) => last.next.set(waiter),
             None => queue.first = waiter,
         }
+        queue.arrivals += 1;
         // SAFETY: the caller's own waiter.
-        unsafe { &*waiter }.previous.set(queue.last);
+        let entry = unsafe { &*waiter };
+        entry.previous.set(queue.last);
+        entry.arrival.set(queue.arrivals);
         queue.last = waiter;
         self.set_queue(queue);
     }
@@ -276,6 +335,28 @@ impl Locked<'_> {
             self.remove(waiter);
             if let Some(slot) = waiter.wait.claim(Wake::Woken) {
                 return Some((slot, waiter));
+            }
+        }
+    }
+    /// Claims the first waiter and grants its wish, if it may be granted and the waiter is not
+    /// newer than told.
+    fn claim_first_if(
+        &self,
+        newest: u64,
+        may: impl Fn(u64) -> bool,
+        grant: impl Fn(u64) -> Token,
+    ) -> Option<&'static Slot> {
+        loop {
+            // SAFETY: queued waiters are alive (invariant of `queue`).
+            let waiter = unsafe { self.queue().first.as_ref() }?;
+            if waiter.arrival.get() > newest || !may(waiter.wish) {
+                return None;
+            }
+            self.remove(waiter);
+            if let Some(slot) = waiter.wait.claim(Wake::Woken) {
+                waiter.token.set(grant(waiter.wish));
+                waiter.is_claimed.set(true);
+                return Some(slot);
             }
         }
     }

@@ -1,9 +1,30 @@
-//! Twins of `std::sync` that park the strand, never the worker. They work between fibers, between
-//! threads and between both.
+//! Twins of `std::sync` that park the strand, never the worker, and what std lacks: [`Semaphore`],
+//! [`Event`], [`oneshot`]. They work between fibers, between threads and
+//! between both, across workers and runtimes. What cannot block is std's own.
 
+mod barrier;
+mod condvar;
+mod event;
+mod lazy_lock;
+pub mod mpsc;
 mod mutex;
+mod once;
+mod once_lock;
 pub mod oneshot;
+mod rwlock;
+mod semaphore;
 
-pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak};
+pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitTimeoutResult};
+pub use event::Event;
+pub use lazy_lock::LazyLock;
 pub use mutex::{Mutex, MutexGuard};
+pub use once::{Once, OnceState};
+pub use once_lock::OnceLock;
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::{
+    AcquireError, AcquireTimeoutError, OwnedSemaphorePermit, Semaphore, SemaphorePermit,
+    TryAcquireError,
+};

@@ -26,12 +26,14 @@ use std::{
     panic::{RefUnwindSafe, UnwindSafe},
     sync::{LockResult, PoisonError, TryLockError, TryLockResult},
     thread,
+    time::Duration,
 };
 
 use crate::{
     park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
-    parking_lot::{Parked, ParkingLot, Token},
+    parking_lot::{LEFT, Parked, ParkingLot, Token},
     primitive::{AtomicBool, AtomicU64, Ordering},
+    time::Deadline,
     worker,
 };
 
@@ -94,7 +96,7 @@ impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 /// ```
 #[must_use = "the lock is held only as long as the guard lives"]
 pub struct MutexGuard<'a, T: ?Sized> {
-    mutex: &'a Mutex<T>,
+    pub(super) mutex: &'a Mutex<T>,
     was_panicking: bool,
     not_send: PhantomData<*const ()>,
 }
@@ -148,9 +150,35 @@ impl<T: ?Sized> Mutex<T> {
         let me = own_id();
         // Acquire: pairs with the release in `unlock`.
         if self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.lock_contended(me);
+            self.lock_contended(me, Deadline::NEVER);
         }
         self.guard()
+    }
+
+    /// Waits for the lock, for `timeout` at most; not in std.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// `WouldBlock`: another strand held it all the time. `Poisoned`: taken, and the error holds
+    /// the guard.
+    ///
+    /// # Panics
+    /// As [`Mutex::lock`].
+    #[track_caller]
+    pub fn lock_timeout(&self, timeout: Duration) -> TryLockResult<MutexGuard<'_, T>> {
+        match self.try_lock() {
+            Err(TryLockError::WouldBlock) => {}
+            taken => return taken,
+        }
+        match self.lock_contended(own_id(), Deadline::after(timeout)) {
+            true => Ok(self.guard()?),
+            false => Err(TryLockError::WouldBlock),
+        }
     }
 
     /// Takes the lock if it is free.
@@ -171,14 +199,14 @@ impl<T: ?Sized> Mutex<T> {
 
     #[cold]
     #[track_caller]
-    fn lock_contended(&self, me: u64) {
+    fn lock_contended(&self, me: u64, deadline: Deadline) -> bool {
         let mut wish = 0;
         loop {
             let word = self.word.load(Ordering::Relaxed);
             if word & !WAITERS == FREE {
                 let new = me | word & WAITERS;
                 if self.try_change(word, new) {
-                    return;
+                    return true;
                 }
                 continue;
             }
@@ -191,13 +219,15 @@ impl<T: ?Sized> Mutex<T> {
                 continue;
             }
             let record = WaitRecord::new(&LOCK)
+                .until(deadline)
                 .with_detail(std::ptr::from_ref(&self.word).addr() as u64, word);
             let still_held = || {
                 let word = self.word.load(Ordering::Relaxed);
                 word & WAITERS != 0 && word != WAITERS
             };
             match self.lot.park(record, wish, still_held, &|token| self.pass_on(token)) {
-                Ok(Parked::Woken(HANDED_OVER)) => return,
+                Ok(Parked::Woken(HANDED_OVER)) => return true,
+                Ok(Parked::TimedOut) => return false,
                 Ok(Parked::Refused) => {}
                 Ok(_) => wish = HAND_OVER,
                 Err(_) => abort_wait_while_unwinding("a Mutex that another strand holds"),
@@ -209,6 +239,7 @@ impl<T: ?Sized> Mutex<T> {
     fn pass_on(&self, token: Token) {
         match token {
             HANDED_OVER => self.unlock(),
+            LEFT => {}
             // If it is not free, its owner wakes the next waiter.
             _ => drop(self.try_lock()),
         }

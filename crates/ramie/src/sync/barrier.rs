@@ -1,0 +1,91 @@
+//! A barrier.
+
+use std::fmt;
+
+use super::{Condvar, Mutex};
+
+/// Lets a number of strands wait for each other; twin of [`std::sync::Barrier`].
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, sync::Barrier};
+///
+/// let barrier = Barrier::new(2);
+/// ramie::run(|| {
+///     fiber::scope(|s| {
+///         s.spawn(|| barrier.wait());
+///         barrier.wait();
+///     });
+/// });
+/// ```
+pub struct Barrier {
+    state: Mutex<State>,
+    opened: Condvar,
+    size: usize,
+}
+
+struct State {
+    waiting: usize,
+    /// How often the barrier has opened.
+    generation: usize,
+}
+
+/// Whether a strand is the one that opened the barrier.
+///
+/// A type of our own, since std's cannot be made outside std.
+pub struct BarrierWaitResult(bool);
+
+impl Barrier {
+    /// Makes a barrier that opens whenever `n` strands wait for it; 0 and 1 always let through.
+    #[must_use]
+    pub const fn new(n: usize) -> Self {
+        let state = Mutex::new(State { waiting: 0, generation: 0 });
+        Barrier { state, opened: Condvar::new(), size: n }
+    }
+
+    /// Waits until `n` strands do.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one; the last one goes on at once, and is the leader.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// As [`Condvar::wait`].
+    #[track_caller]
+    pub fn wait(&self) -> BarrierWaitResult {
+        let mut state = self.state.lock().unwrap();
+        let generation = state.generation;
+        state.waiting += 1;
+        if state.waiting >= self.size {
+            state.waiting = 0;
+            state.generation = generation.wrapping_add(1);
+            self.opened.notify_all();
+            return BarrierWaitResult(true);
+        }
+        let is_closed = |state: &mut State| state.generation == generation;
+        drop(self.opened.wait_while(state, is_closed).unwrap());
+        BarrierWaitResult(false)
+    }
+}
+
+impl BarrierWaitResult {
+    /// Tells whether the strand is the leader: one of those let through together.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.0
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Barrier").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BarrierWaitResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BarrierWaitResult").field("is_leader", &self.is_leader()).finish()
+    }
+}

@@ -1,0 +1,262 @@
+//! A condition variable.
+//!
+//! # Protocol
+//! `turn` counts notifications. A waiter reads it while it holds the Mutex, lets the Mutex go, and
+//! parks only if the lot's lock finds the turn unchanged; a notifier moves the turn on and unparks
+//! afterwards. *The race to fear*: a notification between letting go and parking. Then the turn has
+//! changed, and the waiter does not park.
+
+use std::{
+    fmt,
+    sync::{LockResult, PoisonError},
+    time::Duration,
+};
+
+use super::{Mutex, MutexGuard};
+use crate::{
+    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    parking_lot::{LEFT, Parked, ParkingLot},
+    primitive::{AtomicU64, Ordering},
+    time::Deadline,
+};
+
+static NOTIFY: WaitKind = WaitKind::new("a Condvar");
+
+/// Lets strands wait until another says that something under a [`Mutex`] has changed; twin of
+/// [`std::sync::Condvar`].
+///
+/// Waiters are notified in the order in which they came. As with std's, a wait may end for no
+/// reason: check the condition, or use [`Condvar::wait_while`].
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, sync::{Condvar, Mutex}};
+///
+/// let (ready, changed) = (Mutex::new(false), Condvar::new());
+/// ramie::run(|| {
+///     fiber::scope(|s| {
+///         s.spawn(|| drop(changed.wait_while(ready.lock().unwrap(), |ready| !*ready).unwrap()));
+///         *ready.lock().unwrap() = true;
+///         changed.notify_one();
+///     });
+/// });
+/// ```
+pub struct Condvar {
+    turn: AtomicU64,
+    lot: ParkingLot,
+}
+
+/// Whether a timed wait ended because its time was over.
+///
+/// A type of our own, since std's cannot be made outside std.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// Tells whether the time was over.
+    #[must_use]
+    pub fn timed_out(&self) -> bool {
+        self.0
+    }
+}
+
+impl Condvar {
+    /// Makes one that nobody waits for.
+    #[must_use]
+    pub const fn new() -> Self {
+        Condvar { turn: AtomicU64::new(0), lot: ParkingLot::new() }
+    }
+
+    /// Lets the lock go, waits for a notification and takes the lock again.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The lock is poisoned when it is taken again: the error holds the guard.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()); the lock is then free. In a destructor that runs
+    /// during a panic on a fiber it ends the process, because nobody could notify it.
+    #[track_caller]
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        let mutex = guard.mutex;
+        self.sleep(guard, Deadline::NEVER);
+        mutex.lock()
+    }
+
+    /// Waits as long as `condition` holds.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`].
+    ///
+    /// # Panics
+    /// As [`Condvar::wait`].
+    #[track_caller]
+    pub fn wait_while<'a, T, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: F,
+    ) -> LockResult<MutexGuard<'a, T>>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        while condition(&mut *guard) {
+            guard = self.wait(guard)?;
+        }
+        Ok(guard)
+    }
+
+    /// Waits for a notification, for `timeout` at most; then takes the lock, however long that
+    /// takes.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`].
+    ///
+    /// # Panics
+    /// As [`Condvar::wait`].
+    #[track_caller]
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+        self.wait_until(guard, Deadline::after(timeout))
+    }
+
+    /// Twin of std's method of that name; deprecated there in favour of
+    /// [`Condvar::wait_timeout`]. `true`: notified in time.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`].
+    #[deprecated(note = "use wait_timeout")]
+    #[track_caller]
+    pub fn wait_timeout_ms<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        ms: u32,
+    ) -> LockResult<(MutexGuard<'a, T>, bool)> {
+        match self.wait_timeout(guard, Duration::from_millis(ms.into())) {
+            Ok((guard, result)) => Ok((guard, !result.timed_out())),
+            Err(error) => {
+                let (guard, result) = error.into_inner();
+                Err(PoisonError::new((guard, !result.timed_out())))
+            }
+        }
+    }
+
+    /// Waits as long as `condition` holds, for `timeout` at most.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`].
+    ///
+    /// # Panics
+    /// As [`Condvar::wait`].
+    #[track_caller]
+    pub fn wait_timeout_while<'a, T, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        timeout: Duration,
+        mut condition: F,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        let deadline = Deadline::after(timeout);
+        loop {
+            if !condition(&mut *guard) {
+                return Ok((guard, WaitTimeoutResult(false)));
+            }
+            if deadline.has_passed() {
+                return Ok((guard, WaitTimeoutResult(true)));
+            }
+            guard = self.wait_until(guard, deadline)?.0;
+        }
+    }
+
+    #[track_caller]
+    fn wait_until<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        deadline: Deadline,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+        let mutex = guard.mutex;
+        let result = WaitTimeoutResult(self.sleep(guard, deadline));
+        match mutex.lock() {
+            Ok(guard) => Ok((guard, result)),
+            Err(error) => Err(PoisonError::new((error.into_inner(), result))),
+        }
+    }
+
+    /// Tells whether the time was over.
+    #[track_caller]
+    fn sleep<T>(&self, guard: MutexGuard<'_, T>, deadline: Deadline) -> bool {
+        let turn = self.turn.load(Ordering::Relaxed);
+        let mutex: &Mutex<T> = guard.mutex;
+        let record = WaitRecord::new(&NOTIFY)
+            .until(deadline)
+            .with_detail(std::ptr::from_ref(mutex).addr() as u64, turn);
+        drop(guard);
+        let is_same_turn = || self.turn.load(Ordering::Relaxed) == turn;
+        let pass_on = |token| {
+            if token != LEFT {
+                self.notify_one();
+            }
+        };
+        match self.lot.park(record, 0, is_same_turn, &pass_on) {
+            Ok(parked) => parked == Parked::TimedOut,
+            Err(_) => abort_wait_while_unwinding("a Condvar"),
+        }
+    }
+
+    /// Wakes the strand that has waited longest, if any.
+    ///
+    /// # Blocking
+    /// Never.
+    pub fn notify_one(&self) {
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        self.lot.unpark_one(|_| 0);
+    }
+
+    /// Wakes all that wait.
+    ///
+    /// # Blocking
+    /// Never.
+    pub fn notify_all(&self) {
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        self.lot.unpark_all();
+    }
+}
+
+impl Default for Condvar {
+    fn default() -> Self {
+        Condvar::new()
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Condvar").finish_non_exhaustive()
+    }
+}

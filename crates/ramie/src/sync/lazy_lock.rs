@@ -1,0 +1,122 @@
+//! A value that is made when first used.
+
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    panic::{RefUnwindSafe, UnwindSafe},
+    sync,
+};
+
+use super::OnceLock;
+
+/// A value that is made when first used; twin of [`std::sync::LazyLock`], poisoning included.
+///
+/// Using it parks the strand while another makes the value.
+///
+/// # Examples
+/// ```
+/// use ramie::sync::LazyLock;
+///
+/// static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| "made when first used".split(' ').collect());
+/// assert_eq!(WORDS.len(), 4);
+/// ```
+pub struct LazyLock<T, F = fn() -> T> {
+    value: OnceLock<T>,
+    /// Gone once it was called. The lock is never waited for: it is held to take the closure out.
+    make: sync::Mutex<Option<F>>,
+}
+
+impl<T, F: UnwindSafe> UnwindSafe for LazyLock<T, F> {}
+impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for LazyLock<T, F> {}
+
+impl<T, F: FnOnce() -> T> LazyLock<T, F> {
+    /// Makes one whose value `f` will make.
+    pub const fn new(f: F) -> Self {
+        LazyLock { value: OnceLock::new(), make: sync::Mutex::new(Some(f)) }
+    }
+
+    /// Returns the value, made now if it is not there; the same as using it.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, while another strand makes the value.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// When the closure does, and ever after. Inside [`no_switch`](crate::no_switch()), when it
+    /// would have to wait.
+    #[track_caller]
+    #[inline]
+    pub fn force(this: &LazyLock<T, F>) -> &T {
+        this.value.get_or_init(|| {
+            let make = this.make.lock().unwrap_or_else(sync::PoisonError::into_inner).take();
+            make.unwrap_or_else(|| panic_about_poison())()
+        })
+    }
+
+    /// The same, for changing it.
+    ///
+    /// # Panics
+    /// As [`LazyLock::force`].
+    #[track_caller]
+    pub fn force_mut(this: &mut LazyLock<T, F>) -> &mut T {
+        LazyLock::force(this);
+        this.value.get_mut().expect("made above")
+    }
+}
+
+impl<T, F> LazyLock<T, F> {
+    /// Returns the value if it has been made.
+    ///
+    /// # Blocking
+    /// Never.
+    pub fn get(this: &LazyLock<T, F>) -> Option<&T> {
+        this.value.get()
+    }
+
+    /// Returns the value if it has been made.
+    pub fn get_mut(this: &mut LazyLock<T, F>) -> Option<&mut T> {
+        this.value.get_mut()
+    }
+}
+
+#[cold]
+#[track_caller]
+fn panic_about_poison() -> ! {
+    panic!("LazyLock instance has previously been poisoned");
+}
+
+impl<T, F: FnOnce() -> T> Deref for LazyLock<T, F> {
+    type Target = T;
+
+    #[track_caller]
+    #[inline]
+    fn deref(&self) -> &T {
+        LazyLock::force(self)
+    }
+}
+
+impl<T, F: FnOnce() -> T> DerefMut for LazyLock<T, F> {
+    #[track_caller]
+    fn deref_mut(&mut self) -> &mut T {
+        LazyLock::force_mut(self)
+    }
+}
+
+impl<T: Default> Default for LazyLock<T> {
+    fn default() -> Self {
+        LazyLock::new(T::default)
+    }
+}
+
+impl<T: fmt::Debug, F> fmt::Debug for LazyLock<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_tuple("LazyLock");
+        match LazyLock::get(self) {
+            Some(value) => debug.field(value),
+            None => debug.field(&format_args!("<uninit>")),
+        };
+        debug.finish()
+    }
+}

@@ -1,0 +1,258 @@
+//! Channels for many senders and one receiver; twins of [`std::sync::mpsc`], over
+//! [`channel`](crate::channel).
+//!
+//! The errors are std's own, so that code which matches on them needs no change.
+//!
+//! # Fairness
+//! Senders that wait for room are served in the order in which they came.
+
+use std::{cell::Cell, fmt, marker::PhantomData, time::Duration};
+
+pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
+
+use crate::channel;
+
+/// The sending end of [`channel`](channel()); never waits.
+pub struct Sender<T>(channel::Sender<T>);
+
+/// The sending end of [`sync_channel`]; waits for room.
+pub struct SyncSender<T>(channel::Sender<T>);
+
+/// The receiving end.
+///
+/// It may be sent to another strand, but not shared:
+/// ```compile_fail,E0277
+/// fn share<T: Sync>(_: T) {}
+/// share(ramie::sync::mpsc::channel::<u8>().1);
+/// ```
+pub struct Receiver<T> {
+    inner: channel::Receiver<T>,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+/// The values as they come, until every sender is gone.
+#[derive(Debug)]
+pub struct Iter<'a, T>(&'a Receiver<T>);
+
+/// The values that are there.
+#[derive(Debug)]
+pub struct TryIter<'a, T>(&'a Receiver<T>);
+
+/// The values as they come, from a receiver it owns.
+#[derive(Debug)]
+pub struct IntoIter<T>(Receiver<T>);
+
+/// Makes a channel without a bound.
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, sync::mpsc};
+///
+/// ramie::run(|| {
+///     let (sender, receiver) = mpsc::channel();
+///     for n in 0..3 {
+///         let sender = sender.clone();
+///         fiber::spawn(move || sender.send(n).unwrap());
+///     }
+///     drop(sender);
+///     assert_eq!(receiver.iter().sum::<i32>(), 3);
+/// });
+/// ```
+#[must_use]
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let (sender, inner) = channel::unbounded();
+    (Sender(sender), Receiver { inner, not_sync: PhantomData })
+}
+
+/// Makes a channel that holds `bound` values; with 0, a send waits for its receive.
+#[must_use]
+pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
+    let (sender, inner) = channel::bounded(bound);
+    (SyncSender(sender), Receiver { inner, not_sync: PhantomData })
+}
+
+impl<T> Sender<T> {
+    /// Sends a value.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// The receiver is gone: the value comes back.
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.0.send(value).map_err(|error| SendError(error.0))
+    }
+}
+
+impl<T> SyncSender<T> {
+    /// Sends a value, waiting for room, or with bound 0 for the receiver.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The receiver is gone: the value comes back.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    #[track_caller]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.0.send(value).map_err(|error| SendError(error.0))
+    }
+
+    /// Sends a value if that needs no waiting.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// There is no room, or the receiver is gone: the value comes back.
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        self.0.try_send(value).map_err(|error| match error {
+            channel::TrySendError::Full(value) => TrySendError::Full(value),
+            channel::TrySendError::Disconnected(value) => TrySendError::Disconnected(value),
+        })
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Waits for a value.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, until a value is there or every sender is gone.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// No value is there and every sender is gone.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    #[track_caller]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.inner.recv().map_err(|_| RecvError)
+    }
+
+    /// Takes a value if one is there.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// None is there, or none will ever be.
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.inner.try_recv().map_err(|error| match error {
+            channel::TryRecvError::Empty => TryRecvError::Empty,
+            channel::TryRecvError::Disconnected => TryRecvError::Disconnected,
+        })
+    }
+
+    /// Waits for a value, for `timeout` at most.
+    ///
+    /// # Blocking
+    /// As [`Receiver::recv`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The time was over first, or none will ever be there.
+    ///
+    /// # Panics
+    /// As [`Receiver::recv`].
+    #[track_caller]
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.inner.recv_timeout(timeout).map_err(|error| match error {
+            channel::RecvTimeoutError::Timeout => RecvTimeoutError::Timeout,
+            channel::RecvTimeoutError::Disconnected => RecvTimeoutError::Disconnected,
+        })
+    }
+
+    /// Returns the values as they come, until every sender is gone.
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter(self)
+    }
+
+    /// Returns the values that are there.
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter(self)
+    }
+}
+
+impl<T> Iterator for Iter<'_, T> {
+    type Item = T;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().ok()
+    }
+}
+
+impl<T> Iterator for TryIter<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl<T> Iterator for IntoIter<T> {
+    type Item = T;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().ok()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter(self)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Sender(self.0.clone())
+    }
+}
+
+impl<T> Clone for SyncSender<T> {
+    fn clone(&self) -> Self {
+        SyncSender(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for SyncSender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncSender").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}

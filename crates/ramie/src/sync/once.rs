@@ -1,0 +1,226 @@
+//! What is done once.
+//!
+//! # Protocol: one word
+//!
+//! | state | left by | to |
+//! |---|---|---|
+//! | `INCOMPLETE`, `POISONED` | the strand that begins | `RUNNING` |
+//! | `RUNNING` | that strand | `COMPLETE`; `POISONED` by a panic |
+//! | `COMPLETE` | - | |
+//!
+//! The running strand changes the state first and unparks all afterwards; a waiter looks at the
+//! state under the lot's lock before it parks: whichever comes second sees the other.
+
+use std::{
+    fmt,
+    panic::{RefUnwindSafe, UnwindSafe},
+};
+
+use crate::{
+    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    parking_lot::ParkingLot,
+    primitive::{AtomicU32, Ordering},
+};
+
+static RUN: WaitKind = WaitKind::new("a Once");
+
+const INCOMPLETE: u32 = 0;
+const POISONED: u32 = 1;
+const RUNNING: u32 = 2;
+const COMPLETE: u32 = 3;
+
+/// Does something once; twin of [`std::sync::Once`], poisoning included.
+///
+/// # Examples
+/// ```
+/// static ONCE: ramie::sync::Once = ramie::sync::Once::new();
+/// ONCE.call_once(|| println!("once"));
+/// ONCE.call_once(|| unreachable!());
+/// assert!(ONCE.is_completed());
+/// ```
+pub struct Once {
+    state: AtomicU32,
+    lot: ParkingLot,
+}
+
+// As for std's: a panic poisons it.
+impl UnwindSafe for Once {}
+impl RefUnwindSafe for Once {}
+
+/// What [`Once::call_once_force`] tells its closure.
+///
+/// A type of our own, since std's cannot be made outside std.
+pub struct OnceState {
+    was_poisoned: bool,
+}
+
+impl OnceState {
+    /// Tells whether an earlier closure panicked.
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.was_poisoned
+    }
+}
+
+/// Ends the run, by a panic too.
+struct Running<'a> {
+    once: &'a Once,
+    next: u32,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // Release: what the closure did is visible to whoever sees the state.
+        self.once.state.store(self.next, Ordering::Release);
+        self.once.lot.unpark_all();
+    }
+}
+
+impl Once {
+    /// Makes one whose closure has not run.
+    #[must_use]
+    pub const fn new() -> Self {
+        Once { state: AtomicU32::new(INCOMPLETE), lot: ParkingLot::new() }
+    }
+
+    /// Calls `f` if no closure has run, or waits for the one that runs.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, while another strand's closure runs. A closure
+    /// that calls this on the same `Once` waits for itself for ever.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// When an earlier closure panicked; when `f` does. Inside
+    /// [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that runs
+    /// during a panic on a fiber that ends the process with a message.
+    #[track_caller]
+    #[inline]
+    pub fn call_once<F: FnOnce()>(&self, f: F) {
+        if !self.is_completed() {
+            let mut f = Some(f);
+            self.run(false, &mut |_| f.take().expect("called once")());
+        }
+    }
+
+    /// The same, but after a panic tries again: `f` is told.
+    ///
+    /// # Blocking
+    /// As [`Once::call_once`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// As [`Once::call_once`], but not because of an earlier panic.
+    #[track_caller]
+    #[inline]
+    pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
+        if !self.is_completed() {
+            let mut f = Some(f);
+            self.run(true, &mut |state| f.take().expect("called once")(state));
+        }
+    }
+
+    /// Tells whether a closure has run to its end.
+    #[inline]
+    pub fn is_completed(&self) -> bool {
+        // Acquire: pairs with the release of `Running::drop`.
+        self.state.load(Ordering::Acquire) == COMPLETE
+    }
+
+    /// Waits until a closure has run to its end.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// When a closure has panicked. Otherwise as [`Once::call_once`].
+    #[track_caller]
+    pub fn wait(&self) {
+        self.wait_for_end(false);
+    }
+
+    /// The same, but waits on when a closure has panicked: another may be tried.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    #[track_caller]
+    pub fn wait_force(&self) {
+        self.wait_for_end(true);
+    }
+
+    #[track_caller]
+    fn wait_for_end(&self, ignores_poison: bool) {
+        loop {
+            match self.state.load(Ordering::Acquire) {
+                COMPLETE => return,
+                POISONED if !ignores_poison => panic_about_poison(),
+                state => self.park_in(state),
+            }
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn run(&self, ignores_poison: bool, f: &mut dyn FnMut(&OnceState)) {
+        let state = loop {
+            match self.state.load(Ordering::Acquire) {
+                COMPLETE => return,
+                RUNNING => self.park_in(RUNNING),
+                POISONED if !ignores_poison => panic_about_poison(),
+                state if self.try_begin(state) => break state,
+                _ => {}
+            }
+        };
+        let mut running = Running { once: self, next: POISONED };
+        f(&OnceState { was_poisoned: state == POISONED });
+        running.next = COMPLETE;
+    }
+
+    fn try_begin(&self, state: u32) -> bool {
+        let begun =
+            self.state.compare_exchange(state, RUNNING, Ordering::Acquire, Ordering::Relaxed);
+        begun.is_ok()
+    }
+
+    /// Waits as long as the state is this one, or less long.
+    #[track_caller]
+    fn park_in(&self, state: u32) {
+        let record = WaitRecord::new(&RUN)
+            .with_detail(std::ptr::from_ref(&self.state).addr() as u64, u64::from(state));
+        let is_same = || self.state.load(Ordering::Acquire) == state;
+        if self.lot.park(record, 0, is_same, &|_| ()).is_err() {
+            abort_wait_while_unwinding("a Once that another strand runs");
+        }
+    }
+}
+
+#[cold]
+#[track_caller]
+fn panic_about_poison() -> ! {
+    panic!("Once instance has previously been poisoned");
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for OnceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceState").field("poisoned", &self.is_poisoned()).finish()
+    }
+}

@@ -1,0 +1,432 @@
+//! A number of permits.
+//!
+//! # Protocol: one word
+//! Bit 0: strands wait in the lot. Bit 1: closed. The rest: the permits that are free. While bit 0
+//! is set nobody takes permits but by being granted them, under the lot's lock; only there is the
+//! bit set or cleared. Giving back adds to the word and then, with strands waiting, grants.
+//!
+//! *The race to fear*: a strand decides to wait and permits come back. The strand sets bit 0 in the
+//! same step in which it finds too few; so whoever gives back afterwards sees the bit. And a waiter
+//! for many that gives up may have held back others who want few: it grants, too.
+
+use std::{error, fmt, mem, sync::Arc, time::Duration};
+
+use crate::{
+    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    parking_lot::{LEFT, Parked, ParkingLot, Token},
+    primitive::{AtomicU64, Ordering},
+    time::Deadline,
+};
+
+static ACQUIRE: WaitKind = WaitKind::new("a Semaphore's permits");
+
+const WAITERS: u64 = 1;
+const CLOSED: u64 = 2;
+const PERMIT: u64 = 4;
+
+const REFUSED: Token = 0;
+const GRANTED: Token = 1;
+
+/// Permits that strands take and give back.
+///
+/// First come, first served: a strand that wants many is not passed by others who want few.
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, sync::Semaphore};
+///
+/// let two_at_a_time = Semaphore::new(2);
+/// ramie::run(|| {
+///     fiber::scope(|s| {
+///         for _ in 0..5 {
+///             s.spawn(|| {
+///                 let _permit = two_at_a_time.acquire().unwrap();
+///                 fiber::yield_now();
+///             });
+///         }
+///     });
+/// });
+/// assert_eq!(two_at_a_time.available_permits(), 2);
+/// ```
+pub struct Semaphore {
+    word: AtomicU64,
+    lot: ParkingLot,
+}
+
+/// Permits of a borrowed [`Semaphore`]; given back when dropped.
+#[must_use = "the permits are held only as long as this lives"]
+#[derive(Debug)]
+pub struct SemaphorePermit<'a> {
+    semaphore: &'a Semaphore,
+    count: u32,
+}
+
+/// Permits of a shared [`Semaphore`]; given back when dropped.
+#[must_use = "the permits are held only as long as this lives"]
+#[derive(Debug)]
+pub struct OwnedSemaphorePermit {
+    semaphore: Arc<Semaphore>,
+    count: u32,
+}
+
+/// The semaphore is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AcquireError;
+
+/// Why there are no permits now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TryAcquireError {
+    /// Too few are free, or others wait.
+    NoPermits,
+    /// The semaphore is closed.
+    Closed,
+}
+
+/// Why a wait ended without permits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AcquireTimeoutError {
+    /// The time was over first.
+    Timeout,
+    /// The semaphore is closed.
+    Closed,
+}
+
+impl Semaphore {
+    /// How many permits there can be.
+    pub const MAX_PERMITS: usize = u32::MAX as usize;
+
+    /// Makes one with `permits` free.
+    ///
+    /// # Panics
+    /// When there are more than [`Semaphore::MAX_PERMITS`].
+    #[must_use]
+    pub const fn new(permits: usize) -> Self {
+        assert!(permits <= Self::MAX_PERMITS, "a Semaphore has at most 4294967295 permits");
+        Semaphore { word: AtomicU64::new(permits as u64 * PERMIT), lot: ParkingLot::new() }
+    }
+
+    /// Returns how many permits are free.
+    #[must_use]
+    pub fn available_permits(&self) -> usize {
+        (self.word.load(Ordering::Relaxed) / PERMIT) as usize
+    }
+
+    /// Waits for one permit.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, while none is free or others wait.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The semaphore is closed.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
+    /// runs during a panic on a fiber that ends the process with a message.
+    #[track_caller]
+    pub fn acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.acquire_many(1)
+    }
+
+    /// Waits for `count` permits together.
+    ///
+    /// # Blocking
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The semaphore is closed.
+    ///
+    /// # Panics
+    /// As [`Semaphore::acquire`].
+    #[track_caller]
+    pub fn acquire_many(&self, count: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.wait(count, Deadline::NEVER).map_err(|_| AcquireError)?;
+        Ok(SemaphorePermit { semaphore: self, count })
+    }
+
+    /// Waits for `count` permits, for `timeout` at most.
+    ///
+    /// # Blocking
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The time was over first, or the semaphore is closed.
+    ///
+    /// # Panics
+    /// As [`Semaphore::acquire`].
+    #[track_caller]
+    pub fn acquire_timeout(
+        &self,
+        count: u32,
+        timeout: Duration,
+    ) -> Result<SemaphorePermit<'_>, AcquireTimeoutError> {
+        self.wait(count, Deadline::after(timeout))?;
+        Ok(SemaphorePermit { semaphore: self, count })
+    }
+
+    /// Waits for `count` permits that are not bound to a borrow.
+    ///
+    /// # Blocking
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The semaphore is closed.
+    ///
+    /// # Panics
+    /// As [`Semaphore::acquire`].
+    #[track_caller]
+    pub fn acquire_owned(
+        self: Arc<Self>,
+        count: u32,
+    ) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.wait(count, Deadline::NEVER).map_err(|_| AcquireError)?;
+        Ok(OwnedSemaphorePermit { semaphore: self, count })
+    }
+
+    /// Takes `count` permits if that needs no waiting.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// Too few are free, others wait, or the semaphore is closed.
+    pub fn try_acquire_many(&self, count: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.try_take(count)?;
+        Ok(SemaphorePermit { semaphore: self, count })
+    }
+
+    /// Takes one permit if that needs no waiting.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// As [`Semaphore::try_acquire_many`].
+    pub fn try_acquire(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// Adds permits.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Panics
+    /// When there were more than [`Semaphore::MAX_PERMITS`] free.
+    pub fn add_permits(&self, count: usize) {
+        let free = self.available_permits().saturating_add(count);
+        assert!(free <= Self::MAX_PERMITS, "a Semaphore has at most 4294967295 permits");
+        self.give_back(count as u64);
+    }
+
+    /// Refuses all that wait and all that come; permits that are held stay valid.
+    ///
+    /// # Blocking
+    /// Never.
+    pub fn close(&self) {
+        self.word.fetch_or(CLOSED, Ordering::Release);
+        self.lot.unpark_while(|_| true, |_| REFUSED, || self.unmark_waiting());
+    }
+
+    /// Tells whether it is closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    fn try_take(&self, count: u32) -> Result<(), TryAcquireError> {
+        let wish = u64::from(count) * PERMIT;
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            if word & CLOSED != 0 {
+                return Err(TryAcquireError::Closed);
+            }
+            if word & WAITERS != 0 || word < wish {
+                return Err(TryAcquireError::NoPermits);
+            }
+            // Acquire: pairs with the release in `give_back`.
+            match self.word.compare_exchange_weak(
+                word,
+                word - wish,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(seen) => word = seen,
+            }
+        }
+    }
+
+    #[track_caller]
+    fn wait(&self, count: u32, deadline: Deadline) -> Result<(), AcquireTimeoutError> {
+        loop {
+            match self.try_take(count) {
+                Ok(()) => return Ok(()),
+                Err(TryAcquireError::Closed) => return Err(AcquireTimeoutError::Closed),
+                Err(TryAcquireError::NoPermits) => {}
+            }
+            let record = WaitRecord::new(&ACQUIRE)
+                .until(deadline)
+                .with_detail(std::ptr::from_ref(self).addr() as u64, count.into());
+            let wish = u64::from(count) * PERMIT;
+            let must_wait = || self.mark_waiting(wish);
+            match self.lot.park(record, wish, must_wait, &|token| self.pass_on(wish, token)) {
+                Ok(Parked::Woken(GRANTED)) => return Ok(()),
+                Ok(Parked::TimedOut) => {
+                    self.grant();
+                    return Err(AcquireTimeoutError::Timeout);
+                }
+                Ok(_) => {}
+                Err(_) => abort_wait_while_unwinding("a Semaphore whose permits others hold"),
+            }
+        }
+    }
+
+    /// Sets the bit, unless the permits can be had. Under the lot's lock.
+    fn mark_waiting(&self, wish: u64) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if word & CLOSED != 0 {
+                return false;
+            }
+            if word & WAITERS != 0 {
+                return true;
+            }
+            if word >= wish {
+                return false;
+            }
+            let marked = self.word.compare_exchange_weak(
+                word,
+                word | WAITERS,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            match marked {
+                Ok(_) => return true,
+                Err(seen) => word = seen,
+            }
+        }
+    }
+
+    /// Clears the bit: nobody waits any more. Under the lot's lock.
+    fn unmark_waiting(&self) {
+        self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+    }
+
+    /// A waiter is given up that may have been granted its permits.
+    fn pass_on(&self, wish: u64, token: Token) {
+        match token {
+            GRANTED => self.give_back(wish / PERMIT),
+            LEFT => self.grant(),
+            _ => {}
+        }
+    }
+
+    fn give_back(&self, count: u64) {
+        // Release: what was done under the permits comes before what the next one does.
+        let word = self.word.fetch_add(count * PERMIT, Ordering::Release);
+        if word & WAITERS != 0 {
+            self.grant();
+        }
+    }
+
+    /// Grants those in front what they want, as far as the permits go.
+    #[cold]
+    fn grant(&self) {
+        self.lot.unpark_while(
+            |wish| self.word.load(Ordering::Relaxed) & !(PERMIT - 1) >= wish,
+            |wish| {
+                // Acquire: in place of the granted strand's, which follows by its wake-up.
+                self.word.fetch_sub(wish, Ordering::Acquire);
+                GRANTED
+            },
+            || self.unmark_waiting(),
+        );
+    }
+}
+
+impl SemaphorePermit<'_> {
+    /// Returns how many permits it holds.
+    #[must_use]
+    pub fn num_permits(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Takes the permits out of the semaphore for good.
+    pub fn forget(self) {
+        mem::forget(self);
+    }
+}
+
+impl OwnedSemaphorePermit {
+    /// Returns how many permits it holds.
+    #[must_use]
+    pub fn num_permits(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Takes the permits out of the semaphore for good.
+    pub fn forget(mut self) {
+        self.count = 0;
+    }
+}
+
+impl Drop for SemaphorePermit<'_> {
+    fn drop(&mut self) {
+        self.semaphore.give_back(self.count.into());
+    }
+}
+
+impl Drop for OwnedSemaphorePermit {
+    fn drop(&mut self) {
+        self.semaphore.give_back(self.count.into());
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("available_permits", &self.available_permits())
+            .field("is_closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the semaphore is closed")
+    }
+}
+
+impl fmt::Display for TryAcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TryAcquireError::NoPermits => "too few permits are free",
+            TryAcquireError::Closed => "the semaphore is closed",
+        })
+    }
+}
+
+impl fmt::Display for AcquireTimeoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AcquireTimeoutError::Timeout => "too few permits came free in time",
+            AcquireTimeoutError::Closed => "the semaphore is closed",
+        })
+    }
+}
+
+impl error::Error for AcquireError {}
+impl error::Error for TryAcquireError {}
+impl error::Error for AcquireTimeoutError {}
