@@ -1,0 +1,206 @@
+//! Runs each of the examples as a program, on fibers and on threads, and checks what it says.
+
+mod common;
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    sync::Once,
+    time::Duration,
+};
+
+const STRANDS: [&str; 2] = ["fibers", "threads"];
+
+/// `cargo test` builds the examples beside its test programs; `cargo test --test` does not.
+fn example(name: &str) -> PathBuf {
+    static BUILD: Once = Once::new();
+    let test = env::current_exe().expect("a test is a program");
+    let profile = test.ancestors().nth(2).expect("target/profile/deps/test");
+    BUILD.call_once(|| {
+        if profile.join("examples").join(name).exists() {
+            return;
+        }
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--package", "ramie", "--examples"]);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().expect("cargo runs").success(), "the examples build");
+    });
+    profile.join("examples").join(name)
+}
+
+/// Runs an example to its end, which must come within a minute.
+fn run(name: &str, strands: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(example(name)).args(arguments).env("RAMIE_STRANDS", strands);
+    command.stdin(Stdio::null()).output().expect("timeout is there")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("a text")
+}
+
+/// A server that is killed at the end of its test.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(name: &str, variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(example(name));
+        command.arg("127.0.0.1:0").envs(variables.iter().copied()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("the example is built");
+        let mut line = String::new();
+        let stdout = process.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("its first line");
+        let address = line.trim().strip_prefix("listening on ").expect("the address").to_owned();
+        Server { process, address }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option of any socket");
+        stream
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn echo_echoes_many_connections_on_both_drivers() {
+    for (driver, strands) in [("uring", "fibers"), ("poll", "fibers"), ("uring", "threads")] {
+        let server = Server::start("echo", &[("RAMIE_DRIVER", driver), ("RAMIE_STRANDS", strands)]);
+        let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
+        for (n, stream) in streams.iter_mut().enumerate() {
+            stream.write_all(&[n as u8; 64]).expect("it reads");
+        }
+        for (n, stream) in streams.iter_mut().enumerate() {
+            let mut back = [0; 64];
+            stream.read_exact(&mut back).expect("it writes");
+            assert_eq!(back, [n as u8; 64]);
+            stream.shutdown(Shutdown::Write).expect("it is connected");
+            assert_eq!(stream.read(&mut back).expect("an orderly end"), 0);
+        }
+    }
+}
+
+#[test]
+fn chat_tells_everybody() {
+    for strands in STRANDS {
+        let server = Server::start("chat", &[("RAMIE_STRANDS", strands)]);
+        let hear = |guest: &mut BufReader<TcpStream>| {
+            let mut line = String::new();
+            guest.read_line(&mut line).expect("a line in time");
+            line
+        };
+        let enter = |name: &str| {
+            let mut stream = server.connect();
+            writeln!(stream, "{name}").expect("it reads");
+            BufReader::new(stream)
+        };
+        let mut first = enter("Ada");
+        assert_eq!(hear(&mut first), "Ada is here\n", "{strands}");
+        let mut second = enter("Bea");
+        for guest in [&mut first, &mut second] {
+            assert_eq!(hear(guest), "Bea is here\n", "{strands}");
+        }
+        writeln!(second.get_mut(), "good morning").expect("it reads");
+        for guest in [&mut first, &mut second] {
+            assert_eq!(hear(guest), "Bea: good morning\n", "{strands}");
+        }
+        first.get_ref().shutdown(Shutdown::Write).expect("it is connected");
+        assert_eq!(hear(&mut second), "Ada has left\n", "{strands}");
+        assert_eq!(hear(&mut first), "", "{strands}");
+    }
+}
+
+#[test]
+fn grep_finds_each_line_once() {
+    let folder = env::temp_dir().join(format!("ramie-grep-{}", std::process::id()));
+    fs::create_dir_all(folder.join("deep/er")).expect("a folder");
+    for n in 0..100 {
+        let place = ["", "deep/", "deep/er/"][n % 3];
+        let text = format!("nothing\nneedle {n}\n\nneedle again\n");
+        fs::write(folder.join(format!("{place}{n}.txt")), text).expect("a file");
+    }
+    fs::write(folder.join("binary"), [0xff, 0x00, b'\n', b'n']).expect("a file");
+    let path = folder.to_str().expect("plain letters");
+    let mut expected: Vec<_> = (0..100)
+        .flat_map(|n| {
+            let file = format!("{path}/{}{n}.txt", ["", "deep/", "deep/er/"][n % 3]);
+            [format!("{file}:2:needle {n}"), format!("{file}:4:needle again")]
+        })
+        .collect();
+    expected.sort();
+    for strands in STRANDS {
+        let output = run("grep", strands, &["needle", path]);
+        let mut lines: Vec<_> = stdout(&output).lines().map(str::to_owned).collect();
+        lines.sort();
+        assert_eq!(lines, expected, "{strands}: {}", common::stderr(&output));
+        assert!(output.status.success());
+        assert_eq!(run("grep", strands, &["absent", path]).status.code(), Some(1));
+        let nowhere = run("grep", strands, &["needle", "/nowhere"]);
+        assert_eq!(nowhere.status.code(), Some(2));
+        assert!(common::stderr(&nowhere).contains("/nowhere: No such file"));
+        assert_eq!(run("grep", strands, &[]).status.code(), Some(2));
+    }
+    fs::remove_dir_all(folder).expect("it was there");
+}
+
+#[test]
+fn pipeline_carries_bytes_from_program_to_program() {
+    for strands in STRANDS {
+        let output = run("pipeline", strands, &["seq 20000", "grep 7", "sort -rn", "head -n 2"]);
+        assert_eq!(stdout(&output), "19997\n19987\n", "{strands}: {}", common::stderr(&output));
+        let said = common::stderr(&output);
+        assert!(said.contains("seq 20000: 108894 bytes, exit status: 0"), "{said}");
+        assert!(said.contains("head -n 2: 12 bytes"), "{said}");
+        assert!(run("pipeline", strands, &["cat", "wc -c"]).status.success());
+        assert_eq!(run("pipeline", strands, &["seq 1", "false"]).status.code(), Some(1));
+        let missing = run("pipeline", strands, &["/nowhere/program"]);
+        assert_eq!(missing.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn philosophers_all_eat() {
+    for strands in STRANDS {
+        let output = run("philosophers", strands, &["20"]);
+        let text = stdout(&output);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 6, "{strands}: {text} {}", common::stderr(&output));
+        assert!(lines[..5].iter().all(|line| line.ends_with(" ate 20 times")), "{text}");
+        assert_eq!(lines[5], "forks were used 200 times");
+    }
+}
+
+#[test]
+fn the_port_scanner_finds_the_open_ports() {
+    let listeners: Vec<_> =
+        (0..3).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+    let port = |listener: &TcpListener| listener.local_addr().expect("it is bound").port();
+    let mut ports: Vec<_> = listeners.iter().map(port).collect();
+    ports.sort_unstable();
+    let (first, last) = (ports[0].saturating_sub(300).max(1), ports[2]);
+    for strands in STRANDS {
+        let range = [first.to_string(), last.to_string()];
+        let output = run("port_scanner", strands, &["127.0.0.1", &range[0], &range[1]]);
+        let text = stdout(&output);
+        for port in &ports {
+            assert!(text.contains(&format!("{port} is open\n")), "{strands}: {text}");
+        }
+        let count = last - first + 1;
+        assert!(text.ends_with(&format!(" of {count} ports are open\n")), "{strands}: {text}");
+        assert!(!run("port_scanner", strands, &["no host"]).status.success());
+    }
+}

@@ -1,0 +1,60 @@
+//! A chat server for `nc`: the first line of a connection is a name, each further line goes to all.
+//! Two fibers a connection: one reads, one writes what comes through a channel. Who is too
+//! slow to read misses lines, and holds up nobody.
+
+use std::{
+    collections::HashMap,
+    env,
+    io::{self, BufRead, BufReader, Write},
+    net::SocketAddr,
+    sync::Arc,
+};
+
+use ramie::{
+    channel::{self, Sender},
+    net::{TcpListener, TcpStream},
+    sync::Mutex,
+    thread,
+};
+
+/// The lines that may wait for one reader.
+const BACKLOG: usize = 64;
+
+#[derive(Default)]
+struct Room(Mutex<HashMap<SocketAddr, Sender<Arc<str>>>>);
+
+impl Room {
+    fn tell(&self, line: String) {
+        let line: Arc<str> = line.into();
+        for guest in self.0.lock().unwrap().values() {
+            let _ = guest.try_send(Arc::clone(&line));
+        }
+    }
+}
+
+fn talk(room: &Room, mut stream: TcpStream, address: SocketAddr) -> io::Result<()> {
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    let Some(name) = lines.next().transpose()? else { return Ok(()) };
+    let (sender, inbox) = channel::bounded::<Arc<str>>(BACKLOG);
+    room.0.lock().unwrap().insert(address, sender);
+    thread::spawn(move || inbox.iter().try_for_each(|line| writeln!(stream, "{line}")));
+    room.tell(format!("{name} is here"));
+    for line in lines.map_while(Result::ok) {
+        room.tell(format!("{name}: {line}"));
+    }
+    // The writer ends with its sender.
+    room.0.lock().unwrap().remove(&address);
+    room.tell(format!("{name} has left"));
+    Ok(())
+}
+
+#[ramie::main]
+fn main() -> io::Result<()> {
+    let listener = TcpListener::bind(env::args().nth(1).as_deref().unwrap_or("127.0.0.1:7001"))?;
+    println!("listening on {}", listener.local_addr()?);
+    let room = Arc::new(Room::default());
+    loop {
+        let ((stream, address), room) = (listener.accept()?, Arc::clone(&room));
+        thread::spawn(move || talk(&room, stream, address));
+    }
+}

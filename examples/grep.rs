@@ -1,0 +1,59 @@
+//! Finds a text in the files under a folder: `grep needle folder`. One fiber walks the tree, some
+//! read and search, and the first one prints.
+
+use std::{env, io, path::PathBuf, process::ExitCode};
+
+use ramie::channel::{self, Receiver, Sender};
+use ramie::{fs, thread};
+
+const SEARCHERS: usize = 16;
+
+fn walk(folder: PathBuf, files: &Sender<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            // A folder that may not be read is passed over, its neighbours are not.
+            let _ = walk(entry.path(), files).map_err(|error| eprintln!("{error}"));
+        } else if kind.is_file() {
+            files.send(entry.path()).expect("the searchers wait for more");
+        }
+    }
+    Ok(())
+}
+
+fn search(needle: &str, files: &Receiver<PathBuf>, found: &Sender<String>) {
+    for path in files {
+        match fs::read(&path) {
+            Err(error) => eprintln!("{}: {error}", path.display()),
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                for (line, n) in text.lines().zip(1..).filter(|(line, _)| line.contains(needle)) {
+                    let _ = found.send(format!("{}:{n}:{line}", path.display()));
+                }
+            }
+        }
+    }
+}
+
+#[ramie::main]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [needle, folder] = &arguments[..] else {
+        eprintln!("usage: grep <text> <folder>");
+        return ExitCode::from(2);
+    };
+    let (file_sender, files) = channel::bounded(64);
+    let (found, lines) = channel::bounded(64);
+    thread::scope(|scope| {
+        let walker = scope.spawn(move || walk(folder.into(), &file_sender));
+        for _ in 0..SEARCHERS {
+            let (files, found) = (files.clone(), found.clone());
+            scope.spawn(move || search(needle, &files, &found));
+        }
+        drop(found);
+        let count = lines.iter().inspect(|line| println!("{line}")).count();
+        let walked = walker.join().unwrap().map_err(|error| eprintln!("{folder}: {error}"));
+        ExitCode::from(if walked.is_err() { 2 } else { u8::from(count == 0) })
+    })
+}
