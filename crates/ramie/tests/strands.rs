@@ -174,7 +174,9 @@ fn the_environment_chooses_and_garbage_is_refused() {
     let name = "the_environment_chooses_and_garbage_is_refused";
     if is_child() {
         match Runtime::builder().build() {
-            Ok(runtime) => runtime.run(|| println!("thread: {}", fiber::current().id().is_thread())),
+            Ok(runtime) => {
+                runtime.run(|| println!("thread: {}", fiber::current().id().is_thread()))
+            }
             Err(error) => println!("error: {error}"),
         }
         return;

@@ -1,11 +1,12 @@
 //! Handles that wait for a strand's end and take its value.
 #![allow(unsafe_code)]
 
-use std::{fmt, marker::PhantomData, mem::ManuallyDrop, thread};
+use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr, thread};
 
 use super::{Fiber, ScopeData, label};
 use crate::{
     park::{WaitKind, WaitRecord},
+    primitive::{AtomicPtr, Ordering},
     strand::{self, Slot, take_outcome},
     worker,
 };
@@ -17,20 +18,62 @@ static JOIN: WaitKind = WaitKind::new("the end of a strand");
 /// INVARIANT: made once for each strand, right after its spawn; dropped or consumed once. Until
 /// then the slot is not freed.
 ///
-/// It knows its slot by the id alone: programs keep these by the million.
+/// One word, because programs keep handles by the million: the slot; or, with the lowest bit set,
+/// the box that is made when the handle's [`Fiber`] is first asked for.
 pub(super) struct RawHandle {
+    word: AtomicPtr<()>,
+}
+
+/// The slot with the `Fiber` that was asked for.
+struct Named {
+    slot: &'static Slot,
     fiber: Fiber,
 }
+
+const NAMED: usize = 1;
 
 impl RawHandle {
     #[inline]
     pub(super) fn new(slot: &'static Slot) -> Self {
-        RawHandle { fiber: Fiber::of(slot) }
+        RawHandle { word: AtomicPtr::new(ptr::from_ref(slot).cast_mut().cast()) }
     }
 
     #[inline]
     fn slot(&self) -> &'static Slot {
-        strand::slot_at(self.fiber.id().index())
+        // Acquire: pairs with the release in `fiber`.
+        let word = self.word.load(Ordering::Acquire);
+        match Self::named(word) {
+            Some(named) => named.slot,
+            // SAFETY: the word came from `new`; slots are never unmapped.
+            None => unsafe { &*word.cast::<Slot>() },
+        }
+    }
+
+    /// The box that a word stands for.
+    #[inline]
+    fn named<'a>(word: *mut ()) -> Option<&'a Named> {
+        let is_named = word.addr() & NAMED != 0;
+        let named: *const Named = word.map_addr(|address| address & !NAMED).cast();
+        // SAFETY: a word with the bit set came from `fiber`; the box lives as long as the handle,
+        // which the callers borrow for longer than what they get.
+        is_named.then(|| unsafe { &*named })
+    }
+
+    fn fiber(&self) -> &Fiber {
+        let word = self.word.load(Ordering::Acquire);
+        if let Some(named) = Self::named(word) {
+            return &named.fiber;
+        }
+        let slot = self.slot();
+        let new = Box::into_raw(Box::new(Named { slot, fiber: Fiber::of(slot) }));
+        let new = new.cast::<()>().map_addr(|address| address | NAMED);
+        // Release: whoever sees the box sees what is in it.
+        match self.word.compare_exchange(word, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {}
+            // Another thread was faster: its box stays.
+            Err(_) => drop_named(new),
+        }
+        &Self::named(self.word.load(Ordering::Acquire)).expect("made just now").fiber
     }
 
     /// Waits for the end and takes the outcome.
@@ -43,10 +86,10 @@ impl RawHandle {
         let slot = self.slot();
         if !slot.join.is_done() {
             assert!(
-                worker::current().current_slot().id() != self.fiber.id(),
+                !ptr::eq(worker::current().current_slot(), slot),
                 "a strand cannot join itself: it would wait for ever"
             );
-            let record = WaitRecord::new(&JOIN).with_detail(self.fiber.id().as_u64(), 0);
+            let record = WaitRecord::new(&JOIN).with_detail(slot.id().as_u64(), 0);
             if slot.join.wait(&record).is_err() {
                 // Dropping the handle detaches the strand, which runs on.
                 return Err(Box::new(
@@ -58,27 +101,39 @@ impl RawHandle {
         // SAFETY: the strand has ended, this is its only handle, `T` is the caller's promise.
         let outcome = unsafe { take_outcome::<T>(slot) };
         free(slot);
-        // SAFETY: `this` is never dropped, its field is taken once.
-        drop(unsafe { std::ptr::read(&this.fiber) });
+        drop_named(this.word.load(Ordering::Relaxed));
         outcome
     }
 
-    /// Gives the handle up; returns whether the strand had ended with a panic.
-    fn release(&self) -> bool {
+    /// Gives the handle up; tells `on_panic` if the strand had ended with one.
+    fn release(&self, on_panic: impl FnOnce(&Slot)) {
         let slot = self.slot();
         if slot.join.detach() {
-            return false;
+            return;
         }
         // SAFETY: not detached, so it is done: the outcome is there and belongs to this handle.
-        let panicked = unsafe { slot.drop_outcome() };
+        if unsafe { slot.drop_outcome() } {
+            on_panic(slot);
+        }
         free(slot);
-        panicked
     }
 }
 
 impl Drop for RawHandle {
     fn drop(&mut self) {
-        self.release();
+        self.release(|_| ());
+        drop_named(*self.word.get_mut());
+    }
+}
+
+/// Drops the box that a word stands for, if it is one.
+#[inline]
+fn drop_named(word: *mut ()) {
+    if word.addr() & NAMED != 0 {
+        let named: *mut Named = word.map_addr(|address| address & !NAMED).cast();
+        // SAFETY: the box came from `Box::into_raw`; the callers are the handle's end, or never
+        // published it.
+        drop(unsafe { Box::from_raw(named) });
     }
 }
 
@@ -139,7 +194,7 @@ impl<T> JoinHandle<T> {
     /// Returns the handle with which the strand can be unparked.
     #[must_use]
     pub fn fiber(&self) -> &Fiber {
-        &self.raw.fiber
+        self.raw.fiber()
     }
 
     /// The same by std's name.
@@ -202,7 +257,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     /// Returns the handle with which the strand can be unparked.
     #[must_use]
     pub fn fiber(&self) -> &Fiber {
-        &self.raw.fiber
+        self.raw.fiber()
     }
 
     /// The same by std's name.
@@ -220,14 +275,8 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
-        // The name goes with the slot, so it is read first.
-        let label = self.is_finished().then(|| label(self.raw.slot()));
-        if self.raw.release() {
-            self.scope.note_panic(label.unwrap_or_else(|| format!("{:?}", self.fiber())));
-        }
-        // SAFETY: the raw handle was released above and must not be again; its other field is
-        // taken once.
-        drop(unsafe { std::ptr::read(&self.raw.fiber) });
+        self.raw.release(|slot| self.scope.note_panic(label(slot)));
+        drop_named(*self.raw.word.get_mut());
     }
 }
 

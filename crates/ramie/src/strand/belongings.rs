@@ -7,7 +7,7 @@
 //! | an odd address | one count of a shared [`Extra`], which also knows the scope |
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, mem::ManuallyDrop, ptr, sync::Arc};
+use std::{mem::ManuallyDrop, ptr, sync::Arc};
 
 use crate::{
     fiber::ScopeData,
@@ -27,23 +27,34 @@ const EXTRA: usize = 1;
 /// INVARIANT: as in the table above; the count of an [`Extra`] is held until [`Self::drop_all`].
 #[derive(Default)]
 pub(crate) struct Belongings {
-    word: Cell<*const ()>,
+    /// Atomic, because the holder of a handle may look at it while the strand leaves its scope.
+    word: AtomicPtr<()>,
 }
 
 impl Belongings {
+    #[inline]
+    fn get(&self) -> *const () {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set(&self, word: *const ()) {
+        self.word.store(word.cast_mut(), Ordering::Relaxed);
+    }
+
     /// Says what a new strand has.
     pub(crate) fn install(&self, scope: *const ScopeData, name: Option<String>, stack_size: usize) {
-        self.word.set(scope.cast());
+        self.set(scope.cast());
         if name.is_some() || stack_size != 0 {
             let scope = AtomicPtr::new(scope.cast_mut());
             let extra: *const Extra = Arc::into_raw(Arc::new(Extra { name, stack_size, scope }));
-            self.word.set(extra.cast::<()>().map_addr(|address| address | EXTRA));
+            self.set(extra.cast::<()>().map_addr(|address| address | EXTRA));
         }
     }
 
     #[inline]
     fn extra_address(&self) -> *const Extra {
-        let word = self.word.get();
+        let word = self.get();
         match word.addr() & EXTRA {
             0 => ptr::null(),
             _ => word.map_addr(|address| address & !EXTRA).cast(),
@@ -72,7 +83,7 @@ impl Belongings {
     #[inline]
     pub(crate) fn scope(&self) -> *const ScopeData {
         match self.extra() {
-            None => self.word.get().cast(),
+            None => self.get().cast(),
             Some(extra) => extra.scope.load(Ordering::Relaxed),
         }
     }
@@ -80,21 +91,21 @@ impl Belongings {
     /// The strand leaves its scope without telling it.
     pub(crate) fn forget_scope(&self) {
         match self.extra() {
-            None => self.word.set(ptr::null()),
+            None => self.set(ptr::null()),
             Some(extra) => extra.scope.store(ptr::null_mut(), Ordering::Relaxed),
         }
     }
 
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.word.get().addr() & EXTRA == 0
+        self.get().addr() & EXTRA == 0
     }
 
     /// Empties the word of a strand that has ended.
     #[inline]
     pub(super) fn drop_all(&self) {
         let extra = self.extra_address();
-        self.word.set(ptr::null());
+        self.set(ptr::null());
         if !extra.is_null() {
             // SAFETY: the address came from `Arc::into_raw`; the word, which held the count, has
             // just given it up.
