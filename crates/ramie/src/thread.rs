@@ -1,8 +1,9 @@
 //! [`fiber`](crate::fiber) by the names of `std::thread`.
 //!
-//! For programs that say `use std::thread` and shall say `use ramie::thread`, or `use ramie as std`.
-//! What std calls a thread is here a strand: a fiber inside [`run`](crate::run), an OS thread
-//! outside of it.
+//! For programs that say `use std::thread` and shall say `use ramie::thread`, or `use ramie as
+//! std`. What std calls a thread is here a strand: inside [`run`](crate::run) what
+//! [`Strands`](crate::Strands) says, which is a fiber unless chosen otherwise, outside of it an OS
+//! thread.
 //!
 //! | `std::thread` | here |
 //! |---|---|

@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use ramie::{Runtime, fiber};
+use ramie::{Runtime, Strands, fiber};
 use ramie_coro::{Resumed, StackPool, StackSize, bare::BareCoroutine};
 
 fn one_worker<T>(f: impl FnOnce() -> T) -> T {
@@ -135,8 +135,19 @@ fn destructors_run_last_first_before_the_join_returns() {
         assert_eq!(*said.lock().unwrap(), expected, "after a panic");
     });
     let said = Said::default();
+    one_worker(speaker(&said));
+    assert_eq!(*said.lock().unwrap(), expected, "of the closure of run");
+    let threads = Runtime::builder().strands(Strands::Threads).build().unwrap();
+    let (own, spawned) = (Said::default(), Said::default());
+    threads.run(|| {
+        speaker(&own)();
+        fiber::spawn(speaker(&spawned)).join().unwrap();
+        assert_eq!(*spawned.lock().unwrap(), expected, "on a runtime's thread");
+    });
+    assert_eq!(*own.lock().unwrap(), expected, "of the closure of run, on a thread");
+    let said = Said::default();
     fiber::spawn(speaker(&said)).join().unwrap();
-    assert_eq!(*said.lock().unwrap(), expected, "on a thread strand");
+    assert_eq!(*said.lock().unwrap(), expected, "on a thread strand outside of run");
     let said = Said::default();
     thread::spawn(speaker(&said)).join().unwrap();
     assert_eq!(*said.lock().unwrap(), expected, "on a thread");

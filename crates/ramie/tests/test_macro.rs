@@ -26,6 +26,18 @@ fn one_worker_polls() {
     assert_eq!(order.into_inner(), [0, 1, 2]);
 }
 
+#[ramie::test(strands = "fibers", driver = "poll")]
+fn on_fibers() {
+    assert!(!fiber::current().id().is_thread());
+    assert!(!fiber::spawn(|| fiber::current().id().is_thread()).join().unwrap());
+}
+
+#[ramie::test(strands = "threads", workers = 2)]
+fn on_threads() {
+    assert!(fiber::current().id().is_thread());
+    assert!(fiber::spawn(|| fiber::current().id().is_thread()).join().unwrap());
+}
+
 /// Attributes, a visibility and a return type are kept.
 #[ramie::test(workers = "all")]
 pub(crate) fn with_a_result() -> Result<(), std::num::ParseIntError> {

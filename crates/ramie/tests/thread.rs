@@ -76,8 +76,11 @@ fn the_same_program_says_the_same() {
     assert!(with_ramie::origin().starts_with("ramie::"), "{}", with_ramie::origin());
     let expected = with_std::run();
     assert_eq!(expected[0], "5 1");
-    assert_eq!(with_ramie::run(), expected, "on threads");
-    assert_eq!(ramie::run(with_ramie::run), expected, "on fibers");
+    assert_eq!(with_ramie::run(), expected, "outside of run");
+    for strands in [ramie::Strands::Fibers, ramie::Strands::Threads] {
+        let runtime = ramie::Runtime::builder().strands(strands).build().unwrap();
+        assert_eq!(runtime.run(with_ramie::run), expected, "{strands:?}");
+    }
 }
 
 #[test]
