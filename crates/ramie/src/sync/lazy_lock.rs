@@ -17,8 +17,8 @@ use super::OnceLock;
 /// ```
 /// use ramie::sync::LazyLock;
 ///
-/// static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| "made when first used".split(' ').collect());
-/// assert_eq!(WORDS.len(), 4);
+/// static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| "made when used".split(' ').collect());
+/// assert_eq!(WORDS.len(), 3);
 /// ```
 pub struct LazyLock<T, F = fn() -> T> {
     value: OnceLock<T>,

@@ -79,6 +79,7 @@ impl Drop for Running<'_> {
 impl Once {
     /// Makes one whose closure has not run.
     #[must_use]
+    #[allow(clippy::new_without_default)] // as std's
     pub const fn new() -> Self {
         Once { state: AtomicU32::new(INCOMPLETE), lot: ParkingLot::new() }
     }
