@@ -165,7 +165,7 @@ fn readers_share_and_writers_do_not() {
                 value.0 += 1;
                 fiber::yield_now();
                 value.1 += 1;
-                if value.1 % 2 == 0 {
+                if value.1.is_multiple_of(2) {
                     let value = ramie::sync::RwLockWriteGuard::downgrade(value);
                     assert_eq!(value.0, value.1);
                 }
