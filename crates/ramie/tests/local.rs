@@ -4,13 +4,18 @@ mod common;
 
 use std::{
     cell::{Cell, RefCell},
-    panic,
+    mem, panic,
     rc::Rc,
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
+    time::Duration,
 };
 
-use ramie::{Runtime, Strands, fiber};
+use ramie::{Runtime, Strands, fiber, sync::oneshot};
 use ramie_coro::{Resumed, StackPool, StackSize, bare::BareCoroutine};
 
 fn one_worker<T>(f: impl FnOnce() -> T) -> T {
@@ -163,6 +168,71 @@ fn detached_fibers_and_scopes_end_theirs() {
         });
     });
     assert_eq!(said.lock().unwrap().iter().filter(|text| *text == "first").count(), 2);
+}
+
+/// A value with a destructor that uses locals: some are gone, others begin then.
+struct UsesLocals;
+
+impl Drop for UsesLocals {
+    fn drop(&mut self) {
+        assert!(SAID.try_with(|_| ()).is_err() == mem::needs_drop::<Said>());
+        ENDED.with(|ended| assert_eq!(ended.0.get(), 0));
+    }
+}
+
+ramie::fiber_local!(static ENDED: CountsItsEnd = CountsItsEnd(Cell::new(0)));
+
+static ENDS: AtomicUsize = AtomicUsize::new(0);
+
+struct CountsItsEnd(Cell<u8>);
+
+impl Drop for CountsItsEnd {
+    fn drop(&mut self) {
+        // On the fiber still: it may wait, and is itself.
+        let id = fiber::current().id();
+        fiber::sleep(Duration::from_millis(1));
+        assert_eq!(fiber::current().id(), id);
+        ENDS.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn an_outcome_that_nobody_takes_may_use_locals_in_its_destructor() {
+    for strands in [Strands::Fibers, Strands::Threads] {
+        ENDS.store(0, Ordering::SeqCst);
+        Runtime::builder().strands(strands).workers(1).build().unwrap().run(|| {
+            for _ in 0..10 {
+                drop(fiber::spawn(|| {
+                    SAID.set(None);
+                    UsesLocals
+                }));
+            }
+        });
+        assert_eq!(ENDS.load(Ordering::SeqCst), 10, "{strands:?}");
+    }
+}
+
+#[test]
+fn a_fiber_that_is_given_up_leaks_its_own() {
+    ramie::fiber_local!(static LOST: CountsDrops = const { CountsDrops });
+    static DROPS: AtomicUsize = AtomicUsize::new(0);
+    struct CountsDrops;
+    impl Drop for CountsDrops {
+        fn drop(&mut self) {
+            DROPS.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let runtime = Runtime::builder().workers(1).grace(Duration::ZERO).build().unwrap();
+    runtime.run(|| {
+        let (sender, receiver) = oneshot::channel::<()>();
+        drop(fiber::spawn(move || {
+            LOST.with(|_| ());
+            let _ = receiver.recv();
+        }));
+        fiber::spawn(|| LOST.with(|_| ())).join().unwrap();
+        mem::forget(sender);
+    });
+    assert_eq!(DROPS.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -37,43 +37,44 @@ pub(crate) fn run_thread_to_end(worker: &Worker, slot: &'static Slot) {
 fn run_and_end(worker: &Worker, body: &Body, slot: &'static Slot) {
     // SAFETY: the callers took the slot off a queue of fresh closures, or made it for this thread.
     let panicked = unsafe { slot.run_job() };
-    if !body.locals.is_empty() {
-        destroy_locals(worker, body);
-    }
+    destroy_locals(worker, body);
     // SAFETY: the job has stored its outcome.
-    unsafe { end(worker, slot, panicked) };
-    // The outcome, dropped because nobody asks for it, may have used some.
+    unsafe { end(worker, slot, panicked, Some(body)) };
+    // The destructors have run, as long as the slot was this strand's. What is left is memory.
     if !body.locals.is_empty() {
         body.locals.free();
     }
 }
 
 /// Runs the destructors of a strand's locals before anybody learns of its end.
-#[cold]
+#[inline]
 fn destroy_locals(worker: &Worker, body: &Body) {
-    // They may wait, even if a coroutine was left suspended in a `no_switch` region.
-    worker.leave_no_switch();
-    body.locals.destroy();
+    if !body.locals.is_empty() {
+        // They may wait, even if a coroutine was left suspended in a `no_switch` region.
+        worker.leave_no_switch();
+        body.locals.destroy();
+    }
 }
 
-/// Publishes the outcome, or drops it where nobody will ask for it, and leaves the scope.
+/// Publishes the outcome, or drops it where nobody will ask for it, and leaves the scope. `body` is
+/// that of a strand which ends by itself, and calls this.
 ///
 /// # Safety
 /// The slot's payload holds the outcome, and this is the strand's one end.
 #[inline]
-unsafe fn end(worker: &Worker, slot: &'static Slot, panicked: bool) {
+unsafe fn end(worker: &Worker, slot: &'static Slot, panicked: bool, body: Option<&Body>) {
     let scope = slot.belongings.scope();
     // SAFETY: a scope waits for its strands: its data outlives `child_ended` below.
     let scope = unsafe { scope.as_ref() };
     if slot.join.is_detached() {
         // SAFETY: nobody holds a handle: the outcome and the slot are this end's.
-        unsafe { end_detached(worker, slot, scope, panicked) };
+        unsafe { end_detached(worker, slot, scope, panicked, body) };
     } else {
         let finished = slot.join.finish();
         // From here on the slot belongs to the handle, unless that has just gone.
         if let Finished::Detached = finished {
             // SAFETY: the handle detached before `finish`: the slot is this end's after all.
-            unsafe { end_detached(worker, slot, scope, panicked) };
+            unsafe { end_detached(worker, slot, scope, panicked, body) };
         } else {
             finished.wake();
         }
@@ -89,12 +90,17 @@ unsafe fn end_detached(
     slot: &'static Slot,
     scope: Option<&super::ScopeData>,
     panicked: bool,
+    body: Option<&Body>,
 ) {
     if let Some(scope) = scope.filter(|_| panicked) {
         scope.note_panic(label(slot));
     }
     // SAFETY: the caller's promise: the payload holds the outcome and is this end's.
     unsafe { slot.drop_outcome() };
+    if let Some(body) = body {
+        // Those which the outcome's destructor has initialized.
+        destroy_locals(worker, body);
+    }
     // SAFETY: the outcome is dropped, nobody holds the slot.
     unsafe { worker.slots().free(slot) };
 }
@@ -107,7 +113,7 @@ pub(crate) unsafe fn end_unstarted(worker: &Worker, slot: &'static Slot, why: Bo
     // SAFETY: the caller's promise.
     unsafe { slot.discard_job(why) };
     // SAFETY: `discard_job` has stored the outcome.
-    unsafe { end(worker, slot, true) };
+    unsafe { end(worker, slot, true, None) };
     worker.note_finished(false);
 }
 
@@ -139,7 +145,7 @@ pub(crate) unsafe fn end_abandoned(worker: &Worker, body: &Body, slot: &'static 
     let scope = slot.belongings.scope();
     slot.belongings.forget_scope();
     // SAFETY: the outcome is stored.
-    unsafe { end(worker, slot, false) };
+    unsafe { end(worker, slot, false, None) };
     // SAFETY: the scope waits for its strands, and this one never ends: its data stays for good.
     if let Some(scope) = unsafe { scope.as_ref() } {
         scope.child_lost();

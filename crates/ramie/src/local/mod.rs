@@ -22,7 +22,9 @@ pub(crate) use self::table::Locals;
 /// at the first use, under [`no_switch`](crate::no_switch): it cannot wait. The destructors run
 /// when the fiber ends, on its own stack and before anybody who joins it goes on, the value
 /// initialized last first; they may wait, and may use other fiber-locals. A fiber that is given up
-/// at the end of its runtime leaks its values. `ramie::thread_local!` is this macro, too.
+/// at the end of its runtime leaks its values. A result for which nobody joins is dropped after
+/// them. What runs in [`blocking`](crate::blocking()) is on another thread and has that one's
+/// values. `ramie::thread_local!` is this macro, too.
 ///
 /// # Examples
 /// ```

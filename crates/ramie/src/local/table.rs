@@ -152,12 +152,20 @@ impl Locals {
     }
 
     /// Runs `f`, which calls no code of the program, on the table.
+    ///
+    /// But for a global allocator that uses fiber-locals of its own: it finds an empty table
+    /// meanwhile, and what it puts there is leaked.
     fn with_table<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
         if self.is_empty() {
             self.table.set(Box::leak(Box::default()));
         }
-        // SAFETY: not null; the invariant, and there is no other reference while `f` runs.
-        f(unsafe { &mut *self.table.get() })
+        let place = self.table.get();
+        // SAFETY: not null; the invariant, and no reference is held anywhere.
+        let mut table = unsafe { place.replace(Table::default()) };
+        let result = f(&mut table);
+        // SAFETY: as above; it is freed only at the strand's end.
+        drop(unsafe { place.replace(table) });
+        result
     }
 
     /// Stores a value; returns what was there, no longer in the table.
