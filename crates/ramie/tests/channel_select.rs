@@ -228,7 +228,11 @@ fn a_select_that_is_given_up_passes_its_value_on() {
     let (given, kept, unused) = (sender.clone(), receiver.clone(), other.clone());
     runtime.run(move || {
         fiber::spawn(move || {
-            select! { recv(kept) -> _ => {}, recv(unused.1) -> _ => {}, send(unused.0, 1) -> _ => {} }
+            select! {
+                recv(kept) -> _ => {},
+                recv(unused.1) -> _ => {},
+                send(unused.0, 1) -> _ => {}
+            }
         });
         // So many that the runtime ends before the woken one's turn has come.
         for _ in 0..100 {

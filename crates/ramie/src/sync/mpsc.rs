@@ -1,5 +1,5 @@
 //! Channels for many senders and one receiver; twins of [`std::sync::mpsc`], over
-//! [`channel`](crate::channel).
+//! [`ramie::channel`](crate::channel).
 //!
 //! The errors are std's own, so that code which matches on them needs no change.
 //!
