@@ -49,8 +49,9 @@ impl Builder {
         self
     }
 
-    /// Sets the usable bytes of the fiber's stack; rounded up to whole pages. 0: the runtime's
-    /// default.
+    /// Sets the usable bytes of the fiber's stack, at least: a size that is not the runtime's
+    /// default is rounded up to a power of two, so that stacks are pooled in few classes. 0: the
+    /// default. 32 KiB to 1 GiB; [`spawn`](Self::spawn) refuses others.
     ///
     /// Stacks are committed lazily: a large one costs address space, not memory.
     pub fn stack_size(mut self, bytes: usize) -> Self {

@@ -64,7 +64,8 @@ static PARK: WaitKind = WaitKind::new("an unpark");
 /// more thread. [`Builder::spawn`] returns that error instead.
 ///
 /// # Outside a fiber
-/// Inside `run` it always makes a fiber. Outside, an OS thread.
+/// Inside `run` it always makes a fiber. Outside, an OS thread; so also in a closure that
+/// [`blocking`](crate::blocking()) runs, which is on a thread of the pool.
 ///
 /// # Examples
 /// ```
@@ -172,7 +173,8 @@ pub fn yield_now() {
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
 ///
-/// While the strand unwinds from a panic it returns at once.
+/// A fiber that unwinds from a panic does not sleep: other fibers would run and see the thread
+/// panicking. A plain thread without fibers does.
 #[track_caller]
 pub fn sleep(duration: Duration) {
     sleep_to(Deadline::after(duration));
@@ -188,6 +190,8 @@ pub fn sleep(duration: Duration) {
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
+///
+/// While the strand unwinds: as [`sleep`].
 #[track_caller]
 pub fn sleep_until(instant: Instant) {
     sleep_to(Deadline::at(instant));
@@ -217,7 +221,8 @@ fn sleep_to(deadline: Deadline) {
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
 ///
-/// While the strand unwinds from a panic it returns at once.
+/// A fiber that unwinds from a panic returns at once, for no reason; a plain thread without fibers
+/// parks.
 ///
 /// # Examples
 /// ```
@@ -243,6 +248,8 @@ pub fn park() {
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
+///
+/// While the strand unwinds: as [`park`].
 #[track_caller]
 pub fn park_timeout(timeout: Duration) {
     park_to(Deadline::after(timeout));

@@ -140,7 +140,12 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///
 /// # Panics
 /// With the panic of `f`, if it panicked; else, when a strand panicked whose handle was not
-/// joined, with a message that names it. In either case after all strands have ended.
+/// joined, with a message that names it. In either case after all strands have ended. A handle
+/// given to [`std::mem::forget`] may yet be joined, as far as the scope knows: that strand's panic
+/// is reported on stderr only.
+///
+/// Opened in a destructor while its strand unwinds, it cannot wait; if strands are left when `f`
+/// returns, the process aborts with a sentence, because they may use what they borrowed.
 ///
 /// # Outside a fiber
 /// The strands are OS threads.

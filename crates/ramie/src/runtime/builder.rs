@@ -97,6 +97,9 @@ impl fmt::Debug for Config {
 /// | `blocking_threads` | 512 | 1 to 16,384 |
 /// | `thread_name` | `ramie-worker` | no NUL bytes |
 /// | `grace` | for ever | |
+///
+/// A variable with a value that is none of these makes [`build`](Builder::build) fail with a
+/// sentence. Threads outside `run`, whose calls have no such place to fail, take the default then.
 #[derive(Default)]
 #[must_use = "a builder does nothing until build is called"]
 pub struct Builder {

@@ -204,6 +204,7 @@ pub(crate) struct Bodies {
     idle: RefCell<Vec<*const Body>>,
     /// All there are, for dumps and for giving them up.
     all: RefCell<Vec<*const Body>>,
+    /// One for each class in use: the default size, and powers of two.
     pools: RefCell<Vec<(usize, StackPool)>>,
     default_size: usize,
     home: &'static Shared,
@@ -234,10 +235,12 @@ impl Bodies {
         body.stack_size == self.size_for(slot)
     }
 
+    /// Few classes, so that there are few pools, whatever sizes a program asks for.
     fn size_for(&self, slot: &Slot) -> usize {
         match crate::fiber::requested_stack_size(slot) {
             0 => self.default_size,
-            size => size,
+            size if size == self.default_size => size,
+            size => size.next_power_of_two(),
         }
     }
 
