@@ -1,8 +1,9 @@
 //! Twins of `std::sync` that park the strand, never the worker, and what std lacks: [`Semaphore`],
-//! [`Event`], [`oneshot`]. They work between fibers, between threads and
+//! [`Event`], [`oneshot`], [`broadcast`], [`watch`]. They work between fibers, between threads and
 //! between both, across workers and runtimes. What cannot block is std's own.
 
 mod barrier;
+pub mod broadcast;
 mod condvar;
 mod event;
 mod lazy_lock;
@@ -13,6 +14,7 @@ mod once_lock;
 pub mod oneshot;
 mod rwlock;
 mod semaphore;
+pub mod watch;
 
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 

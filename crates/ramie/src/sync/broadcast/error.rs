@@ -1,0 +1,91 @@
+//! Why a value was not sent or received; the names are tokio's.
+
+use std::{error::Error, fmt};
+
+/// Nobody receives; the value comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SendError<T>(pub T);
+
+/// Why a wait ended without a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecvError {
+    /// All values were received and all senders are gone.
+    Closed,
+    /// This many values were overwritten before this receiver came to them. It goes on with the
+    /// oldest that is left.
+    Lagged(u64),
+}
+
+/// Why there was no value at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TryRecvError {
+    /// There is none yet.
+    Empty,
+    /// All values were received and all senders are gone.
+    Closed,
+    /// As [`RecvError::Lagged`].
+    Lagged(u64),
+}
+
+/// Why there was no value in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecvTimeoutError {
+    /// The time was over first.
+    Timeout,
+    /// All values were received and all senders are gone.
+    Closed,
+    /// As [`RecvError::Lagged`].
+    Lagged(u64),
+}
+
+const CLOSED: &str = "all values were received and all senders are gone";
+
+fn lagged(f: &mut fmt::Formatter<'_>, count: u64) -> fmt::Result {
+    write!(f, "{count} values were overwritten before they were received")
+}
+
+impl<T> fmt::Debug for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SendError(..)")
+    }
+}
+
+impl<T> fmt::Display for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody receives")
+    }
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecvError::Closed => f.write_str(CLOSED),
+            RecvError::Lagged(count) => lagged(f, *count),
+        }
+    }
+}
+
+impl fmt::Display for TryRecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryRecvError::Empty => f.write_str("no value has been sent yet"),
+            TryRecvError::Closed => f.write_str(CLOSED),
+            TryRecvError::Lagged(count) => lagged(f, *count),
+        }
+    }
+}
+
+impl fmt::Display for RecvTimeoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecvTimeoutError::Timeout => f.write_str("no value was sent in time"),
+            RecvTimeoutError::Closed => f.write_str(CLOSED),
+            RecvTimeoutError::Lagged(count) => lagged(f, *count),
+        }
+    }
+}
+
+impl<T> Error for SendError<T> {}
+impl Error for RecvError {}
+impl Error for TryRecvError {}
+impl Error for RecvTimeoutError {}

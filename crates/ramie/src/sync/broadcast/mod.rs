@@ -1,0 +1,332 @@
+//! Channels whose receivers each see every value that is sent after they subscribed.
+//!
+//! The shapes are tokio's. The channel holds as many values as its capacity; a send never waits,
+//! but overwrites the oldest when the channel is full, and a receiver that had yet to see it is
+//! told how many it missed, by `Lagged`. A value is dropped as soon as all have seen it; the last
+//! one gets the value itself, the others clones.
+//!
+//! What differs from tokio: the capacity is exact, not rounded up to a power of two; and since
+//! values are shared until they are cloned, which takes no lock, they have to be [`Sync`] if the
+//! channel goes from one thread to another.
+//!
+//! # Protocol
+//! The values lie in a ring under a lock, held for some instructions and never across a suspension
+//! or a call into user code. Beside it stand `end`, the position behind the last value, changed
+//! under that lock, and the number of senders. A sender changes one of them first and unparks all
+//! afterwards; a receiver looks at both under the lot's lock before it parks: whichever comes
+//! second sees the other.
+//!
+//! *The race to fear*: the last sender sends and goes, and a receiver that found nothing sees it
+//! gone. So a receiver reads the number of senders before it looks for a value.
+
+mod error;
+mod ring;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+pub use self::error::{RecvError, RecvTimeoutError, SendError, TryRecvError};
+use self::ring::Ring;
+use crate::{
+    park::{WaitKind, WaitRecord},
+    parking_lot::ParkingLot,
+    primitive::{AtomicU64, AtomicUsize, Ordering},
+    time::Deadline,
+};
+
+static RECEIVE: WaitKind = WaitKind::new("a broadcast value");
+
+struct Shared<T> {
+    ring: Mutex<Ring<T>>,
+    /// The ring's end, for those who do not hold its lock.
+    end: AtomicU64,
+    senders: AtomicUsize,
+    lot: ParkingLot,
+}
+
+/// The end that sends; clones send to the same receivers.
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// An end that sees every value sent since it was made.
+///
+/// It is not cloned, since a clone could start here or there: see [`Receiver::resubscribe`].
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    next: u64,
+}
+
+/// Makes a channel that holds `capacity` values, with one receiver.
+///
+/// # Panics
+/// When the capacity is 0.
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, sync::broadcast};
+///
+/// let (sender, mut receiver) = broadcast::channel(16);
+/// let mut other = sender.subscribe();
+/// ramie::run(|| {
+///     fiber::spawn(move || (1..=3).try_for_each(|n| sender.send(n).map(drop)));
+///     let sum = std::iter::from_fn(|| receiver.recv().ok()).sum::<i32>();
+///     assert_eq!((sum, other.recv()), (6, Ok(1)));
+/// });
+/// ```
+#[must_use]
+#[track_caller]
+pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let sender = Sender::new(capacity);
+    let receiver = sender.subscribe();
+    (sender, receiver)
+}
+
+impl<T> Shared<T> {
+    fn ring(&self) -> MutexGuard<'_, Ring<T>> {
+        // Nothing panics under it.
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn subscribe(self: &Arc<Self>) -> Receiver<T> {
+        let next = self.ring().subscribe();
+        Receiver { shared: Arc::clone(self), next }
+    }
+
+    fn is_closed(&self) -> bool {
+        // Acquire: pairs with the release in the last sender's drop; all was sent before.
+        self.senders.load(Ordering::Acquire) == 0
+    }
+}
+
+impl<T> Sender<T> {
+    /// Makes a channel that holds `capacity` values, without a receiver as yet.
+    ///
+    /// # Panics
+    /// When the capacity is 0.
+    #[must_use]
+    #[track_caller]
+    pub fn new(capacity: usize) -> Self {
+        assert!(capacity > 0, "a broadcast channel needs room for one value at least");
+        let shared = Shared {
+            ring: Mutex::new(Ring::new(capacity)),
+            end: AtomicU64::new(0),
+            senders: AtomicUsize::new(1),
+            lot: ParkingLot::new(),
+        };
+        Sender { shared: Arc::new(shared) }
+    }
+
+    /// Sends a value to all receivers; returns how many there are.
+    ///
+    /// # Blocking
+    /// Never: when the channel is full, the oldest value makes room.
+    ///
+    /// # Errors
+    /// There is no receiver now: the value comes back.
+    pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
+        let mut ring = self.shared.ring();
+        let pushed = ring.push(Arc::new(value));
+        let count = ring.receivers();
+        // Release: pairs with the acquire in `Receiver::wait`.
+        self.shared.end.store(ring.end(), Ordering::Release);
+        drop(ring);
+        match pushed {
+            Ok(oldest) => {
+                self.shared.lot.unpark_all();
+                drop(oldest);
+                Ok(count)
+            }
+            Err(value) => match Arc::try_unwrap(value) {
+                Ok(value) => Err(SendError(value)),
+                Err(_) => unreachable!("it was never in the ring"),
+            },
+        }
+    }
+
+    /// Makes a receiver for the values that are sent from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> Receiver<T> {
+        self.shared.subscribe()
+    }
+
+    /// Returns how many values some receiver has yet to see.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.ring().len()
+    }
+
+    /// Tells whether all receivers have seen all values.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how many receivers there are.
+    #[must_use]
+    pub fn receiver_count(&self) -> usize {
+        self.shared.ring().receivers()
+    }
+
+    /// Tells whether both send to the same receivers.
+    #[must_use]
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Makes another receiver, for the values that are sent from now on.
+    #[must_use]
+    pub fn resubscribe(&self) -> Self {
+        self.shared.subscribe()
+    }
+
+    /// Returns how many values there are to receive, those included that were overwritten.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        (self.shared.end.load(Ordering::Acquire) - self.next) as usize
+    }
+
+    /// Tells whether there is nothing to receive now.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tells whether all senders are gone; there may be values to receive still.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+
+    /// Tells whether both receive from the same senders.
+    #[must_use]
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl<T: Clone> Receiver<T> {
+    /// Waits for the next value.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, until there is one or all senders are gone.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// [`RecvError::Lagged`]: values were overwritten; ask again, for the oldest that is left.
+    /// [`RecvError::Closed`]: nothing is left and all senders are gone. Also when it would have to
+    /// wait in a destructor that runs during a panic on a fiber.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    #[track_caller]
+    pub fn recv(&mut self) -> Result<T, RecvError> {
+        self.wait(Deadline::NEVER).map_err(|error| match error {
+            RecvTimeoutError::Lagged(count) => RecvError::Lagged(count),
+            _ => RecvError::Closed,
+        })
+    }
+
+    /// Takes the next value if it is there.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// There is none yet, or as [`Receiver::recv`].
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        let is_closed = self.shared.is_closed();
+        let taken = self.shared.ring().take(&mut self.next);
+        match taken {
+            Ok(value) => Ok(Arc::unwrap_or_clone(value)),
+            Err(TryRecvError::Empty) if is_closed => Err(TryRecvError::Closed),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the next value, for `timeout` at most.
+    ///
+    /// # Blocking
+    /// As [`Receiver::recv`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The time was over first, or as [`Receiver::recv`].
+    ///
+    /// # Panics
+    /// As [`Receiver::recv`].
+    #[track_caller]
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.wait(Deadline::after(timeout))
+    }
+
+    #[track_caller]
+    fn wait(&mut self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
+        loop {
+            match self.try_recv() {
+                Ok(value) => return Ok(value),
+                Err(TryRecvError::Lagged(count)) => return Err(RecvTimeoutError::Lagged(count)),
+                Err(TryRecvError::Closed) => return Err(RecvTimeoutError::Closed),
+                Err(TryRecvError::Empty) if deadline.has_passed() => {
+                    return Err(RecvTimeoutError::Timeout);
+                }
+                Err(TryRecvError::Empty) => {}
+            }
+            let shared = &*self.shared;
+            let detail = std::ptr::from_ref(shared).addr() as u64;
+            let record = WaitRecord::new(&RECEIVE).until(deadline).with_detail(detail, self.next);
+            // Acquire: pairs with the release in `send`.
+            let is_empty = || shared.end.load(Ordering::Acquire) == self.next;
+            let must_wait = || is_empty() && !shared.is_closed();
+            if shared.lot.park(record, 0, must_wait, &|_| ()).is_err() {
+                return Err(RecvTimeoutError::Closed);
+            }
+        }
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        // Relaxed: this handle keeps the number above 0.
+        self.shared.senders.fetch_add(1, Ordering::Relaxed);
+        Sender { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // AcqRel: what other senders sent comes before whoever sees the number at 0.
+        if self.shared.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.lot.unpark_all();
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let unseen = self.shared.ring().unsubscribe(self.next);
+        // The values' destructors may do anything: not under the lock.
+        drop(unseen);
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! A value that changes, and strands that wait for its changes.
+//!
+//! The shapes are tokio's. Receivers see the latest value only: of changes that follow each other
+//! quickly, some are seen by nobody.
+//!
+//! # Protocol
+//! The value lies under a [`RwLock`]; `version` counts its changes and is moved on while the lock
+//! is held to write, so who reads both under the lock has a pair that belongs together. A sender
+//! changes first (the version, or the number of senders) and unparks all afterwards; a receiver
+//! looks at both under the lot's lock before it parks: whichever comes second sees the other. In
+//! the same way senders wait for the number of receivers to become 0, in a lot of their own.
+//!
+//! *The race to fear*: the last sender sends and goes, and a receiver that saw no change sees it
+//! gone. So a receiver reads the number of senders before it looks at the version.
+
+mod receiver;
+mod sender;
+
+use std::{error, fmt, ops::Deref, sync::PoisonError};
+
+pub use self::{receiver::Receiver, sender::Sender};
+use super::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::{
+    parking_lot::ParkingLot,
+    primitive::{AtomicU64, AtomicUsize, Ordering},
+};
+
+struct Shared<T> {
+    value: RwLock<T>,
+    version: AtomicU64,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+    /// Receivers, for a change.
+    changes: ParkingLot,
+    /// Senders, for the end of the last receiver.
+    departures: ParkingLot,
+}
+
+/// The value, which does not change as long as this lives.
+///
+/// Whoever wants to change it waits meanwhile. A strand that holds one must not send, and should
+/// not borrow again: with a sender waiting in between, it would wait for itself for ever.
+#[must_use = "it does nothing but show the value"]
+pub struct Ref<'a, T> {
+    guard: RwLockReadGuard<'a, T>,
+    has_changed: bool,
+}
+
+/// All receivers are gone; the value comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SendError<T>(pub T);
+
+/// All senders are gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecvError;
+
+/// Why a wait for a change ended without one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecvTimeoutError {
+    /// The time was over first.
+    Timeout,
+    /// All senders are gone.
+    Closed,
+}
+
+/// Makes a value that is watched, with one receiver, which has seen it.
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, sync::watch};
+///
+/// let (level, mut watched) = watch::channel(0);
+/// ramie::run(|| {
+///     fiber::spawn(move || (1..=3).try_for_each(|n| level.send(n)));
+///     assert_eq!(*watched.wait_for(|level| *level > 2).unwrap(), 3);
+///     assert!(watched.changed().is_err());
+/// });
+/// ```
+#[must_use]
+pub fn channel<T>(initial: T) -> (Sender<T>, Receiver<T>) {
+    let sender = Sender::new(initial);
+    let receiver = sender.subscribe();
+    (sender, receiver)
+}
+
+impl<T> Shared<T> {
+    fn new(initial: T) -> Self {
+        Shared {
+            value: RwLock::new(initial),
+            version: AtomicU64::new(0),
+            senders: AtomicUsize::new(1),
+            receivers: AtomicUsize::new(0),
+            changes: ParkingLot::new(),
+            departures: ParkingLot::new(),
+        }
+    }
+
+    /// A closure that panicked has changed the value or not: it is as good as any.
+    #[track_caller]
+    fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.value.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[track_caller]
+    fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.value.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn version(&self) -> u64 {
+        // Acquire: pairs with the release in `Sender::send_if_modified`.
+        self.version.load(Ordering::Acquire)
+    }
+
+    fn is_closed(&self) -> bool {
+        // Acquire: pairs with the release in the last sender's drop; all was sent before.
+        self.senders.load(Ordering::Acquire) == 0
+    }
+}
+
+impl<T> Ref<'_, T> {
+    /// Tells whether the value was new to the receiver that borrowed it; never, to a sender.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+}
+
+impl<T> Deref for Ref<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T> fmt::Debug for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SendError(..)")
+    }
+}
+
+impl<T> fmt::Display for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody watches the value")
+    }
+}
+
+const CLOSED: &str = "the value will not change any more: all senders are gone";
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(CLOSED)
+    }
+}
+
+impl fmt::Display for RecvTimeoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RecvTimeoutError::Timeout => "the value did not change in time",
+            RecvTimeoutError::Closed => CLOSED,
+        })
+    }
+}
+
+impl<T> error::Error for SendError<T> {}
+impl error::Error for RecvError {}
+impl error::Error for RecvTimeoutError {}

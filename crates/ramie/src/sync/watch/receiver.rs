@@ -1,0 +1,240 @@
+//! The end that watches the value.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{RecvError, RecvTimeoutError, Ref, Shared};
+use crate::{
+    park::{WaitKind, WaitRecord},
+    primitive::Ordering,
+    time::Deadline,
+};
+
+static CHANGE: WaitKind = WaitKind::new("a change of a watched value");
+
+/// The end that watches the value. A clone has seen what its original has.
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    /// The version seen last.
+    seen: u64,
+}
+
+impl<T> Receiver<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>, seen: u64) -> Self {
+        // Relaxed: who makes it holds a handle of the same channel.
+        shared.receivers.fetch_add(1, Ordering::Relaxed);
+        Receiver { shared, seen }
+    }
+
+    /// Borrows the value; whether this receiver has seen it stays as it was.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, while a sender changes the value or waits to.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
+    /// runs during a panic on a fiber that ends the process with a message.
+    #[track_caller]
+    pub fn borrow(&self) -> Ref<'_, T> {
+        let guard = self.shared.read();
+        Ref { has_changed: self.shared.version() != self.seen, guard }
+    }
+
+    /// Borrows the value, and has seen it.
+    ///
+    /// # Blocking
+    /// As [`Receiver::borrow`].
+    ///
+    /// # Panics
+    /// As [`Receiver::borrow`].
+    #[track_caller]
+    pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
+        look(&self.shared, &mut self.seen)
+    }
+
+    /// Tells whether there is a value that this receiver has not seen.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Errors
+    /// All senders are gone, whether the last value was seen or not.
+    pub fn has_changed(&self) -> Result<bool, RecvError> {
+        if self.shared.is_closed() {
+            return Err(RecvError);
+        }
+        Ok(self.shared.version() != self.seen)
+    }
+
+    /// Takes the value as one that was not seen.
+    pub fn mark_changed(&mut self) {
+        self.seen = self.shared.version().wrapping_sub(1);
+    }
+
+    /// Takes the value as one that was seen.
+    pub fn mark_unchanged(&mut self) {
+        self.seen = self.shared.version();
+    }
+
+    /// Waits until there is a value that this receiver has not seen; it then has.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, until the value changes or all senders are gone.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The last value was seen and all senders are gone. Also when it would have to wait in a
+    /// destructor that runs during a panic on a fiber.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    #[track_caller]
+    pub fn changed(&mut self) -> Result<(), RecvError> {
+        wait(&self.shared, &mut self.seen, Deadline::NEVER).map_err(|_| RecvError)
+    }
+
+    /// Waits until there is a value that this receiver has not seen, for `timeout` at most.
+    ///
+    /// # Blocking
+    /// As [`Receiver::changed`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The time was over first, or as [`Receiver::changed`].
+    ///
+    /// # Panics
+    /// As [`Receiver::changed`].
+    #[track_caller]
+    pub fn changed_timeout(&mut self, timeout: Duration) -> Result<(), RecvTimeoutError> {
+        wait(&self.shared, &mut self.seen, Deadline::after(timeout))
+    }
+
+    /// Waits until `condition` holds for the value, which is borrowed and seen; at once if it holds
+    /// now.
+    ///
+    /// `condition` is not asked about values that were replaced before this strand could look.
+    ///
+    /// # Blocking
+    /// As [`Receiver::changed`] and [`Receiver::borrow`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// It does not hold for the last value and all senders are gone. Also as [`Receiver::changed`].
+    ///
+    /// # Panics
+    /// As [`Receiver::borrow`].
+    #[track_caller]
+    pub fn wait_for(&mut self, condition: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, RecvError> {
+        wait_for(&self.shared, &mut self.seen, Deadline::NEVER, condition).map_err(|_| RecvError)
+    }
+
+    /// Waits until `condition` holds for the value, for `timeout` at most.
+    ///
+    /// # Blocking
+    /// As [`Receiver::wait_for`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The time was over first, or as [`Receiver::wait_for`].
+    ///
+    /// # Panics
+    /// As [`Receiver::wait_for`].
+    #[track_caller]
+    pub fn wait_for_timeout(
+        &mut self,
+        timeout: Duration,
+        condition: impl FnMut(&T) -> bool,
+    ) -> Result<Ref<'_, T>, RecvTimeoutError> {
+        wait_for(&self.shared, &mut self.seen, Deadline::after(timeout), condition)
+    }
+
+    /// Tells whether both watch the same value.
+    #[must_use]
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+/// Borrows the value and takes its version as seen.
+#[track_caller]
+fn look<'a, T>(shared: &'a Shared<T>, seen: &mut u64) -> Ref<'a, T> {
+    let guard = shared.read();
+    let version = shared.version();
+    let has_changed = std::mem::replace(seen, version) != version;
+    Ref { guard, has_changed }
+}
+
+#[track_caller]
+fn wait<T>(shared: &Shared<T>, seen: &mut u64, deadline: Deadline) -> Result<(), RecvTimeoutError> {
+    loop {
+        let is_closed = shared.is_closed();
+        let version = shared.version();
+        if version != *seen {
+            *seen = version;
+            return Ok(());
+        }
+        if is_closed {
+            return Err(RecvTimeoutError::Closed);
+        }
+        if deadline.has_passed() {
+            return Err(RecvTimeoutError::Timeout);
+        }
+        let detail = std::ptr::from_ref(shared).addr() as u64;
+        let record = WaitRecord::new(&CHANGE).until(deadline).with_detail(detail, version);
+        let must_wait = || shared.version() == version && !shared.is_closed();
+        if shared.changes.park(record, 0, must_wait, &|_| ()).is_err() {
+            return Err(RecvTimeoutError::Closed);
+        }
+    }
+}
+
+#[track_caller]
+fn wait_for<'a, T>(
+    shared: &'a Shared<T>,
+    seen: &mut u64,
+    deadline: Deadline,
+    mut condition: impl FnMut(&T) -> bool,
+) -> Result<Ref<'a, T>, RecvTimeoutError> {
+    let mut is_new = false;
+    loop {
+        let mut value = look(shared, seen);
+        value.has_changed |= is_new;
+        if condition(&value) {
+            return Ok(value);
+        }
+        drop(value);
+        wait(shared, seen, deadline)?;
+        is_new = true;
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        Receiver::new(Arc::clone(&self.shared), self.seen)
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // Release: what was done with the value comes before whoever sees the number at 0.
+        if self.shared.receivers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.departures.unpark_all();
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("value", &self.shared.value).finish_non_exhaustive()
+    }
+}

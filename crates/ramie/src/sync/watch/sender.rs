@@ -1,0 +1,221 @@
+//! The end that changes the value.
+
+use std::{fmt, mem, sync::Arc, time::Duration};
+
+use super::{Receiver, Ref, SendError, Shared};
+use crate::{
+    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    parking_lot::Parked,
+    primitive::Ordering,
+    time::Deadline,
+};
+
+static DEPARTURE: WaitKind = WaitKind::new("the end of a watched value's receivers");
+
+/// The end that changes the value; clones change the same value.
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+impl<T> Sender<T> {
+    /// Makes a value that is watched, without a receiver as yet.
+    #[must_use]
+    pub fn new(initial: T) -> Self {
+        Sender { shared: Arc::new(Shared::new(initial)) }
+    }
+
+    /// Puts a value in the place of the last and wakes all who wait for a change.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, while somebody holds a [`Ref`] or changes the
+    /// value.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// There is no receiver: the value comes back. ([`Sender::send_replace`] does without.)
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
+    /// runs during a panic on a fiber that ends the process with a message.
+    #[track_caller]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        if self.is_closed() {
+            return Err(SendError(value));
+        }
+        self.send_replace(value);
+        Ok(())
+    }
+
+    /// Puts a value in the place of the last, which is returned, and wakes all who wait for a
+    /// change; also when there is no receiver.
+    ///
+    /// # Blocking
+    /// As [`Sender::send`].
+    ///
+    /// # Panics
+    /// As [`Sender::send`].
+    #[track_caller]
+    pub fn send_replace(&self, value: T) -> T {
+        let mut value = value;
+        self.send_modify(|place| mem::swap(place, &mut value));
+        value
+    }
+
+    /// Changes the value in place and wakes all who wait for a change; also when there is no
+    /// receiver.
+    ///
+    /// # Blocking
+    /// As [`Sender::send`].
+    ///
+    /// # Panics
+    /// As [`Sender::send`]. When `modify` panics nobody is woken, and the value stays as it left
+    /// it.
+    #[track_caller]
+    pub fn send_modify(&self, modify: impl FnOnce(&mut T)) {
+        self.send_if_modified(|value| {
+            modify(value);
+            true
+        });
+    }
+
+    /// Changes the value in place, and wakes all who wait for a change if `modify` returns `true`;
+    /// returns what it returned.
+    ///
+    /// # Blocking
+    /// As [`Sender::send`].
+    ///
+    /// # Panics
+    /// As [`Sender::send_modify`].
+    #[track_caller]
+    pub fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
+        let mut value = self.shared.write();
+        let is_modified = modify(&mut value);
+        if is_modified {
+            // Release: whoever sees the new version sees what came before.
+            self.shared.version.fetch_add(1, Ordering::Release);
+        }
+        drop(value);
+        if is_modified {
+            self.shared.changes.unpark_all();
+        }
+        is_modified
+    }
+
+    /// Borrows the value.
+    ///
+    /// # Blocking
+    /// As [`Receiver::borrow`].
+    ///
+    /// # Panics
+    /// As [`Receiver::borrow`].
+    #[track_caller]
+    pub fn borrow(&self) -> Ref<'_, T> {
+        Ref { guard: self.shared.read(), has_changed: false }
+    }
+
+    /// Makes a receiver that has seen the value as it is now.
+    #[must_use]
+    pub fn subscribe(&self) -> Receiver<T> {
+        Receiver::new(Arc::clone(&self.shared), self.shared.version())
+    }
+
+    /// Tells whether there is no receiver now.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.receiver_count() == 0
+    }
+
+    /// Waits until there is no receiver.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, while there are receivers.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// As [`Sender::send`].
+    #[track_caller]
+    pub fn closed(&self) {
+        self.wait_closed(Deadline::NEVER);
+    }
+
+    /// Waits until there is no receiver, for `timeout` at most; tells whether it came to that.
+    ///
+    /// # Blocking
+    /// As [`Sender::closed`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// As [`Sender::send`].
+    #[track_caller]
+    pub fn closed_timeout(&self, timeout: Duration) -> bool {
+        self.wait_closed(Deadline::after(timeout))
+    }
+
+    #[track_caller]
+    fn wait_closed(&self, deadline: Deadline) -> bool {
+        while !self.is_closed() {
+            let detail = std::ptr::from_ref(&*self.shared).addr() as u64;
+            let record = WaitRecord::new(&DEPARTURE).until(deadline).with_detail(detail, 0);
+            match self.shared.departures.park(record, 0, || !self.is_closed(), &|_| ()) {
+                Ok(Parked::TimedOut) => return self.is_closed(),
+                Ok(_) => {}
+                Err(_) => abort_wait_while_unwinding("a watched value's sender"),
+            }
+        }
+        true
+    }
+
+    /// Returns how many receivers there are.
+    #[must_use]
+    pub fn receiver_count(&self) -> usize {
+        // Acquire: pairs with the release in `Receiver`'s drop.
+        self.shared.receivers.load(Ordering::Acquire)
+    }
+
+    /// Returns how many senders there are.
+    #[must_use]
+    pub fn sender_count(&self) -> usize {
+        self.shared.senders.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether both change the same value.
+    #[must_use]
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl<T: Default> Default for Sender<T> {
+    fn default() -> Self {
+        Sender::new(T::default())
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        // Relaxed: this handle keeps the number above 0.
+        self.shared.senders.fetch_add(1, Ordering::Relaxed);
+        Sender { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // AcqRel: what other senders sent comes before whoever sees the number at 0.
+        if self.shared.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.changes.unpark_all();
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("value", &self.shared.value).finish_non_exhaustive()
+    }
+}
