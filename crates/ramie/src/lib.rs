@@ -44,7 +44,7 @@ mod local;
 pub mod net;
 mod no_switch;
 pub mod os;
-mod panic;
+pub mod panic;
 mod park;
 mod parking_lot;
 mod primitive;
@@ -57,6 +57,17 @@ pub mod thread;
 pub mod time;
 mod timer;
 mod worker;
+
+#[doc(no_inline)]
+pub use std::{
+    alloc, any, arch, array, ascii, assert, assert_eq, assert_ne, backtrace, borrow, boxed, cell,
+    cfg, char, clone, cmp, collections, column, compile_error, concat, convert, debug_assert,
+    debug_assert_eq, debug_assert_ne, default, env, error, f32, f64, ffi, file, fmt, format,
+    format_args, future, hash, hint, include, include_bytes, include_str, iter, line, marker,
+    matches, mem, module_path, num, ops, option, option_env, path, pin, prelude, ptr, range, rc,
+    result, slice, str, string, stringify, task, todo, unimplemented, unreachable, vec, write,
+    writeln,
+};
 
 pub use crate::fiber_local as thread_local;
 pub use blocking::blocking;

@@ -1,10 +1,17 @@
-//! The one place that catches panics, and the hook that names the fiber in a panic's message.
+//! `std::panic`, as it is: what unwinds does so on the stack of the fiber.
 
-use std::{
-    panic::{self, AssertUnwindSafe},
-    sync::Once,
-    thread,
+// Within the crate: the one place that catches panics, and the hook that names the fiber in a
+// panic's message.
+
+#[allow(deprecated)]
+#[doc(no_inline)]
+pub use std::panic::PanicInfo;
+#[doc(no_inline)]
+pub use std::panic::{
+    AssertUnwindSafe, Location, PanicHookInfo, RefUnwindSafe, UnwindSafe, catch_unwind, panic_any,
+    resume_unwind, set_hook, take_hook,
 };
+use std::{sync::Once, thread};
 
 /// Runs `f`; a panic becomes the payload, as at the root of an OS thread.
 ///
@@ -12,7 +19,7 @@ use std::{
 /// payload on (to a handle, a scope, the caller of `run`) or ends the strand.
 #[inline]
 pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
-    panic::catch_unwind(AssertUnwindSafe(f))
+    catch_unwind(AssertUnwindSafe(f))
 }
 
 /// Makes the messages of panics on fibers begin with the fiber's name.
@@ -21,8 +28,8 @@ pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
 pub(crate) fn install_hook() {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
-        let previous = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
+        let previous = take_hook();
+        set_hook(Box::new(move |info| {
             if let Some(label) = crate::worker::current_fiber_label() {
                 eprintln!("{label} panicked:");
             }

@@ -13,7 +13,7 @@
 //! | [`park`], [`park_timeout`], [`sleep`], [`yield_now`] | the same; at once while the strand unwinds; they panic inside [`no_switch`](crate::no_switch) |
 //! | [`LocalKey`], [`AccessError`] | the same, for [`fiber_local!`](crate::fiber_local), which is [`ramie::thread_local!`](crate::thread_local) too |
 //! | [`panicking`], [`available_parallelism`] | std's own: a fiber never suspends while it unwinds |
-//! | `sleep_ms`, `park_timeout_ms` | not there: deprecated in std |
+//! | [`sleep_ms`], [`park_timeout_ms`] | the same, deprecated as std's |
 //!
 //! Beyond std: [`spawn_local`], for closures that are not `Send`; [`sleep_until`].
 //!
@@ -29,6 +29,8 @@
 //! });
 //! ```
 
+use std::time::Duration;
+
 pub use std::thread::{Result, available_parallelism, panicking};
 
 pub use crate::fiber::{
@@ -36,3 +38,23 @@ pub use crate::fiber::{
     ScopedJoinHandle, current, park, park_timeout, scope, sleep, sleep_until, spawn, spawn_local,
     yield_now,
 };
+
+/// Waits for at least `ms` milliseconds; twin of [`std::thread::sleep_ms`].
+///
+/// # Blocking
+/// As [`sleep`].
+#[deprecated(note = "use sleep, as std says of its own")]
+#[track_caller]
+pub fn sleep_ms(ms: u32) {
+    sleep(Duration::from_millis(ms.into()));
+}
+
+/// Parks this strand for at most `ms` milliseconds; twin of [`std::thread::park_timeout_ms`].
+///
+/// # Blocking
+/// As [`park_timeout`].
+#[deprecated(note = "use park_timeout, as std says of its own")]
+#[track_caller]
+pub fn park_timeout_ms(ms: u32) {
+    park_timeout(Duration::from_millis(ms.into()));
+}

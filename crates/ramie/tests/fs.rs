@@ -14,6 +14,7 @@ use std::{
 use ramie::{
     fiber,
     fs::{self, File, OpenOptions},
+    io::IsTerminal,
 };
 
 /// Runs `f` on each driver, and on a plain thread, each time with a directory of its own.

@@ -11,7 +11,10 @@ use std::{
 };
 
 use common::is_child;
-use ramie::{Driver, Runtime, fiber, io};
+use ramie::{
+    Driver, Runtime, fiber,
+    io::{self, IsTerminal},
+};
 use ramie_driver::sys;
 
 const DRIVER: &str = "RAMIE_TEST_DRIVER";

@@ -265,12 +265,6 @@ impl File {
         self.set_times(FileTimes::new().set_modified(time))
     }
 
-    /// Tells whether it is a terminal, as [`std::io::IsTerminal`], which only std may implement.
-    #[must_use]
-    pub fn is_terminal(&self) -> bool {
-        io::IsTerminal::is_terminal(self.as_std())
-    }
-
     pub(super) fn as_std(&self) -> &fs::File {
         &self.transfer.file
     }

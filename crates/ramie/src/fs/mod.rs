@@ -18,7 +18,6 @@
 //! What differs from std:
 //! - No read or write fails with `ErrorKind::Interrupted`.
 //! - [`OpenOptions`], [`DirBuilder`], [`DirEntry`] and [`ReadDir`] are types of this crate.
-//! - [`File`] has `is_terminal` itself, since only std may implement [`std::io::IsTerminal`].
 //! - `Arc<File>` is not [`Read`](std::io::Read): only std may say that of its `Arc`. `&*file` is.
 //! - Reads and writes at the current position of one `File` and its `try_clone`s go one after
 //!   another, each whole. (A duplicate made elsewhere shares the position, but not the order.)

@@ -85,7 +85,8 @@ macro_rules! jobs {
 macro_rules! ring_calls {
     ($(
         $(#[$doc:meta])*
-        pub fn $name:ident($path:ident $(, $other:ident)?) = $op:ident or $call:path;
+        pub fn $name:ident<$P:ident $(, $Q:ident)?>($path:ident $(, $other:ident)?)
+            = $op:ident or $call:path;
     )*) => {$(
         $(#[$doc])*
         ///
@@ -98,9 +99,9 @@ macro_rules! ring_calls {
         /// # Errors
         /// Those of std's function of this name.
         #[track_caller]
-        pub fn $name(
-            $path: impl AsRef<Path>
-            $(, $other: impl AsRef<Path>)?
+        pub fn $name<$P: AsRef<Path> $(, $Q: AsRef<Path>)?>(
+            $path: $P
+            $(, $other: $Q)?
         ) -> io::Result<()> {
             let $path = $path.as_ref();
             $(let $other = $other.as_ref();)?
@@ -164,17 +165,17 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
 
 ring_calls! {
     /// Makes a directory; twin of [`std::fs::create_dir`].
-    pub fn create_dir(path) = MakeDir or fs::create_dir;
+    pub fn create_dir<P>(path) = MakeDir or fs::create_dir;
     /// Removes an empty directory; twin of [`std::fs::remove_dir`].
-    pub fn remove_dir(path) = RemoveDir or fs::remove_dir;
+    pub fn remove_dir<P>(path) = RemoveDir or fs::remove_dir;
     /// Removes a file; twin of [`std::fs::remove_file`].
-    pub fn remove_file(path) = RemoveFile or fs::remove_file;
+    pub fn remove_file<P>(path) = RemoveFile or fs::remove_file;
     /// Makes a second name of a file; twin of [`std::fs::hard_link`].
-    pub fn hard_link(original, link) = Link or fs::hard_link;
+    pub fn hard_link<P, Q>(original, link) = Link or fs::hard_link;
     /// Gives a file another name, replacing what has that name; twin of [`std::fs::rename`].
-    pub fn rename(from, to) = Rename or fs::rename;
+    pub fn rename<P, Q>(from, to) = Rename or fs::rename;
     /// Makes a symbolic link; twin of [`std::os::unix::fs::symlink`].
-    pub fn symlink(original, link) = Symlink or unix::fs::symlink;
+    pub fn symlink<P, Q>(original, link) = Symlink or unix::fs::symlink;
 }
 
 /// Changes owner and group of what is open; twin of [`std::os::unix::fs::fchown`].

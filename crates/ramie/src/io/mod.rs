@@ -8,8 +8,7 @@
 //!   socket.
 //!
 //! What differs from std: `Stdout` and std's own `Stdout` have a buffer each, so mixing the two
-//! within a line mixes the text. [`std::io::IsTerminal`] cannot be implemented outside std; the
-//! standard streams have an `is_terminal` of their own.
+//! within a line mixes the text.
 
 mod async_fd;
 mod copy;
@@ -19,6 +18,7 @@ mod reentrant;
 mod standard;
 mod stdin;
 mod stdout;
+mod terminal;
 
 pub use std::io::*;
 
@@ -30,4 +30,5 @@ pub use self::{
     pipe::{PipeReader, PipeWriter, pipe},
     stdin::{Stdin, StdinLock, stdin},
     stdout::{Stderr, StderrLock, Stdout, StdoutLock, stderr, stdout},
+    terminal::IsTerminal,
 };

@@ -51,6 +51,29 @@ macro_rules! eprintln {
     };
 }
 
+/// Prints expressions and their values to the standard error, and passes the values on; twin of
+/// [`std::dbg`].
+///
+/// # Panics
+/// When the write fails.
+#[macro_export]
+macro_rules! dbg {
+    () => { $crate::eprintln!("[{}:{}:{}]", ::std::file!(), ::std::line!(), ::std::column!()) };
+    ($value:expr $(,)?) => {
+        match $value {
+            value => {
+                $crate::eprintln!(
+                    "[{}:{}:{}] {} = {:#?}",
+                    ::std::file!(), ::std::line!(), ::std::column!(), ::std::stringify!($value),
+                    &value,
+                );
+                value
+            }
+        }
+    };
+    ($($value:expr),+ $(,)?) => { ($($crate::dbg! { $value }),+,) };
+}
+
 #[doc(hidden)]
 #[track_caller]
 pub fn _print(arguments: fmt::Arguments<'_>) {

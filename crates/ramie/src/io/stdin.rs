@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, BufRead, BufReader, IoSliceMut, IsTerminal, Lines, Read},
+    io::{self, BufRead, BufReader, IoSliceMut, Lines, Read},
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     sync::OnceLock,
 };
@@ -98,12 +98,6 @@ impl Stdin {
     #[track_caller]
     pub fn lines(self) -> Lines<StdinLock<'static>> {
         self.lock().lines()
-    }
-
-    /// Tells whether the input is a terminal.
-    #[must_use]
-    pub fn is_terminal(&self) -> bool {
-        self.as_fd().is_terminal()
     }
 }
 

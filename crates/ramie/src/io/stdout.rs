@@ -4,7 +4,7 @@
 use std::{
     cell::RefCell,
     fmt,
-    io::{self, IoSlice, IsTerminal, LineWriter, Write},
+    io::{self, IoSlice, LineWriter, Write},
     marker::PhantomData,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     panic::{RefUnwindSafe, UnwindSafe},
@@ -176,12 +176,6 @@ macro_rules! standard_output {
             /// Takes the lock if no other strand holds it.
             pub(super) fn try_lock(&self) -> Option<$lock<'static>> {
                 Some($lock { writer: self.shared.try_lock()?, lifetime: PhantomData })
-            }
-
-            /// Tells whether the output is a terminal.
-            #[must_use]
-            pub fn is_terminal(&self) -> bool {
-                self.as_fd().is_terminal()
             }
         }
 

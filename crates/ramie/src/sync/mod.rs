@@ -23,7 +23,8 @@ pub use condvar::{Condvar, WaitTimeoutResult};
 pub use event::Event;
 pub use lazy_lock::LazyLock;
 pub use mutex::{Mutex, MutexGuard};
-pub use once::{Once, OnceState};
+#[allow(deprecated)]
+pub use once::{ONCE_INIT, Once, OnceState};
 pub use once_lock::OnceLock;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{

@@ -47,6 +47,10 @@ pub struct Once {
 impl UnwindSafe for Once {}
 impl RefUnwindSafe for Once {}
 
+/// A [`Once`] to begin with; twin of [`std::sync::ONCE_INIT`].
+#[deprecated(note = "use Once::new(), as std says of its own")]
+pub const ONCE_INIT: Once = Once::new();
+
 /// What [`Once::call_once_force`] tells its closure.
 ///
 /// A type of our own, since std's cannot be made outside std.

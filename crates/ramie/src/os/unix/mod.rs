@@ -1,7 +1,19 @@
 //! Twins of `std::os::unix`; what cannot block is std's own.
 
+#[allow(deprecated)]
+pub use std::os::unix::raw;
 pub use std::os::unix::{ffi, io};
 
 pub mod fs;
 pub mod net;
 pub mod process;
+
+/// What is often wanted, as in [`std::os::unix::prelude`].
+pub mod prelude {
+    pub use super::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::{DirEntryExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        io::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+        process::{CommandExt, ExitStatusExt},
+    };
+}
