@@ -2,11 +2,15 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
 use ramie::{
     Runtime, fiber,
-    time::{self, Duration, Instant, ManualClock, MissedTick, SystemTime, UNIX_EPOCH},
+    sync::oneshot,
+    time::{self, Duration, Elapsed, Instant, ManualClock, MissedTick, SystemTime, UNIX_EPOCH},
 };
 
 const TEN: Duration = Duration::from_secs(10);
@@ -91,6 +95,62 @@ fn a_period_beyond_the_clock_ticks_once() {
 fn a_period_of_zero_is_refused() {
     let text = common::panic_text(|| time::interval(Duration::ZERO));
     assert!(text.contains("above zero"), "{text}");
+}
+
+#[test]
+fn a_call_in_time_and_one_that_is_not() {
+    let clock = ManualClock::new();
+    Runtime::builder().workers(1).clock(clock.clone()).build().unwrap().run(|| {
+        assert_eq!(time::timeout(TEN, || 5), Ok(5));
+        assert_eq!(time::timeout(Duration::MAX, || 6), Ok(6));
+        assert_eq!(time::timeout_at(Instant::now(), fiber::yield_now), Err(Elapsed));
+        let ended = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&ended);
+        let caller = fiber::spawn(move || {
+            time::timeout(TEN, move || {
+                fiber::sleep(2 * TEN);
+                theirs.store(true, Ordering::SeqCst);
+            })
+        });
+        let_timers_fire();
+        clock.advance(TEN);
+        assert_eq!(caller.join().unwrap(), Err(Elapsed));
+        // It is not stopped.
+        clock.advance(TEN);
+        let_timers_fire();
+        assert!(ended.load(Ordering::SeqCst));
+    });
+    assert_eq!(std::io::Error::from(Elapsed).kind(), std::io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn a_timeout_passes_panics_on_and_works_outside() {
+    let check = || {
+        assert_eq!(time::timeout(TEN, || 5), Ok(5));
+        assert_eq!(common::panic_text(|| time::timeout(TEN, || panic!("inner"))), "inner");
+        let short = Duration::from_millis(1);
+        let (sender, receiver) = oneshot::channel::<u8>();
+        assert_eq!(time::timeout(short, move || receiver.recv()), Err(Elapsed));
+        drop(sender);
+    };
+    common::everywhere(check);
+}
+
+#[test]
+fn a_timeout_while_unwinding_does_not_wait() {
+    struct OnDrop;
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            assert_eq!(time::timeout(TEN, fiber::yield_now), Err(Elapsed));
+        }
+    }
+    common::one_worker().run(|| {
+        let text = common::panic_text(|| {
+            let _on_drop = OnDrop;
+            panic!("expected");
+        });
+        assert_eq!(text, "expected");
+    });
 }
 
 #[test]

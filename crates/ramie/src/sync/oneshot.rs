@@ -226,7 +226,7 @@ impl<T> Receiver<T> {
     }
 
     #[track_caller]
-    fn wait(&self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
+    pub(crate) fn wait(&self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
         loop {
             match self.try_recv() {
                 Ok(value) => return Ok(value),

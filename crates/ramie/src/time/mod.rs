@@ -7,6 +7,7 @@ mod clock;
 mod instant;
 mod interval;
 mod system_time;
+mod timeout;
 
 pub use std::time::{Duration, TryFromFloatSecsError};
 
@@ -16,5 +17,6 @@ pub(crate) use instant::Deadline;
 pub use instant::Instant;
 pub use interval::{Interval, MissedTick, interval, interval_at};
 pub use system_time::{SystemTime, SystemTimeError, UNIX_EPOCH};
+pub use timeout::{Elapsed, timeout, timeout_at};
 
 pub use crate::fiber::{sleep, sleep_until};
