@@ -45,6 +45,7 @@ pub mod net;
 mod no_switch;
 pub mod os;
 pub mod panic;
+pub mod parity;
 mod park;
 mod parking_lot;
 mod primitive;
@@ -61,12 +62,12 @@ mod worker;
 #[doc(no_inline)]
 pub use std::{
     alloc, any, arch, array, ascii, assert, assert_eq, assert_ne, backtrace, borrow, boxed, cell,
-    cfg, char, clone, cmp, collections, column, compile_error, concat, convert, debug_assert,
-    debug_assert_eq, debug_assert_ne, default, env, error, f32, f64, ffi, file, fmt, format,
-    format_args, future, hash, hint, include, include_bytes, include_str, iter, line, marker,
-    matches, mem, module_path, num, ops, option, option_env, path, pin, prelude, ptr, range, rc,
-    result, slice, str, string, stringify, task, todo, unimplemented, unreachable, vec, write,
-    writeln,
+    cfg, cfg_select, char, clone, cmp, collections, column, compile_error, concat, convert,
+    debug_assert, debug_assert_eq, debug_assert_ne, default, env, error, f32, f64, ffi, file, fmt,
+    format, format_args, future, hash, hint, i8, i16, i32, i64, i128, include, include_bytes,
+    include_str, isize, iter, line, marker, matches, mem, module_path, num, ops, option,
+    option_env, path, pin, prelude, ptr, range, rc, result, slice, str, string, stringify, task,
+    todo, u8, u16, u32, u64, u128, unimplemented, unreachable, usize, vec, write, writeln,
 };
 
 pub use crate::fiber_local as thread_local;

@@ -28,6 +28,7 @@
 
 use std::{
     cell::{Cell, UnsafeCell},
+    panic::{RefUnwindSafe, UnwindSafe},
     ptr,
 };
 
@@ -98,6 +99,9 @@ pub(crate) struct ParkingLot {
 unsafe impl Send for ParkingLot {}
 // SAFETY: as above.
 unsafe impl Sync for ParkingLot {}
+// No panic leaves the queue half changed.
+impl UnwindSafe for ParkingLot {}
+impl RefUnwindSafe for ParkingLot {}
 
 /// The waiter an unparker is about to wake.
 pub(crate) struct Candidate {

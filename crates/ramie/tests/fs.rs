@@ -233,10 +233,12 @@ fn metadata_is_that_of_std() {
     everywhere(|dir| {
         let path = dir.join("file");
         let file = File::create(&path).unwrap();
-        let time = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let time = ramie::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         file.set_times(fs::FileTimes::new().set_accessed(time).set_modified(time)).unwrap();
         file.set_modified(time + Duration::from_secs(1)).unwrap();
         file.set_permissions(fs::Permissions::from_mode(0o644)).unwrap();
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        assert_eq!(modified, time + Duration::from_secs(1));
         let expected = format!("{:?}", theirs::metadata(&path).unwrap());
         for path in [&path, &path] {
             assert_eq!(format!("{:?}", fs::metadata(path).unwrap()), expected);

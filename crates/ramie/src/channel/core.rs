@@ -5,6 +5,7 @@ use std::{
     cell::UnsafeCell,
     collections::VecDeque,
     ops::{Deref, DerefMut},
+    panic::{RefUnwindSafe, UnwindSafe},
     sync::Arc,
 };
 
@@ -39,6 +40,9 @@ pub(super) struct Core<T> {
 unsafe impl<T: Send> Send for Core<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Core<T> {}
+// As for std's channels: no panic leaves the queues half changed.
+impl<T> UnwindSafe for Core<T> {}
+impl<T> RefUnwindSafe for Core<T> {}
 
 pub(super) struct State<T> {
     values: VecDeque<T>,

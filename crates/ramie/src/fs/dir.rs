@@ -4,12 +4,14 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     fmt,
-    fs::{self, FileType, Metadata},
+    fs::{self, FileType},
     io,
     os::unix::fs::{DirBuilderExt, DirEntryExt},
+    panic::{RefUnwindSafe, UnwindSafe},
     path::{Path, PathBuf},
 };
 
+use super::Metadata;
 use crate::blocking;
 
 /// Entries taken in one job of the pool.
@@ -53,6 +55,10 @@ pub struct ReadDir {
     batch: VecDeque<io::Result<DirEntry>>,
     is_over: bool,
 }
+
+// As std's is: what it holds is never half changed.
+impl UnwindSafe for ReadDir {}
+impl RefUnwindSafe for ReadDir {}
 
 fn take_batch(dir: &mut fs::ReadDir) -> VecDeque<io::Result<DirEntry>> {
     dir.take(BATCH).map(|entry| entry.map(DirEntry::new)).collect()
@@ -105,7 +111,7 @@ impl DirEntry {
     /// Those of [`std::fs::DirEntry::metadata`].
     #[track_caller]
     pub fn metadata(&self) -> io::Result<Metadata> {
-        blocking(|| self.entry.metadata())
+        blocking(|| self.entry.metadata()).map(Metadata::from)
     }
 
     /// Tells what sort of file it is, of a link itself.

@@ -2,21 +2,24 @@
 #![allow(unsafe_code)]
 
 use std::{
-    fs::{self, FileTimes, Metadata, Permissions, TryLockError},
+    fs::{self, Permissions, TryLockError},
     io::{self, Seek},
     os::fd::AsRawFd,
     path::Path,
-    time::SystemTime,
 };
 
 use ramie_driver::{Op, sys::FileKind};
 
 use super::{
-    OpenOptions, lock,
+    FileTimes, Metadata, OpenOptions, lock,
     route::{Route, route},
     transfer::Transfer,
 };
-use crate::{blocking, io_op, park::WaitKind, time::Deadline};
+use crate::{
+    blocking, io_op,
+    park::WaitKind,
+    time::{Deadline, SystemTime},
+};
 
 static SYNC: WaitKind = WaitKind::new("a file to reach the disk");
 
@@ -209,7 +212,7 @@ impl File {
     /// Those of [`std::fs::File::metadata`].
     #[track_caller]
     pub fn metadata(&self) -> io::Result<Metadata> {
-        self.attributes(|file| file.metadata())
+        self.attributes(|file| file.metadata()).map(Metadata::from)
     }
 
     /// Makes a call about attributes: at once where they are in memory.
@@ -250,7 +253,7 @@ impl File {
     /// `PermissionDenied`: the file is another user's.
     #[track_caller]
     pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
-        blocking(|| self.as_std().set_times(times))
+        blocking(|| self.as_std().set_times(times.into()))
     }
 
     /// Changes the time of the last change noted with the file.

@@ -1,7 +1,7 @@
 //! Twins of `std::fs`: files and directories, with disk work that never holds up the worker.
 //!
-//! Signatures, defaults and errors are std's; types that cannot block ([`Metadata`],
-//! [`Permissions`], …) are std's own. How a call of a fiber is done:
+//! Signatures, defaults and errors are std's; types that cannot block ([`Permissions`],
+//! [`FileType`], …) are std's own. How a call of a fiber is done:
 //!
 //! | call | where |
 //! |---|---|
@@ -17,7 +17,8 @@
 //!
 //! What differs from std:
 //! - No read or write fails with `ErrorKind::Interrupted`.
-//! - [`OpenOptions`], [`DirBuilder`], [`DirEntry`] and [`ReadDir`] are types of this crate.
+//! - The times of [`Metadata`] and [`FileTimes`] are [`SystemTime`](crate::time::SystemTime)s of
+//!   this crate, which convert from and into std's.
 //! - `Arc<File>` is not [`Read`](std::io::Read): only std may say that of its `Arc`. `&*file` is.
 //! - Reads and writes at the current position of one `File` and its `try_clone`s go one after
 //!   another, each whole. (A duplicate made elsewhere shares the position, but not the order.)
@@ -29,13 +30,14 @@
 mod dir;
 mod file;
 mod lock;
+mod metadata;
 mod open;
 pub(crate) mod path;
 pub(crate) mod route;
 mod traits;
 mod transfer;
 
-pub use std::fs::{FileTimes, FileType, Metadata, Permissions, TryLockError};
+pub use std::fs::{FileType, Permissions, TryLockError};
 
 #[allow(deprecated)]
 pub use self::path::{
@@ -48,5 +50,6 @@ pub use self::route::routes;
 pub use self::{
     dir::{DirBuilder, DirEntry, ReadDir, read_dir},
     file::File,
+    metadata::{FileTimes, Metadata},
     open::OpenOptions,
 };

@@ -3,7 +3,7 @@
 
 use std::{
     ffi::CString,
-    fs::{self, Metadata, Permissions},
+    fs::{self, Permissions},
     io::{self, Read},
     os::{
         fd::AsFd,
@@ -22,7 +22,7 @@ use ramie_driver::{
 };
 
 use super::{
-    File,
+    File, Metadata,
     route::{Route, has_path_calls, route},
 };
 use crate::{
@@ -256,7 +256,8 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
 #[track_caller]
 pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
-    cached_metadata(path, true).unwrap_or_else(|| blocking(|| fs::metadata(path)))
+    let found = cached_metadata(path, true);
+    found.unwrap_or_else(|| blocking(|| fs::metadata(path))).map(Metadata::from)
 }
 
 /// Reads the attributes of what is there, of a link itself; twin of [`std::fs::symlink_metadata`].
@@ -269,7 +270,8 @@ pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
 #[track_caller]
 pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
-    cached_metadata(path, false).unwrap_or_else(|| blocking(|| fs::symlink_metadata(path)))
+    let found = cached_metadata(path, false);
+    found.unwrap_or_else(|| blocking(|| fs::symlink_metadata(path))).map(Metadata::from)
 }
 
 /// Tells whether something is there; twin of [`std::fs::exists`].
@@ -289,8 +291,8 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
 }
 
 /// Reads attributes if that surely does not wait: for a fiber, what is on a local disk and cached.
-/// std alone makes a [`Metadata`], so the kernel finds the file first and std asks for it then.
-fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
+/// std alone makes its `Metadata`, so the kernel finds the file first and std asks for it then.
+fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<fs::Metadata>> {
     if route() == Route::Here {
         return None;
     }

@@ -6,7 +6,7 @@
 //! # Fairness
 //! Senders that wait for room are served in the order in which they came.
 
-use std::{cell::Cell, fmt, marker::PhantomData, time::Duration};
+use std::{cell::Cell, fmt, marker::PhantomData, panic::RefUnwindSafe, time::Duration};
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
@@ -29,6 +29,9 @@ pub struct Receiver<T> {
     inner: channel::Receiver<T>,
     not_sync: PhantomData<Cell<()>>,
 }
+
+// As for std's: the cell only stands for "not `Sync`".
+impl<T> RefUnwindSafe for Receiver<T> {}
 
 /// The values as they come, until every sender is gone.
 #[derive(Debug)]

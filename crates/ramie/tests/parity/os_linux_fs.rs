@@ -1,0 +1,13 @@
+//! What `std::os::linux::fs` offers, in use.
+
+use super::std;
+
+left_to_std! {
+    std::os::linux::fs {
+        traits: MetadataExt;
+    }
+}
+
+pub(crate) fn twins() -> Vec<&'static str> {
+    Vec::new()
+}

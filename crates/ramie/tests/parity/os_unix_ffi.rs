@@ -1,0 +1,13 @@
+//! What `std::os::unix::ffi` offers, in use.
+
+use super::std;
+
+left_to_std! {
+    std::os::unix::ffi {
+        traits: OsStrExt, OsStringExt;
+    }
+}
+
+pub(crate) fn twins() -> Vec<&'static str> {
+    Vec::new()
+}
