@@ -1,0 +1,140 @@
+//! Runs strands on each kind of strand, and notes their calls.
+
+use std::{
+    env, process,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::Duration,
+};
+
+use ramie::{Driver, Runtime, Strands, fiber};
+
+use crate::{
+    common::{Random, one_worker, with_workers},
+    model::{Model, Noted, assert_explained},
+};
+
+/// What one strand does.
+pub(crate) type Role<C> = Box<dyn FnOnce(&mut Actor<C>) + Send>;
+
+/// A strand that notes its calls.
+pub(crate) struct Actor<C> {
+    pub(crate) number: usize,
+    pub(crate) random: Random,
+    clock: Arc<AtomicU64>,
+    calls: Vec<Noted<C>>,
+}
+
+impl<C> Actor<C> {
+    /// Makes a call and notes what `call` says about it.
+    pub(crate) fn call(&mut self, call: impl FnOnce() -> C) {
+        let began = self.clock.fetch_add(1, Ordering::SeqCst);
+        let call = call();
+        let ended = self.clock.fetch_add(1, Ordering::SeqCst);
+        self.calls.push(Noted { strand: self.number, call, began, ended });
+    }
+
+    /// Tells how many calls were noted.
+    pub(crate) fn count(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Takes back the note of the last call, if it says nothing.
+    pub(crate) fn forget_if(&mut self, says_nothing: impl FnOnce(&mut C) -> bool) {
+        let _ = self.calls.pop_if(|noted| says_nothing(&mut noted.call));
+    }
+
+    /// Lets others run, sometimes.
+    pub(crate) fn pause(&mut self) {
+        (0..self.random.below(3)).for_each(|_| fiber::yield_now());
+    }
+
+    /// A time that is over about when others have made a call.
+    pub(crate) fn moment(&mut self) -> Duration {
+        Duration::from_micros(self.random.below(40))
+    }
+}
+
+/// Roles that play together, as many times as told: on fibers of one worker and of two and on
+/// threads, with each driver; then on fibers of two runtimes and on threads.
+pub(crate) fn on_each_kind(
+    what: &str,
+    rounds: usize,
+    play: impl Fn(&mut Random, &dyn Fn(Vec<Play>)),
+) {
+    let rounds = rounds * env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let mut random = Random::new(what);
+    let _watchdog = watch(what);
+    for driver in [Driver::Uring, Driver::Poll] {
+        for (strands, workers) in
+            [(Strands::Fibers, 1), (Strands::Fibers, 2), (Strands::Threads, 1)]
+        {
+            let builder = Runtime::builder().driver(driver).strands(strands).workers(workers);
+            match builder.build() {
+                Ok(runtime) => runtime.run(|| (0..rounds).for_each(|_| play(&mut random, &spawn))),
+                Err(error) => eprintln!("skipped: {driver:?} cannot be had: {error}"),
+            }
+        }
+    }
+    (0..rounds.div_ceil(8)).for_each(|_| play(&mut random, &mix));
+}
+
+/// One strand's part of a play.
+pub(crate) type Play = Box<dyn FnOnce() + Send>;
+
+fn spawn(plays: Vec<Play>) {
+    fiber::scope(|s| plays.into_iter().for_each(|play| drop(s.spawn(play))));
+}
+
+/// One on a thread, one on a runtime of its own, the rest on two workers.
+fn mix(mut plays: Vec<Play>) {
+    std::thread::scope(|s| {
+        let (third, second) = (plays.split_off(2), plays.split_off(1));
+        s.spawn(move || one_worker().run(|| spawn(second)));
+        s.spawn(move || with_workers(2).run(|| spawn(third)));
+        plays.into_iter().for_each(|play| drop(s.spawn(play)));
+    });
+}
+
+/// Ends the process when a wake-up was lost, as far as can be told: after a minute.
+fn watch(what: &str) -> mpsc::Sender<()> {
+    let (sender, receiver) = mpsc::channel();
+    let what = what.to_owned();
+    std::thread::spawn(move || {
+        if receiver.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{what}: it hangs, with the SEED printed above");
+            process::abort();
+        }
+    });
+    sender
+}
+
+/// Lets the roles that `make` gives play together, and compares their answers with the model's.
+pub(crate) fn against_model<M: Model>(
+    what: &str,
+    rounds: usize,
+    make: impl Fn(&mut Random) -> (M, Vec<Role<M::Call>>),
+) {
+    on_each_kind(what, rounds, |random, run| {
+        let (initial, roles) = make(random);
+        let clock = Arc::new(AtomicU64::new(0));
+        let (notes, noted) = mpsc::channel();
+        let play = |(number, role): (usize, Role<M::Call>)| -> Play {
+            let (clock, notes) = (Arc::clone(&clock), notes.clone());
+            let random = Random::from_seed(random.below(u64::MAX));
+            Box::new(move || {
+                let mut actor = Actor { number, random, clock, calls: Vec::new() };
+                role(&mut actor);
+                notes.send(actor.calls).unwrap();
+            })
+        };
+        let plays = roles.into_iter().enumerate().map(play).collect();
+        run(plays);
+        drop(notes);
+        let mut calls: Vec<_> = noted.into_iter().flatten().collect();
+        assert_explained(&initial, &mut calls);
+    });
+}

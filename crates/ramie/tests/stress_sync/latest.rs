@@ -1,0 +1,1 @@
+//! Broadcast and watch.
