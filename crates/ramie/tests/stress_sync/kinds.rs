@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ramie::{Driver, Runtime, Strands, fiber};
+use ramie::{Driver, Runtime, Strands, fiber, time::ManualClock};
 
 use crate::{
     common::{Random, one_worker, with_workers},
@@ -59,7 +59,7 @@ impl<C> Actor<C> {
 }
 
 /// Roles that play together, as many times as told: on fibers of one worker and of two and on
-/// threads, with each driver; then on fibers of two runtimes and on threads.
+/// threads, with each driver; on fibers with a clock of their own; on two runtimes and a thread.
 pub(crate) fn on_each_kind(
     what: &str,
     rounds: usize,
@@ -79,6 +79,10 @@ pub(crate) fn on_each_kind(
             }
         }
     }
+    let clock = ManualClock::new();
+    let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
+    let tick = |plays| spawn_and_tick(plays, &clock);
+    runtime.run(|| (0..rounds).for_each(|_| play(&mut random, &tick)));
     (0..rounds.div_ceil(8)).for_each(|_| play(&mut random, &mix));
 }
 
@@ -87,6 +91,17 @@ pub(crate) type Play = Box<dyn FnOnce() + Send>;
 
 fn spawn(plays: Vec<Play>) {
     fiber::scope(|s| plays.into_iter().for_each(|play| drop(s.spawn(play))));
+}
+
+/// Time passes with the switches: waits are over in the same moment in which others end them.
+fn spawn_and_tick(plays: Vec<Play>, clock: &ManualClock) {
+    fiber::scope(|s| {
+        let handles: Vec<_> = plays.into_iter().map(|play| s.spawn(play)).collect();
+        while handles.iter().any(|handle| !handle.is_finished()) {
+            clock.advance(Duration::from_micros(1));
+            fiber::yield_now();
+        }
+    });
 }
 
 /// One on a thread, one on a runtime of its own, the rest on two workers.
