@@ -32,6 +32,8 @@
 //! makes an OS thread, and the handles are the same.
 
 #![deny(unsafe_code)]
+// `std::u32` and its kin are passed on, whoever still uses them.
+#![allow(clippy::legacy_numeric_constants)]
 
 mod blocking;
 pub mod channel;
@@ -64,11 +66,13 @@ pub use std::{
     alloc, any, arch, array, ascii, assert, assert_eq, assert_ne, backtrace, borrow, boxed, cell,
     cfg, cfg_select, char, clone, cmp, collections, column, compile_error, concat, convert,
     debug_assert, debug_assert_eq, debug_assert_ne, default, env, error, f32, f64, ffi, file, fmt,
-    format, format_args, future, hash, hint, i8, i16, i32, i64, i128, include, include_bytes,
-    include_str, isize, iter, line, marker, matches, mem, module_path, num, ops, option,
-    option_env, path, pin, prelude, ptr, range, rc, result, slice, str, string, stringify, task,
-    todo, u8, u16, u32, u64, u128, unimplemented, unreachable, usize, vec, write, writeln,
+    format, format_args, future, hash, hint, include, include_bytes, include_str, iter, line,
+    marker, matches, mem, module_path, num, ops, option, option_env, path, pin, prelude, ptr,
+    range, rc, result, slice, str, string, stringify, task, todo, unimplemented, unreachable, vec,
+    write, writeln,
 };
+#[doc(no_inline)]
+pub use std::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
 
 pub use crate::fiber_local as thread_local;
 pub use blocking::blocking;

@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 #[path = "parity/proofs.rs"]
 mod proofs;
 
+#[path = "parity/complete.rs"]
+mod complete;
+
 #[allow(clippy::duplicate_mod, dead_code)]
 #[path = "parity"]
 mod of_std {

@@ -48,6 +48,7 @@ impl UnwindSafe for Once {}
 impl RefUnwindSafe for Once {}
 
 /// A [`Once`] to begin with; twin of [`std::sync::ONCE_INIT`].
+#[allow(clippy::declare_interior_mutable_const)]
 #[deprecated(note = "use Once::new(), as std says of its own")]
 pub const ONCE_INIT: Once = Once::new();
 

@@ -4,12 +4,12 @@ use super::std;
 use std::{cell::Cell, thread::LocalKey};
 
 std::thread_local! {
-    static PLAIN: Cell<u32> = Cell::new(1);
-    static CONSTANT: Cell<u32> = const { Cell::new(2) };
+    static PLAIN: Cell<usize> = Cell::new(std::thread::current().name().map_or(0, str::len));
+    static CONSTANT: Cell<usize> = const { Cell::new(2) };
 }
 
 macros! {
-    thread_local => (|| -> [&'static LocalKey<Cell<u32>>; 2] { [&PLAIN, &CONSTANT] });
+    thread_local => (|| -> [&'static LocalKey<Cell<usize>>; 2] { [&PLAIN, &CONSTANT] });
     print => (|| { std::print!("a"); std::print!("{}", 1); });
     println => (|| { std::println!(); std::println!("{0} {name}", 1, name = 2); });
     eprint => (|| { std::eprint!("a"); std::eprint!("{}", 1); });

@@ -69,7 +69,7 @@ methods! {
         fn try_lock[T: ?Sized](this: &Mutex<T>) -> TryLockResult<MutexGuard<'_, T>>;
         fn is_poisoned[T: ?Sized](this: &Mutex<T>) -> bool;
         fn clear_poison[T: ?Sized](this: &Mutex<T>);
-        fn into_inner[T: ?Sized](this: Mutex<T>) -> LockResult<T> where [T: Sized];
+        fn into_inner[T](this: Mutex<T>) -> LockResult<T>;
         fn get_mut[T: ?Sized](this: &mut Mutex<T>) -> LockResult<&mut T>;
     }
     Once {
@@ -101,7 +101,7 @@ methods! {
         fn try_write[T: ?Sized](this: &RwLock<T>) -> TryLockResult<RwLockWriteGuard<'_, T>>;
         fn is_poisoned[T: ?Sized](this: &RwLock<T>) -> bool;
         fn clear_poison[T: ?Sized](this: &RwLock<T>);
-        fn into_inner[T: ?Sized](this: RwLock<T>) -> LockResult<T> where [T: Sized];
+        fn into_inner[T](this: RwLock<T>) -> LockResult<T>;
         fn get_mut[T: ?Sized](this: &mut RwLock<T>) -> LockResult<&mut T>;
     }
     RwLockWriteGuard {

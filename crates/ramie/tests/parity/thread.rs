@@ -57,8 +57,8 @@ methods! {
     }
     LocalKey[Cell<_>] {
         fn set[T: 'static](this: &'static LocalKey<Cell<T>>, value: T);
-        fn get[T: 'static](this: &'static LocalKey<Cell<T>>) -> T where [T: Copy];
-        fn take[T: 'static](this: &'static LocalKey<Cell<T>>) -> T where [T: Default];
+        fn get[T: Copy + 'static](this: &'static LocalKey<Cell<T>>) -> T;
+        fn take[T: Default + 'static](this: &'static LocalKey<Cell<T>>) -> T;
         fn replace[T: 'static](this: &'static LocalKey<Cell<T>>, value: T) -> T;
     }
     LocalKey[RefCell<_>] {
@@ -67,7 +67,7 @@ methods! {
         fn with_borrow_mut[T: 'static, F, R](this: &'static LocalKey<RefCell<T>>, f: F) -> R
             where [F: FnOnce(&mut T) -> R];
         fn set[T: 'static](this: &'static LocalKey<RefCell<T>>, value: T);
-        fn take[T: 'static](this: &'static LocalKey<RefCell<T>>) -> T where [T: Default];
+        fn take[T: Default + 'static](this: &'static LocalKey<RefCell<T>>) -> T;
         fn replace[T: 'static](this: &'static LocalKey<RefCell<T>>, value: T) -> T;
     }
     Scope {
