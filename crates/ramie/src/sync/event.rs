@@ -1,11 +1,20 @@
 //! A flag that strands wait for.
+//!
+//! # Protocol: one word
+//! It counts the changes: odd is set, even is not. A waiter's wish is the even number that it found,
+//! and it parks only if the lot's lock finds that still; `set` moves on from an even number and
+//! wakes those who found that or an earlier one.
+//!
+//! *The race to fear*: the flag is set and, before the setter has woken anybody, reset. Who comes
+//! then has found a later number, and must not be woken by that setter: the flag is not set any
+//! more, and was not while it waited.
 
 use std::{fmt, time::Duration};
 
 use crate::{
     park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
-    parking_lot::ParkingLot,
-    primitive::{AtomicBool, Ordering},
+    parking_lot::{Parked, ParkingLot},
+    primitive::{AtomicU64, Ordering},
     time::Deadline,
 };
 
@@ -28,7 +37,7 @@ static SET: WaitKind = WaitKind::new("an Event");
 /// });
 /// ```
 pub struct Event {
-    is_set: AtomicBool,
+    changes: AtomicU64,
     lot: ParkingLot,
 }
 
@@ -36,7 +45,7 @@ impl Event {
     /// Makes one that is not set.
     #[must_use]
     pub const fn new() -> Self {
-        Event { is_set: AtomicBool::new(false), lot: ParkingLot::new() }
+        Event { changes: AtomicU64::new(0), lot: ParkingLot::new() }
     }
 
     /// Tells whether it is set.
@@ -44,7 +53,7 @@ impl Event {
     #[inline]
     pub fn is_set(&self) -> bool {
         // Acquire: pairs with the release in `set`.
-        self.is_set.load(Ordering::Acquire)
+        is_odd(self.changes.load(Ordering::Acquire))
     }
 
     /// Sets it and wakes all that wait, even if it is reset before they run.
@@ -53,8 +62,9 @@ impl Event {
     /// Never.
     pub fn set(&self) {
         // Release: what happened before is visible to whoever finds it set.
-        if !self.is_set.swap(true, Ordering::AcqRel) {
-            self.lot.unpark_all();
+        let before = self.changes.fetch_or(1, Ordering::Release);
+        if !is_odd(before) {
+            self.lot.unpark_while(|found| found <= before, |_| 0, || ());
         }
     }
 
@@ -63,7 +73,9 @@ impl Event {
     /// # Blocking
     /// Never.
     pub fn reset(&self) {
-        self.is_set.store(false, Ordering::Release);
+        let next = |changes: u64| is_odd(changes).then_some(changes + 1);
+        // Release: what happened before is visible to whoever sets it again.
+        let _ = self.changes.fetch_update(Ordering::Release, Ordering::Relaxed, next);
     }
 
     /// Waits until it is set.
@@ -100,18 +112,26 @@ impl Event {
 
     #[track_caller]
     fn wait_until(&self, deadline: Deadline) -> bool {
-        if self.is_set() {
+        // Acquire: pairs with the release in `set`.
+        let found = self.changes.load(Ordering::Acquire);
+        if is_odd(found) {
             return true;
         }
         let record = WaitRecord::new(&SET)
             .until(deadline)
-            .with_detail(std::ptr::from_ref(self).addr() as u64, 0);
-        match self.lot.park(record, 0, || !self.is_set(), &|_| ()) {
-            Ok(crate::parking_lot::Parked::TimedOut) => self.is_set(),
+            .with_detail(std::ptr::from_ref(self).addr() as u64, found);
+        let is_unchanged = || self.changes.load(Ordering::Acquire) == found;
+        match self.lot.park(record, found, is_unchanged, &|_| ()) {
+            Ok(Parked::TimedOut) => self.is_set(),
+            // Set, and perhaps reset since.
             Ok(_) => true,
             Err(_) => abort_wait_while_unwinding("an Event"),
         }
     }
+}
+
+fn is_odd(changes: u64) -> bool {
+    changes & 1 != 0
 }
 
 impl Default for Event {

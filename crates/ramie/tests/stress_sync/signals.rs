@@ -221,8 +221,11 @@ fn park_and_unpark() {
             let is_done = Arc::clone(&is_done);
             Box::new(move || {
                 strands.lock().unwrap().push(fiber::current());
-                while turn.load(Ordering::SeqCst) < TURNS {
+                loop {
                     let now = turn.load(Ordering::SeqCst);
+                    if now == TURNS {
+                        break;
+                    }
                     if now % 2 == number && strands.lock().unwrap().len() == 2 {
                         turn.fetch_add(1, Ordering::SeqCst);
                         strands.lock().unwrap().iter().for_each(Fiber::unpark);
