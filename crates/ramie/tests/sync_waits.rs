@@ -331,7 +331,7 @@ fn no_switch_refuses_each_wait_and_leaves_all_as_it_was() {
 
         let condvar = Condvar::new();
         refused(|| drop(condvar.wait(mutex.lock().unwrap())));
-        refused(|| drop(Barrier::new(2).wait()));
+        refused(|| Barrier::new(2).wait());
         assert!(mutex.lock_timeout(Duration::ZERO).is_ok_and(|guard| *guard == 0));
 
         let (sender, receiver) = mpsc::sync_channel(1);
@@ -358,9 +358,9 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-fn while_unwinding(f: impl FnMut()) {
+fn while_unwinding<T>(mut f: impl FnMut() -> T) {
     panic_text(|| {
-        let _on_drop = OnDrop(f);
+        let _on_drop = OnDrop(|| drop(f()));
         panic!("expected");
     });
 }
@@ -401,7 +401,7 @@ fn wait_for(what: &str) {
         "semaphore" => while_unwinding(|| drop(semaphore.acquire())),
         "event" => while_unwinding(|| Event::new().wait()),
         "condvar" => while_unwinding(|| drop(Condvar::new().wait(Mutex::new(()).lock().unwrap()))),
-        "barrier" => while_unwinding(|| drop(Barrier::new(2).wait())),
+        "barrier" => while_unwinding(|| Barrier::new(2).wait()),
         "once" => {
             let once = leak(Once::new());
             drop(fiber::spawn(|| once.call_once(fiber::park)));

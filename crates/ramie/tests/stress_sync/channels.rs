@@ -27,6 +27,7 @@ pub(crate) enum Call {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Queue {
     values: VecDeque<u64>,
+    /// With 0, the model has one place all the same: between a send and its receive.
     capacity: usize,
     senders: usize,
     receivers: usize,
@@ -36,7 +37,7 @@ impl Queue {
     fn put(&self, value: u64) -> Option<Self> {
         let mut after = self.clone();
         after.values.push_back(value);
-        (self.receivers > 0 && self.values.len() < self.capacity).then_some(after)
+        (self.receivers > 0 && self.values.len() < self.capacity.max(1)).then_some(after)
     }
 
     fn take(&self, value: u64) -> Option<Self> {
@@ -63,7 +64,8 @@ impl Model for Queue {
                 self.stay(self.receivers == 0)
             }
             Call::TriedToSend(_, Err(TrySendError::Full(_))) => {
-                self.stay(self.receivers > 0 && self.values.len() == self.capacity)
+                let is_full = self.capacity == 0 || self.values.len() == self.capacity;
+                self.stay(self.receivers > 0 && is_full)
             }
             Call::Received(Some(value))
             | Call::TriedToReceive(Ok(value))
@@ -130,7 +132,7 @@ fn receive(receiver: Receiver<u64>, actor: &mut Actor<Call>) {
 #[test]
 fn a_channel() {
     against_model("channel", 60, |random| {
-        let capacity = [1, 2, usize::MAX][random.below(3) as usize];
+        let capacity = [0, 1, 2, usize::MAX][random.below(4) as usize];
         let (sender, receiver) = match capacity {
             usize::MAX => channel::unbounded(),
             _ => channel::bounded(capacity),
@@ -192,7 +194,7 @@ fn receive_mpsc(receiver: mpsc::Receiver<u64>, actor: &mut Actor<Call>) {
 #[test]
 fn an_mpsc() {
     against_model("mpsc", 60, |random| {
-        let capacity = 1 + random.below(3) as usize;
+        let capacity = random.below(3) as usize;
         let (sender, receiver) = mpsc::sync_channel(capacity);
         let mut roles: Vec<Role<Call>> = vec![Box::new(|actor| receive_mpsc(receiver, actor))];
         for _ in 0..3 {
@@ -266,7 +268,7 @@ fn select_to_receive(receivers: &Two<Receiver<u64>>, actor: &mut Actor<(usize, C
 #[test]
 fn a_select() {
     against_model("select", 60, |random| {
-        let capacities = [1 + random.below(2) as usize, 1 + random.below(2) as usize];
+        let capacities = [random.below(3) as usize, random.below(3) as usize];
         let channels = capacities.map(channel::bounded);
         let senders = Arc::new(channels.each_ref().map(|(sender, _)| sender.clone()));
         let receivers = Arc::new(channels.map(|(_, receiver)| receiver));
