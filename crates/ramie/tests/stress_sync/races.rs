@@ -25,6 +25,7 @@ use crate::{
 const ROUNDS: usize = 15;
 const TAKES: u64 = 12;
 const SENDERS: usize = 3;
+const PATIENT: usize = 2;
 
 fn moment(random: &mut Random) -> Duration {
     Duration::from_micros(random.below(60))
@@ -93,27 +94,36 @@ fn a_notification_goes_to_one_that_waits_still() {
     });
 }
 
+/// One permit is kept to the end, so who asks for all gives up, and must let others have the rest.
 #[test]
 fn permits_are_all_there_in_the_end() {
-    let hold = |semaphore: &Semaphore, random: &mut Random| {
-        for _ in 0..TAKES {
-            let _permits = semaphore.acquire_many(1 + random.below(3) as u32).unwrap();
-            (0..random.below(3)).for_each(|_| fiber::yield_now());
+    type Shared = (Semaphore, AtomicUsize);
+    let keep = |(semaphore, done): &Shared, _: &mut Random| {
+        let _permit = semaphore.acquire().unwrap();
+        while done.load(Ordering::SeqCst) < PATIENT {
+            fiber::yield_now();
         }
     };
-    let give_up = |semaphore: &Semaphore, random: &mut Random| {
-        for _ in 0..2 * TAKES {
-            let (count, moment) = (1 + random.below(3) as u32, moment(random));
-            if let Ok(_permits) = semaphore.acquire_timeout(count, moment) {
+    let hold = |(semaphore, done): &Shared, random: &mut Random| {
+        for _ in 0..TAKES {
+            let _permits = semaphore.acquire_many(1 + random.below(2) as u32).unwrap();
+            (0..random.below(3)).for_each(|_| fiber::yield_now());
+        }
+        done.fetch_add(1, Ordering::SeqCst);
+    };
+    let give_up = |(semaphore, done): &Shared, random: &mut Random| {
+        while done.load(Ordering::SeqCst) < PATIENT {
+            if let Ok(_permits) = semaphore.acquire_timeout(3, moment(random)) {
                 fiber::yield_now();
             }
         }
     };
     on_each_kind("Semaphore races", ROUNDS, |random, run| {
-        let mut cast = Cast::new(Semaphore::new(3), random);
-        cast.add(2, hold);
+        let mut cast = Cast::new((Semaphore::new(3), AtomicUsize::new(0)), random);
+        cast.add(1, keep);
+        cast.add(PATIENT, hold);
         cast.add(3, give_up);
-        let semaphore = cast.run(run);
+        let semaphore = &cast.run(run).0;
         assert_eq!(semaphore.available_permits(), 3);
         assert!(semaphore.try_acquire_many(3).is_ok());
     });
