@@ -402,6 +402,11 @@ fn wait_for(what: &str) {
         "event" => while_unwinding(|| Event::new().wait()),
         "condvar" => while_unwinding(|| drop(Condvar::new().wait(Mutex::new(()).lock().unwrap()))),
         "barrier" => while_unwinding(|| Barrier::new(2).wait()),
+        "select" => {
+            let (sender, receiver) = channel::bounded::<u8>(0);
+            while_unwinding(|| select! { recv(receiver) -> _ => {} });
+            drop(sender);
+        }
         "once" => {
             let once = leak(Once::new());
             drop(fiber::spawn(|| once.call_once(fiber::park)));
@@ -426,6 +431,7 @@ fn while_unwinding_a_wait_without_an_error_aborts() {
         ("event", "an Event"),
         ("condvar", "a Condvar"),
         ("barrier", "a Condvar"),
+        ("select", "a select"),
         ("once", "a Once that another strand runs"),
     ];
     for (case, what) in cases {

@@ -1,9 +1,9 @@
 //! A flag that strands wait for.
 //!
 //! # Protocol: one word
-//! It counts the changes: odd is set, even is not. A waiter's wish is the even number that it found,
-//! and it parks only if the lot's lock finds that still; `set` moves on from an even number and
-//! wakes those who found that or an earlier one.
+//! It counts the changes: odd is set, even is not. A waiter's wish is the even number that it
+//! found, and it parks only if that still stands under the lot's lock; `set` moves on from an even
+//! number and wakes those who found that one or an earlier one.
 //!
 //! *The race to fear*: the flag is set and, before the setter has woken anybody, reset. Who comes
 //! then has found a later number, and must not be woken by that setter: the flag is not set any
