@@ -27,14 +27,14 @@
 #![allow(unsafe_code)]
 
 use std::{
-    cell::{Cell, UnsafeCell},
+    cell::UnsafeCell,
     panic::{RefUnwindSafe, UnwindSafe},
     ptr,
 };
 
 use crate::{
     park::{self, Unwinding, WaitRecord},
-    primitive::{AtomicBool, Ordering, spin_loop},
+    primitive::{AtomicBool, Cell, Ordering, spin_loop},
     strand::{FiberId, Slot, Wake, WakeRef},
     worker,
 };
@@ -92,7 +92,7 @@ pub(crate) struct ParkingLot {
     is_locked: AtomicBool,
     /// INVARIANT: touched only while `is_locked` is held; links waiters whose frames are alive,
     /// because a waiter leaves its frame only after it was taken off.
-    queue: UnsafeCell<Queue>,
+    queue: Cell<Queue>,
 }
 
 // SAFETY: all but the lock is touched only under the lock.
@@ -115,7 +115,7 @@ impl ParkingLot {
     pub(crate) const fn new() -> Self {
         ParkingLot {
             is_locked: AtomicBool::new(false),
-            queue: UnsafeCell::new(Queue { first: ptr::null(), last: ptr::null(), arrivals: 0 }),
+            queue: Cell::new(Queue { first: ptr::null(), last: ptr::null(), arrivals: 0 }),
         }
     }
 
@@ -289,13 +289,11 @@ impl Drop for Locked<'_> {
 
 impl Locked<'_> {
     fn queue(&self) -> Queue {
-        // SAFETY: the lock is held.
-        unsafe { *self.lot.queue.get() }
+        self.lot.queue.get()
     }
 
     fn set_queue(&self, queue: Queue) {
-        // SAFETY: the lock is held.
-        unsafe { *self.lot.queue.get() = queue }
+        self.lot.queue.set(queue);
     }
 
     fn push(&self, waiter: *const Queued) {

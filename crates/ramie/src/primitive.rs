@@ -1,16 +1,13 @@
-//! The atomics of every protocol in this crate, behind one door.
+//! The atomics and cells of the protocols in this crate, behind one door.
 //!
-//! Protocol modules import their atomics from here and never from `std`, so that a build with
-//! `--cfg loom` can hand them to a model checker without a change to the protocols themselves.
+//! Protocol modules import them from here and never from `std`: in `models/`, where a model checker
+//! runs these very modules, another file with the same names stands in the place of this one.
 
-#[cfg(not(loom))]
 pub(crate) use std::{
+    cell::{Cell, UnsafeCell},
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
-};
-
-#[cfg(loom)]
-pub(crate) use loom::{
-    hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
 };

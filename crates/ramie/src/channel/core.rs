@@ -2,11 +2,9 @@
 #![allow(unsafe_code)]
 
 use std::{
-    cell::UnsafeCell,
     collections::VecDeque,
     ops::{Deref, DerefMut},
     panic::{RefUnwindSafe, UnwindSafe},
-    sync::Arc,
 };
 
 use super::{
@@ -15,7 +13,7 @@ use super::{
 };
 use crate::{
     park::{self, WaitKind, WaitRecord},
-    primitive::{AtomicBool, AtomicUsize, Ordering, spin_loop},
+    primitive::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell, spin_loop},
     strand::{Slot, Wake, WakeRef},
     time::Deadline,
     worker,

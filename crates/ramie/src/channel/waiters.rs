@@ -1,9 +1,12 @@
 //! A channel's waiters, in the frames of the strands that wait.
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, ptr};
+use std::ptr;
 
-use crate::strand::{Slot, Wake, WakeRef};
+use crate::{
+    primitive::Cell,
+    strand::{Slot, Wake, WakeRef},
+};
 
 /// What a peer did for a waiter whose wait it claimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

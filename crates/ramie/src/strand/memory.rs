@@ -15,6 +15,7 @@ pub(super) struct ChunkHead {
     pub(super) number: u32,
 }
 
+const _: () = assert!(size_of::<Slot>() == 64);
 const _: () = assert!(size_of::<ChunkHead>() <= size_of::<Slot>());
 
 /// Slots that are committed at once in a program that has had thousands of strands alive: one call

@@ -31,7 +31,7 @@
 //! *The race to fear*: a waker holds a reference to a wait that is over, and the strand is in its
 //! next wait by now. The epoch differs, the compare-and-swap is not even tried.
 
-use std::{cell::Cell, mem::MaybeUninit, ptr};
+use std::{mem::MaybeUninit, ptr};
 
 use super::{
     FiberId, WakeRef,
@@ -42,7 +42,7 @@ use super::{
 };
 use crate::{
     completion::Completion,
-    primitive::{AtomicPtr, AtomicU64, Ordering},
+    primitive::{AtomicPtr, AtomicU64, Cell, Ordering},
     worker::Body,
 };
 
@@ -78,7 +78,7 @@ pub(super) const INLINE_WORDS: usize = 2;
 /// The memory of one strand.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    word: AtomicU64,
+    pub(super) word: AtomicU64,
     pub(crate) link: AtomicPtr<Slot>,
     pub(crate) join: Completion,
     pub(crate) body: Cell<*const Body>,
@@ -86,8 +86,6 @@ pub(crate) struct Slot {
     pub(crate) belongings: Belongings,
     pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
 }
-
-const _: () = assert!(size_of::<Slot>() == 64);
 
 // SAFETY: the cells are touched only by the one who owns that part of the slot at that time: the
 // table "Who may touch what" in the module's doc. All else is atomic.

@@ -13,19 +13,12 @@
 //! wakes the next, if there is one: all learn that the value is gone.
 #![allow(unsafe_code)]
 
-use std::{
-    cell::{Cell, UnsafeCell},
-    fmt,
-    marker::PhantomData,
-    mem::MaybeUninit,
-    sync::Arc,
-    time::Duration,
-};
+use std::{cell::Cell, fmt, marker::PhantomData, mem::MaybeUninit, time::Duration};
 
 use crate::{
     park::{WaitKind, WaitRecord},
     parking_lot::{Parked, ParkingLot},
-    primitive::{AtomicU32, Ordering},
+    primitive::{Arc, AtomicU32, Ordering, UnsafeCell},
     time::Deadline,
 };
 

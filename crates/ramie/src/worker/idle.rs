@@ -58,20 +58,16 @@ impl Worker {
 
     /// Sleeps in the kernel, by the protocol in [`shared`](super::shared).
     fn sleep(&self) {
-        self.shared.announce_sleep();
-        if let Some(seat) = &self.seat {
-            seat.announce_sleep();
-        }
-        let may_sleep = !self.shared.has_mail()
-            && !self.has_due_timer()
-            && self.seat.as_ref().is_none_or(|seat| seat.may_sleep());
-        if may_sleep {
-            self.sleep_in_kernel();
-        }
+        let may_sleep = || {
+            if let Some(seat) = &self.seat {
+                seat.announce_sleep();
+            }
+            !self.has_due_timer() && self.seat.as_ref().is_none_or(|seat| seat.may_sleep())
+        };
+        self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel());
         if let Some(seat) = &self.seat {
             seat.announce_running();
         }
-        self.shared.announce_running();
     }
 
     /// A clock that is moved by hand wakes as a pusher does: moved first, then notified.

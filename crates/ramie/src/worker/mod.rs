@@ -23,6 +23,7 @@ mod run_loop;
 mod run_queue;
 mod shared;
 mod team;
+mod thread_waker;
 
 use std::{
     cell::{Cell, RefCell},
@@ -38,8 +39,9 @@ pub(crate) use self::{
     current::{Installed, current, try_current, with_existing},
     no_switch::NoSwitch,
     run_loop::Until,
-    shared::{Shared, ThreadWaker},
+    shared::Shared,
     team::{AbandonedFiber, FreshQueue, Seat, Team},
+    thread_waker::ThreadWaker,
 };
 use self::{body::Bodies, current::CURRENT, run_queue::RunQueue};
 use crate::{

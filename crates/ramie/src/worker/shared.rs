@@ -11,20 +11,22 @@
 //! | `SLEEPING` | the worker is in the kernel, or about to be | any pusher, to `NOTIFIED`; then it owes one kernel wake |
 //! | `NOTIFIED` | somebody pushed since the worker last looked | the worker, when it next falls asleep or wakes |
 //!
-//! 1. The worker stores `SLEEPING` (SeqCst).
+//! 1. The worker swaps in `SLEEPING`.
 //! 2. It looks again at its inbox, at its timers (a manual clock may have been moved), at the
-//!    queues it steals from and at the runtime's flags. If there is something, it stores `RUNNING`
-//!    and goes on.
+//!    queues it steals from and at the runtime's flags. If there is something, it goes on to 4.
 //! 3. It enters the kernel.
+//! 4. It swaps in `RUNNING`.
 //!
-//! A pusher pushes first, then swaps in `NOTIFIED` (SeqCst). *The race to fear* is a push between
-//! 2 and 3. In the total order of the SeqCst operations either the swap comes after the store of
-//! 1, then the pusher sees `SLEEPING` and makes the kernel wake, which is sticky; or it comes
-//! before, and then the push is visible to the look of 2. At most one pusher of a sleep sees
-//! `SLEEPING`, so a sleeping worker is woken by one system call, however many push.
+//! A pusher pushes first, then swaps in `NOTIFIED`. *The race to fear* is a push between 2 and 3.
+//! All writes of the state are swaps, and each acquires what the ones before it released. Either
+//! the pusher's swap comes after that of 1: then it finds `SLEEPING` and makes the kernel wake,
+//! which is sticky. Or it comes before: then the push is visible to the look of 2, even if 4 of an
+//! earlier sleep has come in between, because that was a swap, too. At most one pusher of a sleep
+//! finds `SLEEPING`, so a sleeping worker is woken by one system call, however many push.
 
 use std::sync::Mutex;
 
+use super::ThreadWaker;
 use crate::{
     primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
     strand::Slot,
@@ -33,14 +35,6 @@ use crate::{
 const RUNNING: u32 = 0;
 const SLEEPING: u32 = 1;
 const NOTIFIED: u32 = 2;
-
-/// How to make a worker's thread return from the kernel.
-#[derive(Clone)]
-pub(crate) enum ThreadWaker {
-    Driver(ramie_driver::Waker),
-    /// A thread whose worker has no driver yet sleeps in `std::thread::park`.
-    Thread(std::thread::Thread),
-}
 
 pub(crate) struct Shared {
     inbox: AtomicPtr<Slot>,
@@ -93,9 +87,10 @@ impl Shared {
         let mut head = self.inbox.load(Ordering::Relaxed);
         loop {
             slot.link.store(head, Ordering::Relaxed);
-            // Release: the link and all the pusher wrote are visible to `drain`. SeqCst with the
-            // look of step 2.
-            match self.inbox.compare_exchange_weak(head, new, Ordering::SeqCst, Ordering::Relaxed) {
+            // Release: the link and all the pusher wrote are visible to `drain`.
+            let pushed =
+                self.inbox.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed);
+            match pushed {
                 Ok(_) => break,
                 Err(now) => head = now,
             }
@@ -105,7 +100,8 @@ impl Shared {
 
     /// Makes the worker look at its inbox and the runtime's flags soon.
     pub(crate) fn wake(&self) {
-        if self.state.swap(NOTIFIED, Ordering::SeqCst) == SLEEPING {
+        // AcqRel: releases the push to the look of step 2; acquires the worker's waker.
+        if self.state.swap(NOTIFIED, Ordering::AcqRel) == SLEEPING {
             self.wake_thread();
         }
     }
@@ -113,10 +109,8 @@ impl Shared {
     #[cold]
     fn wake_thread(&self) {
         let waker = lock(&self.waker).clone();
-        match waker {
-            Some(ThreadWaker::Driver(target)) => super::wake_driver(&target),
-            Some(ThreadWaker::Thread(thread)) => thread.unpark(),
-            None => {}
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
@@ -139,17 +133,19 @@ impl Shared {
 
     #[inline]
     pub(crate) fn has_mail(&self) -> bool {
-        !self.inbox.load(Ordering::SeqCst).is_null()
+        // Relaxed: before a sleep the swap of step 1 makes the push visible.
+        !self.inbox.load(Ordering::Relaxed).is_null()
     }
 
-    /// Step 1.
-    pub(crate) fn announce_sleep(&self) {
-        self.state.store(SLEEPING, Ordering::SeqCst);
-    }
-
-    /// The worker is back from the kernel, or from step 2.
-    pub(crate) fn announce_running(&self) {
-        self.state.store(RUNNING, Ordering::SeqCst);
+    /// Lets the worker fall asleep in `sleep`, unless there is mail or `may_sleep`, the rest of the
+    /// look of step 2, says no.
+    pub(crate) fn fall_asleep(&self, may_sleep: impl FnOnce() -> bool, sleep: impl FnOnce()) {
+        // AcqRel, both: the module's doc says why.
+        self.state.swap(SLEEPING, Ordering::AcqRel);
+        if may_sleep() && !self.has_mail() {
+            sleep();
+        }
+        self.state.swap(RUNNING, Ordering::AcqRel);
     }
 }
 
