@@ -1,0 +1,102 @@
+//! Makes the trees of modules that are checked: one of the shipped sources, and one for each
+//! canary, with that canary's bug written into the one file that it names.
+//!
+//! A tree is the files of `tree/` (stand-ins for what the protocols rest on, and the models) and
+//! the [`SHIPPED`] files, word for word but for [`adapt`].
+
+use std::{
+    env,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+mod canaries;
+
+use canaries::{CANARIES, Canary};
+
+const SOURCES: &str = "../crates/ramie/src";
+
+/// The files that are checked, and those that they cannot do without.
+const SHIPPED: &[&str] = &[
+    "channel/core.rs",
+    "channel/error.rs",
+    "channel/waiters.rs",
+    "completion.rs",
+    "park.rs",
+    "parking_lot.rs",
+    "strand/id.rs",
+    "strand/slot.rs",
+    "sync/oneshot.rs",
+    "worker/shared.rs",
+];
+
+/// Puts a source into the tree `name`: its `crate` is that tree, and `new` is not `const`,
+/// because that of the model checker's atomics is not.
+fn adapt(name: &str, text: &str) -> String {
+    text.replace("crate::", &format!("crate::{name}::")).replace("const fn new()", "fn new()")
+}
+
+/// Writes a canary's bug into the file it names.
+fn spoil(canary: &Canary, text: &str) -> String {
+    let places = text.matches(canary.from).count();
+    assert!(
+        places == 1,
+        "the canary {} is to change a text that is {places} times in {}; it must be there once: \
+         follow the change of that file in models/canaries.rs",
+        canary.name,
+        canary.file,
+    );
+    text.replace(canary.from, canary.to)
+}
+
+fn files_under(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a readable folder") {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() { files_under(&path, found) } else { found.push(path) }
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("a writable folder");
+    fs::write(path, text).expect("a writable folder");
+}
+
+fn make_tree(name: &str, out: &Path, stand_ins: &[PathBuf], canary: Option<&Canary>) {
+    for path in stand_ins {
+        let text = fs::read_to_string(path).expect("a readable source");
+        let place = path.strip_prefix("tree").expect("listed under tree");
+        write(&out.join(name).join(place), &adapt(name, &text));
+    }
+    for file in SHIPPED {
+        let text = fs::read_to_string(Path::new(SOURCES).join(file)).expect("a readable source");
+        let text = match canary.filter(|canary| canary.file == *file) {
+            Some(canary) => spoil(canary, &text),
+            None => text,
+        };
+        write(&out.join(name).join(file), &adapt(name, &text));
+    }
+}
+
+fn main() {
+    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let mut stand_ins = Vec::new();
+    files_under(Path::new("tree"), &mut stand_ins);
+    let mut root = String::new();
+    let shipped = ("shipped", None);
+    let trees = CANARIES.iter().map(|canary| (canary.name, Some(canary)));
+    for (name, canary) in std::iter::once(shipped).chain(trees) {
+        make_tree(name, &out, &stand_ins, canary);
+        let path = out.join(name).join("mod.rs");
+        writeln!(root, "#[path = {path:?}]\nmod {name};").expect("writing to a string");
+    }
+    root.push_str("mod canaries {\n");
+    for Canary { name, model, .. } in CANARIES {
+        writeln!(root, "canary!({name}, {model});").expect("writing to a string");
+    }
+    root.push_str("}\n");
+    write(&out.join("trees.rs"), &root);
+    println!("cargo::rerun-if-changed=tree");
+    println!("cargo::rerun-if-changed=canaries.rs");
+    SHIPPED.iter().for_each(|file| println!("cargo::rerun-if-changed={SOURCES}/{file}"));
+}

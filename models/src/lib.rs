@@ -1,0 +1,111 @@
+//! Ramie's protocols under a model checker.
+//!
+//! What is checked are the sources in `crates/ramie/src` themselves: the build script makes a tree
+//! of modules of them, in which atomics and cells are the checker's and the run loop is a small
+//! stand-in (`tree/`). Each model (`tree/models/`, `tree/channel/models.rs`) must hold in every
+//! interleaving, within a bound on preemptions; and each *canary*, a bug written into a copy of the
+//! tree (`canaries.rs`), must be caught by its model, or the model is worth nothing.
+//!
+//! Not modelled: strands that are given up, destructors during a panic, several fibers on one
+//! worker (they do not run at the same time), stealing.
+#![cfg(test)]
+#![allow(dead_code, unused_imports, reason = "a model uses a part of each shipped file")]
+#![allow(unreachable_pub, irrefutable_let_patterns, unreachable_code)]
+
+use std::{env, process::Command};
+
+#[path = "../canaries.rs"]
+mod table;
+
+/// Set in a child process that runs a canary.
+const CHILD: &str = "RAMIE_CANARY";
+
+/// Runs the test `name` again, in a process of its own, where it runs the model: it must fail, and
+/// say what it is to say. Broken code may do worse than panic.
+fn must_catch(name: &str, model: fn()) {
+    if env::var(CHILD).is_ok() {
+        return model();
+    }
+    let program = env::current_exe().expect("a test has a program");
+    let child = Command::new(program)
+        .args([&format!("canaries::{name}"), "--exact", "--nocapture"])
+        .env(CHILD, "1")
+        .output();
+    let child = child.expect("a child process");
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&child.stdout),
+        String::from_utf8_lossy(&child.stderr)
+    );
+    let canary = table::CANARIES.iter().find(|canary| canary.name == name);
+    let verdict = canary.expect("tests are made of canaries").verdict;
+    assert!(!child.status.success(), "{name}: no interleaving shows this bug");
+    assert!(said.contains(verdict), "{name}: failed, but not with {verdict:?}:\n{said}");
+}
+
+macro_rules! canary {
+    ($name:ident, $($model:ident)::+) => {
+        #[test]
+        fn $name() {
+            crate::must_catch(stringify!($name), crate::$name::$($model)::+);
+        }
+    };
+}
+
+include!(concat!(env!("OUT_DIR"), "/trees.rs"));
+
+macro_rules! hold {
+    ($($name:ident = $models:path: [$($model:ident),+ $(,)?])+) => {
+        $(
+            mod $name {
+                use $models as models;
+                $(
+                    #[test]
+                    fn $model() {
+                        models::$model();
+                    }
+                )+
+            }
+        )+
+    };
+}
+
+hold! {
+    parking_lot = crate::shipped::models::parking_lot: [
+        state_and_queue_change_together,
+        all_are_woken,
+        no_wake_up_is_spent_on_a_waiter_that_left,
+    ]
+    oneshot = crate::shipped::models::oneshot: [
+        a_value_arrives,
+        a_sender_that_leaves_is_noticed,
+        a_receiver_that_leaves_drops_the_value,
+        a_timeout_loses_no_value,
+    ]
+    completion = crate::shipped::models::completion: [
+        a_waiter_sees_the_result,
+        a_waiter_may_come_again,
+    ]
+    channel = crate::shipped::channel::models: [
+        a_value_is_handed_over,
+        a_value_goes_through_the_queue,
+        a_waiting_sender_fills_the_gap,
+        no_value_goes_to_a_receiver_that_left,
+        no_value_is_taken_from_a_sender_that_left,
+        closing_wakes_receivers,
+        closing_gives_values_back,
+    ]
+    park = crate::shipped::models::park: [
+        an_unpark_ends_one_park,
+        a_token_passes_on_what_each_unpark_brings,
+        an_unpark_ends_no_other_wait,
+        a_stale_reference_ends_nothing,
+        one_waker_wins,
+    ]
+    sleep = crate::shipped::models::sleep: [
+        a_push_ends_the_sleep,
+        a_push_ends_each_sleep,
+        pushers_do_not_collide,
+        one_wake_for_each_sleep,
+    ]
+}

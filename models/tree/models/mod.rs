@@ -1,0 +1,32 @@
+//! The models: small programs whose every interleaving is run, within a bound on preemptions.
+//!
+//! A strand that waits for ever is a deadlock, which the checker reports; so is a value that is
+//! read without having been handed over. What else must hold, the models assert.
+
+pub(crate) mod completion;
+pub(crate) mod oneshot;
+pub(crate) mod park;
+pub(crate) mod parking_lot;
+pub(crate) mod sleep;
+
+use super::{strand::slab, worker};
+
+const PREEMPTIONS: usize = 3;
+
+/// Runs a model in every interleaving. `LOOM_MAX_PREEMPTIONS` sets another bound; `LOOM_LOG=trace`
+/// and `LOOM_LOCATION=1` show what was done and where.
+pub(crate) fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(PREEMPTIONS);
+    builder.check(move || {
+        slab::reset();
+        worker::reset();
+        model();
+        worker::check_quiet();
+    });
+}
+
+/// A value that tells, through the checker's count of its owners, when it is lost or kept twice.
+pub(crate) fn value() -> super::primitive::Arc<u32> {
+    super::primitive::Arc::new(7)
+}

@@ -1,0 +1,153 @@
+//! Park and unpark, and the wait word below them.
+
+use loom::thread;
+
+use super::check;
+use crate::{
+    park::{self, WaitKind, WaitRecord},
+    primitive::{Arc, AtomicU64, Ordering, UnsafeCell},
+    strand::{FiberId, Wake, WakeRef},
+    time::Deadline,
+    worker,
+};
+
+static WAIT: WaitKind = WaitKind::new("a model");
+
+fn park_now() {
+    let worker = worker::current();
+    let record = WaitRecord::new(&WAIT);
+    if let Ok(Some(prepared)) = park::prepare_park(&worker, &record) {
+        prepared.suspend();
+    }
+}
+
+fn me() -> FiberId {
+    worker::current().current_slot().id()
+}
+
+/// Memory that the checker watches, handed over by park and unpark alone.
+struct Watched(UnsafeCell<u32>);
+
+// SAFETY: the models hand it over.
+unsafe impl Sync for Watched {}
+// SAFETY: as above.
+unsafe impl Send for Watched {}
+
+impl Watched {
+    fn new() -> Arc<Self> {
+        Arc::new(Watched(UnsafeCell::new(0)))
+    }
+
+    fn add(&self) {
+        // SAFETY: the models hand it over, and the checker makes sure that they do.
+        unsafe { *self.0.get() += 1 };
+    }
+}
+
+/// Whether the token comes before the park or after: the park ends, and sees what came before.
+pub(crate) fn an_unpark_ends_one_park() {
+    check(|| {
+        let (target, watched) = (me(), Watched::new());
+        let unparking = thread::spawn({
+            let watched = Arc::clone(&watched);
+            move || {
+                watched.add();
+                worker::unpark(target);
+            }
+        });
+        park_now();
+        watched.add();
+        unparking.join().unwrap();
+    });
+}
+
+/// Of two unparks the second may find the token there; what came before it is seen all the same.
+pub(crate) fn a_token_passes_on_what_each_unpark_brings() {
+    check(|| {
+        let (target, watched) = (me(), Watched::new());
+        let told = Arc::new(AtomicU64::new(0));
+        let unparking = thread::spawn({
+            let (watched, told) = (Arc::clone(&watched), Arc::clone(&told));
+            move || {
+                worker::unpark(target);
+                watched.add();
+                told.store(1, Ordering::Relaxed);
+                worker::unpark(target);
+            }
+        });
+        // Relaxed: it is the token that must make the writes visible.
+        while told.load(Ordering::Relaxed) == 0 {
+            park_now();
+        }
+        unparking.join().unwrap();
+    });
+}
+
+/// The token ends no wait but a park.
+pub(crate) fn an_unpark_ends_no_other_wait() {
+    check(|| {
+        let target = me();
+        let shared = Arc::new(AtomicU64::new(0));
+        let ended = Arc::new(AtomicU64::new(0));
+        let waking = thread::spawn({
+            let (shared, ended) = (Arc::clone(&shared), Arc::clone(&ended));
+            move || {
+                worker::unpark(target);
+                if let Some(wait) = WakeRef::from_bits(shared.load(Ordering::Acquire)) {
+                    ended.store(1, Ordering::Relaxed);
+                    wait.wake(Wake::Woken);
+                }
+            }
+        });
+        let reason = wait_and_tell(&shared, Deadline::after(std::time::Duration::from_nanos(1)));
+        let is_ended = ended.load(Ordering::Relaxed) == 1;
+        assert!(reason == Wake::TimedOut || is_ended, "a park's token ended another wait");
+        park_now();
+        waking.join().unwrap();
+    });
+}
+
+fn wait_and_tell(shared: &AtomicU64, deadline: Deadline) -> Wake {
+    let worker = worker::current();
+    let record = WaitRecord::new(&WAIT).until(deadline);
+    let Ok(prepared) = park::prepare(&worker, &record) else { unreachable!("nothing unwinds") };
+    shared.store(prepared.wake_ref().to_bits(), Ordering::Release);
+    prepared.suspend()
+}
+
+/// The race to fear: a waker is late by a whole wait. The next wait goes on.
+pub(crate) fn a_stale_reference_ends_nothing() {
+    check(|| {
+        let shared = Arc::new(AtomicU64::new(0));
+        let late = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                let wait = WakeRef::from_bits(shared.load(Ordering::Acquire));
+                wait.is_some_and(|wait| wait.wake(Wake::Cancelled))
+            }
+        });
+        let soon = Deadline::after(std::time::Duration::from_nanos(1));
+        let first = wait_and_tell(&shared, soon);
+        let later = Deadline::after(std::time::Duration::from_nanos(1));
+        let second = wait_and_tell(&AtomicU64::new(0), later);
+        assert_eq!(second, Wake::TimedOut, "a reference to the first wait ended the second");
+        assert_eq!(first == Wake::Cancelled, late.join().unwrap());
+    });
+}
+
+/// At most one of several wakers wins, and its reason is the one that counts.
+pub(crate) fn one_waker_wins() {
+    check(|| {
+        let shared = Arc::new(AtomicU64::new(0));
+        let wakers = [Wake::Woken, Wake::Cancelled].map(|reason| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let wait = WakeRef::from_bits(shared.load(Ordering::Acquire));
+                wait.is_some_and(|wait| wait.wake(reason))
+            })
+        });
+        let reason = wait_and_tell(&shared, Deadline::after(std::time::Duration::from_nanos(1)));
+        let [woken, cancelled] = wakers.map(|waker| waker.join().unwrap());
+        assert_eq!((woken, cancelled), (reason == Wake::Woken, reason == Wake::Cancelled));
+    });
+}

@@ -1,0 +1,77 @@
+//! The inbox and the sleep of a worker: what is pushed is run, once, and one wake is enough.
+
+use std::{cell::Cell, sync::atomic};
+
+use loom::thread;
+
+use super::check;
+use crate::{
+    primitive::Cell as WatchedCell,
+    strand::{Slot, slab},
+    worker::{self, Shared},
+};
+
+/// Pushes a slot, whose `body` stands for all that its pusher wrote.
+fn push(home: &'static Shared, slot: &'static Slot) {
+    let cell: &WatchedCell<_> = &slot.body;
+    cell.set(std::ptr::null());
+    home.push(slot);
+}
+
+fn run_until(count: usize) {
+    let worker = worker::current();
+    let taken = Cell::new(0);
+    let take = |slot: &'static Slot| {
+        slot.body.set(std::ptr::null());
+        taken.set(taken.get() + 1);
+    };
+    worker.run_until(take, || taken.get() == count);
+    assert!(!worker.shared().has_mail());
+}
+
+/// The race to fear: a push between the last look and the kernel.
+pub(crate) fn a_push_ends_the_sleep() {
+    check(|| {
+        let home = worker::current().shared();
+        let slot = slab::take();
+        let pusher = thread::spawn(move || push(home, slot));
+        run_until(1);
+        pusher.join().unwrap();
+    });
+}
+
+/// The second sleep is woken, too, though the first wake may come late.
+pub(crate) fn a_push_ends_each_sleep() {
+    check(|| {
+        let home = worker::current().shared();
+        let slots = [slab::take(), slab::take()];
+        let pusher = thread::spawn(move || slots.into_iter().for_each(|slot| push(home, slot)));
+        run_until(2);
+        pusher.join().unwrap();
+    });
+}
+
+/// Two pushers at a time lose nothing.
+pub(crate) fn pushers_do_not_collide() {
+    check(|| {
+        let home = worker::current().shared();
+        let pushers =
+            [slab::take(), slab::take()].map(|slot| thread::spawn(move || push(home, slot)));
+        run_until(2);
+        pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+    });
+}
+
+/// However many push, one system call wakes a worker that sleeps once.
+pub(crate) fn one_wake_for_each_sleep() {
+    check(|| {
+        let worker = worker::current();
+        let home = worker.shared();
+        let pushers =
+            [slab::take(), slab::take()].map(|slot| thread::spawn(move || push(home, slot)));
+        home.fall_asleep(|| true, || ());
+        pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+        assert!(worker.kernel().wakes.load(atomic::Ordering::Relaxed) <= 1, "woken twice");
+        home.drain(|_| ());
+    });
+}

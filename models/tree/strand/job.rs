@@ -1,0 +1,3 @@
+//! Nothing: strands of a model are threads.
+
+pub(crate) struct JobTable;

@@ -1,0 +1,3 @@
+//! The primitives that are checked.
+
+pub(crate) mod oneshot;

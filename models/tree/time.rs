@@ -1,0 +1,27 @@
+//! Deadlines on a clock that stands still, for each thread, until the thread's timer fires.
+//!
+//! A timer fires as soon as its strand has suspended, and a thread may suspend at any time: so each
+//! deadline is found to be over before, between and after all that others do.
+
+use std::time::Duration;
+
+use super::worker;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Deadline(u64);
+
+impl Deadline {
+    pub(crate) const NEVER: Deadline = Deadline(u64::MAX);
+
+    pub(crate) fn after(timeout: Duration) -> Self {
+        Deadline(worker::current().now_ns() + timeout.as_nanos() as u64)
+    }
+
+    pub(crate) fn has_passed(self) -> bool {
+        self != Deadline::NEVER && self.0 <= worker::current().now_ns()
+    }
+
+    pub(crate) fn as_ns(self) -> u64 {
+        self.0
+    }
+}
