@@ -7,7 +7,11 @@
 //!
 //! What differs from tokio: the capacity is exact, not rounded up to a power of two; and since
 //! values are shared until they are cloned, which takes no lock, they have to be [`Sync`] if the
-//! channel goes from one thread to another.
+//! channel goes from one thread to another:
+//! ```compile_fail,E0277
+//! fn send<T: Send>(_: T) {}
+//! send(ramie::sync::broadcast::channel::<std::cell::Cell<u8>>(1));
+//! ```
 //!
 //! # Protocol
 //! The values lie in a ring under a lock, held for some instructions and never across a suspension

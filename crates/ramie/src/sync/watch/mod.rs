@@ -39,7 +39,12 @@ struct Shared<T> {
 /// The value, which does not change as long as this lives.
 ///
 /// Whoever wants to change it waits meanwhile. A strand that holds one must not send, and should
-/// not borrow again: with a sender waiting in between, it would wait for itself for ever.
+/// not borrow again: with a sender waiting in between, it would wait for itself for ever. It stays
+/// on its thread:
+/// ```compile_fail,E0277
+/// fn send<T: Send>(_: T) {}
+/// send(ramie::sync::watch::Sender::new(1).borrow());
+/// ```
 #[must_use = "it does nothing but show the value"]
 pub struct Ref<'a, T> {
     guard: RwLockReadGuard<'a, T>,

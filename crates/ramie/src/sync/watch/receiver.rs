@@ -47,6 +47,9 @@ impl<T> Receiver<T> {
     /// # Blocking
     /// As [`Receiver::borrow`].
     ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
     /// # Panics
     /// As [`Receiver::borrow`].
     #[track_caller]

@@ -54,6 +54,9 @@ impl<T> Sender<T> {
     /// # Blocking
     /// As [`Sender::send`].
     ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
     /// # Panics
     /// As [`Sender::send`].
     #[track_caller]
@@ -68,6 +71,9 @@ impl<T> Sender<T> {
     ///
     /// # Blocking
     /// As [`Sender::send`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
     ///
     /// # Panics
     /// As [`Sender::send`]. When `modify` panics nobody is woken, and the value stays as it left
@@ -85,6 +91,9 @@ impl<T> Sender<T> {
     ///
     /// # Blocking
     /// As [`Sender::send`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
     ///
     /// # Panics
     /// As [`Sender::send_modify`].
@@ -107,6 +116,9 @@ impl<T> Sender<T> {
     ///
     /// # Blocking
     /// As [`Receiver::borrow`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
     ///
     /// # Panics
     /// As [`Receiver::borrow`].
