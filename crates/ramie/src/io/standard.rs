@@ -134,7 +134,8 @@ macro_rules! standard_descriptor {
 
         impl fmt::Debug for $ours {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($ours)).finish_non_exhaustive()
+                let name = stringify!($ours).split([' ', '<']).next().unwrap_or_default();
+                f.debug_struct(name).finish_non_exhaustive()
             }
         }
     };
