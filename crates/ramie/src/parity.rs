@@ -20,6 +20,9 @@
 //! in a destructor that runs during a panic on a fiber it does not suspend, as the modules' own
 //! documentation says.
 //!
+//! What std's other modules do is std's: a `Path` that is asked whether it exists, or for its
+//! metadata, asks the file system and holds up the worker meanwhile. [`fs`](crate::fs) does not.
+//!
 //! The tests of this crate compile each line twice, with std and with Ramie under its name, and
 //! hold the list against std's documentation.
 //!
