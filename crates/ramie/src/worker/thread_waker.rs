@@ -1,6 +1,6 @@
 //! How to make a worker's thread return from the kernel.
 //!
-//! A wake is sticky: one that comes before the thread has entered the kernel makes it return at once.
+//! A wake is sticky: a thread that enters the kernel after it returns at once.
 
 use super::wake_driver;
 
