@@ -9,11 +9,11 @@
 //! | std's | std's own, which cannot block: the very same type, trait or function |
 //! | absent | not there, for the reason that the line gives |
 //!
-//! `A::{b, c}` are functions of `A`; `T: A + B` are traits of `T`. What std has deprecated is
-//! there, too, and deprecated. What is not stable in Rust 1.95 is not listed, nor is what stands in
-//! std's other modules, all of which are here as they are: a file that says `use ramie as std`
-//! finds them. (The exceptions are `std::primitive` and the path `std::panic!`; the macro is in the
-//! prelude.)
+//! `A::{b, c}` are functions and fields of `A`; `T: A + B` are traits of `T`. What std has
+//! deprecated is there, too, and deprecated. What is not stable in Rust 1.95 is not listed, nor is
+//! what stands in std's other modules, all of which are here as they are: a file that says `use
+//! ramie as std` finds them. (The exceptions are `std::primitive` and the path `std::panic!`; the
+//! macro is in the prelude.)
 //!
 //! Of all that waits here, and so not said in each line: it parks the strand, not the thread; it
 //! never fails with `ErrorKind::Interrupted`; inside [`no_switch`](crate::no_switch()) it panics;

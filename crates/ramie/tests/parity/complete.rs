@@ -106,9 +106,10 @@ fn members(item: &Item) -> Vec<String> {
     let mut members = Vec::new();
     for part in item.page.split("<h2 id=\"").skip(1) {
         match part.split('"').next().unwrap_or_default() {
-            "implementations" | "required-methods" | "provided-methods" => {
-                for start in ["id=\"method.", "id=\"tymethod.", "id=\"associatedconstant."] {
-                    let stable = pieces(part, start).filter(|piece| is_stable(piece));
+            "fields" | "implementations" | "required-methods" | "provided-methods" => {
+                for start in ["structfield", "method", "tymethod", "associatedconstant"] {
+                    let start = format!("id=\"{start}.");
+                    let stable = pieces(part, &start).filter(|piece| is_stable(piece));
                     members.extend(stable.map(|piece| {
                         let name = piece.split(['"', '-']).next().unwrap_or_default();
                         format!("{}::{name}", item.name)

@@ -19,6 +19,10 @@ use std::{
 
 types! { Child, ChildStderr, ChildStdin, ChildStdout, Command }
 
+fields! {
+    Child { stdin: Option<ChildStdin>, stdout: Option<ChildStdout>, stderr: Option<ChildStderr> }
+}
+
 methods! {
     Child {
         fn kill(this: &mut Child) -> io::Result<()>;
@@ -79,5 +83,5 @@ left_to_std! {
 }
 
 pub(crate) fn twins() -> Vec<&'static str> {
-    [types(), methods(), impls()].concat()
+    [types(), fields(), methods(), impls()].concat()
 }

@@ -135,6 +135,21 @@ macro_rules! traits {
     };
 }
 
+/// Public fields, by their types.
+macro_rules! fields {
+    ($($owner:ident { $($field:ident: $type:ty),+ $(,)? })*) => {
+        $($(const _: () = {
+            #[allow(dead_code)]
+            fn is_a_field(owner: &mut $owner) -> &mut $type {
+                &mut owner.$field
+            }
+        };)+)*
+        fn fields() -> Vec<&'static str> {
+            vec![$($(concat!(stringify!($owner), "::", stringify!($field))),+),*]
+        }
+    };
+}
+
 /// Macros: each in a closure that is never called.
 macro_rules! macros {
     ($($name:ident => ($($use:tt)+);)+) => {
