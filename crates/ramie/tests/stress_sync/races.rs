@@ -267,3 +267,86 @@ fn a_value_comes_to_one_receiver_or_back() {
         assert_eq!(sent, received);
     });
 }
+
+/// What a receiver says when it is asked, without a wait.
+#[derive(PartialEq)]
+enum Said {
+    Nothing,
+    Value,
+    End,
+}
+
+/// A sender that sends one value and goes, and its receiver.
+type Ends = (Box<dyn FnOnce() + Send>, Box<dyn FnMut() -> Said + Send>);
+
+/// On two threads, many times: the receiver asks while the sender sends and goes.
+fn the_value_comes_before_the_end(make: impl Fn() -> Ends) {
+    const TIMES: usize = 1000;
+    let (offer, offered) = std::sync::mpsc::sync_channel::<Box<dyn FnMut() -> Said + Send>>(0);
+    std::thread::scope(|s| {
+        s.spawn(move || {
+            for mut ask in offered {
+                let mut has_value = false;
+                loop {
+                    match ask() {
+                        Said::Nothing => std::hint::spin_loop(),
+                        Said::Value => has_value = true,
+                        Said::End => break,
+                    }
+                }
+                assert!(has_value, "it ended without the value");
+            }
+        });
+        for time in 0..TIMES {
+            let (send, ask) = make();
+            if offer.send(ask).is_err() {
+                break;
+            }
+            (0..time % 64).for_each(|_| std::hint::spin_loop());
+            send();
+        }
+        drop(offer);
+    });
+}
+
+#[test]
+fn the_last_value_of_a_broadcast_comes_before_its_end() {
+    use ramie::sync::broadcast::{self, TryRecvError};
+    the_value_comes_before_the_end(|| {
+        let (sender, mut receiver) = broadcast::channel(1);
+        let ask = move || match receiver.try_recv() {
+            Ok(_) => Said::Value,
+            Err(TryRecvError::Closed) => Said::End,
+            Err(_) => Said::Nothing,
+        };
+        (Box::new(move || assert!(sender.send(7).is_ok())), Box::new(ask))
+    });
+}
+
+#[test]
+fn the_last_change_comes_before_the_end_of_a_watch() {
+    use ramie::sync::watch::{self, RecvTimeoutError};
+    the_value_comes_before_the_end(|| {
+        let (sender, mut receiver) = watch::channel(0);
+        let ask = move || match receiver.changed_timeout(Duration::ZERO) {
+            Ok(()) => Said::Value,
+            Err(RecvTimeoutError::Closed) => Said::End,
+            Err(RecvTimeoutError::Timeout) => Said::Nothing,
+        };
+        (Box::new(move || assert!(sender.send(7).is_ok())), Box::new(ask))
+    });
+}
+
+#[test]
+fn the_last_value_of_a_channel_comes_before_its_end() {
+    use ramie::channel::TryRecvError;
+    the_value_comes_before_the_end(|| {
+        let (sender, receiver) = channel::unbounded();
+        let ask = move || match receiver.try_recv() {
+            Ok(()) => Said::Value,
+            Err(TryRecvError::Disconnected) => Said::End,
+            Err(TryRecvError::Empty) => Said::Nothing,
+        };
+        (Box::new(move || assert!(sender.send(()).is_ok())), Box::new(ask))
+    });
+}
