@@ -7,6 +7,8 @@ use crate::{peers::Peer, workload::Workload};
 pub enum Target {
     /// At most so many times the peer's time.
     Ratio(Peer, f64),
+    /// The first, one of Ramie's rows, takes at most so many times what the second does.
+    Between(Peer, Peer, f64),
     /// At most so many ns an op. Machines differ; ratios carry over better.
     Nanoseconds(f64),
     /// At most so many bytes a task.
@@ -21,8 +23,11 @@ pub struct Case {
     pub targets: &'static [Target],
 }
 
-use Peer::{Corosensei, CorosenseiLoop, Monoio, Ramie, Threads, Tokio, TokioCell, TokioNotify};
-use Target::{Bytes, Nanoseconds, Ratio};
+use Peer::{
+    Corosensei, CorosenseiLoop, Go, Go2, May, May2, Monoio, Ramie, Ramie2, RamieApart, Threads,
+    Tokio, Tokio2, TokioCell, TokioNotify,
+};
+use Target::{Between, Bytes, Nanoseconds, Ratio};
 
 pub const CASES: &[Case] = &[
     Case {
@@ -63,4 +68,78 @@ pub const CASES: &[Case] = &[
         peers: &[Ramie, Tokio, Monoio, Corosensei],
         targets: &[Bytes(4608.0), Nanoseconds(4000.0)],
     },
+    Case {
+        name: "ring-channel 500x1000000",
+        workload: Workload::RingChannel { size: 500, hops: 1_000_000 },
+        peers: &[Ramie, Tokio, May, Go, Threads],
+        targets: &[Nanoseconds(45.0)],
+    },
+    Case {
+        name: "lock uncontended",
+        workload: Workload::Lock { tasks: 1, count: 10_000_000, held: false },
+        peers: &[Ramie, Threads, Tokio, May],
+        targets: &[Ratio(Threads, 1.5)],
+    },
+    Case {
+        name: "lock 64",
+        workload: Workload::Lock { tasks: 64, count: 20_000, held: false },
+        peers: LOCK_PEERS,
+        targets: LOCK_TARGETS,
+    },
+    Case {
+        name: "lock 64, held across a yield",
+        workload: Workload::Lock { tasks: 64, count: 10_000, held: true },
+        peers: LOCK_PEERS,
+        targets: LOCK_TARGETS,
+    },
+    channel("channel bounded 1, 1:1", 1, 1, 1),
+    channel("channel bounded 1, 8:1", 1, 8, 1),
+    channel("channel bounded 1, 8:8", 1, 8, 8),
+    channel("channel bounded 64, 1:1", 64, 1, 1),
+    channel("channel bounded 64, 8:1", 64, 8, 1),
+    channel("channel bounded 64, 8:8", 64, 8, 8),
+    channel("channel unbounded, 1:1", 0, 1, 1),
+    channel("channel unbounded, 8:1", 0, 8, 1),
+    channel("channel unbounded, 8:8", 0, 8, 8),
 ];
+
+const LOCK_PEERS: &[Peer] = &[Ramie, Ramie2, RamieApart, Threads, Tokio, Tokio2, May, May2];
+const LOCK_TARGETS: &[Target] = &[
+    Ratio(Threads, 1.0),
+    Ratio(Tokio, 1.0),
+    Ratio(May, 1.0),
+    Between(Ramie2, Threads, 1.0),
+    Between(Ramie2, Tokio2, 1.0),
+    Between(Ramie2, May2, 1.0),
+    Between(RamieApart, Threads, 1.0),
+    Between(RamieApart, Tokio2, 1.0),
+    Between(RamieApart, May2, 1.0),
+];
+
+/// Ahead of each peer on one worker, hardly behind the best on two. A peer without such a channel
+/// has no row.
+const CHANNEL_TARGETS: &[Target] = &[
+    Ratio(Threads, 1.0),
+    Ratio(Tokio, 1.0),
+    Ratio(May, 1.0),
+    Ratio(Go, 1.0),
+    Between(Ramie2, Threads, 1.5),
+    Between(Ramie2, Tokio2, 1.5),
+    Between(Ramie2, May2, 1.5),
+    Between(Ramie2, Go2, 1.5),
+    Between(RamieApart, Threads, 1.5),
+    Between(RamieApart, Tokio2, 1.5),
+    Between(RamieApart, May2, 1.5),
+    Between(RamieApart, Go2, 1.5),
+];
+
+const fn channel(name: &'static str, capacity: usize, senders: usize, receivers: usize) -> Case {
+    let peers: &[Peer] = match (capacity, receivers) {
+        (0, 1) => &[Ramie, Ramie2, RamieApart, Threads, Tokio, Tokio2, May, May2, Go, Go2],
+        (0, _) => &[Ramie, Ramie2, RamieApart, Threads, May, May2, Go, Go2],
+        (_, 1) => &[Ramie, Ramie2, RamieApart, Threads, Tokio, Tokio2, Go, Go2],
+        _ => &[Ramie, Ramie2, RamieApart, Threads, Go, Go2],
+    };
+    let workload = Workload::Channel { capacity, senders, receivers, count: 1_000_000 };
+    Case { name, workload, peers, targets: CHANNEL_TARGETS }
+}

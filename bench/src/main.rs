@@ -7,6 +7,7 @@ mod http;
 mod measure;
 mod peers;
 mod process;
+mod traffic;
 mod verdict;
 mod workload;
 
@@ -14,7 +15,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{cases::CASES, peers::Peer, workload::Workload};
+use crate::{
+    cases::{CASES, Case},
+    peers::Peer,
+    workload::Workload,
+};
 
 /// Measures Ramie beside its peers, prints the ratios, and exits with 1 if a target is missed.
 #[derive(Parser)]
@@ -86,10 +91,13 @@ fn run_cases(arguments: &Arguments) -> Result<bool, String> {
         let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
         return Err(format!("no case is named like '{wanted}'; there are: {}", names.join(", ")));
     }
+    let has_go = has_go(&chosen);
     let mut missed = Vec::new();
     for case in chosen {
         let workload = if arguments.quick { case.workload.quick() } else { case.workload };
-        let figures = measure::measure(case, workload, usize::from(arguments.rounds))?;
+        let is_there = |peer: &Peer| has_go || !matches!(peer, Peer::Go | Peer::Go2);
+        let peers: Vec<Peer> = case.peers.iter().copied().filter(is_there).collect();
+        let figures = measure::measure(case, &peers, workload, usize::from(arguments.rounds))?;
         let verdicts = verdict::judge(case, &figures);
         let misses = verdicts.iter().filter(|verdict| !verdict.is_met());
         missed.extend(misses.map(|verdict| format!("{}: {verdict}", case.name)));
@@ -102,4 +110,16 @@ fn run_cases(arguments: &Arguments) -> Result<bool, String> {
         eprintln!("{} targets missed:\n  {}", missed.len(), missed.join("\n  "));
     }
     Ok(missed.is_empty())
+}
+
+/// Builds Go's program if a case needs it; says so if that cannot be done.
+fn has_go(cases: &[&Case]) -> bool {
+    if !cases.iter().any(|case| case.peers.contains(&Peer::Go)) {
+        return false;
+    }
+    let built = traffic::build_go();
+    if let Err(why) = &built {
+        eprintln!("skipped: Go, because {why}");
+    }
+    built.is_ok()
 }

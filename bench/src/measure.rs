@@ -25,10 +25,15 @@ pub struct Figure {
 }
 
 /// Runs every peer of a case `rounds` times, A B C A B C, and returns the medians.
-pub fn measure(case: &Case, workload: Workload, rounds: usize) -> Result<Vec<Figure>, String> {
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); case.peers.len()];
+pub fn measure(
+    case: &Case,
+    peers: &[Peer],
+    workload: Workload,
+    rounds: usize,
+) -> Result<Vec<Figure>, String> {
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); peers.len()];
     for round in 0..rounds {
-        for (peer, samples) in case.peers.iter().zip(&mut samples) {
+        for (peer, samples) in peers.iter().zip(&mut samples) {
             eprint!("\r{:<18} round {} of {rounds}: {:<16}", case.name, round + 1, peer.name());
             samples.push(sample(*peer, workload.cut_for(*peer))?);
         }
@@ -45,7 +50,7 @@ pub fn measure(case: &Case, workload: Workload, rounds: usize) -> Result<Vec<Fig
             bytes_per_op: per_op(|sample| sample.bytes as f64),
         }
     };
-    Ok(case.peers.iter().zip(&samples).map(figure).collect())
+    Ok(peers.iter().zip(&samples).map(figure).collect())
 }
 
 fn range(samples: &[Sample], ops: u64) -> (f64, f64) {
@@ -90,9 +95,11 @@ fn sample_in_child(peer: Peer, workload: Workload) -> Result<Sample, String> {
     }
 }
 
-/// Runs one sample in this process, on one CPU, and prints its ns and bytes.
+/// Runs one sample in this process, on one CPU unless it is for more, and prints its ns and bytes.
 pub fn run_sample(peer: Peer, workload: Workload) -> Result<(), String> {
-    process::pin_to_first_cpu()?;
+    if !workload.is_parallel(peer) {
+        process::pin_to_first_cpu()?;
+    }
     let sample = peer.run(workload).ok_or_else(|| format!("{} has none", peer.name()))?;
     println!("{} {}", sample.time.as_nanos(), sample.bytes);
     Ok(())

@@ -21,14 +21,17 @@ impl Verdict {
 
     fn limit(&self) -> f64 {
         match self.target {
-            Target::Ratio(_, limit) | Target::Nanoseconds(limit) | Target::Bytes(limit) => limit,
+            Target::Between(_, _, limit)
+            | Target::Ratio(_, limit)
+            | Target::Nanoseconds(limit)
+            | Target::Bytes(limit) => limit,
         }
     }
 
     /// Absolute targets depend on the machine, ratios hardly.
     fn kind(&self) -> &'static str {
         match self.target {
-            Target::Ratio(..) => "ratio",
+            Target::Ratio(..) | Target::Between(..) => "ratio",
             Target::Nanoseconds(_) | Target::Bytes(_) => "absolute",
         }
     }
@@ -36,6 +39,7 @@ impl Verdict {
     fn unit(&self) -> String {
         match self.target {
             Target::Ratio(peer, _) => format!("x {}", peer.name()),
+            Target::Between(ours, peer, _) => format!("{} x {}", ours.name(), peer.name()),
             Target::Nanoseconds(_) => "ns".to_owned(),
             Target::Bytes(_) => "bytes".to_owned(),
         }
@@ -62,6 +66,9 @@ pub fn judge(case: &Case, figures: &[Figure]) -> Vec<Verdict> {
     let judge_one = |target: &Target| {
         let got = match *target {
             Target::Ratio(peer, _) => ours.ns_per_op / of(figures, peer)?.ns_per_op,
+            Target::Between(ours, peer, _) => {
+                of(figures, ours)?.ns_per_op / of(figures, peer)?.ns_per_op
+            }
             Target::Nanoseconds(_) => ours.ns_per_op,
             Target::Bytes(_) => ours.bytes_per_op,
         };

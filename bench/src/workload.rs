@@ -17,6 +17,12 @@ pub enum Workload {
     Spawn { count: u64 },
     /// Tasks that are all parked at once.
     Alive { count: u64 },
+    /// Tasks that take a lock so many times each; `held` across a yield.
+    Lock { tasks: u64, count: u64, held: bool },
+    /// So many values in all through one channel; a capacity of 0 means unbounded.
+    Channel { capacity: usize, senders: usize, receivers: usize, count: u64 },
+    /// A token goes round a ring of channels.
+    RingChannel { size: usize, hops: u64 },
 }
 
 impl Workload {
@@ -25,7 +31,9 @@ impl Workload {
         match self {
             Workload::Switch { count } => 2 * count,
             Workload::Feed { people, nutrients } => people * nutrients,
-            Workload::Ring { hops, .. } => hops,
+            Workload::Ring { hops, .. } | Workload::RingChannel { hops, .. } => hops,
+            Workload::Lock { tasks, count, .. } => tasks * count,
+            Workload::Channel { count, .. } => count,
             Workload::Spawn { count } | Workload::Alive { count } => count,
         }
     }
@@ -39,6 +47,16 @@ impl Workload {
             (Peer::Threads, Workload::Spawn { count }) => {
                 Workload::Spawn { count: count.min(20_000) }
             }
+            (Peer::Threads, Workload::RingChannel { size, hops }) => {
+                Workload::RingChannel { size, hops: hops.min(100_000) }
+            }
+            (Peer::Threads, Workload::Lock { tasks: tasks @ 2.., count, held: true }) => {
+                Workload::Lock { tasks, count: count.min(1000), held: true }
+            }
+            (
+                Peer::Threads | Peer::RamieApart,
+                Workload::Channel { capacity: 1, senders, receivers, count },
+            ) => Workload::Channel { capacity: 1, senders, receivers, count: count.min(100_000) },
             // Guards by mprotect cost two mappings a stack, of vm.max_map_count (65,530) in all.
             (Peer::Corosensei, Workload::Alive { count }) => {
                 Workload::Alive { count: count.min(30_000) }
@@ -57,6 +75,29 @@ impl Workload {
             Workload::Ring { size, hops } => Workload::Ring { size, hops: hops / 10 },
             Workload::Spawn { count } => Workload::Spawn { count: count / 10 },
             Workload::Alive { count } => Workload::Alive { count: count / 10 },
+            Workload::Lock { tasks, count, held } => {
+                Workload::Lock { tasks, count: count / 10, held }
+            }
+            Workload::Channel { capacity, senders, receivers, count } => {
+                Workload::Channel { capacity, senders, receivers, count: count / 10 }
+            }
+            Workload::RingChannel { size, hops } => Workload::RingChannel { size, hops: hops / 10 },
+        }
+    }
+
+    /// Whether a peer runs this on all CPUs rather than on one.
+    pub fn is_parallel(self, peer: Peer) -> bool {
+        match self {
+            Workload::Lock { tasks: 2.., .. } | Workload::Channel { .. } => matches!(
+                peer,
+                Peer::Ramie2
+                    | Peer::RamieApart
+                    | Peer::Tokio2
+                    | Peer::May2
+                    | Peer::Go2
+                    | Peer::Threads
+            ),
+            _ => false,
         }
     }
 }
@@ -69,6 +110,13 @@ impl fmt::Display for Workload {
             Workload::Ring { size, hops } => write!(f, "ring:{size}:{hops}"),
             Workload::Spawn { count } => write!(f, "spawn:{count}"),
             Workload::Alive { count } => write!(f, "alive:{count}"),
+            Workload::Lock { tasks, count, held } => {
+                write!(f, "lock:{tasks}:{count}:{}", u8::from(*held))
+            }
+            Workload::Channel { capacity, senders, receivers, count } => {
+                write!(f, "channel:{capacity}:{senders}:{receivers}:{count}")
+            }
+            Workload::RingChannel { size, hops } => write!(f, "ring-channel:{size}:{hops}"),
         }
     }
 }
@@ -87,6 +135,15 @@ impl FromStr for Workload {
             ("ring", &[size, hops]) => Ok(Workload::Ring { size: size as usize, hops }),
             ("spawn", &[count]) => Ok(Workload::Spawn { count }),
             ("alive", &[count]) => Ok(Workload::Alive { count }),
+            ("lock", &[tasks, count, held]) => Ok(Workload::Lock { tasks, count, held: held != 0 }),
+            ("channel", &[capacity, senders, receivers, count]) => {
+                let [capacity, senders, receivers] =
+                    [capacity, senders, receivers].map(|number| number as usize);
+                Ok(Workload::Channel { capacity, senders, receivers, count })
+            }
+            ("ring-channel", &[size, hops]) => {
+                Ok(Workload::RingChannel { size: size as usize, hops })
+            }
             _ => Err(format!("{text}: not a workload; say, for example, feed:2048:1000")),
         }
     }

@@ -7,19 +7,31 @@ mod threads;
 mod tokio;
 mod tokio_places;
 
-use crate::workload::{Sample, Workload};
+use crate::{
+    traffic,
+    workload::{Sample, Workload},
+};
 
 /// A runtime, or what stands in for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Peer {
     Ramie,
+    /// On two workers.
+    Ramie2,
+    /// On two workers: senders on one, receivers on the other.
+    RamieApart,
     Corosensei,
     /// The same, but the clock starts when all stacks are mapped.
     CorosenseiLoop,
     Tokio,
+    Tokio2,
     TokioNotify,
     TokioCell,
     Monoio,
+    May,
+    May2,
+    Go,
+    Go2,
     Threads,
 }
 
@@ -27,6 +39,13 @@ impl Peer {
     pub fn name(self) -> &'static str {
         match self {
             Peer::Ramie => "ramie",
+            Peer::Ramie2 => "ramie2",
+            Peer::RamieApart => "ramie-apart",
+            Peer::Tokio2 => "tokio2",
+            Peer::May => "may",
+            Peer::May2 => "may2",
+            Peer::Go => "go",
+            Peer::Go2 => "go2",
             Peer::Corosensei => "corosensei",
             Peer::CorosenseiLoop => "corosensei-loop",
             Peer::Tokio => "tokio",
@@ -47,6 +66,13 @@ impl Peer {
             (Peer::Tokio, Workload::Ring { .. }) => "  (by mpsc::channel)",
             (Peer::TokioNotify, _) => "  (by Notify)",
             (Peer::TokioCell | Peer::Monoio, Workload::Ring { .. }) => "  (by a waker in a cell)",
+            (Peer::RamieApart, Workload::Channel { .. }) => {
+                "  (senders on one worker, receivers on the other)"
+            }
+            (Peer::Go | Peer::Go2, Workload::Channel { capacity: 0, .. }) => {
+                "  (with room for all values)"
+            }
+            (Peer::May, Workload::RingChannel { .. }) => "  (unbounded: it has no other)",
             (Peer::Threads, Workload::Feed { .. }) => "  (threads do not yield)",
             _ => "",
         }
@@ -54,6 +80,13 @@ impl Peer {
 
     /// Runs a workload once, or says that this peer has no such thing.
     pub fn run(self, workload: Workload) -> Option<Sample> {
+        let is_traffic = matches!(
+            workload,
+            Workload::Lock { .. } | Workload::Channel { .. } | Workload::RingChannel { .. }
+        );
+        if is_traffic {
+            return traffic::run(self, workload);
+        }
         match self {
             Peer::Ramie => Some(ramie::run(workload)),
             Peer::Corosensei => bare::run(workload),
@@ -63,6 +96,7 @@ impl Peer {
             Peer::TokioCell => tokio_places::run::<tokio_places::WakerCell>(workload),
             Peer::Monoio => Some(monoio::run(workload)),
             Peer::Threads => threads::run(workload),
+            _ => None,
         }
     }
 }

@@ -29,6 +29,7 @@ async fn measure(workload: Workload) -> Sample {
         Workload::Ring { size, hops } => ring(size, hops).await,
         Workload::Spawn { count } => spawn(count).await,
         Workload::Alive { count } => alive(count).await,
+        _ => unreachable!("by crate::traffic"),
     }
 }
 

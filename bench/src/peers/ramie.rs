@@ -18,6 +18,7 @@ pub fn run(workload: Workload) -> Sample {
         Workload::Ring { size, hops } => ring(size, hops),
         Workload::Spawn { count } => spawn(count),
         Workload::Alive { count } => alive(count),
+        _ => unreachable!("by crate::traffic"),
     })
 }
 

@@ -1,0 +1,159 @@
+//! Locks and channels under load, once for all whose calls block; and what differs, by peer.
+
+mod go;
+mod may;
+mod ramie;
+mod threads;
+mod tokio;
+
+use std::{sync::Arc, time::Instant};
+
+pub use self::go::build as build_go;
+use crate::{
+    peers::Peer,
+    workload::{Sample, Workload},
+};
+
+/// Strands of a peer.
+trait Strands {
+    type Handle<R: Send + 'static>;
+
+    fn spawn<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Self::Handle<R>;
+
+    /// Spawns away from where `spawn` does, if this peer is to do so.
+    fn spawn_away<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Self::Handle<R> {
+        Self::spawn(f)
+    }
+
+    fn join<R: Send + 'static>(handle: Self::Handle<R>) -> R;
+
+    fn yield_now();
+
+    /// All are spawned.
+    fn go() {}
+}
+
+/// A lock around a count.
+trait Lock: Default + Send + Sync + 'static {
+    fn with(&self, f: impl FnOnce(&mut u64));
+}
+
+trait Sends: Send + 'static {
+    fn put(&self, value: u64);
+}
+
+trait Receives: Send + 'static {
+    /// `None` when all senders are gone.
+    fn take(&self) -> Option<u64>;
+}
+
+/// The ends of one channel, one for each strand.
+type Ends<P, T> = (Vec<P>, Vec<T>);
+
+pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
+    match peer {
+        Peer::Ramie => ramie::run(workload, 1),
+        Peer::Ramie2 => ramie::run(workload, 2),
+        Peer::RamieApart => ramie::run_apart(workload),
+        Peer::Tokio => tokio::run(workload),
+        Peer::Tokio2 => tokio::run_on_two(workload),
+        Peer::May => may::run(workload, 1),
+        Peer::May2 => may::run(workload, 2),
+        Peer::Go => go::run(workload, 1),
+        Peer::Go2 => go::run(workload, 2),
+        Peer::Threads => threads::run(workload),
+        _ => None,
+    }
+}
+
+/// Each task adds to the count so often; with `held` it yields meanwhile, so that others want it.
+fn lock<S: Strands, L: Lock>(tasks: u64, count: u64, held: bool) -> Sample {
+    let start = Instant::now();
+    let lock = Arc::new(L::default());
+    let add = |lock: Arc<L>| {
+        move || {
+            for _ in 0..count {
+                lock.with(|total| {
+                    *total += 1;
+                    if held {
+                        S::yield_now();
+                    }
+                });
+            }
+        }
+    };
+    let spawn = |task: u64| match task % 2 {
+        0 => S::spawn(add(Arc::clone(&lock))),
+        _ => S::spawn_away(add(Arc::clone(&lock))),
+    };
+    let handles: Vec<_> = (0..tasks).map(spawn).collect();
+    S::go();
+    handles.into_iter().for_each(S::join);
+    let sample = Sample::timed(start.elapsed());
+    lock.with(|total| assert_eq!(*total, tasks * count));
+    sample
+}
+
+/// The numbers up to `count`, shared out among the senders.
+fn channel<S: Strands, P: Sends, T: Receives>(ends: Ends<P, T>, count: u64) -> Sample {
+    let start = Instant::now();
+    let (senders, receivers) = ends;
+    let step = senders.len();
+    let receive = |receiver: T| {
+        move || {
+            let mut sum = 0_u64;
+            let mut received = 0_u64;
+            while let Some(value) = receiver.take() {
+                sum += value;
+                received += 1;
+            }
+            (received, sum)
+        }
+    };
+    let send = |(first, sender): (usize, P)| {
+        move || (first as u64..count).step_by(step).for_each(|value| sender.put(value))
+    };
+    let receivers: Vec<_> = receivers.into_iter().map(|end| S::spawn(receive(end))).collect();
+    let senders: Vec<_> =
+        senders.into_iter().enumerate().map(|end| S::spawn_away(send(end))).collect();
+    S::go();
+    senders.into_iter().for_each(S::join);
+    let tallies = receivers.into_iter().map(S::join);
+    let tally = tallies.fold((0, 0), |sum, tally| (sum.0 + tally.0, sum.1 + tally.1));
+    let sample = Sample::timed(start.elapsed());
+    assert_eq!(tally, (count, count * (count - 1) / 2));
+    sample
+}
+
+/// As the ring by park and unpark: tokens count hops from 1, one beyond the last ends everybody.
+fn ring<S: Strands, P: Sends, T: Receives>(
+    size: usize,
+    hops: u64,
+    make: impl Fn() -> (P, T),
+) -> Sample {
+    let start = Instant::now();
+    let (mut senders, receivers): (Vec<P>, Vec<T>) = (0..size).map(|_| make()).unzip();
+    senders[0].put(1);
+    senders.rotate_left(1);
+    let pass_on = |(next, inbox): (P, T)| {
+        move || {
+            let mut made = 0;
+            loop {
+                let token = inbox.take().unwrap_or(hops + 1);
+                if token > hops {
+                    return made;
+                }
+                made += 1;
+                // The last one is for nobody, but its receiver is still there.
+                next.put(token + 1);
+            }
+        }
+    };
+    let handles: Vec<_> =
+        senders.into_iter().zip(receivers).map(|ends| S::spawn(pass_on(ends))).collect();
+    S::go();
+    let total: u64 = handles.into_iter().map(S::join).sum();
+    let sample = Sample::timed(start.elapsed());
+    assert_eq!(total, hops);
+    sample
+}
