@@ -281,14 +281,16 @@ type Ends = (Box<dyn FnOnce() + Send>, Box<dyn FnMut() -> Said + Send>);
 
 /// On two threads, many times: the receiver asks while the sender sends and goes.
 fn the_value_comes_before_the_end(make: impl Fn() -> Ends) {
-    const TIMES: usize = 1000;
+    const TIMES: usize = 10_000;
     let (offer, offered) = std::sync::mpsc::sync_channel::<Box<dyn FnMut() -> Said + Send>>(0);
     std::thread::scope(|s| {
         s.spawn(move || {
             for mut ask in offered {
                 let mut has_value = false;
-                loop {
+                for spins in 1_u32.. {
                     match ask() {
+                        // The sender may wait for this CPU.
+                        Said::Nothing if spins.is_multiple_of(64) => std::thread::yield_now(),
                         Said::Nothing => std::hint::spin_loop(),
                         Said::Value => has_value = true,
                         Said::End => break,
