@@ -142,6 +142,31 @@ pub const CANARIES: &[Canary] = &[
         verdict: DEADLOCK,
     },
     Canary {
+        name: "select_carries_out_a_second_arm",
+        file: "channel/arm.rs",
+        from: "            return Enlisted::Over;\n        }\n        let got = locked.get();",
+        to: "        }\n        let got = locked.get();",
+        model: "channel::select_models::one_of_two_receives",
+        verdict: "a strand was scheduled that did not wait",
+    },
+    Canary {
+        name: "select_does_not_claim_itself",
+        file: "channel/arm.rs",
+        from: "if wait.claim(Wake::Woken).is_none() {\n            return Enlisted::Over;\n        }\n        \
+               let Some(value)",
+        to: "let Some(value)",
+        model: "channel::select_models::a_receive_or_a_send",
+        verdict: "a strand was scheduled that did not wait",
+    },
+    Canary {
+        name: "select_enlists_without_a_look",
+        file: "channel/arm.rs",
+        from: "if !locked.may_get(wait) {",
+        to: "if locked.may_put(wait) || true {",
+        model: "channel::select_models::one_of_two_receives",
+        verdict: DEADLOCK,
+    },
+    Canary {
         name: "park_does_not_look_for_the_token",
         file: "strand/slot.rs",
         from: "let had_token = old & TOKEN != 0;",

@@ -95,6 +95,12 @@ hold! {
         closing_wakes_receivers,
         closing_gives_values_back,
     ]
+    select = crate::shipped::channel::select_models: [
+        one_of_two_receives,
+        a_receive_or_a_send,
+        two_selects_meet,
+        a_select_that_left_takes_nothing,
+    ]
     park = crate::shipped::models::park: [
         an_unpark_ends_one_park,
         a_token_passes_on_what_each_unpark_brings,

@@ -16,8 +16,13 @@ const PREEMPTIONS: usize = 3;
 /// Runs a model in every interleaving. `LOOM_MAX_PREEMPTIONS` sets another bound; `LOOM_LOG=trace`
 /// and `LOOM_LOCATION=1` show what was done and where.
 pub(crate) fn check(model: impl Fn() + Send + Sync + 'static) {
+    check_within(PREEMPTIONS, model);
+}
+
+/// The same with a bound of its own, for models that would take minutes.
+pub(crate) fn check_within(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(PREEMPTIONS);
+    builder.preemption_bound.get_or_insert(preemptions);
     builder.check(move || {
         slab::reset();
         worker::reset();

@@ -98,6 +98,10 @@ pub(crate) fn current() -> Current {
     CURRENT.with(|worker| Current(&raw const **worker))
 }
 
+pub(crate) fn now_ns() -> u64 {
+    current().now_ns.get()
+}
+
 pub(crate) fn schedule(slot: &'static Slot) {
     // SAFETY: the body lies in its thread's worker, and that thread waits.
     let home = unsafe { &*slot.body.get() }.home;
@@ -140,10 +144,6 @@ impl Worker {
 
     pub(crate) fn kernel(&self) -> &Kernel {
         &self.kernel
-    }
-
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.now_ns.get()
     }
 
     pub(crate) fn check_may_switch(&self) {}

@@ -38,6 +38,7 @@ mod arm;
 mod core;
 mod error;
 mod iter;
+mod random;
 mod receiver;
 mod select;
 mod select_macro;
@@ -54,6 +55,7 @@ pub use self::{
     sender::Sender,
     timed::{after, at, never, tick},
 };
+use crate::primitive::Arc;
 pub use crate::select;
 
 /// What `select!` expands to.
@@ -88,6 +90,6 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 fn pair<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let core = std::sync::Arc::new(Core::new(capacity));
-    (Sender::new(std::sync::Arc::clone(&core)), Receiver::new(core))
+    let core = Arc::new(Core::new(capacity));
+    (Sender::new(Arc::clone(&core)), Receiver::new(core))
 }

@@ -1,13 +1,16 @@
 //! The end of a channel that takes values.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use super::{
     core::{Core, add_handle, remove_handle},
     error::{RecvError, RecvTimeoutError, TryRecvError},
     timed::Timed,
 };
-use crate::time::{Deadline, Instant};
+use crate::{
+    primitive::Arc,
+    time::{Deadline, Instant},
+};
 
 /// The end of a channel that takes values; clones take from the same channel, each value once.
 pub struct Receiver<T> {

@@ -1,11 +1,12 @@
 //! Waiting for whichever of several operations can be carried out first.
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
 use super::{
     arm::{ArmRef, Enlisted, RecvArm, SendArm},
     error::{RecvError, SendError},
+    random::random_below,
     receiver::Receiver,
     sender::Sender,
 };
@@ -16,25 +17,6 @@ use crate::{
 };
 
 static SELECT: WaitKind = WaitKind::new("one of several channels");
-
-/// A number below `count`, another each time; cheap, and good enough to be fair.
-fn random_below(count: usize) -> usize {
-    thread_local! {
-        static STATE: Cell<u32> = const { Cell::new(0) };
-    }
-    STATE.with(|state| {
-        let mut next = state.get();
-        if next == 0 {
-            next = (state.as_ptr() as usize as u32 >> 3) | 1;
-        }
-        // Marsaglia's xorshift.
-        next ^= next << 13;
-        next ^= next >> 17;
-        next ^= next << 5;
-        state.set(next);
-        ((u64::from(next) * count as u64) >> 32) as usize
-    })
-}
 
 /// The arms, beginning at one taken at random.
 fn from_random<'a>(arms: &'a [ArmRef<'a>]) -> impl Iterator<Item = ArmRef<'a>> {

@@ -1,12 +1,15 @@
 //! The end of a channel that gives values.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use super::{
     core::{Core, add_handle, remove_handle},
     error::{SendError, SendTimeoutError, TrySendError},
 };
-use crate::time::{Deadline, Instant};
+use crate::{
+    primitive::Arc,
+    time::{Deadline, Instant},
+};
 
 /// The end of a channel that gives values; clones give to the same channel.
 pub struct Sender<T> {

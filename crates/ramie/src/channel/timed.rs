@@ -1,7 +1,7 @@
 //! Receivers whose values come from the clock. They need no sender and no strand: whoever waits
 //! for one sets its own timer.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
     error::RecvTimeoutError,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     park::{self, WaitKind, WaitRecord},
-    primitive::{AtomicU64, Ordering},
+    primitive::{Arc, AtomicU64, Ordering},
     time::{Deadline, Instant},
     worker,
 };
@@ -25,7 +25,7 @@ pub(super) struct Timed {
 }
 
 impl Timed {
-    pub(super) const fn nothing() -> Self {
+    pub(super) fn nothing() -> Self {
         Timed { next_ns: AtomicU64::new(u64::MAX), period_ns: None }
     }
 
