@@ -34,12 +34,16 @@ const SHIPPED: &[&str] = &[
     "strand/slot.rs",
     "sync/oneshot.rs",
     "worker/shared.rs",
+    "worker/team.rs",
 ];
 
 /// Puts a source into the tree `name`: its `crate` is that tree, and `new` is not `const`,
-/// because that of the model checker's atomics is not.
+/// because that of the model checker's atomics is not. Stand-ins take the place of other crates.
 fn adapt(name: &str, text: &str) -> String {
-    text.replace("crate::", &format!("crate::{name}::")).replace("const fn new()", "fn new()")
+    text.replace("crate::", &format!("crate::{name}::"))
+        .replace("const fn new()", "fn new()")
+        .replace("crossbeam_deque::", &format!("crate::{name}::deque::"))
+        .replace("ramie_driver::", &format!("crate::{name}::driver::"))
 }
 
 /// Writes a canary's bug into the file it names.

@@ -152,8 +152,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "select_does_not_claim_itself",
         file: "channel/arm.rs",
-        from: "if wait.claim(Wake::Woken).is_none() {\n            return Enlisted::Over;\n        }\n        \
-               let Some(value)",
+        from: "if wait.claim(Wake::Woken).is_none() {\n            return Enlisted::Over;\n        \
+               }\n        let Some(value)",
         to: "let Some(value)",
         model: "channel::select_models::a_receive_or_a_send",
         verdict: "a strand was scheduled that did not wait",
@@ -272,6 +272,50 @@ pub const CANARIES: &[Canary] = &[
         from: "self.inbox.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed);",
         to: "{ self.inbox.store(new, Ordering::Release); Ok::<_, *mut Slot>(head) };",
         model: "models::sleep::pushers_do_not_collide",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "spawner_does_not_fence",
+        file: "worker/team.rs",
+        from: "self.queue.push(slot);\n        fence(Ordering::SeqCst);",
+        to: "self.queue.push(slot);",
+        model: "worker::team_models::what_is_shared_is_stolen",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "thief_looks_before_it_announces",
+        file: "worker/team.rs",
+        from: "pub(super) fn announce_sleep(&self) -> bool {\n        if",
+        to: "pub(super) fn announce_sleep(&self) -> bool {\n        \
+             let may_sleep = self.may_sleep();\n        \
+             self.announce_too_late();\n        may_sleep\n    }\n    \
+             fn announce_too_late(&self) -> bool {\n        if",
+        model: "worker::team_models::what_is_shared_is_stolen",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "thief_does_not_wake_the_next",
+        file: "worker/team.rs",
+        from: "Steal::Success(slot) => {\n                        self.pass_search_on();",
+        to: "Steal::Success(slot) => {",
+        model: "worker::team_models::a_thief_wakes_the_next",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "end_is_looked_for_without_a_fence",
+        file: "worker/team.rs",
+        from: "fence(Ordering::SeqCst);\n        let is_over",
+        to: "let is_over",
+        model: "worker::team_models::the_end_is_noticed",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "end_is_kept_secret",
+        file: "worker/team.rs",
+        from: "if is_over {\n            self.finished.store(true, Ordering::SeqCst);\n            \
+               self.wake_all();",
+        to: "if is_over {\n            self.finished.store(true, Ordering::SeqCst);",
+        model: "worker::team_models::the_end_is_noticed",
         verdict: DEADLOCK,
     },
     Canary {

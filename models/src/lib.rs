@@ -7,7 +7,7 @@
 //! tree (`canaries.rs`), must be caught by its model, or the model is worth nothing.
 //!
 //! Not modelled: strands that are given up, destructors during a panic, several fibers on one
-//! worker (they do not run at the same time), stealing.
+//! worker (they do not run at the same time), the deques.
 #![cfg(test)]
 #![allow(dead_code, unused_imports, reason = "a model uses a part of each shipped file")]
 #![allow(unreachable_pub, irrefutable_let_patterns, unreachable_code)]
@@ -30,6 +30,7 @@ fn must_catch(name: &str, model: fn()) {
     let child = Command::new(program)
         .args([&format!("canaries::{name}"), "--exact", "--nocapture"])
         .env(CHILD, "1")
+        .env("RUST_BACKTRACE", "0")
         .output();
     let child = child.expect("a child process");
     let said = format!(
@@ -107,6 +108,11 @@ hold! {
         an_unpark_ends_no_other_wait,
         a_stale_reference_ends_nothing,
         one_waker_wins,
+    ]
+    team = crate::shipped::worker::team_models: [
+        what_is_shared_is_stolen,
+        a_thief_wakes_the_next,
+        the_end_is_noticed,
     ]
     sleep = crate::shipped::models::sleep: [
         a_push_ends_the_sleep,

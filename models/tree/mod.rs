@@ -1,7 +1,10 @@
 //! The crate as the shipped modules see it: they themselves, and stand-ins for what they rest on.
 
+mod blocking;
 pub(crate) mod channel;
 mod completion;
+mod deque;
+mod driver;
 pub(crate) mod models;
 mod park;
 mod parking_lot;
@@ -9,4 +12,4 @@ mod primitive;
 mod strand;
 pub(crate) mod sync;
 mod time;
-mod worker;
+pub(crate) mod worker;

@@ -4,7 +4,7 @@ use std::{cell::RefCell, mem, ptr};
 
 pub(crate) use loom::sync::{
     Arc,
-    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 use loom::thread::{self, Thread};
 
@@ -58,6 +58,13 @@ impl AtomicBool {
         if !value {
             mem::take(&mut *self.spinners.borrow_mut()).iter().for_each(Thread::unpark);
         }
+    }
+
+    #[track_caller]
+    pub(crate) fn swap(&self, value: bool, ordering: Ordering) -> bool {
+        let old = self.bool.swap(value, ordering);
+        self.newest.set(value);
+        old
     }
 
     #[track_caller]
@@ -153,5 +160,27 @@ impl<T> Cell<T> {
         T: Default,
     {
         self.replace(T::default())
+    }
+}
+
+/// A `std::sync::OnceLock` that is set once, and never while another thread sets it.
+pub(crate) struct OnceLock<T>(AtomicPtr<T>);
+
+impl<T> OnceLock<T> {
+    #[track_caller]
+    pub(crate) fn new() -> Self {
+        OnceLock(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[track_caller]
+    pub(crate) fn set(&self, value: T) -> Result<(), T> {
+        self.0.store(Box::into_raw(Box::new(value)), Ordering::Release);
+        Ok(())
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&self) -> Option<&T> {
+        // SAFETY: null, or set above and never freed.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 }

@@ -7,7 +7,7 @@ pub(crate) use std::{
     cell::{Cell, UnsafeCell},
     hint::spin_loop,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loom::thread;
 
 use super::bounded;
-use crate::models::{check, value};
+use crate::models::{check, check_within, value};
 
 const SOON: Duration = Duration::from_nanos(1);
 
@@ -29,7 +29,7 @@ pub(crate) fn a_value_goes_through_the_queue() {
 
 /// Two senders compete for one place; the second fills it when it is free.
 pub(crate) fn a_waiting_sender_fills_the_gap() {
-    check(|| {
+    check_within(2, || {
         let (sender, receiver) = bounded(1);
         let senders = [sender.clone(), sender]
             .map(|sender| thread::spawn(move || sender.send(value()).is_ok()));
@@ -42,7 +42,7 @@ pub(crate) fn a_waiting_sender_fills_the_gap() {
 
 /// The race to fear: a value for a receiver that has just timed out goes to the next.
 pub(crate) fn no_value_goes_to_a_receiver_that_left() {
-    check(|| {
+    check_within(2, || {
         let (sender, patient) = bounded(0);
         let hasty = patient.clone();
         let hasty = thread::spawn(move || hasty.recv_timeout(SOON).is_ok());

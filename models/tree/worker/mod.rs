@@ -4,6 +4,8 @@
 //! is, in this order, what the runtime's does: inbox, timers, sleep by the shipped protocol.
 
 mod shared;
+mod team;
+pub(crate) mod team_models;
 
 use std::{
     cell::{Cell, RefCell},

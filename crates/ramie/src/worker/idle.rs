@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Until, Worker};
+use super::{Seat, Until, Worker};
 use ramie_driver::Wait;
 
 /// How long a worker has to be idle before it gives surplus memory back.
@@ -59,10 +59,8 @@ impl Worker {
     /// Sleeps in the kernel, by the protocol in [`shared`](super::shared).
     fn sleep(&self) {
         let may_sleep = || {
-            if let Some(seat) = &self.seat {
-                seat.announce_sleep();
-            }
-            !self.has_due_timer() && self.seat.as_ref().is_none_or(|seat| seat.may_sleep())
+            let has_nothing_to_steal = self.seat.as_ref().is_none_or(Seat::announce_sleep);
+            has_nothing_to_steal && !self.has_due_timer()
         };
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel());
         if let Some(seat) = &self.seat {

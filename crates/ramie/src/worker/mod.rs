@@ -45,7 +45,6 @@ pub(crate) use self::{
 };
 use self::{body::Bodies, current::CURRENT, run_queue::RunQueue};
 use crate::{
-    primitive::Ordering,
     strand::{FreeList, Slot, Unpark, Wake, WakeRef},
     time::{Clock, Deadline},
     timer::Timers,
@@ -282,9 +281,7 @@ impl Worker {
     /// Queues a closure that has no stack yet.
     #[inline]
     pub(crate) fn enqueue_fresh(&self, slot: &'static Slot, is_local: bool) {
-        let spawned = self.shared.spawned.load(Ordering::Relaxed);
-        // Release: a worker that sums up `spawned` after seeing a later `finished` sees this.
-        self.shared.spawned.store(spawned + 1, Ordering::Release);
+        self.shared.note_spawned();
         match &self.seat {
             Some(seat) if !is_local && self.has_team_mates => seat.share(slot),
             _ => self.ready.push_fresh(slot),

@@ -10,10 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::{Body, SWITCHES_PER_POLL, Worker, run_queue::Runnable};
-use crate::{
-    primitive::Ordering,
-    strand::{Slot, Wake},
-};
+use crate::strand::{Slot, Wake};
 
 /// When the loop returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -151,9 +148,7 @@ impl Worker {
         if was_started {
             self.live.set(self.live.get() - 1);
         }
-        let finished = self.shared.finished.load(Ordering::Relaxed);
-        // Release: whoever sums up the finished strands sees all that they spawned before.
-        self.shared.finished.store(finished + 1, Ordering::Release);
+        self.shared.note_finished();
         if self.crew.is_some() {
             self.wake_if_last();
         }

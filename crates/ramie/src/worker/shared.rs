@@ -81,6 +81,22 @@ impl Shared {
         *lock(&self.waker) = waker;
     }
 
+    /// Counts a strand that this thread, the worker's own, has spawned.
+    #[inline]
+    pub(crate) fn note_spawned(&self) {
+        let spawned = self.spawned.load(Ordering::Relaxed);
+        // Release: a worker that sums up `spawned` after seeing a later `finished` sees this.
+        self.spawned.store(spawned + 1, Ordering::Release);
+    }
+
+    /// Counts a strand that has ended on this thread, the worker's own.
+    #[inline]
+    pub(crate) fn note_finished(&self) {
+        let finished = self.finished.load(Ordering::Relaxed);
+        // Release: whoever sums up the finished strands sees all that they spawned before.
+        self.finished.store(finished + 1, Ordering::Release);
+    }
+
     /// Hands over a strand that the caller has the right to schedule.
     pub(crate) fn push(&self, slot: &'static Slot) {
         let new = std::ptr::from_ref(slot).cast_mut();

@@ -16,18 +16,19 @@
 //! those that ended on it; both counts only grow. Reading all `finished` first and all `spawned`
 //! afterwards, equal sums mean that at the moment between the two reads nobody was alive, and
 //! where nobody is alive nobody can be spawned.
+//!
+//! *The race to fear*: two workers count their last strands at the same time, or one does while
+//! the other sets `main_done`; neither sees what the other did, and both fall asleep for ever. Each
+//! first writes, then (SeqCst fence) reads: one of the two sees both.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use crossbeam_deque::{Steal, Stealer};
 
 use super::Shared;
 use crate::{
     blocking::Pool,
-    primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+    primitive::{AtomicBool, AtomicU64, AtomicUsize, OnceLock, Ordering, fence},
     strand::Slot,
 };
 
@@ -135,6 +136,8 @@ impl Team {
             self.wake_all();
             return true;
         }
+        // Behind the writes of `main_done` and of this worker's counts: the module's doc says why.
+        fence(Ordering::SeqCst);
         let is_over = self.main_done.load(Ordering::SeqCst) && self.is_empty();
         if is_over {
             self.finished.store(true, Ordering::SeqCst);
@@ -241,11 +244,15 @@ impl Seat {
         None
     }
 
-    pub(super) fn announce_sleep(&self) {
+    /// Announces that the worker falls asleep, then takes the last look before the kernel; tells
+    /// whether it may.
+    pub(super) fn announce_sleep(&self) -> bool {
         if self.has_team_mates() {
-            self.team.asleep[self.index].store(true, Ordering::SeqCst);
+            // A swap, as every write of a flag: each follows the one before, whoever did that.
+            self.team.asleep[self.index].swap(true, Ordering::SeqCst);
             self.team.sleepers.fetch_add(1, Ordering::SeqCst);
         }
+        self.may_sleep()
     }
 
     pub(super) fn announce_running(&self) {
@@ -260,8 +267,7 @@ impl Seat {
         counter.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The last look before the kernel.
-    pub(super) fn may_sleep(&self) -> bool {
+    fn may_sleep(&self) -> bool {
         !self.team.must_stop()
             && (!self.has_team_mates() || self.team.stealers.iter().all(Stealer::is_empty))
     }

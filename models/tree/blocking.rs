@@ -1,0 +1,3 @@
+//! Nothing: no model has a blocking pool.
+
+pub(crate) struct Pool;

@@ -1,0 +1,104 @@
+//! The team: what is shared is taken though all others sleep, and the end is noticed by all.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{
+    current,
+    team::{FreshQueue, Seat, Team},
+};
+use crate::{
+    blocking::Pool,
+    models::check_within,
+    strand::{Slot, slab},
+};
+
+/// A place in a team, before the thread that takes it has begun.
+struct Place {
+    team: Arc<Team>,
+    index: usize,
+    queue: FreshQueue,
+}
+
+fn places(count: usize) -> Vec<Place> {
+    let (team, queues) = Team::new(count, None, Arc::new(Pool));
+    let place = |(index, queue)| Place { team: Arc::clone(&team), index, queue };
+    queues.into_iter().enumerate().map(place).collect()
+}
+
+impl Place {
+    fn take(self) -> Seat {
+        self.team.join_member(self.index, current().shared());
+        Seat::new(self.team, self.index, self.queue)
+    }
+}
+
+fn sleep(seat: &Seat) {
+    let worker = current();
+    worker.shared.fall_asleep(|| seat.announce_sleep(), || worker.kernel.event.wait());
+    seat.announce_running();
+}
+
+/// Runs a worker with nothing of its own to do until it has stolen something.
+fn steal(seat: &Seat) -> &'static Slot {
+    loop {
+        if let Some(stolen) = seat.steal() {
+            return stolen;
+        }
+        sleep(seat);
+    }
+}
+
+/// The race to fear: a closure is queued while its would-be thief falls asleep. The spawner never
+/// runs it itself.
+pub(crate) fn what_is_shared_is_stolen() {
+    check_within(3, || {
+        let mut places = places(2);
+        let thief = places.remove(1);
+        let thief = thread::spawn(move || {
+            steal(&thief.take());
+        });
+        places.remove(0).take().share(slab::take());
+        thief.join().unwrap();
+    });
+}
+
+/// Whoever finds something wakes the next while there is more.
+pub(crate) fn a_thief_wakes_the_next() {
+    check_within(2, || {
+        let mut places = places(3);
+        let thieves = [places.remove(1), places.remove(1)].map(|place| {
+            thread::spawn(move || {
+                steal(&place.take());
+            })
+        });
+        let spawner = places.remove(0).take();
+        [slab::take(), slab::take()].into_iter().for_each(|slot| spawner.share(slot));
+        thieves.into_iter().for_each(|thief| thief.join().unwrap());
+    });
+}
+
+/// Runs a worker whose last strand ends now, until the runtime has ended.
+fn end(seat: &Seat) {
+    current().shared().note_finished();
+    while seat.steal().is_none() && !seat.team.check_finished() {
+        sleep(seat);
+    }
+}
+
+/// The race to fear: each worker counts its last strand, and neither sees what the other did.
+pub(crate) fn the_end_is_noticed() {
+    check_within(3, || {
+        let mut places = places(2);
+        let second = places.remove(1);
+        let first = places.remove(0).take();
+        let shared = current().shared();
+        shared.note_spawned();
+        shared.note_spawned();
+        let second = thread::spawn(move || end(&second.take()));
+        first.team.main_done();
+        end(&first);
+        second.join().unwrap();
+    });
+}
