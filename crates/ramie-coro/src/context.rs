@@ -135,6 +135,13 @@ fn with_strand<R>(f: impl FnOnce(&Strand) -> R) -> R {
     f(unsafe { &*current() })
 }
 
+/// Tells whether nothing at all is set for the strand that runs.
+#[must_use]
+#[inline]
+pub fn is_empty() -> bool {
+    with_strand(|strand| strand.head.get().is_null())
+}
+
 /// Takes a frame off again, also when `f` panics.
 struct Pop<'a>(&'a Frame);
 

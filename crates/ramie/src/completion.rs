@@ -15,7 +15,7 @@
 //! to fear* is the waiter that leaves between those two steps; there is no between.
 
 use crate::{
-    park::{self, Unwinding, WaitRecord},
+    park::{self, Refused, WaitRecord},
     primitive::{AtomicU64, Ordering},
     strand::{Wake, WakeRef},
     worker,
@@ -71,22 +71,25 @@ impl Completion {
     /// Waits until the event has happened, or the record's deadline; tells whether it has.
     ///
     /// # Errors
-    /// When the strand unwinds and must not suspend.
+    /// When the strand unwinds and must not suspend; when it is cancelled, and the record minds.
     #[inline]
-    pub(crate) fn wait(&self, record: &WaitRecord) -> Result<bool, Unwinding> {
+    pub(crate) fn wait(&self, record: &WaitRecord) -> Result<bool, Refused> {
         while !self.is_done() {
-            if self.wait_once(&worker::current(), record)? == Wake::TimedOut {
-                return Ok(self.is_done());
+            match self.wait_once(&worker::current(), record)? {
+                Wake::Woken => {}
+                Wake::TimedOut => return Ok(self.is_done()),
+                Wake::Cancelled if self.is_done() => return Ok(true),
+                Wake::Cancelled => return Err(Refused::Cancelled),
             }
         }
         Ok(true)
     }
 
-    fn wait_once(&self, worker: &worker::Worker, record: &WaitRecord) -> Result<Wake, Unwinding> {
+    fn wait_once(&self, worker: &worker::Worker, record: &WaitRecord) -> Result<Wake, Refused> {
         let prepared = park::prepare(worker, record)?;
         let bits = prepared.wake_ref().to_bits();
         if self.0.compare_exchange(OPEN, bits, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            prepared.abort();
+            prepared.abort_or_suspend();
             return Ok(Wake::Woken);
         }
         let reason = prepared.suspend();

@@ -3,7 +3,8 @@
 //! The op and its frame lie in the caller's frame, and so does, as a rule, what the op points to.
 //! That is sound because this call does not return, by whatever way, before the kernel is done with
 //! them: a deadline cancels the op and goes on waiting, and the op's own result decides. Data that
-//! arrived is returned, nothing is lost.
+//! arrived is returned, nothing is lost. A cancelled scope does the same; a call in one that is
+//! cancelled already does not begin.
 #![allow(unsafe_code)]
 
 use std::{io, ptr::NonNull, time::Duration};
@@ -11,7 +12,9 @@ use std::{io, ptr::NonNull, time::Duration};
 use ramie_driver::{Op, OpFrame, Submitted, Wait};
 
 use crate::{
-    park::{self, WaitKind, WaitRecord},
+    cancel,
+    park::{self, Refused, WaitKind, WaitRecord},
+    strand::Wake,
     time::Deadline,
     worker::{self, Worker},
 };
@@ -26,6 +29,8 @@ pub(crate) enum OpError {
     Errno(i32),
     /// The deadline passed, and the op had not happened.
     Elapsed,
+    /// A scope around the call was cancelled, or a limit over, and the op had not happened.
+    Cancelled,
 }
 
 impl From<OpError> for io::Error {
@@ -33,6 +38,7 @@ impl From<OpError> for io::Error {
         match error {
             OpError::Errno(errno) => io::Error::from_raw_os_error(errno),
             OpError::Elapsed => io::Error::from(io::ErrorKind::TimedOut),
+            OpError::Cancelled => cancel::error(),
         }
     }
 }
@@ -42,6 +48,9 @@ impl From<OpError> for io::Error {
 /// # Safety
 /// What `op` points to stays valid, and is not used by others in a conflicting way, until this
 /// call has returned.
+///
+/// # Cancellation
+/// A cancel point.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
@@ -69,14 +78,17 @@ pub(crate) unsafe fn perform_frame(
     let worker = worker::current();
     worker.check_may_switch();
     let detail = frame.op().fd().map_or(u64::MAX, |fd| fd as u64);
-    let record = WaitRecord::new(kind).with_detail(detail, 0).until(deadline);
+    let record = WaitRecord::new(kind).with_detail(detail, 0).until(deadline).cancellable();
+    if cancel::is_cancelled_here() {
+        return Err(OpError::Cancelled);
+    }
     let submitted = with_driver(&worker, |driver| {
         // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the
         // op points to does by the caller's promise.
         unsafe { driver.submit(NonNull::from(&frame)) }
     })?;
     match submitted {
-        Submitted::Complete => result_of(&frame, false),
+        Submitted::Complete => result_of(&frame, None),
         Submitted::InFlight => wait_for(&worker, &frame, record),
     }
 }
@@ -94,30 +106,39 @@ fn with_driver<R>(
 const ENOSYS: i32 = 38;
 const ECANCELED: i32 = 125;
 
-fn result_of(frame: &OpFrame, was_cancelled: bool) -> Result<u32, OpError> {
-    match frame.result() {
-        count if count >= 0 => Ok(count as u32),
-        error if was_cancelled && -error == ECANCELED => Err(OpError::Elapsed),
-        error => Err(OpError::Errno(-error)),
+/// What the op came to; `ended_by` is why we cancelled it, if we did.
+fn result_of(frame: &OpFrame, ended_by: Option<OpError>) -> Result<u32, OpError> {
+    match (frame.result(), ended_by) {
+        (count, _) if count >= 0 => Ok(count as u32),
+        (error, Some(why)) if -error == ECANCELED => Err(why),
+        (error, _) => Err(OpError::Errno(-error)),
     }
 }
 
 fn wait_for(worker: &Worker, frame: &OpFrame, mut record: WaitRecord) -> Result<u32, OpError> {
-    let mut was_cancelled = false;
+    let mut ended_by = None;
     while !is_popped(frame) {
-        let Ok(prepared) = park::prepare(worker, &record) else {
-            return drive_inline(worker, frame);
+        let reason = match park::prepare(worker, &record) {
+            Ok(prepared) => {
+                frame.user.set(prepared.wake_ref().to_bits());
+                prepared.suspend()
+            }
+            Err(Refused::Unwinding) => return drive_inline(worker, frame),
+            Err(Refused::Cancelled) => Wake::Cancelled,
         };
-        frame.user.set(prepared.wake_ref().to_bits());
-        prepared.suspend();
-        if !is_popped(frame) && record.deadline.has_passed() {
+        let why = match reason {
+            Wake::Woken => continue,
+            Wake::TimedOut => OpError::Elapsed,
+            Wake::Cancelled => OpError::Cancelled,
+        };
+        if !is_popped(frame) {
             cancel(worker, frame);
-            was_cancelled = true;
+            ended_by = Some(why);
             // From here on only the op's own completion counts.
-            record = record.until(Deadline::NEVER);
+            record = WaitRecord::of_rest(&record);
         }
     }
-    result_of(frame, was_cancelled)
+    result_of(frame, ended_by)
 }
 
 /// Whether the driver has let go of the frame.
@@ -139,18 +160,18 @@ fn cancel(worker: &Worker, frame: &OpFrame) {
 fn drive_inline(worker: &Worker, frame: &OpFrame) -> Result<u32, OpError> {
     frame.user.set(0);
     let limit = ramie_driver::sys::monotonic_ns() + UNWINDING_LIMIT.as_nanos() as u64;
-    let mut was_cancelled = false;
+    let mut ended_by = None;
     while !is_popped(frame) {
         let now = ramie_driver::sys::monotonic_ns();
-        if now >= limit && !was_cancelled {
+        if now >= limit && ended_by.is_none() {
             cancel(worker, frame);
-            was_cancelled = true;
+            ended_by = Some(OpError::Elapsed);
         }
         let bound = Duration::from_nanos(limit.saturating_sub(now));
-        let wait = Wait::Until((!was_cancelled).then_some(bound));
+        let wait = Wait::Until(ended_by.is_none().then_some(bound));
         worker.turn_inline(wait);
     }
-    result_of(frame, was_cancelled)
+    result_of(frame, ended_by)
 }
 
 /// Takes possession of the descriptor that an op returned.

@@ -36,6 +36,7 @@
 #![allow(clippy::legacy_numeric_constants)]
 
 mod blocking;
+pub mod cancel;
 pub mod channel;
 mod completion;
 pub mod fiber;
@@ -54,6 +55,7 @@ mod primitive;
 pub mod process;
 mod runtime;
 pub mod signal;
+mod spin_lock;
 mod strand;
 pub mod sync;
 pub mod thread;

@@ -17,14 +17,23 @@
 //! The record is read only by the worker that owns the strand (dumps, abandonment), and only while
 //! the strand is suspended, so it needs no synchronisation.
 //!
+//! # Cancel points
+//! A record may say that its wait ends when a scope around it is cancelled, or a limit is over
+//! ([`WaitRecord::cancellable`]). The wait then does not begin in a cancelled scope, takes the
+//! tightest limit for its own, and may be ended by `cancel` (see [`cancel`](crate::cancel)). Where
+//! nothing is set for the strand, that costs one look.
+//!
 //! # While unwinding
 //! A destructor that runs during a panic may wait. Suspending there would let other fibers see
 //! `std::thread::panicking()` and poison their locks, so nothing below ever suspends then: see
-//! [`Unwinding`].
+//! [`Refused::Unwinding`].
 
-use std::panic::Location;
+use std::{cell::Cell, panic::Location};
+
+use ramie_coro::context;
 
 use crate::{
+    cancel,
     strand::{Wake, WakeRef},
     time::Deadline,
     worker::{self, Body, Worker},
@@ -49,6 +58,9 @@ pub(crate) struct WaitRecord {
     /// What the kind makes of them: a descriptor, an address, an id.
     pub(crate) detail: [u64; 2],
     pub(crate) deadline: Deadline,
+    is_cancel_point: bool,
+    /// The deadline, or an earlier limit of a scope around the wait.
+    ends_at: Cell<Deadline>,
     /// Takes the waiter off whatever list it is on, when its strand is given up for good.
     pub(crate) unlink: Option<Unlink>,
 }
@@ -69,6 +81,8 @@ impl WaitRecord {
             location: Location::caller(),
             detail: [0; 2],
             deadline: Deadline::NEVER,
+            is_cancel_point: false,
+            ends_at: Cell::new(Deadline::NEVER),
             unlink: None,
         }
     }
@@ -76,7 +90,33 @@ impl WaitRecord {
     #[inline]
     pub(crate) fn until(mut self, deadline: Deadline) -> Self {
         self.deadline = deadline;
+        self.ends_at.set(deadline);
         self
+    }
+
+    /// Makes the wait a cancel point.
+    #[inline]
+    pub(crate) fn cancellable(mut self) -> Self {
+        self.is_cancel_point = true;
+        self
+    }
+
+    /// The record of what is left of a wait that neither time nor cancellation ends any more.
+    pub(crate) fn of_rest(record: &WaitRecord) -> Self {
+        WaitRecord {
+            kind: record.kind,
+            location: record.location,
+            detail: record.detail,
+            deadline: Deadline::NEVER,
+            is_cancel_point: false,
+            ends_at: Cell::new(Deadline::NEVER),
+            unlink: None,
+        }
+    }
+
+    /// When the wait ends at the latest, by its own deadline or by a limit around it.
+    pub(crate) fn ends_at(&self) -> Deadline {
+        self.ends_at.get()
     }
 
     #[inline]
@@ -91,9 +131,14 @@ impl WaitRecord {
     }
 }
 
-/// The strand is unwinding and must not suspend.
-#[derive(Debug)]
-pub(crate) struct Unwinding;
+/// Why a wait did not begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// The strand is unwinding and must not suspend.
+    Unwinding,
+    /// The wait is a cancel point, and the strand is cancelled.
+    Cancelled,
+}
 
 /// A wait that has begun and whose strand has not yet suspended.
 pub(crate) struct Prepared<'a> {
@@ -108,12 +153,39 @@ pub(crate) struct Prepared<'a> {
 pub(crate) fn prepare<'a>(
     worker: &'a Worker,
     record: &'a WaitRecord,
-) -> Result<Prepared<'a>, Unwinding> {
+) -> Result<Prepared<'a>, Refused> {
     check_may_switch(worker)?;
     let body = worker.current_strand();
+    if record.is_cancel_point && !context::is_empty() {
+        return prepare_cancel_point(worker, body, record);
+    }
     body.record.set(record);
     let wait = body.slot().begin_wait();
     Ok(Prepared { worker, body, record, wait })
+}
+
+#[cold]
+#[inline(never)]
+fn prepare_cancel_point<'a>(
+    worker: &'a Worker,
+    body: &'a Body,
+    record: &'a WaitRecord,
+) -> Result<Prepared<'a>, Refused> {
+    let has_node = enter_cancel_point(record)?;
+    body.record.set(record);
+    let wait = body.slot().begin_wait();
+    let prepared = Prepared { worker, body, record, wait };
+    if has_node { prepared.look_again() } else { Ok(prepared) }
+}
+
+/// Takes on the limits around the wait; tells whether it can also be cancelled by request.
+fn enter_cancel_point(record: &WaitRecord) -> Result<bool, Refused> {
+    let ambient = cancel::ambient();
+    if ambient.is_cancelled || ambient.deadline.has_passed() {
+        return Err(Refused::Cancelled);
+    }
+    record.ends_at.set(record.deadline.min(ambient.deadline));
+    Ok(ambient.has_node)
 }
 
 /// Begins a wait for `unpark`; `None` when its token was there.
@@ -121,15 +193,31 @@ pub(crate) fn prepare<'a>(
 pub(crate) fn prepare_park<'a>(
     worker: &'a Worker,
     record: &'a WaitRecord,
-) -> Result<Option<Prepared<'a>>, Unwinding> {
+) -> Result<Option<Prepared<'a>>, Refused> {
     check_may_switch(worker)?;
     let body = worker.current_strand();
+    let has_node = match record.is_cancel_point && !context::is_empty() {
+        true => enter_cancel_point(record)?,
+        false => false,
+    };
     let Some(wait) = body.slot().begin_park() else { return Ok(None) };
     body.record.set(record);
-    Ok(Some(Prepared { worker, body, record, wait }))
+    let prepared = Prepared { worker, body, record, wait };
+    Ok(Some(if has_node { prepared.look_again()? } else { prepared }))
 }
 
-impl Prepared<'_> {
+impl<'a> Prepared<'a> {
+    /// Lets the wait be cancelled, unless it is already.
+    fn look_again(self) -> Result<Prepared<'a>, Refused> {
+        self.body.slot().allow_cancel();
+        cancel::fence_after_begin();
+        if cancel::ambient().is_cancelled {
+            self.abort_or_suspend();
+            return Err(Refused::Cancelled);
+        }
+        Ok(self)
+    }
+
     pub(crate) fn wake_ref(&self) -> WakeRef {
         self.wait
     }
@@ -137,33 +225,60 @@ impl Prepared<'_> {
     /// Suspends until the wait is over.
     #[inline(always)]
     pub(crate) fn suspend(self) -> Wake {
-        if self.record.deadline != Deadline::NEVER {
-            self.worker.arm_timer(self.body, self.record.deadline);
+        let ends_at = self.record.ends_at.get();
+        if ends_at != Deadline::NEVER {
+            self.worker.arm_timer(self.body, ends_at);
         }
         self.worker.switch_out();
         self.body.record.set(std::ptr::null());
-        self.body.slot().wake_reason()
+        let reason = self.body.slot().wake_reason();
+        if self.record.is_cancel_point && reason != Wake::Woken {
+            return self.record.settle(reason);
+        }
+        reason
     }
 
-    /// Goes on without suspending; only while no copy of the reference is in other hands.
-    pub(crate) fn abort(self) {
-        self.body.slot().abort_wait(self.wait);
+    /// Goes on without suspending, if the wait is not over yet; suspends if somebody has ended it,
+    /// who will make the strand runnable.
+    pub(crate) fn abort_or_suspend(self) {
+        if self.body.slot().claim(self.wait, Wake::Woken) {
+            self.body.record.set(std::ptr::null());
+        } else {
+            self.suspend();
+        }
+    }
+
+    /// Goes on without suspending, where the strand itself has ended the wait.
+    pub(crate) fn ended(self) {
         self.body.record.set(std::ptr::null());
+    }
+}
+
+impl WaitRecord {
+    /// Tells the wait's own deadline from a limit around it, and a cancellation from one that a
+    /// shield keeps off: that is a wake-up for no reason.
+    #[cold]
+    fn settle(&self, reason: Wake) -> Wake {
+        match reason {
+            Wake::TimedOut if self.deadline.has_passed() => Wake::TimedOut,
+            _ if cancel::cause().is_some() => Wake::Cancelled,
+            _ => Wake::Woken,
+        }
     }
 }
 
 /// Waits, where the record itself says all: for its deadline.
 #[inline(always)]
-pub(crate) fn park(record: &WaitRecord) -> Result<Wake, Unwinding> {
+pub(crate) fn park(record: &WaitRecord) -> Result<Wake, Refused> {
     let worker = worker::current();
     Ok(prepare(&worker, record)?.suspend())
 }
 
 #[inline(always)]
-fn check_may_switch(worker: &Worker) -> Result<(), Unwinding> {
+fn check_may_switch(worker: &Worker) -> Result<(), Refused> {
     worker.check_may_switch();
     if std::thread::panicking() && worker.must_not_suspend_while_unwinding() {
-        return Err(Unwinding);
+        return Err(Refused::Unwinding);
     }
     Ok(())
 }

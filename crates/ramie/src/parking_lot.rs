@@ -33,7 +33,7 @@ use std::{
 };
 
 use crate::{
-    park::{self, Unwinding, WaitRecord},
+    park::{self, Refused, WaitRecord},
     primitive::{AtomicBool, Cell, Ordering, spin_loop},
     strand::{FiberId, Slot, Wake, WakeRef},
     worker,
@@ -57,6 +57,8 @@ pub(crate) enum Parked {
     /// Woken, with the unparker's token; or woken for no reason, with token 0.
     Woken(Token),
     TimedOut,
+    /// Cancelled, where the record minds.
+    Cancelled,
 }
 
 /// An entry of the queue, in the frame of the strand that waits.
@@ -139,14 +141,14 @@ impl ParkingLot {
     /// or while it is queued, with [`LEFT`].
     ///
     /// # Errors
-    /// When the strand unwinds and must not suspend.
+    /// When the strand unwinds and must not suspend; when it is cancelled, and the record minds.
     pub(crate) fn park(
         &self,
         record: WaitRecord,
         wish: u64,
         validate: impl FnOnce() -> bool,
         pass_on: &dyn Fn(Token),
-    ) -> Result<Parked, Unwinding> {
+    ) -> Result<Parked, Refused> {
         let worker = worker::current();
         let waiter: UnsafeCell<Option<Waiter>> = UnsafeCell::new(None);
         let record = record.with_unlink(unlink, waiter.get().cast());
@@ -186,7 +188,11 @@ impl ParkingLot {
         }
         let token = entry.token.get();
         drop(locked);
-        Ok(if reason == Wake::Woken { Parked::Woken(token) } else { Parked::TimedOut })
+        Ok(match reason {
+            Wake::Woken => Parked::Woken(token),
+            Wake::TimedOut => Parked::TimedOut,
+            Wake::Cancelled => Parked::Cancelled,
+        })
     }
 
     /// Wakes the first waiter that still waits.

@@ -97,7 +97,7 @@ fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline) {
             // The wait is claimed by ourselves: nobody else can have ended it.
             Enlisted::Done | Enlisted::Again => {
                 if let Some(prepared) = prepared.take() {
-                    prepared.abort();
+                    prepared.ended();
                 }
             }
             Enlisted::Over => break,

@@ -35,8 +35,17 @@ pub(crate) fn run_thread_to_end(worker: &Worker, slot: &'static Slot) {
 
 #[inline(always)]
 fn run_and_end(worker: &Worker, body: &Body, slot: &'static Slot) {
-    // SAFETY: the callers took the slot off a queue of fresh closures, or made it for this thread.
-    let panicked = unsafe { slot.run_job() };
+    // SAFETY: a scope waits for its strands: its data outlives this strand's end, below.
+    let scope = unsafe { slot.belongings.scope().as_ref() };
+    let run = || {
+        // SAFETY: the callers took the slot off a queue of fresh closures, or made it for this
+        // thread.
+        unsafe { slot.run_job() }
+    };
+    let panicked = match scope.and_then(super::ScopeData::inherited) {
+        None => run(),
+        Some(inherited) => crate::cancel::inherit(inherited, run),
+    };
     destroy_locals(worker, body);
     // SAFETY: the job has stored its outcome.
     unsafe { end(worker, slot, panicked, Some(body)) };

@@ -33,15 +33,16 @@ pub(crate) use self::{
     },
     scope::ScopeData,
 };
-pub use crate::{
-    local::{AccessError, LocalKey},
-    strand::FiberId,
-};
 use crate::{
-    park::{self, WaitKind, WaitRecord},
+    cancel,
+    park::{self, Refused, WaitKind, WaitRecord},
     strand::Wake,
     time::{Deadline, Instant},
     worker,
+};
+pub use crate::{
+    local::{AccessError, LocalKey},
+    strand::FiberId,
 };
 
 static SLEEP: WaitKind = WaitKind::new("a sleep");
@@ -199,12 +200,21 @@ pub fn sleep_until(instant: Instant) {
 
 #[track_caller]
 fn sleep_to(deadline: Deadline) {
-    let record = WaitRecord::new(&SLEEP).until(deadline);
-    while !deadline.has_passed() {
-        if park::park(&record).is_err() {
-            return;
+    let record = WaitRecord::new(&SLEEP).until(deadline).cancellable();
+    match sleep_on(&record) {
+        Err(Refused::Cancelled) => cancel::back_off(),
+        // A strand that unwinds does not sleep.
+        Ok(()) | Err(Refused::Unwinding) => {}
+    }
+}
+
+fn sleep_on(record: &WaitRecord) -> Result<(), Refused> {
+    while !record.deadline.has_passed() {
+        if park::park(record)? == Wake::Cancelled {
+            return Err(Refused::Cancelled);
         }
     }
+    Ok(())
 }
 
 /// Suspends the strand until its [`Fiber::unpark`] is called; twin of [`std::thread::park`].
@@ -258,10 +268,15 @@ pub fn park_timeout(timeout: Duration) {
 #[track_caller]
 #[inline(always)]
 fn park_to(deadline: Deadline) {
-    let record = WaitRecord::new(&PARK).until(deadline);
+    let record = WaitRecord::new(&PARK).until(deadline).cancellable();
     let worker = worker::current();
-    // Without leave to suspend the strand unwinds, and `park` may return for no reason.
-    if let Ok(Some(prepared)) = park::prepare_park(&worker, &record) {
-        let _: Wake = prepared.suspend();
+    let reason = match park::prepare_park(&worker, &record) {
+        Ok(Some(prepared)) => prepared.suspend(),
+        Err(Refused::Cancelled) => Wake::Cancelled,
+        // A strand that unwinds must not suspend, and `park` may return for no reason.
+        Ok(None) | Err(Refused::Unwinding) => return,
+    };
+    if reason == Wake::Cancelled {
+        cancel::back_off();
     }
 }

@@ -20,6 +20,7 @@ use std::{fmt, marker::PhantomData, panic, process, sync::Mutex};
 
 use super::{Builder, ScopedJoinHandle};
 use crate::{
+    cancel::{self, Inherited},
     completion::Completion,
     park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
     primitive::{AtomicBool, AtomicUsize, Ordering},
@@ -37,6 +38,8 @@ pub(crate) struct ScopeData {
     panicked: Mutex<Option<String>>,
     /// The worker of the strand that waits for the scope.
     owner: &'static Shared,
+    /// The limits and cancel scopes that the scope was opened in.
+    inherited: Option<Inherited>,
 }
 
 impl ScopeData {
@@ -47,7 +50,12 @@ impl ScopeData {
             is_lost: AtomicBool::new(false),
             panicked: Mutex::new(None),
             owner: worker::current().shared(),
+            inherited: cancel::snapshot(),
         }
+    }
+
+    pub(super) fn inherited(&self) -> Option<&Inherited> {
+        self.inherited.as_ref()
     }
 
     pub(super) fn child_added(&self) {

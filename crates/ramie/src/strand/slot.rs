@@ -16,12 +16,12 @@
 //! that has no stack yet takes this line and nothing else.
 //!
 //! # The wait word
-//! `generation:32 | epoch:24 | token:1 | parking:1 | 0:3 | state:3`
+//! `generation:32 | epoch:24 | token:1 | parking:1 | cancellable:1 | 0:2 | state:3`
 //!
 //! | state | left by | to |
 //! |---|---|---|
 //! | `RUNNING` (also: runnable) | the strand: [`Slot::begin_wait`] | `WAITING`, epoch + 1 |
-//! | `WAITING` | whoever wins the compare-and-swap in [`Slot::claim`] or [`Slot::unpark`] | `WOKEN`, `TIMED_OUT`, `CANCELLED` |
+//! | `WAITING` | whoever wins the compare-and-swap in [`Slot::claim`], [`Slot::unpark`] or [`Slot::cancel`] | `WOKEN`, `TIMED_OUT`, `CANCELLED` |
 //! | those three | the strand, by beginning its next wait | `WAITING`, epoch + 1 |
 //!
 //! The winner of the compare-and-swap, and nobody else, schedules the strand. Until it does, the
@@ -49,6 +49,8 @@ use crate::{
 const STATE: u64 = 0b111;
 const RUNNING: u64 = 0;
 const WAITING: u64 = 1;
+/// Set while [`Slot::cancel`] may end the wait.
+const CANCELLABLE: u64 = 1 << 5;
 const PARKING: u64 = 1 << 6;
 const TOKEN: u64 = 1 << 7;
 const EPOCH_SHIFT: u32 = 8;
@@ -168,11 +170,6 @@ impl Slot {
         }
     }
 
-    /// Gives up a wait that nobody can have ended, because no reference to it was handed out.
-    pub(crate) fn abort_wait(&self, wait: WakeRef) {
-        self.claim(wait, Wake::Woken);
-    }
-
     /// Tries to end the wait that `wait` names; the winner must schedule the strand.
     #[inline]
     pub(crate) fn claim(&self, wait: WakeRef, reason: Wake) -> bool {
@@ -182,7 +179,7 @@ impl Slot {
             if old & STATE != WAITING || epoch != wait.epoch() {
                 return false;
             }
-            let new = old & !(STATE | PARKING) | reason as u64;
+            let new = old & !(STATE | PARKING | CANCELLABLE) | reason as u64;
             // AcqRel: acquires what the waiter published, releases what the waker did before.
             match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -207,6 +204,31 @@ impl Slot {
             match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if parked => return Unpark::Schedule,
                 Ok(_) => return Unpark::Nothing,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// Lets [`Slot::cancel`] end the wait that has just begun.
+    pub(crate) fn allow_cancel(&self) {
+        // Relaxed: the caller's fence comes between this and its look at what may cancel it. If the
+        // wait is over already, the bit does no harm: the next wait begins without it.
+        self.word.fetch_or(CANCELLABLE, Ordering::Relaxed);
+    }
+
+    /// Ends the wait of the strand of that generation, if it is in one that may be cancelled; the
+    /// winner must schedule the strand.
+    pub(crate) fn cancel(&self, generation: u32) -> bool {
+        let mut old = self.word.load(Ordering::Relaxed);
+        loop {
+            let is_cancellable = old & (STATE | CANCELLABLE) == WAITING | CANCELLABLE;
+            if !is_cancellable || (old >> GENERATION_SHIFT) as u32 != generation {
+                return false;
+            }
+            let new = old & !(STATE | PARKING | CANCELLABLE) | Wake::Cancelled as u64;
+            // AcqRel: as in `claim`.
+            match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
                 Err(now) => old = now,
             }
         }

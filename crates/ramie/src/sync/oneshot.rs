@@ -237,7 +237,7 @@ impl<T> Receiver<T> {
                 }
             };
             match self.inner.lot.park(record, 0, is_empty, &wake_next) {
-                Ok(Parked::TimedOut | Parked::Refused) => {}
+                Ok(Parked::TimedOut | Parked::Refused | Parked::Cancelled) => {}
                 Ok(Parked::Woken(token)) => wake_next(token),
                 Err(_) => return Err(RecvTimeoutError::Closed),
             }

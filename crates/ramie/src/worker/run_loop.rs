@@ -216,7 +216,7 @@ impl Worker {
         // SAFETY: the strand waits and is of this worker (its timers hold only such), so it stays
         // suspended, and its record valid, until this thread resumes it.
         let Some(record) = (unsafe { body.record.get().as_ref() }) else { return };
-        let deadline = record.deadline;
+        let deadline = record.ends_at();
         if deadline.as_ns() <= now {
             wait.wake(Wake::TimedOut);
         } else if deadline != crate::time::Deadline::NEVER {

@@ -1,0 +1,104 @@
+//! Scopes that can be cancelled, and the handles to do it with.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use super::{frame::Frame, node::Node};
+
+/// Calls `f` in a scope that can be cancelled.
+///
+/// # Cancellation
+/// Not a cancel point itself: `f` is always called, and what it returns is returned.
+///
+/// # Examples
+/// ```
+/// use ramie::{cancel, fiber, net::TcpListener};
+///
+/// ramie::run(|| {
+///     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+///     let error = cancel::scope(|scope| {
+///         let handle = scope.handle();
+///         fiber::spawn(move || handle.cancel_because("shutting down"));
+///         listener.accept().unwrap_err()
+///     });
+///     assert!(cancel::is_cancelled(&error));
+///     assert_eq!(error.to_string(), "cancelled: shutting down");
+/// });
+/// ```
+pub fn scope<T>(f: impl FnOnce(&CancelScope) -> T) -> T {
+    let scope = CancelScope { node: Arc::new(Node::new()) };
+    Node::enter(&scope.node, || Frame::node(Arc::clone(&scope.node)).enter(|| f(&scope)))
+}
+
+/// The scope that [`scope`] runs its closure in.
+pub struct CancelScope {
+    node: Arc<Node>,
+}
+
+impl CancelScope {
+    /// Returns a handle with which the scope can be cancelled from anywhere.
+    #[must_use]
+    pub fn handle(&self) -> CancelHandle {
+        CancelHandle { node: Arc::clone(&self.node) }
+    }
+
+    /// Cancels the scope; see [`CancelHandle::cancel`].
+    pub fn cancel(&self) -> bool {
+        self.node.cancel(NO_REASON)
+    }
+
+    /// Cancels the scope and says why.
+    pub fn cancel_because(&self, reason: impl Into<Cow<'static, str>>) -> bool {
+        self.node.cancel(reason.into())
+    }
+
+    /// Tells whether the scope, or one around it, has been cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.node.is_cancelled()
+    }
+}
+
+impl fmt::Debug for CancelScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelScope").field("is_cancelled", &self.is_cancelled()).finish()
+    }
+}
+
+const NO_REASON: Cow<'static, str> = Cow::Borrowed("cancel was called");
+
+/// Cancels a scope, from any strand or thread, also after the scope was left: then it does nothing.
+#[derive(Clone)]
+pub struct CancelHandle {
+    node: Arc<Node>,
+}
+
+impl CancelHandle {
+    /// Cancels the scope: every cancel point in it fails from now on, and those that wait return.
+    /// Tells whether this was the first call.
+    ///
+    /// # Blocking
+    /// Never; takes time in proportion to the strands in the scope.
+    pub fn cancel(&self) -> bool {
+        self.node.cancel(NO_REASON)
+    }
+
+    /// Cancels the scope and says why.
+    ///
+    /// # Blocking
+    /// As [`cancel`](Self::cancel).
+    pub fn cancel_because(&self, reason: impl Into<Cow<'static, str>>) -> bool {
+        self.node.cancel(reason.into())
+    }
+
+    /// Tells whether the scope, or one around it, has been cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.node.is_cancelled()
+    }
+}
+
+impl fmt::Debug for CancelHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelHandle").field("is_cancelled", &self.is_cancelled()).finish()
+    }
+}

@@ -1,0 +1,163 @@
+//! Cancel scopes: a time limit or a request to stop, for all that is called inside.
+//!
+//! A cancelled call is never torn down. Each *cancel point* (a call that says so under
+//! `# Cancellation`) returns an error instead of waiting; destructors, `?` and return values do
+//! the rest. So cancellation works without unwinding, and loses nothing: an I/O call whose bytes
+//! have arrived returns them, and the next cancel point fails.
+//!
+//! - [`with_timeout`] and [`with_deadline`] limit the time of what they call. Limits nest: the
+//!   tighter one wins.
+//! - [`scope`] makes a scope that can be cancelled from anywhere, by its [`CancelHandle`].
+//! - [`shield`] keeps the cancellation of what lies outside from what it calls.
+//! - [`check_cancelled`] makes a cancel point of its own.
+//!
+//! Cancellation is *level-triggered*: once a scope is cancelled, every cancel point in it fails,
+//! until the scope is left. It reaches the strand that is in the scope and the strands of every
+//! [`fiber::scope`](crate::fiber::scope) opened in it, with theirs in turn. It does not reach
+//! detached strands ([`fiber::spawn`](crate::fiber::spawn)), which outlive the scope.
+//!
+//! # Calls that cannot say so
+//! Calls with std's shapes return what std's do, and some have no room for this error. Of those,
+//! the ones that may return for no reason do so early (`park`, `Condvar::wait`), and so does
+//! [`sleep`](crate::fiber::sleep); in a loop they would turn without end, so each such return lets
+//! other fibers run first and, again and again, waits longer, up to 50 ms. The others
+//! (`Mutex::lock`, `JoinHandle::join`) are no cancel points and have a twin that is one, by the
+//! name of `…_or_cancelled`.
+//!
+//! # Protocol
+//! What a strand is in lies in its context (`ramie_coro::context`): a list of [`Frame`]s, each in
+//! the frame of the call that made it. A coroutine carries its own along. A deadline is a number
+//! in such a frame; each wait takes the earliest for its own, so that a limit arms no timer until
+//! somebody waits. A scope that can be cancelled is a [`Node`] with a list of its members: the
+//! strands in it, and the nodes below.
+//!
+//! | a node is | left by |
+//! |---|---|
+//! | open | the first `cancel`, of its own or of a node above |
+//! | cancelled | - |
+//!
+//! `cancel` marks the node, then ends the waits of its members. A waiter begins its wait, then
+//! looks at the marks. *The race to fear* is a wait that begins while `cancel` goes through the
+//! members: either the one sees the mark, or the other sees the wait, because both put a full
+//! fence between their store and their load.
+
+mod error;
+mod frame;
+mod handle;
+mod node;
+
+use std::time::Duration;
+
+use self::frame::Frame;
+pub use self::{
+    error::{Cancelled, Elapsed, is_cancelled},
+    handle::{CancelHandle, CancelScope, scope},
+};
+pub(crate) use self::{
+    frame::{Inherited, ambient, back_off, cause, inherit, snapshot},
+    node::fence_after_begin,
+};
+use crate::time::{Deadline, Instant};
+
+/// Calls `f` and limits the time that it may wait: when `timeout` is over, the cancel points in it
+/// fail.
+///
+/// # Cancellation
+/// Not a cancel point itself: `f` is always called.
+///
+/// # Errors
+/// `f` returned later than that. The error holds what it returned.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use ramie::{cancel, channel};
+///
+/// ramie::run(|| {
+///     let (_sender, receiver) = channel::bounded::<i32>(1);
+///     let late = cancel::with_timeout(Duration::from_millis(1), || receiver.recv());
+///     assert!(late.is_err());
+/// });
+/// ```
+pub fn with_timeout<T>(timeout: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed<T>> {
+    limited(Deadline::after(timeout), f)
+}
+
+/// Calls `f` and limits the time that it may wait: at `deadline` the cancel points in it fail.
+///
+/// # Cancellation
+/// Not a cancel point itself: `f` is always called.
+///
+/// # Errors
+/// As for [`with_timeout`].
+pub fn with_deadline<T>(deadline: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed<T>> {
+    limited(Deadline::at(deadline), f)
+}
+
+fn limited<T>(deadline: Deadline, f: impl FnOnce() -> T) -> Result<T, Elapsed<T>> {
+    let value = Frame::deadline(deadline).enter(f);
+    if deadline.has_passed() { Err(Elapsed::new(value)) } else { Ok(value) }
+}
+
+/// Calls `f` out of reach of the scopes and limits outside: their cancellation waits.
+///
+/// For what must be finished once begun: an answer half sent, a lock file to remove. Limits and
+/// scopes inside `f` work as ever.
+///
+/// # Examples
+/// ```
+/// use ramie::cancel::{self, check_cancelled};
+///
+/// ramie::run(|| cancel::scope(|scope| {
+///     scope.cancel();
+///     assert!(check_cancelled().is_err());
+///     cancel::shield(|| assert!(check_cancelled().is_ok()));
+/// }));
+/// ```
+pub fn shield<T>(f: impl FnOnce() -> T) -> T {
+    Frame::shield(Deadline::NEVER).enter(f)
+}
+
+/// Calls `f` as [`shield`] does, for `limit` at most: then the cancel points in it fail.
+///
+/// # Errors
+/// As for [`with_timeout`].
+pub fn shield_for<T>(limit: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed<T>> {
+    let deadline = Deadline::after(limit);
+    let value = Frame::shield(deadline).enter(f);
+    if deadline.has_passed() { Err(Elapsed::new(value)) } else { Ok(value) }
+}
+
+/// Fails if this strand is in a scope that is cancelled, or beyond a limit.
+///
+/// # Blocking
+/// Never.
+///
+/// # Cancellation
+/// A cancel point.
+///
+/// # Errors
+/// Cancelled.
+pub fn check_cancelled() -> Result<(), Cancelled> {
+    cause().map_or(Ok(()), Err)
+}
+
+/// Whether the current strand is cancelled; one look where nothing is set for it.
+#[inline]
+pub(crate) fn is_cancelled_here() -> bool {
+    !ramie_coro::context::is_empty() && cause().is_some()
+}
+
+/// The error of a cancel point that returns an I/O error.
+#[cold]
+pub(crate) fn error() -> std::io::Error {
+    // A limit that has moved on meanwhile is one that was over.
+    cause().unwrap_or_else(Cancelled::by_deadline).into()
+}
+
+/// Returns the earliest deadline of the limits that this strand is in.
+#[must_use]
+pub fn current_deadline() -> Option<Instant> {
+    let deadline = ambient().deadline;
+    (deadline != Deadline::NEVER).then(|| Instant::from_ns(deadline.as_ns()))
+}
