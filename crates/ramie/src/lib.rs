@@ -51,6 +51,7 @@ pub mod panic;
 pub mod parity;
 mod park;
 mod parking_lot;
+pub mod policy;
 mod primitive;
 pub mod process;
 mod runtime;

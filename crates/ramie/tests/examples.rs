@@ -204,3 +204,20 @@ fn the_port_scanner_finds_the_open_ports() {
         assert!(!run("port_scanner", strands, &["no host"]).status.success());
     }
 }
+
+/// The number behind each of these words on the line that begins so.
+fn turns(text: &str, begin: &str) -> (f64, f64) {
+    let line = text.lines().find(|line| line.starts_with(begin)).expect(text);
+    let numbers: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    (numbers[1], numbers[3])
+}
+
+#[test]
+fn a_policy_of_ones_own_shares_the_turns_among_classes() {
+    let output = run("round_robin", "fibers", &[]);
+    let text = stdout(&output);
+    let (polite, greedy) = turns(&text, "first in");
+    assert!(polite * 8.0 < greedy, "{text}");
+    let (polite, greedy) = turns(&text, "round robin");
+    assert!((polite - greedy).abs() < greedy / 10.0, "{text}");
+}

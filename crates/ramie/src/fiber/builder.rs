@@ -8,7 +8,7 @@ use super::{
     run_thread_to_end,
 };
 use crate::{
-    strand::{self, Slot},
+    strand::{self, Slot, Wishes},
     worker::{self, Worker},
 };
 
@@ -24,8 +24,7 @@ use crate::{
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing until one of its spawn methods is called"]
 pub struct Builder {
-    name: Option<String>,
-    stack_size: usize,
+    wishes: Wishes,
     not_public: PhantomData<()>,
 }
 
@@ -45,7 +44,7 @@ impl Builder {
 
     /// Names the fiber: for panic messages, stack overflow reports and dumps. No NUL bytes.
     pub fn name(mut self, name: String) -> Self {
-        self.name = Some(name);
+        self.wishes.name = Some(name);
         self
     }
 
@@ -55,7 +54,14 @@ impl Builder {
     ///
     /// Stacks are committed lazily: a large one costs address space, not memory.
     pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.stack_size = bytes;
+        self.wishes.stack_size = bytes;
+        self
+    }
+
+    /// Sets what a run-queue policy such as [`policy::Priority`](crate::policy::Priority) goes by;
+    /// 0 unless told. Workers without a policy run fibers first in, first out, whatever it is.
+    pub fn priority(mut self, priority: i8) -> Self {
+        self.wishes.priority = priority;
         self
     }
 
@@ -178,10 +184,10 @@ impl Builder {
     where
         F: FnOnce() -> T,
     {
-        if self.stack_size != 0 {
-            ramie_coro::StackSize::new(self.stack_size)?;
+        if self.wishes.stack_size != 0 {
+            ramie_coro::StackSize::new(self.wishes.stack_size)?;
         }
-        if self.name.as_ref().is_some_and(|name| name.contains('\0')) {
+        if self.wishes.name.as_ref().is_some_and(|name| name.contains('\0')) {
             let sentence = "the name of a fiber contains a NUL byte; leave it out";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
         }
@@ -194,7 +200,7 @@ impl Builder {
             if is_thread {
                 return self.start_thread(&worker, slot, scope);
             }
-            slot.belongings.install(scope, self.name, self.stack_size);
+            slot.belongings.install(scope, self.wishes);
             // Before the closure may start and end: the handle keeps the slot.
             let handle = RawHandle::new(slot);
             worker.enqueue_fresh(slot, placement == Placement::ThisWorker);
@@ -210,13 +216,13 @@ impl Builder {
         scope: *const ScopeData,
     ) -> io::Result<RawHandle> {
         let mut builder = thread::Builder::new();
-        if let Some(name) = &self.name {
+        if let Some(name) = &self.wishes.name {
             builder = builder.name(name.clone());
         }
-        if self.stack_size != 0 {
-            builder = builder.stack_size(self.stack_size);
+        if self.wishes.stack_size != 0 {
+            builder = builder.stack_size(self.wishes.stack_size);
         }
-        slot.belongings.install(scope, self.name, self.stack_size);
+        slot.belongings.install(scope, self.wishes);
         let handle = RawHandle::new(slot);
         // Given up with the closure, too, if there is no thread.
         let berth = worker.crew().map(|crew| crew.add(slot));

@@ -31,7 +31,7 @@ impl Fiber {
     /// Returns the name given by [`Builder::name`](super::Builder::name), if one was.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.extra.as_ref()?.name.as_deref()
+        self.extra.as_ref()?.wishes.name.as_deref()
     }
 
     /// Ends the strand's [`park`](super::park), or makes its next one return at once.

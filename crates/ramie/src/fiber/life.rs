@@ -7,7 +7,7 @@ use ramie_coro::StackError;
 
 use crate::{
     completion::Finished,
-    strand::Slot,
+    strand::{Slot, Wishes},
     worker::{Body, NoSwitch, Worker},
 };
 
@@ -165,7 +165,7 @@ pub(crate) unsafe fn end_abandoned(worker: &Worker, body: &Body, slot: &'static 
 /// Names a strand for messages.
 pub(crate) fn label(slot: &Slot) -> String {
     let noun = if slot.is_thread() { "thread" } else { "fiber" };
-    match slot.belongings.extra().and_then(|extra| extra.name.as_deref()) {
+    match slot.belongings.extra().and_then(|extra| extra.wishes.name.as_deref()) {
         Some(name) => format!("{noun} '{name}'"),
         None => format!("{noun} {:?}", slot.id()),
     }
@@ -174,13 +174,13 @@ pub(crate) fn label(slot: &Slot) -> String {
 /// The stack size that the spawner asked for, in bytes; 0: none.
 #[inline]
 pub(crate) fn requested_stack_size(slot: &Slot) -> usize {
-    slot.belongings.extra().map_or(0, |extra| extra.stack_size)
+    slot.belongings.extra().map_or(0, |extra| extra.wishes.stack_size)
 }
 
 /// Gives the strand of an OS thread that thread's name.
 pub(crate) fn name_after_thread(slot: &Slot) {
     let name = std::thread::current().name().map(str::to_owned);
-    slot.belongings.install(std::ptr::null(), name, 0);
+    slot.belongings.install(std::ptr::null(), Wishes { name, ..Wishes::default() });
 }
 
 /// Frees the slot of a thread that was a strand without having been spawned.
@@ -206,7 +206,7 @@ pub(crate) fn describe_overflows() {
 
 /// Runs in a signal handler: reads the slot, allocates nothing.
 fn describe(slot: &Slot, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
-    match slot.belongings.extra().and_then(|extra| extra.name.as_deref()) {
+    match slot.belongings.extra().and_then(|extra| extra.wishes.name.as_deref()) {
         Some(name) => write!(out, "fiber '{name}'"),
         None => write!(out, "fiber {:?}", slot.id()),
     }

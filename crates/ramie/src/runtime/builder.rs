@@ -8,6 +8,7 @@ use ramie_driver::Choice;
 use super::Runtime;
 use crate::{
     blocking,
+    policy::Policy,
     time::{Clock, ManualClock},
 };
 
@@ -57,6 +58,9 @@ impl AbandonedFibers {
     }
 }
 
+/// Makes the run-queue policy of one worker.
+pub(super) type MakePolicy = Arc<dyn Fn() -> Box<dyn Policy> + Send + Sync>;
+
 pub(super) type OnAbandoned = Arc<dyn Fn(&AbandonedFibers) + Send + Sync>;
 
 #[derive(Clone)]
@@ -69,6 +73,7 @@ pub(super) struct Config {
     pub(super) thread_name: String,
     pub(super) grace: Option<Duration>,
     pub(super) clock: Clock,
+    pub(super) policy: Option<MakePolicy>,
     pub(super) on_abandoned: Option<OnAbandoned>,
 }
 
@@ -111,6 +116,7 @@ pub struct Builder {
     thread_name: Option<String>,
     grace: Option<Duration>,
     clock: Clock,
+    policy: Option<MakePolicy>,
     on_abandoned: Option<OnAbandoned>,
 }
 
@@ -193,6 +199,16 @@ impl Builder {
         self
     }
 
+    /// Lets a policy decide which of the runnable fibers of a worker runs next. `make` is called
+    /// once for each worker. Without effect on [`Strands::Threads`].
+    pub fn policy<P: Policy + 'static>(
+        mut self,
+        make: impl Fn() -> P + Send + Sync + 'static,
+    ) -> Self {
+        self.policy = Some(Arc::new(move || Box::new(make())));
+        self
+    }
+
     /// Checks the options and tries the driver.
     ///
     /// # Errors
@@ -232,6 +248,7 @@ impl Builder {
             thread_name,
             grace: self.grace,
             clock: self.clock,
+            policy: self.policy,
             on_abandoned: self.on_abandoned,
         };
         if driver == Choice::Uring {

@@ -20,7 +20,7 @@ use std::{
 use super::builder::{AbandonedFibers, Config, Strands};
 use crate::{
     blocking::Pool,
-    strand::{self, Slot},
+    strand::{self, Slot, Wishes},
     worker::{self, AbandonedFiber, FreshQueue, Installed, Seat, Team, Until, Worker},
 };
 
@@ -82,7 +82,10 @@ fn make_worker(
     let driver = ramie_driver::Driver::open(config.driver, &ramie_driver::Config::default())?;
     let seat = Seat::new(Arc::clone(team), index, queue);
     let (driver, clock) = (Some(driver), config.clock.clone());
-    let worker = Worker::new(driver, config.driver, clock, config.stack_size, Some(seat));
+    let mut worker = Worker::new(driver, config.driver, clock, config.stack_size, Some(seat));
+    if let Some(policy) = &config.policy {
+        worker.plug(policy());
+    }
     team.join_member(index, worker.shared());
     Ok(worker)
 }
@@ -134,7 +137,8 @@ where
 
 fn name_main(slot: &Slot, worker: &Worker) {
     let stack_size = worker.default_stack_size().max(MAIN_STACK);
-    slot.belongings.install(std::ptr::null(), Some("main".to_owned()), stack_size);
+    let name = Some("main".to_owned());
+    slot.belongings.install(std::ptr::null(), Wishes { name, stack_size, priority: 0 });
 }
 
 /// The threads of workers 1 and up.

@@ -11,6 +11,7 @@ use std::{
 
 use super::{builder::Config, start::report};
 use crate::{
+    strand::Wishes,
     time::Deadline,
     worker::{Crew, Installed, Worker},
 };
@@ -44,6 +45,7 @@ fn deadline_after(grace: Option<Duration>) -> Deadline {
 
 fn name_main(worker: &Worker) {
     let slot = worker.slots().take(true).unwrap_or_else(|error| panic!("run: {error}"));
-    slot.belongings.install(std::ptr::null(), Some("main".to_owned()), 0);
+    slot.belongings
+        .install(std::ptr::null(), Wishes { name: Some("main".to_owned()), ..Wishes::default() });
     worker.adopt_root(slot);
 }

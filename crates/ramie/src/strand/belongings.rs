@@ -14,11 +14,26 @@ use crate::{
     primitive::{AtomicPtr, Ordering},
 };
 
-/// What the spawner said about a strand, kept out of the slot and shared with its handles.
-pub(crate) struct Extra {
+/// What a spawner may ask for.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
     pub(crate) name: Option<String>,
     /// Usable bytes of the stack; 0: the runtime's default.
     pub(crate) stack_size: usize,
+    /// What a run-queue policy may go by.
+    pub(crate) priority: i8,
+}
+
+impl Wishes {
+    #[inline]
+    fn are_none(&self) -> bool {
+        self.name.is_none() && self.stack_size == 0 && self.priority == 0
+    }
+}
+
+/// What the spawner said about a strand, kept out of the slot and shared with its handles.
+pub(crate) struct Extra {
+    pub(crate) wishes: Wishes,
     scope: AtomicPtr<ScopeData>,
 }
 
@@ -43,11 +58,12 @@ impl Belongings {
     }
 
     /// Says what a new strand has.
-    pub(crate) fn install(&self, scope: *const ScopeData, name: Option<String>, stack_size: usize) {
+    #[inline]
+    pub(crate) fn install(&self, scope: *const ScopeData, wishes: Wishes) {
         self.set(scope.cast());
-        if name.is_some() || stack_size != 0 {
+        if !wishes.are_none() {
             let scope = AtomicPtr::new(scope.cast_mut());
-            let extra: *const Extra = Arc::into_raw(Arc::new(Extra { name, stack_size, scope }));
+            let extra: *const Extra = Arc::into_raw(Arc::new(Extra { wishes, scope }));
             self.set(extra.cast::<()>().map_addr(|address| address | EXTRA));
         }
     }

@@ -11,7 +11,7 @@ mod memory;
 mod slab;
 mod slot;
 
-pub(crate) use belongings::Extra;
+pub(crate) use belongings::{Extra, Wishes};
 pub use id::FiberId;
 pub(crate) use id::WakeRef;
 pub(crate) use job::{install, take_outcome};

@@ -14,7 +14,7 @@
 
 use std::collections::HashSet;
 
-use super::{AbandonedFiber, Body, Worker, run_queue::Runnable};
+use super::{AbandonedFiber, Body, Worker, run_queue::Next};
 use crate::{
     fiber,
     park::WaitRecord,
@@ -34,6 +34,7 @@ impl Worker {
     pub(crate) fn abandon_all(&self) -> Vec<AbandonedFiber> {
         let _installed = super::Installed::new(self);
         let mut given_up = GivenUp::default();
+        self.unplug();
         self.drop_queued(&mut given_up);
         for (body, slot) in self.bodies.live() {
             given_up.report.push(describe(slot));
@@ -53,17 +54,17 @@ impl Worker {
         // A destructor of a closure that never started may not wait: nobody would end its wait.
         let _no_switch = super::NoSwitch::new(self);
         loop {
-            let shared = || self.seat.as_ref().and_then(|seat| seat.pop()).map(Runnable::Fresh);
+            let shared = || self.seat.as_ref().and_then(|seat| seat.pop()).map(Next::Fresh);
             match self.ready.pop().or_else(shared) {
-                Some(Runnable::Fresh(slot)) => {
+                Some(Next::Fresh(slot)) => {
                     given_up.report.push(describe(slot));
                     // SAFETY: taken off the queue of fresh closures: nobody else starts it.
                     unsafe { fiber::end_unstarted(self, slot, Box::new(fiber::ABANDONED)) };
                 }
-                Some(Runnable::Fiber(body)) => {
+                Some(Next::Fiber(body)) => {
                     given_up.queued.insert(body);
                 }
-                Some(Runnable::Root) => {}
+                Some(Next::Root) => {}
                 None => return,
             }
         }

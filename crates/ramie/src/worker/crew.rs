@@ -119,7 +119,7 @@ impl Worker {
     }
 
     pub(super) fn has_fibers(&self) -> bool {
-        self.live.get() > 0 || !self.ready.is_empty()
+        self.live.get() > 0 || self.has_runnable()
     }
 
     /// A fiber has ended, and it may have been the last one for which the thread waits.

@@ -36,7 +36,7 @@ impl Worker {
     }
 
     fn has_ready(&self) -> bool {
-        !self.ready.is_empty() || self.seat.as_ref().is_some_and(|seat| !seat.is_empty())
+        self.has_runnable() || self.seat.as_ref().is_some_and(|seat| !seat.is_empty())
     }
 
     fn steal(&self) -> bool {

@@ -3,7 +3,8 @@
 //! Rooms: [`current`] (the worker of this thread), [`run_queue`] (what runs next), [`body`] (the
 //! stacks that fibers run on), [`run_loop`] (the loop), [`idle`] (what a worker does when nothing
 //! is runnable), [`shared`] (inbox and sleep, the part that other threads touch), [`team`] (the
-//! workers of one runtime: stealing and ending), [`no_switch`] (where strands must not suspend),
+//! workers of one runtime: stealing and ending), [`plugged`] (a policy that decides what runs next
+//! in the place of the queue), [`no_switch`] (where strands must not suspend),
 //! [`locals`] (the locals of the thread's own strand), [`crew`] (the threads of a runtime whose
 //! strands are threads), [`attach`] (the small worker of a thread outside `run`), [`abandon`]
 //! (what becomes of fibers that do not end).
@@ -19,6 +20,7 @@ mod current;
 mod idle;
 mod locals;
 mod no_switch;
+mod plugged;
 mod run_loop;
 mod run_queue;
 mod shared;
@@ -39,11 +41,12 @@ pub(crate) use self::{
     current::{Installed, current, try_current, with_existing},
     no_switch::NoSwitch,
     run_loop::Until,
+    run_queue::Next,
     shared::Shared,
     team::{AbandonedFiber, FreshQueue, Seat, Team},
     thread_waker::ThreadWaker,
 };
-use self::{body::Bodies, current::CURRENT, run_queue::RunQueue};
+use self::{body::Bodies, current::CURRENT, plugged::Plugged, run_queue::RunQueue};
 use crate::{
     strand::{FreeList, Slot, Unpark, Wake, WakeRef},
     time::{Clock, Deadline},
@@ -63,6 +66,8 @@ pub(crate) struct Worker {
     countdown: Cell<u32>,
     /// Whether there are other workers to share closures with.
     has_team_mates: bool,
+    /// Whether a fiber that has ended may run the next closure in its place.
+    may_chain: bool,
     /// How many `no_switch` regions the strand that runs is in. INVARIANT: while it is in one,
     /// `current` is null and `masked` has its value, so that a switch needs no check of its own.
     no_switch_depth: Cell<u32>,
@@ -81,6 +86,7 @@ pub(crate) struct Worker {
     /// Fibers alive that belong here: started here, or `!Send` and spawned here.
     live: Cell<usize>,
     seat: Option<Seat>,
+    plugged: Plugged,
     /// The runtime whose strand this thread is.
     crew: Option<std::sync::Arc<Crew>>,
     /// The wait of the thread for the end of its fibers.
@@ -164,13 +170,15 @@ impl Worker {
         if let Clock::Manual(manual) = &clock {
             manual.add_worker(shared);
         }
+        let has_team_mates = seat.as_ref().is_some_and(Seat::has_team_mates);
         Worker {
             ready: RunQueue::new(),
             current: Cell::new(ptr::null()),
             no_switch_depth: Cell::new(0),
             masked: Cell::new(ptr::null()),
             countdown: Cell::new(SWITCHES_PER_POLL),
-            has_team_mates: seat.as_ref().is_some_and(Seat::has_team_mates),
+            has_team_mates,
+            may_chain: !has_team_mates,
             prefers_fresh: Cell::new(false),
             shared,
             driver: RefCell::new(driver),
@@ -182,6 +190,7 @@ impl Worker {
             root: Box::new(Body::of_thread(shared)),
             live: Cell::new(0),
             seat,
+            plugged: Plugged::default(),
             crew: None,
             waits_for_fibers: Cell::new(None),
         }
@@ -256,10 +265,15 @@ impl Worker {
         self.root.stand_for(slot);
     }
 
+    /// Whether anything waits for its turn, the closures that lie there to be stolen apart.
+    pub(super) fn has_runnable(&self) -> bool {
+        !self.ready.is_empty() || self.plugged.holds_any()
+    }
+
     /// Whether a strand that unwinds must not wait here: other fibers would run meanwhile and see
     /// the thread panicking. A thread that has no fibers may wait as any thread may.
     pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
-        self.is_on_fiber() || self.live.get() > 0 || !self.ready.is_empty()
+        self.is_on_fiber() || self.has_fibers()
     }
 
     pub(crate) fn arm_timer(&self, body: &Body, deadline: Deadline) {
@@ -315,7 +329,7 @@ impl Worker {
     #[inline(never)]
     fn yield_root(&self) {
         self.check_root_may_switch();
-        if self.ready.is_empty() && !self.shared.has_mail() {
+        if !self.has_runnable() && !self.shared.has_mail() {
             return std::thread::yield_now();
         }
         self.ready.push_root();

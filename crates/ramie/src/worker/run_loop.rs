@@ -9,7 +9,7 @@
 //! where there are several; then the two queues take turns, so neither can starve the other.
 #![allow(unsafe_code)]
 
-use super::{Body, SWITCHES_PER_POLL, Worker, run_queue::Runnable};
+use super::{Body, SWITCHES_PER_POLL, Worker, run_queue::Next};
 use crate::strand::{Slot, Wake};
 
 /// When the loop returns.
@@ -21,15 +21,48 @@ pub(crate) enum Until {
     Finished,
 }
 
+/// How the loop finds what is next. A type, so that the loop of a lone worker asks no questions.
+trait Order {
+    fn next(worker: &Worker) -> Option<Next>;
+}
+
+/// First in, first out.
+struct InOrder;
+/// Of the worker's own queue, and of the closures that team mates may steal.
+struct InTurns;
+/// What the program's policy says.
+struct ByPolicy;
+
+impl Order for InOrder {
+    #[inline(always)]
+    fn next(worker: &Worker) -> Option<Next> {
+        worker.ready.pop()
+    }
+}
+
+impl Order for InTurns {
+    #[inline(always)]
+    fn next(worker: &Worker) -> Option<Next> {
+        worker.next_of_two_queues()
+    }
+}
+
+impl Order for ByPolicy {
+    fn next(worker: &Worker) -> Option<Next> {
+        worker.next_by_policy()
+    }
+}
+
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
-        match self.has_team_mates {
-            true => self.run_loop::<true>(until),
-            false => self.run_loop::<false>(until),
+        match (self.plugged.is_some(), self.has_team_mates) {
+            (true, _) => self.run_loop::<ByPolicy>(until),
+            (false, true) => self.run_loop::<InTurns>(until),
+            (false, false) => self.run_loop::<InOrder>(until),
         }
     }
 
-    fn run_loop<const HAS_TEAM_MATES: bool>(&self, until: Until) {
+    fn run_loop<O: Order>(&self, until: Until) {
         let resumer = self.current.replace(std::ptr::null());
         debug_assert!(resumer.is_null(), "the loop runs on the thread's own stack");
         loop {
@@ -38,10 +71,10 @@ impl Worker {
             if switches_left == 0 && self.poll() && until == Until::Finished {
                 break;
             }
-            match self.next::<HAS_TEAM_MATES>() {
-                Some(Runnable::Fiber(body)) => self.mount(body),
-                Some(Runnable::Fresh(slot)) => self.start(slot),
-                Some(Runnable::Root) => {
+            match O::next(self) {
+                Some(Next::Fiber(body)) => self.mount(body),
+                Some(Next::Fresh(slot)) => self.start(slot),
+                Some(Next::Root) => {
                     if until == Until::Root {
                         break;
                     }
@@ -59,25 +92,20 @@ impl Worker {
 
     /// The code that runs next on the thread's own stack is no fiber's, and has no fiber's context:
     /// that lies on a stack which may be given back at any time.
-    fn leave_fibers(&self) {
+    pub(super) fn leave_fibers(&self) {
         self.current.set(std::ptr::null());
         // SAFETY: null is the thread's own strand, which was current when this loop began.
         unsafe { ramie_coro::context::set_current(std::ptr::null()) };
     }
 
-    #[inline(always)]
-    fn next<const HAS_TEAM_MATES: bool>(&self) -> Option<Runnable> {
-        if HAS_TEAM_MATES { self.next_of_two_queues() } else { self.ready.pop() }
-    }
-
     #[inline(never)]
-    fn next_of_two_queues(&self) -> Option<Runnable> {
+    fn next_of_two_queues(&self) -> Option<Next> {
         let seat = self.seat.as_ref()?;
         let prefers_fresh = self.prefers_fresh.replace(!self.prefers_fresh.get());
         if prefers_fresh && let Some(slot) = seat.pop() {
-            return Some(Runnable::Fresh(slot));
+            return Some(Next::Fresh(slot));
         }
-        self.ready.pop().or_else(|| seat.pop().map(Runnable::Fresh))
+        self.ready.pop().or_else(|| seat.pop().map(Next::Fresh))
     }
 
     /// Switches to a fiber until it suspends. `current` names it still afterwards: whatever runs
@@ -128,7 +156,7 @@ impl Worker {
     /// The next closure that a body whose fiber has just ended may run at once, in its turn.
     #[inline]
     pub(super) fn next_fresh_for(&self, body: &Body) -> Option<&'static Slot> {
-        if self.countdown.get() == 1 || self.has_team_mates {
+        if self.countdown.get() == 1 || !self.may_chain {
             return None;
         }
         let slot = self.ready.pop_fresh()?;

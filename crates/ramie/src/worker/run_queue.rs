@@ -24,13 +24,25 @@ use crate::{primitive::Ordering, strand::Slot};
 
 /// What can be run next.
 #[derive(Clone, Copy)]
-pub(crate) enum Runnable {
+pub(crate) enum Next {
     /// A fiber that has started, suspended on its own stack.
     Fiber(*const Body),
     /// A closure that has no stack yet.
     Fresh(&'static Slot),
     /// The code that waits on the worker's own stack.
     Root,
+}
+
+impl Next {
+    /// The slot of the fiber.
+    pub(crate) fn slot(&self) -> Option<&'static Slot> {
+        match self {
+            // SAFETY: what can be run next is alive until it has run.
+            Next::Fiber(body) => Some(unsafe { &**body }.slot()),
+            Next::Fresh(slot) => Some(slot),
+            Next::Root => None,
+        }
+    }
 }
 
 /// A body's address; or, by the low bits, a run with its length above them, or the root.
@@ -95,6 +107,11 @@ impl RunQueue {
 
     #[inline(always)]
     pub(crate) fn push_fiber(&self, body: &Body) {
+        self.push(body);
+    }
+
+    /// Queues again what `pop` gave.
+    pub(crate) fn push_body(&self, body: *const Body) {
         self.push(body);
     }
 
@@ -190,7 +207,7 @@ impl RunQueue {
     }
 
     #[inline(always)]
-    pub(crate) fn pop(&self) -> Option<Runnable> {
+    pub(crate) fn pop(&self) -> Option<Next> {
         if self.is_empty() {
             return None;
         }
@@ -201,18 +218,18 @@ impl RunQueue {
             if self.is_long.get() {
                 prefetch_behind(head);
             }
-            return Some(Runnable::Fiber(word));
+            return Some(Next::Fiber(word));
         }
         Some(self.pop_other(head, word))
     }
 
     #[inline(never)]
-    fn pop_other(&self, head: NonNull<Word>, word: Word) -> Runnable {
+    fn pop_other(&self, head: NonNull<Word>, word: Word) -> Next {
         if word.addr() & TAG == ROOT {
             self.head.set(self.after(head));
-            return Runnable::Root;
+            return Next::Root;
         }
-        Runnable::Fresh(self.pop_of_run(head, word))
+        Next::Fresh(self.pop_of_run(head, word))
     }
 
     /// Takes the head if it is a closure without a stack.
@@ -305,9 +322,9 @@ mod tests {
         slots.take(false).expect("memory for a slot")
     }
 
-    fn index(next: Option<Runnable>) -> Option<u32> {
+    fn index(next: Option<Next>) -> Option<u32> {
         match next {
-            Some(Runnable::Fresh(slot)) => Some(slot.index()),
+            Some(Next::Fresh(slot)) => Some(slot.index()),
             Some(_) => Some(u32::MAX),
             None => None,
         }
@@ -395,7 +412,7 @@ mod tests {
         }
         let mut yielded = 0;
         while let Some(next) = queue.pop() {
-            assert!(matches!(next, Runnable::Fiber(_)));
+            assert!(matches!(next, Next::Fiber(_)));
             yielded += 1;
         }
         assert_eq!(yielded, count);
