@@ -58,6 +58,7 @@ mod runtime;
 pub mod signal;
 mod spin_lock;
 mod strand;
+pub mod structured;
 pub mod sync;
 pub mod thread;
 pub mod time;

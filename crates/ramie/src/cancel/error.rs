@@ -22,6 +22,12 @@ impl Cancelled {
         Cancelled { reason: Reason::Deadline }
     }
 
+    /// Makes the error of a call that was cancelled for this reason.
+    #[must_use]
+    pub fn because(reason: impl Into<Cow<'static, str>>) -> Self {
+        Cancelled::requested(reason.into())
+    }
+
     pub(super) fn requested(reason: Cow<'static, str>) -> Self {
         Cancelled { reason: Reason::Requested(reason) }
     }

@@ -129,6 +129,17 @@ impl ScopeData {
     }
 }
 
+impl Drop for ScopeData {
+    /// A scope that was not closed has at most its parent on the count. Else strands borrow what is
+    /// about to go.
+    fn drop(&mut self) {
+        if self.strands.load(Ordering::Relaxed) > 1 {
+            eprintln!("ramie: a scope was dropped before its strands had ended. Aborting.");
+            process::abort()
+        }
+    }
+}
+
 /// A region that owns strands; twin of [`std::thread::Scope`]. Made by [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     data: ScopeData,
@@ -182,19 +193,31 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let scope = Scope { data: ScopeData::new(), scope: PhantomData, env: PhantomData };
-    // Caught, so that the wait happens outside the unwinding, where other fibers may run.
-    let outcome = crate::panic::catch(|| f(&scope));
-    scope.data.wait_for_all();
-    let panicked = scope.data.take_panic();
-    match (outcome, panicked) {
-        (Err(payload), _) => panic::resume_unwind(payload),
-        (Ok(_), Some(label)) => panic!("a strand of the scope panicked: {label}"),
-        (Ok(value), None) => value,
-    }
+    let scope = Scope::new();
+    scope.close_after(|| f(&scope))
 }
 
-impl<'scope> Scope<'scope, '_> {
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Makes a scope that is closed by [`close_after`](Self::close_after); dropped with strands in
+    /// it, it ends the process.
+    pub(crate) fn new() -> Self {
+        Scope { data: ScopeData::new(), scope: PhantomData, env: PhantomData }
+    }
+
+    /// Runs `f`, then waits for all strands of the scope.
+    #[track_caller]
+    pub(crate) fn close_after<T>(&self, f: impl FnOnce() -> T) -> T {
+        // Caught, so that the wait happens outside the unwinding, where other fibers may run.
+        let outcome = crate::panic::catch(f);
+        self.data.wait_for_all();
+        let panicked = self.data.take_panic();
+        match (outcome, panicked) {
+            (Err(payload), _) => panic::resume_unwind(payload),
+            (Ok(_), Some(label)) => panic!("a strand of the scope panicked: {label}"),
+            (Ok(value), None) => value,
+        }
+    }
+
     /// Spawns a fiber that may borrow what outlives the scope; twin of
     /// [`std::thread::Scope::spawn`].
     ///

@@ -1,0 +1,179 @@
+//! A function applied to the items of an iterator, some at a time.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{Failure, Failures, TryScope, try_scope};
+use crate::{cancel::check_cancelled, channel, fiber};
+
+/// Applies `f` to each item, on `limit` fibers at most, and returns the results in order.
+///
+/// Items are taken from the iterator when a fiber is free, so it may be endless as far as memory is
+/// concerned; the results are collected.
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one, until all is done.
+///
+/// # Cancellation
+/// Not a cancel point itself; `f` runs inside the scopes around this call.
+///
+/// # Panics
+/// When `limit` is 0. When `f` or the iterator panics, after the fibers have ended; the items left
+/// are not taken.
+///
+/// # Examples
+/// ```
+/// use ramie::structured::par_map;
+///
+/// ramie::run(|| {
+///     let squares = par_map(1..=5, 2, |n| n * n);
+///     assert_eq!(squares, [1, 4, 9, 16, 25]);
+/// });
+/// ```
+#[track_caller]
+pub fn par_map<I, R, F>(items: I, limit: usize, f: F) -> Vec<R>
+where
+    I: IntoIterator<IntoIter: Send>,
+    F: Fn(I::Item) -> R + Sync,
+    R: Send,
+{
+    check(limit);
+    let source = Source::new(items.into_iter());
+    let results = Mutex::new(Vec::new());
+    fiber::scope(|scope| {
+        for _ in 0..source.fibers(limit) {
+            scope.spawn(|| {
+                while let Some((index, item)) = source.next() {
+                    let result = f(item);
+                    push(&results, index, result);
+                }
+            });
+        }
+    });
+    in_order(results)
+}
+
+/// As [`par_map`], but gives each result to `each`, on the calling strand, as it comes. No more
+/// than `limit` results wait for it.
+///
+/// # Blocking
+/// As [`par_map`].
+///
+/// # Cancellation
+/// As [`par_map`].
+///
+/// # Panics
+/// As [`par_map`]; also when `each` does.
+#[track_caller]
+pub fn par_map_unordered<I, R, F>(items: I, limit: usize, f: F, mut each: impl FnMut(R))
+where
+    I: IntoIterator<IntoIter: Send>,
+    F: Fn(I::Item) -> R + Sync,
+    R: Send,
+{
+    check(limit);
+    let source = Source::new(items.into_iter());
+    fiber::scope(|scope| {
+        let (sender, receiver) = channel::bounded(limit);
+        for _ in 0..source.fibers(limit) {
+            let sender = sender.clone();
+            let (source, f) = (&source, &f);
+            scope.spawn(move || {
+                while let Some((_, item)) = source.next() {
+                    let result = f(item);
+                    // Nobody takes it only when `each` has panicked.
+                    if crate::cancel::shield(|| sender.send(result)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        while let Ok(result) = crate::cancel::shield(|| receiver.recv()) {
+            each(result);
+        }
+    });
+}
+
+/// As [`par_map`], for a function that may fail: the first failure cancels what runs, and no more
+/// items are taken.
+///
+/// # Blocking
+/// As [`par_map`].
+///
+/// # Cancellation
+/// As [`par_map`].
+///
+/// # Errors
+/// Those of `f`, merged [by the rule](super).
+///
+/// # Panics
+/// As [`par_map`].
+#[track_caller]
+pub fn try_par_map<I, R, E, F>(items: I, limit: usize, f: F) -> Result<Vec<R>, Failures<E>>
+where
+    I: IntoIterator<IntoIter: Send>,
+    F: Fn(I::Item) -> Result<R, E> + Sync,
+    R: Send,
+    E: Failure + Send,
+{
+    check(limit);
+    let source = Source::new(items.into_iter());
+    let results = Mutex::new(Vec::new());
+    try_scope(|scope: &TryScope<'_, '_, E>| {
+        for _ in 0..source.fibers(limit) {
+            scope.spawn(|| {
+                while check_cancelled().is_ok()
+                    && let Some((index, item)) = source.next()
+                {
+                    push(&results, index, f(item)?);
+                }
+                Ok(())
+            });
+        }
+        Ok(())
+    })?;
+    Ok(in_order(results))
+}
+
+#[track_caller]
+fn check(limit: usize) {
+    assert!(limit > 0, "the limit is 0, so that nothing could be done; give at least 1");
+}
+
+fn push<R>(results: &Mutex<Vec<(usize, R)>>, index: usize, result: R) {
+    results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+}
+
+fn in_order<R>(results: Mutex<Vec<(usize, R)>>) -> Vec<R> {
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The items, with their numbers, for many fibers.
+struct Source<I>(crate::sync::Mutex<(usize, Option<I>)>);
+
+impl<I: Iterator> Source<I> {
+    fn new(items: I) -> Self {
+        Source(crate::sync::Mutex::new((0, Some(items))))
+    }
+
+    /// No more fibers than items, where the iterator knows.
+    fn fibers(&self, limit: usize) -> usize {
+        let state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let most = state.1.as_ref().and_then(|items| items.size_hint().1);
+        most.map_or(limit, |most| most.min(limit))
+    }
+
+    /// The next item; none after the iterator has ended or has panicked.
+    fn next(&self) -> Option<(usize, I::Item)> {
+        let mut state = self.0.lock().ok()?;
+        let item = state.1.as_mut()?.next();
+        if item.is_none() {
+            state.1 = None;
+        }
+        let index = state.0;
+        state.0 += 1;
+        Some((index, item?))
+    }
+}

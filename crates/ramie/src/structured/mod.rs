@@ -1,0 +1,45 @@
+//! Structured concurrency: strands that live no longer than the call that starts them, with a rule
+//! for what happens when one of them fails.
+//!
+//! All of it stands on [`fiber::scope`](crate::fiber::scope()): children borrow from their parent,
+//! and the call returns when all have ended. Where one outcome settles the matter, the others are
+//! cancelled (see [`cancel`](crate::cancel)) and waited for.
+//!
+//! | call | ends early when | gives |
+//! |---|---|---|
+//! | [`fiber::scope`](crate::fiber::scope()) | never | what its closure returns |
+//! | [`try_scope`] | one fails | what its closure returns, or all failures |
+//! | [`race`] | one ends | what that one returned |
+//! | [`any`] | one succeeds | its value, or all failures |
+//! | [`join!`](crate::join) | never | all values, of different types |
+//! | [`try_join!`](crate::try_join) | one fails | all values, or all failures |
+//! | [`set`] | its closure says so | outcomes one by one, as they come |
+//! | [`par_map`], [`par_map_unordered`] | never | the image of an iterator, some at a time |
+//! | [`try_par_map`] | one fails | the same, or all failures |
+//! | [`Supervisor`] | a child fails too often | - |
+//!
+//! # How failures merge
+//! 1. A panic outweighs errors: when all have ended, the first one goes on in the parent.
+//! 2. Otherwise all errors are kept, in the order in which they happened: the first is the *cause*.
+//! 3. An error that says "cancelled" ([`Failure::is_cancelled`]) follows from something else and is
+//!    dropped; unless there is nothing else, as when the scope was cancelled from outside: then the
+//!    first one is kept.
+
+mod failure;
+mod join;
+mod map;
+mod race;
+mod set;
+mod supervisor;
+mod try_scope;
+
+pub use self::{
+    failure::{Failure, Failures},
+    map::{par_map, par_map_unordered, try_par_map},
+    race::{Racers, any, race},
+    set::{Set, set},
+    supervisor::{BackOff, GaveUp, Restart, Strategy, Supervised, Supervisor},
+    try_scope::{Ready, TryJoinHandle, TryScope, try_scope},
+};
+#[doc(hidden)]
+pub use self::{join::finish, try_scope::try_calls};

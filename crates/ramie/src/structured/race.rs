@@ -1,0 +1,208 @@
+//! The first to end, the first to succeed.
+
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::failure::{Failure, Failures, Merged};
+use crate::{
+    cancel::{self, CancelHandle},
+    fiber::Scope,
+    panic::catch,
+};
+
+const DECIDED: &str = "another strand was first";
+
+/// Runs strands against one another: when the first has ended, the others are cancelled. Returns
+/// what the first returned, when all have ended; `None` if none was spawned.
+///
+/// What `f` itself returns is dropped; it may wait for something and end the race by
+/// [`Racers::cancel`].
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one, until every strand has ended.
+///
+/// # Cancellation
+/// Not a cancel point itself; a scope around it cancels its strands.
+///
+/// # Panics
+/// With the first panic of a strand or of `f`, after all have ended; it ends the race, too.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use ramie::{fiber, structured::race};
+///
+/// ramie::run(|| {
+///     let first = race(|racers| {
+///         racers.spawn(|| { fiber::sleep(Duration::from_secs(3600)); "hare" });
+///         racers.spawn(|| "tortoise");
+///     });
+///     assert_eq!(first, Some("tortoise"));
+/// });
+/// ```
+#[track_caller]
+pub fn race<'env, T, F>(f: F) -> Option<T>
+where
+    F: for<'scope> FnOnce(&'scope Racers<'scope, 'env, T>),
+{
+    run(|racers| {
+        f(racers);
+        Ok(())
+    })
+    .unwrap_or_else(|failures| match failures.into_cause() {})
+}
+
+/// Runs strands against one another: when the first has succeeded, the others are cancelled.
+/// Returns its value, when all have ended.
+///
+/// # Blocking
+/// As [`race`].
+///
+/// # Cancellation
+/// As [`race`].
+///
+/// # Errors
+/// None has succeeded: all errors, merged [by the rule](super); `None` if none was spawned.
+///
+/// # Panics
+/// As [`race`].
+///
+/// # Examples
+/// ```
+/// use ramie::structured::any;
+///
+/// ramie::run(|| {
+///     let first = any(|racers| {
+///         racers.spawn_try(|| Err("no such host"));
+///         racers.spawn_try(|| Ok(7));
+///     });
+///     assert_eq!(first, Ok(7));
+/// });
+/// ```
+#[track_caller]
+pub fn any<'env, T, E, F>(f: F) -> Result<T, Option<Failures<E>>>
+where
+    E: Failure,
+    F: for<'scope> FnOnce(&'scope Racers<'scope, 'env, T, E>),
+{
+    match run(|racers| {
+        f(racers);
+        Ok(())
+    }) {
+        Ok(Some(value)) => Ok(value),
+        Ok(None) => Err(None),
+        Err(failures) => Err(Some(failures)),
+    }
+}
+
+/// The error of strands that have none.
+#[derive(Debug)]
+pub enum Never {}
+
+impl Failure for Never {}
+
+fn run<'env, T, E, F>(f: F) -> Result<Option<T>, Failures<E>>
+where
+    E: Failure,
+    F: for<'scope> FnOnce(&'scope Racers<'scope, 'env, T, E>) -> Result<(), E>,
+{
+    cancel::scope(|cancel_scope| {
+        let racers = Racers {
+            strands: Scope::new(),
+            cancel: cancel_scope.handle(),
+            winner: Mutex::new(None),
+            merged: Merged::new(),
+        };
+        racers.strands.close_after(|| {
+            if let Err(payload) = catch(|| f(&racers)) {
+                racers.merged.add_panic(payload);
+                racers.cancel();
+            }
+        });
+        let winner = racers.take_winner();
+        // Raises a panic, whoever won.
+        let failures = racers.merged.take_failures();
+        match (winner, failures) {
+            (None, Some(failures)) => Err(failures),
+            (winner, _) => Ok(winner),
+        }
+    })
+}
+
+/// The scope of [`race`] and [`any`].
+pub struct Racers<'scope, 'env: 'scope, T, E = Never> {
+    strands: Scope<'scope, 'env>,
+    cancel: CancelHandle,
+    winner: Mutex<Option<T>>,
+    merged: Merged<E>,
+}
+
+impl<'scope, T, E: Failure> Racers<'scope, '_, T, E> {
+    /// Spawns a fiber that wins if it ends first.
+    ///
+    /// # Panics
+    /// As [`fiber::spawn`](crate::fiber::spawn).
+    pub fn spawn<F>(&'scope self, f: F)
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+        E: Send,
+    {
+        self.spawn_try(|| Ok(f()));
+    }
+
+    /// Spawns a fiber that wins if it succeeds first.
+    ///
+    /// # Panics
+    /// As [`fiber::spawn`](crate::fiber::spawn).
+    pub fn spawn_try<F>(&'scope self, f: F)
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+        E: Send,
+    {
+        self.strands.spawn(|| match catch(f) {
+            Ok(Ok(value)) => self.win(value),
+            Ok(Err(error)) => {
+                self.merged.add(error);
+            }
+            Err(payload) => {
+                self.merged.add_panic(payload);
+                self.cancel();
+            }
+        });
+    }
+
+    /// Ends the race: cancels all that still run.
+    pub fn cancel(&self) {
+        self.cancel.cancel_because(DECIDED);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<T>> {
+        self.winner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_winner(&self) -> Option<T> {
+        self.lock().take()
+    }
+
+    fn win(&self, value: T) {
+        let mut winner = self.lock();
+        // A value that comes second is dropped when the lock is free: its destructor is user code.
+        let second = match *winner {
+            None => winner.replace(value),
+            Some(_) => Some(value),
+        };
+        drop(winner);
+        drop(second);
+        self.cancel();
+    }
+}
+
+impl<T, E> fmt::Debug for Racers<'_, '_, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Racers").field("strands", &self.strands).finish_non_exhaustive()
+    }
+}

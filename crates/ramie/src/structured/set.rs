@@ -1,0 +1,138 @@
+//! Strands whose outcomes are taken one by one, as they come.
+
+use std::{fmt, panic, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
+
+use crate::{
+    cancel::{self, CancelHandle},
+    channel::{self, Receiver, Sender},
+    fiber::Scope,
+    panic::catch,
+};
+
+/// Runs `f` with a set of strands, to which it may add at any time, and whose outcomes it takes as
+/// they come.
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one, until every strand of the set has ended.
+///
+/// # Cancellation
+/// Not a cancel point itself; a scope around it cancels its strands.
+///
+/// # Panics
+/// With the panic of `f`; else with that of a strand whose outcome nobody took. After all have
+/// ended.
+///
+/// # Examples
+/// ```
+/// use ramie::structured::set;
+///
+/// ramie::run(|| {
+///     let words = ["one", "three"];
+///     let total: usize = set(|set| {
+///         for word in &words {
+///             set.spawn(|| word.len());
+///         }
+///         set.outcomes().map(Result::unwrap).sum()
+///     });
+///     assert_eq!(total, 8);
+/// });
+/// ```
+#[track_caller]
+pub fn set<'env, T, R, F>(f: F) -> R
+where
+    F: for<'scope> FnOnce(&'scope Set<'scope, 'env, T>) -> R,
+{
+    cancel::scope(|cancel_scope| {
+        let (sender, receiver) = channel::unbounded();
+        let set = Set {
+            strands: Scope::new(),
+            cancel: cancel_scope.handle(),
+            pending: AtomicUsize::new(0),
+            sender,
+            receiver,
+        };
+        let returned = set.strands.close_after(|| f(&set));
+        while let Some(outcome) = set.try_next() {
+            outcome.unwrap_or_else(|payload| panic::resume_unwind(payload));
+        }
+        returned
+    })
+}
+
+/// The strands of [`set`].
+pub struct Set<'scope, 'env: 'scope, T> {
+    strands: Scope<'scope, 'env>,
+    cancel: CancelHandle,
+    /// Strands whose outcomes have not been taken.
+    pending: AtomicUsize,
+    sender: Sender<thread::Result<T>>,
+    receiver: Receiver<thread::Result<T>>,
+}
+
+impl<'scope, T> Set<'scope, '_, T> {
+    /// Adds a fiber.
+    ///
+    /// # Panics
+    /// As [`fiber::spawn`](crate::fiber::spawn).
+    pub fn spawn<F>(&'scope self, f: F)
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.pending.fetch_add(1, Relaxed);
+        self.strands.spawn(|| {
+            // The receiver lies beside the sender.
+            let _ = self.sender.send(catch(f));
+        });
+    }
+
+    /// Waits for the next strand to end and takes its value, or the payload of its panic; `None`
+    /// when all that were added have been taken.
+    ///
+    /// # Blocking
+    /// Parks the strand until one has ended.
+    ///
+    /// # Cancellation
+    /// Not a cancel point; a scope around the set cancels its strands, and so ends the wait.
+    #[track_caller]
+    pub fn next(&self) -> Option<thread::Result<T>> {
+        let take = |pending: usize| pending.checked_sub(1);
+        self.pending.fetch_update(Relaxed, Relaxed, take).ok()?;
+        Some(cancel::shield(|| self.receiver.recv()).expect("the sender lies beside the receiver"))
+    }
+
+    /// Takes an outcome if there is one now.
+    pub fn try_next(&self) -> Option<thread::Result<T>> {
+        let outcome = self.receiver.try_recv().ok()?;
+        self.pending.fetch_sub(1, Relaxed);
+        Some(outcome)
+    }
+
+    /// Gives the outcomes as they come, until all have been taken.
+    pub fn outcomes(&self) -> impl Iterator<Item = thread::Result<T>> {
+        std::iter::from_fn(|| self.next())
+    }
+
+    /// Counts the strands whose outcomes have not been taken.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pending.load(Relaxed)
+    }
+
+    /// Tells whether all outcomes have been taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Cancels all strands of the set. Their outcomes still come.
+    pub fn cancel(&self) {
+        self.cancel.cancel_because("the set was cancelled");
+    }
+}
+
+impl<T> fmt::Debug for Set<'_, '_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Set").field("pending", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,361 @@
+//! Children that are restarted when they fail.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::failure::{Failure, Failures};
+use super::{TryScope, try_scope};
+use crate::{
+    cancel::{self, CancelHandle, check_cancelled},
+    fiber,
+    panic::catch,
+    time::Instant,
+};
+
+/// When a child is started again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Restart {
+    /// When it returned an error or panicked.
+    #[default]
+    OnFailure,
+    /// Whenever it ended.
+    Always,
+    /// Never: its failure is the supervisor's.
+    Never,
+}
+
+/// Who is started again together with a child that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Strategy {
+    /// That child.
+    #[default]
+    OneForOne,
+    /// All children: they are cancelled, and when all have ended, all are started.
+    OneForAll,
+}
+
+/// How long to wait before a restart: twice as long each time, up to a limit; from the beginning
+/// again when a child has run for longer than that limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BackOff {
+    /// Before the first restart.
+    pub first: Duration,
+    /// At most.
+    pub longest: Duration,
+}
+
+impl Default for BackOff {
+    /// From 10 ms up to 10 s.
+    fn default() -> Self {
+        BackOff { first: Duration::from_millis(10), longest: Duration::from_secs(10) }
+    }
+}
+
+impl BackOff {
+    fn after(self, failures: u32) -> Duration {
+        let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
+        self.first.saturating_mul(doubled).min(self.longest)
+    }
+}
+
+/// Runs children and starts them again when they fail.
+///
+/// | option | default |
+/// |---|---|
+/// | `restart` | [`Restart::OnFailure`] |
+/// | `strategy` | [`Strategy::OneForOne`] |
+/// | `back_off` | 10 ms, doubled up to 10 s |
+/// | `limit` | 5 restarts within 60 s |
+///
+/// # Examples
+/// ```
+/// use std::{sync::atomic::{AtomicU32, Ordering::SeqCst}, time::Duration};
+/// use ramie::structured::{BackOff, Supervisor};
+///
+/// ramie::run(|| {
+///     let tries = AtomicU32::new(0);
+///     let at_once = BackOff { first: Duration::ZERO, longest: Duration::ZERO };
+///     let ended = Supervisor::new().back_off(at_once).run(|children| {
+///         children.add("flaky", || match tries.fetch_add(1, SeqCst) {
+///             0 | 1 => Err("not yet"),
+///             _ => Ok(()),
+///         });
+///     });
+///     assert!(ended.is_ok() && tries.into_inner() == 3);
+/// });
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a supervisor does nothing until run is called"]
+pub struct Supervisor {
+    restart: Restart,
+    strategy: Strategy,
+    back_off: BackOff,
+    restarts: usize,
+    within: Duration,
+}
+
+impl Default for Supervisor {
+    fn default() -> Self {
+        Supervisor {
+            restart: Restart::default(),
+            strategy: Strategy::default(),
+            back_off: BackOff::default(),
+            restarts: 5,
+            within: Duration::from_secs(60),
+        }
+    }
+}
+
+type Child<'env, E> = Box<dyn Fn() -> Result<(), E> + Sync + 'env>;
+
+/// The children of a [`Supervisor`], as its closure names them.
+pub struct Supervised<'env, E> {
+    children: Vec<(String, Child<'env, E>)>,
+}
+
+impl<'env, E> Supervised<'env, E> {
+    /// Adds a child. It is called again for each restart.
+    pub fn add(&mut self, name: &str, child: impl Fn() -> Result<(), E> + Sync + 'env) {
+        self.children.push((name.to_owned(), Box::new(child)));
+    }
+}
+
+impl<E> fmt::Debug for Supervised<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.children.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// A child failed more often than the supervisor allows.
+#[derive(Debug)]
+pub struct GaveUp<E> {
+    child: String,
+    error: Option<E>,
+}
+
+impl<E> GaveUp<E> {
+    /// Returns the name of the child.
+    #[must_use]
+    pub fn child(&self) -> &str {
+        &self.child
+    }
+
+    /// Returns its last error; `None` if it panicked, or ended and was not to.
+    pub fn error(&self) -> Option<&E> {
+        self.error.as_ref()
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for GaveUp<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the supervisor gave up on '{}'", self.child)?;
+        match &self.error {
+            Some(error) => write!(f, ": {error}"),
+            None => f.write_str(": it panicked or ended"),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for GaveUp<E> {}
+
+/// How a run of a child ended.
+enum End<E> {
+    Done,
+    Failed(Option<E>),
+    Cancelled,
+}
+
+impl Supervisor {
+    /// Makes a supervisor with the defaults above.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets when a child is started again.
+    pub fn restart(mut self, restart: Restart) -> Self {
+        self.restart = restart;
+        self
+    }
+
+    /// Sets who is started again together with a child that failed.
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Sets how long to wait before a restart.
+    pub fn back_off(mut self, back_off: BackOff) -> Self {
+        self.back_off = back_off;
+        self
+    }
+
+    /// Sets how many restarts there may be, of all children together, within how long a time.
+    pub fn limit(mut self, restarts: usize, within: Duration) -> Self {
+        self.restarts = restarts;
+        self.within = within;
+        self
+    }
+
+    /// Runs the children that `add` names until all have ended for good.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, until every child has ended.
+    ///
+    /// # Cancellation
+    /// Not a cancel point itself; a scope around it cancels the children, which are not restarted
+    /// then.
+    ///
+    /// # Errors
+    /// A child failed, or ended, more often than the limit allows. The others were cancelled.
+    pub fn run<'env, E>(self, add: impl FnOnce(&mut Supervised<'env, E>)) -> Result<(), GaveUp<E>>
+    where
+        E: Failure + Send,
+    {
+        let mut supervised = Supervised { children: Vec::new() };
+        add(&mut supervised);
+        let history = Mutex::new(VecDeque::new());
+        match self.strategy {
+            Strategy::OneForOne => self.run_each(&supervised, &history),
+            Strategy::OneForAll => self.run_together(&supervised, &history),
+        }
+    }
+
+    fn run_each<E>(
+        &self,
+        supervised: &Supervised<'_, E>,
+        history: &Mutex<VecDeque<Instant>>,
+    ) -> Result<(), GaveUp<E>>
+    where
+        E: Failure + Send,
+    {
+        let outcome = try_scope(|scope: &TryScope<'_, '_, GaveUp<E>>| {
+            for child in &supervised.children {
+                scope.spawn(|| self.keep_alive(child, history));
+            }
+            Ok(())
+        });
+        outcome.map_err(Failures::into_cause)
+    }
+
+    /// Runs one child again and again.
+    fn keep_alive<E: Failure>(
+        &self,
+        (name, child): &(String, Child<'_, E>),
+        history: &Mutex<VecDeque<Instant>>,
+    ) -> Result<(), GaveUp<E>> {
+        let mut failures = 0;
+        loop {
+            let start = Instant::now();
+            let end = run_once(child);
+            if start.elapsed() > self.back_off.longest {
+                failures = 0;
+            }
+            failures += 1;
+            let Some(error) = self.wants_restart(end) else { return Ok(()) };
+            self.allow(name, error, history)?;
+            self.pause(failures);
+        }
+    }
+
+    /// Runs all children, and all again when one is to be started again.
+    fn run_together<E>(
+        &self,
+        supervised: &Supervised<'_, E>,
+        history: &Mutex<VecDeque<Instant>>,
+    ) -> Result<(), GaveUp<E>>
+    where
+        E: Failure + Send,
+    {
+        let mut failures = 0;
+        loop {
+            let start = Instant::now();
+            let ended = Mutex::new(None);
+            cancel::scope(|cancel_scope| {
+                let handle = cancel_scope.handle();
+                fiber::scope(|scope| {
+                    for child in &supervised.children {
+                        scope.spawn(|| self.run_as_one(child, &handle, &ended));
+                    }
+                });
+            });
+            if start.elapsed() > self.back_off.longest {
+                failures = 0;
+            }
+            failures += 1;
+            let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let Some((name, error)) = ended else { return Ok(()) };
+            self.allow(name, error, history)?;
+            self.pause(failures);
+        }
+    }
+
+    fn run_as_one<'a, E: Failure>(
+        &self,
+        (name, child): &'a (String, Child<'_, E>),
+        others: &CancelHandle,
+        ended: &Mutex<Option<(&'a String, Option<E>)>>,
+    ) {
+        let Some(error) = self.wants_restart(run_once(child)) else { return };
+        let mut first = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
+            *first = Some((name, error));
+        }
+        drop(first);
+        others.cancel_because("another child is restarted");
+    }
+
+    /// The error with which a run ended, if another is to follow.
+    fn wants_restart<E>(&self, end: End<E>) -> Option<Option<E>> {
+        match (end, self.restart) {
+            (End::Cancelled, _) => None,
+            (End::Done, Restart::Always) => Some(None),
+            (End::Done, _) => None,
+            (End::Failed(error), _) => Some(error),
+        }
+    }
+
+    /// Puts a restart down, unless there were too many.
+    fn allow<E>(
+        &self,
+        name: &str,
+        error: Option<E>,
+        history: &Mutex<VecDeque<Instant>>,
+    ) -> Result<(), GaveUp<E>> {
+        let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        while history.front().is_some_and(|then| now.duration_since(*then) > self.within) {
+            history.pop_front();
+        }
+        if self.restart == Restart::Never || history.len() >= self.restarts {
+            return Err(GaveUp { child: name.to_owned(), error });
+        }
+        history.push_back(now);
+        Ok(())
+    }
+
+    fn pause(&self, failures: u32) {
+        let pause = self.back_off.after(failures);
+        if !pause.is_zero() {
+            fiber::sleep(pause);
+        }
+    }
+}
+
+impl<E> Failure for GaveUp<E> {}
+
+fn run_once<E: Failure>(child: &Child<'_, E>) -> End<E> {
+    if check_cancelled().is_err() {
+        return End::Cancelled;
+    }
+    match catch(child) {
+        Ok(Ok(())) => End::Done,
+        Ok(Err(error)) if error.is_cancelled() && check_cancelled().is_err() => End::Cancelled,
+        Ok(Err(error)) => End::Failed(Some(error)),
+        // The message is on stderr; a supervisor's purpose is to go on.
+        Err(_) => End::Failed(None),
+    }
+}

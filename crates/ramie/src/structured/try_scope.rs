@@ -1,0 +1,230 @@
+//! The scope that fails fast.
+
+use std::fmt;
+
+use super::failure::{Failure, Failures, Merged};
+use crate::{
+    cancel::{self, CancelHandle, Cancelled},
+    fiber::{Scope, ScopedJoinHandle},
+    panic::catch,
+    sync::oneshot,
+};
+
+const SIBLING_FAILED: &str = "another strand of the scope failed";
+
+/// Runs `f` with a scope that fails fast: the first error or panic, of a strand or of `f` itself,
+/// cancels all the others, and the call returns when they have ended.
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one, until every strand of the scope has ended.
+///
+/// # Cancellation
+/// Not a cancel point itself; a scope around it cancels its strands.
+///
+/// # Errors
+/// What the strands and `f` returned as errors, merged [by the rule](super).
+///
+/// # Panics
+/// With the first panic of a strand or of `f`, after all have ended.
+///
+/// # Examples
+/// ```
+/// use std::io;
+/// use ramie::{net::TcpListener, structured::try_scope};
+///
+/// ramie::run(|| {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let result: Result<(), _> = try_scope(|scope| {
+///         scope.spawn(|| listener.accept());
+///         scope.spawn(|| Err::<(), _>(io::Error::other("no route")));
+///         Ok(())
+///     });
+///     // The first strand was cancelled, which is no failure in its own right.
+///     assert_eq!(result.unwrap_err().to_string(), "no route");
+///     io::Result::Ok(())
+/// }).unwrap();
+/// ```
+#[track_caller]
+pub fn try_scope<'env, T, E, F>(f: F) -> Result<T, Failures<E>>
+where
+    E: Failure,
+    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Result<T, E>,
+{
+    try_calls(|scope| scope.watch(|| f(scope)))
+}
+
+/// Runs [`try_join!`](crate::try_join): `f` gives no value only if a strand has failed.
+#[doc(hidden)]
+#[track_caller]
+pub fn try_calls<'env, T, E, F>(f: F) -> Result<T, Failures<E>>
+where
+    E: Failure,
+    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Option<T>,
+{
+    cancel::scope(|cancel_scope| {
+        let scope = TryScope {
+            strands: Scope::new(),
+            cancel: cancel_scope.handle(),
+            merged: Merged::new(),
+        };
+        let value = scope.strands.close_after(|| f(&scope));
+        match scope.merged.take_failures() {
+            Some(failures) => Err(failures),
+            None => Ok(value.expect("without a failure there is a value")),
+        }
+    })
+}
+
+/// The scope of [`try_scope`].
+pub struct TryScope<'scope, 'env: 'scope, E> {
+    strands: Scope<'scope, 'env>,
+    cancel: CancelHandle,
+    merged: Merged<E>,
+}
+
+impl<'scope, E: Failure> TryScope<'scope, '_, E> {
+    /// Spawns a fiber whose failure cancels the scope.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Panics
+    /// As [`fiber::spawn`](crate::fiber::spawn).
+    pub fn spawn<T, F>(&'scope self, f: F) -> TryJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+        E: Send,
+    {
+        TryJoinHandle { strand: self.strands.spawn(|| self.watch(f)) }
+    }
+
+    /// Spawns a fiber that stays on this worker; its closure need not be `Send`.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
+    /// # Panics
+    /// As [`Scope::spawn_local`].
+    pub fn spawn_local<T, F>(&'scope self, f: F) -> TryJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> Result<T, E> + 'scope,
+        T: 'scope,
+    {
+        TryJoinHandle { strand: self.strands.spawn_local(|| self.watch(f)) }
+    }
+
+    /// Spawns a fiber and waits until it says that it is ready, with a value: an address that it
+    /// listens on, a connection that stands.
+    ///
+    /// # Blocking
+    /// Parks the strand until the fiber calls [`Ready::set`], or ends.
+    ///
+    /// # Errors
+    /// The fiber ended, or was cancelled, before it said so. If it failed, its error is the scope's.
+    ///
+    /// # Panics
+    /// As [`fiber::spawn`](crate::fiber::spawn).
+    ///
+    /// # Examples
+    /// ```
+    /// use std::io;
+    /// use ramie::{net::{TcpListener, TcpStream}, structured::{Ready, try_scope}};
+    ///
+    /// ramie::run(|| {
+    ///     let served = try_scope(|scope| {
+    ///         let address = scope.start(|ready: Ready<_>| {
+    ///             let listener = TcpListener::bind("127.0.0.1:0")?;
+    ///             ready.set(listener.local_addr()?);
+    ///             listener.accept().map(drop)
+    ///         })?;
+    ///         TcpStream::connect(address).map(drop)
+    ///     });
+    ///     assert!(served.is_ok());
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn start<V, F>(&'scope self, f: F) -> Result<V, Cancelled>
+    where
+        F: FnOnce(Ready<V>) -> Result<(), E> + Send + 'scope,
+        V: Send + 'scope,
+        E: Send,
+    {
+        let (sender, receiver) = oneshot::channel();
+        self.spawn(move || f(Ready { sender }));
+        receiver.recv().map_err(|_| {
+            let cause = cancel::check_cancelled().err();
+            cause.unwrap_or_else(|| Cancelled::because("the fiber ended before it was ready"))
+        })
+    }
+
+    /// Returns a handle that cancels the scope.
+    #[must_use]
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
+    }
+
+    /// Runs `f` and takes note of how it fails.
+    fn watch<T>(&self, f: impl FnOnce() -> Result<T, E>) -> Option<T> {
+        match catch(f) {
+            Ok(Ok(value)) => return Some(value),
+            Ok(Err(error)) => {
+                if self.merged.add(error) {
+                    self.cancel.cancel_because(SIBLING_FAILED);
+                }
+            }
+            Err(payload) => {
+                self.merged.add_panic(payload);
+                self.cancel.cancel_because(SIBLING_FAILED);
+            }
+        }
+        None
+    }
+}
+
+impl<E> fmt::Debug for TryScope<'_, '_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryScope").field("strands", &self.strands).finish_non_exhaustive()
+    }
+}
+
+/// With this, a fiber that was started by [`TryScope::start`] says that it is ready.
+#[derive(Debug)]
+pub struct Ready<V> {
+    sender: oneshot::Sender<V>,
+}
+
+impl<V> Ready<V> {
+    /// Lets the starter go on, with `value`.
+    pub fn set(self, value: V) {
+        // A starter that does not wait any more was given up, and needs no value.
+        let _ = self.sender.send(value);
+    }
+}
+
+/// Waits for a fiber of a [`TryScope`].
+#[derive(Debug)]
+pub struct TryJoinHandle<'scope, T> {
+    strand: ScopedJoinHandle<'scope, Option<T>>,
+}
+
+impl<T> TryJoinHandle<'_, T> {
+    /// Waits until the fiber has ended and returns its value.
+    ///
+    /// # Blocking
+    /// Parks the strand, unless the fiber has ended already.
+    ///
+    /// # Errors
+    /// The fiber failed. Its error, or its panic, is kept by the scope, which is cancelled; so that
+    /// `?` leaves the scope's closure, and the scope returns the cause.
+    #[track_caller]
+    pub fn join(self) -> Result<T, Cancelled> {
+        self.strand.join().ok().flatten().ok_or_else(|| Cancelled::because(SIBLING_FAILED))
+    }
+
+    /// Tells whether the fiber has ended, so that `join` would return at once.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.strand.is_finished()
+    }
+}

@@ -1,0 +1,479 @@
+//! Scopes with policies: who is cancelled when, what is kept of failures, who may borrow.
+
+mod common;
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use common::{panic_text, with_workers};
+use ramie::{
+    Runtime,
+    cancel::{self, Cancelled, check_cancelled},
+    fiber,
+    structured::{
+        BackOff, Failures, Ready, Restart, Strategy, Supervisor, TryScope, any, par_map,
+        par_map_unordered, race, set, try_par_map, try_scope,
+    },
+    time::ManualClock,
+};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Sleeps until it is cancelled, and says so.
+fn until_cancelled() -> io::Result<()> {
+    while check_cancelled().is_ok() {
+        fiber::sleep(LONG);
+    }
+    Err(check_cancelled().unwrap_err().into())
+}
+
+fn on_workers(f: impl Fn()) {
+    for count in [1, 2] {
+        with_workers(count).run(&f);
+    }
+}
+
+#[test]
+fn what_succeeds_is_returned_and_children_borrow() {
+    on_workers(|| {
+        let words = ["one", "three"];
+        let total = try_scope(|scope: &TryScope<'_, '_, io::Error>| {
+            let lengths = words.each_ref().map(|word| scope.spawn(|| Ok(word.len())));
+            let mut total = 0;
+            for length in lengths {
+                total += length.join()?;
+            }
+            Ok(total)
+        });
+        assert_eq!(total.unwrap(), 8);
+    });
+}
+
+#[test]
+fn the_first_failure_cancels_the_siblings_and_is_the_cause() {
+    on_workers(|| {
+        let ended = AtomicUsize::new(0);
+        let result = try_scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| {
+                    let end = until_cancelled();
+                    ended.fetch_add(1, SeqCst);
+                    end
+                });
+            }
+            scope.spawn(|| Err::<(), _>(io::Error::other("the cause")));
+            until_cancelled()
+        });
+        let failures = result.unwrap_err();
+        assert_eq!(failures.to_string(), "the cause");
+        assert_eq!(failures.iter().count(), 1, "what followed is dropped");
+        assert_eq!(ended.load(SeqCst), 5);
+    });
+}
+
+#[test]
+fn all_errors_are_kept_in_the_order_in_which_they_happened() {
+    with_workers(1).run(|| {
+        let result: Result<(), Failures<String>> = try_scope(|scope| {
+            for n in 1..=3 {
+                scope.spawn(move || {
+                    (0..n).for_each(|_| fiber::yield_now());
+                    Err::<(), _>(n.to_string())
+                });
+            }
+            Ok(())
+        });
+        let failures = result.unwrap_err();
+        assert_eq!(failures.to_string(), "1; also: 2; also: 3");
+        assert_eq!(failures.into_iter().collect::<Vec<_>>(), ["1", "2", "3"]);
+    });
+}
+
+#[test]
+fn the_scopes_own_closure_counts_as_a_strand() {
+    with_workers(1).run(|| {
+        let result = try_scope(|scope| {
+            scope.spawn(until_cancelled);
+            Err::<(), _>(io::Error::other("no"))
+        });
+        assert_eq!(result.unwrap_err().into_cause().to_string(), "no");
+    });
+}
+
+#[test]
+fn a_cancellation_from_outside_is_kept_if_there_is_nothing_else() {
+    with_workers(1).run(|| {
+        let error = cancel::scope(|outer| {
+            try_scope(|scope| {
+                scope.spawn(until_cancelled);
+                scope.spawn(until_cancelled);
+                fiber::yield_now();
+                outer.cancel_because("closing");
+                Ok(())
+            })
+            .unwrap_err()
+        });
+        assert_eq!(error.to_string(), "cancelled: closing");
+        let io: io::Error = error.into();
+        assert!(cancel::is_cancelled(&io));
+    });
+}
+
+#[test]
+fn a_panic_outweighs_errors_and_goes_on_when_all_have_ended() {
+    on_workers(|| {
+        let ended = AtomicUsize::new(0);
+        let text = panic_text(|| {
+            try_scope(|scope| {
+                scope.spawn(|| {
+                    let end = until_cancelled();
+                    ended.fetch_add(1, SeqCst);
+                    end
+                });
+                scope.spawn(|| -> io::Result<()> { panic!("of its own") });
+                scope.spawn(|| Err::<(), _>(io::Error::other("an error")));
+                Ok(())
+            })
+        });
+        assert_eq!(text, "of its own");
+        assert_eq!(ended.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn joining_a_failed_strand_leaves_the_closure_with_the_cause() {
+    with_workers(1).run(|| {
+        let result = try_scope(|scope| {
+            let failing = scope.spawn(|| Err::<(), _>(io::Error::other("deep")));
+            failing.join()?;
+            Ok(())
+        });
+        assert_eq!(result.unwrap_err().to_string(), "deep");
+    });
+}
+
+#[test]
+fn a_child_says_that_it_is_ready_or_its_end_says_that_it_never_will() {
+    on_workers(|| {
+        let value = try_scope(|scope| {
+            let value = scope.start(|ready: Ready<i32>| {
+                ready.set(7);
+                until_cancelled()
+            })?;
+            scope.cancel_handle().cancel();
+            Ok::<_, io::Error>(value)
+        });
+        assert!(value.is_err(), "the strand was cancelled by the scope's own handle");
+        let failed: Result<(), Failures<io::Error>> = try_scope(|scope| {
+            scope.start(|_: Ready<()>| Err(io::Error::other("no port")))?;
+            unreachable!("it was never ready");
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "no port");
+        let silent = try_scope(|scope| scope.start(|_: Ready<()>| Ok::<_, Cancelled>(())));
+        let sentence = "cancelled: the fiber ended before it was ready";
+        assert_eq!(silent.unwrap_err().to_string(), sentence);
+    });
+}
+
+#[test]
+fn a_race_is_over_when_one_has_ended() {
+    on_workers(|| {
+        let lost = AtomicUsize::new(0);
+        let winner = race(|racers| {
+            for _ in 0..3 {
+                racers.spawn(|| {
+                    let _ = until_cancelled();
+                    lost.fetch_add(1, SeqCst);
+                    0
+                });
+            }
+            racers.spawn(|| 7);
+        });
+        assert_eq!((winner, lost.load(SeqCst)), (Some(7), 3));
+        assert_eq!(race::<(), _>(|_| ()), None);
+        let text = panic_text(|| {
+            race(|racers| {
+                racers.spawn(|| until_cancelled().is_err());
+                racers.spawn(|| panic!("fell"));
+            })
+        });
+        assert_eq!(text, "fell");
+    });
+}
+
+#[test]
+fn any_goes_on_until_one_succeeds() {
+    on_workers(|| {
+        let found = any(|racers| {
+            racers.spawn_try(|| Err(io::Error::other("first mirror")));
+            racers.spawn_try(|| until_cancelled().map(|()| 0));
+            racers.spawn_try(|| {
+                fiber::yield_now();
+                Ok(7)
+            });
+        });
+        assert_eq!(found.unwrap(), 7);
+        let none = any::<(), _, _>(|racers| {
+            racers.spawn_try(|| Err("one"));
+            racers.spawn_try(|| Err("two"));
+        });
+        assert_eq!(none.unwrap_err().unwrap().into_iter().count(), 2);
+        assert!(any::<(), &str, _>(|_| ()).unwrap_err().is_none());
+    });
+}
+
+#[test]
+fn join_gives_all_values_and_try_join_the_first_error() {
+    on_workers(|| {
+        let text = String::from("abc");
+        let (a, b, c) = ramie::join!(text.len(), text.as_str(), [1.5]);
+        assert_eq!((a, b, c), (3, "abc", [1.5]));
+        assert_eq!(ramie::join!(1), (1,));
+        let both = ramie::try_join!(Ok::<_, io::Error>(text.len()), io::Result::Ok(text.as_str()));
+        assert_eq!(both.unwrap(), (3, "abc"));
+        let failed = ramie::try_join!(until_cancelled(), Err::<i32, _>(io::Error::other("no")));
+        assert_eq!(failed.unwrap_err().to_string(), "no");
+        assert_eq!(panic_text(|| ramie::join!(1, panic!("half"), 2)), "half");
+    });
+}
+
+#[test]
+fn a_set_gives_outcomes_as_they_come() {
+    with_workers(1).run(|| {
+        let order = set(|set| {
+            for n in [3, 1, 2] {
+                set.spawn(move || {
+                    (0..n).for_each(|_| fiber::yield_now());
+                    n
+                });
+            }
+            assert_eq!(set.len(), 3);
+            set.outcomes().map(Result::unwrap).collect::<Vec<_>>()
+        });
+        assert_eq!(order, [1, 2, 3]);
+        let grown = set(|set| {
+            set.spawn(|| {
+                set.spawn(|| 2);
+                1
+            });
+            let first = set.next().unwrap().unwrap();
+            let second = set.next().unwrap().unwrap();
+            assert!(set.next().is_none() && set.is_empty());
+            first + second
+        });
+        assert_eq!(grown, 3);
+    });
+}
+
+#[test]
+fn a_set_keeps_panics_for_whoever_takes_them() {
+    on_workers(|| {
+        let caught = set(|set| {
+            set.spawn(|| panic!("taken"));
+            set.next().unwrap().is_err()
+        });
+        assert!(caught);
+        assert_eq!(panic_text(|| set(|set| set.spawn(|| panic!("left")))), "left");
+        let cancelled = set(|set| {
+            set.spawn(until_cancelled);
+            set.cancel();
+            set.next().unwrap().unwrap().is_err()
+        });
+        assert!(cancelled);
+    });
+}
+
+#[test]
+fn no_more_than_the_limit_run_at_once() {
+    on_workers(|| {
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let map = |n: u64| {
+            most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+            (0..n % 5).for_each(|_| fiber::yield_now());
+            running.fetch_sub(1, SeqCst);
+            n * 2
+        };
+        let doubled: Vec<_> = (0..100).map(|n| n * 2).collect();
+        assert_eq!(par_map(0..100, 7, map), doubled);
+        let mut unordered = Vec::new();
+        par_map_unordered(0..100, 7, map, |result| unordered.push(result));
+        unordered.sort_unstable();
+        assert_eq!(unordered, doubled);
+        assert_eq!(try_par_map(0..100, 7, |n| Ok::<_, String>(map(n))).unwrap(), doubled);
+        assert_eq!(most.load(SeqCst), 7);
+        assert_eq!(par_map(0..0, 3, map), []);
+    });
+}
+
+#[test]
+fn a_map_that_fails_takes_no_more_items() {
+    with_workers(1).run(|| {
+        let taken = AtomicUsize::new(0);
+        let items = (0..1000).inspect(|_| {
+            taken.fetch_add(1, SeqCst);
+        });
+        let failed = try_par_map(items, 4, |n| {
+            fiber::yield_now();
+            if n == 10 { Err("ten") } else { Ok(n) }
+        });
+        assert_eq!(failed.unwrap_err().into_cause(), "ten");
+        assert!(taken.load(SeqCst) < 20);
+        let taken = AtomicUsize::new(0);
+        let map = |n| {
+            taken.fetch_add(1, SeqCst);
+            assert_ne!(n, 3, "three");
+        };
+        assert!(panic_text(|| par_map(0..1000, 1, map)).contains("strand of the scope panicked"));
+        assert_eq!(taken.load(SeqCst), 4);
+        assert!(panic_text(|| par_map(0..3, 0, |n| n)).contains("the limit is 0"));
+        let each = |n| assert_ne!(n, 3, "each");
+        assert!(panic_text(|| par_map_unordered(0..1000, 2, |n| n, each)).contains("each"));
+    });
+}
+
+#[test]
+fn a_value_that_comes_second_is_dropped_once() {
+    struct Counted<'a>(&'a AtomicUsize);
+    impl Drop for Counted<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    on_workers(|| {
+        let drops = AtomicUsize::new(0);
+        let winner = race(|racers| {
+            (0..10).for_each(|_| racers.spawn(|| Counted(&drops)));
+        });
+        assert_eq!(drops.load(SeqCst), 9);
+        drop(winner);
+        assert_eq!(drops.load(SeqCst), 10);
+    });
+}
+
+const AT_ONCE: BackOff = BackOff { first: Duration::ZERO, longest: Duration::ZERO };
+
+#[test]
+fn a_child_is_restarted_until_it_succeeds_or_fails_too_often() {
+    on_workers(|| {
+        let runs = AtomicUsize::new(0);
+        let flaky = || match runs.fetch_add(1, SeqCst) {
+            0 => panic!("the first time"),
+            1 => Err("the second time"),
+            _ => Ok(()),
+        };
+        let supervisor = Supervisor::new().back_off(AT_ONCE);
+        assert!(supervisor.run(|children| children.add("flaky", flaky)).is_ok());
+        assert_eq!(runs.swap(0, SeqCst), 3);
+        let hopeless = || {
+            runs.fetch_add(1, SeqCst);
+            Err::<(), _>(io::Error::other("still no disk"))
+        };
+        let gave_up = supervisor.run(|children| {
+            children.add("disk", hopeless);
+            children.add("other", until_cancelled);
+        });
+        let gave_up = gave_up.unwrap_err();
+        assert_eq!(gave_up.to_string(), "the supervisor gave up on 'disk': still no disk");
+        assert_eq!((gave_up.child(), runs.swap(0, SeqCst)), ("disk", 6));
+        let never = supervisor.restart(Restart::Never).run(|children| {
+            children.add("disk", hopeless);
+        });
+        assert!(never.unwrap_err().error().is_some());
+        assert_eq!(runs.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn one_for_all_restarts_the_others_too() {
+    on_workers(|| {
+        let (first, second) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let supervisor = Supervisor::new().back_off(AT_ONCE).strategy(Strategy::OneForAll);
+        let ended = supervisor.run(|children| {
+            children.add("waits", || match first.fetch_add(1, SeqCst) {
+                0 | 1 => until_cancelled(),
+                _ => Ok(()),
+            });
+            children.add("fails", || match second.fetch_add(1, SeqCst) {
+                0 | 1 => Err(io::Error::other("again")),
+                _ => Ok(()),
+            });
+        });
+        assert!(ended.is_ok());
+        assert_eq!((first.load(SeqCst), second.load(SeqCst)), (3, 3));
+    });
+}
+
+#[test]
+fn restarts_wait_longer_each_time_and_old_ones_are_forgiven() {
+    let clock = ManualClock::new();
+    let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
+    let starts = Mutex::new(Vec::new());
+    runtime.run(|| {
+        let mover = clock.clone();
+        let begin = clock.now();
+        fiber::scope(|scope| {
+            let ticking = scope.spawn(|| {
+                let child = || {
+                    let mut starts = starts.lock().unwrap();
+                    starts.push(clock.now().duration_since(begin).as_millis());
+                    if starts.len() < 8 { Err("not yet") } else { Ok(()) }
+                };
+                let back_off = BackOff {
+                    first: Duration::from_millis(10),
+                    longest: Duration::from_millis(100),
+                };
+                let supervisor = Supervisor::new().back_off(back_off);
+                supervisor.limit(5, Duration::from_millis(200)).run(|children| {
+                    children.add("child", child);
+                })
+            });
+            while !ticking.is_finished() {
+                mover.advance(Duration::from_millis(1));
+                // The worker looks at its timers now and then.
+                (0..100).for_each(|_| fiber::yield_now());
+            }
+            assert!(ticking.join().unwrap().is_ok());
+        });
+    });
+    let starts = starts.into_inner().unwrap();
+    let pauses: Vec<_> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let expected = [10, 20, 40, 80, 100, 100, 100];
+    assert!(pauses.iter().zip(expected).all(|(is, due)| (due..due + 5).contains(is)), "{pauses:?}");
+}
+
+#[test]
+fn a_supervisor_that_is_cancelled_restarts_nothing() {
+    on_workers(|| {
+        let runs = AtomicUsize::new(0);
+        let ended = cancel::with_timeout(Duration::from_millis(2), || {
+            Supervisor::new().restart(Restart::Always).run(|children| {
+                children.add("server", || {
+                    runs.fetch_add(1, SeqCst);
+                    until_cancelled()
+                });
+            })
+        });
+        assert!(ended.unwrap_err().into_value().is_ok());
+        assert_eq!(runs.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn scopes_work_on_a_thread_outside_run_too() {
+    let failed: Result<(), _> = try_scope(|scope| {
+        scope.spawn(until_cancelled);
+        scope.spawn(|| Err::<(), _>(io::Error::other("no")));
+        Ok(())
+    });
+    assert_eq!(failed.unwrap_err().to_string(), "no");
+    assert_eq!(par_map(0..4, 2, |n| n + 1), [1, 2, 3, 4]);
+    let caught = catch_unwind(AssertUnwindSafe(|| set(|set| set.spawn(|| panic!("left")))));
+    assert!(caught.is_err());
+}
