@@ -8,6 +8,7 @@
 use std::{
     cell::UnsafeCell,
     collections::VecDeque,
+    io,
     mem::ManuallyDrop,
     panic,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock},
@@ -16,6 +17,7 @@ use std::{
 };
 
 use crate::{
+    cancel,
     completion::Completion,
     park::{WaitKind, WaitRecord},
     worker,
@@ -78,6 +80,20 @@ where
         Some(pool) if !thread::panicking() => pool.run(f),
         _ => f(),
     }
+}
+
+/// Runs a call that may fail on the blocking pool, as a cancel point: not in a scope that is
+/// cancelled already, and once begun to its end.
+#[track_caller]
+pub(crate) fn blocking_io<F, T>(f: F) -> io::Result<T>
+where
+    F: FnOnce() -> io::Result<T> + Send,
+    T: Send,
+{
+    if cancel::is_cancelled_here() {
+        return Err(cancel::error());
+    }
+    blocking(f)
 }
 
 /// The pool of fibers on threads outside `run`.

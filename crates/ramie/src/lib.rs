@@ -80,6 +80,7 @@ pub use std::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
 
 pub use crate::fiber_local as thread_local;
 pub use blocking::blocking;
+use blocking::blocking_io;
 pub use no_switch::no_switch;
 pub use ramie_macros::{main, test};
 pub use runtime::{AbandonedFibers, Builder, Driver, Runtime, Strands, run};

@@ -21,8 +21,7 @@
 //! the ones that may return for no reason do so early (`park`, `Condvar::wait`), and so does
 //! [`sleep`](crate::fiber::sleep); in a loop they would turn without end, so each such return lets
 //! other fibers run first and, again and again, waits longer, up to 50 ms. The others
-//! (`Mutex::lock`, `JoinHandle::join`) are no cancel points and have a twin that is one, by the
-//! name of `…_or_cancelled`.
+//! are no cancel points and have a twin that is one: `JoinHandle::wait`, `Mutex::lock_or_cancelled`.
 //!
 //! # Protocol
 //! What a strand is in lies in its context (`ramie_coro::context`): a list of [`Frame`]s, each in
@@ -148,11 +147,28 @@ pub(crate) fn is_cancelled_here() -> bool {
     !ramie_coro::context::is_empty() && cause().is_some()
 }
 
+/// Makes a cancel point of a call that returns an I/O error.
+#[inline]
+pub(crate) fn check_io() -> std::io::Result<()> {
+    if is_cancelled_here() { Err(error()) } else { Ok(()) }
+}
+
+/// Whether a limit or a scope around the current strand may yet cancel it.
+pub(crate) fn may_be_cancelled() -> bool {
+    snapshot().is_some()
+}
+
+/// The error of a cancel point.
+#[cold]
+pub(crate) fn cancelled() -> Cancelled {
+    // What is no cause any more was a limit on a clock that was set back.
+    cause().unwrap_or_else(Cancelled::by_deadline)
+}
+
 /// The error of a cancel point that returns an I/O error.
 #[cold]
 pub(crate) fn error() -> std::io::Error {
-    // A limit that has moved on meanwhile is one that was over.
-    cause().unwrap_or_else(Cancelled::by_deadline).into()
+    cancelled().into()
 }
 
 /// Returns the earliest deadline of the limits that this strand is in.

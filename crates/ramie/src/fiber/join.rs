@@ -5,7 +5,8 @@ use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr, thread};
 
 use super::{Fiber, ScopeData, label};
 use crate::{
-    park::{WaitKind, WaitRecord},
+    cancel::{self, Cancelled},
+    park::{Refused, WaitKind, WaitRecord},
     primitive::{AtomicPtr, Ordering},
     strand::{self, Slot, take_outcome},
     worker,
@@ -85,12 +86,8 @@ impl RawHandle {
     unsafe fn join<T>(self) -> thread::Result<T> {
         let slot = self.slot();
         if !slot.join.is_done() {
-            assert!(
-                !ptr::eq(worker::current().current_slot(), slot),
-                "a strand cannot join itself: it would wait for ever"
-            );
-            let record = WaitRecord::new(&JOIN).with_detail(slot.id().as_u64(), 0);
-            if slot.join.wait(&record).is_err() {
+            check_not_own(slot);
+            if slot.join.wait(&Self::record(slot)).is_err() {
                 // Dropping the handle detaches the strand, which runs on.
                 return Err(Box::new(
                     "a strand cannot be joined in a destructor that runs during a panic",
@@ -103,6 +100,24 @@ impl RawHandle {
         free(slot);
         drop_named(this.word.load(Ordering::Relaxed));
         outcome
+    }
+
+    #[track_caller]
+    fn record(slot: &Slot) -> WaitRecord {
+        WaitRecord::new(&JOIN).with_detail(slot.id().as_u64(), 0)
+    }
+
+    /// Waits for the end, unless the strand that waits is cancelled. By `&mut`: a strand has one
+    /// waiter at a time.
+    #[track_caller]
+    fn wait(&mut self) -> Result<(), Cancelled> {
+        let slot = self.slot();
+        check_not_own(slot);
+        match slot.join.wait(&Self::record(slot).cancellable()) {
+            Ok(_) => Ok(()),
+            Err(Refused::Cancelled) => Err(cancel::cancelled()),
+            Err(Refused::Unwinding) => Err(Cancelled::because("the strand unwinds from a panic")),
+        }
     }
 
     /// Gives the handle up; tells `on_panic` if the strand had ended with one.
@@ -135,6 +150,14 @@ fn drop_named(word: *mut ()) {
         // published it.
         drop(unsafe { Box::from_raw(named) });
     }
+}
+
+#[track_caller]
+fn check_not_own(slot: &Slot) {
+    assert!(
+        !ptr::eq(worker::current().current_slot(), slot),
+        "a strand cannot join itself: it would wait for ever"
+    );
 }
 
 #[inline]
@@ -178,7 +201,7 @@ impl<T> JoinHandle<T> {
     /// Parks the fiber, or the thread outside one, unless the strand has ended already.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Not a cancel point; [`wait`](Self::wait) is.
     ///
     /// # Errors
     /// The strand panicked: the payload. It could not start, or its runtime gave it up: a text
@@ -189,6 +212,22 @@ impl<T> JoinHandle<T> {
     pub fn join(self) -> thread::Result<T> {
         // SAFETY: `new`'s callers spawned the strand with a value of type `T`.
         unsafe { self.raw.join() }
+    }
+
+    /// Waits until the strand has ended, so that [`join`](Self::join) returns at once.
+    ///
+    /// # Blocking
+    /// As `join`.
+    ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
+    /// # Errors
+    /// Cancelled before the strand has ended. Also in a destructor that runs during a panic on a
+    /// fiber.
+    #[track_caller]
+    pub fn wait(&mut self) -> Result<(), Cancelled> {
+        self.raw.wait()
     }
 
     /// Returns the handle with which the strand can be unparked.
@@ -241,7 +280,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     /// Parks the fiber, or the thread outside one, unless the strand has ended already.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Not a cancel point; [`wait`](Self::wait) is.
     ///
     /// # Errors
     /// As for [`JoinHandle::join`].
@@ -252,6 +291,21 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         let raw = unsafe { ManuallyDrop::take(&mut this.raw) };
         // SAFETY: `new`'s callers spawned the strand with a value of type `T`.
         unsafe { raw.join() }
+    }
+
+    /// Waits until the strand has ended, so that [`join`](Self::join) returns at once.
+    ///
+    /// # Blocking
+    /// As `join`.
+    ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
+    /// # Errors
+    /// As for [`JoinHandle::wait`].
+    #[track_caller]
+    pub fn wait(&mut self) -> Result<(), Cancelled> {
+        self.raw.wait()
     }
 
     /// Returns the handle with which the strand can be unparked.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::Metadata;
-use crate::blocking;
+use crate::blocking_io;
 
 /// Entries taken in one job of the pool.
 const BATCH: usize = 128;
@@ -38,7 +38,7 @@ const BATCH: usize = 128;
 #[track_caller]
 pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     let path = path.as_ref();
-    let (dir, batch) = blocking(|| {
+    let (dir, batch) = blocking_io(|| {
         let mut dir = fs::read_dir(path)?;
         let batch = take_batch(&mut dir);
         io::Result::Ok((dir, batch))
@@ -50,6 +50,9 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
 ///
 /// # Blocking
 /// `next` parks the fiber for every 128th entry.
+///
+/// # Cancellation
+/// `next` is a cancel point where it parks. No entry is lost: it may be called again.
 pub struct ReadDir {
     dir: fs::ReadDir,
     batch: VecDeque<io::Result<DirEntry>>,
@@ -71,7 +74,10 @@ impl Iterator for ReadDir {
     fn next(&mut self) -> Option<io::Result<DirEntry>> {
         if self.batch.is_empty() && !self.is_over {
             let dir = &mut self.dir;
-            self.batch = blocking(|| take_batch(dir));
+            match blocking_io(|| Ok(take_batch(dir))) {
+                Ok(batch) => self.batch = batch,
+                Err(cancelled) => return Some(Err(cancelled)),
+            }
             self.is_over = self.batch.len() < BATCH;
         }
         self.batch.pop_front()
@@ -111,7 +117,7 @@ impl DirEntry {
     /// Those of [`std::fs::DirEntry::metadata`].
     #[track_caller]
     pub fn metadata(&self) -> io::Result<Metadata> {
-        blocking(|| self.entry.metadata()).map(Metadata::from)
+        blocking_io(|| self.entry.metadata()).map(Metadata::from)
     }
 
     /// Tells what sort of file it is, of a link itself.
@@ -120,7 +126,7 @@ impl DirEntry {
     /// Those of [`std::fs::DirEntry::file_type`].
     #[track_caller]
     pub fn file_type(&self) -> io::Result<FileType> {
-        self.file_type.map_or_else(|| blocking(|| self.entry.file_type()), Ok)
+        self.file_type.map_or_else(|| blocking_io(|| self.entry.file_type()), Ok)
     }
 
     /// Returns the name alone.
@@ -172,7 +178,7 @@ impl DirBuilder {
     #[track_caller]
     pub fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let path = path.as_ref();
-        blocking(|| self.builder.create(path))
+        blocking_io(|| self.builder.create(path))
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     transfer::Transfer,
 };
 use crate::{
-    blocking, io_op,
+    blocking, blocking_io, io_op,
     park::WaitKind,
     time::{Deadline, SystemTime},
 };
@@ -136,7 +136,7 @@ impl File {
             return Ok(());
         }
         let file = self.as_std();
-        blocking(|| if data_only { file.sync_data() } else { file.sync_all() })
+        blocking_io(|| if data_only { file.sync_data() } else { file.sync_all() })
     }
 
     /// Takes the file's exclusive lock.
@@ -200,7 +200,7 @@ impl File {
     /// `InvalidInput`: the file is not open for writing, or the size is beyond the file system's.
     #[track_caller]
     pub fn set_len(&self, size: u64) -> io::Result<()> {
-        blocking(|| self.as_std().set_len(size))
+        blocking_io(|| self.as_std().set_len(size))
     }
 
     /// Reads the file's attributes.
@@ -241,7 +241,7 @@ impl File {
     /// `PermissionDenied`: the file is another user's.
     #[track_caller]
     pub fn set_permissions(&self, perm: Permissions) -> io::Result<()> {
-        blocking(|| self.as_std().set_permissions(perm))
+        blocking_io(|| self.as_std().set_permissions(perm))
     }
 
     /// Changes the times noted with the file.
@@ -253,7 +253,7 @@ impl File {
     /// `PermissionDenied`: the file is another user's.
     #[track_caller]
     pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
-        blocking(|| self.as_std().set_times(times.into()))
+        blocking_io(|| self.as_std().set_times(times.into()))
     }
 
     /// Changes the time of the last change noted with the file.

@@ -15,7 +15,7 @@ use super::{
     file::File,
     route::{Route, route, uninterrupted},
 };
-use crate::{blocking, fiber};
+use crate::{blocking, cancel, fiber};
 
 const MAX_THREADS: usize = 32;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -55,12 +55,16 @@ pub(super) fn lock(
     }
     let mut pause = FIRST_PAUSE;
     loop {
+        cancel::check_io()?;
         match blocking(|| attempt(file)) {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        if let Some(_seat) = Seat::take() {
+        // A thread that waits for a lock cannot be called back.
+        if !cancel::may_be_cancelled()
+            && let Some(_seat) = Seat::take()
+        {
             return blocking(|| uninterrupted(|| wait(file)));
         }
         fiber::sleep(pause);

@@ -23,7 +23,7 @@ use super::{
     file::File,
     route::{Route, route},
 };
-use crate::{blocking, io_op, park::WaitKind, time::Deadline};
+use crate::{blocking_io, io_op, park::WaitKind, time::Deadline};
 
 static OPEN: WaitKind = WaitKind::new("a file to be opened");
 
@@ -166,9 +166,9 @@ impl OpenOptions {
             }
             (Route::Pool, Some(flags), _) if flags & (sys::O_CREAT | sys::O_TRUNC) == 0 => {
                 let opened = sys::open_cached(path, flags).map(File::from);
-                opened.map_or_else(|| blocking(|| self.options.open(path)).map(File::from), Ok)
+                opened.map_or_else(|| blocking_io(|| self.options.open(path)).map(File::from), Ok)
             }
-            _ => blocking(|| self.options.open(path)).map(File::from),
+            _ => blocking_io(|| self.options.open(path)).map(File::from),
         }
     }
 
@@ -182,7 +182,7 @@ impl OpenOptions {
         let opened = unsafe { io_op::perform(&OPEN, op, Deadline::NEVER) };
         let fd = match opened.map_err(io::Error::from) {
             Err(error) if error.raw_os_error() == Some(ENXIO) => {
-                return blocking(|| self.options.open(path)).map(File::from);
+                return blocking_io(|| self.options.open(path)).map(File::from);
             }
             result => result?,
         };
@@ -201,7 +201,7 @@ impl OpenOptions {
     #[cold]
     #[track_caller]
     fn open_fifo(&self, path: &Path, opened: OwnedFd) -> io::Result<File> {
-        let waited = blocking(|| self.options.open(path));
+        let waited = blocking_io(|| self.options.open(path));
         drop(opened);
         waited.map(File::from)
     }

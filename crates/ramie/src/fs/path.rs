@@ -26,7 +26,7 @@ use super::{
     route::{Route, has_path_calls, route},
 };
 use crate::{
-    blocking, io_op,
+    blocking_io, io_op,
     park::WaitKind,
     sync::{Mutex, MutexGuard},
     time::Deadline,
@@ -76,7 +76,7 @@ macro_rules! jobs {
         $visibility fn $name<P: AsRef<Path>>($path: P $(, $argument: $type)*) -> io::Result<$result>
         {
             let $path = $path.as_ref();
-            blocking(|| $call($path $(, $argument)*))
+            blocking_io(|| $call($path $(, $argument)*))
         }
     )*};
 }
@@ -107,7 +107,7 @@ macro_rules! ring_calls {
             $(let $other = $other.as_ref();)?
             let second: Option<&Path> = None $(.or(Some($other)))?;
             by_ring(PathCall::$op, $path, second)
-                .unwrap_or_else(|| blocking(|| $call($path $(, $other)?)))
+                .unwrap_or_else(|| blocking_io(|| $call($path $(, $other)?)))
         }
     )*};
 }
@@ -160,7 +160,7 @@ jobs! {
 pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let _lane = take_lane();
-    blocking(|| fs::copy(from, to))
+    blocking_io(|| fs::copy(from, to))
 }
 
 ring_calls! {
@@ -188,7 +188,7 @@ ring_calls! {
 #[track_caller]
 pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let fd = fd.as_fd();
-    blocking(|| unix::fs::fchown(fd, uid, gid))
+    blocking_io(|| unix::fs::fchown(fd, uid, gid))
 }
 
 /// Makes a symbolic link; twin of [`std::fs::soft_link`].
@@ -243,7 +243,7 @@ pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
 pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result<()> {
     let (path, contents) = (path.as_ref(), contents.as_ref());
     let _lane = if contents.len() > LARGE { take_lane() } else { None };
-    blocking(|| fs::write(path, contents))
+    blocking_io(|| fs::write(path, contents))
 }
 
 /// Reads the attributes of what is there, following links; twin of [`std::fs::metadata`].
@@ -257,7 +257,7 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
 pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
     let found = cached_metadata(path, true);
-    found.unwrap_or_else(|| blocking(|| fs::metadata(path))).map(Metadata::from)
+    found.unwrap_or_else(|| blocking_io(|| fs::metadata(path))).map(Metadata::from)
 }
 
 /// Reads the attributes of what is there, of a link itself; twin of [`std::fs::symlink_metadata`].
@@ -271,7 +271,7 @@ pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
 pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
     let found = cached_metadata(path, false);
-    found.unwrap_or_else(|| blocking(|| fs::symlink_metadata(path))).map(Metadata::from)
+    found.unwrap_or_else(|| blocking_io(|| fs::symlink_metadata(path))).map(Metadata::from)
 }
 
 /// Tells whether something is there; twin of [`std::fs::exists`].

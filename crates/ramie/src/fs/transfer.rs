@@ -25,7 +25,7 @@ use ramie_driver::{
 
 use super::route::{Route, route, uninterrupted};
 use crate::{
-    blocking, fiber, io_op,
+    blocking_io, cancel, fiber, io_op,
     park::WaitKind,
     primitive::{AtomicBool, AtomicU32, Ordering},
     sync::{Mutex, MutexGuard},
@@ -125,6 +125,7 @@ impl Transfer {
 
     #[track_caller]
     pub(super) fn read(&self, buf: &mut [u8], at: Option<u64>) -> io::Result<usize> {
+        cancel::check_io()?;
         let route = place_of(at, route());
         if route == Route::Here {
             return uninterrupted(|| self.read_here(buf, at));
@@ -132,7 +133,7 @@ impl Transfer {
         if self.is_stream() {
             return match at {
                 None => self.read_stream(&mut [IoSliceMut::new(buf)]),
-                Some(_) => blocking(|| uninterrupted(|| self.read_here(buf, at))),
+                Some(_) => blocking_io(|| uninterrupted(|| self.read_here(buf, at))),
             };
         }
         let _position = at.is_none().then(|| self.lock_position());
@@ -173,7 +174,7 @@ impl Transfer {
             result => return result.map(Part::AtOnce),
         }
         if route == Route::Pool {
-            return blocking(|| uninterrupted(|| self.read_here(buf, at))).map(Part::Whole);
+            return blocking_io(|| uninterrupted(|| self.read_here(buf, at))).map(Part::Whole);
         }
         let (fd, len) = (self.file.as_raw_fd(), buf.len() as u32);
         let op = Op::Read { fd, buf: buf.as_mut_ptr(), len, offset };
@@ -184,6 +185,7 @@ impl Transfer {
 
     #[track_caller]
     pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        cancel::check_io()?;
         let route = route();
         if route == Route::Here {
             return uninterrupted(|| (&self.file).read_vectored(bufs));
@@ -226,7 +228,7 @@ impl Transfer {
         is_large: bool,
     ) -> io::Result<usize> {
         if route == Route::Pool {
-            return blocking(|| uninterrupted(|| (&self.file).read_vectored(bufs)));
+            return blocking_io(|| uninterrupted(|| (&self.file).read_vectored(bufs)));
         }
         self.read_vectored_by_ring(bufs, is_large)
     }
@@ -265,6 +267,7 @@ impl Transfer {
 
     #[track_caller]
     pub(super) fn write(&self, buf: &[u8], at: Option<u64>) -> io::Result<usize> {
+        cancel::check_io()?;
         let route = place_of(at, route());
         if route == Route::Here {
             return uninterrupted(|| self.write_here(buf, at));
@@ -272,7 +275,7 @@ impl Transfer {
         if self.is_stream() {
             return match at {
                 None => self.write_stream(&[IoSlice::new(buf)]),
-                Some(_) => blocking(|| uninterrupted(|| self.write_here(buf, at))),
+                Some(_) => blocking_io(|| uninterrupted(|| self.write_here(buf, at))),
             };
         }
         let offset = at.unwrap_or(CURRENT_POSITION);
@@ -281,7 +284,7 @@ impl Transfer {
             return result;
         }
         if route == Route::Pool {
-            return blocking(|| uninterrupted(|| self.write_here(buf, at)));
+            return blocking_io(|| uninterrupted(|| self.write_here(buf, at)));
         }
         let (fd, len) = (self.file.as_raw_fd(), u32::try_from(buf.len()).unwrap_or(u32::MAX));
         let op = Op::Write { fd, buf: buf.as_ptr(), len, offset };
@@ -326,6 +329,7 @@ impl Transfer {
 
     #[track_caller]
     pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        cancel::check_io()?;
         let route = route();
         if route == Route::Here {
             return uninterrupted(|| (&self.file).write_vectored(bufs));
@@ -339,7 +343,7 @@ impl Transfer {
             return result;
         }
         if route == Route::Pool {
-            return blocking(|| uninterrupted(|| (&self.file).write_vectored(bufs)));
+            return blocking_io(|| uninterrupted(|| (&self.file).write_vectored(bufs)));
         }
         let is_large = bufs.iter().map(|buf| buf.len()).sum::<usize>() > PART;
         self.write_vectored_by_ring(bufs, is_large)
