@@ -34,8 +34,8 @@ use crate::{
 ///
 /// # Panics
 /// A policy that panics ends the process with a sentence: what it held could not be run any more.
-/// So does one that holds fibers and gives none, or keeps them beyond its own end. It runs inside [`no_switch`](crate::no_switch):
-/// it may unpark and spawn fibers, and may not wait.
+/// So does one that holds fibers and gives none, or keeps them beyond its own end. It runs inside
+/// [`no_switch`](crate::no_switch()): it may unpark and spawn fibers, and may not wait.
 pub trait Policy {
     /// Takes charge of what has become runnable.
     fn push(&mut self, runnable: Runnable);

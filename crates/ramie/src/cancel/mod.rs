@@ -20,8 +20,8 @@
 //! Calls with std's shapes return what std's do, and some have no room for this error. Of those,
 //! the ones that may return for no reason do so early (`park`, `Condvar::wait`), and so does
 //! [`sleep`](crate::fiber::sleep); in a loop they would turn without end, so each such return lets
-//! other fibers run first and, again and again, waits longer, up to 50 ms. The others
-//! are no cancel points and have a twin that is one: `JoinHandle::wait`, `Mutex::lock_or_cancelled`.
+//! other fibers run first and, again and again, waits longer, up to 50 ms. The others are no cancel
+//! points and have a twin that is one: `JoinHandle::wait`, `Mutex::lock_or_cancelled`.
 //!
 //! # Protocol
 //! What a strand is in lies in its context (`ramie_coro::context`): a list of [`Frame`]s, each in

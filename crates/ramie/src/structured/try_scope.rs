@@ -121,7 +121,8 @@ impl<'scope, E: Failure> TryScope<'scope, '_, E> {
     /// Parks the strand until the fiber calls [`Ready::set`], or ends.
     ///
     /// # Errors
-    /// The fiber ended, or was cancelled, before it said so. If it failed, its error is the scope's.
+    /// The fiber ended, or was cancelled, before it said so. If it failed, its error is the
+    /// scope's.
     ///
     /// # Panics
     /// As [`fiber::spawn`](crate::fiber::spawn).
