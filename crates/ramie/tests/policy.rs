@@ -86,7 +86,7 @@ struct Clumsy {
 impl Policy for Clumsy {
     fn push(&mut self, runnable: Runnable) {
         self.count += 1;
-        if self.count % 3 != 0 {
+        if !self.count.is_multiple_of(3) {
             self.queue.push_back(runnable);
         }
     }
@@ -103,10 +103,11 @@ fn what_a_policy_drops_is_not_lost() {
 
 #[test]
 fn a_runnable_says_whose_it_is() {
+    type Seen = (Option<String>, i8, bool);
     #[derive(Default)]
     struct Watcher {
         queue: VecDeque<Runnable>,
-        seen: Arc<Mutex<Vec<(Option<String>, i8, bool)>>>,
+        seen: Arc<Mutex<Vec<Seen>>>,
     }
     impl Policy for Watcher {
         fn push(&mut self, runnable: Runnable) {

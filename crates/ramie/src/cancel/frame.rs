@@ -73,17 +73,16 @@ impl Frame {
 /// Shows the frames in reach to `f`, the innermost first, until it returns false. `f` must not
 /// suspend.
 fn visit(mut f: impl FnMut(&Frame) -> bool) {
+    let mut show = |key: &'static context::Key, value: *const ()| {
+        if !std::ptr::eq(key, &KEY) {
+            return true;
+        }
+        // SAFETY: the value under this key is a frame, by `Frame::enter`, which keeps it alive.
+        let frame = unsafe { &*value.cast::<Frame>() };
+        f(frame) && !matches!(frame.kind, Kind::Shield(_))
+    };
     // SAFETY: the callers in this file pass closures that compute and never suspend.
-    unsafe {
-        context::visit(|key, frame| {
-            if !std::ptr::eq(key, &KEY) {
-                return true;
-            }
-            // The value under this key is a frame, by `Frame::enter`, which keeps it alive.
-            let frame = &*frame.cast::<Frame>();
-            f(frame) && !matches!(frame.kind, Kind::Shield(_))
-        });
-    }
+    unsafe { context::visit(&mut show) };
 }
 
 /// What the limits and scopes around a wait come to.

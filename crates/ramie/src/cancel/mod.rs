@@ -24,10 +24,10 @@
 //! points and have a twin that is one: `JoinHandle::wait`, `Mutex::lock_or_cancelled`.
 //!
 //! # Protocol
-//! What a strand is in lies in its context (`ramie_coro::context`): a list of [`Frame`]s, each in
+//! What a strand is in lies in its context (`ramie_coro::context`): a list of frames, each in
 //! the frame of the call that made it. A coroutine carries its own along. A deadline is a number
 //! in such a frame; each wait takes the earliest for its own, so that a limit arms no timer until
-//! somebody waits. A scope that can be cancelled is a [`Node`] with a list of its members: the
+//! somebody waits. A scope that can be cancelled is a node with a list of its members: the
 //! strands in it, and the nodes below.
 //!
 //! | a node is | left by |

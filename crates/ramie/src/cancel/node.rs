@@ -188,18 +188,19 @@ impl Node {
 
     /// Cancels this scope and those inside; tells whether it was the first to do so.
     pub(super) fn cancel(self: &Arc<Node>, reason: Cow<'static, str>) -> bool {
-        if !self.mark(reason.clone()) {
+        if !self.mark(reason) {
             return false;
         }
         let mut marked = vec![Arc::clone(self)];
         while let Some(node) = marked.pop() {
-            node.tell_members(&reason, &mut marked);
+            node.tell_members(&mut marked);
         }
         true
     }
 
     /// Ends the waits of the strands in this node, and marks the nodes inside.
-    fn tell_members(&self, reason: &Cow<'static, str>, marked: &mut Vec<Arc<Node>>) {
+    fn tell_members(&self, marked: &mut Vec<Arc<Node>>) {
+        let Some(reason) = self.reason.get() else { return };
         // Between the mark and the look at the members' waits: see the protocol.
         fence(Ordering::SeqCst);
         let mut is_done = false;
