@@ -4,6 +4,7 @@
 use std::{
     cell::UnsafeCell,
     ops::{Deref, DerefMut},
+    panic::RefUnwindSafe,
 };
 
 use crate::primitive::{AtomicBool, Ordering, spin_loop};
@@ -16,6 +17,9 @@ pub(crate) struct SpinLock<T> {
 
 // SAFETY: the value is touched by one thread at a time.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
+
+// What is under the lock is whole whenever the lock is free: no user code runs under it.
+impl<T> RefUnwindSafe for SpinLock<T> {}
 
 impl<T> SpinLock<T> {
     pub(crate) fn new(value: T) -> Self {
