@@ -199,20 +199,28 @@ impl Pool {
     /// Queues a job; `false` when there is no thread that could ever run it.
     fn submit(self: &Arc<Self>, job: JobRef) -> bool {
         let mut state = self.lock();
+        let mut error = None;
         if state.idle <= state.queue.len() && state.threads < self.limit {
             match self.start_thread(state.threads) {
                 Ok(()) => state.threads += 1,
-                Err(error) if state.threads == 0 => {
-                    log::warn!("the blocking pool has no thread ({error}); the worker blocks");
-                    return false;
-                }
-                Err(error) => log::warn!("the blocking pool cannot grow: {error}"),
+                Err(refused) => error = Some(refused),
             }
         }
-        state.queue.push_back(job);
+        let has_threads = state.threads > 0;
+        if has_threads {
+            state.queue.push_back(job);
+        }
         drop(state);
+        // Outside of the lock: the program's logger may use the pool.
+        match error {
+            Some(error) if has_threads => log::warn!("the blocking pool cannot grow: {error}"),
+            Some(error) => {
+                log::warn!("the blocking pool has no thread ({error}); the worker blocks")
+            }
+            None => {}
+        }
         self.has_work.notify_one();
-        true
+        has_threads
     }
 
     /// Lets the threads end as soon as they have nothing to do.

@@ -238,6 +238,21 @@ fn ids_are_unique_and_stale_ones_harmless() {
     });
 }
 
+#[inline(never)]
+fn descend(levels: usize) -> usize {
+    let room = std::hint::black_box([1_u8; 4096]);
+    if levels == 0 { 0 } else { descend(levels - 1) + usize::from(room[levels]) }
+}
+
+#[test]
+fn a_fiber_has_its_own_stack_size_whatever_ran_before_it() {
+    one_worker().run(|| {
+        let small = Builder::new().stack_size(32 * 1024).spawn(|| 1).unwrap();
+        let plain = fiber::spawn(|| descend(25));
+        assert_eq!(small.join().unwrap() + plain.join().unwrap(), 26);
+    });
+}
+
 #[test]
 fn stack_sizes_out_of_range_are_refused() {
     one_worker().run(|| {

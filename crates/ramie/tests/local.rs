@@ -360,3 +360,28 @@ fn a_destructor_that_panics_ends_the_process() {
     let output = common::child("a_destructor_that_panics_ends_the_process");
     common::assert_aborted(&output, "the destructor of a fiber-local value panicked");
 }
+
+struct Slow;
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        fiber::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+ramie::fiber_local! {
+    static SLOW: Slow = Slow;
+}
+
+#[test]
+fn the_grace_period_begins_when_the_locals_of_the_first_fiber_are_gone() {
+    for workers in [1, 2] {
+        let grace = std::time::Duration::from_millis(1);
+        let runtime = ramie::Runtime::builder().workers(workers).grace(grace).build().unwrap();
+        let value = runtime.run(|| {
+            SLOW.with(|_| ());
+            7
+        });
+        assert_eq!(value, 7);
+    }
+}

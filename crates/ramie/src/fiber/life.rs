@@ -55,6 +55,12 @@ fn run_and_end(worker: &Worker, body: &Body, slot: &'static Slot) {
     }
 }
 
+/// The same for the strand that runs, and runs on.
+pub(crate) fn destroy_own_locals() {
+    let worker = crate::worker::current();
+    destroy_locals(&worker, worker.running_body());
+}
+
 /// Runs the destructors of a strand's locals before anybody learns of its end.
 #[inline]
 fn destroy_locals(worker: &Worker, body: &Body) {
@@ -132,12 +138,12 @@ pub(crate) unsafe fn end_unstarted(worker: &Worker, slot: &'static Slot, why: Bo
 /// As for [`end_unstarted`].
 #[cold]
 pub(crate) unsafe fn fail_to_start(worker: &Worker, slot: &'static Slot, error: StackError) {
+    // The program's logger and the closure's destructor run in the worker's loop. Waiting there
+    // would begin a second wait of the thread's own strand, whose first one is why the loop runs.
+    let _no_switch = NoSwitch::new(worker);
     let label = label(slot);
     log::error!("{label} cannot start: {error}");
     let why: Box<dyn Any + Send> = Box::new(format!("{label} cannot start: {error}"));
-    // The closure's destructor runs in the worker's loop. Waiting there would begin a second wait
-    // of the thread's own strand, whose first one is why the loop runs.
-    let _no_switch = NoSwitch::new(worker);
     // SAFETY: the caller's promise.
     unsafe { end_unstarted(worker, slot, why) };
 }

@@ -28,8 +28,9 @@ pub use self::{
 };
 pub(crate) use self::{
     life::{
-        ABANDONED, describe_overflows, end_abandoned, end_unstarted, fail_to_start, free_root,
-        label, name_after_thread, requested_stack_size, run_thread_to_end, run_to_end,
+        ABANDONED, describe_overflows, destroy_own_locals, end_abandoned, end_unstarted,
+        fail_to_start, free_root, label, name_after_thread, requested_stack_size,
+        run_thread_to_end, run_to_end,
     },
     scope::ScopeData,
 };

@@ -110,7 +110,7 @@ impl<T: 'static> LocalKey<T> {
     /// The value of this strand, which is initialized if need be.
     #[inline(always)]
     fn header(&'static self) -> Result<NonNull<Header>, AccessError> {
-        let worker = worker::try_current().ok_or(AccessError::GONE)?;
+        let worker = worker::current();
         // Relaxed: it is a number and publishes nothing; 0 is the index of no value.
         let index = self.index.load(Ordering::Relaxed);
         match worker.running_body().locals.get(index) {
@@ -153,7 +153,7 @@ impl<T: 'static> LocalKey<T> {
 
     /// Hands `value` to `replace` if this strand has one already, else makes it its first.
     fn set_or(&'static self, value: T, replace: impl FnOnce(&T, T)) -> Result<(), AccessError> {
-        let worker = worker::try_current().ok_or(AccessError::GONE)?;
+        let worker = worker::current();
         match worker.running_body().locals.get(self.index.load(Ordering::Relaxed)) {
             Entry::Gone => return Err(AccessError::GONE),
             Entry::Empty => {

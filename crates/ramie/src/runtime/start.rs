@@ -114,7 +114,10 @@ where
     let main = || {
         has_started.set(true);
         let _done = done;
-        f()
+        let outcome = crate::panic::catch(f);
+        // They may wait, which the grace period is not for: it begins when they are done.
+        crate::fiber::destroy_own_locals();
+        outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
     };
     let _installed = Installed::new(worker);
     let slot = worker.slots().take(false).unwrap_or_else(|error| panic!("run: {error}"));

@@ -112,11 +112,6 @@ impl Belongings {
         }
     }
 
-    #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.get().addr() & EXTRA == 0
-    }
-
     /// Empties the word of a strand that has ended.
     #[inline]
     pub(super) fn drop_all(&self) {

@@ -30,9 +30,21 @@ struct GivenUp {
 }
 
 impl Worker {
-    /// Gives up all fibers of this worker; its loop will not run again.
+    /// Gives up all fibers of this worker; its loop will not run again. Destructors that run
+    /// meanwhile may wait, make fibers and initialize locals, so it goes on until none is left.
     pub(crate) fn abandon_all(&self) -> Vec<AbandonedFiber> {
         let _installed = super::Installed::new(self);
+        let mut report = Vec::new();
+        loop {
+            self.end_root_locals();
+            report.extend(self.abandon_present());
+            if !self.has_root_locals() && !self.has_fibers() {
+                return report;
+            }
+        }
+    }
+
+    fn abandon_present(&self) -> Vec<AbandonedFiber> {
         let mut given_up = GivenUp::default();
         self.unplug();
         self.drop_queued(&mut given_up);

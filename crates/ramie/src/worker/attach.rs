@@ -5,7 +5,7 @@
 //! woken and seen like any fiber's, and fibers spawned there with `spawn_local` run while it waits.
 //! When the thread ends, those that have not ended are given up: nobody is left to run them.
 
-use std::{cell::RefCell, mem::ManuallyDrop, ptr};
+use std::{cell::Cell, ffi::c_void, io, ptr, sync::OnceLock};
 
 use super::{Berth, Installed, Worker};
 use crate::{
@@ -14,55 +14,69 @@ use crate::{
     time::{Clock, Deadline},
 };
 
-/// A worker that goes with its thread.
-struct Attached {
-    worker: ManuallyDrop<Box<Worker>>,
+/// Ends what the thread's fibers and locals are, in the midst of the destructors of thread-locals,
+/// which they may use. The worker itself goes later.
+struct Farewell {
+    worker: Cell<*const Worker>,
 }
 
 thread_local! {
-    // A second thread-local beside `CURRENT`: this one has a destructor and is touched only here.
-    static ATTACHED: RefCell<Option<Attached>> = const { RefCell::new(None) };
+    static FAREWELL: Farewell = const { Farewell { worker: Cell::new(ptr::null()) } };
 }
 
-/// Gives this thread a small worker; tells whether it could.
-#[cold]
-#[allow(unsafe_code)]
-pub(super) fn attach() -> bool {
-    let worker = Box::new(Worker::new(
-        None,
-        default_driver_choice(),
-        Clock::System,
-        default_stack_size(),
-        None,
-    ));
-    let address: *const Worker = &raw const *worker;
-    let kept = ATTACHED.try_with(|attached| {
-        *attached.borrow_mut() = Some(Attached { worker: ManuallyDrop::new(worker) });
-    });
-    // Inside the destructors at a thread's exit it cannot be kept: it was dropped with the closure.
-    if kept.is_ok() {
-        super::CURRENT.set(address);
-    }
-    kept.is_ok()
-}
-
-impl Drop for Attached {
+impl Drop for Farewell {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        if self.worker.is_on_fiber() {
-            // One of its fibers ends the process: it runs on this worker to the very end.
-            return;
+        // SAFETY: null, or set by `attach` on this thread: `end` comes after these destructors.
+        let Some(worker) = (unsafe { self.worker.get().as_ref() }) else { return };
+        // If one of its fibers ends the process, that fiber runs on to the very end.
+        if !worker.is_on_fiber() {
+            worker.abandon_all();
         }
-        // Their destructors may still wait, for those fibers too.
-        self.worker.end_root_locals();
-        // Fibers of `spawn_local` that are still there go no further: nobody will run them.
-        self.worker.abandon_all();
-        // Not so when `run` has installed a worker, and one of its fibers ends the process.
-        if ptr::eq(super::CURRENT.get(), &raw const **self.worker) {
-            super::CURRENT.set(ptr::null());
-        }
-        // SAFETY: dropped once, here: `drop` runs once.
-        unsafe { ManuallyDrop::drop(&mut self.worker) };
+    }
+}
+
+/// Gives this thread a small worker, for as long as it runs, destructors of thread-locals included.
+#[cold]
+#[allow(unsafe_code)]
+pub(super) fn attach() {
+    let worker = Box::into_raw(Box::new(outside()));
+    // SAFETY: the key is valid, and `end` is what it does with the worker.
+    let error = unsafe { libc::pthread_setspecific(key(), worker.cast()) };
+    assert!(error == 0, "no memory for a worker: {}", io::Error::from_raw_os_error(error));
+    super::CURRENT.set(worker);
+    // Attached by one of those destructors, it says farewell at its end.
+    let _ = FAREWELL.try_with(|farewell| farewell.worker.set(worker));
+}
+
+fn outside() -> Worker {
+    Worker::new(None, default_driver_choice(), Clock::System, default_stack_size(), None)
+}
+
+/// The key of the threads' workers. What the C library does for keys at a thread's exit comes after
+/// the destructors of Rust's thread-locals, so that those may wait, as std's types let them. (At
+/// the end of `main` it does nothing: then the process ends, and all workers with it.)
+#[allow(unsafe_code)]
+fn key() -> libc::pthread_key_t {
+    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` is written to; `end` has the type that is asked for.
+        let error = unsafe { libc::pthread_key_create(&mut key, Some(end)) };
+        assert!(error == 0, "no thread-specific key is left for Ramie: the process has 1,024");
+        key
+    })
+}
+
+/// The thread ends.
+#[allow(unsafe_code)]
+unsafe extern "C" fn end(worker: *mut c_void) {
+    // SAFETY: the key's values are workers from `attach`, each given to this function once.
+    let worker = unsafe { Box::from_raw(worker.cast::<Worker>()) };
+    // Fibers of `spawn_local` that are still there go no further: nobody will run them.
+    worker.abandon_all();
+    if ptr::eq(super::CURRENT.get(), &raw const *worker) {
+        super::CURRENT.set(ptr::null());
     }
 }
 
@@ -72,8 +86,6 @@ pub(crate) fn on_thread_strand(
     berth: Option<&Berth>,
     f: impl FnOnce(&Worker),
 ) {
-    let outside =
-        || Worker::new(None, default_driver_choice(), Clock::System, default_stack_size(), None);
     let worker = berth.map_or_else(outside, Berth::make_worker);
     worker.adopt_root(slot);
     {

@@ -231,6 +231,7 @@ impl Bodies {
         self.default_size
     }
 
+    #[inline]
     pub(crate) fn fits(&self, body: &Body, slot: &Slot) -> bool {
         body.stack_size == self.size_for(slot)
     }

@@ -40,25 +40,8 @@ pub(crate) fn current() -> Current {
 #[cold]
 #[inline(never)]
 fn attach_now() -> Current {
-    // Inside the destructors at a thread's exit nobody can keep a worker, so none can wait.
-    assert!(
-        attach::attach(),
-        "a thread-local's destructor waits at its thread's exit; wait before the thread ends"
-    );
+    attach::attach();
     Current(CURRENT.get())
-}
-
-/// The same; `None` inside the destructors at the thread's exit, once its worker is gone.
-#[inline(always)]
-pub(crate) fn try_current() -> Option<Current> {
-    let current = CURRENT.get();
-    if current.is_null() { try_attach_now() } else { Some(Current(current)) }
-}
-
-#[cold]
-#[inline(never)]
-fn try_attach_now() -> Option<Current> {
-    attach::attach().then(|| Current(CURRENT.get()))
 }
 
 /// Runs `f` with the worker of this thread if it has one.

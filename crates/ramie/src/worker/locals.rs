@@ -19,6 +19,10 @@ impl Worker {
         unsafe { self.masked.get().as_ref() }
     }
 
+    pub(super) fn has_root_locals(&self) -> bool {
+        !self.root.locals.is_empty()
+    }
+
     /// Ends the locals of the thread's own strand.
     pub(crate) fn end_root_locals(&self) {
         if !self.root.locals.is_empty() {

@@ -38,7 +38,7 @@ pub(crate) use self::{
     attach::on_thread_strand,
     body::Body,
     crew::{Berth, Crew},
-    current::{Installed, current, try_current, with_existing},
+    current::{Installed, current, with_existing},
     no_switch::NoSwitch,
     run_loop::Until,
     run_queue::Next,

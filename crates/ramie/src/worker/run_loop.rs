@@ -160,7 +160,7 @@ impl Worker {
             return None;
         }
         let slot = self.ready.pop_fresh()?;
-        if !slot.belongings.is_plain() && !self.bodies.fits(body, slot) {
+        if !self.bodies.fits(body, slot) {
             self.ready.push_fresh(slot);
             return None;
         }

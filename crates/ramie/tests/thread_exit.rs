@@ -1,0 +1,163 @@
+//! What destructors of thread-locals may do while their thread ends: all that std's types let them.
+
+mod common;
+
+use std::{
+    cell::RefCell,
+    sync::{
+        Mutex,
+        mpsc::{self, Sender},
+    },
+    thread::{self, ThreadId},
+    time::Duration,
+};
+
+use common::{assert_success, child, is_child};
+use ramie::{
+    channel,
+    fiber::{self, Fiber},
+    sync,
+};
+
+type Act = Box<dyn FnOnce()>;
+
+/// Calls something when its thread ends.
+struct AtExit(RefCell<Option<Act>>);
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        if let Some(act) = self.0.take() {
+            act();
+        }
+    }
+}
+
+thread_local! {
+    static AT_EXIT: AtExit = const { AtExit(RefCell::new(None)) };
+}
+
+/// Calls `act` after the thread's worker was told of the thread's end: what was initialized first
+/// is destroyed last. In a process of its own, since a panic there ends it.
+fn at_exit(test: &str, act: fn()) {
+    if !is_child() {
+        return assert_success(&child(test));
+    }
+    let (tell, told) = mpsc::channel();
+    let late = move |tell: Sender<()>| {
+        AT_EXIT.with(|at_exit| {
+            *at_exit.0.borrow_mut() = Some(Box::new(move || {
+                act();
+                tell.send(()).unwrap();
+            }));
+        });
+        fiber::sleep(Duration::from_millis(1));
+    };
+    thread::spawn(move || late(tell)).join().unwrap();
+    told.recv().unwrap();
+}
+
+static MUTEX: sync::Mutex<u32> = sync::Mutex::new(0);
+
+#[test]
+fn locks_can_be_taken() {
+    at_exit("locks_can_be_taken", || {
+        *MUTEX.lock().unwrap() += 1;
+        drop(MUTEX.try_lock().unwrap());
+        drop(sync::RwLock::new(1).write().unwrap());
+        assert_eq!(*sync::OnceLock::new().get_or_init(|| 1), 1);
+        sync::Condvar::new().notify_all();
+    });
+}
+
+#[test]
+fn values_can_be_sent_and_received() {
+    at_exit("values_can_be_sent_and_received", || {
+        let (sender, receiver) = channel::unbounded();
+        sender.send(1).unwrap();
+        assert_eq!(receiver.recv(), Ok(1));
+        let (sender, receiver) = sync::mpsc::channel();
+        sender.send(1).unwrap();
+        assert_eq!(receiver.recv(), Ok(1));
+        let (sender, receiver) = sync::oneshot::channel();
+        sender.send(1).unwrap();
+        assert_eq!(receiver.recv(), Ok(1));
+    });
+}
+
+#[test]
+fn strands_can_be_made_and_waited_for() {
+    at_exit("strands_can_be_made_and_waited_for", || {
+        assert_eq!(fiber::spawn(|| 1).join().unwrap(), 1);
+        assert_eq!(fiber::spawn_local(|| 1).join().unwrap(), 1);
+        let (sender, receiver) = channel::bounded(0);
+        thread::spawn(move || sender.send(1).unwrap());
+        assert_eq!(receiver.recv(), Ok(1));
+        fiber::sleep(Duration::from_millis(1));
+        fiber::yield_now();
+    });
+}
+
+#[test]
+fn input_and_output_work() {
+    at_exit("input_and_output_work", || {
+        use std::io::{Read, Write};
+        let (mut reader, mut writer) = ramie::io::pipe().unwrap();
+        writer.write_all(b"late").unwrap();
+        reader.read_exact(&mut [0; 4]).unwrap();
+        ramie::println!("late");
+        ramie::no_switch(|| ());
+    });
+}
+
+static LEFT: Mutex<Option<Fiber>> = Mutex::new(None);
+static RAN_ON: Mutex<Option<(ThreadId, ThreadId)>> = Mutex::new(None);
+
+/// Leaves a fiber behind that was started by the destructor of a local.
+struct Late;
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        let home = thread::current().id();
+        drop(fiber::spawn_local(move || {
+            *LEFT.lock().unwrap() = Some(fiber::current());
+            fiber::park();
+            *RAN_ON.lock().unwrap() = Some((home, thread::current().id()));
+        }));
+        fiber::sleep(Duration::from_millis(1));
+    }
+}
+
+ramie::fiber_local! {
+    static LATE: Late = Late;
+}
+
+struct Touch;
+
+impl Drop for Touch {
+    fn drop(&mut self) {
+        LATE.with(|_| ());
+    }
+}
+
+#[test]
+fn a_fiber_that_a_late_destructor_made_never_runs_on_another_thread() {
+    thread::spawn(|| {
+        let touch = Touch;
+        // Never started, because the thread does not wait: dropped when it ends.
+        drop(fiber::spawn_local(move || drop(touch)));
+    })
+    .join()
+    .unwrap();
+    let left = LEFT.lock().unwrap().take().expect("it was started");
+    // A thread that may have got what the other's worker has given back.
+    let (tell, told) = mpsc::channel();
+    let other = thread::spawn(move || {
+        tell.send(fiber::current()).unwrap();
+        fiber::park();
+    });
+    let there = told.recv().unwrap();
+    left.unpark();
+    there.unpark();
+    other.join().unwrap();
+    assert_eq!(*RAN_ON.lock().unwrap(), None);
+}
