@@ -19,7 +19,7 @@ use ramie::{
     Runtime, fiber, no_switch,
     sync::{Mutex, oneshot},
 };
-use ramie_coro::{Coroutine, State};
+use ramie_coro::{Coroutine, State, Yielder};
 
 thread_local! {
     static KEPT: RefCell<Option<Coroutine<(), (), ()>>> = const { RefCell::new(None) };
@@ -204,24 +204,44 @@ fn the_closure_of_a_fiber_without_a_stack_cannot_wait_in_its_destructor() {
 }
 
 #[test]
-fn a_thread_local_that_waits_at_its_threads_exit_is_told_so() {
-    struct Locks;
-    impl Drop for Locks {
+fn a_coroutine_around_run_cannot_suspend_inside_on_threads_either() {
+    let outcome = std::thread::spawn(|| {
+        let runtime = ramie::Runtime::builder().strands(ramie::Strands::Threads);
+        let runtime = runtime.build().unwrap();
+        let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+            runtime.run(|| yielder.suspend(()));
+        });
+        coroutine.resume(());
+    });
+    let payload = outcome.join().unwrap_err();
+    assert!(text(&*payload).contains("another"), "{}", text(&*payload));
+    fiber::sleep(Duration::from_millis(1));
+}
+
+/// The destructors of a closure that never started run where nothing may wait. The first panics,
+/// and the second runs while that panic unwinds.
+#[test]
+fn two_destructors_that_wait_where_they_may_not_are_one_panic() {
+    struct Waits;
+    impl Drop for Waits {
         fn drop(&mut self) {
-            *Mutex::new(1).lock().unwrap() += 1;
             fiber::sleep(Duration::from_millis(1));
         }
     }
-    thread_local!(static LOCKS: Locks = const { Locks });
-    if is_child() {
-        let waits = || {
-            LOCKS.with(|_| ());
-            fiber::sleep(Duration::from_millis(1));
-        };
-        return std::thread::spawn(waits).join().unwrap();
+    if !is_child() {
+        let name = "two_destructors_that_wait_where_they_may_not_are_one_panic";
+        return assert_success(&child(name));
     }
-    let output = child("a_thread_local_that_waits_at_its_threads_exit_is_told_so");
-    assert_aborted(&output, "wait before the thread ends");
+    let grace = Duration::from_millis(1);
+    ramie::Runtime::builder().workers(1).grace(grace).build().unwrap().run(|| {
+        drop(fiber::spawn(|| std::thread::sleep(Duration::from_millis(20))));
+        (0..200).for_each(|_| drop(fiber::spawn(|| ())));
+        let (one, other) = (Waits, Waits);
+        drop(fiber::spawn(move || {
+            drop(one);
+            drop(other);
+        }));
+    });
 }
 
 /// A receiver is for one strand at a time, but an `Rc` lends it to several.

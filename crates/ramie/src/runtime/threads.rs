@@ -25,7 +25,8 @@ where
     name_main(&worker);
     let (outcome, abandoned) = {
         let _installed = Installed::new(&worker);
-        let outcome = crate::panic::catch(f);
+        // A strand of its own, so that a coroutine around `run` cannot suspend inside.
+        let outcome = worker.as_strand_of_its_own(|| crate::panic::catch(f));
         worker.end_root_locals();
         let start = Instant::now();
         worker.wait_for_fibers(deadline_after(config.grace));

@@ -7,6 +7,8 @@
 
 use std::{cell::Cell, ffi::c_void, io, ptr, sync::OnceLock};
 
+use ramie_coro::context;
+
 use super::{Berth, Installed, Worker};
 use crate::{
     runtime::{default_driver_choice, default_stack_size},
@@ -99,6 +101,25 @@ pub(crate) fn on_thread_strand(
 }
 
 impl Worker {
+    /// Calls `f` with the root as the strand that `ramie_coro` knows, with a context of its own.
+    #[allow(unsafe_code)]
+    pub(crate) fn as_strand_of_its_own<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct Restore(*const context::Strand);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                // SAFETY: it was current when `as_strand_of_its_own` was called, around this call.
+                unsafe { context::set_current(self.0) };
+            }
+        }
+        let strand = &self.root.strand;
+        strand.set_id(self.current_slot().id().as_u64());
+        let _restore = Restore(context::current());
+        // SAFETY: the root lives as long as this worker, which outlives the call; it is current
+        // until `_restore` is dropped.
+        unsafe { context::set_current(strand) };
+        f()
+    }
+
     /// The strand of this thread has ended; its slot is no longer this worker's.
     pub(crate) fn forget_root(&self) {
         self.forget_timer(&self.root);

@@ -53,17 +53,29 @@ pub(crate) fn with_existing<R>(f: impl FnOnce(&Worker) -> R) -> Option<R> {
 /// Makes a worker the thread's current one, until dropped.
 pub(crate) struct Installed<'a> {
     previous: *const Worker,
-    _worker: &'a Worker,
+    worker: &'a Worker,
 }
 
 impl<'a> Installed<'a> {
     pub(crate) fn new(worker: &'a Worker) -> Self {
-        Installed { previous: CURRENT.replace(worker), _worker: worker }
+        Installed { previous: CURRENT.replace(worker), worker }
     }
 }
 
 impl Drop for Installed<'_> {
     fn drop(&mut self) {
+        if !ptr::eq(CURRENT.get(), self.worker) {
+            abort_out_of_order();
+        }
         CURRENT.set(self.previous);
     }
+}
+
+#[cold]
+fn abort_out_of_order() -> ! {
+    eprintln!(
+        "ramie: a run was left out of order: a coroutine of another library suspended inside its \
+         closure. Aborting."
+    );
+    std::process::abort()
 }

@@ -89,6 +89,8 @@ pub(crate) struct Worker {
     plugged: Plugged,
     /// The runtime whose strand this thread is.
     crew: Option<std::sync::Arc<Crew>>,
+    /// What `ramie_coro` knows as the strand of the thread's own code.
+    thread_strand: Cell<*const ramie_coro::context::Strand>,
     /// The wait of the thread for the end of its fibers.
     waits_for_fibers: Cell<Option<WakeRef>>,
 }
@@ -192,6 +194,7 @@ impl Worker {
             seat,
             plugged: Plugged::default(),
             crew: None,
+            thread_strand: Cell::new(ptr::null()),
             waits_for_fibers: Cell::new(None),
         }
     }
@@ -273,7 +276,7 @@ impl Worker {
     /// Whether a strand that unwinds must not wait here: other fibers would run meanwhile and see
     /// the thread panicking. A thread that has no fibers may wait as any thread may.
     pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
-        self.is_on_fiber() || self.has_fibers()
+        self.is_on_fiber() || self.no_switch_depth.get() > 0 || self.has_fibers()
     }
 
     pub(crate) fn arm_timer(&self, body: &Body, deadline: Deadline) {
@@ -341,13 +344,16 @@ impl Worker {
     /// # Errors
     /// When the driver cannot be opened: no descriptors left, or the forced one is unavailable.
     pub(crate) fn with_driver<R>(&self, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OpenError> {
-        let mut driver = self.driver.borrow_mut();
-        if driver.is_none() {
-            let opened = Driver::open(self.driver_choice, &ramie_driver::Config::small())?;
-            self.shared.set_waker(Some(ThreadWaker::Driver(opened.waker())));
-            *driver = Some(opened);
+        if let Some(driver) = self.driver.borrow_mut().as_mut() {
+            return Ok(f(driver));
         }
-        let driver = driver.as_mut().expect("opened above");
+        // Opening writes to the log, and the program's logger may do I/O, and open one meanwhile.
+        let opened = Driver::open(self.driver_choice, &ramie_driver::Config::small())?;
+        let mut driver = self.driver.borrow_mut();
+        let driver = driver.get_or_insert_with(|| {
+            self.shared.set_waker(Some(ThreadWaker::Driver(opened.waker())));
+            opened
+        });
         Ok(f(driver))
     }
 

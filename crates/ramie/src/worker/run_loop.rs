@@ -65,6 +65,7 @@ impl Worker {
     fn run_loop<O: Order>(&self, until: Until) {
         let resumer = self.current.replace(std::ptr::null());
         debug_assert!(resumer.is_null(), "the loop runs on the thread's own stack");
+        self.thread_strand.set(ramie_coro::context::current());
         loop {
             let switches_left = self.countdown.get() - 1;
             self.countdown.set(switches_left);
@@ -94,8 +95,8 @@ impl Worker {
     /// that lies on a stack which may be given back at any time.
     pub(super) fn leave_fibers(&self) {
         self.current.set(std::ptr::null());
-        // SAFETY: null is the thread's own strand, which was current when this loop began.
-        unsafe { ramie_coro::context::set_current(std::ptr::null()) };
+        // SAFETY: the thread's own strand, which was current when this loop began.
+        unsafe { ramie_coro::context::set_current(self.thread_strand.get()) };
     }
 
     #[inline(never)]
