@@ -202,10 +202,14 @@ fn an_outcome_that_nobody_takes_may_use_locals_in_its_destructor() {
         ENDS.store(0, Ordering::SeqCst);
         Runtime::builder().strands(strands).workers(1).build().unwrap().run(|| {
             for _ in 0..10 {
-                drop(fiber::spawn(|| {
+                let (let_end, may_end) = mpsc::channel();
+                drop(fiber::spawn(move || {
                     SAID.set(None);
+                    // When the handle is gone.
+                    may_end.recv().unwrap();
                     UsesLocals
                 }));
+                let_end.send(()).unwrap();
             }
         });
         assert_eq!(ENDS.load(Ordering::SeqCst), 10, "{strands:?}");
