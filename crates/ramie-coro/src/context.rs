@@ -87,6 +87,13 @@ impl Strand {
         self.id.get()
     }
 
+    /// Tells whether nothing at all is set for the strand.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.head.get().is_null()
+    }
+
     /// Gives the strand a new id, when its place is used for another one.
     #[inline]
     pub fn set_id(&self, id: u64) {
@@ -139,7 +146,7 @@ fn with_strand<R>(f: impl FnOnce(&Strand) -> R) -> R {
 #[must_use]
 #[inline]
 pub fn is_empty() -> bool {
-    with_strand(|strand| strand.head.get().is_null())
+    with_strand(Strand::is_empty)
 }
 
 /// Takes a frame off again, also when `f` panics.

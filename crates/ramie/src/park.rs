@@ -30,8 +30,6 @@
 
 use std::{cell::Cell, panic::Location};
 
-use ramie_coro::context;
-
 use crate::{
     cancel,
     strand::{Wake, WakeRef},
@@ -156,7 +154,7 @@ pub(crate) fn prepare<'a>(
 ) -> Result<Prepared<'a>, Refused> {
     check_may_switch(worker)?;
     let body = worker.current_strand();
-    if record.is_cancel_point && !context::is_empty() {
+    if record.is_cancel_point && !worker.has_no_context() {
         return prepare_cancel_point(worker, body, record);
     }
     body.record.set(record);
@@ -196,7 +194,7 @@ pub(crate) fn prepare_park<'a>(
 ) -> Result<Option<Prepared<'a>>, Refused> {
     check_may_switch(worker)?;
     let body = worker.current_strand();
-    let has_node = match record.is_cancel_point && !context::is_empty() {
+    let has_node = match record.is_cancel_point && !worker.has_no_context() {
         true => enter_cancel_point(record)?,
         false => false,
     };

@@ -34,7 +34,8 @@ use std::{
 
 use crate::{
     park::{self, Refused, WaitRecord},
-    primitive::{AtomicBool, Cell, Ordering, spin_loop},
+    primitive::{AtomicBool, Cell, Ordering},
+    spin_lock::BackOff,
     strand::{FiberId, Slot, Wake, WakeRef},
     worker,
 };
@@ -122,16 +123,14 @@ impl ParkingLot {
     }
 
     fn lock(&self) -> Locked<'_> {
-        let mut spins = 0_u32;
+        let mut back_off = BackOff::new();
         // Acquire: pairs with the release in `Locked::drop`.
         while self
             .is_locked
             .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
-            spins += 1;
-            // The holder may have lost its CPU.
-            if spins.is_multiple_of(64) { std::thread::yield_now() } else { spin_loop() }
+            back_off.pause();
         }
         Locked { lot: self }
     }

@@ -5,9 +5,13 @@
 
 pub(crate) use std::{
     cell::{Cell, UnsafeCell},
-    hint::spin_loop,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
+
+/// Lets a processor core do something else for a moment, so many times.
+pub(crate) fn pause(times: u32) {
+    (0..times).for_each(|_| std::hint::spin_loop());
+}

