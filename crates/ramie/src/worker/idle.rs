@@ -5,8 +5,8 @@
 //! each value would cost a wake-up through the kernel: 5 to 10 us. So a worker that was woken by
 //! another's mail lingers the next time, for a few us, before it sleeps. It spins only at first:
 //! then it gives way, because the other may wait for this very CPU. If nothing comes [`PATIENCE`]
-//! times in a row, it lingers no more until mail has ended a sleep again. So a worker that is alone,
-//! or waits for I/O, never does.
+//! times in a row, it lingers no more until mail has ended a sleep again. So a worker that is
+//! alone, or waits for I/O, never does.
 //!
 //! A sleeping worker costs no CPU. Before it sleeps for good it spends one short sleep
 //! ([`QUIET`]) to learn that it really is idle, and only then gives stacks back: a server that
