@@ -55,7 +55,7 @@ const TAG: usize = 3;
 const ONE_FRESH: usize = 4;
 
 /// How many places down the queue the prefetch looks; that many words lie behind the ring's end.
-const AHEAD: usize = 4;
+const AHEAD: usize = 6;
 /// How many lines of 64 bytes below a body the prefetch brings nearer.
 const STACK_LINES: usize = 4;
 /// Prefetching pays from about so many fibers on: fewer stay in the first-level cache anyway.
