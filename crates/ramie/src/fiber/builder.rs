@@ -82,6 +82,24 @@ impl Builder {
         Ok(JoinHandle::new(raw))
     }
 
+    /// Spawns a fiber whose closure may borrow, with nobody to check what.
+    ///
+    /// # Safety
+    /// All that the closure and its value borrow outlives the strand's end, and the join or drop of
+    /// the handle. [`Scope::spawn`] makes sure of that by itself.
+    ///
+    /// # Errors
+    /// As for [`Builder::spawn`].
+    pub unsafe fn spawn_unchecked<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: the caller's promise.
+        let raw = unsafe { self.spawn_raw(f, ptr::null(), Placement::AnyWorker) }?;
+        Ok(JoinHandle::new(raw))
+    }
+
     /// Spawns a fiber as [`spawn_local`](super::spawn_local) does.
     ///
     /// # Errors

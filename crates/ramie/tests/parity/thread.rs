@@ -40,6 +40,8 @@ methods! {
         fn stack_size(this: Builder, size: usize) -> Builder;
         fn spawn[F, T](this: Builder, f: F) -> io::Result<JoinHandle<T>>
             where [F: FnOnce() -> T + Send + 'static, T: Send + 'static];
+        [unsafe] fn spawn_unchecked[F, T](this: Builder, f: F) -> io::Result<JoinHandle<T>>
+            where [F: FnOnce() -> T + Send, T: Send];
         fn spawn_scoped['scope, 'env, F, T](
             this: Builder, scope: &'scope Scope<'scope, 'env>, f: F
         ) -> io::Result<ScopedJoinHandle<'scope, T>>
