@@ -103,7 +103,7 @@ impl fmt::Debug for Config {
 /// | `thread_name` | `ramie-worker` | no NUL bytes |
 /// | `grace` | for ever | |
 ///
-/// A variable with a value that is none of these makes [`build`](Builder::build) fail with a
+/// An empty variable counts as unset. A variable with another value that is none of these makes [`build`](Builder::build) fail with a
 /// sentence. Threads outside `run`, whose calls have no such place to fail, take the default then.
 #[derive(Default)]
 #[must_use = "a builder does nothing until build is called"]
@@ -227,7 +227,7 @@ impl Builder {
             None => std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS),
         };
         let stack_size = match self.stack_size {
-            Some(bytes) => checked_stack_size(bytes)?,
+            Some(bytes) => checked_stack_size("stack_size", bytes)?,
             None => stack_size_from_env()?.unwrap_or(ramie_coro::DEFAULT_USABLE_BYTES),
         };
         let threads = self.blocking_threads.unwrap_or(blocking::DEFAULT_THREADS);
@@ -280,8 +280,14 @@ fn in_range(name: &str, value: usize, least: usize, most: usize) -> io::Result<u
     Err(invalid(format!("{name} is {value}, but must be between {least} and {most}")))
 }
 
-fn checked_stack_size(bytes: usize) -> io::Result<usize> {
-    Ok(StackSize::new(bytes)?.usable_bytes())
+fn checked_stack_size(name: &str, bytes: usize) -> io::Result<usize> {
+    let (least, most) = (StackSize::MIN_BYTES, StackSize::MAX_BYTES);
+    let size = StackSize::new(bytes).map_err(|_| {
+        invalid(format!(
+            "{name} is {bytes} bytes, but must be between {least} (32 KiB) and {most} (1 GiB)"
+        ))
+    })?;
+    Ok(size.usable_bytes())
 }
 
 fn strands_from_env() -> io::Result<Option<Strands>> {
@@ -296,10 +302,13 @@ fn strands_from_env() -> io::Result<Option<Strands>> {
 
 fn stack_size_from_env() -> io::Result<Option<usize>> {
     let Ok(text) = env::var("RAMIE_STACK") else { return Ok(None) };
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
     let bytes = text.trim().parse().map_err(|_| {
         invalid(format!("RAMIE_STACK is '{text}', but must be a number of bytes, such as 262144"))
     })?;
-    checked_stack_size(bytes).map(Some)
+    checked_stack_size("RAMIE_STACK", bytes).map(Some)
 }
 
 /// The stack size of fibers on threads outside `run`.
