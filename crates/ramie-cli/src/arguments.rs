@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::workload::{On, Workload};
 
 /// Fibers for Rust on Linux, and a lab that shows on your own machine what threads, fibers and a
-/// hybrid of both cost.
+/// hybrid of both (fibers on several threads) cost. A strand is a fiber or a thread.
 ///
 /// Without a command, `ramie` runs the lab: about a hundred seconds, then a page to look at.
 #[derive(Parser, Debug)]
@@ -26,7 +26,11 @@ Examples:
   ramie doctor                                 what the kernel gives, and why not more
 
 Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 ended by a second Ctrl-C.
-RAMIE_DRIVER=uring|poll forces a driver, RAMIE_STACK=BYTES sets the stack size of fibers.";
+
+Environment:
+  RAMIE_DRIVER=uring|poll         the driver of fibers' I/O; by default what a trial finds
+  RAMIE_STACK=BYTES               a fiber's stack: 32768 (32 KiB) to 1073741824 (1 GiB)
+  RAMIE_STRANDS=fibers|threads    what `serve` serves on; `run` and `lab` go by --on";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -38,7 +42,8 @@ pub(crate) enum Command {
 
 /// Measure a grid of workloads on this machine and write a report with charts
 ///
-/// All five workloads on fibers, threads and a hybrid, within two minutes. Each point runs in a
+/// All five workloads on fibers, threads and a hybrid (fibers on several workers), within two
+/// minutes. Each point runs in a
 /// process of its own, rounds are interleaved, figures are medians. Ctrl-C ends it early and keeps
 /// what was measured; a second Ctrl-C ends it at once.
 #[derive(Args, Debug, Default)]
@@ -85,8 +90,9 @@ pub(crate) struct Manner {
     #[arg(long, global = true, value_enum, default_value_t = On::Fibers, value_name = "WHAT")]
     pub(crate) on: On,
 
-    /// Worker threads under the fibers [default: fibers 1; hybrid one for each CPU, at least 2]
-    #[arg(long, global = true, value_name = "N", value_parser = count::<u32>)]
+    /// Worker threads under the fibers, 1 to 1024 [default: fibers 1; hybrid one for each CPU, at
+    /// least 2]
+    #[arg(long, global = true, value_name = "N", value_parser = workers)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) workers: Option<u32>,
 
@@ -121,8 +127,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) addr: String,
 
-    /// Worker threads [default: one for each CPU]
-    #[arg(long, value_name = "N", value_parser = count::<u32>, allow_negative_numbers = true)]
+    /// Worker threads, 1 to 1024 [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = workers, allow_negative_numbers = true)]
     pub(crate) workers: Option<u32>,
 }
 
@@ -142,6 +148,16 @@ pub(crate) struct Doctor {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Parses a number of workers: as many as a runtime takes.
+fn workers(text: &str) -> Result<u32, String> {
+    const MOST: u32 = 1024;
+    let workers = count(text)?;
+    if workers > MOST {
+        return Err(format!("is too large; at most {MOST} will do"));
+    }
+    Ok(workers)
 }
 
 /// Parses a number of things: a whole number of 1 or more.

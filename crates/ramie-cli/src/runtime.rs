@@ -21,6 +21,21 @@ pub(crate) fn install_panic_hook() {
     }));
 }
 
+/// Makes a runtime whose strands are fibers, whatever `RAMIE_STRANDS` asks for: the command line
+/// says what is measured.
+pub(crate) fn of_fibers(workers: usize) -> Result<ramie::Runtime, Failure> {
+    let builder = ramie::Runtime::builder().strands(ramie::Strands::Fibers).workers(workers);
+    builder.build().map_err(|error| Failure::of_runtime(&error))
+}
+
+/// Refuses variables with which no runtime can be made.
+pub(crate) fn check_environment() -> Result<(), Failure> {
+    match ramie::Runtime::builder().workers(1).build() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::of_runtime(&error)),
+    }
+}
+
 /// Runs `f`, which may panic because the system refuses something; gives the panic's sentence.
 pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     let was_expected = IS_EXPECTED.replace(true);

@@ -1,27 +1,40 @@
 //! Errors of the command line, each as one sentence instead of a paragraph.
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
-use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{
+    Command, CommandFactory,
+    error::{ContextKind, ContextValue, Error, ErrorKind},
+};
 
-use crate::{failure::Failure, output};
+use crate::{arguments::Arguments, failure::Failure, output};
 
 /// Prints help where it was asked for (exit code 0), else what is wrong (exit code 2).
 pub(crate) fn report(error: &Error) -> ExitCode {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let text = error.render().to_string();
-            output::line(text.trim_end()).map_or_else(|f| f.report(), |()| ExitCode::SUCCESS)
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => print(&error.render().to_string()),
+        // `ramie help --help`
+        ErrorKind::InvalidSubcommand if wants_help(error) => {
+            print(&command_in_question().render_long_help().to_string())
         }
         _ => Failure::usage(sentence(error)).report(),
     }
+}
+
+fn print(help: &str) -> ExitCode {
+    output::line(help.trim_end()).map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
+}
+
+fn wants_help(error: &Error) -> bool {
+    let wrong = error.get(ContextKind::InvalidSubcommand).map(text).unwrap_or_default();
+    wrong == "--help" || wrong == "-h"
 }
 
 fn sentence(error: &Error) -> String {
     let get = |kind| error.get(kind).map(text).unwrap_or_default();
     let argument = flag_only(&get(ContextKind::InvalidArg));
     let value = get(ContextKind::InvalidValue);
-    let help = help_command(error);
+    let help = help_command();
     match error.kind() {
         ErrorKind::ValueValidation => {
             let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
@@ -77,14 +90,20 @@ fn suggestion(error: &Error) -> String {
     suggested.map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
 }
 
-/// Reads the command out of the usage text (`Usage: ramie run feed [OPTIONS] ...`).
-fn help_command(error: &Error) -> String {
-    let usage = error.get(ContextKind::Usage).map(text).unwrap_or_default();
-    let usage = usage.trim_start_matches("Usage: ");
-    let words = usage.split_whitespace();
-    let command: Vec<_> = words.take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
-    match command.as_slice() {
-        [] => "ramie --help".to_owned(),
-        words => format!("{} --help", words.join(" ")),
+/// `ramie run feed --help`, if that is the command that was not understood.
+fn help_command() -> String {
+    let command = command_in_question();
+    format!("{} --help", command.get_bin_name().unwrap_or("ramie"))
+}
+
+/// The innermost command that the command line names.
+fn command_in_question() -> Command {
+    let mut command = Arguments::command();
+    command.build();
+    for word in env::args().skip(1).filter(|word| word != "help") {
+        if let Some(inner) = command.find_subcommand(&word) {
+            command = inner.clone();
+        }
     }
+    command
 }

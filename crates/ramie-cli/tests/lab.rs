@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Folder, output, ramie, signal, text};
+use support::{Folder, assert_sentence, output, ramie, ramie_under, signal, text};
 
 fn read(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -92,10 +92,36 @@ fn a_bare_ramie_is_the_lab_and_an_interrupt_keeps_what_there_is() {
 #[test]
 fn points_that_fail_are_named_and_cost_only_themselves() {
     let home = Folder::new("failing");
-    let mut command = ramie(&format!("lab --tiny --out {}/out", home.0.display()));
-    // Fibers fail, threads do not care.
-    command.env("RAMIE_STACK", "none");
-    assert!(output(command).status.success());
-    let page = read(&home.0.join("out"), "report.html");
-    assert!(page.contains("What was not measured") && page.contains("RAMIE_STACK"));
+    let out = home.0.join("out");
+    // Enough address space for some threads, too little for a hundred.
+    let arguments = format!("lab --tiny --out {}", out.display());
+    let output = output(ramie_under("ulimit -v 100000", &arguments));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = read(&out, "report.html");
+    assert!(page.contains("What was not measured") && page.contains(" of 100 threads"));
+    let said = text(&output.stderr);
+    assert!(said.lines().any(|line| line.contains("on threads failed: only ")), "{said}");
+}
+
+#[test]
+fn variables_are_checked_before_anything_is_measured() {
+    for name in ["RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+        let home = Folder::new("variables");
+        let mut command = ramie(&format!("lab --tiny --out {}/out", home.0.display()));
+        command.env(name, "garbage");
+        assert_sentence(&output(command), 2, &[name, "garbage"]);
+        assert_eq!(fs::read_dir(&home.0).unwrap().count(), 0, "no folder is made");
+    }
+}
+
+#[test]
+fn only_a_folder_can_be_written_to() {
+    let home = Folder::new("file");
+    let file = home.0.join("file");
+    fs::write(&file, "precious").unwrap();
+    for out in [file.to_str().unwrap(), "/dev/null"] {
+        let output = output(ramie(&format!("lab --tiny --out {out}")));
+        assert_sentence(&output, 2, &[out, "--out", "no folder"]);
+    }
+    assert_eq!(fs::read_dir(&home.0).unwrap().count(), 1);
 }

@@ -64,6 +64,13 @@ fn more_stacks_than_address_space() {
     }
 }
 
+#[test]
+fn too_little_address_space_for_any() {
+    let output = output(ramie_under("ulimit -v 20000", "run spawn --count 2"));
+    let said = assert_sentence(&output, 1, &["`ulimit -v`", "raise it"]);
+    assert!(!said.contains("ask for"), "{said}");
+}
+
 /// The estimate does not know how stacks are batched: near the limit the runtime has the last
 /// word.
 #[test]

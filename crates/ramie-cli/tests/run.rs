@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{output, ramie, text};
+use support::{assert_sentence, output, ramie, text};
 
 fn rows(arguments: &str) -> Vec<Value> {
     let output = output(ramie(arguments));
@@ -93,4 +93,22 @@ fn options_may_come_before_the_workload() {
     let rows = rows("run --json --on threads --repeat 2 switch --count 3");
     assert_eq!(rows.len(), 2);
     assert_eq!(rows[0]["on"], "threads");
+}
+
+/// What is measured is what the line says, whatever the environment asks for.
+#[test]
+fn fibers_are_fibers_whatever_the_environment_says() {
+    let run = |strands: &str, arguments: &str| {
+        let mut command = ramie(arguments);
+        command.env("RAMIE_STRANDS", strands);
+        output(command)
+    };
+    // A thread has two pages of its own at least.
+    let fibers = run("threads", "run alive --count 2000 --json");
+    let row: Value = serde_json::from_slice(&fibers.stdout).expect("a row");
+    assert_eq!(row["on"], "fibers");
+    let bytes = row["rss_bytes_per_strand"].as_f64().unwrap();
+    assert!(bytes < 7000.0, "{bytes} bytes is no fiber's weight");
+    assert!(run("", "run spawn --count 1").status.success());
+    assert_sentence(&run("garbage", "run spawn --count 1"), 2, &["RAMIE_STRANDS", "garbage"]);
 }

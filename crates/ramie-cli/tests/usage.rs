@@ -35,14 +35,18 @@ fn words_and_fractions_for_numbers_are_refused() {
 fn numbers_that_are_too_large_are_refused() {
     wrong("run feed --people 1 --nutrients 4294967296", &["too large", "at most 4294967295"]);
     wrong("run ring --size 1 --hops 18446744073709551616", &["too large"]);
-    wrong("run spawn --count 1 --workers 5000", &["workers is 5000", "between 1 and 1024"]);
+    wrong("run ring --size 1 --hops 4294967296", &["--hops", "at most 4294967295"]);
+    wrong("run switch --count 4294967296", &["--count", "at most 4294967295"]);
+    wrong("run spawn --count 1 --workers 5000", &["--workers is '5000'", "at most 1024"]);
+    wrong("serve --hello --workers 1025", &["--workers is '1025'", "at most 1024"]);
 }
 
 #[test]
 fn missing_numbers_are_named() {
     wrong("run feed", &["missing", "--people", "--nutrients", "ramie run feed --help"]);
     wrong("run ring --size 3", &["missing --hops"]);
-    wrong("run", &["missing", "--help"]);
+    wrong("run", &["missing", "ramie run --help"]);
+    wrong("lab --out", &["--out needs a value", "ramie lab --help"]);
     wrong("serve", &["--hello"]);
 }
 
@@ -74,12 +78,27 @@ fn environment_variables_are_checked() {
     let mut stack = ramie("run spawn --count 1");
     stack.env("RAMIE_STACK", "large");
     assert_sentence(&output(stack), 2, &["RAMIE_STACK", "large"]);
+    for bytes in ["0", "1073741825"] {
+        let mut stack = ramie("run spawn --count 1");
+        stack.env("RAMIE_STACK", bytes);
+        let parts = [&format!("RAMIE_STACK is {bytes} bytes"), "32 KiB", "1 GiB"];
+        assert_sentence(&output(stack), 2, &parts);
+    }
+    for variable in ["RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+        let mut empty = ramie("run spawn --count 1");
+        empty.env(variable, "");
+        assert!(output(empty).status.success(), "an empty {variable} is as good as none");
+    }
 }
 
 #[test]
 fn help_teaches_and_goes_to_stdout() {
     for (arguments, part) in [
         ("--help", "Examples:"),
+        ("--help", "RAMIE_STRANDS=fibers|threads"),
+        ("help --help", "Examples:"),
+        ("help run --help", "ramie run ring --size 500"),
+        ("run feed --help", "1 to 1024"),
         ("run --help", "ramie run ring --size 500"),
         ("run feed --help", "A fiber yields after each nutrient"),
         ("serve --help", "127.0.0.1:8080"),

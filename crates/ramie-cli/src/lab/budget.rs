@@ -62,7 +62,7 @@ impl Budget {
             ));
         }
         if !point.workload.need(point.on).is_comfortable() {
-            return Some("it would take most of the memory that is available".to_owned());
+            return Some("it would take most of the memory or address space there is".to_owned());
         }
         let time = estimate(point);
         if time > POINT_MAX || !self.has_room_for(time) {

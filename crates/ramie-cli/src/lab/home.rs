@@ -10,8 +10,17 @@ use crate::failure::Failure;
 /// How many names are tried.
 const NAMES_MAX: u32 = 10_000;
 
-/// Makes a new folder: `wanted`, or `wanted-2`, `wanted-3` and so on if there is something already.
+/// Makes a new folder: `wanted`, or `wanted-2`, `wanted-3` and so on if that is a folder with
+/// something in it.
 pub(super) fn claim(wanted: &Path) -> Result<PathBuf, Failure> {
+    // Not the same as "no such folder": /dev/null is there, and so is a report that was mistaken
+    // for its folder.
+    if fs::metadata(wanted).is_ok_and(|found| !found.is_dir()) {
+        return Err(Failure::usage(format!(
+            "--out is '{}', which is there and is no folder; name a folder, or a new one",
+            wanted.display()
+        )));
+    }
     let cannot = |error: io::Error| {
         Failure::other(format!(
             "cannot make the folder {} ({error}); name another with --out",

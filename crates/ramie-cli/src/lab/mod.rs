@@ -35,11 +35,12 @@ use self::{
     plan::Extent,
     results::{Finished, Outcome, Results, Trouble},
 };
-use crate::{arguments::Lab, failure::Failure, output, workload::On};
+use crate::{arguments::Lab, failure::Failure, output, runtime, workload::On};
 
 const ROUNDS_MAX: u32 = 5;
 
 pub(crate) fn lab(lab: &Lab) -> Result<(), Failure> {
+    runtime::check_environment()?;
     let now = Zoned::now();
     let by_date = || Path::new("ramie-lab").join(now.strftime("%Y-%m-%d").to_string());
     let folder = home::claim(&lab.out.clone().unwrap_or_else(by_date))?;
@@ -79,6 +80,11 @@ fn write(folder: &Path, results: &Results) -> Result<PathBuf, Failure> {
 fn tell(results: &Results, report: &Path) -> Result<(), Failure> {
     for finding in finding::headlines(results) {
         output::line(&finding)?;
+    }
+    for outcome in results.outcomes() {
+        if let Some(Trouble::Failed(why)) = &outcome.trouble {
+            output::complain(&format!("{} failed: {why}", outcome.label()));
+        }
     }
     let partial = if results.is_partial { " (partial: it was interrupted)" } else { "" };
     output::line(&format!("report: {}{partial}", report.display()))

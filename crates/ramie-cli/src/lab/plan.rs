@@ -139,7 +139,7 @@ fn switch(extent: Extent) -> Experiment {
         about: "Two strands yield to each other a million times. Threads and the fibers of a \
                 hybrid may be on two CPUs and have nobody to yield to.",
         x_noun: "yields of each",
-        points: grid([count], Workload::switch),
+        points: grid([count], |x| Workload::switch(small(x))),
         views: vec![View { title: "Time for one yield", quantity: Quantity::PerOp }],
     }
 }

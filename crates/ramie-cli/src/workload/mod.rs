@@ -105,7 +105,7 @@ impl Workload {
         Workload::Alive(alive::Alive { count })
     }
 
-    pub(crate) fn switch(count: u64) -> Self {
+    pub(crate) fn switch(count: u32) -> Self {
         Workload::Switch(switch::Switch { count })
     }
 
@@ -144,7 +144,7 @@ impl Workload {
             Workload::Ring(ring) => ring.hops,
             Workload::Spawn(spawn) => spawn.count.into(),
             Workload::Alive(alive) => alive.count.into(),
-            Workload::Switch(switch) => switch.count.saturating_mul(2),
+            Workload::Switch(switch) => 2 * u64::from(switch.count),
         }
     }
 
@@ -201,13 +201,15 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(workload: Workload, on: On, workers: Option<u32>) -> Result<Self, Failure> {
+        if on != On::Threads {
+            runtime::check_environment()?;
+        }
         workload.need(on).check(on)?;
         let runtime = match on {
             On::Threads => None,
             On::Fibers | On::Hybrid => {
                 let workers = workers.map_or(on.default_workers(), |count| count as usize);
-                let built = ramie::Runtime::builder().workers(workers).build();
-                Some(built.map_err(|error| Failure::of_runtime(&error))?)
+                Some(runtime::of_fibers(workers)?)
             }
         };
         Ok(Bench { workload, runtime })

@@ -54,22 +54,22 @@ impl Need {
         let (noun, strands) = (if on == On::Threads { "threads" } else { "fibers" }, self.strands);
         let space = address_space_left();
         if self.address_space > space {
+            let room = space.saturating_sub(HEADROOM);
             return Err(Failure::other(format!(
                 "{strands} {noun} need about {} of address space, but `ulimit -v` leaves {}; raise \
-                 it, or ask for about {} at most",
+                 it{}",
                 in_mib(self.address_space),
                 in_mib(space),
-                fitting(strands, self.address_space - HEADROOM, space.saturating_sub(HEADROOM)),
+                or_fewer(fitting(strands, self.address_space - HEADROOM, room)),
             )));
         }
         let memory = available_memory();
         if self.memory > memory {
             return Err(Failure::other(format!(
-                "{strands} {noun} need about {} of memory, but {} are available; free some, or ask \
-                 for about {} at most",
+                "{strands} {noun} need about {} of memory, but {} are available; free some{}",
                 in_mib(self.memory),
                 in_mib(memory),
-                fitting(strands, self.memory, memory),
+                or_fewer(fitting(strands, self.memory, memory)),
             )));
         }
         Ok(())
@@ -83,6 +83,14 @@ impl Need {
 
 fn in_mib(bytes: u64) -> String {
     format!("{} MiB", bytes >> 20)
+}
+
+/// Nothing, where not even one would fit.
+fn or_fewer(fitting: u64) -> String {
+    match fitting {
+        0 => String::new(),
+        _ => format!(", or ask for about {fitting} at most"),
+    }
 }
 
 fn fitting(strands: u64, needed: u64, available: u64) -> u64 {

@@ -37,8 +37,13 @@ pub(crate) struct Ring {
     #[arg(long, value_name = "R", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) size: u32,
     /// How often the token is passed on, in all
-    #[arg(long, value_name = "H", value_parser = count::<u64>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "H", value_parser = hops, allow_negative_numbers = true)]
     pub(crate) hops: u64,
+}
+
+/// As many as other counts may be: more would take minutes at best.
+fn hops(text: &str) -> Result<u64, String> {
+    count::<u32>(text).map(u64::from)
 }
 
 const EMPTY: u64 = 0;

@@ -18,17 +18,17 @@ use crate::{arguments::count, failure::Failure};
 #[group(skip)]
 pub(crate) struct Switch {
     /// How often each of the two yields
-    #[arg(long, value_name = "N", value_parser = count::<u64>, allow_negative_numbers = true)]
-    pub(crate) count: u64,
+    #[arg(long, value_name = "N", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) count: u32,
 }
 
 impl Switch {
     pub(super) fn numbers(&self) -> Vec<(&'static str, u64)> {
-        vec![("count", self.count)]
+        vec![("count", self.count.into())]
     }
 
     pub(super) fn cost<S: Strands>(&self) -> Result<Cost, Failure> {
-        let count = self.count;
+        let count = u64::from(self.count);
         let watch = Stopwatch::start();
         let strands = spawn_all::<S, _, _>(2, |_| move || yield_times::<S>(count))
             .map_err(|shortfall| shortfall.give_up())?;
