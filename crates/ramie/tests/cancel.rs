@@ -130,7 +130,7 @@ fn strands_of_a_scope_inherit_and_theirs_do() {
         runtime(workers).run(|| {
             let ended = AtomicUsize::new(0);
             let wait = || {
-                let (mut client, _server) = connection();
+                let (mut client, _server) = shield(connection);
                 assert!(is_cancelled(&client.read(&mut [0]).unwrap_err()));
                 ended.fetch_add(1, SeqCst);
             };

@@ -44,7 +44,7 @@ fn run_and_end(worker: &Worker, body: &Body, slot: &'static Slot) {
     };
     let panicked = match scope.and_then(super::ScopeData::inherited) {
         None => run(),
-        Some(inherited) => crate::cancel::inherit(inherited, run),
+        Some(inherited) => inherited.enter(run),
     };
     destroy_locals(worker, body);
     // SAFETY: the job has stored its outcome.

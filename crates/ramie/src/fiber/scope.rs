@@ -20,8 +20,8 @@ use std::{fmt, marker::PhantomData, panic, process, sync::Mutex};
 
 use super::{Builder, ScopedJoinHandle};
 use crate::{
-    cancel::{self, Inherited},
     completion::Completion,
+    inherited::Inherited,
     park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
     primitive::{AtomicBool, AtomicUsize, Ordering},
     worker::{self, Shared},
@@ -38,7 +38,7 @@ pub(crate) struct ScopeData {
     panicked: Mutex<Option<String>>,
     /// The worker of the strand that waits for the scope.
     owner: &'static Shared,
-    /// The limits and cancel scopes that the scope was opened in.
+    /// What was set where the scope was opened.
     inherited: Option<Inherited>,
 }
 
@@ -50,7 +50,7 @@ impl ScopeData {
             is_lost: AtomicBool::new(false),
             panicked: Mutex::new(None),
             owner: worker::current().shared(),
-            inherited: cancel::snapshot(),
+            inherited: Inherited::snapshot(),
         }
     }
 

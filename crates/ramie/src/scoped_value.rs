@@ -1,0 +1,151 @@
+//! Values that a call sets for all that it calls, and for the strands that those open scopes for.
+//!
+//! Where [`fiber_local!`](crate::fiber_local) is a variable of one strand, a scoped value is a
+//! parameter that need not be passed: it is bound for the length of one call, cannot be changed,
+//! and the strands of every [`fiber::scope`](crate::fiber::scope()) opened inside have it, too. The
+//! idea and the name are Java's (JEP 506).
+#![allow(unsafe_code)]
+
+use std::{
+    any::Any,
+    fmt,
+    marker::PhantomData,
+    panic::{RefUnwindSafe, UnwindSafe},
+    ptr,
+    sync::Arc,
+};
+
+use ramie_coro::context;
+
+static KEY: context::Key = context::Key::new();
+
+/// What one or more values are bound to, innermost first. The address of a value is its name.
+type Bindings = Vec<(usize, Arc<dyn Any + Send + Sync>)>;
+
+/// A value that is bound for the length of a call; make it a `static`.
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, scoped_value::ScopedValue};
+///
+/// static USER: ScopedValue<String> = ScopedValue::new();
+///
+/// fn greet() -> String {
+///     USER.get().map_or("nobody".to_owned(), |user| format!("hello, {user}"))
+/// }
+///
+/// ramie::run(|| {
+///     USER.bind("Ada".to_owned(), || {
+///         assert_eq!(greet(), "hello, Ada");
+///         // Children have it; a detached strand has not.
+///         fiber::scope(|scope| assert_eq!(scope.spawn(greet).join().unwrap(), "hello, Ada"));
+///         assert_eq!(fiber::spawn(greet).join().unwrap(), "nobody");
+///     });
+///     assert_eq!(greet(), "nobody");
+/// });
+/// ```
+pub struct ScopedValue<T: 'static> {
+    // Of non-zero size, so that two values have two addresses.
+    _address: u8,
+    value: PhantomData<fn(T) -> T>,
+}
+
+impl<T: Send + Sync + 'static> ScopedValue<T> {
+    /// Makes a value that is bound nowhere.
+    #[must_use]
+    pub const fn new() -> Self {
+        ScopedValue { _address: 0, value: PhantomData }
+    }
+
+    fn name(&'static self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// Calls `f` with this value bound to `value`, for `f`, all that it calls on this strand, and
+    /// the strands of scopes that are opened there. A binding further out is hidden meanwhile.
+    pub fn bind<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
+        self.bind_shared(Arc::new(value), f)
+    }
+
+    /// The same for a value that is shared already.
+    pub fn bind_shared<R>(&'static self, value: Arc<T>, f: impl FnOnce() -> R) -> R {
+        let bindings: Bindings = vec![(self.name(), value)];
+        context::with(&KEY, &bindings, f)
+    }
+
+    /// Returns what the value is bound to here; `None`: nothing.
+    ///
+    /// In a coroutine, that is what it is bound to where the coroutine was resumed, unless the
+    /// coroutine itself has bound it.
+    #[must_use]
+    pub fn get(&'static self) -> Option<Arc<T>> {
+        let mut found = None;
+        visit(|bindings| {
+            let own = bindings.iter().find(|(name, _)| *name == self.name());
+            found = own.map(|(_, value)| Arc::clone(value));
+            found.is_none()
+        });
+        // Only `bind_shared` of this very value makes bindings of its name, and of this type.
+        found.and_then(|value| value.downcast().ok())
+    }
+
+    /// Tells whether the value is bound here.
+    #[must_use]
+    pub fn is_bound(&'static self) -> bool {
+        self.get().is_some()
+    }
+}
+
+impl<T: Send + Sync + 'static> Default for ScopedValue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for ScopedValue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ScopedValue { .. }")
+    }
+}
+
+/// Shows the bindings in reach to `f`, the innermost first, until it returns false. `f` must not
+/// suspend.
+fn visit(mut f: impl FnMut(&Bindings) -> bool) {
+    let mut show = |key: &'static context::Key, value: *const ()| {
+        if !ptr::eq(key, &KEY) {
+            return true;
+        }
+        // SAFETY: what is under this key are bindings, by `bind_shared` and `Inherited::enter`,
+        // which keep them alive.
+        f(unsafe { &*value.cast::<Bindings>() })
+    };
+    // SAFETY: the callers in this file pass closures that look and clone, and never suspend.
+    unsafe { context::visit(&mut show) };
+}
+
+/// What the strands of a scope have from the strand that opened it.
+pub(crate) struct Inherited(Bindings);
+
+// A scope that unwinds shows nobody the values half changed: they are shared and never changed.
+impl UnwindSafe for Inherited {}
+impl RefUnwindSafe for Inherited {}
+
+impl Inherited {
+    /// Takes down what is bound here; `None`: nothing.
+    pub(crate) fn snapshot() -> Option<Self> {
+        let mut all = Bindings::new();
+        visit(|bindings| {
+            for (name, value) in bindings {
+                if all.iter().all(|(known, _)| known != name) {
+                    all.push((*name, Arc::clone(value)));
+                }
+            }
+            true
+        });
+        (!all.is_empty()).then_some(Inherited(all))
+    }
+
+    pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        context::with(&KEY, &self.0, f)
+    }
+}
