@@ -130,6 +130,12 @@ pub(crate) struct Serve {
     /// Worker threads, 1 to 1024 [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = workers, allow_negative_numbers = true)]
     pub(crate) workers: Option<u32>,
+
+    /// Close a connection that is idle for so long, whose request takes longer to arrive, or that
+    /// does not take its answer
+    #[arg(long, value_name = "SECONDS", value_parser = count::<u32>, default_value = "30")]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) timeout: u32,
 }
 
 const SERVE_EXAMPLES: &str = "\

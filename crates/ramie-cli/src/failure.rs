@@ -38,6 +38,10 @@ impl Failure {
         }
     }
 
+    pub(crate) fn is_silent(&self) -> bool {
+        self.sentence.is_empty()
+    }
+
     /// Says it on stderr, if there is something to say, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.sentence.is_empty() {

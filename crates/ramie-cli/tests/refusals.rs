@@ -19,7 +19,7 @@ fn an_address_in_use() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
     let output = output(ramie(&format!("serve --hello --addr {address}")));
-    assert_sentence(&output, 1, &[&address, "another program", "--addr"]);
+    assert_sentence(&output, 1, &[&address, "another program", "just ended", "--addr"]);
 }
 
 #[test]

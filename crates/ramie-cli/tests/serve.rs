@@ -2,10 +2,16 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read, Write},
+    time::{Duration, Instant},
+};
 
 use rustix::process::Signal;
-use support::{Server, ask, is_closed, ramie, ramie_under, read_answer, signal};
+use support::{
+    Server, ask, assert_sentence, is_closed, output, ramie, ramie_under, read_answer, signal,
+};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\n\
@@ -137,4 +143,33 @@ fn running_out_of_descriptors_is_survived_and_said_once() {
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "");
+}
+
+#[test]
+fn peers_that_keep_it_waiting_are_let_go() {
+    for driver in ["uring", "poll"] {
+        let mut command = ramie("serve --hello --addr 127.0.0.1:0 --workers 1 --timeout 1");
+        command.env("RAMIE_DRIVER", driver);
+        let server = Server::started(command);
+        let mut silent = server.connect();
+        let mut idle = server.connect();
+        assert_eq!(ask(&mut idle, GET), HELLO);
+        let mut halting = server.connect();
+        let begun = Instant::now();
+        // A byte at a time earns it no more than the second that the others have.
+        let halted = (0..600).any(|_| {
+            let mut byte = [0];
+            halting.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            halting.write_all(b"a").is_err() || halting.read(&mut byte).is_ok()
+        });
+        assert!(halted && begun.elapsed() >= Duration::from_millis(900), "{driver}");
+        assert!(is_closed(&mut silent) && is_closed(&mut idle), "{driver}");
+    }
+}
+
+#[test]
+fn without_a_way_to_tell_the_port_there_is_no_service() {
+    let mut command = ramie("serve --hello --addr 127.0.0.1:0");
+    command.stdout(File::options().write(true).open("/dev/full").unwrap());
+    assert_sentence(&output(command), 1, &["stdout"]);
 }

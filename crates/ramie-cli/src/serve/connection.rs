@@ -3,8 +3,10 @@
 use std::{
     io::{self, Read, Write},
     net::Shutdown,
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+use ramie::net::TcpStream;
 
 use super::{
     house::Guest,
@@ -16,17 +18,25 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_READS: usize = 64;
 
 /// Serves until one side has had enough. An error of the connection is the peer's affair: there is
-/// nobody to tell.
-pub(super) fn serve(guest: &Guest) {
-    let _ = converse(guest);
+/// nobody to tell. So is a peer that keeps us waiting for longer than `patience`.
+pub(super) fn serve(guest: &Guest, patience: Duration) {
+    let _ = converse(guest, patience);
 }
 
-fn converse(guest: &Guest) -> io::Result<()> {
+fn converse(guest: &Guest, patience: Duration) -> io::Result<()> {
     let mut stream = guest.stream();
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     let mut exchange = Exchange::new();
+    let mut deadline = Deadline::default();
     loop {
-        if exchange.is_between_requests() && !guest.rest() {
-            return Ok(());
+        if !exchange.is_between_requests() {
+            deadline.heed(stream, patience)?;
+        } else {
+            deadline.lift(stream, patience)?;
+            if !guest.rest() {
+                return Ok(());
+            }
         }
         let count = stream.read(exchange.space())?;
         if count == 0 {
@@ -40,6 +50,31 @@ fn converse(guest: &Guest) -> io::Result<()> {
             Next::Read => {}
             Next::Close => return Ok(()),
             Next::CloseAfterRest => return linger(guest),
+        }
+    }
+}
+
+/// When a request that has begun must be here: a byte now and then earns it no more time. Most
+/// come whole in one read, and no clock is asked.
+#[derive(Default)]
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// Bounds the next read by what is left.
+    fn heed(&mut self, stream: &TcpStream, patience: Duration) -> io::Result<()> {
+        let now = Instant::now();
+        let left = self.0.get_or_insert(now + patience).saturating_duration_since(now);
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))
+    }
+
+    /// The request was answered: the next read has all the time again.
+    fn lift(&mut self, stream: &TcpStream, patience: Duration) -> io::Result<()> {
+        match self.0.take() {
+            Some(_) => stream.set_read_timeout(Some(patience)),
+            None => Ok(()),
         }
     }
 }

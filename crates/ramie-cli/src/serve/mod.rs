@@ -32,29 +32,35 @@ pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
         builder = builder.workers(workers as usize);
     }
     let runtime = builder.build().map_err(|error| Failure::of_runtime(&error))?;
-    runtime::run(&runtime, || host(&serve.addr))?
+    let patience = Duration::from_secs(serve.timeout.into());
+    runtime::run(&runtime, || host(&serve.addr, patience))?
 }
 
-fn host(address: &str) -> Result<(), Failure> {
+fn host(address: &str, patience: Duration) -> Result<(), Failure> {
     let cannot_listen = |error: io::Error| Failure::other(why_not_listening(address, &error));
     let listener = TcpListener::bind(address).map_err(cannot_listen)?;
     let bound = listener.local_addr().map_err(cannot_listen)?;
     let house = Arc::new(House::new(listener));
     signals::watch(Arc::clone(&house))?;
-    // Whoever reads no more of our output may still want our service.
-    let _ = output::line(&format!("listening on {bound}"));
-    welcome(&house)
+    // Whoever reads no more of our output may still want our service; but where nobody can learn
+    // the port, there is no service.
+    if let Err(failure) = output::line(&format!("listening on {bound}"))
+        && !failure.is_silent()
+    {
+        return Err(failure);
+    }
+    welcome(&house, patience)
 }
 
 /// Accepts until told to stop.
-fn welcome(house: &Arc<House>) -> Result<(), Failure> {
+fn welcome(house: &Arc<House>, patience: Duration) -> Result<(), Failure> {
     let mut wait = Backoff::default();
     loop {
         match house.accept() {
             Ok(guest) => {
                 wait.reset();
                 let spawned = runtime::catch(|| {
-                    ramie::fiber::Builder::new().spawn(move || connection::serve(&guest))
+                    ramie::fiber::Builder::new().spawn(move || connection::serve(&guest, patience))
                 });
                 if !matches!(spawned, Ok(Ok(_))) {
                     wait.pause("there is no memory for more connections; new ones are closed");
@@ -129,8 +135,8 @@ fn raise_descriptor_limit() {
 fn why_not_listening(address: &str, error: &io::Error) -> String {
     let cure = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "another program listens there; stop it, or choose another port (--addr 127.0.0.1:0 \
-             takes a free one)"
+            "another program listens there, or has just ended; stop it or try again, or choose \
+             another port (--addr 127.0.0.1:0 takes a free one)"
         }
         io::ErrorKind::PermissionDenied => {
             "ports below net.ipv4.ip_unprivileged_port_start (1024) need CAP_NET_BIND_SERVICE; \
