@@ -2,24 +2,50 @@
 
 use std::fmt::Write;
 
-use ramie_coro::{DEFAULT_USABLE_BYTES, GUARD_BYTES, GuardKind};
-use ramie_driver::{Check, Kind, Outcome, Report, Setting, Topic, probe_report};
+use ramie_coro::{GUARD_BYTES, GuardKind};
+use ramie_driver::{
+    Check, Choice, Config, Driver, Kind, Outcome, Report, Setting, Topic, probe_report,
+};
 use serde_json::{Value, json};
 
-use crate::{arguments::Doctor, failure::Failure, output};
+use crate::{arguments::Doctor, failure::Failure, output, runtime, workload};
 
 pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
-    let report = probe_report();
+    let report = as_asked(probe_report());
     let stacks = Stacks::found();
     if doctor.json {
         output::line(&as_json(&report, &stacks).to_string())?;
     } else {
         output::line(as_text(&report, &stacks).trim_end())?;
     }
+    runtime::check_environment()?;
     match report.driver {
-        Some(_) => Ok(()),
+        Some(_) => workload::room_for_fibers(),
         None => Err(Failure::other(format!("fibers cannot run here: {}", report.reason))),
     }
+}
+
+/// What programs get here: what a trial finds, unless `RAMIE_DRIVER` says otherwise.
+fn as_asked(mut report: Report) -> Report {
+    let choice = Choice::from_env();
+    let opened = choice.and_then(|choice| match choice {
+        Choice::Uring => Driver::open(choice, &Config::default()).map(|_| Some(Kind::Uring)),
+        Choice::Poll => Ok(Some(Kind::Poll)),
+        _ => Ok(None),
+    });
+    match opened {
+        Ok(None) => {}
+        Ok(Some(kind)) => {
+            report.driver = Some(kind);
+            report.path_calls &= kind == Kind::Uring;
+            "RAMIE_DRIVER asks for it".clone_into(&mut report.reason);
+        }
+        Err(error) => {
+            report.driver = None;
+            report.reason = error.to_string();
+        }
+    }
+    report
 }
 
 /// How stacks are guarded here, and why so.
@@ -55,10 +81,13 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
         say(format!("        cure: {cure}"));
     }
     say(format!(
-        "stacks  {} KiB usable above {} KiB of guard; RAMIE_STACK=BYTES changes the former",
-        DEFAULT_USABLE_BYTES / 1024,
+        "stacks  {} KiB usable above {} KiB of guard; RAMIE_STACK=BYTES sets the former",
+        runtime::stack_bytes() / 1024,
         GUARD_BYTES / 1024
     ));
+    if let Some(strands) = runtime::asked_strands() {
+        say(format!("strands {strands}: RAMIE_STRANDS asks for it"));
+    }
     say("\nTried".to_owned());
     for check in report.checks.iter().filter(|check| !is_dull(check)) {
         say(check_lines(check));
@@ -148,7 +177,7 @@ fn as_json(report: &Report, stacks: &Stacks) -> Value {
             "errno": stacks.errno,
             "cure": stacks.cure,
         },
-        "stack_bytes": DEFAULT_USABLE_BYTES,
+        "stack_bytes": runtime::stack_bytes(),
         "guard_bytes": GUARD_BYTES,
         "files": files,
         "checks": report.checks.iter().map(check).collect::<Vec<_>>(),

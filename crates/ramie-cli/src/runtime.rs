@@ -2,8 +2,11 @@
 
 use std::{
     cell::Cell,
+    env,
     panic::{self, AssertUnwindSafe},
 };
+
+use ramie_coro::StackSize;
 
 use crate::failure::{Failure, payload_text};
 
@@ -34,6 +37,18 @@ pub(crate) fn check_environment() -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::of_runtime(&error)),
     }
+}
+
+/// The usable bytes of a fiber's stack, in an environment that was checked.
+pub(crate) fn stack_bytes() -> usize {
+    let asked = env::var("RAMIE_STACK").ok();
+    let size = asked.and_then(|text| StackSize::new(text.trim().parse().ok()?).ok());
+    size.unwrap_or_default().usable_bytes()
+}
+
+/// What `RAMIE_STRANDS` asks for, if anything.
+pub(crate) fn asked_strands() -> Option<String> {
+    env::var("RAMIE_STRANDS").ok().filter(|text| !text.trim().is_empty())
 }
 
 /// Runs `f`, which may panic because the system refuses something; gives the panic's sentence.

@@ -45,3 +45,31 @@ fn where_nothing_works_it_still_reports_and_fails() {
     assert!(text(&output.stdout).contains("ulimit -n"));
     assert_sentence(&output, 1, &["fibers cannot run here"]);
 }
+
+#[test]
+fn it_heeds_the_environment() {
+    let said = |variable: &str, value: &str| {
+        let mut command = ramie("doctor");
+        command.env(variable, value);
+        output(command)
+    };
+    for (variable, value, line) in [
+        ("RAMIE_DRIVER", "poll", "driver  poll: RAMIE_DRIVER asks for it"),
+        ("RAMIE_STACK", "65536", "stacks  64 KiB usable"),
+        ("RAMIE_STRANDS", "threads", "strands threads: RAMIE_STRANDS asks for it"),
+    ] {
+        let output = said(variable, value);
+        assert!(output.status.success(), "{variable}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(line), "{}", text(&output.stdout));
+    }
+    for variable in ["RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+        let output = said(variable, "garbage");
+        assert_sentence(&output, 2, &[variable, "garbage"]);
+        assert!(text(&output.stdout).contains("Limits"), "it reports all the same");
+    }
+}
+
+#[test]
+fn where_no_fiber_finds_room_it_says_so() {
+    assert_sentence(&output(ramie_under("ulimit -v 20000", "doctor")), 1, &["`ulimit -v`"]);
+}

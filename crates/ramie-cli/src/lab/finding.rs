@@ -80,7 +80,8 @@ fn headline(finished: &Finished) -> Option<String> {
     ))
 }
 
-/// Across the feeding experiments: from how many nutrients on do threads win?
+/// Across the feeding experiments, at the most people that both fibers and threads fed in each:
+/// at which nutrients does who win?
 pub(super) fn feed_overview(results: &Results) -> Option<String> {
     let mut wins: Vec<(u64, Duel)> = Vec::new();
     for finished in &results.finished {
@@ -90,26 +91,31 @@ pub(super) fn feed_overview(results: &Results) -> Option<String> {
     }
     let people = wins.iter().map(|(_, duel)| duel.x).min()?;
     wins.retain(|(_, duel)| duel.x == people);
-    let crossing = wins.iter().position(|(_, duel)| duel.lead() == Lead::Second);
-    let (first, last) = (wins.first()?, wins.last()?);
-    let people = thousands(people);
-    Some(match crossing {
-        None => format!(
-            "Feeding {people} people, threads overtake fibers at none of the nutrient counts \
-             measured: fibers are {} ahead at {} nutrients, {} at {}",
-            factor(first.1.margin()),
-            thousands(first.0),
-            factor(last.1.margin()),
-            thousands(last.0)
-        ),
-        Some(0) => format!("Feeding {people} people, threads win from {} nutrients on", first.0),
-        Some(at) => format!(
-            "Feeding {people} people, fibers win up to {} nutrients and threads from {} on: a \
-             fiber yields after each nutrient, a thread does not",
-            thousands(wins[at - 1].0),
-            thousands(wins[at].0)
-        ),
-    })
+    Some(overview(&wins, &thousands(people)))
+}
+
+/// In whose favour it is at each count of nutrients, in so few words as the figures allow.
+fn overview(wins: &[(u64, Duel)], people: &str) -> String {
+    let at = |lead| {
+        let won = wins.iter().filter(|(_, duel)| duel.lead() == lead);
+        let places: Vec<_> = won.map(|(nutrients, duel)| place(*nutrients, *duel)).collect();
+        (!places.is_empty()).then(|| listed(&places))
+    };
+    let parts = [("fibers win", Lead::First), ("threads win", Lead::Second), ("even", Lead::Even)];
+    let parts = parts.map(|(who, lead)| at(lead).map(|places| format!("{who} at {places}")));
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    format!(
+        "Feeding {people} people, by the nutrients for each: {}; a fiber yields after each \
+         nutrient, a thread does not",
+        parts.join("; ")
+    )
+}
+
+fn place(nutrients: u64, duel: Duel) -> String {
+    match duel.lead() {
+        Lead::Even => thousands(nutrients),
+        _ => format!("{} ({})", thousands(nutrients), factor(duel.margin())),
+    }
 }
 
 pub(super) fn fibers_against_threads(finished: &Finished) -> Option<Vec<Duel>> {
@@ -161,7 +167,6 @@ fn compare(duels: &[Duel], names: [&str; 2], x_noun: &str, view: View) -> Option
         return Some(format!("{} and {second} are even {places}.", capital(first)));
     };
     let changes = decided.windows(2).filter(|pair| pair[0].lead() != pair[1].lead()).count();
-    let name = |lead| if lead == Lead::First { first } else { second };
     let (ahead, behind) = match leader.lead() {
         Lead::First => (first, second),
         _ => (second, first),
@@ -173,7 +178,7 @@ fn compare(duels: &[Duel], names: [&str; 2], x_noun: &str, view: View) -> Option
             span(&decided, duels, x_noun),
             margins(&decided)
         )),
-        1 => Some(one_crossing(&decided, name, x_noun)),
+        1 => Some(one_crossing(&decided, names, x_noun)),
         _ => Some(many_crossings(&decided, names)),
     }
 }
@@ -210,17 +215,19 @@ fn margins(decided: &[Duel]) -> String {
     if least == most { least } else { format!("{least} to {most}") }
 }
 
-fn one_crossing<'a>(decided: &[Duel], name: impl Fn(Lead) -> &'a str, x_noun: &str) -> String {
+fn one_crossing(decided: &[Duel], names: [&str; 2], x_noun: &str) -> String {
     let at = decided.windows(2).position(|pair| pair[0].lead() != pair[1].lead()).unwrap_or(0);
     let (before, after) = (decided[at], decided[at + 1]);
     let (start, end) = (decided[0], decided[decided.len() - 1]);
+    let [winner, loser] = if before.lead() == Lead::First { names } else { [names[1], names[0]] };
     format!(
-        "{} up to {} {x_noun} ({} at {}), {} from {} on ({} at {}); they cross near {}.",
-        capital(&verb(name(before.lead()), "win")),
+        "{} against {loser} up to {} {x_noun} ({} at {}) and {} from {} on ({} at {}); they cross \
+         near {}.",
+        capital(&verb(winner, "win")),
         thousands(before.x),
         factor(start.margin()),
         thousands(start.x),
-        name(after.lead()),
+        if winner.starts_with("the ") { "loses" } else { "lose" },
         thousands(after.x),
         factor(end.margin()),
         thousands(end.x),
@@ -236,18 +243,30 @@ fn crossing(before: Duel, after: Duel) -> u64 {
     (from + (to - from) * share).exp().round() as u64
 }
 
+/// With the points by name: a crossing would be a line through noise.
 fn many_crossings(decided: &[Duel], names: [&str; 2]) -> String {
     let wins = |lead| {
         let won: Vec<_> = decided.iter().filter(|duel| duel.lead() == lead).copied().collect();
-        format!("at {} (by {})", won.len(), margins(&won))
+        let places: Vec<_> = won.iter().map(|duel| thousands(duel.x)).collect();
+        format!("at {} (by {})", listed(&places), margins(&won))
     };
     format!(
-        "The lead changes more than once: {} {}, {} {} of the points.",
+        "Between {} and {} the lead changes more than once: {} {}, {} {}.",
+        names[0],
+        names[1],
         verb(names[0], "win"),
         wins(Lead::First),
-        names[1],
+        verb(names[1], "win"),
         wins(Lead::Second)
     )
+}
+
+/// `1`, `1 and 2`, `1, 2 and 3`.
+fn listed(items: &[String]) -> String {
+    match items {
+        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => items.concat(),
+    }
 }
 
 /// One sentence for each view in which threads beat both fibers and the hybrid somewhere.
@@ -319,8 +338,8 @@ mod tests {
 
     #[test]
     fn a_crossing_is_found_between_the_points() {
-        let expected = "Fibers win up to 4 people (8.0× at 1), threads from 16 on (4.0× at 64); \
-                        they cross near 8.";
+        let expected = "Fibers win against threads up to 4 people (8.0× at 1) and lose from 16 on \
+                        (4.0× at 64); they cross near 8.";
         assert_eq!(sentence(&[8.0, 2.0, 0.5, 0.25]), expected);
     }
 
@@ -328,8 +347,29 @@ mod tests {
     fn close_figures_are_even_and_wild_ones_are_listed() {
         assert_eq!(sentence(&[1.01, 0.99]), "Fibers and threads are even from 1 to 4 people.");
         assert_eq!(sentence(&[]), "");
-        let expected = "The lead changes more than once: fibers win at 2 (by 2.0×), threads at 2 \
-                        (by 4.0×) of the points.";
+        let expected = "Between fibers and threads the lead changes more than once: fibers win at \
+                        1 and 16 (by 2.0×), threads win at 4 and 64 (by 4.0×).";
         assert_eq!(sentence(&[2.0, 0.25, 2.0, 0.25]), expected);
+    }
+
+    #[test]
+    fn the_overview_says_who_wins_where_and_nothing_twice() {
+        let duel = |(nutrients, ratio)| (nutrients, Duel { x: 2048, ratio });
+        let said = |wins: &[(u64, f64)]| {
+            let all: Vec<_> = wins.iter().copied().map(duel).collect();
+            overview(&all, "2,048")
+        };
+        let yields = "; a fiber yields after each nutrient, a thread does not";
+        assert_eq!(
+            said(&[(10, 8.0), (100, 2.0), (1000, 1.0), (10_000, 0.5)]),
+            format!(
+                "Feeding 2,048 people, by the nutrients for each: fibers win at 10 (8.0×) and 100 \
+                 (2.0×); threads win at 10,000 (2.0×); even at 1,000{yields}"
+            )
+        );
+        assert_eq!(
+            said(&[(10_000, 1.0)]),
+            format!("Feeding 2,048 people, by the nutrients for each: even at 10,000{yields}")
+        );
     }
 }

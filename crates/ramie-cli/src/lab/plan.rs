@@ -95,7 +95,8 @@ fn ring(extent: Extent) -> Experiment {
         name: "ring".to_owned(),
         title: "Passing a token round a ring".to_owned(),
         about: "Strands in a ring wake each other in turn, by park and unpark, 20,000 hops in \
-                all; making and joining them is part of the time.",
+                all. Making and joining them is part of the time, a large part in large rings: \
+                the hop alone is what `ramie run ring` tells with many more hops.",
         x_noun: "strands in the ring",
         points: grid(sizes.iter().copied(), |size| Workload::ring(small(size), hops)),
         views: vec![View { title: "Time for one hop", quantity: Quantity::PerOp }],

@@ -18,11 +18,11 @@ use std::{num::NonZero, thread};
 use clap::{Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::strands::most_threads;
 use self::{
     need::Need,
     strands::{Fibers, Strands, Threads},
 };
+pub(crate) use self::{need::room_for_fibers, strands::most_threads};
 use crate::{failure::Failure, runtime};
 
 /// What each strand is.

@@ -3,16 +3,16 @@
 //! Asked beforehand, because running out is answered by killing: the kernel ends a process when
 //! memory is gone, and an allocation that fails aborts it.
 
-use std::{env, fs};
+use std::fs;
 
-use ramie_coro::{DEFAULT_USABLE_BYTES, GUARD_BYTES};
+use ramie_coro::GUARD_BYTES;
 use rustix::{
     param::page_size,
     process::{Resource, getrlimit},
 };
 
 use super::{On, usage::kib_field};
-use crate::failure::Failure;
+use crate::{failure::Failure, runtime};
 
 /// A parked fiber's one page.
 const PAGE: u64 = 4096;
@@ -38,7 +38,7 @@ impl Need {
             // Threads that are too many are refused one by one, and counted.
             On::Threads => (strands.saturating_mul(THREAD), 0),
             On::Fibers | On::Hybrid => {
-                let each = stack_size().saturating_add(GUARD_BYTES as u64);
+                let each = (runtime::stack_bytes() as u64).saturating_add(GUARD_BYTES as u64);
                 let of_stacks = stacks.saturating_mul(each);
                 // Stacks come in batches: some more are mapped than used.
                 let mapped = of_stacks.saturating_add(of_stacks / 8);
@@ -81,6 +81,11 @@ impl Need {
     }
 }
 
+/// Refuses where not even two fibers could run.
+pub(crate) fn room_for_fibers() -> Result<(), Failure> {
+    Need::of(On::Fibers, 2, 2).check(On::Fibers)
+}
+
 fn in_mib(bytes: u64) -> String {
     format!("{} MiB", bytes >> 20)
 }
@@ -96,11 +101,6 @@ fn or_fewer(fitting: u64) -> String {
 fn fitting(strands: u64, needed: u64, available: u64) -> u64 {
     let fitting = u128::from(strands) * u128::from(available) / u128::from(needed.max(1));
     u64::try_from(fitting).unwrap_or(strands).min(strands)
-}
-
-fn stack_size() -> u64 {
-    let asked = env::var("RAMIE_STACK").ok().and_then(|text| text.trim().parse().ok());
-    asked.unwrap_or(DEFAULT_USABLE_BYTES as u64)
 }
 
 /// Bytes that could still be mapped under `ulimit -v`.
