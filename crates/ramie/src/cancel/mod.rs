@@ -70,12 +70,12 @@ use crate::time::{Deadline, Instant};
 /// # Examples
 /// ```
 /// use std::time::Duration;
-/// use ramie::{cancel, channel};
+/// use ramie::{cancel, io::{Read, pipe}};
 ///
 /// ramie::run(|| {
-///     let (_sender, receiver) = channel::bounded::<i32>(1);
-///     let late = cancel::with_timeout(Duration::from_millis(1), || receiver.recv());
-///     assert!(late.is_err());
+///     let (mut reader, _writer) = pipe().unwrap();
+///     let late = cancel::with_timeout(Duration::from_millis(1), || reader.read(&mut [0]));
+///     assert!(cancel::is_cancelled(&late.unwrap_err().into_value().unwrap_err()));
 /// });
 /// ```
 pub fn with_timeout<T>(timeout: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed<T>> {
