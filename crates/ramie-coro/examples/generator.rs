@@ -1,37 +1,55 @@
-//! Walks the directory tree below a path, depth first, as an iterator: the recursion stays a
-//! recursion, and stops where the caller stops.
-//!
-//! ```text
-//! cargo run -p ramie-coro --example generator -- src
-//! ```
+//! A generator made of an effect: what is yielded comes out of an iterator.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use ramie_coro::effect::{Continuation, Effect, Step, perform, start};
 
-use ramie_coro::{Generator, GeneratorYielder};
-
-fn walk(path: &Path, yielder: &GeneratorYielder<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            walk(&entry.path(), yielder)?;
-        } else {
-            yielder.suspend(entry.path());
-        }
-    }
-    Ok(())
+struct Yield<T>(T);
+impl<T: 'static> Effect for Yield<T> {
+    type Output = ();
 }
 
-fn main() {
-    let root = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
-    let files = Generator::new(move |yielder| {
-        if let Err(error) = walk(Path::new(&root), yielder) {
-            eprintln!("{root}: {error}");
+enum Generator<T: 'static> {
+    Fresh(Box<dyn FnOnce()>),
+    Suspended(Continuation<Yield<T>, ()>),
+    Done,
+}
+
+fn generate<T>(body: impl FnOnce() + 'static) -> Generator<T> {
+    Generator::Fresh(Box::new(body))
+}
+
+impl<T> Iterator for Generator<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        let step = match std::mem::replace(self, Generator::Done) {
+            Generator::Fresh(body) => start(body),
+            Generator::Suspended(continuation) => continuation.resume(()),
+            Generator::Done => return None,
+        };
+        match step {
+            Step::Performed(Yield(item), continuation) => {
+                *self = Generator::Suspended(continuation);
+                Some(item)
+            }
+            Step::Returned(()) => None,
         }
-    });
-    for file in files.take(10) {
-        println!("{}", file.display());
     }
+}
+
+/// Yields the moves that solve the towers of Hanoi.
+fn hanoi(discs: u32, from: char, to: char, by: char) {
+    if discs > 0 {
+        hanoi(discs - 1, from, by, to);
+        perform(Yield((from, to)));
+        hanoi(discs - 1, by, to, from);
+    }
+}
+
+pub(crate) fn main() {
+    let moves = || generate(|| hanoi(3, 'a', 'c', 'b'));
+    assert_eq!(moves().count(), 7);
+    assert_eq!(moves().next(), Some(('a', 'c')));
+    assert_eq!(moves().zip(moves().skip(1)).filter(|(one, next)| one == next).count(), 0);
+    moves().for_each(|(from, to)| print!("{from}{to} "));
+    println!();
 }

@@ -127,6 +127,19 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         Yield: 'static,
         Return: 'static,
     {
+        // SAFETY: all is 'static.
+        unsafe { Self::with_stack_unchecked(stack, reserved, body) }
+    }
+
+    /// The same, with a body that may borrow.
+    ///
+    /// # Safety
+    /// When a borrow ends, the body has returned or unwound; or it never runs again and what it
+    /// borrowed from its own stack was not lent on to others.
+    pub(crate) unsafe fn with_stack_unchecked<F>(stack: Stack, reserved: usize, body: F) -> Self
+    where
+        F: FnOnce(&BareYielder<Input, Yield>, Input) -> Return,
+    {
         assert!(
             reserved.is_multiple_of(16) && reserved <= 1024,
             "{reserved} bytes cannot be reserved at the base of a stack: at most 1,024, a multiple \
@@ -134,9 +147,9 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         );
         let base = NonZeroUsize::new(stack.base().get() - reserved).expect("far above zero");
         let bounds = Bounds { base, limit: stack.limit() };
-        let inner = corosensei::Coroutine::with_stack(bounds, move |yielder, input| {
-            body(BareYielder::from_ref(yielder), input)
-        });
+        let body = move |yielder: &_, input| body(BareYielder::from_ref(yielder), input);
+        // SAFETY: the caller's promise.
+        let inner = unsafe { corosensei::Coroutine::with_stack_unchecked(bounds, body) };
         BareCoroutine { inner: ManuallyDrop::new(inner), stack: ManuallyDrop::new(stack) }
     }
 

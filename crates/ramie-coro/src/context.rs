@@ -14,7 +14,13 @@
 //! |---|---|
 //! | off, empty | a resume, on any strand |
 //! | linked | a suspension, the end of the body |
+//! | off, with other coroutines' segments | a resume, on any strand |
 //! | off, with frames | a resume, on the strand where it was linked before |
+//!
+//! A coroutine may suspend from the stack of another that it is in the middle of resuming. Then the
+//! other's segment is taken off with its own and linked again with it, on another strand maybe. A
+//! segment may have a tag, by which effects and named scopes find the coroutine to suspend: one whose
+//! segment is in the list is in the middle of running the code that looks for it.
 //!
 //! There is no race: a strand's list is touched by its own thread only. What to fear is a frame
 //! that outlives its place in the list, or the other way round. [`with`] alone makes frames, and
@@ -24,6 +30,7 @@
 #![allow(unsafe_code)]
 
 use std::{
+    any::TypeId,
     cell::Cell,
     ptr::{self, NonNull},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -216,9 +223,31 @@ pub unsafe fn visit(mut f: impl FnMut(&'static Key, *const ()) -> bool) {
     }
 }
 
+/// Finds the innermost segment in the list with this tag, and returns its owner.
+#[inline(always)]
+pub(crate) fn find_owner(tag: TypeId) -> Option<NonNull<()>> {
+    let mut at = with_strand(|strand| strand.head.get());
+    // SAFETY: the head and each parent are null or frames in the list, which are alive.
+    while let Some(frame) = unsafe { at.as_ref() } {
+        if ptr::eq(frame.key, &SEGMENT) {
+            // SAFETY: of this key are roots alone, and `link` put pointers to segments there.
+            let segment = unsafe { &*at.cast::<Segment>() };
+            if segment.tag == Some(tag) {
+                return NonNull::new(segment.owner.get().cast_mut());
+            }
+        }
+        at = frame.parent.get();
+    }
+    None
+}
+
 /// The part of the context that belongs to a coroutine. It must not move once linked.
+#[repr(C)]
 pub(crate) struct Segment {
+    /// The first field, so that a pointer to the segment is one to its root.
     root: Frame,
+    tag: Option<TypeId>,
+    owner: Cell<*const ()>,
     /// The innermost frame; null: none but the root. Meaningful while off.
     top: Cell<*const Frame>,
     /// The strand on which it was linked last.
@@ -226,14 +255,52 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new() -> Segment {
+    pub(crate) fn new(tag: Option<TypeId>) -> Segment {
         let root = Frame { key: &SEGMENT, value: ptr::null(), parent: Cell::new(ptr::null()) };
-        Segment { root, top: Cell::new(ptr::null()), strand: Cell::new(0) }
+        let owner = Cell::new(ptr::null());
+        Segment { root, tag, owner, top: Cell::new(ptr::null()), strand: Cell::new(0) }
+    }
+
+    pub(crate) fn tag(&self) -> Option<TypeId> {
+        self.tag
+    }
+
+    /// Says what [`find_owner`] is to find under the tag.
+    pub(crate) fn set_owner(&self, owner: *const ()) {
+        self.owner.set(owner);
     }
 
     /// Whether the coroutine is suspended inside a [`with`] on another strand than the current one.
+    #[inline]
     pub(crate) fn is_bound_elsewhere(&self) -> bool {
-        !self.top.get().is_null() && !self.was_linked_here()
+        !self.top.get().is_null()
+            && !self.was_linked_here()
+            && self.any(|_, frame| !ptr::eq(frame.key, &SEGMENT))
+    }
+
+    /// Asks about the frames above the root, the innermost first. Only while off.
+    fn any(&self, mut f: impl FnMut(*const Frame, &Frame) -> bool) -> bool {
+        let mut at = self.top.get();
+        // SAFETY: while off, these are frames on the suspended stacks: they stay as they are.
+        while let Some(frame) = unsafe { at.as_ref() }.filter(|_| !ptr::eq(at, &self.root)) {
+            if f(at, frame) {
+                return true;
+            }
+            at = frame.parent.get();
+        }
+        false
+    }
+
+    /// Says in the segments above the root where they are linked.
+    #[cold]
+    fn carry_along(&self, strand: u64) {
+        self.any(|at, frame| {
+            if ptr::eq(frame.key, &SEGMENT) {
+                // SAFETY: of this key are roots alone, and `link` put pointers to segments there.
+                unsafe { &*at.cast::<Segment>() }.strand.set(strand);
+            }
+            false
+        });
     }
 
     /// Whether the current strand is the one on which it was linked last.
@@ -247,10 +314,12 @@ impl Segment {
     #[inline]
     pub(crate) fn link(&self) {
         with_strand(|strand| {
-            self.strand.set(strand.id());
-            self.root.parent.set(strand.head.get());
             let top = self.top.get();
-            strand.head.set(if top.is_null() { &self.root } else { top });
+            if self.strand.replace(strand.id()) != strand.id() && !top.is_null() {
+                self.carry_along(strand.id());
+            }
+            self.root.parent.set(strand.head.get());
+            strand.head.set(if top.is_null() { ptr::from_ref(self).cast() } else { top });
         });
     }
 

@@ -2,6 +2,8 @@
 //!
 //! - [`Coroutine`]: a closure that suspends itself from however deep a call, and is resumed.
 //! - [`Generator`]: the same as an [`Iterator`].
+//! - [`effect`]: exceptions that can be resumed: typed effects and their handlers.
+//! - [`delimited`]: the rest of a computation as a function, by `reset` and `shift`.
 //! - [`bare`]: coroutines for schedulers; a switch takes about 1 ns.
 //! - [`Stack`], [`StackPool`]: 1,000,000 of them, each with a guard of 64 KiB, take a handful of
 //!   VMAs (Linux 6.13 or later), and a parked shallow coroutine one page of memory.
@@ -42,6 +44,8 @@ mod abort;
 pub mod bare;
 pub mod context;
 mod coroutine;
+pub mod delimited;
+pub mod effect;
 mod generator;
 pub mod overflow;
 mod resumed;
@@ -49,7 +53,7 @@ mod stack;
 mod sys;
 
 pub use crate::{
-    coroutine::{Builder, Coroutine, State, Yielder},
+    coroutine::{Builder, ContinuationScope, Coroutine, State, Yielder, suspend_to},
     generator::{Generator, GeneratorYielder},
     resumed::Resumed,
     stack::{

@@ -3,12 +3,18 @@
 //!
 //! It lies on the heap, because the handle moves and the body's stack may be leaked.
 
-use std::{cell::Cell, thread::panicking};
+use std::{
+    any::TypeId,
+    cell::Cell,
+    ptr::{self, NonNull},
+    rc::Rc,
+    thread::panicking,
+};
 
 use super::State;
 use crate::{abort::abort_with, context::Segment};
 
-pub(super) struct Control {
+pub(crate) struct Control {
     state: Cell<State>,
     /// The body is being unwound, because its coroutine is dropped or reset.
     is_unwinding: Cell<bool>,
@@ -16,16 +22,35 @@ pub(super) struct Control {
     resumer_panics: Cell<bool>,
     /// INVARIANT: linked exactly while a `Running` of this control exists.
     segment: Segment,
+    /// The body's `BareYielder`; null before the body has begun.
+    yielder: Cell<*const ()>,
 }
 
 impl Control {
-    pub(super) fn new() -> Control {
-        Control {
+    /// The tag is the name under which code on other stacks finds the coroutine, to suspend it.
+    pub(super) fn new(tag: Option<TypeId>) -> Rc<Control> {
+        let control = Rc::new(Control {
             state: Cell::new(State::Suspended),
             is_unwinding: Cell::new(false),
             resumer_panics: Cell::new(false),
-            segment: Segment::new(),
-        }
+            segment: Segment::new(tag),
+            yielder: Cell::new(ptr::null()),
+        });
+        control.segment.set_owner(Rc::as_ptr(&control).cast());
+        control
+    }
+
+    pub(super) fn tag(&self) -> Option<TypeId> {
+        self.segment.tag()
+    }
+
+    pub(super) fn set_yielder<T>(&self, yielder: NonNull<T>) {
+        self.yielder.set(yielder.as_ptr().cast());
+    }
+
+    #[inline]
+    pub(super) fn yielder(&self) -> *const () {
+        self.yielder.get()
     }
 
     #[inline]
@@ -81,10 +106,12 @@ impl Control {
     /// Allows the body to suspend, or refuses it.
     ///
     /// A scheduler may run another strand in the middle of the body, which the body may have lent
-    /// its `Yielder`. That strand's stack is not one that this coroutine's resumer can leave.
+    /// its `Yielder`. That strand's stack is not one that this coroutine's resumer can leave. It
+    /// may even have resumed this coroutine, and go on after that has suspended.
     #[inline]
     pub(super) fn check_suspension(&self) {
-        if self.is_unwinding.get()
+        if self.state.get() != State::Running
+            || self.is_unwinding.get()
             || panicking() && !self.resumer_panics.get()
             || !self.segment.was_linked_here()
         {
@@ -97,18 +124,19 @@ impl Control {
         if self.is_unwinding.get() {
             abort_with(
                 "a coroutine suspended while its body was being unwound: after its Coroutine is \
-                 dropped or reset, a body may catch the unwinding and return, but neither it nor \
-                 its destructors may suspend again",
+                 dropped or reset, or the resumption of its effect or shift dropped, a body may \
+                 catch the unwinding and return, but neither it nor its destructors may suspend, \
+                 perform or shift again",
             );
         }
         assert!(
-            self.segment.was_linked_here(),
+            self.state.get() == State::Running && self.segment.was_linked_here(),
             "a coroutine was to be suspended from another fiber than the one that resumed it: call \
              suspend in its own body, not in a fiber that the body has spawned"
         );
         abort_with(
-            "a coroutine suspended in a destructor that ran because its body panicked: others \
-             would run on this thread as if they were panicking",
+            "a coroutine suspended (perform and shift do it, too) in a destructor that ran because \
+             its body panicked: others would run on this thread as if they were panicking",
         );
     }
 }

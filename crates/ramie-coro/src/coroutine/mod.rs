@@ -14,10 +14,12 @@
 
 mod builder;
 mod control;
+mod named;
 mod pools;
 mod yielder;
 
 use std::{
+    any::TypeId,
     cell::UnsafeCell,
     fmt,
     marker::PhantomData,
@@ -26,8 +28,13 @@ use std::{
 };
 
 use self::control::Control;
-pub use self::{builder::Builder, yielder::Yielder};
-use crate::{Resumed, Stack, bare::BareCoroutine};
+pub(crate) use self::named::Running;
+pub use self::{
+    builder::Builder,
+    named::{ContinuationScope, suspend_to},
+    yielder::Yielder,
+};
+use crate::{Resumed, Stack, StackSize, abort::abort_with, bare::BareCoroutine};
 
 /// Says what a coroutine is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,9 +145,8 @@ impl<Input: 'static, Yield: 'static, Return: 'static> Coroutine<Input, Yield, Re
     where
         F: FnOnce(&Yielder<Input, Yield>, Input) -> Return + 'static,
     {
-        let control = Rc::new(Control::new());
-        let bare = bare_coroutine(stack, &control, body);
-        Coroutine { bare: UnsafeCell::new(Some(bare)), control, _stays: PhantomData }
+        // SAFETY: all is 'static.
+        unsafe { Coroutine::on_stack_unchecked(stack, None, body) }
     }
 
     /// Starts over with another body, on the same stack and under the same label.
@@ -159,17 +165,75 @@ impl<Input: 'static, Yield: 'static, Return: 'static> Coroutine<Input, Yield, Re
         let stack = stack.map_or_else(|| pools::take(size.unwrap_or_default()), Ok);
         let stack = stack.unwrap_or_else(|error| panic!("{error}"));
         // A new one: a leaked body refers to the old one.
-        self.control = Rc::new(Control::new());
-        *self.bare.get_mut() = Some(bare_coroutine(stack, &self.control, body));
+        self.control = Control::new(self.control.tag());
+        // SAFETY: all is 'static.
+        *self.bare.get_mut() = Some(unsafe { bare_coroutine(stack, &self.control, body) });
     }
 }
 
 impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
+    /// Makes a coroutine with a body that may borrow, to be found under a tag.
+    ///
+    /// # Safety
+    /// When a borrow ends, [`unwind_borrower`](Self::unwind_borrower) was called, or the body is
+    /// done. Whoever suspends it by its tag knows `Input` and `Yield`.
+    pub(crate) unsafe fn borrowing<F>(tag: Option<TypeId>, body: F) -> Self
+    where
+        F: FnOnce(&Yielder<Input, Yield>, Input) -> Return,
+    {
+        let stack = pools::take(StackSize::default());
+        let stack = stack.unwrap_or_else(|error| panic!("{error}"));
+        // SAFETY: the caller's promise.
+        unsafe { Coroutine::on_stack_unchecked(stack, tag, body) }
+    }
+
+    /// # Safety
+    /// As for [`borrowing`](Self::borrowing).
+    unsafe fn on_stack_unchecked<F>(stack: Stack, tag: Option<TypeId>, body: F) -> Self
+    where
+        F: FnOnce(&Yielder<Input, Yield>, Input) -> Return,
+    {
+        let control = Control::new(tag);
+        // SAFETY: the caller's promise.
+        let bare = unsafe { bare_coroutine(stack, &control, body) };
+        Coroutine { bare: UnsafeCell::new(Some(bare)), control, _stays: PhantomData }
+    }
+
+    /// Unwinds a suspended body that may borrow, or aborts: there is no going on without.
+    ///
+    /// # Panics
+    /// With what a body panics that has stopped its unwinding.
+    pub(crate) fn unwind_borrower(&self) {
+        match self.control.state() {
+            State::Done => return,
+            State::Suspended if cfg!(panic = "unwind") && !self.control.is_bound_elsewhere() => (),
+            State::Suspended | State::Running => abort_with(
+                "a handled or delimited body that may borrow was left unfinished where it cannot \
+                 be unwound (with panic=\"abort\", or suspended inside a scope of another fiber): \
+                 resume it to its end, or give it a body of 'static",
+            ),
+        }
+        let running = self.control.enter_to_unwind();
+        // SAFETY: as in `resume`.
+        let bare = unsafe { &mut *self.bare.get() };
+        let unwound = catch_unwind(AssertUnwindSafe(|| bare.as_mut().map(BareCoroutine::unwind)));
+        drop(running);
+        if let Err(payload) = unwound {
+            resume_unwind(payload);
+        }
+    }
+
+    /// Whether it is suspended inside a scope on another strand than the current one.
+    pub(crate) fn is_bound_elsewhere(&self) -> bool {
+        self.control.is_bound_elsewhere()
+    }
+
     /// Runs the coroutine until it suspends itself or is done.
     ///
     /// # Panics
     /// When it is done or running, or is suspended inside a [`context::with`](crate::context::with)
     /// on another strand; and with whatever its body panics, after which it is done.
+    #[inline]
     pub fn resume(&self, input: Input) -> Resumed<Yield, Return> {
         let running = self.control.enter();
         // SAFETY: the state was Suspended and is Running now, which `enter` lets happen once at a
@@ -188,6 +252,13 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
     #[inline]
     pub fn state(&self) -> State {
         self.control.state()
+    }
+
+    /// Tells whether its body has returned or panicked.
+    #[must_use]
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.state() == State::Done
     }
 
     /// Unwinds what is suspended, and returns the stack unless it had to be leaked.
@@ -223,22 +294,23 @@ fn can_unwind(control: &Control) -> bool {
     cfg!(panic = "unwind") && pools::is_alive() && !control.is_bound_elsewhere()
 }
 
-fn bare_coroutine<Input, Yield, Return, F>(
+/// # Safety
+/// As for [`Coroutine::borrowing`].
+unsafe fn bare_coroutine<Input, Yield, Return, F>(
     stack: Stack,
     control: &Rc<Control>,
     body: F,
 ) -> BareCoroutine<Input, Yield, Return>
 where
-    F: FnOnce(&Yielder<Input, Yield>, Input) -> Return + 'static,
-    Input: 'static,
-    Yield: 'static,
-    Return: 'static,
+    F: FnOnce(&Yielder<Input, Yield>, Input) -> Return,
 {
     let control = Rc::clone(control);
-    BareCoroutine::with_stack(stack, move |yielder, input| {
+    let body = move |yielder: &_, input| {
         let yielder = Yielder::new(yielder, control);
         body(&yielder, input)
-    })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { BareCoroutine::with_stack_unchecked(stack, 0, body) }
 }
 
 impl<Input, Yield, Return> Drop for Coroutine<Input, Yield, Return> {

@@ -16,7 +16,9 @@ pub struct Yielder<Input, Yield> {
 impl<Input, Yield> Yielder<Input, Yield> {
     #[inline]
     pub(super) fn new(bare: &BareYielder<Input, Yield>, control: Rc<Control>) -> Self {
-        Yielder { bare: NonNull::from(bare), control }
+        let bare = NonNull::from(bare);
+        control.set_yielder(bare);
+        Yielder { bare, control }
     }
 
     /// Gives a value to the resumer, and returns the next resumer's input.

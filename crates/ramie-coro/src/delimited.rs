@@ -1,0 +1,371 @@
+//! Delimited continuations: `reset` and `shift`.
+//!
+//! [`reset`] runs a body. In it, [`Prompt::shift`] takes the rest of the body, up to the `reset`, as
+//! a function from what `shift` returns to what the body returns, and calls another function with
+//! it in place of the body: what that returns, `reset` returns.
+//!
+//! ```
+//! use ramie_coro::delimited::reset;
+//!
+//! // "1 + _" is the rest of the body; it is applied to 10, and the result is doubled.
+//! let result = reset(|prompt| 1 + prompt.shift(|rest| 2 * rest.resume(10)));
+//! assert_eq!(result, 22);
+//! ```
+//!
+//! # Protocol
+//! A body runs on a stack of its own. `shift` leaves its function in its frame, suspends the body,
+//! and whoever resumed that calls the function: `reset`, or the resumption before.
+//!
+//! | state of a body | left by |
+//! |---|---|
+//! | running | a `shift` to its prompt; its end; a panic, which comes out of where it was resumed |
+//! | suspended in a `shift` | [`Captured::resume`], [`Continuation::resume`]; or it is unwound |
+//! | done | nothing |
+//!
+//! A body that goes on is inside its `reset` again; the function is not, nor under the
+//! [handlers](crate::effect) inside of it. Each resumption waits for the rest of the body, so a
+//! million of them, one inside the other, overflow the stack; effects that go on with
+//! [`Resume::with`](crate::effect::Resume::with) do not.
+//!
+//! # What is to be feared
+//! The function outlives the frame that it came from: it may drop the rest, which unwinds the body,
+//! and go on. So it borrows only from outside of the `reset`. The body's borrows, forgotten and kept
+//! resumptions, and why there is one shot: all as for [effects](crate::effect).
+#![allow(unsafe_code)]
+
+use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};
+
+use crate::{Coroutine, Resumed, Yielder, effect::Unwind};
+
+/// A delimited body: each suspension gives the address of a [`Shift`], of which `Run` is the type
+/// of the first field.
+type Body<R> = Coroutine<(), NonNull<()>, R>;
+
+/// What lies in the frame of a `shift` while its body is suspended.
+#[repr(C)]
+struct Shift<Run, F, T> {
+    /// Calls `function` with the rest of the body.
+    run: Run,
+    function: Option<F>,
+    value: Option<T>,
+}
+
+/// Suspends the body in a `shift` until its value is there.
+fn suspend_in<Run, F, T>(yielder: &Yielder<(), NonNull<()>>, run: Run, function: F) -> T {
+    let mut shift = Shift { run, function: Some(function), value: None };
+    let mut place = NonNull::from(&mut shift);
+    yielder.suspend(place.cast());
+    // SAFETY: the frame's own; whoever resumed this wrote there before, and is done with it.
+    let value = unsafe { place.as_mut() }.value.take();
+    value.expect("a body is resumed with a value")
+}
+
+type RunBorrowed<R> = unsafe fn(NonNull<()>, &Body<R>) -> R;
+type RunKept<R> = unsafe fn(NonNull<()>, Body<R>) -> R;
+
+/// Runs `body`, and returns what it returns, or what the function of a [`Prompt::shift`] returns in
+/// its place.
+///
+/// Body and functions may borrow. A body that was not resumed to its end is unwound before `reset`
+/// returns. See [`reset_kept`] for continuations that are kept.
+///
+/// # Panics
+/// With what the body or a function panics. When there is no stack to be had.
+///
+/// It aborts the process if an unfinished body cannot be unwound: with `panic = "abort"`.
+///
+/// # Examples
+/// ```
+/// use ramie_coro::delimited::reset;
+///
+/// let words = ["one", "two", "", "four"];
+/// // A function that does not resume leaves early, from however deep a call.
+/// let lengths = reset(|prompt| {
+///     let length = |word: &&str| match word.len() {
+///         0 => prompt.shift(|_rest| Err("an empty word")),
+///         length => length,
+///     };
+///     Ok(words.iter().map(length).collect::<Vec<_>>())
+/// });
+/// assert_eq!(lengths, Err("an empty word"));
+/// ```
+/// A function does not borrow from the body, which may be gone when it runs:
+/// ```compile_fail
+/// # use ramie_coro::delimited::reset;
+/// reset(|prompt| {
+///     let word = String::new();
+///     prompt.shift(|rest| {
+///         drop(rest);
+///         println!("{word}");
+///     })
+/// });
+/// ```
+/// The rest does not leave the function, nor the prompt the body:
+/// ```compile_fail
+/// # use ramie_coro::delimited::reset;
+/// let mut kept = None;
+/// reset(|prompt| prompt.shift::<()>(|rest| kept = Some(rest)));
+/// ```
+/// ```compile_fail
+/// # use ramie_coro::delimited::reset;
+/// let mut kept = None;
+/// reset(|prompt| kept = Some(prompt));
+/// ```
+pub fn reset<'env, R>(body: impl FnOnce(&Prompt<'env, R>) -> R) -> R {
+    // SAFETY: the borrows outlive this call, and `Unwind` ends the body in it. There is no tag.
+    let body = unsafe {
+        Body::borrowing(None, |yielder, ()| {
+            body(&Prompt { yielder: NonNull::from(yielder), _env: PhantomData })
+        })
+    };
+    let body = Unwind(body);
+    run_borrowed(&body.0)
+}
+
+fn run_borrowed<R>(body: &Body<R>) -> R {
+    match body.resume(()) {
+        Resumed::Returned(value) => value,
+        Resumed::Yielded(shift) => {
+            // SAFETY: this prompt's `shift` suspends with the address of one, of this first field.
+            let run = unsafe { *shift.cast::<RunBorrowed<R>>().as_ref() };
+            // SAFETY: its own shift, from which the body has just suspended.
+            unsafe { run(shift, body) }
+        }
+    }
+}
+
+/// Marks the end of a continuation that is [captured](Prompt::shift).
+pub struct Prompt<'env, R> {
+    /// INVARIANT: of the body to which `self` was lent, and below whose frames it lies.
+    yielder: NonNull<Yielder<(), NonNull<()>>>,
+    /// Invariant in what functions may borrow from, and in the result.
+    _env: PhantomData<(fn(&'env ()) -> &'env (), fn(R) -> R)>,
+}
+
+impl<'env, R> Prompt<'env, R> {
+    /// Suspends the body, calls `function` with the rest of it, and returns what that is resumed
+    /// with.
+    ///
+    /// The function runs on the stack of the `reset`, and its value is that of the `reset` or of
+    /// the resumption inside which this `shift` is. `shift` does not return if it drops the rest:
+    /// then the body is unwound from here.
+    ///
+    /// It aborts the process when the body is already unwinding: nobody can be told any more.
+    ///
+    /// # Panics
+    /// When called on another strand than the one that runs the body.
+    pub fn shift<T>(&self, function: impl FnOnce(Captured<'_, T, R>) -> R + 'env) -> T {
+        // SAFETY: it outlives `self` (`yielder`).
+        let yielder = unsafe { self.yielder.as_ref() };
+        let run = caller_of_borrowed::<T, R, _>(&function);
+        suspend_in(yielder, run, function)
+    }
+}
+
+/// Names the instance of [`call_borrowed`] for a function whose type has no name.
+fn caller_of_borrowed<T, R, F>(_: &F) -> RunBorrowed<R>
+where
+    F: FnOnce(Captured<'_, T, R>) -> R,
+{
+    call_borrowed::<T, R, F>
+}
+
+/// # Safety
+/// `shift` is a `Shift<RunBorrowed<R>, F, T>` in which `body` is suspended, and called once.
+unsafe fn call_borrowed<T, R, F>(shift: NonNull<()>, body: &Body<R>) -> R
+where
+    F: FnOnce(Captured<'_, T, R>) -> R,
+{
+    let mut shift = shift.cast::<Shift<RunBorrowed<R>, F, T>>();
+    // SAFETY: the caller's promise: nobody else looks at the suspended frame.
+    let function = unsafe { shift.as_mut() }.function.take().expect("it is called once");
+    // SAFETY: as above; only the field's address is taken.
+    let value = NonNull::from(&mut unsafe { shift.as_mut() }.value);
+    function(Captured { body, value, _brand: PhantomData })
+}
+
+/// The rest of a body, up to its [`reset`].
+///
+/// Dropping it unwinds the body then and there; forgetting it leaves that to `reset`, at its end.
+#[must_use = "dropping it unwinds the body"]
+pub struct Captured<'k, T, R> {
+    /// INVARIANT: suspended in the `shift` of which this is the value, while `self` exists.
+    body: &'k Body<R>,
+    value: NonNull<Option<T>>,
+    _brand: PhantomData<fn(&'k ()) -> &'k ()>,
+}
+
+impl<T, R> Captured<'_, T, R> {
+    /// Lets the body go on: `shift` returns `value`. Returns what the body returns, or what the
+    /// function of its next `shift` does.
+    ///
+    /// # Panics
+    /// With what either of them panics.
+    pub fn resume(self, value: T) -> R {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: in a suspended frame that only `this` refers to.
+        *unsafe { this.value.as_mut() } = Some(value);
+        run_borrowed(this.body)
+    }
+}
+
+impl<T, R> Drop for Captured<'_, T, R> {
+    fn drop(&mut self) {
+        // Else it is left to the frame that owns the body, which is on the right strand.
+        if !self.body.is_bound_elsewhere() {
+            self.body.unwind_borrower();
+        }
+    }
+}
+
+/// Runs `body` as [`reset`] does, but lets a [`KeptPrompt::shift`] keep the rest of it.
+///
+/// Neither body, function, value nor result may borrow, since they can be kept, and forgotten:
+/// ```compile_fail
+/// let word = String::new();
+/// ramie_coro::delimited::reset_kept(|_prompt| println!("{word}"));
+/// ```
+/// ```compile_fail
+/// fn returns<T>() {
+///     ramie_coro::delimited::reset_kept::<Option<T>>(|_prompt| None);
+/// }
+/// ```
+///
+/// # Panics
+/// With what the body or a function panics. When there is no stack to be had.
+///
+/// # Examples
+/// ```
+/// use std::{cell::RefCell, rc::Rc};
+///
+/// use ramie_coro::delimited::reset_kept;
+///
+/// let kept = Rc::new(RefCell::new(None));
+/// let place = Rc::clone(&kept);
+/// let first = reset_kept(move |prompt| {
+///     let name: String = prompt.shift(move |rest| {
+///         *place.borrow_mut() = Some(rest);
+///         "who are you?".to_string()
+///     });
+///     format!("hello, {name}")
+/// });
+/// assert_eq!(first, "who are you?");
+/// let rest = kept.take().expect("it was kept");
+/// assert_eq!(rest.resume("Alice".to_string()), "hello, Alice");
+/// ```
+pub fn reset_kept<R: 'static>(body: impl FnOnce(&KeptPrompt<R>) -> R + 'static) -> R {
+    // SAFETY: nothing is borrowed. There is no tag.
+    run_kept(unsafe {
+        Body::borrowing(None, |yielder, ()| {
+            body(&KeptPrompt { yielder: NonNull::from(yielder), _result: PhantomData })
+        })
+    })
+}
+
+fn run_kept<R>(body: Body<R>) -> R {
+    match body.resume(()) {
+        Resumed::Returned(value) => value,
+        Resumed::Yielded(shift) => {
+            // SAFETY: this prompt's `shift` suspends with the address of one, of this first field.
+            let run = unsafe { *shift.cast::<RunKept<R>>().as_ref() };
+            // SAFETY: its own shift, from which the body has just suspended.
+            unsafe { run(shift, body) }
+        }
+    }
+}
+
+/// Marks the end of a continuation that is [kept](KeptPrompt::shift).
+pub struct KeptPrompt<R> {
+    /// INVARIANT: of the body to which `self` was lent, and below whose frames it lies.
+    yielder: NonNull<Yielder<(), NonNull<()>>>,
+    _result: PhantomData<fn(R) -> R>,
+}
+
+impl<R: 'static> KeptPrompt<R> {
+    /// Suspends the body, calls `function` with the rest of it, and returns what that is resumed
+    /// with, as [`Prompt::shift`] does; but the rest may be kept.
+    ///
+    /// It aborts the process when the body is already unwinding: nobody can be told any more.
+    ///
+    /// # Panics
+    /// When called on another strand than the one that runs the body.
+    pub fn shift<T: 'static>(&self, function: impl FnOnce(Continuation<T, R>) -> R + 'static) -> T {
+        // SAFETY: it outlives `self` (`yielder`).
+        let yielder = unsafe { self.yielder.as_ref() };
+        let run = caller_of_kept::<T, R, _>(&function);
+        suspend_in(yielder, run, function)
+    }
+}
+
+/// Names the instance of [`call_kept`] for a function whose type has no name.
+fn caller_of_kept<T, R, F>(_: &F) -> RunKept<R>
+where
+    F: FnOnce(Continuation<T, R>) -> R,
+{
+    call_kept::<T, R, F>
+}
+
+/// # Safety
+/// `shift` is a `Shift<RunKept<R>, F, T>` in which `body` is suspended, and called once.
+unsafe fn call_kept<T, R, F>(shift: NonNull<()>, body: Body<R>) -> R
+where
+    F: FnOnce(Continuation<T, R>) -> R,
+{
+    let mut shift = shift.cast::<Shift<RunKept<R>, F, T>>();
+    // SAFETY: the caller's promise: nobody else looks at the suspended frame.
+    let function = unsafe { shift.as_mut() }.function.take().expect("it is called once");
+    // SAFETY: as above; only the field's address is taken.
+    let value = NonNull::from(&mut unsafe { shift.as_mut() }.value);
+    function(Continuation { body, value })
+}
+
+/// The rest of a body, up to its [`reset_kept`], to be kept as long as one likes.
+///
+/// Dropping it unwinds the body, or leaks its stack, as with
+/// [`Coroutine`](crate::Coroutine#dropping); forgetting it leaks the stack. It may be resumed on
+/// another fiber of its thread, unless a scope binds its body to one. It does not leave its thread.
+#[must_use = "dropping it unwinds the body"]
+pub struct Continuation<T, R> {
+    /// INVARIANT: suspended in the `shift` of which this is the value.
+    body: Body<R>,
+    value: NonNull<Option<T>>,
+}
+
+impl<T, R> Continuation<T, R> {
+    /// Lets the body go on: `shift` returns `value`. Returns what the body returns, or what the
+    /// function of its next `shift` does.
+    ///
+    /// # Panics
+    /// With what either of them panics; and on another fiber than the one to which a scope binds
+    /// the body, whose stack is leaked then.
+    pub fn resume(self, value: T) -> R {
+        let Continuation { body, value: mut place } = self;
+        // SAFETY: in a suspended frame that nobody else refers to.
+        *unsafe { place.as_mut() } = Some(value);
+        run_kept(body)
+    }
+}
+
+impl<R> fmt::Debug for Prompt<'_, R> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Prompt")
+    }
+}
+
+impl<R> fmt::Debug for KeptPrompt<R> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("KeptPrompt")
+    }
+}
+
+impl<T, R> fmt::Debug for Captured<'_, T, R> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Captured")
+    }
+}
+
+impl<T, R> fmt::Debug for Continuation<T, R> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Continuation")
+    }
+}

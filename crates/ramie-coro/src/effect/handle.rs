@@ -1,0 +1,177 @@
+//! Handlers of bodies that may borrow.
+#![allow(unsafe_code)]
+
+use std::{fmt, marker::PhantomData, mem::ManuallyDrop};
+
+use super::{Body, Effect, Pending, Step, body_tag};
+
+/// Runs `body` under a handler for the effects of one type, and returns what it returns.
+///
+/// Whenever the body performs an `E`, `handler` is called, on the caller's stack, and says what is
+/// next: the body goes on, with the output ([`Resume::with`]); or `handle` returns a value of the
+/// handler's ([`Next::Return`]), after the body was unwound. Handling a million effects takes no
+/// more stack than one.
+///
+/// For effects of several types, nest `handle`s, or make them variants of an enum. Body and handler
+/// may borrow; see [`start`](super::start) for a resumption that is kept.
+///
+/// # Panics
+/// With what the body or the handler panics; in the latter case the body is unwound. When there is
+/// no stack to be had.
+///
+/// It aborts the process if an unfinished body cannot be unwound: with `panic = "abort"`.
+///
+/// # Examples
+/// ```
+/// use ramie_coro::effect::{Effect, Next, handle, perform};
+///
+/// struct Ask(u32);
+/// impl Effect for Ask {
+///     type Output = bool;
+/// }
+///
+/// let count = |up_to: u32| (0..).take_while(|at| perform(Ask(*at))).count() as u32 + up_to;
+/// let counted = handle(|| count(0), |Ask(at): Ask, resume| resume.with(at < 3));
+/// assert_eq!(counted, 3);
+/// let given_up = handle(|| count(0), |_: Ask, _resume| Next::Return(7));
+/// assert_eq!(given_up, 7);
+/// ```
+/// A resumption cannot leave the handler:
+/// ```compile_fail,E0521
+/// # use ramie_coro::effect::{Effect, Next, handle, perform};
+/// struct Ask;
+/// impl Effect for Ask {
+///     type Output = ();
+/// }
+/// let mut kept = None;
+/// handle(|| perform(Ask), |_: Ask, resume| {
+///     kept = Some(resume);
+///     Next::Return(())
+/// });
+/// ```
+/// Neither does the answer to one body serve another:
+/// ```compile_fail
+/// # use ramie_coro::effect::{Effect, Next, handle, perform};
+/// struct Ask;
+/// impl Effect for Ask {
+///     type Output = ();
+/// }
+/// handle(|| perform(Ask), |_: Ask, outer| {
+///     handle(|| perform(Ask), |_: Ask, _inner| outer.with(()));
+///     Next::Return(())
+/// });
+/// ```
+#[inline]
+pub fn handle<E: Effect, R>(
+    body: impl FnOnce() -> R,
+    mut handler: impl FnMut(E, Resume<'_, E, R>) -> Next<'_, E, R>,
+) -> R {
+    // SAFETY: the borrows outlive this call, and `Unwind` ends the body in it. The tag is for
+    // bodies of this type.
+    let body = unsafe { Body::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
+    let body = Unwind(body);
+    // SAFETY: it is tagged with `E`, and fresh.
+    let mut step = unsafe { Resume::of_resumed(&body.0) };
+    loop {
+        step = match step {
+            Step::Returned(value) => return value,
+            Step::Performed(effect, resume) => match handler(effect, resume) {
+                Next::Return(value) => return value,
+                Next::Resume(resume, output) => resume.step(output),
+            },
+        }
+    }
+}
+
+/// Ends a body that may borrow, on each way out of the frame that owns it.
+pub(crate) struct Unwind<R>(pub(crate) Body<R>);
+
+impl<R> Drop for Unwind<R> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.0.is_done() {
+            self.0.unwind_borrower();
+        }
+    }
+}
+
+/// Says how it goes on after an effect was handled.
+#[derive(Debug)]
+pub enum Next<'h, E: Effect, R> {
+    /// The body goes on, with this output; see [`Resume::with`].
+    Resume(Resume<'h, E, R>, E::Output),
+    /// The body is unwound, and [`handle`] returns this.
+    Return(R),
+}
+
+/// The rest of a body that has performed an effect.
+///
+/// Dropping it unwinds the body then and there; forgetting it leaves that to [`handle`], at its end.
+/// It stays in the handler's call:
+/// ```compile_fail,E0277
+/// fn needs_send<T: Send>() {}
+/// # struct Ask;
+/// # impl ramie_coro::effect::Effect for Ask {
+/// #     type Output = ();
+/// # }
+/// needs_send::<ramie_coro::effect::Resume<'static, Ask, ()>>();
+/// ```
+#[must_use = "dropping it unwinds the body"]
+pub struct Resume<'h, E: Effect, R> {
+    /// INVARIANT: suspended in `pending`, or done, while `self` exists.
+    body: &'h Body<R>,
+    pending: Pending<E>,
+    /// Invariant in the lifetime, so that each call of a handler has its own.
+    _brand: PhantomData<fn(&'h ()) -> &'h ()>,
+}
+
+impl<'h, E: Effect, R> Resume<'h, E, R> {
+    /// Lets the body go on with this output, as the handler's answer.
+    #[inline]
+    pub fn with(self, output: E::Output) -> Next<'h, E, R> {
+        Next::Resume(self, output)
+    }
+
+    /// Runs the body from inside the handler, until it performs the next effect of this type or
+    /// returns, and gives that to the caller instead of calling the handler.
+    ///
+    /// So a handler does something after the body has come further, such as taking back what it did.
+    ///
+    /// # Panics
+    /// With what the body panics.
+    #[inline]
+    pub fn step(self, output: E::Output) -> Step<E, Resume<'h, E, R>, R> {
+        let this = ManuallyDrop::new(self);
+        Pending { call: this.pending.call }.set_output(output);
+        // SAFETY: it is suspended in the call, whose output was set.
+        unsafe { Resume::of_resumed(this.body) }
+    }
+
+    /// # Safety
+    /// As for [`Pending::of_resumed`].
+    #[inline]
+    unsafe fn of_resumed(body: &'h Body<R>) -> Step<E, Self, R> {
+        // SAFETY: the caller's promise.
+        match unsafe { Pending::of_resumed(body) } {
+            Step::Returned(value) => Step::Returned(value),
+            Step::Performed(effect, pending) => {
+                Step::Performed(effect, Resume { body, pending, _brand: PhantomData })
+            }
+        }
+    }
+}
+
+impl<E: Effect, R> Drop for Resume<'_, E, R> {
+    fn drop(&mut self) {
+        // Else it is left to the frame that owns the body, which is on the right strand.
+        if !self.body.is_bound_elsewhere() {
+            self.body.unwind_borrower();
+        }
+    }
+}
+
+impl<E: Effect, R> fmt::Debug for Resume<'_, E, R> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Resume").field("effect", &std::any::type_name::<E>()).finish()
+    }
+}
