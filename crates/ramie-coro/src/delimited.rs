@@ -115,7 +115,11 @@ pub fn reset<'env, R>(body: impl FnOnce(&Prompt<'env, R>) -> R) -> R {
     // SAFETY: the borrows outlive this call, and `Unwind` ends the body in it. There is no tag.
     let body = unsafe {
         Body::borrowing(None, |yielder, ()| {
-            body(&Prompt { yielder: NonNull::from(yielder), _env: PhantomData })
+            body(&Prompt {
+                yielder: NonNull::from(yielder),
+                _env: PhantomData,
+                _result: PhantomData,
+            })
         })
     };
     let body = Unwind(body);
@@ -138,8 +142,9 @@ fn run_borrowed<R>(body: &Body<R>) -> R {
 pub struct Prompt<'env, R> {
     /// INVARIANT: of the body to which `self` was lent, and below whose frames it lies.
     yielder: NonNull<Yielder<(), NonNull<()>>>,
-    /// Invariant in what functions may borrow from, and in the result.
-    _env: PhantomData<(fn(&'env ()) -> &'env (), fn(R) -> R)>,
+    /// Invariant in what functions may borrow from.
+    _env: PhantomData<fn(&'env ()) -> &'env ()>,
+    _result: PhantomData<fn(R) -> R>,
 }
 
 impl<'env, R> Prompt<'env, R> {

@@ -84,5 +84,7 @@ pub use crate::fiber_local as thread_local;
 pub use blocking::blocking;
 use blocking::blocking_io;
 pub use no_switch::no_switch;
+#[doc(no_inline)]
+pub use ramie_coro::{self as coro, effect};
 pub use ramie_macros::{main, test};
 pub use runtime::{AbandonedFibers, Builder, Driver, Runtime, Strands, run};
