@@ -19,8 +19,8 @@
 //!
 //! A coroutine may suspend from the stack of another that it is in the middle of resuming. Then the
 //! other's segment is taken off with its own and linked again with it, on another strand maybe. A
-//! segment may have a tag, by which effects and named scopes find the coroutine to suspend: one whose
-//! segment is in the list is in the middle of running the code that looks for it.
+//! segment may have a tag, by which effects and named scopes find the coroutine to suspend: one
+//! whose segment is in the list is in the middle of running the code that looks for it.
 //!
 //! There is no race: a strand's list is touched by its own thread only. What to fear is a frame
 //! that outlives its place in the list, or the other way round. [`with`] alone makes frames, and

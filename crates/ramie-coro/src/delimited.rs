@@ -1,8 +1,8 @@
 //! Delimited continuations: `reset` and `shift`.
 //!
-//! [`reset`] runs a body. In it, [`Prompt::shift`] takes the rest of the body, up to the `reset`, as
-//! a function from what `shift` returns to what the body returns, and calls another function with
-//! it in place of the body: what that returns, `reset` returns.
+//! [`reset`] runs a body. In it, [`Prompt::shift`] takes the rest of the body, up to the `reset`,
+//! as a function from what `shift` returns to what the body returns, and calls another function
+//! with it in place of the body: what that returns, `reset` returns.
 //!
 //! ```
 //! use ramie_coro::delimited::reset;
@@ -29,8 +29,8 @@
 //!
 //! # What is to be feared
 //! The function outlives the frame that it came from: it may drop the rest, which unwinds the body,
-//! and go on. So it borrows only from outside of the `reset`. The body's borrows, forgotten and kept
-//! resumptions, and why there is one shot: all as for [effects](crate::effect).
+//! and go on. So it borrows only from outside of the `reset`. The body's borrows, forgotten and
+//! kept resumptions, and why there is one shot: all as for [effects](crate::effect).
 #![allow(unsafe_code)]
 
 use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};

@@ -302,7 +302,7 @@ fn a_coroutine_in_between_is_unwound_with_the_body() {
     let coroutine: Rc<Coroutine<(), (), u32>> = Rc::new(Coroutine::new(|_, ()| perform(Ask(1))));
     let resumed = Rc::clone(&coroutine);
     handle(
-        move || drop(resumed.resume(())),
+        move || _ = resumed.resume(()),
         |_: Ask, _resume| {
             assert_eq!(coroutine.state(), State::Running);
             let text = panic_text(|| coroutine.resume(()));

@@ -1,8 +1,8 @@
 //! Suspending a coroutine by its name, from the stacks of others.
 //!
-//! A coroutine is found by its tag, in the list of [`crate::context`]; that it is there says that it
-//! is in the middle of running the code that asks. The tag is the [`TypeId`] of a private type made
-//! of the name's, so that it also says what values go in and come out.
+//! A coroutine is found by its tag, in the list of [`crate::context`]; that it is there says that
+//! it is in the middle of running the code that asks. The tag is the [`TypeId`] of a private type
+//! made of the name's, so that it also says what values go in and come out.
 #![allow(unsafe_code)]
 
 use std::{
@@ -69,7 +69,8 @@ impl<Input: 'static, Yield: 'static, Return: 'static> Coroutine<Input, Yield, Re
 /// gives a value to its resumer, and returns the next resumer's input.
 ///
 /// The coroutines in between stay as they are: running, and not to be resumed by anybody. All go on
-/// when the one that was suspended is resumed, and are unwound, from the inside, when it is dropped.
+/// when the one that was suspended is resumed, and are unwound, from the inside, when it is
+/// dropped.
 ///
 /// # Panics
 /// When no coroutine of this scope is running on this strand. What applies to

@@ -106,8 +106,8 @@ pub enum Next<'h, E: Effect, R> {
 
 /// The rest of a body that has performed an effect.
 ///
-/// Dropping it unwinds the body then and there; forgetting it leaves that to [`handle`], at its end.
-/// It stays in the handler's call:
+/// Dropping it unwinds the body then and there; forgetting it leaves that to [`handle`], at its
+/// end. It stays in the handler's call:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// # struct Ask;
@@ -135,7 +135,8 @@ impl<'h, E: Effect, R> Resume<'h, E, R> {
     /// Runs the body from inside the handler, until it performs the next effect of this type or
     /// returns, and gives that to the caller instead of calling the handler.
     ///
-    /// So a handler does something after the body has come further, such as taking back what it did.
+    /// So a handler does something after the body has come further, such as taking back what it
+    /// did.
     ///
     /// # Panics
     /// With what the body panics.

@@ -70,8 +70,8 @@ pub fn start<E: Effect, R: 'static>(
 ///
 /// Dropping it unwinds the body, or leaks its stack, as with
 /// [`Coroutine`](crate::Coroutine#dropping). Forgetting it leaks the stack and is otherwise
-/// harmless. It may be resumed on another fiber of its thread, under that one's handlers, unless the
-/// body is suspended inside a scope that binds it to a fiber. It does not leave its thread:
+/// harmless. It may be resumed on another fiber of its thread, under that one's handlers, unless
+/// the body is suspended inside a scope that binds it to a fiber. It does not leave its thread:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// # struct Ask;
@@ -91,8 +91,8 @@ impl<E: Effect, R> Continuation<E, R> {
     /// Runs the body until it performs the next effect of this type or returns.
     ///
     /// # Panics
-    /// With what the body panics; and on another fiber than the one to which a scope binds the body,
-    /// whose stack is leaked then.
+    /// With what the body panics; and on another fiber than the one to which a scope binds the
+    /// body, whose stack is leaked then.
     #[inline]
     pub fn resume(self, output: E::Output) -> Step<E, Continuation<E, R>, R> {
         let Continuation { body, pending } = self;

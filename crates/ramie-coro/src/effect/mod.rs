@@ -40,11 +40,12 @@
 //! | suspended in `perform` | [`Resume::with`], [`Resume::step`]; or it is unwound |
 //! | done | nothing |
 //!
-//! - Handlers are *deep*: the body that goes on is under the same handler again. A handler itself is
-//!   not under itself: what it performs goes to the handlers outside, so performing the same effect
-//!   there is how it is raised again. What nobody handles is a panic that names the effect's type.
-//! - [`start`] is the *shallow* form for bodies of `'static`: each effect comes back as a value with
-//!   a [`Continuation`], which may be kept and resumed at any time.
+//! - Handlers are *deep*: the body that goes on is under the same handler again. A handler itself
+//!   is not under itself: what it performs goes to the handlers outside, so performing the same
+//!   effect there is how it is raised again. What nobody handles is a panic that names the effect's
+//!   type.
+//! - [`start`] is the *shallow* form for bodies of `'static`: each effect comes back as a value
+//!   with a [`Continuation`], which may be kept and resumed at any time.
 //! - A strand (a fiber or a thread) has handlers of its own: a spawned one starts without.
 //! - A fiber that parks inside a body parks as a whole, as from any coroutine.
 //! - Performing while the thread unwinds aborts, unless the whole `handle` is in the destructor.
@@ -53,8 +54,9 @@
 //! A borrow that ends before the code that uses it. A handle that one can keep therefore borrows
 //! nothing ([`Continuation`]). The body of [`handle`] may borrow, since its stack belongs to
 //! `handle`'s frame: `handle` returns only when the body has returned or unwound, and a [`Resume`]
-//! cannot leave the handler, by its lifetime. Forgetting one changes nothing of that. The effect and
-//! its output are `'static`: what performs may be unwound while the handler still has the effect.
+//! cannot leave the handler, by its lifetime. Forgetting one changes nothing of that. The effect
+//! and its output are `'static`: what performs may be unwound while the handler still has the
+//! effect.
 //!
 //! # Why a resumption is used at most once
 //! Multi-shot resumptions would copy the stack, and with it each `Box`, guard and file on it, whose
