@@ -13,7 +13,10 @@
 //! decide. A dropped fresh coroutine drops its closure.
 //!
 //! There is no context segment and no check for suspension while unwinding, as in
-//! [`Coroutine`](crate::Coroutine): a scheduler has its own.
+//! [`Coroutine`](crate::Coroutine): a scheduler has its own. It sets a strand for each of its
+//! coroutines, [`set_current`](crate::context::set_current); else what one leaves of its context,
+//! such as a [`Coroutine`](crate::Coroutine) in whose middle it suspends, mixes with that of
+//! others, and the process aborts when it finds that.
 #![allow(unsafe_code)]
 
 use std::{fmt, mem::ManuallyDrop, num::NonZeroUsize, ptr};

@@ -26,17 +26,24 @@
 //! that outlives its place in the list, or the other way round. [`with`] alone makes frames, and
 //! takes each off on every way out, but only if it is the head: so all frames in a list are alive.
 //! It is not the head if a coroutine without a segment suspended inside [`with`]: a bare one whose
-//! scheduler has set no strand for it, or another library's. That aborts.
+//! scheduler has set no strand for it, or another library's. That aborts; so does a segment that is
+//! to be taken off and is not in the list.
+//!
+//! Such a coroutine may also suspend inside another's body, and leave that one's segment in the
+//! list for its own resumer to find. So a search by tag looks whether it stands on the segment's
+//! stack, and whether that was resumed from the next one's. It does not see through a stack that
+//! has no segment.
 #![allow(unsafe_code)]
 
 use std::{
     any::TypeId,
     cell::Cell,
+    ops::Range,
     ptr::{self, NonNull},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use crate::abort::abort_with;
+use crate::{abort::abort_with, sys::stack_pointer};
 
 /// Tells one sort of frames from others, by its address: make it a `static`.
 #[derive(Debug)]
@@ -226,15 +233,20 @@ pub unsafe fn visit(mut f: impl FnMut(&'static Key, *const ()) -> bool) {
 /// Finds the innermost segment in the list with this tag, and returns its owner.
 #[inline(always)]
 pub(crate) fn find_owner(tag: TypeId) -> Option<NonNull<()>> {
+    let mut here = stack_pointer();
     let mut at = with_strand(|strand| strand.head.get());
     // SAFETY: the head and each parent are null or frames in the list, which are alive.
     while let Some(frame) = unsafe { at.as_ref() } {
         if ptr::eq(frame.key, &SEGMENT) {
             // SAFETY: of this key are roots alone, and `link` put pointers to segments there.
             let segment = unsafe { &*at.cast::<Segment>() };
+            if !segment.stack.contains(&here) {
+                return None;
+            }
             if segment.tag == Some(tag) {
                 return NonNull::new(segment.owner.get().cast_mut());
             }
+            here = segment.resumed_at.get();
         }
         at = frame.parent.get();
     }
@@ -248,6 +260,10 @@ pub(crate) struct Segment {
     root: Frame,
     tag: Option<TypeId>,
     owner: Cell<*const ()>,
+    /// The addresses of the coroutine's stack.
+    stack: Range<usize>,
+    /// The stack pointer of whoever linked it.
+    resumed_at: Cell<usize>,
     /// The innermost frame; null: none but the root. Meaningful while off.
     top: Cell<*const Frame>,
     /// The strand on which it was linked last.
@@ -255,10 +271,17 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new(tag: Option<TypeId>) -> Segment {
+    pub(crate) fn new(tag: Option<TypeId>, stack: Range<usize>) -> Segment {
         let root = Frame { key: &SEGMENT, value: ptr::null(), parent: Cell::new(ptr::null()) };
-        let owner = Cell::new(ptr::null());
-        Segment { root, tag, owner, top: Cell::new(ptr::null()), strand: Cell::new(0) }
+        Segment {
+            root,
+            tag,
+            owner: Cell::new(ptr::null()),
+            stack,
+            resumed_at: Cell::new(0),
+            top: Cell::new(ptr::null()),
+            strand: Cell::new(0),
+        }
     }
 
     pub(crate) fn tag(&self) -> Option<TypeId> {
@@ -318,17 +341,34 @@ impl Segment {
             if self.strand.replace(strand.id()) != strand.id() && !top.is_null() {
                 self.carry_along(strand.id());
             }
+            self.resumed_at.set(stack_pointer());
             self.root.parent.set(strand.head.get());
             strand.head.set(if top.is_null() { ptr::from_ref(self).cast() } else { top });
         });
+    }
+
+    fn is_below(&self, mut at: *const Frame) -> bool {
+        // SAFETY: called with the head of the list, whose frames are alive.
+        while let Some(frame) = unsafe { at.as_ref() } {
+            at = frame.parent.get();
+            if ptr::eq(at, &self.root) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Takes the segment off the current strand's list.
     #[inline]
     pub(crate) fn unlink(&self) {
         with_strand(|strand| {
-            let top = strand.head.replace(self.root.parent.get());
-            self.top.set(if ptr::eq(top, &self.root) { ptr::null() } else { top });
+            let top = strand.head.get();
+            let is_empty = ptr::eq(top, &self.root);
+            if !is_empty && !self.is_below(top) {
+                abort_out_of_order();
+            }
+            strand.head.set(self.root.parent.get());
+            self.top.set(if is_empty { ptr::null() } else { top });
         });
     }
 }

@@ -248,3 +248,27 @@ fn check(result: libc::c_long) -> Result<(), Errno> {
     let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
     Err(Errno::from_raw_os_error(errno))
 }
+
+/// Returns the address down to which the stack is in use, in the caller or something it calls.
+///
+/// Not the address of a local: AddressSanitizer keeps locals elsewhere.
+#[inline(always)]
+pub(crate) fn stack_pointer() -> usize {
+    let pointer: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: copies a register.
+    unsafe {
+        std::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: copies a register.
+    unsafe {
+        std::arch::asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "riscv64")]
+    // SAFETY: copies a register.
+    unsafe {
+        std::arch::asm!("mv {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    pointer
+}

@@ -12,6 +12,7 @@ use std::{
 use ramie_coro::{
     Coroutine, Resumed, StackPool, StackSize, Yielder,
     bare::{BareCoroutine, BareYielder},
+    context::{self, Strand},
     overflow::stack_of,
 };
 
@@ -74,16 +75,35 @@ fn fiber_that_parks_from_within() -> BareCoroutine<u32, &'static str, u32> {
     })
 }
 
+/// Runs `f` as this strand.
+fn on<R>(strand: &Strand, f: impl FnOnce() -> R) -> R {
+    // SAFETY: the test keeps it until the thread's own is set again.
+    unsafe { context::set_current(strand) };
+    let result = f();
+    // SAFETY: the thread itself.
+    unsafe { context::set_current(std::ptr::null()) };
+    result
+}
+
 #[test]
 fn a_park_suspends_the_fiber_from_a_nested_coroutine() {
     let mut fiber = fiber_that_parks_from_within();
     let mut other = fiber_that_parks_from_within();
-    assert_eq!(fiber.resume(1), Resumed::Yielded("from the inner stack"));
-    assert_eq!(other.resume(100), Resumed::Yielded("from the inner stack"));
-    assert_eq!(fiber.resume(2), Resumed::Yielded("from the inner stack, again"));
-    assert_eq!(other.resume(200), Resumed::Yielded("from the inner stack, again"));
-    assert_eq!(fiber.resume(4), Resumed::Returned(1 + 2 + 4));
-    assert_eq!(other.resume(400), Resumed::Returned(100 + 200 + 400));
+    // As a scheduler does: each fiber is a strand, so that the inner coroutines' contexts do not
+    // mix.
+    let strands = [Strand::new(1), Strand::new(2)];
+    assert_eq!(on(&strands[0], || fiber.resume(1)), Resumed::Yielded("from the inner stack"));
+    assert_eq!(on(&strands[1], || other.resume(100)), Resumed::Yielded("from the inner stack"));
+    assert_eq!(
+        on(&strands[0], || fiber.resume(2)),
+        Resumed::Yielded("from the inner stack, again")
+    );
+    assert_eq!(
+        on(&strands[1], || other.resume(200)),
+        Resumed::Yielded("from the inner stack, again")
+    );
+    assert_eq!(on(&strands[0], || fiber.resume(4)), Resumed::Returned(1 + 2 + 4));
+    assert_eq!(on(&strands[1], || other.resume(400)), Resumed::Returned(100 + 200 + 400));
 }
 
 #[test]

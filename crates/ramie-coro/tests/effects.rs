@@ -12,7 +12,9 @@ use std::{
 
 use common::{assert_signal, assert_success, child, is_child, stderr};
 use ramie_coro::{
-    Coroutine, Resumed, State, Yielder, context,
+    Coroutine, Resumed, StackPool, StackSize, State, Yielder,
+    bare::BareCoroutine,
+    context,
     effect::{Continuation, Effect, Next, Step, handle, perform, start},
     stats,
 };
@@ -414,6 +416,57 @@ fn performing_while_the_resumption_is_dropped_aborts() {
         perform(Ask(2))
     };
     handle(body, |_: Ask, _resume| Next::Return(0));
+}
+
+/// A bare coroutine suspended inside a handled body, which it leaves in its resumer's context.
+fn bare_inside_a_handled_body() -> BareCoroutine<(), (), ()> {
+    let stack = StackPool::new(StackSize::default()).take().unwrap();
+    let mut bare = BareCoroutine::with_stack(stack, |yielder, ()| {
+        let body = || {
+            yielder.suspend(());
+            assert_eq!(perform(Ask(1)), 11);
+        };
+        handle(body, |Ask(at), resume| resume.with(at + 10));
+    });
+    bare.resume(());
+    bare
+}
+
+#[test]
+fn a_body_left_by_a_bare_coroutine_does_not_handle_its_resumers_effects() {
+    let mut bare = bare_inside_a_handled_body();
+    assert!(panic_text(|| perform(Ask(2))).contains("no handler"));
+    // Nor those of a coroutine that its resumer resumes.
+    let coroutine: Coroutine<(), (), u32> = Coroutine::new(|_, ()| perform(Ask(3)));
+    assert!(panic_text(|| coroutine.resume(())).contains("no handler"));
+    let other =
+        handle(|| handle(|| perform(Ask(4)), |Tell(_), r| r.with(())), |Ask(at), r| r.with(at));
+    assert_eq!(other, 4);
+    assert_eq!(bare.resume(()), Resumed::Returned(()));
+}
+
+#[test]
+fn handlers_are_not_seen_through_a_bare_coroutine() {
+    let body = || {
+        let stack = StackPool::new(StackSize::default()).take().unwrap();
+        let mut bare =
+            BareCoroutine::<(), (), ()>::with_stack(stack, |_, ()| drop(perform(Tell(""))));
+        bare.resume(());
+    };
+    let text = panic_text(|| handle(body, |_: Tell, resume| resume.with(())));
+    assert!(text.contains("no handler"), "{text}");
+}
+
+#[test]
+fn bodies_left_by_bare_coroutines_out_of_order_abort() {
+    if !is_child() {
+        let output = child("bodies_left_by_bare_coroutines_out_of_order_abort");
+        assert_signal(&output, libc::SIGABRT);
+        return assert!(stderr(&output).contains("left out of order"));
+    }
+    let (mut first, mut second) = (bare_inside_a_handled_body(), bare_inside_a_handled_body());
+    let _ = catch_unwind(AssertUnwindSafe(|| first.resume(())));
+    let _ = catch_unwind(AssertUnwindSafe(|| second.resume(())));
 }
 
 // ---- kept

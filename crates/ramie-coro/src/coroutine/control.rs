@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::State;
-use crate::{abort::abort_with, context::Segment};
+use crate::{Stack, abort::abort_with, context::Segment};
 
 pub(crate) struct Control {
     state: Cell<State>,
@@ -28,12 +28,13 @@ pub(crate) struct Control {
 
 impl Control {
     /// The tag is the name under which code on other stacks finds the coroutine, to suspend it.
-    pub(super) fn new(tag: Option<TypeId>) -> Rc<Control> {
+    pub(super) fn new(tag: Option<TypeId>, stack: &Stack) -> Rc<Control> {
+        let stack = stack.limit().get()..stack.base().get();
         let control = Rc::new(Control {
             state: Cell::new(State::Suspended),
             is_unwinding: Cell::new(false),
             resumer_panics: Cell::new(false),
-            segment: Segment::new(tag),
+            segment: Segment::new(tag, stack),
             yielder: Cell::new(ptr::null()),
         });
         control.segment.set_owner(Rc::as_ptr(&control).cast());

@@ -165,7 +165,7 @@ impl<Input: 'static, Yield: 'static, Return: 'static> Coroutine<Input, Yield, Re
         let stack = stack.map_or_else(|| pools::take(size.unwrap_or_default()), Ok);
         let stack = stack.unwrap_or_else(|error| panic!("{error}"));
         // A new one: a leaked body refers to the old one.
-        self.control = Control::new(self.control.tag());
+        self.control = Control::new(self.control.tag(), &stack);
         // SAFETY: all is 'static.
         *self.bare.get_mut() = Some(unsafe { bare_coroutine(stack, &self.control, body) });
     }
@@ -193,7 +193,7 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
     where
         F: FnOnce(&Yielder<Input, Yield>, Input) -> Return,
     {
-        let control = Control::new(tag);
+        let control = Control::new(tag, &stack);
         // SAFETY: the caller's promise.
         let bare = unsafe { bare_coroutine(stack, &control, body) };
         Coroutine { bare: UnsafeCell::new(Some(bare)), control, _stays: PhantomData }
