@@ -449,8 +449,7 @@ fn a_body_left_by_a_bare_coroutine_does_not_handle_its_resumers_effects() {
 fn handlers_are_not_seen_through_a_bare_coroutine() {
     let body = || {
         let stack = StackPool::new(StackSize::default()).take().unwrap();
-        let mut bare =
-            BareCoroutine::<(), (), ()>::with_stack(stack, |_, ()| drop(perform(Tell(""))));
+        let mut bare = BareCoroutine::<(), (), ()>::with_stack(stack, |_, ()| perform(Tell("")));
         bare.resume(());
     };
     let text = panic_text(|| handle(body, |_: Tell, resume| resume.with(())));
