@@ -47,6 +47,7 @@
 //! - [`start`] is the *shallow* form for bodies of `'static`: each effect comes back as a value
 //!   with a [`Continuation`], which may be kept and resumed at any time.
 //! - A strand (a fiber or a thread) has handlers of its own: a spawned one starts without.
+//! - Handlers are not seen from the stack of a [bare](crate::bare) coroutine or another library's.
 //! - A fiber that parks inside a body parks as a whole, as from any coroutine.
 //! - Performing while the thread unwinds aborts, unless the whole `handle` is in the destructor.
 //!
