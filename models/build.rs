@@ -19,6 +19,11 @@ const SOURCES: &str = "../crates/ramie/src";
 
 /// The files that are checked, and those that they cannot do without.
 const SHIPPED: &[&str] = &[
+    "cancel/error.rs",
+    "cancel/frame.rs",
+    "cancel/handle.rs",
+    "cancel/mod.rs",
+    "cancel/node.rs",
     "channel/arm.rs",
     "channel/core.rs",
     "channel/error.rs",
@@ -30,6 +35,7 @@ const SHIPPED: &[&str] = &[
     "completion.rs",
     "park.rs",
     "parking_lot.rs",
+    "spin_lock.rs",
     "strand/id.rs",
     "strand/slot.rs",
     "sync/oneshot.rs",
@@ -37,13 +43,23 @@ const SHIPPED: &[&str] = &[
     "worker/team.rs",
 ];
 
-/// Puts a source into the tree `name`: its `crate` is that tree, and `new` is not `const`,
-/// because that of the model checker's atomics is not. Stand-ins take the place of other crates.
+/// Puts a source into the tree `name`: its `crate` is that tree, and stand-ins take the place of
+/// other crates.
 fn adapt(name: &str, text: &str) -> String {
     text.replace("crate::", &format!("crate::{name}::"))
-        .replace("const fn new()", "fn new()")
         .replace("crossbeam_deque::", &format!("crate::{name}::deque::"))
+        .replace("ramie_coro::", &format!("crate::{name}::coro::"))
         .replace("ramie_driver::", &format!("crate::{name}::driver::"))
+}
+
+/// Puts a shipped source into the tree `name`: there `new` is not `const`, because that of the
+/// model checker's atomics is not, and threads are the model checker's.
+fn adapt_shipped(name: &str, text: &str) -> String {
+    let text = text
+        .replace("const fn new()", "fn new()")
+        .replace("pub const fn new(", "pub fn new(")
+        .replace("std::thread::yield_now", "loom::thread::yield_now");
+    adapt(name, &text)
 }
 
 /// Writes a canary's bug into the file it names.
@@ -83,7 +99,7 @@ fn make_tree(name: &str, out: &Path, stand_ins: &[PathBuf], canary: Option<&Cana
             Some(canary) => spoil(canary, &text),
             None => text,
         };
-        write(&out.join(name).join(file), &adapt(name, &text));
+        write(&out.join(name).join(file), &adapt_shipped(name, &text));
     }
 }
 

@@ -210,8 +210,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "claim_is_not_one_step",
         file: "strand/slot.rs",
-        from: "let new = old & !(STATE | PARKING) | reason as u64;",
-        to: "let new = old & !(STATE | PARKING) | reason as u64;\n            \
+        from: "let new = old & !(STATE | PARKING | CANCELLABLE) | reason as u64;",
+        to: "let new = old & !(STATE | PARKING | CANCELLABLE) | reason as u64;\n            \
              self.word.store(new, Ordering::Release);\n            \
              if new != 0 { return true }",
         model: "models::park::one_waker_wins",

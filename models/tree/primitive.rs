@@ -95,8 +95,8 @@ impl AtomicBool {
     }
 }
 
-/// Waits for a change of what the thread has just found to be `true`.
-pub(crate) fn spin_loop() {
+/// Waits for a change of what the thread has just found to be `true`, however long it is to pause.
+pub(crate) fn pause(_: u32) {
     // SAFETY: the thread has just used it.
     let bool = unsafe { &*FOUND_TRUE.replace(ptr::null()) };
     if bool.newest.get() {

@@ -112,7 +112,7 @@ impl Permits {
         match self.lot.park(record, 0, must_wait, &|_| ()) {
             Ok(Parked::Refused) => got.get(),
             Ok(Parked::Woken(token)) => token == GRANTED,
-            Ok(Parked::TimedOut) | Err(_) => false,
+            Ok(Parked::TimedOut | Parked::Cancelled) | Err(_) => false,
         }
     }
 }

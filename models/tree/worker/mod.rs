@@ -21,6 +21,7 @@ use loom::sync::Notify;
 
 pub(crate) use self::shared::Shared;
 use super::{
+    coro::context,
     park::WaitRecord,
     strand::{self, Slot, Unpark, Wake},
     time::Deadline,
@@ -152,6 +153,14 @@ impl Worker {
 
     pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
         true
+    }
+
+    pub(crate) fn has_no_context(&self) -> bool {
+        context::is_empty()
+    }
+
+    pub(crate) fn has_rivals(&self) -> bool {
+        false
     }
 
     pub(crate) fn current_strand(&self) -> &Body {
