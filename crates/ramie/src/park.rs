@@ -23,6 +23,10 @@
 //! tightest limit for its own, and may be ended by `cancel` (see [`cancel`](crate::cancel)). Where
 //! nothing is set for the strand, that costs one look.
 //!
+//! # In a signal handler
+//! A handler interrupts its thread anywhere, also in the midst of what a wait touches. One that
+//! runs on the signal stack, as it should, is told by that, and the process ends with a sentence.
+//!
 //! # While unwinding
 //! A destructor that runs during a panic may wait. Suspending there would let other fibers see
 //! `std::thread::panicking()` and poison their locks, so nothing below ever suspends then: see
@@ -275,6 +279,7 @@ pub(crate) fn park(record: &WaitRecord) -> Result<Wake, Refused> {
 #[inline(always)]
 fn check_may_switch(worker: &Worker) -> Result<(), Refused> {
     worker.check_may_switch();
+    worker.check_stack();
     if std::thread::panicking() && worker.must_not_suspend_while_unwinding() {
         return Err(Refused::Unwinding);
     }

@@ -151,3 +151,26 @@ fn a_fiber_that_joins_itself_is_told_so() {
         assert_eq!(hear.recv(), Ok(true));
     });
 }
+
+/// A handler that waits, on the signal stack.
+extern "C" fn waits(_: libc::c_int) {
+    fiber::sleep(std::time::Duration::from_millis(1));
+}
+
+#[test]
+fn a_signal_handler_that_waits_ends_the_process_with_a_sentence() {
+    if !common::is_child() {
+        let child = common::child("a_signal_handler_that_waits_ends_the_process_with_a_sentence");
+        return common::assert_aborted(&child, "a signal handler called something that waits");
+    }
+    common::one_worker().run(|| {
+        // SAFETY: zero is a valid action.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = waits as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_ONSTACK;
+        // SAFETY: the handler is the misuse that is tried here; it ends the process.
+        unsafe { libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()) };
+        // SAFETY: sends a signal to this thread.
+        unsafe { libc::raise(libc::SIGUSR1) };
+    });
+}

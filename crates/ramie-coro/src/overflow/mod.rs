@@ -52,6 +52,14 @@ pub fn install() {
     signal_stack::ensure();
 }
 
+/// Tells whether the calling code is a signal handler that runs on this thread's signal stack. One
+/// that was installed without `SA_ONSTACK` runs on the stack that it interrupted, and is not told
+/// from it. Costs a system call.
+#[must_use]
+pub fn is_in_signal_handler() -> bool {
+    sys::signal_stack().ss_flags & libc::SS_ONSTACK != 0
+}
+
 const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
 /// What the signals' actions were before ours.

@@ -109,6 +109,13 @@ impl Body {
         unsafe { self.slot.get().as_ref() }
     }
 
+    /// Whether a local variable lies on this body's stack, at whose base the body itself lies.
+    #[inline(always)]
+    pub(crate) fn has_on_its_stack(&self, local: &u8) -> bool {
+        let base = ptr::from_ref(self).addr();
+        base.wrapping_sub(ptr::from_ref(local).addr()) < self.stack_size
+    }
+
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.slot.get().is_null()

@@ -43,6 +43,19 @@ impl Drop for NoSwitch {
     }
 }
 
+/// A coroutine's stack is as good as the fiber's own.
+#[cold]
+#[inline(never)]
+fn check_other_stack() {
+    if ramie_coro::overflow::is_in_signal_handler() {
+        eprintln!(
+            "ramie: a signal handler called something that waits. It may only set flags and write \
+             to descriptors; wait for the signal on a fiber instead (ramie::signal). Aborting."
+        );
+        std::process::abort()
+    }
+}
+
 #[cold]
 fn abort_no_switch_out_of_order() -> ! {
     eprintln!(
@@ -86,6 +99,15 @@ impl Worker {
     pub(crate) fn check_may_switch(&self) {
         if self.current.get().is_null() {
             self.check_root_may_switch();
+        }
+    }
+
+    /// Ends the process if a fiber's wait is called for on a signal handler's stack.
+    #[inline(always)]
+    pub(crate) fn check_stack(&self) {
+        let here = 0_u8;
+        if self.current_body().is_some_and(|body| !body.has_on_its_stack(&here)) {
+            check_other_stack();
         }
     }
 
