@@ -103,8 +103,9 @@ impl fmt::Debug for Config {
 /// | `thread_name` | `ramie-worker` | no NUL bytes |
 /// | `grace` | for ever | |
 ///
-/// An empty variable counts as unset. A variable with another value that is none of these makes [`build`](Builder::build) fail with a
-/// sentence. Threads outside `run`, whose calls have no such place to fail, take the default then.
+/// An empty variable counts as unset. One with another value that is none of these makes
+/// [`build`](Builder::build) fail with a sentence. Threads outside `run`, whose calls have no such
+/// place to fail, take the default then.
 #[derive(Default)]
 #[must_use = "a builder does nothing until build is called"]
 pub struct Builder {
