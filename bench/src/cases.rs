@@ -69,6 +69,25 @@ pub const CASES: &[Case] = &[
         targets: &[Bytes(4608.0), Nanoseconds(4000.0)],
     },
     Case {
+        name: "basic 100",
+        workload: Workload::Basic { yields: 100 },
+        peers: &[Ramie, Corosensei, May, Tokio],
+        // Twice the switch, which is to take at most twice the bare loop's.
+        targets: &[Ratio(Corosensei, 4.0)],
+    },
+    Case {
+        name: "recurse 1000",
+        workload: Workload::Recurse { depth: 1000 },
+        peers: &[Ramie, Corosensei, May, Tokio],
+        targets: &[Ratio(Corosensei, 1.1)],
+    },
+    Case {
+        name: "recurse2 1000",
+        workload: Workload::Recurse2 { depth: 1000 },
+        peers: &[Ramie, Corosensei, May, Tokio],
+        targets: &[Ratio(Corosensei, 1.5)],
+    },
+    Case {
         name: "ring-channel 500x1000000",
         workload: Workload::RingChannel { size: 500, hops: 1_000_000 },
         peers: &[Ramie, Tokio, May, Go, Threads],

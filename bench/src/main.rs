@@ -7,6 +7,7 @@ mod http;
 mod measure;
 mod peers;
 mod process;
+mod recursion;
 mod traffic;
 mod verdict;
 mod workload;

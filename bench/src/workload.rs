@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::peers::Peer;
+use crate::{peers::Peer, recursion};
 
 /// A workload with its numbers, as one word on a command line: `feed:2048:1000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,12 @@ pub enum Workload {
     Lock { tasks: u64, count: u64, held: bool },
     /// So many values in all through one channel; a capacity of 0 means unbounded.
     Channel { capacity: usize, senders: usize, receivers: usize, count: u64 },
+    /// One task yields 15,000 times so often.
+    Basic { yields: u64 },
+    /// One task recurses 15,000 times, and yields at the bottom.
+    Recurse { depth: u64 },
+    /// One task recurses 1,500 times, and yields at each level.
+    Recurse2 { depth: u64 },
     /// A token goes round a ring of channels.
     RingChannel { size: usize, hops: u64 },
 }
@@ -35,6 +41,9 @@ impl Workload {
             Workload::Lock { tasks, count, .. } => tasks * count,
             Workload::Channel { count, .. } => count,
             Workload::Spawn { count } | Workload::Alive { count } => count,
+            Workload::Basic { yields } => recursion::ROUNDS * yields,
+            Workload::Recurse { .. } => recursion::ROUNDS,
+            Workload::Recurse2 { depth } => recursion::ROUNDS_OF_ALL_LEVELS * depth,
         }
     }
 
@@ -82,6 +91,9 @@ impl Workload {
                 Workload::Channel { capacity, senders, receivers, count: count / 10 }
             }
             Workload::RingChannel { size, hops } => Workload::RingChannel { size, hops: hops / 10 },
+            Workload::Basic { yields } => Workload::Basic { yields: (yields / 10).max(1) },
+            Workload::Recurse { depth } => Workload::Recurse { depth: (depth / 10).max(1) },
+            Workload::Recurse2 { depth } => Workload::Recurse2 { depth: (depth / 10).max(1) },
         }
     }
 
@@ -117,6 +129,9 @@ impl fmt::Display for Workload {
                 write!(f, "channel:{capacity}:{senders}:{receivers}:{count}")
             }
             Workload::RingChannel { size, hops } => write!(f, "ring-channel:{size}:{hops}"),
+            Workload::Basic { yields } => write!(f, "basic:{yields}"),
+            Workload::Recurse { depth } => write!(f, "recurse:{depth}"),
+            Workload::Recurse2 { depth } => write!(f, "recurse2:{depth}"),
         }
     }
 }
@@ -141,6 +156,9 @@ impl FromStr for Workload {
                     [capacity, senders, receivers].map(|number| number as usize);
                 Ok(Workload::Channel { capacity, senders, receivers, count })
             }
+            ("basic", &[yields]) => Ok(Workload::Basic { yields }),
+            ("recurse", &[depth]) => Ok(Workload::Recurse { depth }),
+            ("recurse2", &[depth]) => Ok(Workload::Recurse2 { depth }),
             ("ring-channel", &[size, hops]) => {
                 Ok(Workload::RingChannel { size: size as usize, hops })
             }

@@ -8,7 +8,7 @@ mod tokio;
 mod tokio_places;
 
 use crate::{
-    traffic,
+    recursion, traffic,
     workload::{Sample, Workload},
 };
 
@@ -86,6 +86,11 @@ impl Peer {
         );
         if is_traffic {
             return traffic::run(self, workload);
+        }
+        if let Workload::Basic { .. } | Workload::Recurse { .. } | Workload::Recurse2 { .. } =
+            workload
+        {
+            return recursion::run(self, workload);
         }
         match self {
             Peer::Ramie => Some(ramie::run(workload)),
