@@ -150,6 +150,7 @@ impl Worker {
     }
 
     pub(crate) fn check_may_switch(&self) {}
+    pub(crate) fn check_stack(&self) {}
 
     pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
         true
