@@ -23,6 +23,10 @@
 //! tightest limit for its own, and may be ended by `cancel` (see [`cancel`](crate::cancel)). Where
 //! nothing is set for the strand, that costs one look.
 //!
+//! `cancel` may end the wait only from `suspend` on, which looks at the marks once more. *The race
+//! to fear*: ended between `prepare` and `suspend`, the wait could be given up only by suspending,
+//! and primitives hold their spin locks there.
+//!
 //! # In a signal handler
 //! A handler interrupts its thread anywhere, also in the midst of what a wait touches. One that
 //! runs on the signal stack, as it should, is told by that, and the process ends with a sentence.
@@ -63,6 +67,8 @@ pub(crate) struct WaitRecord {
     is_cancel_point: bool,
     /// The deadline, or an earlier limit of a scope around the wait.
     ends_at: Cell<Deadline>,
+    /// A scope around the wait may be cancelled by request.
+    is_in_scope: Cell<bool>,
     /// Takes the waiter off whatever list it is on, when its strand is given up for good.
     pub(crate) unlink: Option<Unlink>,
 }
@@ -85,6 +91,7 @@ impl WaitRecord {
             deadline: Deadline::NEVER,
             is_cancel_point: false,
             ends_at: Cell::new(Deadline::NEVER),
+            is_in_scope: Cell::new(false),
             unlink: None,
         }
     }
@@ -98,8 +105,14 @@ impl WaitRecord {
 
     /// Makes the wait a cancel point.
     #[inline]
-    pub(crate) fn cancellable(mut self) -> Self {
-        self.is_cancel_point = true;
+    pub(crate) fn cancellable(self) -> Self {
+        self.cancellable_if(true)
+    }
+
+    /// Makes the wait a cancel point, or none.
+    #[inline(always)]
+    pub(crate) fn cancellable_if(mut self, is_cancel_point: bool) -> Self {
+        self.is_cancel_point = is_cancel_point;
         self
     }
 
@@ -112,6 +125,7 @@ impl WaitRecord {
             deadline: Deadline::NEVER,
             is_cancel_point: false,
             ends_at: Cell::new(Deadline::NEVER),
+            is_in_scope: Cell::new(false),
             unlink: None,
         }
     }
@@ -159,35 +173,24 @@ pub(crate) fn prepare<'a>(
     check_may_switch(worker)?;
     let body = worker.current_strand();
     if record.is_cancel_point && !worker.has_no_context() {
-        return prepare_cancel_point(worker, body, record);
+        enter_cancel_point(record)?;
     }
     body.record.set(record);
     let wait = body.slot().begin_wait();
     Ok(Prepared { worker, body, record, wait })
 }
 
+/// Takes on the limits and scopes around the wait.
 #[cold]
 #[inline(never)]
-fn prepare_cancel_point<'a>(
-    worker: &'a Worker,
-    body: &'a Body,
-    record: &'a WaitRecord,
-) -> Result<Prepared<'a>, Refused> {
-    let has_node = enter_cancel_point(record)?;
-    body.record.set(record);
-    let wait = body.slot().begin_wait();
-    let prepared = Prepared { worker, body, record, wait };
-    if has_node { prepared.look_again() } else { Ok(prepared) }
-}
-
-/// Takes on the limits around the wait; tells whether it can also be cancelled by request.
-fn enter_cancel_point(record: &WaitRecord) -> Result<bool, Refused> {
+fn enter_cancel_point(record: &WaitRecord) -> Result<(), Refused> {
     let ambient = cancel::ambient();
     if ambient.is_cancelled || ambient.deadline.has_passed() {
         return Err(Refused::Cancelled);
     }
     record.ends_at.set(record.deadline.min(ambient.deadline));
-    Ok(ambient.has_node)
+    record.is_in_scope.set(ambient.has_node);
+    Ok(())
 }
 
 /// Begins a wait for `unpark`; `None` when its token was there.
@@ -198,26 +201,22 @@ pub(crate) fn prepare_park<'a>(
 ) -> Result<Option<Prepared<'a>>, Refused> {
     check_may_switch(worker)?;
     let body = worker.current_strand();
-    let has_node = match record.is_cancel_point && !worker.has_no_context() {
-        true => enter_cancel_point(record)?,
-        false => false,
-    };
+    if record.is_cancel_point && !worker.has_no_context() {
+        enter_cancel_point(record)?;
+    }
     let Some(wait) = body.slot().begin_park() else { return Ok(None) };
     body.record.set(record);
-    let prepared = Prepared { worker, body, record, wait };
-    Ok(Some(if has_node { prepared.look_again()? } else { prepared }))
+    Ok(Some(Prepared { worker, body, record, wait }))
 }
 
-impl<'a> Prepared<'a> {
-    /// Lets the wait be cancelled, unless it is already.
-    fn look_again(self) -> Result<Prepared<'a>, Refused> {
+impl Prepared<'_> {
+    /// Lets the wait be cancelled from now on; tells whether it was just in time to end it itself.
+    #[cold]
+    #[inline(never)]
+    fn is_cancelled_already(&self) -> bool {
         self.body.slot().allow_cancel();
         cancel::fence_after_begin();
-        if cancel::ambient().is_cancelled {
-            self.abort_or_suspend();
-            return Err(Refused::Cancelled);
-        }
-        Ok(self)
+        cancel::ambient().is_cancelled && self.body.slot().claim(self.wait, Wake::Cancelled)
     }
 
     pub(crate) fn wake_ref(&self) -> WakeRef {
@@ -227,6 +226,13 @@ impl<'a> Prepared<'a> {
     /// Suspends until the wait is over.
     #[inline(always)]
     pub(crate) fn suspend(self) -> Wake {
+        if self.record.is_cancel_point
+            && self.record.is_in_scope.get()
+            && self.is_cancelled_already()
+        {
+            self.ended();
+            return Wake::Cancelled;
+        }
         let ends_at = self.record.ends_at.get();
         if ends_at != Deadline::NEVER {
             self.worker.arm_timer(self.body, ends_at);
