@@ -64,7 +64,7 @@ fn a_rendezvous_needs_both() {
         let sends = fiber::spawn(move || (0..3).map(|value| sender.send(value)).all(|r| r.is_ok()));
         assert!(receiver.iter().eq(0..3));
         assert!(sends.join().unwrap());
-        assert_eq!(receiver.recv(), Err(RecvError));
+        assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
     });
 }
 
@@ -97,7 +97,7 @@ fn values_outlive_the_senders() {
             drop(other);
             assert_eq!(receiver.try_recv(), Ok(1));
             assert_eq!(receiver.recv(), Ok(2));
-            assert_eq!(receiver.recv(), Err(RecvError));
+            assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
             assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected));
             assert_eq!(receiver.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
             assert_eq!(receiver.into_iter().next(), None);
@@ -113,7 +113,7 @@ fn values_come_back_when_the_receivers_are_gone() {
             drop(receiver);
             assert!(!matches!(sender.try_send(0), Err(TrySendError::Disconnected(_))));
             drop(other);
-            assert_eq!(sender.send(1), Err(SendError(1)));
+            assert_eq!(sender.send(1), Err(SendError::Disconnected(1)));
             assert_eq!(sender.try_send(2), Err(TrySendError::Disconnected(2)));
             assert_eq!(sender.send_timeout(3, LONG), Err(SendTimeoutError::Disconnected(3)));
             assert_eq!(sender.len(), 0);
@@ -134,7 +134,11 @@ fn the_last_handle_wakes_all_who_wait() {
                 let waits: Vec<_> = waits.collect();
                 fiber::yield_now();
                 drop(sender);
-                assert!(waits.into_iter().all(|fiber| fiber.join().unwrap() == Err(RecvError)));
+                assert!(
+                    waits
+                        .into_iter()
+                        .all(|fiber| fiber.join().unwrap() == Err(RecvError::Disconnected))
+                );
 
                 let (sender, receiver) = channel::bounded(capacity);
                 (0..capacity).for_each(|_| sender.send(0).unwrap());
@@ -314,8 +318,8 @@ fn a_destructor_that_runs_during_a_panic_does_not_wait() {
     struct Waits(channel::Sender<u8>, channel::Receiver<u8>);
     impl Drop for Waits {
         fn drop(&mut self) {
-            assert_eq!(self.1.recv(), Err(RecvError));
-            assert_eq!(self.0.send(1), Err(SendError(1)));
+            assert_eq!(self.1.recv(), Err(RecvError::Disconnected));
+            assert_eq!(self.0.send(1), Err(SendError::Disconnected(1)));
         }
     }
     one_worker().run(|| {
@@ -330,17 +334,26 @@ fn a_destructor_that_runs_during_a_panic_does_not_wait() {
 
 #[test]
 fn the_errors_say_what_happened() {
-    assert_eq!(SendError(1).to_string(), "sending on a disconnected channel");
-    assert_eq!(format!("{:?}", SendError(1)), "SendError(..)");
+    assert_eq!(SendError::Disconnected(1).to_string(), "sending on a disconnected channel");
+    assert_eq!(format!("{:?}", SendError::Disconnected(1)), "Disconnected(..)");
     assert_eq!(TrySendError::Full(1).to_string(), "sending on a full channel");
     assert_eq!(format!("{:?}", TrySendError::Disconnected(1)), "Disconnected(..)");
     assert_eq!(SendTimeoutError::Timeout(1).to_string(), "timed out waiting on send operation");
-    assert_eq!(RecvError.to_string(), "receiving on an empty and disconnected channel");
+    assert_eq!(
+        RecvError::Disconnected.to_string(),
+        "receiving on an empty and disconnected channel"
+    );
     assert_eq!(TryRecvError::Empty.to_string(), "receiving on an empty channel");
-    assert_eq!(TryRecvError::from(RecvError), TryRecvError::Disconnected);
-    assert_eq!(RecvTimeoutError::from(RecvError).to_string(), RecvError.to_string());
-    assert_eq!(TrySendError::from(SendError(1)).into_inner(), 1);
-    assert!(SendTimeoutError::from(SendError(1)).is_disconnected());
+    for error in [RecvError::Disconnected, RecvError::Cancelled] {
+        assert_eq!(RecvTimeoutError::from(error).to_string(), error.to_string());
+    }
+    assert!(SendTimeoutError::from(SendError::Disconnected(1)).is_disconnected());
+    let cancelled = SendTimeoutError::from(SendError::Cancelled(1));
+    assert!(cancelled.is_cancelled());
+    assert_eq!(
+        (cancelled.to_string(), cancelled.into_inner()),
+        ("sending was cancelled".into(), 1)
+    );
     let (sender, receiver) = channel::unbounded::<u8>();
     assert_eq!(format!("{sender:?} {receiver:?}"), "Sender { .. } Receiver { .. }");
     assert!(sender.same_channel(&sender.clone()) && receiver.same_channel(&receiver.clone()));

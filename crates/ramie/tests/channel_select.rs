@@ -57,11 +57,11 @@ fn disconnected_arms_are_ready() {
     everywhere(|| {
         let (sender, receiver) = channel::bounded::<u8>(0);
         drop(sender);
-        select! { recv(receiver) -> value => assert_eq!(value, Err(RecvError)) }
+        select! { recv(receiver) -> value => assert_eq!(value, Err(RecvError::Disconnected)) }
         let (sender, receiver) = channel::bounded(0);
         drop(receiver);
         select! {
-            send(sender, 7) -> result => assert_eq!(result, Err(SendError(7))),
+            send(sender, 7) -> result => assert_eq!(result, Err(SendError::Disconnected(7))),
             default => panic!("it is ready"),
         }
     });
@@ -86,7 +86,7 @@ fn a_slot_keeps_its_value_until_it_is_sent() {
         assert!(!sent);
         drop(receiver);
         slot = Some(String::from("back"));
-        select! { send(sender, mut slot) -> sent => assert_eq!(sent.unwrap_err().0, "back") }
+        select! { send(sender, mut slot) -> sent => assert_eq!(sent.unwrap_err().into_inner(), "back") }
         assert!(slot.is_none());
     });
 }

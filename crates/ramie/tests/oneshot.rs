@@ -24,7 +24,7 @@ fn each_state_answers() {
         assert_eq!(receiver.try_recv(), Ok(1));
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
         assert_eq!(receiver.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Closed));
-        assert_eq!(receiver.recv(), Err(RecvError));
+        assert_eq!(receiver.recv(), Err(RecvError::Closed));
 
         let (sender, receiver) = oneshot::channel();
         sender.send(2).unwrap();
@@ -33,7 +33,7 @@ fn each_state_answers() {
         let (sender, receiver) = oneshot::channel::<u8>();
         drop(sender);
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
-        assert_eq!(receiver.recv(), Err(RecvError));
+        assert_eq!(receiver.recv(), Err(RecvError::Closed));
 
         let (sender, receiver) = oneshot::channel();
         drop(receiver);
@@ -58,7 +58,7 @@ fn a_receiver_waits_for_the_value_or_the_end() {
             let waits = fiber::spawn(move || receiver.recv());
             fiber::yield_now();
             drop(sender);
-            assert_eq!(waits.join().unwrap(), Err(RecvError));
+            assert_eq!(waits.join().unwrap(), Err(RecvError::Closed));
         });
     });
 }
@@ -147,7 +147,7 @@ fn it_works_between_threads_fibers_and_runtimes() {
 
 #[test]
 fn the_errors_say_what_happened() {
-    assert!(RecvError.to_string().contains("without having sent"));
+    assert!(RecvError::Closed.to_string().contains("without having sent"));
     assert!(TryRecvError::Empty.to_string().contains("yet"));
     assert!(TryRecvError::Closed.to_string().contains("none will come"));
     assert!(RecvTimeoutError::Timeout.to_string().contains("in time"));

@@ -346,6 +346,7 @@ fn receive_all(seed: u64, mut receiver: Receiver<u64>, seen: &[OnceLock<u64>]) {
             _ => receiver.recv().map_err(|error| match error {
                 RecvError::Closed => RecvTimeoutError::Closed,
                 RecvError::Lagged(count) => RecvTimeoutError::Lagged(count),
+                RecvError::Cancelled => RecvTimeoutError::Cancelled,
             }),
         };
         match received {
@@ -355,7 +356,7 @@ fn receive_all(seed: u64, mut receiver: Receiver<u64>, seen: &[OnceLock<u64>]) {
             }
             Err(RecvTimeoutError::Lagged(missed)) => place += missed as usize,
             Err(RecvTimeoutError::Timeout) => fiber::yield_now(),
-            Err(RecvTimeoutError::Closed) => break,
+            Err(RecvTimeoutError::Closed | RecvTimeoutError::Cancelled) => break,
         }
     }
     assert_eq!(place, seen.len());

@@ -292,18 +292,18 @@ fn waiters_for_a_cell_see_the_value_that_comes_after_a_panic() {
 fn an_event_stays_set_until_reset() {
     everywhere(|| {
         let event = Event::new();
-        assert!(!event.wait_timeout(Duration::ZERO) && !event.is_set());
+        assert!(!event.wait_timeout(Duration::ZERO).unwrap() && !event.is_set());
         fiber::scope(|s| {
             let waiters: Vec<_> = (0..40).map(|_| s.spawn(|| event.wait())).collect();
             fiber::yield_now();
             event.set();
-            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap().unwrap());
         });
-        event.wait();
-        assert!(event.wait_timeout(Duration::ZERO));
+        event.wait().unwrap();
+        assert!(event.wait_timeout(Duration::ZERO).unwrap());
         event.reset();
         assert_eq!(format!("{event:?}"), "Event { is_set: false, .. }");
-        assert!(!event.wait_timeout(MS));
+        assert!(!event.wait_timeout(MS).unwrap());
     });
 }
 

@@ -243,8 +243,8 @@ fn a_value_or_an_event_that_comes_with_the_timeout_is_told_once() {
             let is_late = first.is_finished();
             event.set();
             event.reset();
-            second.join().unwrap();
-            assert!(!(is_late && first.join().unwrap()));
+            second.join().unwrap().unwrap();
+            assert!(!(is_late && first.join().unwrap().unwrap()));
         });
     });
 }
@@ -378,7 +378,7 @@ fn while_unwinding_channels_give_errors_and_what_is_free_is_taken() {
             assert_eq!(receiver.recv(), Ok(1));
             *rwlock.write().unwrap() += 1;
             drop(semaphore.acquire());
-            event.wait();
+            event.wait().unwrap();
         });
         assert!(sender.send(3).is_ok() && receiver.recv() == Ok(3));
         assert_eq!(rwlock.into_inner().unwrap(), 1);

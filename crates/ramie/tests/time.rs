@@ -2,14 +2,10 @@
 
 mod common;
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, Mutex};
 
 use ramie::{
     Runtime, fiber,
-    sync::oneshot,
     time::{self, Duration, Elapsed, Instant, ManualClock, MissedTick, SystemTime, UNIX_EPOCH},
 };
 
@@ -34,10 +30,10 @@ fn late_ticks(missed: MissedTick, count: usize) -> Vec<(u64, u64)> {
         let ticker = fiber::spawn(move || {
             let mut interval = time::interval_at(start + TEN, TEN);
             interval.set_missed_tick(missed);
-            assert_eq!(interval.tick(), start + TEN);
+            assert_eq!(interval.tick(), Ok(start + TEN));
             fiber::sleep(Duration::from_secs(25));
             for _ in 0..count {
-                let scheduled = interval.tick();
+                let scheduled = interval.tick().unwrap();
                 let times = (start.elapsed().as_secs(), (scheduled - start).as_secs());
                 theirs.lock().unwrap().push(times);
             }
@@ -74,20 +70,20 @@ fn the_first_tick_comes_at_once_and_reset_starts_anew() {
     Runtime::builder().workers(1).clock(clock.clone()).build().unwrap().run(|| {
         let start = Instant::now();
         let mut interval = time::interval(TEN);
-        assert_eq!(interval.tick(), start);
+        assert_eq!(interval.tick(), Ok(start));
         clock.advance(Duration::from_secs(7));
         interval.reset();
         let ticker = fiber::spawn(move || (interval.tick(), interval.period()));
         let_timers_fire();
         clock.advance(TEN);
-        assert_eq!(ticker.join().unwrap(), (start + Duration::from_secs(17), TEN));
+        assert_eq!(ticker.join().unwrap(), (Ok(start + Duration::from_secs(17)), TEN));
     });
 }
 
 #[test]
 fn a_period_beyond_the_clock_ticks_once() {
     let mut interval = time::interval(Duration::MAX);
-    assert!(interval.tick() <= Instant::now());
+    assert!(interval.tick().unwrap() <= Instant::now());
     interval.reset();
 }
 
@@ -98,58 +94,25 @@ fn a_period_of_zero_is_refused() {
 }
 
 #[test]
-fn a_call_in_time_and_one_that_is_not() {
+fn limits_are_at_hand_beside_the_clock() {
+    let late: Result<i32, Elapsed<i32>> = time::with_deadline(Instant::now(), || 5);
+    assert_eq!(late.map_err(Elapsed::into_value), Err(5));
+    assert_eq!(time::with_timeout(Duration::MAX, || 6), Ok(6));
+}
+
+#[test]
+fn a_tick_that_was_cancelled_is_the_next_one_still() {
     let clock = ManualClock::new();
     Runtime::builder().workers(1).clock(clock.clone()).build().unwrap().run(|| {
-        assert_eq!(time::timeout(TEN, || 5), Ok(5));
-        assert_eq!(time::timeout(Duration::MAX, || 6), Ok(6));
-        assert_eq!(time::timeout_at(Instant::now(), fiber::yield_now), Err(Elapsed));
-        let ended = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&ended);
-        let caller = fiber::spawn(move || {
-            time::timeout(TEN, move || {
-                fiber::sleep(2 * TEN);
-                theirs.store(true, Ordering::SeqCst);
-            })
+        let start = Instant::now();
+        let mut interval = time::interval_at(start + TEN, TEN);
+        ramie::cancel::scope(|scope| {
+            scope.cancel();
+            assert!(interval.tick().is_err());
+            assert_eq!(interval.next(), None);
         });
-        let_timers_fire();
         clock.advance(TEN);
-        assert_eq!(caller.join().unwrap(), Err(Elapsed));
-        // It is not stopped.
-        clock.advance(TEN);
-        let_timers_fire();
-        assert!(ended.load(Ordering::SeqCst));
-    });
-    assert_eq!(std::io::Error::from(Elapsed).kind(), std::io::ErrorKind::TimedOut);
-}
-
-#[test]
-fn a_timeout_passes_panics_on_and_works_outside() {
-    let check = || {
-        assert_eq!(time::timeout(TEN, || 5), Ok(5));
-        assert_eq!(common::panic_text(|| time::timeout(TEN, || panic!("inner"))), "inner");
-        let short = Duration::from_millis(1);
-        let (sender, receiver) = oneshot::channel::<u8>();
-        assert_eq!(time::timeout(short, move || receiver.recv()), Err(Elapsed));
-        drop(sender);
-    };
-    common::everywhere(check);
-}
-
-#[test]
-fn a_timeout_while_unwinding_does_not_wait() {
-    struct OnDrop;
-    impl Drop for OnDrop {
-        fn drop(&mut self) {
-            assert_eq!(time::timeout(TEN, fiber::yield_now), Err(Elapsed));
-        }
-    }
-    common::one_worker().run(|| {
-        let text = common::panic_text(|| {
-            let _on_drop = OnDrop;
-            panic!("expected");
-        });
-        assert_eq!(text, "expected");
+        assert_eq!(interval.tick(), Ok(start + TEN));
     });
 }
 

@@ -29,6 +29,14 @@ pub(super) enum Enlisted {
 
 /// One operation of a select.
 pub(super) trait Arm {
+    /// Whether it can ever be chosen.
+    fn can_be_chosen(&self) -> bool {
+        true
+    }
+
+    /// Makes it the one that says that the select was cancelled.
+    fn cancel(&self);
+
     /// Prepares for a select.
     fn begin(&self) {}
 
@@ -89,7 +97,10 @@ impl<'a, T> RecvArm<'a, T> {
     }
 
     pub fn result(&self) -> Result<T, RecvError> {
-        self.waiter.value.take().ok_or(RecvError)
+        self.waiter.value.take().ok_or(match self.waiter.outcome.get() {
+            Outcome::Cancelled => RecvError::Cancelled,
+            _ => RecvError::Disconnected,
+        })
     }
 
     fn finish(&self, result: Option<T>) {
@@ -100,6 +111,10 @@ impl<'a, T> RecvArm<'a, T> {
 }
 
 impl<T> Arm for RecvArm<'_, T> {
+    fn cancel(&self) {
+        self.waiter.outcome.set(Outcome::Cancelled);
+    }
+
     fn attempt(&self) -> bool {
         match self.receiver.try_recv() {
             Ok(value) => self.finish(Some(value)),
@@ -187,7 +202,11 @@ impl<'a, T> SendArm<'a, T> {
     }
 
     pub fn result(&self) -> Result<(), SendError<T>> {
-        self.waiter.value.take().map_or(Ok(()), |value| Err(SendError(value)))
+        let Some(value) = self.waiter.value.take() else { return Ok(()) };
+        Err(match self.waiter.outcome.get() {
+            Outcome::Cancelled => SendError::Cancelled(value),
+            _ => SendError::Disconnected(value),
+        })
     }
 
     /// Records what became of a value that this strand itself tried to send.
@@ -204,6 +223,14 @@ impl<'a, T> SendArm<'a, T> {
 }
 
 impl<T> Arm for SendArm<'_, T> {
+    fn can_be_chosen(&self) -> bool {
+        !self.is_empty
+    }
+
+    fn cancel(&self) {
+        self.waiter.outcome.set(Outcome::Cancelled);
+    }
+
     fn begin(&self) {
         if let Some(slot) = self.slot.take() {
             self.waiter.value.set(slot.take());

@@ -12,12 +12,13 @@ use super::{
     waiters::{Outcome, Waiter, Waiters},
 };
 use crate::{
-    park::{self, WaitKind, WaitRecord},
+    cancel,
+    park::{self, Refused, WaitKind, WaitRecord},
     primitive::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell},
     spin_lock::BackOff,
     strand::{Slot, Wake, WakeRef},
     time::Deadline,
-    worker,
+    worker::{self, Worker},
 };
 
 static SEND: WaitKind = WaitKind::new("room in a channel");
@@ -246,10 +247,20 @@ impl<T> Core<T> {
 
     #[inline(always)]
     #[track_caller]
-    pub(super) fn send(&self, value: T, deadline: Deadline) -> Result<(), SendTimeoutError<T>> {
+    pub(super) fn send(
+        &self,
+        value: T,
+        deadline: Deadline,
+        is_cancel_point: bool,
+    ) -> Result<(), SendTimeoutError<T>> {
         let mut value = value;
         let worker = worker::current();
         loop {
+            if is_cancel_point && is_cancelled(&worker) {
+                return Err(SendTimeoutError::Cancelled(value));
+            }
+            // Holds the value, and outlives the lock: the value's destructor may use the channel.
+            let stay;
             let mut locked = self.lock();
             value = match locked.put(value) {
                 Ok(woken) => {
@@ -265,13 +276,21 @@ impl<T> Core<T> {
             if deadline.has_passed() {
                 return Err(SendTimeoutError::Timeout(value));
             }
-            let stay = Stay { core: self, waiter: Waiter::new(Some(value)) };
+            stay = Stay { core: self, waiter: Waiter::new(Some(value)) };
             let record = WaitRecord::new(&SEND)
                 .until(deadline)
+                .cancellable_if(is_cancel_point)
                 .with_unlink(leave_as_sender::<T>, (&raw const stay).cast());
-            let Ok(prepared) = park::prepare(&worker, &record) else {
-                drop(locked);
-                return Err(SendTimeoutError::Disconnected(stay.waiter.value.take().expect(KEPT)));
+            let prepared = match park::prepare(&worker, &record) {
+                Ok(prepared) => prepared,
+                Err(refused) => {
+                    drop(locked);
+                    let value = stay.waiter.value.take().expect(KEPT);
+                    return Err(match refused {
+                        Refused::Unwinding => SendTimeoutError::Disconnected(value),
+                        Refused::Cancelled => SendTimeoutError::Cancelled(value),
+                    });
+                }
             };
             // SAFETY: it lies in this frame, which is left below only when it was taken off.
             unsafe { locked.waiting_senders.push(&stay.waiter, prepared.wake_ref()) };
@@ -293,9 +312,16 @@ impl<T> Core<T> {
 
     #[inline(always)]
     #[track_caller]
-    pub(super) fn recv(&self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
+    pub(super) fn recv(
+        &self,
+        deadline: Deadline,
+        is_cancel_point: bool,
+    ) -> Result<T, RecvTimeoutError> {
         let worker = worker::current();
         loop {
+            if is_cancel_point && is_cancelled(&worker) {
+                return Err(RecvTimeoutError::Cancelled);
+            }
             let mut locked = self.lock();
             match locked.get() {
                 Ok((value, woken)) => {
@@ -312,9 +338,12 @@ impl<T> Core<T> {
             let stay = Stay { core: self, waiter: Waiter::new(None) };
             let record = WaitRecord::new(&RECEIVE)
                 .until(deadline)
+                .cancellable_if(is_cancel_point)
                 .with_unlink(leave_as_receiver::<T>, (&raw const stay).cast());
-            let Ok(prepared) = park::prepare(&worker, &record) else {
-                return Err(RecvTimeoutError::Disconnected);
+            let prepared = match park::prepare(&worker, &record) {
+                Ok(prepared) => prepared,
+                Err(Refused::Unwinding) => return Err(RecvTimeoutError::Disconnected),
+                Err(Refused::Cancelled) => return Err(RecvTimeoutError::Cancelled),
             };
             // SAFETY: it lies in this frame, which is left below only when it was taken off.
             unsafe { locked.waiting_receivers.push(&stay.waiter, prepared.wake_ref()) };
@@ -326,7 +355,8 @@ impl<T> Core<T> {
             match stay.waiter.outcome.get() {
                 Outcome::Done => return Ok(stay.waiter.value.take().expect(KEPT)),
                 Outcome::Disconnected => return Err(RecvTimeoutError::Disconnected),
-                Outcome::Nothing => {}
+                // The latter is a select's.
+                Outcome::Nothing | Outcome::Cancelled => {}
             }
         }
     }
@@ -385,6 +415,12 @@ impl<T> Core<T> {
     pub(super) fn give_up_sender(&self, waiter: &Waiter<T>) {
         self.lock().waiting_senders.remove(waiter);
     }
+}
+
+/// Whether a cancel point fails before it begins, or is over without an outcome.
+#[inline(always)]
+fn is_cancelled(worker: &Worker) -> bool {
+    !worker.has_no_context() && cancel::is_cancelled_here()
 }
 
 const KEPT: &str = "a waiter keeps its value until it is taken under the lock";

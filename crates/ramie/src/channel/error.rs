@@ -1,10 +1,16 @@
-//! Why a value was not sent or received; the names are crossbeam-channel's.
+//! Why a value was not sent or received; the names are crossbeam-channel's. What is added: a
+//! wait may have been cancelled, of which `check_cancelled` tells the reason.
 
 use std::{error::Error, fmt};
 
-/// All receivers are gone; the value comes back.
+/// Why a value was not sent; it comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SendError<T>(pub T);
+pub enum SendError<T> {
+    /// All receivers are gone.
+    Disconnected(T),
+    /// The strand is cancelled.
+    Cancelled(T),
+}
 
 /// Why a value was not sent at once; it comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,11 +28,18 @@ pub enum SendTimeoutError<T> {
     Timeout(T),
     /// All receivers are gone.
     Disconnected(T),
+    /// The strand is cancelled.
+    Cancelled(T),
 }
 
-/// The channel is empty and all senders are gone.
+/// Why no value was received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecvError;
+pub enum RecvError {
+    /// There is none and all senders are gone.
+    Disconnected,
+    /// The strand is cancelled.
+    Cancelled,
+}
 
 /// Why there was no value at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,12 +57,26 @@ pub enum RecvTimeoutError {
     Timeout,
     /// There is none and all senders are gone.
     Disconnected,
+    /// The strand is cancelled.
+    Cancelled,
 }
 
 impl<T> SendError<T> {
     /// Returns the value.
     pub fn into_inner(self) -> T {
-        self.0
+        match self {
+            SendError::Disconnected(value) | SendError::Cancelled(value) => value,
+        }
+    }
+
+    /// Tells whether all receivers are gone.
+    pub fn is_disconnected(&self) -> bool {
+        matches!(self, SendError::Disconnected(_))
+    }
+
+    /// Tells whether the strand is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, SendError::Cancelled(_))
     }
 }
 
@@ -76,7 +103,9 @@ impl<T> SendTimeoutError<T> {
     /// Returns the value.
     pub fn into_inner(self) -> T {
         match self {
-            SendTimeoutError::Timeout(value) | SendTimeoutError::Disconnected(value) => value,
+            SendTimeoutError::Timeout(value)
+            | SendTimeoutError::Disconnected(value)
+            | SendTimeoutError::Cancelled(value) => value,
         }
     }
 
@@ -88,6 +117,23 @@ impl<T> SendTimeoutError<T> {
     /// Tells whether all receivers are gone.
     pub fn is_disconnected(&self) -> bool {
         matches!(self, SendTimeoutError::Disconnected(_))
+    }
+
+    /// Tells whether the strand is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, SendTimeoutError::Cancelled(_))
+    }
+}
+
+impl RecvError {
+    /// Tells whether all senders are gone.
+    pub fn is_disconnected(&self) -> bool {
+        *self == RecvError::Disconnected
+    }
+
+    /// Tells whether the strand is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        *self == RecvError::Cancelled
     }
 }
 
@@ -113,11 +159,19 @@ impl RecvTimeoutError {
     pub fn is_disconnected(&self) -> bool {
         *self == RecvTimeoutError::Disconnected
     }
+
+    /// Tells whether the strand is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        *self == RecvTimeoutError::Cancelled
+    }
 }
+
+const SEND_CANCELLED: &str = "sending was cancelled";
+const RECEIVE_CANCELLED: &str = "receiving was cancelled";
 
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SendError(..)")
+        f.write_str(if self.is_cancelled() { "Cancelled(..)" } else { "Disconnected(..)" })
     }
 }
 
@@ -129,13 +183,20 @@ impl<T> fmt::Debug for TrySendError<T> {
 
 impl<T> fmt::Debug for SendTimeoutError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_timeout() { "Timeout(..)" } else { "Disconnected(..)" })
+        f.write_str(match self {
+            SendTimeoutError::Timeout(_) => "Timeout(..)",
+            SendTimeoutError::Disconnected(_) => "Disconnected(..)",
+            SendTimeoutError::Cancelled(_) => "Cancelled(..)",
+        })
     }
 }
 
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sending on a disconnected channel")
+        f.write_str(match self {
+            SendError::Disconnected(_) => "sending on a disconnected channel",
+            SendError::Cancelled(_) => SEND_CANCELLED,
+        })
     }
 }
 
@@ -153,13 +214,17 @@ impl<T> fmt::Display for SendTimeoutError<T> {
         f.write_str(match self {
             SendTimeoutError::Timeout(_) => "timed out waiting on send operation",
             SendTimeoutError::Disconnected(_) => "sending on a disconnected channel",
+            SendTimeoutError::Cancelled(_) => SEND_CANCELLED,
         })
     }
 }
 
 impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("receiving on an empty and disconnected channel")
+        f.write_str(match self {
+            RecvError::Disconnected => "receiving on an empty and disconnected channel",
+            RecvError::Cancelled => RECEIVE_CANCELLED,
+        })
     }
 }
 
@@ -177,6 +242,7 @@ impl fmt::Display for RecvTimeoutError {
         f.write_str(match self {
             RecvTimeoutError::Timeout => "timed out waiting on receive operation",
             RecvTimeoutError::Disconnected => "receiving on an empty and disconnected channel",
+            RecvTimeoutError::Cancelled => RECEIVE_CANCELLED,
         })
     }
 }
@@ -188,26 +254,20 @@ impl Error for RecvError {}
 impl Error for TryRecvError {}
 impl Error for RecvTimeoutError {}
 
-impl From<RecvError> for TryRecvError {
-    fn from(_: RecvError) -> Self {
-        TryRecvError::Disconnected
-    }
-}
-
 impl From<RecvError> for RecvTimeoutError {
-    fn from(_: RecvError) -> Self {
-        RecvTimeoutError::Disconnected
-    }
-}
-
-impl<T> From<SendError<T>> for TrySendError<T> {
-    fn from(error: SendError<T>) -> Self {
-        TrySendError::Disconnected(error.0)
+    fn from(error: RecvError) -> Self {
+        match error {
+            RecvError::Disconnected => RecvTimeoutError::Disconnected,
+            RecvError::Cancelled => RecvTimeoutError::Cancelled,
+        }
     }
 }
 
 impl<T> From<SendError<T>> for SendTimeoutError<T> {
     fn from(error: SendError<T>) -> Self {
-        SendTimeoutError::Disconnected(error.0)
+        match error {
+            SendError::Disconnected(value) => SendTimeoutError::Disconnected(value),
+            SendError::Cancelled(value) => SendTimeoutError::Cancelled(value),
+        }
     }
 }

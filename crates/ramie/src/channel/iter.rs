@@ -2,7 +2,8 @@
 
 use super::Receiver;
 
-/// Waits for each value; ends when all senders are gone. See [`Receiver::iter`].
+/// Waits for each value; ends when all senders are gone, or the strand is cancelled. See
+/// [`Receiver::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
@@ -10,12 +11,16 @@ pub struct Iter<'a, T>(&'a Receiver<T>);
 #[derive(Debug)]
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 
-/// Waits for each value; ends when all senders are gone. It owns its receiver.
+/// Waits for each value; ends when all senders are gone, or the strand is cancelled. It owns its
+/// receiver.
 #[derive(Debug)]
 pub struct IntoIter<T>(Receiver<T>);
 
 impl<T> Receiver<T> {
     /// Iterates over the values, waiting for each, until all senders are gone.
+    ///
+    /// # Cancellation
+    /// Each step is a cancel point: the iteration ends.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter(self)
     }
@@ -49,9 +54,6 @@ impl<T> Iterator for IntoIter<T> {
         self.0.recv().ok()
     }
 }
-
-impl<T> std::iter::FusedIterator for Iter<'_, T> {}
-impl<T> std::iter::FusedIterator for IntoIter<T> {}
 
 impl<'a, T> IntoIterator for &'a Receiver<T> {
     type Item = T;

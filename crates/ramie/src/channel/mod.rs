@@ -31,6 +31,14 @@
 //! was chosen. The claim is what decides: without it nothing is put into the frame, and the peer
 //! goes on to the next waiter or to the queue.
 //!
+//! # Cancellation
+//! In a cancelled scope every send, receive and select fails, whether or not it would have to wait.
+//! Nothing is lost by that: a value that was not sent comes back in the error, one that was not
+//! received stays in the channel, and one that a peer has handed over while the strand waited is
+//! returned, though the scope was cancelled at that very moment: there, too, the claim decides.
+//! `try_send` and `try_recv` work as ever. [`check_cancelled`](crate::cancel::check_cancelled)
+//! tells the reason.
+//!
 //! # Fairness
 //! Waiters are served in order. A select starts at an arm taken at random.
 

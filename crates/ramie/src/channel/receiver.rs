@@ -35,17 +35,21 @@ impl<T> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until there is a value or all senders are gone.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, even where a value is there: it stays in the channel. A value that a sender
+    /// has handed to this strand while it waited is returned.
     ///
     /// # Errors
-    /// There is no value and all senders are gone. Also when it would have to wait in a destructor
-    /// that runs during a panic on a fiber.
+    /// There is no value and all senders are gone, or it was cancelled. Also `Disconnected` when it
+    /// would have to wait in a destructor that runs during a panic on a fiber.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
     #[inline]
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         match &self.flavor {
-            Flavor::Queue(core) => core.recv(Deadline::NEVER).map_err(|_| RecvError),
-            _ => self.recv_timed(Deadline::NEVER).map_err(|_| RecvError),
+            Flavor::Queue(core) => core.recv(Deadline::NEVER, true).map_err(untimed),
+            _ => self.recv_timed(Deadline::NEVER).map_err(untimed),
         }
     }
 
@@ -70,11 +74,17 @@ impl<T> Receiver<T> {
     /// # Blocking
     /// As [`recv`](Self::recv).
     ///
+    /// # Cancellation
+    /// A cancel point, as [`recv`](Self::recv).
+    ///
     /// # Errors
     /// The time was over first, or as [`recv`](Self::recv).
+    ///
+    /// # Panics
+    /// As [`recv`](Self::recv).
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_until(Deadline::after(timeout))
+        self.recv_until(Deadline::after(timeout), true)
     }
 
     /// Waits for a value, until `deadline` at most.
@@ -82,17 +92,28 @@ impl<T> Receiver<T> {
     /// # Blocking
     /// As [`recv`](Self::recv).
     ///
+    /// # Cancellation
+    /// A cancel point, as [`recv`](Self::recv).
+    ///
     /// # Errors
     /// The time was over first, or as [`recv`](Self::recv).
+    ///
+    /// # Panics
+    /// As [`recv`](Self::recv).
     #[track_caller]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.recv_until(Deadline::at(deadline))
+        self.recv_until(Deadline::at(deadline), true)
     }
 
+    /// Waits for a value; a channel made by the clock is a cancel point always.
     #[track_caller]
-    fn recv_until(&self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
+    pub(crate) fn recv_until(
+        &self,
+        deadline: Deadline,
+        is_cancel_point: bool,
+    ) -> Result<T, RecvTimeoutError> {
         match &self.flavor {
-            Flavor::Queue(core) => core.recv(deadline),
+            Flavor::Queue(core) => core.recv(deadline, is_cancel_point),
             _ => self.recv_timed(deadline),
         }
     }
@@ -151,6 +172,13 @@ impl<T> Receiver<T> {
             (Flavor::Never, Flavor::Never) => true,
             _ => false,
         }
+    }
+}
+
+fn untimed(error: RecvTimeoutError) -> RecvError {
+    match error {
+        RecvTimeoutError::Cancelled => RecvError::Cancelled,
+        RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout => RecvError::Disconnected,
     }
 }
 

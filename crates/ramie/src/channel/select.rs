@@ -11,7 +11,8 @@ use super::{
     sender::Sender,
 };
 use crate::{
-    park::{self, WaitKind, WaitRecord},
+    cancel,
+    park::{self, Refused, WaitKind, WaitRecord},
     time::Deadline,
     worker,
 };
@@ -62,14 +63,21 @@ fn end(arms: &[ArmRef<'_>]) {
 #[track_caller]
 fn wait(arms: &[ArmRef<'_>], deadline: Deadline) -> bool {
     begin(arms);
+    let teller = arms.iter().find(|arm| arm.0.can_be_chosen());
     let done = loop {
+        if let Some(teller) = teller
+            && cancel::is_cancelled_here()
+        {
+            teller.0.cancel();
+            break true;
+        }
         if attempt(arms) {
             break true;
         }
         if deadline.has_passed() {
             break false;
         }
-        wait_once(arms, deadline);
+        wait_once(arms, deadline, teller.is_some());
         if arms.iter().any(|arm| arm.0.has_outcome()) {
             break true;
         }
@@ -80,13 +88,18 @@ fn wait(arms: &[ArmRef<'_>], deadline: Deadline) -> bool {
 
 /// Waits until an arm was carried out, or it is worth trying again.
 #[track_caller]
-fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline) {
+fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline, is_cancel_point: bool) {
     let worker = worker::current();
     let earliest = arms.iter().map(|arm| arm.0.deadline()).fold(deadline, Deadline::min);
-    let record =
-        WaitRecord::new(&SELECT).until(earliest).with_unlink(give_up, (&raw const arms).cast());
-    let Ok(prepared) = park::prepare(&worker, &record) else {
-        park::abort_wait_while_unwinding("a select");
+    let record = WaitRecord::new(&SELECT)
+        .until(earliest)
+        .cancellable_if(is_cancel_point)
+        .with_unlink(give_up, (&raw const arms).cast());
+    let prepared = match park::prepare(&worker, &record) {
+        Ok(prepared) => prepared,
+        Err(Refused::Unwinding) => park::abort_wait_while_unwinding("a select"),
+        // The caller sees it, too.
+        Err(Refused::Cancelled) => return,
     };
     let mut prepared = Some(prepared);
     for arm in from_random(arms) {
@@ -213,7 +226,12 @@ impl<'a, R: 'a> Select<'a, R> {
     /// without operations, for ever.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point. In a cancelled scope the first operation that was added (but not a send with
+    /// an empty slot) is the one: its handler gets `Cancelled`, with the value that was to be sent.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
+    /// runs during a panic on a fiber that ends the process with a message.
     #[track_caller]
     pub fn wait(self) -> R {
         loop {
@@ -235,6 +253,12 @@ impl<'a, R: 'a> Select<'a, R> {
     ///
     /// # Blocking
     /// As [`wait`](Self::wait), for `timeout` at most.
+    ///
+    /// # Cancellation
+    /// A cancel point, as [`wait`](Self::wait).
+    ///
+    /// # Panics
+    /// As [`wait`](Self::wait).
     #[track_caller]
     pub fn wait_timeout(self, timeout: Duration) -> Option<R> {
         self.choose(|arms| select_within(arms, timeout)).map(|index| self.run(index))

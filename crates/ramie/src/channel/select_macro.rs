@@ -19,7 +19,13 @@
 /// `default` arm without a timeout.
 ///
 /// # Cancellation
-/// Not a cancel point.
+/// A cancel point, unless there is a `default` arm without a timeout. In a cancelled scope the
+/// first arm that stands there (but not a `send` with an empty slot) is the one that runs, and its
+/// result is `Cancelled`, with the value that was to be sent.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that runs
+/// during a panic on a fiber that ends the process with a message.
 ///
 /// # Examples
 /// ```

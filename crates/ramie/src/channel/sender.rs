@@ -27,15 +27,25 @@ impl<T> Sender<T> {
     /// Parks the fiber, or the thread outside one, until there is room or all receivers are gone.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, even where there is room. A value that a receiver has taken counts as sent.
     ///
     /// # Errors
-    /// All receivers are gone. Also when it would have to wait in a destructor that runs during a
-    /// panic on a fiber.
+    /// All receivers are gone, or it was cancelled: the value comes back. Also `Disconnected` when
+    /// it would have to wait in a destructor that runs during a panic on a fiber.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; the value is dropped.
     #[inline]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.core.send(value, Deadline::NEVER).map_err(|error| SendError(error.into_inner()))
+        self.core.send(value, Deadline::NEVER, true).map_err(untimed)
+    }
+
+    /// As [`send`](Self::send), but no cancel point.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn send_uncancelled(&self, value: T) -> Result<(), SendError<T>> {
+        self.core.send(value, Deadline::NEVER, false).map_err(untimed)
     }
 
     /// Sends a value if there is room for it now.
@@ -55,11 +65,17 @@ impl<T> Sender<T> {
     /// # Blocking
     /// As [`send`](Self::send).
     ///
+    /// # Cancellation
+    /// A cancel point, as [`send`](Self::send).
+    ///
     /// # Errors
     /// The time was over first, or as [`send`](Self::send).
+    ///
+    /// # Panics
+    /// As [`send`](Self::send).
     #[track_caller]
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.core.send(value, Deadline::after(timeout))
+        self.core.send(value, Deadline::after(timeout), true)
     }
 
     /// Sends a value if there is room before `deadline`.
@@ -67,11 +83,17 @@ impl<T> Sender<T> {
     /// # Blocking
     /// As [`send`](Self::send).
     ///
+    /// # Cancellation
+    /// A cancel point, as [`send`](Self::send).
+    ///
     /// # Errors
     /// The time was over first, or as [`send`](Self::send).
+    ///
+    /// # Panics
+    /// As [`send`](Self::send).
     #[track_caller]
     pub fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.core.send(value, Deadline::at(deadline))
+        self.core.send(value, Deadline::at(deadline), true)
     }
 
     /// Counts the values that wait in the channel.
@@ -102,6 +124,15 @@ impl<T> Sender<T> {
     #[must_use]
     pub fn same_channel(&self, other: &Sender<T>) -> bool {
         Arc::ptr_eq(&self.core, &other.core)
+    }
+}
+
+fn untimed<T>(error: SendTimeoutError<T>) -> SendError<T> {
+    match error {
+        SendTimeoutError::Cancelled(value) => SendError::Cancelled(value),
+        SendTimeoutError::Disconnected(value) | SendTimeoutError::Timeout(value) => {
+            SendError::Disconnected(value)
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use super::{
     receiver::{Flavor, Receiver},
 };
 use crate::{
-    park::{self, WaitKind, WaitRecord},
+    cancel,
+    park::{self, Refused, WaitKind, WaitRecord},
     primitive::{Arc, AtomicU64, Ordering},
     time::{Deadline, Instant},
     worker,
@@ -55,14 +56,17 @@ impl Timed {
     #[track_caller]
     pub(super) fn wait(&self, deadline: Deadline) -> Result<Instant, RecvTimeoutError> {
         loop {
+            if cancel::is_cancelled_here() {
+                return Err(RecvTimeoutError::Cancelled);
+            }
             if let Some(moment) = self.take() {
                 return Ok(moment);
             }
             if deadline.has_passed() {
                 return Err(RecvTimeoutError::Timeout);
             }
-            let record = WaitRecord::new(&WAIT).until(deadline.min(self.deadline()));
-            if park::park(&record).is_err() {
+            let record = WaitRecord::new(&WAIT).until(deadline.min(self.deadline())).cancellable();
+            if park::park(&record) == Err(Refused::Unwinding) {
                 return Err(RecvTimeoutError::Disconnected);
             }
         }

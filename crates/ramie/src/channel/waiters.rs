@@ -15,6 +15,8 @@ pub(super) enum Outcome {
     /// The value was put there, or taken from there.
     Done,
     Disconnected,
+    /// Its own strand was cancelled, and this arm of its select says so.
+    Cancelled,
 }
 
 /// A place in a queue of waiters. Touched under the channel's lock, and without it by its strand
@@ -60,11 +62,14 @@ impl<T> Waiters<T> {
         Waiters { first: ptr::null(), last: ptr::null() }
     }
 
-    /// Puts a waiter at the end.
+    /// Puts a waiter at the end, unless it waits here already.
     ///
     /// # Safety
     /// It stays where it is, and is touched only under the channel's lock, until it was taken off.
     pub(super) unsafe fn push(&mut self, waiter: &Waiter<T>, wait: WakeRef) {
+        if waiter.is_queued.get() {
+            return;
+        }
         let this: *const Waiter<T> = waiter;
         waiter.wait.set(Some(wait));
         waiter.outcome.set(Outcome::Nothing);

@@ -1,8 +1,13 @@
 //! From what a user writes to socket addresses.
 
-use std::{io, iter, net, option, slice, vec};
+use std::{io, iter, net, option, panic, slice, vec};
 
 use ramie_driver::sys::AddressFamily;
+
+use crate::{
+    cancel, fiber,
+    sync::oneshot::{self, RecvError},
+};
 
 use super::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -12,6 +17,10 @@ use super::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 /// # Blocking
 /// Addresses and literals never wait. A host name is resolved by the system's resolver on the
 /// blocking pool, while the fiber is parked.
+///
+/// # Cancellation
+/// Resolving a host name is a cancel point; the rest never waits. The system's resolver cannot be
+/// stopped: it is left behind, its result dropped, and [`run`](crate::run()) waits for it.
 ///
 /// # Examples
 /// ```
@@ -29,7 +38,7 @@ pub trait ToSocketAddrs {
     ///
     /// # Errors
     /// `InvalidInput`: the text is no address, or has no port. The resolver's own error: the name
-    /// is not known, or no server answers.
+    /// is not known, or no server answers. Cancelled.
     fn to_socket_addrs(&self) -> io::Result<Self::Iter>;
 }
 
@@ -54,7 +63,7 @@ impl ToSocketAddrs for str {
     fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
         match self.parse() {
             Ok(literal) => Ok(vec![literal].into_iter()),
-            Err(_) => resolve(self),
+            Err(_) => resolve(|| self.to_owned()),
         }
     }
 }
@@ -73,7 +82,7 @@ impl ToSocketAddrs for (&str, u16) {
     fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
         match self.0.parse::<IpAddr>() {
             Ok(literal) => Ok(vec![SocketAddr::new(literal, self.1)].into_iter()),
-            Err(_) => resolve(*self),
+            Err(_) => resolve(|| (self.0.to_owned(), self.1)),
         }
     }
 }
@@ -102,10 +111,27 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
     }
 }
 
-fn resolve(
-    name: impl net::ToSocketAddrs<Iter = vec::IntoIter<SocketAddr>> + Send,
-) -> io::Result<vec::IntoIter<SocketAddr>> {
-    crate::blocking(move || name.to_socket_addrs())
+fn resolve<N>(name: impl FnOnce() -> N) -> io::Result<vec::IntoIter<SocketAddr>>
+where
+    N: net::ToSocketAddrs<Iter = vec::IntoIter<SocketAddr>> + Send + 'static,
+{
+    cancel::check_io()?;
+    let name = name();
+    let resolve = move || crate::blocking(move || name.to_socket_addrs());
+    if !cancel::may_be_cancelled() {
+        return resolve();
+    }
+    // By a strand that can be left behind.
+    let (sender, receiver) = oneshot::channel();
+    let strand = fiber::spawn(move || drop(sender.send(resolve())));
+    match receiver.recv() {
+        Ok(found) => found,
+        Err(RecvError::Cancelled) => Err(cancel::error()),
+        Err(RecvError::Closed) => match strand.join() {
+            Err(payload) => panic::resume_unwind(payload),
+            Ok(()) => Err(io::Error::other("a name cannot be resolved while the strand unwinds")),
+        },
+    }
 }
 
 pub(super) fn family_of(address: &SocketAddr) -> AddressFamily {

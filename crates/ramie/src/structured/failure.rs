@@ -2,7 +2,11 @@
 
 use std::{any::Any, error::Error, fmt, io, panic, sync::Mutex, vec};
 
-use crate::cancel::{Cancelled, is_cancelled};
+use crate::{
+    cancel::{Cancelled, is_cancelled},
+    channel,
+    sync::{self, broadcast, oneshot, watch},
+};
 
 /// An error that can say whether it only tells of a cancellation.
 pub trait Failure {
@@ -24,8 +28,46 @@ impl Failure for io::Error {
     }
 }
 
-fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
-    error.is::<Cancelled>() || error.downcast_ref().is_some_and(is_cancelled)
+/// Of an enum with a variant for the cancellation.
+macro_rules! failures {
+    ($($error:ty => $cancelled:path),* $(,)?) => {
+        $(impl Failure for $error {
+            fn is_cancelled(&self) -> bool {
+                *self == $cancelled
+            }
+        })*
+
+        fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
+            error.is::<Cancelled>()
+                || error.downcast_ref().is_some_and(is_cancelled)
+                $(|| error.downcast_ref::<$error>().is_some_and(Failure::is_cancelled))*
+        }
+    };
+}
+
+failures! {
+    channel::RecvError => channel::RecvError::Cancelled,
+    channel::RecvTimeoutError => channel::RecvTimeoutError::Cancelled,
+    sync::AcquireError => sync::AcquireError::Cancelled,
+    sync::AcquireTimeoutError => sync::AcquireTimeoutError::Cancelled,
+    broadcast::RecvError => broadcast::RecvError::Cancelled,
+    broadcast::RecvTimeoutError => broadcast::RecvTimeoutError::Cancelled,
+    oneshot::RecvError => oneshot::RecvError::Cancelled,
+    oneshot::RecvTimeoutError => oneshot::RecvTimeoutError::Cancelled,
+    watch::RecvError => watch::RecvError::Cancelled,
+    watch::RecvTimeoutError => watch::RecvTimeoutError::Cancelled,
+}
+
+impl<T> Failure for channel::SendError<T> {
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled()
+    }
+}
+
+impl<T> Failure for channel::SendTimeoutError<T> {
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled()
+    }
 }
 
 impl Failure for Box<dyn Error> {

@@ -82,7 +82,7 @@ impl<'scope, T> Set<'scope, '_, T> {
         self.pending.fetch_add(1, Relaxed);
         self.strands.spawn(|| {
             // The receiver lies beside the sender.
-            let _ = self.sender.send(catch(f));
+            let _ = self.sender.send_uncancelled(catch(f));
         });
     }
 

@@ -120,9 +120,12 @@ impl<'scope, E: Failure> TryScope<'scope, '_, E> {
     /// # Blocking
     /// Parks the strand until the fiber calls [`Ready::set`], or ends.
     ///
+    /// # Cancellation
+    /// A cancel point, unless the fiber is ready.
+    ///
     /// # Errors
-    /// The fiber ended, or was cancelled, before it said so. If it failed, its error is the
-    /// scope's.
+    /// The fiber ended, or this strand was cancelled, before it said so. If it failed, its error is
+    /// the scope's.
     ///
     /// # Panics
     /// As [`fiber::spawn`](crate::fiber::spawn).
@@ -214,6 +217,9 @@ impl<T> TryJoinHandle<'_, T> {
     ///
     /// # Blocking
     /// Parks the strand, unless the fiber has ended already.
+    ///
+    /// # Cancellation
+    /// Not a cancel point; a scope around it cancels the fiber, and so ends the wait.
     ///
     /// # Errors
     /// The fiber failed. Its error, or its panic, is kept by the scope, which is cancelled; so that

@@ -49,7 +49,7 @@ impl Barrier {
     /// Parks the fiber, or the thread outside one; the last one goes on at once, and is the leader.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Not a cancel point: the others count on this strand, and would wait for one that has left.
     ///
     /// # Panics
     /// As [`Condvar::wait`].

@@ -14,13 +14,23 @@ use std::{
 
 use super::{Mutex, MutexGuard};
 use crate::{
-    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    cancel::{self, Cancelled},
+    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
     parking_lot::{LEFT, Parked, ParkingLot},
     primitive::{AtomicU64, Ordering},
     time::Deadline,
 };
 
 static NOTIFY: WaitKind = WaitKind::new("a Condvar");
+
+/// How a wait ended.
+#[derive(PartialEq, Eq)]
+enum Slept {
+    /// Or for no reason.
+    Notified,
+    TimedOut,
+    Cancelled,
+}
 
 /// Lets strands wait until another says that something under a [`Mutex`] has changed; twin of
 /// [`std::sync::Condvar`].
@@ -73,7 +83,8 @@ impl Condvar {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// In a cancelled scope it returns early, without having been notified; the more often, the later
+    /// (see [`cancel`](crate::cancel)). [`wait_or_cancelled`](Self::wait_or_cancelled) says so.
     ///
     /// # Errors
     /// The lock is poisoned when it is taken again: the error holds the guard.
@@ -84,8 +95,37 @@ impl Condvar {
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let mutex = guard.mutex;
-        self.sleep(guard, Deadline::NEVER);
+        if self.sleep(guard, Deadline::NEVER, true) == Slept::Cancelled {
+            cancel::back_off();
+        }
         mutex.lock()
+    }
+
+    /// Lets the lock go, waits for a notification and takes the lock again; unless the strand is
+    /// cancelled: then the lock stays free. Not in std.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    ///
+    /// # Cancellation
+    /// A cancel point, up to the notification; the wait for the lock that follows is none. A
+    /// notification that wakes this strand is not lost by a cancellation.
+    ///
+    /// # Errors
+    /// The outer one: cancelled. The inner one: as for [`Condvar::wait`].
+    ///
+    /// # Panics
+    /// As [`Condvar::wait`].
+    #[track_caller]
+    pub fn wait_or_cancelled<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+    ) -> Result<LockResult<MutexGuard<'a, T>>, Cancelled> {
+        let mutex = guard.mutex;
+        match self.sleep(guard, Deadline::NEVER, true) {
+            Slept::Cancelled => Err(cancel::cancelled()),
+            Slept::Notified | Slept::TimedOut => Ok(mutex.lock()),
+        }
     }
 
     /// Waits as long as `condition` holds.
@@ -94,7 +134,7 @@ impl Condvar {
     /// As [`Condvar::wait`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Not a cancel point; [`wait_while_or_cancelled`](Self::wait_while_or_cancelled) is.
     ///
     /// # Errors
     /// As [`Condvar::wait`].
@@ -111,9 +151,43 @@ impl Condvar {
         F: FnMut(&mut T) -> bool,
     {
         while condition(&mut *guard) {
-            guard = self.wait(guard)?;
+            let mutex = guard.mutex;
+            let _ = self.sleep(guard, Deadline::NEVER, false);
+            guard = mutex.lock()?;
         }
         Ok(guard)
+    }
+
+    /// Waits as long as `condition` holds, unless the strand is cancelled: then the lock stays free.
+    /// Not in std.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    ///
+    /// # Cancellation
+    /// A cancel point, as [`wait_or_cancelled`](Self::wait_or_cancelled), if `condition` holds.
+    ///
+    /// # Errors
+    /// As [`wait_or_cancelled`](Self::wait_or_cancelled).
+    ///
+    /// # Panics
+    /// As [`Condvar::wait`].
+    #[track_caller]
+    pub fn wait_while_or_cancelled<'a, T, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: F,
+    ) -> Result<LockResult<MutexGuard<'a, T>>, Cancelled>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        while condition(&mut *guard) {
+            guard = match self.wait_or_cancelled(guard)? {
+                Ok(guard) => guard,
+                poisoned => return Ok(poisoned),
+            };
+        }
+        Ok(Ok(guard))
     }
 
     /// Waits for a notification, for `timeout` at most; then takes the lock, however long that
@@ -123,7 +197,7 @@ impl Condvar {
     /// As [`Condvar::wait`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// As [`Condvar::wait`]: it returns early.
     ///
     /// # Errors
     /// As [`Condvar::wait`].
@@ -136,11 +210,17 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         timeout: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        self.wait_until(guard, Deadline::after(timeout))
+        self.wait_until(guard, Deadline::after(timeout), true)
     }
 
     /// Twin of std's method of that name; deprecated there in favour of
     /// [`Condvar::wait_timeout`]. `true`: notified in time.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    ///
+    /// # Cancellation
+    /// As [`Condvar::wait`]: it returns early.
     ///
     /// # Errors
     /// As [`Condvar::wait`].
@@ -191,7 +271,7 @@ impl Condvar {
             if deadline.has_passed() {
                 return Ok((guard, WaitTimeoutResult(true)));
             }
-            guard = self.wait_until(guard, deadline)?.0;
+            guard = self.wait_until(guard, deadline, false)?.0;
         }
     }
 
@@ -200,22 +280,33 @@ impl Condvar {
         &self,
         guard: MutexGuard<'a, T>,
         deadline: Deadline,
+        is_cancel_point: bool,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
         let mutex = guard.mutex;
-        let result = WaitTimeoutResult(self.sleep(guard, deadline));
+        let slept = self.sleep(guard, deadline, is_cancel_point);
+        if slept == Slept::Cancelled {
+            cancel::back_off();
+        }
+        let result = WaitTimeoutResult(slept == Slept::TimedOut);
         match mutex.lock() {
             Ok(guard) => Ok((guard, result)),
             Err(error) => Err(PoisonError::new((error.into_inner(), result))),
         }
     }
 
-    /// Tells whether the time was over.
+    /// Lets the lock go and waits.
     #[track_caller]
-    fn sleep<T>(&self, guard: MutexGuard<'_, T>, deadline: Deadline) -> bool {
+    fn sleep<T>(
+        &self,
+        guard: MutexGuard<'_, T>,
+        deadline: Deadline,
+        is_cancel_point: bool,
+    ) -> Slept {
         let turn = self.turn.load(Ordering::Relaxed);
         let mutex: &Mutex<T> = guard.mutex;
         let record = WaitRecord::new(&NOTIFY)
             .until(deadline)
+            .cancellable_if(is_cancel_point)
             .with_detail(std::ptr::from_ref(mutex).addr() as u64, turn);
         drop(guard);
         let is_same_turn = || self.turn.load(Ordering::Relaxed) == turn;
@@ -225,8 +316,10 @@ impl Condvar {
             }
         };
         match self.lot.park(record, 0, is_same_turn, &pass_on) {
-            Ok(parked) => parked == Parked::TimedOut,
-            Err(_) => abort_wait_while_unwinding("a Condvar"),
+            Ok(Parked::TimedOut) => Slept::TimedOut,
+            Ok(Parked::Cancelled) | Err(Refused::Cancelled) => Slept::Cancelled,
+            Ok(Parked::Refused | Parked::Woken(_)) => Slept::Notified,
+            Err(Refused::Unwinding) => abort_wait_while_unwinding("a Condvar"),
         }
     }
 

@@ -12,7 +12,8 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    cancel::{self, Cancelled},
+    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
     parking_lot::{Parked, ParkingLot},
     primitive::{AtomicU64, Ordering},
     time::Deadline,
@@ -31,7 +32,7 @@ static SET: WaitKind = WaitKind::new("an Event");
 /// let ready = Event::new();
 /// ramie::run(|| {
 ///     fiber::scope(|s| {
-///         s.spawn(|| ready.wait());
+///         s.spawn(|| ready.wait().unwrap());
 ///         ready.set();
 ///     });
 /// });
@@ -84,15 +85,18 @@ impl Event {
     /// Parks the fiber, or the thread outside one, while it is not set.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, even where it is set.
+    ///
+    /// # Errors
+    /// Cancelled.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
     /// runs during a panic on a fiber that ends the process with a message.
     #[track_caller]
     #[inline]
-    pub fn wait(&self) {
-        self.wait_until(Deadline::NEVER);
+    pub fn wait(&self) -> Result<(), Cancelled> {
+        self.wait_until(Deadline::NEVER).map(drop)
     }
 
     /// Waits until it is set, for `timeout` at most; tells whether it was.
@@ -101,31 +105,37 @@ impl Event {
     /// As [`Event::wait`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, as [`Event::wait`].
+    ///
+    /// # Errors
+    /// Cancelled.
     ///
     /// # Panics
     /// As [`Event::wait`].
     #[track_caller]
-    pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        self.is_set() || self.wait_until(Deadline::after(timeout))
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, Cancelled> {
+        self.wait_until(Deadline::after(timeout))
     }
 
     #[track_caller]
-    fn wait_until(&self, deadline: Deadline) -> bool {
+    fn wait_until(&self, deadline: Deadline) -> Result<bool, Cancelled> {
+        cancel::check_cancelled()?;
         // Acquire: pairs with the release in `set`.
         let found = self.changes.load(Ordering::Acquire);
         if is_odd(found) {
-            return true;
+            return Ok(true);
         }
         let record = WaitRecord::new(&SET)
             .until(deadline)
+            .cancellable()
             .with_detail(std::ptr::from_ref(self).addr() as u64, found);
         let is_unchanged = || self.changes.load(Ordering::Acquire) == found;
         match self.lot.park(record, found, is_unchanged, &|_| ()) {
-            Ok(Parked::TimedOut) => self.is_set(),
+            Ok(Parked::TimedOut) => Ok(self.is_set()),
+            Ok(Parked::Cancelled) | Err(Refused::Cancelled) => Err(cancel::cancelled()),
             // Set, and perhaps reset since.
-            Ok(_) => true,
-            Err(_) => abort_wait_while_unwinding("an Event"),
+            Ok(Parked::Refused | Parked::Woken(_)) => Ok(true),
+            Err(Refused::Unwinding) => abort_wait_while_unwinding("an Event"),
         }
     }
 }

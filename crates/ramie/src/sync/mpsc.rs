@@ -1,7 +1,9 @@
 //! Channels for many senders and one receiver; twins of [`std::sync::mpsc`], over
 //! [`ramie::channel`](crate::channel).
 //!
-//! The errors are std's own, so that code which matches on them needs no change.
+//! The errors are std's own, so that code which matches on them needs no change. They have no room
+//! for a cancellation: so the calls are no cancel points, nor are the iterators, and have twins
+//! with the errors of [`ramie::channel`](crate::channel).
 //!
 //! # Fairness
 //! Senders that wait for room are served in the order in which they came.
@@ -10,7 +12,7 @@ use std::{cell::Cell, fmt, marker::PhantomData, panic::RefUnwindSafe, time::Dura
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
-use crate::channel;
+use crate::{channel, time::Deadline};
 
 /// The sending end of [`channel`](channel()); never waits.
 pub struct Sender<T>(channel::Sender<T>);
@@ -83,7 +85,7 @@ impl<T> Sender<T> {
     /// # Errors
     /// The receiver is gone: the value comes back.
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.0.send(value).map_err(|error| SendError(error.0))
+        self.0.send_uncancelled(value).map_err(|error| SendError(error.into_inner()))
     }
 }
 
@@ -94,7 +96,7 @@ impl<T> SyncSender<T> {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Not a cancel point; [`send_or_cancelled`](Self::send_or_cancelled) is.
     ///
     /// # Errors
     /// The receiver is gone: the value comes back.
@@ -103,7 +105,25 @@ impl<T> SyncSender<T> {
     /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.0.send(value).map_err(|error| SendError(error.0))
+        self.0.send_uncancelled(value).map_err(|error| SendError(error.into_inner()))
+    }
+
+    /// Sends a value, as [`send`](Self::send), unless the strand is cancelled. Not in std.
+    ///
+    /// # Blocking
+    /// As [`send`](Self::send).
+    ///
+    /// # Cancellation
+    /// A cancel point, even where there is room.
+    ///
+    /// # Errors
+    /// The receiver is gone, or it was cancelled: the value comes back.
+    ///
+    /// # Panics
+    /// As [`send`](Self::send).
+    #[track_caller]
+    pub fn send_or_cancelled(&self, value: T) -> Result<(), channel::SendError<T>> {
+        self.0.send(value)
     }
 
     /// Sends a value if that needs no waiting.
@@ -128,7 +148,7 @@ impl<T> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until a value is there or every sender is gone.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Not a cancel point; [`recv_or_cancelled`](Self::recv_or_cancelled) is.
     ///
     /// # Errors
     /// No value is there and every sender is gone.
@@ -137,7 +157,25 @@ impl<T> Receiver<T> {
     /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
-        self.inner.recv().map_err(|_| RecvError)
+        self.inner.recv_until(Deadline::NEVER, false).map_err(|_| RecvError)
+    }
+
+    /// Waits for a value, unless the strand is cancelled. Not in std.
+    ///
+    /// # Blocking
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Cancellation
+    /// A cancel point, even where a value is there: it stays.
+    ///
+    /// # Errors
+    /// No value is there and every sender is gone, or it was cancelled.
+    ///
+    /// # Panics
+    /// As [`recv`](Self::recv).
+    #[track_caller]
+    pub fn recv_or_cancelled(&self) -> Result<T, channel::RecvError> {
+        self.inner.recv()
     }
 
     /// Takes a value if one is there.
@@ -169,9 +207,9 @@ impl<T> Receiver<T> {
     /// As [`Receiver::recv`].
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.inner.recv_timeout(timeout).map_err(|error| match error {
+        self.inner.recv_until(Deadline::after(timeout), false).map_err(|error| match error {
             channel::RecvTimeoutError::Timeout => RecvTimeoutError::Timeout,
-            channel::RecvTimeoutError::Disconnected => RecvTimeoutError::Disconnected,
+            _ => RecvTimeoutError::Disconnected,
         })
     }
 

@@ -32,7 +32,8 @@ use std::{
 };
 
 use crate::{
-    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    cancel::{self, Cancelled},
+    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
     parking_lot::{LEFT, Parked, ParkingLot, Token},
     primitive::{AtomicBool, AtomicU64, Ordering},
     spin_lock::BackOff,
@@ -54,6 +55,9 @@ const LOOKS: u32 = 10;
 const HAND_OVER: u64 = 1;
 /// The token with which a waiter was given the lock.
 const HANDED_OVER: Token = 1;
+
+/// The time was over first, or the strand was cancelled.
+struct NotLocked;
 
 /// A lock around a value; twin of [`std::sync::Mutex`], poisoning included.
 ///
@@ -141,7 +145,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Parks the fiber, or the thread outside one, while another strand holds the lock.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Not a cancel point; [`lock_or_cancelled`](Self::lock_or_cancelled) is.
     ///
     /// # Errors
     /// A strand panicked while it held the lock: the error holds the guard.
@@ -158,9 +162,53 @@ impl<T: ?Sized> Mutex<T> {
         let me = own_id();
         // Acquire: pairs with the release in `unlock`.
         if self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.lock_contended(me, Deadline::NEVER);
+            // It ends with the lock only.
+            let _ = self.lock_contended(me, Deadline::NEVER, false);
         }
         self.guard()
+    }
+
+    /// Waits for the lock, unless the strand is cancelled; not in std.
+    ///
+    /// # Blocking
+    /// As [`Mutex::lock`].
+    ///
+    /// # Cancellation
+    /// A cancel point, even where the lock is free.
+    ///
+    /// # Errors
+    /// The outer one: cancelled. The inner one: as for [`Mutex::lock`].
+    ///
+    /// # Panics
+    /// As [`Mutex::lock`].
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::{cancel::{self, Cancelled}, sync::Mutex};
+    ///
+    /// fn add(total: &Mutex<u32>) -> Result<(), Cancelled> {
+    ///     *total.lock_or_cancelled()?.unwrap() += 1;
+    ///     Ok(())
+    /// }
+    ///
+    /// let total = Mutex::new(0);
+    /// assert!(add(&total).is_ok());
+    /// cancel::scope(|scope| {
+    ///     scope.cancel();
+    ///     assert!(add(&total).is_err());
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn lock_or_cancelled(&self) -> Result<LockResult<MutexGuard<'_, T>>, Cancelled> {
+        cancel::check_cancelled()?;
+        let me = own_id();
+        // Acquire: pairs with the release in `unlock`.
+        if self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_err()
+            && self.lock_contended(me, Deadline::NEVER, true).is_err()
+        {
+            return Err(cancel::cancelled());
+        }
+        Ok(self.guard())
     }
 
     /// Waits for the lock, for `timeout` at most; not in std.
@@ -183,9 +231,9 @@ impl<T: ?Sized> Mutex<T> {
             Err(TryLockError::WouldBlock) => {}
             taken => return taken,
         }
-        match self.lock_contended(own_id(), Deadline::after(timeout)) {
-            true => Ok(self.guard()?),
-            false => Err(TryLockError::WouldBlock),
+        match self.lock_contended(own_id(), Deadline::after(timeout), false) {
+            Ok(()) => Ok(self.guard()?),
+            Err(NotLocked) => Err(TryLockError::WouldBlock),
         }
     }
 
@@ -207,7 +255,12 @@ impl<T: ?Sized> Mutex<T> {
 
     #[cold]
     #[track_caller]
-    fn lock_contended(&self, me: u64, deadline: Deadline) -> bool {
+    fn lock_contended(
+        &self,
+        me: u64,
+        deadline: Deadline,
+        is_cancel_point: bool,
+    ) -> Result<(), NotLocked> {
         let mut losses = 0;
         let (mut looks, mut back_off) = (looks_worth(), BackOff::new());
         loop {
@@ -215,7 +268,7 @@ impl<T: ?Sized> Mutex<T> {
             if word & !WAITERS == FREE {
                 let new = me | word & WAITERS;
                 if self.try_change(word, new) {
-                    return true;
+                    return Ok(());
                 }
                 continue;
             }
@@ -234,6 +287,7 @@ impl<T: ?Sized> Mutex<T> {
             }
             let record = WaitRecord::new(&LOCK)
                 .until(deadline)
+                .cancellable_if(is_cancel_point)
                 .with_detail(std::ptr::from_ref(&self.word).addr() as u64, word);
             let still_held = || {
                 let word = self.word.load(Ordering::Relaxed);
@@ -241,14 +295,18 @@ impl<T: ?Sized> Mutex<T> {
             };
             let wish = if losses < LOSSES { 0 } else { HAND_OVER };
             match self.lot.park(record, wish, still_held, &|token| self.pass_on(token)) {
-                Ok(Parked::Woken(HANDED_OVER)) => return true,
-                Ok(Parked::TimedOut) => return false,
+                Ok(Parked::Woken(HANDED_OVER)) => return Ok(()),
+                Ok(Parked::TimedOut | Parked::Cancelled) | Err(Refused::Cancelled) => {
+                    return Err(NotLocked);
+                }
                 Ok(Parked::Refused) => {}
                 Ok(_) => {
                     losses += 1;
                     (looks, back_off) = (looks_worth(), BackOff::new());
                 }
-                Err(_) => abort_wait_while_unwinding("a Mutex that another strand holds"),
+                Err(Refused::Unwinding) => {
+                    abort_wait_while_unwinding("a Mutex that another strand holds")
+                }
             }
         }
     }

@@ -16,7 +16,7 @@
 use std::{cell::Cell, fmt, marker::PhantomData, mem::MaybeUninit, time::Duration};
 
 use crate::{
-    park::{WaitKind, WaitRecord},
+    park::{Refused, WaitKind, WaitRecord},
     parking_lot::{Parked, ParkingLot},
     primitive::{Arc, AtomicU32, Ordering, UnsafeCell},
     time::Deadline,
@@ -90,9 +90,14 @@ pub struct Receiver<T> {
     not_sync: PhantomData<Cell<()>>,
 }
 
-/// The sender was dropped without having sent.
+/// Why there is no value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecvError;
+pub enum RecvError {
+    /// The sender was dropped without having sent.
+    Closed,
+    /// The strand is cancelled.
+    Cancelled,
+}
 
 /// Why there is no value yet, or never will be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,6 +115,8 @@ pub enum RecvTimeoutError {
     Timeout,
     /// The sender was dropped without having sent, or the value was taken before.
     Closed,
+    /// The strand is cancelled.
+    Cancelled,
 }
 
 /// Makes a channel for one value.
@@ -179,14 +186,29 @@ impl<T> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until the value is there or the sender is gone.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, unless the value is there: then it is returned, for it would be lost. Where
+    /// it is cancelled the receiver is gone, and the sender gets its value back.
     ///
     /// # Errors
-    /// The sender was dropped without having sent. Also when the value is not there in a
-    /// destructor that runs during a panic on a fiber.
+    /// The sender was dropped without having sent, or it was cancelled. Also `Closed` when the
+    /// value is not there in a destructor that runs during a panic on a fiber.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
     #[track_caller]
     pub fn recv(self) -> Result<T, RecvError> {
-        self.wait(Deadline::NEVER).map_err(|_| RecvError)
+        match self.wait(Deadline::NEVER) {
+            Ok(value) => Ok(value),
+            Err(RecvTimeoutError::Cancelled) => self.close().ok_or(RecvError::Cancelled),
+            Err(RecvTimeoutError::Closed | RecvTimeoutError::Timeout) => Err(RecvError::Closed),
+        }
+    }
+
+    /// Refuses the value; returns it if it was sent before.
+    fn close(&self) -> Option<T> {
+        let state = &self.inner.state;
+        let closed = state.compare_exchange(EMPTY, CLOSED, Ordering::AcqRel, Ordering::Acquire);
+        closed.err().and_then(|_| self.inner.take())
     }
 
     /// Takes the value if it is there.
@@ -209,10 +231,13 @@ impl<T> Receiver<T> {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, unless the value is there. One that comes later is not lost.
     ///
     /// # Errors
-    /// The time was over first, or the value will never be there.
+    /// The time was over first, it was cancelled, or the value will never be there.
+    ///
+    /// # Panics
+    /// As [`Receiver::recv`].
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.wait(Deadline::after(timeout))
@@ -229,7 +254,7 @@ impl<T> Receiver<T> {
                 }
                 Err(TryRecvError::Empty) => {}
             }
-            let record = WaitRecord::new(&RECEIVE).until(deadline);
+            let record = WaitRecord::new(&RECEIVE).until(deadline).cancellable();
             let is_empty = || self.inner.state.load(Ordering::Acquire) == EMPTY;
             let wake_next = |token| {
                 if token != 0 {
@@ -237,9 +262,12 @@ impl<T> Receiver<T> {
                 }
             };
             match self.inner.lot.park(record, 0, is_empty, &wake_next) {
-                Ok(Parked::TimedOut | Parked::Refused | Parked::Cancelled) => {}
+                Ok(Parked::TimedOut | Parked::Refused) => {}
                 Ok(Parked::Woken(token)) => wake_next(token),
-                Err(_) => return Err(RecvTimeoutError::Closed),
+                Ok(Parked::Cancelled) | Err(Refused::Cancelled) => {
+                    return self.try_recv().map_err(|_| RecvTimeoutError::Cancelled);
+                }
+                Err(Refused::Unwinding) => return Err(RecvTimeoutError::Closed),
             }
         }
     }
@@ -247,11 +275,7 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let state = &self.inner.state;
-        let closed = state.compare_exchange(EMPTY, CLOSED, Ordering::AcqRel, Ordering::Acquire);
-        if closed.is_err() {
-            drop(self.inner.take());
-        }
+        drop(self.close());
     }
 }
 
@@ -267,9 +291,14 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
+const CANCELLED: &str = "the wait for the value was cancelled";
+
 impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the sender was dropped without having sent")
+        f.write_str(match self {
+            RecvError::Closed => "the sender was dropped without having sent",
+            RecvError::Cancelled => CANCELLED,
+        })
     }
 }
 
@@ -287,6 +316,7 @@ impl fmt::Display for RecvTimeoutError {
         f.write_str(match self {
             RecvTimeoutError::Timeout => "no value was sent in time",
             RecvTimeoutError::Closed => "no value is there and none will come",
+            RecvTimeoutError::Cancelled => CANCELLED,
         })
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! *The race to fear*: a strand decides to wait and the last holder leaves. The strand sets bit 1
 //! in the same step in which it sees the lock held; so the holder, who leaves later, sees the bit.
+//! And a writer that is cancelled may have held back readers: it grants, too.
 //!
 //! # Fairness
 //! First come, first served: a strand that comes while others wait goes to the end of the queue,
@@ -27,7 +28,8 @@ use std::{
 };
 
 use crate::{
-    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    cancel::{self, Cancelled},
+    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
     parking_lot::{LEFT, Parked, ParkingLot, Token},
     primitive::{AtomicBool, AtomicU64, Ordering},
 };
@@ -122,7 +124,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Parks the fiber, or the thread outside one, while a writer holds the lock or others wait.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Not a cancel point; [`read_or_cancelled`](Self::read_or_cancelled) is.
     ///
     /// # Errors
     /// A strand panicked while it held the lock to write: the error holds the guard.
@@ -134,9 +136,28 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         if !self.try_add(READER) {
-            self.wait_for(READER);
+            self.wait_for(READER, false);
         }
         self.read_guard()
+    }
+
+    /// Waits until it may read, unless the strand is cancelled; not in std.
+    ///
+    /// # Blocking
+    /// As [`RwLock::read`].
+    ///
+    /// # Cancellation
+    /// A cancel point, even where it could read at once.
+    ///
+    /// # Errors
+    /// The outer one: cancelled. The inner one: as for [`RwLock::read`].
+    ///
+    /// # Panics
+    /// As [`RwLock::read`].
+    #[track_caller]
+    pub fn read_or_cancelled(&self) -> Result<LockResult<RwLockReadGuard<'_, T>>, Cancelled> {
+        self.add_or_cancelled(READER)?;
+        Ok(self.read_guard())
     }
 
     /// Takes the lock to read if that needs no waiting.
@@ -157,7 +178,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Parks the fiber, or the thread outside one, while others hold the lock.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Not a cancel point; [`write_or_cancelled`](Self::write_or_cancelled) is.
     ///
     /// # Errors
     /// As [`RwLock::read`].
@@ -168,9 +189,37 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         if !self.try_add(WRITER) {
-            self.wait_for(WRITER);
+            self.wait_for(WRITER, false);
         }
         self.write_guard()
+    }
+
+    /// Waits until it may write, unless the strand is cancelled; not in std.
+    ///
+    /// # Blocking
+    /// As [`RwLock::write`].
+    ///
+    /// # Cancellation
+    /// A cancel point, even where the lock is free.
+    ///
+    /// # Errors
+    /// The outer one: cancelled. The inner one: as for [`RwLock::read`].
+    ///
+    /// # Panics
+    /// As [`RwLock::read`].
+    #[track_caller]
+    pub fn write_or_cancelled(&self) -> Result<LockResult<RwLockWriteGuard<'_, T>>, Cancelled> {
+        self.add_or_cancelled(WRITER)?;
+        Ok(self.write_guard())
+    }
+
+    #[track_caller]
+    fn add_or_cancelled(&self, holder: u64) -> Result<(), Cancelled> {
+        cancel::check_cancelled()?;
+        if self.try_add(holder) || self.wait_for(holder, true) {
+            return Ok(());
+        }
+        Err(cancel::cancelled())
     }
 
     /// Takes the lock to write if it is free.
@@ -203,19 +252,28 @@ impl<T: ?Sized> RwLock<T> {
         false
     }
 
+    /// Waits until it is a holder; `false` if it was cancelled, and minds.
     #[cold]
     #[track_caller]
-    fn wait_for(&self, holder: u64) {
+    fn wait_for(&self, holder: u64, is_cancel_point: bool) -> bool {
         let kind = if holder == READER { &READ } else { &WRITE };
         let detail = std::ptr::from_ref(&self.word).addr() as u64;
         loop {
-            let record = WaitRecord::new(kind).with_detail(detail, holder);
+            let record =
+                WaitRecord::new(kind).cancellable_if(is_cancel_point).with_detail(detail, holder);
             let must_wait = || self.mark_waiting(holder);
             match self.lot.park(record, holder, must_wait, &|token| self.pass_on(token)) {
-                Ok(Parked::Woken(token)) if token == holder => return,
-                Ok(_) if self.try_add(holder) => return,
+                Ok(Parked::Woken(token)) if token == holder => return true,
+                Ok(Parked::Cancelled) | Err(Refused::Cancelled) => {
+                    // Those behind it may have waited for its turn only.
+                    self.grant();
+                    return false;
+                }
+                Ok(_) if self.try_add(holder) => return true,
                 Ok(_) => {}
-                Err(_) => abort_wait_while_unwinding("a RwLock that another strand holds"),
+                Err(Refused::Unwinding) => {
+                    abort_wait_while_unwinding("a RwLock that another strand holds")
+                }
             }
         }
     }

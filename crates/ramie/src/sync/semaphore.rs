@@ -12,7 +12,8 @@
 use std::{error, fmt, mem, sync::Arc, time::Duration};
 
 use crate::{
-    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    cancel,
+    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
     parking_lot::{LEFT, Parked, ParkingLot, Token},
     primitive::{AtomicU64, Ordering},
     time::Deadline,
@@ -69,9 +70,14 @@ pub struct OwnedSemaphorePermit {
     count: u32,
 }
 
-/// The semaphore is closed.
+/// Why there are no permits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AcquireError;
+pub enum AcquireError {
+    /// The semaphore is closed.
+    Closed,
+    /// The strand is cancelled.
+    Cancelled,
+}
 
 /// Why there are no permits now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +95,8 @@ pub enum AcquireTimeoutError {
     Timeout,
     /// The semaphore is closed.
     Closed,
+    /// The strand is cancelled.
+    Cancelled,
 }
 
 impl Semaphore {
@@ -117,10 +125,10 @@ impl Semaphore {
     /// Parks the fiber, or the thread outside one, while none is free or others wait.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, even where permits are free.
     ///
     /// # Errors
-    /// The semaphore is closed.
+    /// The semaphore is closed, or it was cancelled.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
@@ -136,16 +144,16 @@ impl Semaphore {
     /// As [`Semaphore::acquire`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, even where permits are free.
     ///
     /// # Errors
-    /// The semaphore is closed.
+    /// The semaphore is closed, or it was cancelled.
     ///
     /// # Panics
     /// As [`Semaphore::acquire`].
     #[track_caller]
     pub fn acquire_many(&self, count: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
-        self.wait(count, Deadline::NEVER).map_err(|_| AcquireError)?;
+        self.wait(count, Deadline::NEVER).map_err(untimed)?;
         Ok(SemaphorePermit { semaphore: self, count })
     }
 
@@ -155,10 +163,10 @@ impl Semaphore {
     /// As [`Semaphore::acquire`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, as [`Semaphore::acquire`].
     ///
     /// # Errors
-    /// The time was over first, or the semaphore is closed.
+    /// The time was over first, the semaphore is closed, or it was cancelled.
     ///
     /// # Panics
     /// As [`Semaphore::acquire`].
@@ -178,10 +186,10 @@ impl Semaphore {
     /// As [`Semaphore::acquire`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, even where permits are free.
     ///
     /// # Errors
-    /// The semaphore is closed.
+    /// The semaphore is closed, or it was cancelled.
     ///
     /// # Panics
     /// As [`Semaphore::acquire`].
@@ -190,7 +198,7 @@ impl Semaphore {
         self: Arc<Self>,
         count: u32,
     ) -> Result<OwnedSemaphorePermit, AcquireError> {
-        self.wait(count, Deadline::NEVER).map_err(|_| AcquireError)?;
+        self.wait(count, Deadline::NEVER).map_err(untimed)?;
         Ok(OwnedSemaphorePermit { semaphore: self, count })
     }
 
@@ -271,6 +279,9 @@ impl Semaphore {
     #[track_caller]
     fn wait(&self, count: u32, deadline: Deadline) -> Result<(), AcquireTimeoutError> {
         loop {
+            if cancel::is_cancelled_here() {
+                return Err(AcquireTimeoutError::Cancelled);
+            }
             match self.try_take(count) {
                 Ok(()) => return Ok(()),
                 Err(TryAcquireError::Closed) => return Err(AcquireTimeoutError::Closed),
@@ -278,6 +289,7 @@ impl Semaphore {
             }
             let record = WaitRecord::new(&ACQUIRE)
                 .until(deadline)
+                .cancellable()
                 .with_detail(std::ptr::from_ref(self).addr() as u64, count.into());
             let wish = u64::from(count) * PERMIT;
             let must_wait = || self.mark_waiting(wish);
@@ -287,8 +299,14 @@ impl Semaphore {
                     self.grant();
                     return Err(AcquireTimeoutError::Timeout);
                 }
-                Ok(_) => {}
-                Err(_) => abort_wait_while_unwinding("a Semaphore whose permits others hold"),
+                Ok(Parked::Cancelled) | Err(Refused::Cancelled) => {
+                    self.grant();
+                    return Err(AcquireTimeoutError::Cancelled);
+                }
+                Ok(Parked::Refused | Parked::Woken(_)) => {}
+                Err(Refused::Unwinding) => {
+                    abort_wait_while_unwinding("a Semaphore whose permits others hold")
+                }
             }
         }
     }
@@ -356,6 +374,13 @@ impl Semaphore {
     }
 }
 
+fn untimed(error: AcquireTimeoutError) -> AcquireError {
+    match error {
+        AcquireTimeoutError::Cancelled => AcquireError::Cancelled,
+        AcquireTimeoutError::Closed | AcquireTimeoutError::Timeout => AcquireError::Closed,
+    }
+}
+
 impl SemaphorePermit<'_> {
     /// Returns how many permits it holds.
     #[must_use]
@@ -403,9 +428,14 @@ impl fmt::Debug for Semaphore {
     }
 }
 
+const CANCELLED: &str = "the wait for permits was cancelled";
+
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the semaphore is closed")
+        f.write_str(match self {
+            AcquireError::Closed => "the semaphore is closed",
+            AcquireError::Cancelled => CANCELLED,
+        })
     }
 }
 
@@ -423,6 +453,7 @@ impl fmt::Display for AcquireTimeoutError {
         f.write_str(match self {
             AcquireTimeoutError::Timeout => "too few permits came free in time",
             AcquireTimeoutError::Closed => "the semaphore is closed",
+            AcquireTimeoutError::Cancelled => CANCELLED,
         })
     }
 }

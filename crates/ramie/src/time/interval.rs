@@ -1,6 +1,7 @@
 //! Ticks at a steady pace.
 
 use super::{Duration, Instant, sleep_until};
+use crate::cancel::{Cancelled, check_cancelled};
 
 /// What an [`Interval`] does about ticks that it missed because nobody waited for them in time.
 ///
@@ -24,7 +25,7 @@ pub enum MissedTick {
 
 /// Ticks at a steady pace; made by [`interval`].
 ///
-/// It is an [`Iterator`] over the ticks, too, and never ends.
+/// It is an [`Iterator`] over the ticks, too, which ends only where the strand is cancelled.
 ///
 /// # Examples
 /// ```
@@ -70,17 +71,24 @@ impl Interval {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point. The tick that was waited for is the next one still.
+    ///
+    /// # Errors
+    /// Cancelled.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()).
     #[track_caller]
-    pub fn tick(&mut self) -> Instant {
+    pub fn tick(&mut self) -> Result<Instant, Cancelled> {
+        check_cancelled()?;
         sleep_until(self.next);
+        if self.next > Instant::now() {
+            check_cancelled()?;
+        }
         let scheduled = self.next;
         let now = Instant::now();
         self.next = self.after(scheduled, now);
-        scheduled
+        Ok(scheduled)
     }
 
     fn after(&self, scheduled: Instant, now: Instant) -> Instant {
@@ -133,10 +141,10 @@ impl Iterator for Interval {
 
     #[track_caller]
     fn next(&mut self) -> Option<Instant> {
-        Some(self.tick())
+        self.tick().ok()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (usize::MAX, None)
+        (0, None)
     }
 }

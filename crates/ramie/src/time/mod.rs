@@ -7,7 +7,6 @@ mod clock;
 mod instant;
 mod interval;
 mod system_time;
-mod timeout;
 
 pub use std::time::{Duration, TryFromFloatSecsError};
 
@@ -17,6 +16,8 @@ pub(crate) use instant::Deadline;
 pub use instant::Instant;
 pub use interval::{Interval, MissedTick, interval, interval_at};
 pub use system_time::{SystemTime, SystemTimeError, UNIX_EPOCH};
-pub use timeout::{Elapsed, timeout, timeout_at};
 
-pub use crate::fiber::{sleep, sleep_until};
+pub use crate::{
+    cancel::{Elapsed, with_deadline, with_timeout},
+    fiber::{sleep, sleep_until},
+};

@@ -3,19 +3,20 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use ramie::{
-    channel::{self, Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError},
+    channel::{self, Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, TrySendError},
     select,
     sync::mpsc,
 };
 
 use crate::{
-    kinds::{Actor, Role, against_model},
+    kinds::{Actor, Role, against_model, cancellable},
     model::Model,
 };
 
 #[derive(Debug)]
 pub(crate) enum Call {
     Sent(u64, bool),
+    SendCancelled,
     TriedToSend(u64, Result<(), TrySendError<u64>>),
     Received(Option<u64>),
     TriedToReceive(Result<u64, TryRecvError>),
@@ -76,7 +77,8 @@ impl Model for Queue {
             Call::TriedToReceive(Err(TryRecvError::Empty)) => {
                 self.stay(self.values.is_empty() && self.senders > 0)
             }
-            Call::WaitedInTime(Err(RecvTimeoutError::Timeout)) => self.stay(true),
+            Call::WaitedInTime(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Cancelled))
+            | Call::SendCancelled => self.stay(true),
             Call::SenderGone => {
                 let senders = self.senders.checked_sub(1)?;
                 Some(Queue { senders, ..self.clone() })
@@ -103,7 +105,10 @@ fn send(sender: Sender<u64>, actor: &mut Actor<Call>) {
             if is_try {
                 return Call::TriedToSend(value, sender.try_send(value));
             }
-            Call::Sent(value, sender.send(value).is_ok())
+            match cancellable(|| sender.send(value)) {
+                Err(SendError::Cancelled(back)) if back == value => Call::SendCancelled,
+                sent => Call::Sent(value, sent.is_ok()),
+            }
         });
         actor.pause();
     }
@@ -118,7 +123,7 @@ fn receive(receiver: Receiver<u64>, actor: &mut Actor<Call>) {
         let (choice, moment) = (actor.random.below(3), actor.moment());
         actor.call(|| match choice {
             0 => Call::TriedToReceive(receiver.try_recv()),
-            1 => Call::WaitedInTime(receiver.recv_timeout(moment)),
+            1 => Call::WaitedInTime(cancellable(|| receiver.recv_timeout(moment))),
             _ => Call::Received(receiver.recv().ok()),
         });
         actor.pause();

@@ -3,14 +3,19 @@
 use std::{
     env, process,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     time::Duration,
 };
 
-use ramie::{Driver, Runtime, Strands, fiber, time::ManualClock};
+use ramie::{
+    Driver, Runtime, Strands,
+    cancel::{self, CancelHandle},
+    fiber,
+    time::ManualClock,
+};
 
 use crate::{
     common::{Random, one_worker, with_workers},
@@ -49,6 +54,11 @@ impl<C> Actor<C> {
 
     /// Lets others run, sometimes.
     pub(crate) fn pause(&mut self) {
+        if self.random.below(2) == 0
+            && let Some(scope) = open_scopes().pop()
+        {
+            scope.cancel();
+        }
         (0..self.random.below(3)).for_each(|_| fiber::yield_now());
     }
 
@@ -56,6 +66,20 @@ impl<C> Actor<C> {
     pub(crate) fn moment(&mut self) -> Duration {
         Duration::from_micros(self.random.below(40))
     }
+}
+
+/// Scopes that any strand may cancel.
+fn open_scopes() -> MutexGuard<'static, Vec<CancelHandle>> {
+    static SCOPES: Mutex<Vec<CancelHandle>> = Mutex::new(Vec::new());
+    SCOPES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls `f` in a scope that another strand cancels, perhaps.
+pub(crate) fn cancellable<T>(f: impl FnOnce() -> T) -> T {
+    cancel::scope(|scope| {
+        open_scopes().push(scope.handle());
+        f()
+    })
 }
 
 /// Roles that play together, as many times as told: on fibers of one worker and of two and on

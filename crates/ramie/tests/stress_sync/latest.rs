@@ -6,7 +6,7 @@ use ramie::sync::{
 };
 
 use crate::{
-    kinds::{Actor, Role, against_model},
+    kinds::{Actor, Role, against_model, cancellable},
     model::Model,
 };
 
@@ -78,11 +78,14 @@ impl Model for Ring {
                 let seen = seen.map_err(|error| match error {
                     RecvError::Closed => TryRecvError::Closed,
                     RecvError::Lagged(count) => TryRecvError::Lagged(count),
+                    RecvError::Cancelled => unreachable!("nobody cancels it"),
                 });
                 return self.received(strand, seen);
             }
             Cast::Tried(seen) => return self.received(strand, *seen),
-            Cast::WaitedInTime(Err(RecvTimeoutError::Timeout)) => true,
+            Cast::WaitedInTime(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Cancelled)) => {
+                true
+            }
             Cast::WaitedInTime(seen) => {
                 let seen = seen.map_err(|error| match error {
                     RecvTimeoutError::Lagged(count) => TryRecvError::Lagged(count),
@@ -123,7 +126,7 @@ fn receive(mut receiver: broadcast::Receiver<u64>, actor: &mut Actor<Cast>) {
         actor.call(|| match choice {
             0..5 => Cast::Received(receiver.recv()),
             5..8 => Cast::Tried(receiver.try_recv()),
-            _ => Cast::WaitedInTime(receiver.recv_timeout(moment)),
+            _ => Cast::WaitedInTime(cancellable(|| receiver.recv_timeout(moment))),
         });
         actor.pause();
     }
@@ -232,7 +235,9 @@ impl Model for Watched {
             Watch::Changed(Err(_)) | Watch::ChangedInTime(Err(watch::RecvTimeoutError::Closed)) => {
                 self.stay(is_over && !is_new)
             }
-            Watch::ChangedInTime(Err(watch::RecvTimeoutError::Timeout)) => self.stay(true),
+            Watch::ChangedInTime(Err(
+                watch::RecvTimeoutError::Timeout | watch::RecvTimeoutError::Cancelled,
+            )) => self.stay(true),
             Watch::Borrowed(value, seen) => self.stay((*value, *seen) == (self.value, is_new)),
             Watch::BorrowedAndUpdated(value, seen) => {
                 ((*value, *seen) == (self.value, is_new)).then(|| self.seen_by(strand))?
@@ -276,7 +281,7 @@ fn change(sender: watch::Sender<u64>, waits_for_end: bool, actor: &mut Actor<Wat
     }
     if waits_for_end {
         actor.call(|| {
-            sender.closed();
+            sender.closed().unwrap();
             Watch::Closed
         });
     }
@@ -306,7 +311,7 @@ fn watch_it(mut receiver: watch::Receiver<u64>, may_wait: bool, actor: &mut Acto
                 let value = receiver.wait_for(|value| *value >= least);
                 Watch::WaitedFor(least, value.ok().map(|value| *value))
             }
-            _ => Watch::ChangedInTime(receiver.changed_timeout(moment)),
+            _ => Watch::ChangedInTime(cancellable(|| receiver.changed_timeout(moment))),
         });
         actor.pause();
     }

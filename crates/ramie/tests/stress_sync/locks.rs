@@ -7,7 +7,7 @@ use ramie::sync::{
 };
 
 use crate::{
-    kinds::{Actor, Role, against_model},
+    kinds::{Actor, Role, against_model, cancellable},
     model::Model,
 };
 
@@ -57,7 +57,7 @@ impl Model for Holder {
 fn a_mutex() {
     let step = |mutex: &Mutex<u64>, actor: &mut Actor<Lock>| {
         let mut guard = None;
-        let choice = actor.random.below(3);
+        let choice = actor.random.below(4);
         let moment = actor.moment();
         actor.call(|| match choice {
             0 => {
@@ -67,6 +67,10 @@ fn a_mutex() {
             1 => {
                 guard = mutex.try_lock().ok();
                 Lock::Tried(guard.is_some())
+            }
+            2 => {
+                guard = cancellable(|| mutex.lock_or_cancelled()).ok().map(Result::unwrap);
+                Lock::WaitedInTime(guard.is_some())
             }
             _ => {
                 guard = mutex.lock_timeout(moment).ok();
@@ -90,6 +94,7 @@ pub(crate) enum Share {
     TriedToRead(bool),
     Written,
     TriedToWrite(bool),
+    Cancelled,
     Downgraded,
     EndedReading,
     EndedWriting,
@@ -117,6 +122,7 @@ impl Model for Sharers {
             Share::TriedToRead(false) | Share::TriedToWrite(false) => {
                 after(is_held, readers, writers)
             }
+            Share::Cancelled => after(true, readers, writers),
             Share::Downgraded => after(writers == 1, 1, 0),
             Share::EndedReading => after(readers > 0, readers.wrapping_sub(1), writers),
             Share::EndedWriting => after(writers == 1, readers, 0),
@@ -126,8 +132,16 @@ impl Model for Sharers {
 
 fn use_rwlock(lock: &RwLock<u64>, actor: &mut Actor<Share>) {
     let (mut read, mut write) = (None, None);
-    let choice = actor.random.below(4);
+    let choice = actor.random.below(6);
     actor.call(|| match choice {
+        4 => {
+            read = cancellable(|| lock.read_or_cancelled()).ok().map(Result::unwrap);
+            if read.is_some() { Share::Read } else { Share::Cancelled }
+        }
+        5 => {
+            write = cancellable(|| lock.write_or_cancelled()).ok().map(Result::unwrap);
+            if write.is_some() { Share::Written } else { Share::Cancelled }
+        }
         0 => {
             read = Some(lock.read().unwrap());
             Share::Read
@@ -208,7 +222,10 @@ impl Model for Permits {
             Permit::Tried(_, Err(TryAcquireError::NoPermits)) => {
                 stays(self.free < PERMITS && !self.is_closed)
             }
-            Permit::WaitedInTime(_, Err(AcquireTimeoutError::Timeout)) => stays(true),
+            Permit::WaitedInTime(
+                _,
+                Err(AcquireTimeoutError::Timeout | AcquireTimeoutError::Cancelled),
+            ) => stays(true),
             Permit::Refused
             | Permit::Tried(_, Err(TryAcquireError::Closed))
             | Permit::WaitedInTime(_, Err(AcquireTimeoutError::Closed)) => stays(self.is_closed),
@@ -237,7 +254,7 @@ fn use_semaphore(semaphore: &Semaphore, actor: &mut Actor<Permit>) {
             Permit::Tried(count, tried.map(|taken| permit = Some(taken)))
         }
         _ => {
-            let waited = semaphore.acquire_timeout(count, moment);
+            let waited = cancellable(|| semaphore.acquire_timeout(count, moment));
             Permit::WaitedInTime(count, waited.map(|taken| permit = Some(taken)))
         }
     });

@@ -167,14 +167,14 @@ fn an_event_reaches_all_that_wait_still() {
     type Shared = (Vec<Event>, AtomicUsize);
     let wait = |(events, passed): &Shared, _: &mut Random| {
         for event in events {
-            event.wait();
+            event.wait().unwrap();
             passed.fetch_add(1, Ordering::SeqCst);
         }
     };
     let give_up = |(events, _): &Shared, random: &mut Random| {
         for event in events {
             let was_set = event.is_set();
-            let is_set = event.wait_timeout(moment(random));
+            let is_set = event.wait_timeout(moment(random)).unwrap();
             assert!(is_set || !was_set);
             assert!(!is_set || event.is_set());
         }
@@ -220,7 +220,7 @@ impl Post {
             // A lost and a doubled value do not make up for each other in the sum.
             let value = self.next.fetch_add(1, Ordering::SeqCst).pow(5);
             let outcome = match random.below(3) {
-                0 => sender.send(value).map_err(|error| SendTimeoutError::Disconnected(error.0)),
+                0 => sender.send(value).map_err(SendTimeoutError::from),
                 _ => sender.send_timeout(value, moment(random)),
             };
             match outcome {
@@ -236,7 +236,7 @@ impl Post {
             match wait() {
                 Ok(value) => drop(self.received.fetch_add(value, Ordering::SeqCst)),
                 Err(RecvTimeoutError::Timeout) => fiber::yield_now(),
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Cancelled) => return,
             }
         }
     }
@@ -333,7 +333,7 @@ fn the_last_change_comes_before_the_end_of_a_watch() {
         let ask = move || match receiver.changed_timeout(Duration::ZERO) {
             Ok(()) => Said::Value,
             Err(RecvTimeoutError::Closed) => Said::End,
-            Err(RecvTimeoutError::Timeout) => Said::Nothing,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Cancelled) => Said::Nothing,
         };
         (Box::new(move || assert!(sender.send(7).is_ok())), Box::new(ask))
     });

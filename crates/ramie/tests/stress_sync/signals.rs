@@ -17,7 +17,7 @@ use ramie::{
 };
 
 use crate::{
-    kinds::{Actor, Play, Role, against_model, on_each_kind},
+    kinds::{Actor, Play, Role, against_model, cancellable, on_each_kind},
     model::Model,
 };
 
@@ -53,7 +53,7 @@ fn an_event() {
             Box::new(move |actor| {
                 if number == 0 {
                     return actor.call(|| {
-                        event.wait();
+                        event.wait().unwrap();
                         Flag::Waited
                     });
                 }
@@ -81,7 +81,8 @@ fn use_event(event: &Event, actor: &mut Actor<Flag>) {
             Flag::Reset
         }
         3 => Flag::IsSet(event.is_set()),
-        _ => Flag::WaitedInTime(event.wait_timeout(moment)),
+        // Cancelled, as when the time was over, it may be set or not.
+        _ => Flag::WaitedInTime(cancellable(|| event.wait_timeout(moment)).unwrap_or(false)),
     });
     actor.pause();
 }
@@ -152,7 +153,10 @@ impl Model for Channel {
             (Once::Tried(Err(TryRecvError::Closed)), Closed)
             | (Once::WaitedInTime(Err(RecvTimeoutError::Closed)), Closed)
             | (Once::Received(None), Closed) => Closed,
-            (Once::WaitedInTime(Err(RecvTimeoutError::Timeout)), state) => state.clone(),
+            (
+                Once::WaitedInTime(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Cancelled)),
+                state,
+            ) => state.clone(),
             _ => return None,
         })
     }
@@ -180,7 +184,7 @@ fn receive_once(receiver: oneshot::Receiver<u64>, actor: &mut Actor<Once>) {
             if is_try {
                 return Once::Tried(receiver.try_recv());
             }
-            Once::WaitedInTime(receiver.recv_timeout(moment))
+            Once::WaitedInTime(cancellable(|| receiver.recv_timeout(moment)))
         });
         actor.pause();
     }

@@ -14,6 +14,8 @@ pub enum RecvError {
     /// This many values were overwritten before this receiver came to them. It goes on with the
     /// oldest that is left.
     Lagged(u64),
+    /// The strand is cancelled.
+    Cancelled,
 }
 
 /// Why there was no value at once.
@@ -36,8 +38,11 @@ pub enum RecvTimeoutError {
     Closed,
     /// As [`RecvError::Lagged`].
     Lagged(u64),
+    /// The strand is cancelled.
+    Cancelled,
 }
 
+const CANCELLED: &str = "the wait for a value was cancelled";
 const CLOSED: &str = "all values were received and all senders are gone";
 
 fn lagged(f: &mut fmt::Formatter<'_>, count: u64) -> fmt::Result {
@@ -60,6 +65,7 @@ impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecvError::Closed => f.write_str(CLOSED),
+            RecvError::Cancelled => f.write_str(CANCELLED),
             RecvError::Lagged(count) => lagged(f, *count),
         }
     }
@@ -80,6 +86,7 @@ impl fmt::Display for RecvTimeoutError {
         match self {
             RecvTimeoutError::Timeout => f.write_str("no value was sent in time"),
             RecvTimeoutError::Closed => f.write_str(CLOSED),
+            RecvTimeoutError::Cancelled => f.write_str(CANCELLED),
             RecvTimeoutError::Lagged(count) => lagged(f, *count),
         }
     }

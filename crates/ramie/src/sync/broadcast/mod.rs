@@ -35,7 +35,8 @@ use std::{
 pub use self::error::{RecvError, RecvTimeoutError, SendError, TryRecvError};
 use self::ring::Ring;
 use crate::{
-    park::{WaitKind, WaitRecord},
+    cancel,
+    park::{Refused, WaitKind, WaitRecord},
     parking_lot::ParkingLot,
     primitive::{AtomicU64, AtomicUsize, Ordering},
     time::Deadline,
@@ -221,10 +222,10 @@ impl<T: Clone> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until there is one or all senders are gone.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, even where a value is there: it stays.
     ///
     /// # Errors
-    /// [`RecvError::Lagged`]: values were overwritten; ask again, for the oldest that is left.
+    /// [`RecvError::Cancelled`]: the strand is cancelled. [`RecvError::Lagged`]: values were overwritten; ask again, for the oldest that is left.
     /// [`RecvError::Closed`]: nothing is left and all senders are gone. Also when it would have to
     /// wait in a destructor that runs during a panic on a fiber.
     ///
@@ -234,7 +235,8 @@ impl<T: Clone> Receiver<T> {
     pub fn recv(&mut self) -> Result<T, RecvError> {
         self.wait(Deadline::NEVER).map_err(|error| match error {
             RecvTimeoutError::Lagged(count) => RecvError::Lagged(count),
-            _ => RecvError::Closed,
+            RecvTimeoutError::Cancelled => RecvError::Cancelled,
+            RecvTimeoutError::Closed | RecvTimeoutError::Timeout => RecvError::Closed,
         })
     }
 
@@ -261,7 +263,7 @@ impl<T: Clone> Receiver<T> {
     /// As [`Receiver::recv`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, as [`Receiver::recv`].
     ///
     /// # Errors
     /// The time was over first, or as [`Receiver::recv`].
@@ -276,6 +278,9 @@ impl<T: Clone> Receiver<T> {
     #[track_caller]
     fn wait(&mut self, deadline: Deadline) -> Result<T, RecvTimeoutError> {
         loop {
+            if cancel::is_cancelled_here() {
+                return Err(RecvTimeoutError::Cancelled);
+            }
             match self.try_recv() {
                 Ok(value) => return Ok(value),
                 Err(TryRecvError::Lagged(count)) => return Err(RecvTimeoutError::Lagged(count)),
@@ -287,11 +292,14 @@ impl<T: Clone> Receiver<T> {
             }
             let shared = &*self.shared;
             let detail = std::ptr::from_ref(shared).addr() as u64;
-            let record = WaitRecord::new(&RECEIVE).until(deadline).with_detail(detail, self.next);
+            let record = WaitRecord::new(&RECEIVE)
+                .until(deadline)
+                .cancellable()
+                .with_detail(detail, self.next);
             // Acquire: pairs with the release in `send`.
             let is_empty = || shared.end.load(Ordering::Acquire) == self.next;
             let must_wait = || is_empty() && !shared.is_closed();
-            if shared.lot.park(record, 0, must_wait, &|_| ()).is_err() {
+            if shared.lot.park(record, 0, must_wait, &|_| ()) == Err(Refused::Unwinding) {
                 return Err(RecvTimeoutError::Closed);
             }
         }

@@ -55,9 +55,14 @@ pub struct Ref<'a, T> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
-/// All senders are gone.
+/// Why there is no change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecvError;
+pub enum RecvError {
+    /// All senders are gone.
+    Closed,
+    /// The strand is cancelled.
+    Cancelled,
+}
 
 /// Why a wait for a change ended without one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +71,8 @@ pub enum RecvTimeoutError {
     Timeout,
     /// All senders are gone.
     Closed,
+    /// The strand is cancelled.
+    Cancelled,
 }
 
 /// Makes a value that is watched, with one receiver, which has seen it.
@@ -162,11 +169,15 @@ impl<T> fmt::Display for SendError<T> {
     }
 }
 
+const CANCELLED: &str = "the wait for a change was cancelled";
 const CLOSED: &str = "the value will not change any more: all senders are gone";
 
 impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(CLOSED)
+        f.write_str(match self {
+            RecvError::Closed => CLOSED,
+            RecvError::Cancelled => CANCELLED,
+        })
     }
 }
 
@@ -175,6 +186,7 @@ impl fmt::Display for RecvTimeoutError {
         f.write_str(match self {
             RecvTimeoutError::Timeout => "the value did not change in time",
             RecvTimeoutError::Closed => CLOSED,
+            RecvTimeoutError::Cancelled => CANCELLED,
         })
     }
 }

@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::{RecvError, RecvTimeoutError, Ref, Shared};
 use crate::{
-    park::{WaitKind, WaitRecord},
+    cancel,
+    park::{Refused, WaitKind, WaitRecord},
     primitive::Ordering,
     time::Deadline,
 };
@@ -66,7 +67,7 @@ impl<T> Receiver<T> {
     /// All senders are gone, whether the last value was seen or not.
     pub fn has_changed(&self) -> Result<bool, RecvError> {
         if self.shared.is_closed() {
-            return Err(RecvError);
+            return Err(RecvError::Closed);
         }
         Ok(self.shared.version() != self.seen)
     }
@@ -87,17 +88,17 @@ impl<T> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until the value changes or all senders are gone.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, even where there is a change: it stays unseen.
     ///
     /// # Errors
-    /// The last value was seen and all senders are gone. Also when it would have to wait in a
-    /// destructor that runs during a panic on a fiber.
+    /// The last value was seen and all senders are gone, or it was cancelled. Also `Closed` when it
+    /// would have to wait in a destructor that runs during a panic on a fiber.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
     #[track_caller]
     pub fn changed(&mut self) -> Result<(), RecvError> {
-        wait(&self.shared, &mut self.seen, Deadline::NEVER).map_err(|_| RecvError)
+        wait(&self.shared, &mut self.seen, Deadline::NEVER).map_err(untimed)
     }
 
     /// Waits until there is a value that this receiver has not seen, for `timeout` at most.
@@ -106,7 +107,7 @@ impl<T> Receiver<T> {
     /// As [`Receiver::changed`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, as [`Receiver::changed`].
     ///
     /// # Errors
     /// The time was over first, or as [`Receiver::changed`].
@@ -127,7 +128,7 @@ impl<T> Receiver<T> {
     /// As [`Receiver::changed`] and [`Receiver::borrow`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, if the condition does not hold now. (The borrow is none.)
     ///
     /// # Errors
     /// It does not hold for the last value and all senders are gone. Also as [`Receiver::changed`].
@@ -136,7 +137,7 @@ impl<T> Receiver<T> {
     /// As [`Receiver::borrow`].
     #[track_caller]
     pub fn wait_for(&mut self, condition: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, RecvError> {
-        wait_for(&self.shared, &mut self.seen, Deadline::NEVER, condition).map_err(|_| RecvError)
+        wait_for(&self.shared, &mut self.seen, Deadline::NEVER, condition).map_err(untimed)
     }
 
     /// Waits until `condition` holds for the value, for `timeout` at most.
@@ -145,7 +146,7 @@ impl<T> Receiver<T> {
     /// As [`Receiver::wait_for`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, as [`Receiver::wait_for`].
     ///
     /// # Errors
     /// The time was over first, or as [`Receiver::wait_for`].
@@ -168,6 +169,13 @@ impl<T> Receiver<T> {
     }
 }
 
+fn untimed(error: RecvTimeoutError) -> RecvError {
+    match error {
+        RecvTimeoutError::Cancelled => RecvError::Cancelled,
+        RecvTimeoutError::Closed | RecvTimeoutError::Timeout => RecvError::Closed,
+    }
+}
+
 /// Borrows the value and takes its version as seen.
 #[track_caller]
 fn look<'a, T>(shared: &'a Shared<T>, seen: &mut u64) -> Ref<'a, T> {
@@ -180,6 +188,9 @@ fn look<'a, T>(shared: &'a Shared<T>, seen: &mut u64) -> Ref<'a, T> {
 #[track_caller]
 fn wait<T>(shared: &Shared<T>, seen: &mut u64, deadline: Deadline) -> Result<(), RecvTimeoutError> {
     loop {
+        if cancel::is_cancelled_here() {
+            return Err(RecvTimeoutError::Cancelled);
+        }
         let is_closed = shared.is_closed();
         let version = shared.version();
         if version != *seen {
@@ -193,9 +204,10 @@ fn wait<T>(shared: &Shared<T>, seen: &mut u64, deadline: Deadline) -> Result<(),
             return Err(RecvTimeoutError::Timeout);
         }
         let detail = std::ptr::from_ref(shared).addr() as u64;
-        let record = WaitRecord::new(&CHANGE).until(deadline).with_detail(detail, version);
+        let record =
+            WaitRecord::new(&CHANGE).until(deadline).cancellable().with_detail(detail, version);
         let must_wait = || shared.version() == version && !shared.is_closed();
-        if shared.changes.park(record, 0, must_wait, &|_| ()).is_err() {
+        if shared.changes.park(record, 0, must_wait, &|_| ()) == Err(Refused::Unwinding) {
             return Err(RecvTimeoutError::Closed);
         }
     }

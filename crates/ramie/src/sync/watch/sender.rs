@@ -4,7 +4,8 @@ use std::{fmt, mem, sync::Arc, time::Duration};
 
 use super::{Receiver, Ref, SendError, Shared};
 use crate::{
-    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    cancel::{self, Cancelled},
+    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
     parking_lot::Parked,
     primitive::Ordering,
     time::Deadline,
@@ -145,13 +146,16 @@ impl<T> Sender<T> {
     /// Parks the fiber, or the thread outside one, while there are receivers.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, even where there is none.
+    ///
+    /// # Errors
+    /// Cancelled.
     ///
     /// # Panics
     /// As [`Sender::send`].
     #[track_caller]
-    pub fn closed(&self) {
-        self.wait_closed(Deadline::NEVER);
+    pub fn closed(&self) -> Result<(), Cancelled> {
+        self.wait_closed(Deadline::NEVER).map(drop)
     }
 
     /// Waits until there is no receiver, for `timeout` at most; tells whether it came to that.
@@ -160,27 +164,33 @@ impl<T> Sender<T> {
     /// As [`Sender::closed`].
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point, as [`Sender::closed`].
+    ///
+    /// # Errors
+    /// Cancelled.
     ///
     /// # Panics
     /// As [`Sender::send`].
     #[track_caller]
-    pub fn closed_timeout(&self, timeout: Duration) -> bool {
+    pub fn closed_timeout(&self, timeout: Duration) -> Result<bool, Cancelled> {
         self.wait_closed(Deadline::after(timeout))
     }
 
     #[track_caller]
-    fn wait_closed(&self, deadline: Deadline) -> bool {
+    fn wait_closed(&self, deadline: Deadline) -> Result<bool, Cancelled> {
+        cancel::check_cancelled()?;
         while !self.is_closed() {
             let detail = std::ptr::from_ref(&*self.shared).addr() as u64;
-            let record = WaitRecord::new(&DEPARTURE).until(deadline).with_detail(detail, 0);
+            let record =
+                WaitRecord::new(&DEPARTURE).until(deadline).cancellable().with_detail(detail, 0);
             match self.shared.departures.park(record, 0, || !self.is_closed(), &|_| ()) {
-                Ok(Parked::TimedOut) => return self.is_closed(),
-                Ok(_) => {}
-                Err(_) => abort_wait_while_unwinding("a watched value's sender"),
+                Ok(Parked::TimedOut) => return Ok(self.is_closed()),
+                Ok(Parked::Cancelled) | Err(Refused::Cancelled) => return Err(cancel::cancelled()),
+                Ok(Parked::Refused | Parked::Woken(_)) => {}
+                Err(Refused::Unwinding) => abort_wait_while_unwinding("a watched value's sender"),
             }
         }
-        true
+        Ok(true)
     }
 
     /// Returns how many receivers there are.
