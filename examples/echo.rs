@@ -1,25 +1,36 @@
-//! A TCP server that sends back what it receives: a fiber a connection.
+//! A TCP server that sends back what it receives, a fiber a connection: `echo 127.0.0.1:7000`.
 
-use ramie::net::TcpListener;
+use ramie::{fiber, net::TcpListener, time::Duration};
 use std::io::{self, Read, Write};
 
-fn main() -> io::Result<()> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7000".to_owned());
-    ramie::run(|| {
-        let listener = TcpListener::bind(&address)?;
-        println!("listening on {}", listener.local_addr()?);
-        for stream in listener.incoming() {
-            let mut stream = stream?;
-            ramie::fiber::spawn(move || -> io::Result<()> {
-                let mut buffer = [0; 4096];
-                loop {
-                    match stream.read(&mut buffer)? {
-                        0 => return Ok(()),
-                        count => stream.write_all(&buffer[..count])?,
-                    }
-                }
-            });
+fn echo(mut stream: impl Read + Write) -> io::Result<()> {
+    let mut buffer = [0; 2048];
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => stream.write_all(&buffer[..count])?,
         }
-        Ok(())
-    })
+    }
+}
+
+fn serve(address: &str) -> io::Result<()> {
+    let listener = TcpListener::bind(address)?;
+    println!("listening on {}", listener.local_addr()?);
+    for stream in listener.incoming() {
+        match stream {
+            // What goes wrong with a connection ends that connection.
+            Ok(stream) => drop(fiber::spawn(|| echo(stream))),
+            // No descriptor is left, perhaps: others will be given back.
+            Err(_) => fiber::sleep(Duration::from_millis(10)),
+        }
+    }
+    Ok(())
+}
+
+fn main() {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7000".to_owned());
+    if let Err(error) = ramie::run(|| serve(&address)) {
+        eprintln!("cannot listen on {address}: {error}");
+        std::process::exit(1);
+    }
 }

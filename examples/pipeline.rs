@@ -33,6 +33,10 @@ fn carry(mut from: ChildStdout, mut to: impl Write) -> u64 {
 #[ramie::main]
 fn main() -> io::Result<ExitCode> {
     let lines: Vec<String> = env::args().skip(1).collect();
+    if lines.iter().all(|line| line.trim().is_empty()) {
+        eprintln!("usage: pipeline <command line>...");
+        return Ok(ExitCode::from(2));
+    }
     let started = lines.iter().enumerate().map(|(index, line)| start(index, line));
     let mut children = started.collect::<io::Result<Vec<_>>>()?;
     let sinks: Vec<_> = children.iter_mut().skip(1).map(|child| child.stdin.take()).collect();

@@ -44,6 +44,14 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("a text")
 }
 
+/// One line on how to use it, and an exit code that says so.
+#[track_caller]
+fn assert_usage(output: &Output) {
+    let said = common::stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("usage: ") && said.lines().count() == 1, "{said}");
+}
+
 /// A server that is killed at the end of its test.
 struct Server {
     process: Child,
@@ -53,7 +61,12 @@ struct Server {
 impl Server {
     fn start(name: &str, variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(example(name));
-        command.arg("127.0.0.1:0").envs(variables.iter().copied()).stdout(Stdio::piped());
+        command.arg("127.0.0.1:0").envs(variables.iter().copied());
+        Self::started(command)
+    }
+
+    fn started(mut command: Command) -> Self {
+        command.stdout(Stdio::piped());
         let mut process = command.spawn().expect("the example is built");
         let mut line = String::new();
         let stdout = process.stdout.take().expect("piped");
@@ -92,6 +105,31 @@ fn echo_echoes_many_connections_on_both_drivers() {
             assert_eq!(stream.read(&mut back).expect("an orderly end"), 0);
         }
     }
+}
+
+#[test]
+fn echo_goes_on_when_descriptors_have_run_out() {
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -n 40; exec \"$0\" 127.0.0.1:0"]).arg(example("echo"));
+    let server = Server::started(command);
+    let mut streams: Vec<_> = (0..60).map(|_| server.connect()).collect();
+    let mut last = streams.pop().expect("there are sixty");
+    last.write_all(b"late").expect("the kernel takes it");
+    // The first was accepted; when the others go, the last has its turn.
+    let mut back = [0; 4];
+    streams[0].write_all(b"soon").expect("it reads");
+    streams[0].read_exact(&mut back).expect("it writes");
+    drop(streams);
+    last.read_exact(&mut back).expect("it writes");
+    assert_eq!(&back, b"late");
+}
+
+#[test]
+fn echo_says_why_it_cannot_listen() {
+    let output = run("echo", "fibers", &["nowhere"]);
+    let said = common::stderr(&output);
+    assert!(said.starts_with("cannot listen on nowhere: ") && !said.contains("Error {"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
@@ -152,7 +190,7 @@ fn grep_finds_each_line_once() {
         let nowhere = run("grep", strands, &["needle", "/nowhere"]);
         assert_eq!(nowhere.status.code(), Some(2));
         assert!(common::stderr(&nowhere).contains("/nowhere: No such file"));
-        assert_eq!(run("grep", strands, &[]).status.code(), Some(2));
+        assert_usage(&run("grep", strands, &[]));
     }
     fs::remove_dir_all(folder).expect("it was there");
 }
@@ -167,6 +205,7 @@ fn pipeline_carries_bytes_from_program_to_program() {
         assert!(said.contains("head -n 2: 12 bytes"), "{said}");
         assert!(run("pipeline", strands, &["cat", "wc -c"]).status.success());
         assert_eq!(run("pipeline", strands, &["seq 1", "false"]).status.code(), Some(1));
+        assert_usage(&run("pipeline", strands, &[]));
         let missing = run("pipeline", strands, &["/nowhere/program"]);
         assert_eq!(missing.status.code(), Some(1));
     }
@@ -201,7 +240,11 @@ fn the_port_scanner_finds_the_open_ports() {
         }
         let count = last - first + 1;
         assert!(text.ends_with(&format!(" of {count} ports are open\n")), "{strands}: {text}");
-        assert!(!run("port_scanner", strands, &["no host"]).status.success());
+        let by_name = run("port_scanner", strands, &["localhost", &range[1], &range[1]]);
+        assert!(stdout(&by_name).ends_with(" of 1 ports are open\n"), "{}", stdout(&by_name));
+        for wrong in [&[][..], &["localhost"], &["localhost", "1", "last"]] {
+            assert_usage(&run("port_scanner", strands, wrong));
+        }
     }
 }
 
