@@ -35,6 +35,7 @@ use ramie_driver::{Op, sys};
 use signal_hook::{SigId, low_level};
 
 use crate::{
+    cancel,
     io_op::{self, OpError},
     park::WaitKind,
     time::Deadline,
@@ -204,7 +205,7 @@ impl Signals {
     /// Parks the strand until then.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point.
     ///
     /// # Errors
     /// This thread cannot do I/O: the process is out of descriptors.
@@ -226,7 +227,7 @@ impl Signals {
     /// As [`wait`](Self::wait).
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -243,6 +244,7 @@ impl Signals {
 
     #[track_caller]
     fn wait_until(&self, deadline: Deadline) -> io::Result<Option<Signal>> {
+        cancel::check_io()?;
         loop {
             if let Some(signal) = self.listener.take() {
                 return Ok(Some(signal));
@@ -279,7 +281,7 @@ impl Iterator for &Signals {
 /// Parks the strand until then.
 ///
 /// # Cancellation
-/// Not a cancel point in this version.
+/// A cancel point.
 ///
 /// # Errors
 /// As [`Signals::new`] and [`Signals::wait`].
@@ -294,7 +296,7 @@ pub fn ctrl_c() -> io::Result<()> {
 /// Parks the strand until then.
 ///
 /// # Cancellation
-/// Not a cancel point in this version.
+/// A cancel point.
 ///
 /// # Errors
 /// As [`Signals::new`] and [`Signals::wait`].

@@ -5,7 +5,7 @@ use std::{borrow::Cow, error::Error, fmt, io};
 /// The call was cancelled: a scope that the strand is in was, or its time was over.
 ///
 /// As an [`io::Error`] it is of kind `TimedOut` when a limit was the cause, else of kind `Other`;
-/// never `Interrupted`, which std's loops would try again. [`is_cancelled`] finds it there.
+/// never `Interrupted`, which std's loops would try again. [`Cancelled::of`] finds it there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cancelled {
     reason: Reason,
@@ -64,12 +64,6 @@ impl From<Cancelled> for io::Error {
         };
         io::Error::new(kind, cancelled)
     }
-}
-
-/// Tells whether an I/O call failed because it was cancelled.
-#[must_use]
-pub fn is_cancelled(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Cancelled>())
 }
 
 /// A call under a limit returned after the limit. It holds what the call returned: nothing is lost.

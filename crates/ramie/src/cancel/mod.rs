@@ -3,7 +3,8 @@
 //! A cancelled call is never torn down. Each *cancel point* (a call that says so under
 //! `# Cancellation`) returns an error instead of waiting; destructors, `?` and return values do
 //! the rest. So cancellation works without unwinding, and loses nothing: an I/O call whose bytes
-//! have arrived returns them, and the next cancel point fails.
+//! have arrived returns them, and the next cancel point fails. Calls that move many bytes in
+//! several steps say how far they came ([`bytes_moved`]).
 //!
 //! - [`with_timeout`] and [`with_deadline`] limit the time of what they call. Limits nest: the
 //!   tighter one wins.
@@ -44,17 +45,20 @@ mod error;
 mod frame;
 mod handle;
 mod node;
+mod partial;
 
 use std::time::Duration;
 
 use self::frame::Frame;
 pub use self::{
-    error::{Cancelled, Elapsed, is_cancelled},
+    error::{Cancelled, Elapsed},
     handle::{CancelHandle, CancelScope, scope},
+    partial::{bytes_moved, is_cancelled, unsent_bytes},
 };
 pub(crate) use self::{
     frame::{Inherited, ambient, back_off, cause, inherit, snapshot},
     node::fence_after_begin,
+    partial::after,
 };
 use crate::time::{Deadline, Instant};
 

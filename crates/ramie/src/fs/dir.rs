@@ -23,7 +23,7 @@ const BATCH: usize = 128;
 /// Parks the fiber until it is open, and again for every 128 entries.
 ///
 /// # Cancellation
-/// Not a cancel point in this version.
+/// A cancel point.
 ///
 /// # Errors
 /// Those of [`std::fs::read_dir`].

@@ -16,7 +16,7 @@ use super::{
     transfer::Transfer,
 };
 use crate::{
-    blocking, blocking_io, io_op,
+    blocking, blocking_io, cancel, io_op,
     park::WaitKind,
     time::{Deadline, SystemTime},
 };
@@ -34,7 +34,9 @@ static SYNC: WaitKind = WaitKind::new("a file to reach the disk");
 /// kernel has cached is made at once, 64 KiB at a time with other fibers in between.
 ///
 /// # Cancellation
-/// None of its calls is a cancel point in this version.
+/// Calls that may wait are cancel points; `seek`, `try_lock` and `unlock` are none. One that goes
+/// to the blocking pool runs to its end once begun. What a cancelled `write_all` or `read_exact`
+/// had moved its error says ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
 /// As std's. Never `Interrupted`.
@@ -212,6 +214,7 @@ impl File {
     /// Those of [`std::fs::File::metadata`].
     #[track_caller]
     pub fn metadata(&self) -> io::Result<Metadata> {
+        cancel::check_io()?;
         self.attributes(|file| file.metadata()).map(Metadata::from)
     }
 

@@ -50,7 +50,9 @@ pub(super) fn lock(
     attempt: fn(&std::fs::File) -> Result<(), TryLockError>,
 ) -> io::Result<()> {
     let file = file.as_std();
-    if route() == Route::Here {
+    let can_be_ended = cancel::may_be_cancelled() && !std::thread::panicking();
+    if route() == Route::Here && !can_be_ended {
+        cancel::check_io()?;
         return uninterrupted(|| wait(file));
     }
     let mut pause = FIRST_PAUSE;

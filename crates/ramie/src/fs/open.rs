@@ -23,7 +23,7 @@ use super::{
     file::File,
     route::{Route, route},
 };
-use crate::{blocking_io, io_op, park::WaitKind, time::Deadline};
+use crate::{blocking_io, cancel, io_op, park::WaitKind, time::Deadline};
 
 static OPEN: WaitKind = WaitKind::new("a file to be opened");
 
@@ -153,12 +153,13 @@ impl OpenOptions {
     /// Parks the fiber until it is open; a FIFO waits for its other end.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point. Once begun, the open of a FIFO waits for its other end.
     ///
     /// # Errors
     /// Those of [`std::fs::OpenOptions::open`].
     #[track_caller]
     pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
+        cancel::check_io()?;
         let path = path.as_ref();
         match (route(), self.wants.flags(), CString::new(path.as_os_str().as_bytes())) {
             (Route::Ring, Some(flags), Ok(c_path)) if !opens_stream_in_background(path, flags) => {

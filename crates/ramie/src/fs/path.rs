@@ -26,7 +26,7 @@ use super::{
     route::{Route, has_path_calls, route},
 };
 use crate::{
-    blocking_io, io_op,
+    blocking_io, cancel, io_op,
     park::WaitKind,
     sync::{Mutex, MutexGuard},
     time::Deadline,
@@ -68,7 +68,7 @@ macro_rules! jobs {
         /// Parks the fiber until it is done.
         ///
         /// # Cancellation
-        /// Not a cancel point in this version.
+        /// A cancel point.
         ///
         /// # Errors
         /// Those of std's function of this name.
@@ -94,7 +94,7 @@ macro_rules! ring_calls {
         /// Parks the fiber until it is done.
         ///
         /// # Cancellation
-        /// Not a cancel point in this version.
+        /// A cancel point.
         ///
         /// # Errors
         /// Those of std's function of this name.
@@ -152,7 +152,7 @@ jobs! {
 /// Parks the fiber until it is done. As many copies go on at a time as there are CPUs.
 ///
 /// # Cancellation
-/// Not a cancel point in this version.
+/// A cancel point.
 ///
 /// # Errors
 /// Those of [`std::fs::copy`].
@@ -251,10 +251,14 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
 /// # Blocking
 /// Never for what is on a local disk and cached. Else it parks the fiber until it is done.
 ///
+/// # Cancellation
+/// A cancel point.
+///
 /// # Errors
 /// Those of [`std::fs::metadata`].
 #[track_caller]
 pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
+    cancel::check_io()?;
     let path = path.as_ref();
     let found = cached_metadata(path, true);
     found.unwrap_or_else(|| blocking_io(|| fs::metadata(path))).map(Metadata::from)
@@ -265,10 +269,14 @@ pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
 /// # Blocking
 /// As [`metadata`].
 ///
+/// # Cancellation
+/// A cancel point.
+///
 /// # Errors
 /// Those of [`std::fs::symlink_metadata`].
 #[track_caller]
 pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
+    cancel::check_io()?;
     let path = path.as_ref();
     let found = cached_metadata(path, false);
     found.unwrap_or_else(|| blocking_io(|| fs::symlink_metadata(path))).map(Metadata::from)
@@ -278,6 +286,9 @@ pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
 ///
 /// # Blocking
 /// As [`metadata`].
+///
+/// # Cancellation
+/// A cancel point.
 ///
 /// # Errors
 /// Those of [`std::fs::exists`].

@@ -13,8 +13,12 @@ use std::{
 
 use super::{
     File,
-    route::{Route, route, uninterrupted},
+    route::{route, uninterrupted},
     transfer::PART,
+};
+use crate::{
+    cancel,
+    io::whole::{counted_read_exact, counted_write_all, read_exact, write_all},
 };
 
 /// Room for a file whose size is not known.
@@ -33,7 +37,8 @@ impl Read for &File {
 
     #[track_caller]
     fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
-        if route() == Route::Here {
+        cancel::check_io()?;
+        if self.transfer.is_made_here(route()) {
             return uninterrupted(|| self.as_std().read_to_end(buf));
         }
         let start = buf.len();
@@ -63,7 +68,8 @@ impl Read for &File {
 
     #[track_caller]
     fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
-        if route() == Route::Here {
+        cancel::check_io()?;
+        if self.transfer.is_made_here(route()) {
             return uninterrupted(|| self.as_std().read_to_string(buf));
         }
         let mut bytes = std::mem::take(buf).into_bytes();
@@ -79,6 +85,8 @@ impl Read for &File {
             read => read,
         }
     }
+
+    counted_read_exact!();
 }
 
 impl Write for &File {
@@ -95,6 +103,8 @@ impl Write for &File {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }
 
 impl Seek for &File {
@@ -124,6 +134,8 @@ impl Read for File {
     fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
         (&*self).read_to_string(buf)
     }
+
+    counted_read_exact!();
 }
 
 impl Write for File {
@@ -140,6 +152,8 @@ impl Write for File {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }
 
 impl Seek for File {
@@ -162,6 +176,26 @@ impl FileExt for File {
     #[track_caller]
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.transfer.write(buf, Some(offset))
+    }
+
+    #[track_caller]
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        read_exact(buf, |rest| {
+            let count = self.read_at(rest, at)?;
+            at += count as u64;
+            Ok(count)
+        })
+    }
+
+    #[track_caller]
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        write_all(buf, |rest| {
+            let count = self.write_at(rest, at)?;
+            at += count as u64;
+            Ok(count)
+        })
     }
 }
 

@@ -111,6 +111,12 @@ impl Transfer {
         self.kind() == FileKind::Stream
     }
 
+    /// A thread blocks in the call; but not for what may never come, where somebody can cancel it.
+    pub(super) fn is_made_here(&self, route: Route) -> bool {
+        let can_be_ended = || cancel::may_be_cancelled() && !std::thread::panicking();
+        route == Route::Here && !(can_be_ended() && self.is_stream())
+    }
+
     #[track_caller]
     fn lock_position(&self) -> MutexGuard<'_, ()> {
         self.shared.position.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -127,7 +133,7 @@ impl Transfer {
     pub(super) fn read(&self, buf: &mut [u8], at: Option<u64>) -> io::Result<usize> {
         cancel::check_io()?;
         let route = place_of(at, route());
-        if route == Route::Here {
+        if self.is_made_here(route) {
             return uninterrupted(|| self.read_here(buf, at));
         }
         if self.is_stream() {
@@ -187,7 +193,7 @@ impl Transfer {
     pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         cancel::check_io()?;
         let route = route();
-        if route == Route::Here {
+        if self.is_made_here(route) {
             return uninterrupted(|| (&self.file).read_vectored(bufs));
         }
         let count = bufs.len().min(MAX_BUFFERS);
@@ -269,7 +275,7 @@ impl Transfer {
     pub(super) fn write(&self, buf: &[u8], at: Option<u64>) -> io::Result<usize> {
         cancel::check_io()?;
         let route = place_of(at, route());
-        if route == Route::Here {
+        if self.is_made_here(route) {
             return uninterrupted(|| self.write_here(buf, at));
         }
         if self.is_stream() {
@@ -331,7 +337,7 @@ impl Transfer {
     pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         cancel::check_io()?;
         let route = route();
-        if route == Route::Here {
+        if self.is_made_here(route) {
             return uninterrupted(|| (&self.file).write_vectored(bufs));
         }
         let bufs = &bufs[..bufs.len().min(MAX_BUFFERS)];

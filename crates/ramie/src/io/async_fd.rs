@@ -8,7 +8,7 @@ use std::{
 
 use ramie_driver::{Op, sys};
 
-use crate::{io_op, park::WaitKind, time::Deadline};
+use crate::{cancel, io_op, park::WaitKind, time::Deadline};
 
 static READABLE: WaitKind = WaitKind::new("a descriptor to become readable");
 static WRITABLE: WaitKind = WaitKind::new("a descriptor to become writable");
@@ -66,7 +66,7 @@ impl<T: AsFd> Async<T> {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point.
     ///
     /// # Errors
     /// The kernel cannot poll the descriptor.
@@ -84,7 +84,7 @@ impl<T: AsFd> Async<T> {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point.
     ///
     /// # Errors
     /// The kernel cannot poll the descriptor.
@@ -112,7 +112,7 @@ impl<T: AsFd> Async<T> {
     /// not nonblocking it is made only once there is something to read.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point.
     ///
     /// # Errors
     /// The closure's, and those of [`Async::readable`].
@@ -131,7 +131,7 @@ impl<T: AsFd> Async<T> {
     /// As [`Async::with_read`].
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point.
     ///
     /// # Errors
     /// The closure's, and those of [`Async::writable`].
@@ -152,6 +152,7 @@ impl<T: AsFd> Async<T> {
     ) -> io::Result<R> {
         let mut may_call = self.is_nonblocking;
         loop {
+            cancel::check_io()?;
             if may_call {
                 match call(&self.io) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

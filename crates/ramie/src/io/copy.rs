@@ -22,9 +22,9 @@ use std::{
 
 use ramie_driver::{Op, sys, sys::sockopt};
 
-use super::{PipeReader, PipeWriter};
+use super::{PipeReader, PipeWriter, whole::write_all};
 use crate::{
-    blocking,
+    blocking, cancel,
     fs::File,
     io_op,
     net::{
@@ -52,10 +52,13 @@ const SEND_PART: usize = 1 << 20;
 /// Parks the strand as the reads and writes would.
 ///
 /// # Cancellation
-/// Not a cancel point in this version.
+/// Cancelled where a read or a write is. Nothing is lost: the error says how many bytes were copied
+/// ([`bytes_moved`](crate::cancel::bytes_moved)) and holds what was read and not yet written
+/// ([`unsent_bytes`](crate::cancel::unsent_bytes)). In the kernel, between two parts: 64 MiB from
+/// file to file.
 ///
 /// # Errors
-/// The first of a read or a write; what was read before may be lost.
+/// The first of a read or a write; what was read before may be lost, unless it was cancelled.
 ///
 /// # Examples
 /// ```
@@ -77,79 +80,86 @@ where
     R: ?Sized + Read,
     W: ?Sized + Write,
 {
+    let mut copied = 0;
     let in_kernel = match (Source::of(reader), Sink::of(writer)) {
-        (Some(Source::File(from)), Some(Sink::File(to))) => file_to_file(from, to),
-        (Some(Source::File(from)), Some(Sink::Socket(to))) => file_to_socket(from, to)?,
-        (Some(Source::Pipe(from)), Some(Sink::Pipe(to))) => pipe_to_pipe(from, to)?,
-        _ => 0,
+        (Some(Source::File(from)), Some(Sink::File(to))) => file_to_file(from, to, &mut copied),
+        (Some(Source::File(from)), Some(Sink::Socket(to))) => file_to_socket(from, to, &mut copied),
+        (Some(Source::Pipe(from)), Some(Sink::Pipe(to))) => pipe_to_pipe(from, to, &mut copied),
+        _ => Ok(()),
     };
-    Ok(in_kernel + by_reads_and_writes(reader, writer)?)
+    in_kernel.map_err(|error| cancel::after(error, copied as usize, &[]))?;
+    by_reads_and_writes(reader, writer, &mut copied)?;
+    Ok(copied)
 }
 
+/// Copies until the end.
 #[track_caller]
-fn by_reads_and_writes<R, W>(reader: &mut R, writer: &mut W) -> io::Result<u64>
+fn by_reads_and_writes<R, W>(reader: &mut R, writer: &mut W, copied: &mut u64) -> io::Result<()>
 where
     R: ?Sized + Read,
     W: ?Sized + Write,
 {
     let mut buffer = vec![0; BUFFER];
-    let mut copied = 0;
     loop {
         let count = match reader.read(&mut buffer) {
-            Ok(0) => return Ok(copied),
+            Ok(0) => return Ok(()),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
+            Err(error) => return Err(cancel::after(error, *copied as usize, &[])),
         };
-        writer.write_all(&buffer[..count])?;
-        copied += count as u64;
+        let part = &buffer[..count];
+        // By writes that count: a writer's own `write_all` may not tell.
+        write_all(part, |rest| writer.write(rest)).map_err(|error| {
+            let sent = cancel::bytes_moved(&error).unwrap_or(0);
+            cancel::after(error, *copied as usize + sent, &part[sent..])
+        })?;
+        *copied += count as u64;
     }
 }
 
 /// Copies until the end, or until the kernel says that it cannot.
 #[track_caller]
-fn file_to_file(from: &File, to: &File) -> u64 {
-    let mut copied = 0;
+fn file_to_file(from: &File, to: &File, copied: &mut u64) -> io::Result<()> {
     loop {
+        cancel::check_io()?;
         match blocking(|| sys::copy_file_range(from, to, FILE_PART)) {
             // Some files tell no size: an end may be none, and the reads will see.
-            Ok(0) | Err(_) => return copied,
-            Ok(count) => copied += count as u64,
+            Ok(0) | Err(_) => return Ok(()),
+            Ok(count) => *copied += count as u64,
         }
     }
 }
 
 #[track_caller]
-fn file_to_socket(from: &File, to: &Socket) -> io::Result<u64> {
+fn file_to_socket(from: &File, to: &Socket, copied: &mut u64) -> io::Result<()> {
     // A socket with room has at least a third of its buffer free.
     let room = sockopt::socket_send_buffer_size(to).unwrap_or(0) / 4;
     let part = room.min(SEND_PART);
-    let mut copied = 0;
     while part > 0 && !to.is_nonblocking() {
         wait(to.as_fd(), sys::POLL_OUT, to.deadline(Half::Write))?;
         match blocking(|| sys::sendfile(to, from, part)) {
             Ok(0) | Err(_) => break,
-            Ok(count) => copied += count as u64,
+            Ok(count) => *copied += count as u64,
         }
     }
-    Ok(copied)
+    Ok(())
 }
 
 #[track_caller]
-fn pipe_to_pipe(from: &PipeReader, to: &PipeWriter) -> io::Result<u64> {
-    let mut copied = 0;
+fn pipe_to_pipe(from: &PipeReader, to: &PipeWriter, copied: &mut u64) -> io::Result<()> {
     loop {
+        cancel::check_io()?;
         match sys::splice_now(from, to, SEND_PART) {
-            Ok(0) => return Ok(copied),
-            Ok(count) => copied += count as u64,
+            Ok(0) => return Ok(()),
+            Ok(count) => *copied += count as u64,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if from.refuses_to_wait() || to.refuses_to_wait() {
-                    return Ok(copied);
+                    return Ok(());
                 }
                 wait(from.as_fd(), sys::POLL_IN, Deadline::NEVER)?;
                 wait(to.as_fd(), sys::POLL_OUT, Deadline::NEVER)?;
             }
-            Err(_) => return Ok(copied),
+            Err(_) => return Ok(()),
         }
         crate::fiber::yield_now();
     }

@@ -19,6 +19,7 @@ mod standard;
 mod stdin;
 mod stdout;
 mod terminal;
+pub(crate) mod whole;
 
 pub use std::io::*;
 

@@ -9,7 +9,8 @@ use std::{
 
 use ramie_driver::{CURRENT_POSITION, IoVec, Op, sys};
 
-use crate::{io_op, park::WaitKind, time::Deadline};
+use super::whole::{counted_read_exact, counted_write_all};
+use crate::{cancel, io_op, park::WaitKind, time::Deadline};
 
 static READ: WaitKind = WaitKind::new("data from a pipe");
 static WRITE: WaitKind = WaitKind::new("room in a pipe");
@@ -49,6 +50,10 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
 /// # Blocking
 /// A read parks the strand until there is data, or the last writer is gone (it returns 0).
 ///
+/// # Cancellation
+/// A cancel point. What a cancelled `read_exact` had moved its error says
+/// ([`bytes_moved`](crate::cancel::bytes_moved)).
+///
 /// # Errors
 /// As std's. Never `Interrupted`.
 ///
@@ -61,6 +66,10 @@ pub struct PipeReader(End);
 ///
 /// # Blocking
 /// A write parks the strand until there is room.
+///
+/// # Cancellation
+/// A cancel point. What a cancelled `write_all` had moved its error says
+/// ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
 /// As std's: `BrokenPipe` when the last reader is gone. Never `Interrupted`.
@@ -91,6 +100,7 @@ impl End {
     #[track_caller]
     pub(super) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         if self.refuses_to_wait {
+            cancel::check_io()?;
             return sys::read_now(&self.fd, &mut [IoSliceMut::new(buf)], CURRENT_POSITION);
         }
         let op = Op::Read {
@@ -107,6 +117,7 @@ impl End {
     pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let count = bufs.len().min(MAX_BUFFERS);
         if self.refuses_to_wait {
+            cancel::check_io()?;
             return sys::read_now(&self.fd, &mut bufs[..count], CURRENT_POSITION);
         }
         let op = Op::ReadVectored {
@@ -123,6 +134,7 @@ impl End {
     #[track_caller]
     pub(super) fn write(&self, buf: &[u8]) -> io::Result<usize> {
         if self.refuses_to_wait {
+            cancel::check_io()?;
             return sys::write_now(&self.fd, &[IoSlice::new(buf)], CURRENT_POSITION);
         }
         let op = Op::Write {
@@ -139,6 +151,7 @@ impl End {
     pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let count = bufs.len().min(MAX_BUFFERS);
         if self.refuses_to_wait {
+            cancel::check_io()?;
             return sys::write_now(&self.fd, &bufs[..count], CURRENT_POSITION);
         }
         let op = Op::WriteVectored {
@@ -240,6 +253,8 @@ impl Read for &PipeReader {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.0.read_vectored(bufs)
     }
+
+    counted_read_exact!();
 }
 
 impl Read for PipeReader {
@@ -252,6 +267,8 @@ impl Read for PipeReader {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.0.read_vectored(bufs)
     }
+
+    counted_read_exact!();
 }
 
 impl Write for &PipeWriter {
@@ -268,6 +285,8 @@ impl Write for &PipeWriter {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }
 
 impl Write for PipeWriter {
@@ -284,4 +303,6 @@ impl Write for PipeWriter {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }

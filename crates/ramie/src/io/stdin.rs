@@ -7,7 +7,10 @@ use std::{
     sync::OnceLock,
 };
 
-use super::standard::{Standard, standard_descriptor};
+use super::{
+    standard::{Standard, standard_descriptor},
+    whole::counted_read_exact,
+};
 use crate::sync::{Mutex, MutexGuard};
 
 /// As large as std's.
@@ -47,7 +50,7 @@ pub fn stdin() -> Stdin {
 /// be the input a terminal, a pipe, a socket or a file.
 ///
 /// # Cancellation
-/// Not a cancel point in this version.
+/// A cancel point where it waits for input; waiting for the lock is none.
 ///
 /// # Errors
 /// As std's: a closed descriptor reads as empty. Never `Interrupted`.
@@ -165,6 +168,8 @@ impl Read for StdinLock<'_> {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.reader.read_vectored(bufs)
     }
+
+    counted_read_exact!();
 }
 
 impl BufRead for StdinLock<'_> {

@@ -15,6 +15,7 @@ use std::{
 use super::{
     reentrant::{Reentrant, ReentrantGuard},
     standard::{Standard, standard_descriptor, write_here},
+    whole::counted_write_all,
 };
 use crate::primitive::{AtomicBool, Ordering};
 
@@ -106,7 +107,7 @@ pub fn stderr() -> Stderr {
 /// The worker runs on.
 ///
 /// # Cancellation
-/// Not a cancel point in this version.
+/// A cancel point where it writes out; waiting for the lock is none.
 ///
 /// # Errors
 /// As std's: a closed descriptor takes everything. Never `Interrupted`.
@@ -135,7 +136,7 @@ pub struct Stdout {
 /// A write parks the strand while the output takes no more, or while another strand has it locked.
 ///
 /// # Cancellation
-/// Not a cancel point in this version.
+/// A cancel point where it writes out; waiting for the lock is none.
 ///
 /// # Errors
 /// As std's: a closed descriptor takes everything. Never `Interrupted`.
@@ -248,6 +249,8 @@ macro_rules! standard_output {
             fn flush(&mut self) -> io::Result<()> {
                 self.writer.borrow_mut().flush()
             }
+
+            counted_write_all!();
         }
 
         impl From<$handle> for Stdio {

@@ -18,6 +18,7 @@ use std::{
 use ramie_driver::{IoVec, Kind, MessageHeader, Op, SockAddrStorage, sys, sys::sockopt};
 
 use crate::{
+    cancel,
     io_op::{self, OpError},
     park::WaitKind,
     primitive::{AtomicBool, AtomicU64, Ordering},
@@ -284,6 +285,7 @@ impl Socket {
     pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
         let mut deadline = Deadline::NEVER;
         if self.is_nonblocking() {
+            cancel::check_io()?;
             if sys::poll_now(&self.fd, sys::POLL_IN)? == 0 {
                 return Err(sys::Errno::AGAIN.into());
             }

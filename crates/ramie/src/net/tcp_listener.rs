@@ -50,7 +50,7 @@ impl TcpListener {
     /// Parks the strand while a host name is resolved; never otherwise.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// Where a host name is resolved.
     ///
     /// # Errors
     /// Of the last address tried. `AddrInUse`, `PermissionDenied` (a port below 1,024),
@@ -79,7 +79,7 @@ impl TcpListener {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point. No connection is lost: a cancelled call has accepted none.
     ///
     /// # Errors
     /// The process or the system is out of descriptors (`EMFILE`, `ENFILE`): the connection stays

@@ -15,7 +15,10 @@ use super::{
     handle::{bounded_like_std, converts_like_std, shared_like_std},
     socket::Socket,
 };
-use crate::time::Deadline;
+use crate::{
+    io::whole::{counted_read_exact, counted_write_all},
+    time::Deadline,
+};
 
 /// A TCP connection; twin of [`std::net::TcpStream`].
 ///
@@ -27,8 +30,8 @@ use crate::time::Deadline;
 /// bytes into and out of the caller's own buffer.
 ///
 /// # Cancellation
-/// None of its calls is a cancel point in this version; [`TcpStream::set_read_timeout`] and
-/// [`TcpStream::set_write_timeout`] bound them.
+/// Reads, writes, sends, receives and connects are cancel points. What a cancelled `write_all` or
+/// `read_exact` had moved its error says ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
 /// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionReset`,
@@ -59,7 +62,7 @@ impl TcpStream {
     /// Parks the strand while a host name is resolved and while the connection is being made.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point.
     ///
     /// # Errors
     /// Of the last address tried. `ConnectionRefused`, `HostUnreachable`, `NetworkUnreachable`,
@@ -75,7 +78,7 @@ impl TcpStream {
     /// Parks the strand while the connection is being made.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point.
     ///
     /// # Errors
     /// `TimedOut`: the time was over first. `InvalidInput`: the time is zero. Otherwise as
@@ -122,7 +125,7 @@ impl TcpStream {
     /// As a read.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version; [`TcpStream::set_read_timeout`] bounds it.
+    /// A cancel point.
     ///
     /// # Errors
     /// As a read.
@@ -181,6 +184,8 @@ impl Read for &TcpStream {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.socket.receive_vectored(bufs)
     }
+
+    counted_read_exact!();
 }
 
 impl Read for TcpStream {
@@ -193,6 +198,8 @@ impl Read for TcpStream {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         (&*self).read_vectored(bufs)
     }
+
+    counted_read_exact!();
 }
 
 impl Write for &TcpStream {
@@ -209,6 +216,8 @@ impl Write for &TcpStream {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }
 
 impl Write for TcpStream {
@@ -225,6 +234,8 @@ impl Write for TcpStream {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }
 
 impl fmt::Debug for TcpStream {

@@ -21,8 +21,7 @@ use super::{
 /// and `peek_from` for a datagram, `send` and `send_to` for room in the send buffer.
 ///
 /// # Cancellation
-/// None of its calls is a cancel point in this version; [`UdpSocket::set_read_timeout`] and
-/// [`UdpSocket::set_write_timeout`] bound them.
+/// Sends and receives are cancel points.
 ///
 /// # Errors
 /// As std's. A timeout that is over: `WouldBlock`. An earlier datagram found nobody at a connected

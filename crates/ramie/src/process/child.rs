@@ -12,7 +12,7 @@ use ramie_driver::{Op, sys};
 
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::{
-    blocking, fiber,
+    blocking, cancel, fiber,
     fs::route::{Route, route},
     io_op,
     park::WaitKind,
@@ -55,14 +55,15 @@ impl Child {
     /// Parks the strand until then.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point. The process runs on, and may be waited for again.
     ///
     /// # Errors
     /// Those of [`std::process::Child::wait`].
     #[track_caller]
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        cancel::check_io()?;
         drop(self.stdin.take());
-        if route() == Route::Here {
+        if is_stds() {
             return self.child.wait();
         }
         if let Some(status) = self.child.try_wait()? {
@@ -94,18 +95,24 @@ impl Child {
     /// Parks the strand until then.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point. Nobody could wait for the process after that, so it is killed (SIGKILL) and
+    /// waited for, and what it said so far is dropped. To keep it, read the streams and
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`std::process::Child::wait_with_output`].
     #[track_caller]
     pub fn wait_with_output(mut self) -> io::Result<Output> {
-        drop(self.stdin.take());
-        if route() == Route::Here {
+        if is_stds() {
             return self.into_std().wait_with_output();
         }
-        let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
-        let (stdout, stderr) = match (stdout, stderr) {
+        self.collect().inspect_err(|error| self.end_if_cancelled(error))
+    }
+
+    #[track_caller]
+    fn collect(&mut self) -> io::Result<Output> {
+        drop(self.stdin.take());
+        let (stdout, stderr) = match (self.stdout.take(), self.stderr.take()) {
             (Some(stdout), Some(stderr)) => {
                 let (stdout, stderr) = fiber::scope(|s| {
                     let stderr = s.spawn(|| read_all(Some(stderr)));
@@ -118,12 +125,28 @@ impl Child {
         Ok(Output { status: self.wait()?, stdout, stderr })
     }
 
+    /// Leaves no process behind that nobody can wait for any more.
+    #[track_caller]
+    pub(super) fn end_if_cancelled(&mut self, error: &io::Error) {
+        if cancel::is_cancelled(error) {
+            // They fail only if it was waited for already.
+            let _ = self.kill();
+            let _ = cancel::shield(|| self.wait());
+        }
+    }
+
     fn into_std(mut self) -> process::Child {
         self.child.stdin = self.stdin.take().map(Into::into);
         self.child.stdout = self.stdout.take().map(Into::into);
         self.child.stderr = self.stderr.take().map(Into::into);
         self.child
     }
+}
+
+/// Whether a call is std's: on a thread that may block, and that nobody can cancel.
+#[track_caller]
+fn is_stds() -> bool {
+    route() == Route::Here && (std::thread::panicking() || !cancel::may_be_cancelled())
 }
 
 fn read_all(stream: Option<impl Read>) -> io::Result<Vec<u8>> {

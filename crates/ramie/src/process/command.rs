@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::Child;
-use crate::blocking;
+use crate::blocking_io;
 
 /// Says how a process is to be started; twin of [`std::process::Command`].
 ///
@@ -118,7 +118,7 @@ impl Command {
     /// Parks the fiber until the child has executed its program, or failed to.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point: not begun in a cancelled scope. Once begun, the process is there.
     ///
     /// # Errors
     /// Those of [`std::process::Command::spawn`].
@@ -134,7 +134,8 @@ impl Command {
     /// Parks the fiber until the process has ended and both streams are closed.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point. The process is killed (SIGKILL) and waited for, as by
+    /// [`Child::wait_with_output`].
     ///
     /// # Errors
     /// Those of [`std::process::Command::output`].
@@ -149,13 +150,14 @@ impl Command {
     /// Parks the fiber until the process has ended.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point. The process is killed (SIGKILL) and waited for: nobody else could.
     ///
     /// # Errors
     /// Those of [`std::process::Command::status`].
     #[track_caller]
     pub fn status(&mut self) -> io::Result<ExitStatus> {
-        self.spawn()?.wait()
+        let mut child = self.spawn()?;
+        child.wait().inspect_err(|error| child.end_if_cancelled(error))
     }
 
     #[track_caller]
@@ -169,7 +171,7 @@ impl Command {
         if !self.has_stderr {
             self.command.stderr(outputs());
         }
-        blocking(|| self.command.spawn()).map(Child::from)
+        blocking_io(|| self.command.spawn()).map(Child::from)
     }
 
     /// Returns the program.

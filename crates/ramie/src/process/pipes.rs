@@ -7,7 +7,10 @@ use std::{
     process::{self, Stdio},
 };
 
-use crate::fs::File;
+use crate::{
+    fs::File,
+    io::whole::{counted_read_exact, counted_write_all},
+};
 
 /// What an end is besides something to read or write.
 macro_rules! ends {
@@ -18,7 +21,7 @@ macro_rules! ends {
         /// Parks the strand until the pipe is ready.
         ///
         /// # Cancellation
-        /// Not a cancel point in this version.
+        /// A cancel point.
         pub struct $name {
             pipe: File,
         }
@@ -100,6 +103,8 @@ macro_rules! readers {
             fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
                 (&self.pipe).read_vectored(bufs)
             }
+
+            counted_read_exact!();
         }
     )*};
 }
@@ -120,6 +125,8 @@ impl Write for &ChildStdin {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }
 
 impl Write for ChildStdin {
@@ -136,4 +143,6 @@ impl Write for ChildStdin {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }

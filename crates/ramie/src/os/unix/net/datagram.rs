@@ -25,8 +25,7 @@ use crate::net::{
 /// after 50 us at first, at most 5 ms.)
 ///
 /// # Cancellation
-/// None of its calls is a cancel point in this version; [`UnixDatagram::set_read_timeout`] and
-/// [`UnixDatagram::set_write_timeout`] bound them.
+/// Sends and receives are cancel points.
 ///
 /// # Errors
 /// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionRefused`,

@@ -76,7 +76,7 @@ impl UnixListener {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Not a cancel point in this version.
+    /// A cancel point.
     ///
     /// # Errors
     /// The process or the system is out of descriptors (`EMFILE`, `ENFILE`): the connection stays

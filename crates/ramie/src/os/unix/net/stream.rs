@@ -14,6 +14,7 @@ use ramie_driver::sys::{self, AddressFamily, SocketType};
 use super::{Received, SocketAddr};
 use crate::{
     fiber,
+    io::whole::{counted_read_exact, counted_write_all},
     net::{
         handle::{bounded_like_std, converts_like_std, shared_like_std},
         message::Shape,
@@ -36,8 +37,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 /// A read or write that would wait parks the fiber, or the thread outside one.
 ///
 /// # Cancellation
-/// None of its calls is a cancel point in this version; [`UnixStream::set_read_timeout`] and
-/// [`UnixStream::set_write_timeout`] bound them.
+/// Reads, writes, sends, receives and connects are cancel points. What a cancelled `write_all` or
+/// `read_exact` had moved its error says ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
 /// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionReset`,
@@ -219,6 +220,8 @@ impl Read for &UnixStream {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.socket.receive_vectored(bufs)
     }
+
+    counted_read_exact!();
 }
 
 impl Read for UnixStream {
@@ -231,6 +234,8 @@ impl Read for UnixStream {
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         (&*self).read_vectored(bufs)
     }
+
+    counted_read_exact!();
 }
 
 impl Write for &UnixStream {
@@ -247,6 +252,8 @@ impl Write for &UnixStream {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }
 
 impl Write for UnixStream {
@@ -263,6 +270,8 @@ impl Write for UnixStream {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    counted_write_all!();
 }
 
 impl fmt::Debug for UnixStream {

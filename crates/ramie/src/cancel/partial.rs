@@ -1,0 +1,94 @@
+//! How far a call had come when it was cancelled.
+
+use std::{error::Error, fmt, io};
+
+use super::Cancelled;
+
+/// What lies in the I/O error of a call that moves many bytes and was cancelled half-way.
+#[derive(Debug)]
+struct Partial {
+    cancelled: Cancelled,
+    moved: usize,
+    unsent: Box<[u8]>,
+}
+
+impl fmt::Display for Partial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, after {} bytes", self.cancelled, self.moved)
+    }
+}
+
+impl Error for Partial {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.cancelled)
+    }
+}
+
+fn partial(error: &io::Error) -> Option<&Partial> {
+    error.get_ref()?.downcast_ref()
+}
+
+impl Cancelled {
+    /// Finds why an I/O call was cancelled; `None`: it failed for another reason.
+    #[must_use]
+    pub fn of(error: &io::Error) -> Option<&Cancelled> {
+        let itself = || error.get_ref()?.downcast_ref();
+        partial(error).map(|partial| &partial.cancelled).or_else(itself)
+    }
+}
+
+/// Tells whether an I/O call failed because it was cancelled.
+#[must_use]
+pub fn is_cancelled(error: &io::Error) -> bool {
+    Cancelled::of(error).is_some()
+}
+
+/// Returns how many bytes a `write_all`, a `read_exact` or an [`io::copy`](crate::io::copy) had
+/// moved when it was cancelled; `None`: another call failed, or for another reason.
+///
+/// They are the first of the buffer, so what is left begins there. This crate's sockets, pipes,
+/// files, standard streams and ends of children count; a wrapper counts if it hands the whole call
+/// on. std's `BufWriter` does for what is as large as its buffer. Of less it has then taken all or
+/// nothing, and keeps what it took: its `flush` goes on where it was cancelled.
+///
+/// `write!` writes in pieces; the count is that of the last one alone.
+///
+/// # Examples
+/// ```
+/// use std::{io::{Read, Write}, time::Duration};
+/// use ramie::{cancel, io};
+///
+/// ramie::run(|| {
+///     let (mut reader, mut writer) = io::pipe()?;
+///     let data = vec![7; 1 << 20];
+///     let limit = Duration::from_millis(1);
+///     let late = cancel::with_timeout(limit, || writer.write_all(&data)).unwrap_err();
+///     let sent = cancel::bytes_moved(&late.into_value().unwrap_err()).unwrap();
+///     drop(writer);
+///     assert_eq!(reader.read_to_end(&mut Vec::new())?, sent);
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use]
+pub fn bytes_moved(error: &io::Error) -> Option<usize> {
+    partial(error).map(|partial| partial.moved)
+}
+
+/// Returns what an [`io::copy`](crate::io::copy) had read and not yet written when it was
+/// cancelled; empty for all other errors.
+#[must_use]
+pub fn unsent_bytes(error: &io::Error) -> &[u8] {
+    partial(error).map_or(&[], |partial| &partial.unsent)
+}
+
+/// Adds to the error of a cancelled call how far it had come. Other errors stay as they are.
+#[cold]
+pub(crate) fn after(error: io::Error, moved: usize, unsent: &[u8]) -> io::Error {
+    match Cancelled::of(&error).cloned() {
+        None => error,
+        Some(cancelled) => {
+            io::Error::new(error.kind(), Partial { cancelled, moved, unsent: unsent.into() })
+        }
+    }
+}
