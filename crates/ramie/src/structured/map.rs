@@ -1,9 +1,12 @@
 //! A function applied to the items of an iterator, some at a time.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use super::{Failure, Failures, TryScope, try_scope};
-use crate::{cancel::check_cancelled, channel, fiber};
+use crate::{channel, fiber};
 
 /// Applies `f` to each item, on `limit` fibers at most, and returns the results in order.
 ///
@@ -119,13 +122,17 @@ where
     check(limit);
     let source = Source::new(items.into_iter());
     let results = Mutex::new(Vec::new());
+    let has_failed = AtomicBool::new(false);
     try_scope(|scope: &TryScope<'_, '_, E>| {
         for _ in 0..source.fibers(limit) {
             scope.spawn(|| {
-                while check_cancelled().is_ok()
+                while !has_failed.load(Relaxed)
                     && let Some((index, item)) = source.next()
                 {
-                    push(&results, index, f(item)?);
+                    let failure = MarkWhenDropped(&has_failed);
+                    let result = f(item)?;
+                    std::mem::forget(failure);
+                    push(&results, index, result);
                 }
                 Ok(())
             });
@@ -133,6 +140,16 @@ where
         Ok(())
     })?;
     Ok(in_order(results))
+}
+
+/// Takes note of a call that leaves by an error or a panic. A cancellation from outside does not
+/// count: the function decides what it comes to, as all results or an error are returned.
+struct MarkWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for MarkWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 #[track_caller]
