@@ -38,6 +38,9 @@ use ramie::{
     policy::{Policy, Runnable},
 };
 
+/// The most leaves of a tree: so that a program has a hundred points, not a thousand.
+const LEAVES: u64 = 16;
+
 /// Cancels at a certain count.
 #[derive(Default)]
 struct Counter {
@@ -101,8 +104,11 @@ impl Drop for Watchdog {
     }
 }
 
+/// A driver, and how many workers.
+type Kind = (Driver, usize);
+
 /// Runs the program of a seed once; tells whether it was cancelled before it ended.
-fn run_once(driver: Driver, seed: u64, point: usize) -> Option<bool> {
+fn run_once((driver, workers): Kind, seed: u64, point: usize) -> Option<bool> {
     let ledger = Arc::new(Ledger::default());
     let counter = Arc::new(Counter::default());
     let policy = {
@@ -114,12 +120,12 @@ fn run_once(driver: Driver, seed: u64, point: usize) -> Option<bool> {
             point,
         }
     };
-    let runtime = Runtime::builder().driver(driver).workers(1).policy(policy).build().ok()?;
+    let runtime = Runtime::builder().driver(driver).workers(workers).policy(policy).build().ok()?;
     let _watchdog = Watchdog::new(format!("{driver:?} SEED={seed} POINT={point}"), &ledger);
     let was_cancelled = runtime.run(|| {
         cancel::scope(|scope| {
             counter.handle.set(scope.handle()).expect("set once");
-            tree::node(&ledger, Random::from_seed(seed), 3);
+            tree::node(&ledger, Random::from_seed(seed), LEAVES);
             scope.is_cancelled()
         })
     });
@@ -149,36 +155,36 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Runs the program of a seed with a cancel at every point.
-fn run_at_every_point(driver: Driver, seed: u64) {
+fn run_at_every_point(kind: Kind, seed: u64) {
     // What is made once and kept.
-    if run_once(driver, seed, usize::MAX).is_none() {
-        return eprintln!("skipped: {driver:?} cannot be had");
+    if run_once(kind, seed, usize::MAX).is_none() {
+        return eprintln!("skipped: {kind:?} cannot be had");
     }
     let before = in_use();
     let points = number("POINT").map_or(1..=usize::MAX, |point| point as usize..=point as usize);
     for point in points {
-        let was_cancelled = run_once(driver, seed, point).expect("it was there before");
-        let what = format!("{driver:?} SEED={seed} POINT={point}");
+        let was_cancelled = run_once(kind, seed, point).expect("it was there before");
+        let what = format!("{kind:?} SEED={seed} POINT={point}");
         assert_nothing_left(before, &what);
         if !was_cancelled {
-            println!("{driver:?} SEED={seed}: {} points", point - 1);
+            println!("{kind:?} SEED={seed}: {} points", point - 1);
             return;
         }
     }
 }
 
 /// In a process of its own, where nobody else opens descriptors.
-fn torture(test: &str, driver: Driver) {
+fn torture(test: &str, kind: Kind) {
     let mut random = Random::new(test);
     let seeds = match number("SEED") {
         Some(seed) => vec![seed],
-        None => (0..number("ROUNDS").unwrap_or(6)).map(|_| random.below(1 << 40)).collect(),
+        None => (0..number("ROUNDS").unwrap_or(3)).map(|_| random.below(1 << 40)).collect(),
     };
     if common::is_child() {
-        return seeds.iter().for_each(|seed| run_at_every_point(driver, *seed));
+        return seeds.iter().for_each(|seed| run_at_every_point(kind, *seed));
     }
     for seed in seeds {
-        println!("{driver:?} SEED={seed}");
+        println!("{kind:?} SEED={seed}");
         let point = std::env::var("POINT").unwrap_or_default();
         let seed = seed.to_string();
         let variables = [("SEED", seed.as_str()), ("POINT", point.as_str())];
@@ -190,10 +196,21 @@ fn torture(test: &str, driver: Driver) {
 
 #[test]
 fn cancelled_at_every_point_on_the_ring() {
-    torture("cancelled_at_every_point_on_the_ring", Driver::Uring);
+    torture("cancelled_at_every_point_on_the_ring", (Driver::Uring, 1));
 }
 
 #[test]
 fn cancelled_at_every_point_by_polling() {
-    torture("cancelled_at_every_point_by_polling", Driver::Poll);
+    torture("cancelled_at_every_point_by_polling", (Driver::Poll, 1));
+}
+
+/// Cancelled by either worker while the other runs: the points are not the same in each run.
+#[test]
+fn cancelled_at_every_point_on_two_workers() {
+    torture("cancelled_at_every_point_on_two_workers", (Driver::Uring, 2));
+}
+
+#[test]
+fn cancelled_at_every_point_on_two_workers_by_polling() {
+    torture("cancelled_at_every_point_on_two_workers_by_polling", (Driver::Poll, 2));
 }

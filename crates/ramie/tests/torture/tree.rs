@@ -10,16 +10,16 @@ use ramie::{
 
 use crate::{common::Random, deeds, ledger::Ledger};
 
-/// A random tree of this depth at most.
-pub(crate) fn node(ledger: &Ledger, mut random: Random, depth: u32) {
+/// A random tree with so many leaves at most.
+pub(crate) fn node(ledger: &Ledger, mut random: Random, leaves: u64) {
     let _token = ledger.token("node");
-    if depth == 0 || random.below(5) == 0 {
+    if leaves <= 1 || random.below(3 * leaves) == 0 {
         return deeds::any(ledger, random);
     }
     let mut child = || Random::from_seed(random.below(u64::MAX));
     let (left, right, mut own) = (child(), child(), child());
-    let left = || node(ledger, left, depth - 1);
-    let right = || node(ledger, right, depth - 1);
+    let left = || node(ledger, left, leaves / 2);
+    let right = || node(ledger, right, leaves / 2);
     let limit = Duration::from_micros(own.below(3000));
     match own.below(13) {
         0 => both(left, right),
@@ -35,13 +35,11 @@ pub(crate) fn node(ledger: &Ledger, mut random: Random, depth: u32) {
             racers.spawn(right);
         })),
         9 => taken_one_by_one(left, right),
-        10 => mapped(ledger, own, depth - 1),
+        10 => mapped(ledger, own, leaves / 3),
         11 => panics(left),
         _ => {
-            both(left, right);
-            let (first, second) = (own.below(u64::MAX), own.below(u64::MAX));
-            node(ledger, Random::from_seed(first), depth - 1);
-            node(ledger, Random::from_seed(second), depth - 1);
+            left();
+            right();
         }
     }
 }
@@ -98,10 +96,10 @@ fn taken_one_by_one(left: impl FnOnce() + Send, right: impl FnOnce() + Send) {
     assert_eq!(taken, 2);
 }
 
-fn mapped(ledger: &Ledger, mut random: Random, depth: u32) {
+fn mapped(ledger: &Ledger, mut random: Random, leaves: u64) {
     let seeds: Vec<_> = (0..3).map(|_| random.below(u64::MAX)).collect();
     let each = |seed: u64| {
-        node(ledger, Random::from_seed(seed), depth);
+        node(ledger, Random::from_seed(seed), leaves);
         seed
     };
     match random.below(3) {
