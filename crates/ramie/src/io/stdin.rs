@@ -50,7 +50,7 @@ pub fn stdin() -> Stdin {
 /// be the input a terminal, a pipe, a socket or a file.
 ///
 /// # Cancellation
-/// A cancel point where it waits for input; waiting for the lock is none.
+/// A read is a cancel point; [`lock`](Self::lock) is none.
 ///
 /// # Errors
 /// As std's: a closed descriptor reads as empty. Never `Interrupted`.
@@ -88,13 +88,20 @@ impl Stdin {
         StdinLock { reader }
     }
 
+    /// As [`lock`](Self::lock), as a part of a read: a cancel point.
+    #[track_caller]
+    fn lock_to_read(&self) -> io::Result<StdinLock<'static>> {
+        let reader = self.shared.lock_or_cancelled()?;
+        Ok(StdinLock { reader: reader.unwrap_or_else(|poisoned| poisoned.into_inner()) })
+    }
+
     /// Reads a line, its end included, and adds it to `buf`; returns 0 at the end of the input.
     ///
     /// # Errors
     /// `InvalidData`: the line is not UTF-8.
     #[track_caller]
     pub fn read_line(&self, buf: &mut String) -> io::Result<usize> {
-        self.lock().read_line(buf)
+        self.lock_to_read()?.read_line(buf)
     }
 
     /// Iterates over the lines, without their ends.
@@ -107,27 +114,27 @@ impl Stdin {
 impl Read for &Stdin {
     #[track_caller]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.lock().read(buf)
+        self.lock_to_read()?.read(buf)
     }
 
     #[track_caller]
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.lock().read_vectored(bufs)
+        self.lock_to_read()?.read_vectored(bufs)
     }
 
     #[track_caller]
     fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
-        self.lock().read_to_end(buf)
+        self.lock_to_read()?.read_to_end(buf)
     }
 
     #[track_caller]
     fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
-        self.lock().read_to_string(buf)
+        self.lock_to_read()?.read_to_string(buf)
     }
 
     #[track_caller]
     fn read_exact(&mut self, buf: &mut [u8]) -> io::Result<()> {
-        self.lock().read_exact(buf)
+        self.lock_to_read()?.read_exact(buf)
     }
 }
 

@@ -15,7 +15,7 @@ use ramie::{
     net::{TcpListener, TcpStream, UdpSocket},
     os::unix::net::{UnixDatagram, UnixStream},
     process::Command,
-    sync::{Condvar, Mutex, RwLock, Semaphore, oneshot},
+    sync::{Condvar, Mutex, RwLock, Semaphore, mpsc, oneshot},
 };
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub(crate) fn any(ledger: &Ledger, mut random: Random) {
-    match random.below(16) {
+    match random.below(18) {
         0 => {
             let (reader, writer) = io::pipe().unwrap();
             transfer(ledger, random, (writer, reader));
@@ -43,6 +43,8 @@ pub(crate) fn any(ledger: &Ledger, mut random: Random) {
         12 => takes_permits(ledger),
         13 => waits_for_an_answer(ledger),
         14 => selects(ledger),
+        15 => shares_a_lock_or_gives_up(ledger),
+        16 => sends_to_one(ledger),
         _ => works_on_the_pool(ledger),
     }
 }
@@ -188,7 +190,10 @@ fn sends_values(ledger: &Ledger, random: &mut Random) {
                 match sender.send(token) {
                     Ok(()) => sent.push(number),
                     // It comes back.
-                    Err(refused) => assert_eq!(refused.0.number, number),
+                    Err(refused) => {
+                        assert!(refused.is_cancelled());
+                        assert_eq!(refused.into_inner().number, number);
+                    }
                 }
                 fiber::yield_now();
             }
@@ -246,6 +251,61 @@ fn waits_for_a_condition(ledger: &Ledger) {
         *ready.lock().unwrap() = true;
         condition.notify_all();
     });
+}
+
+fn shares_a_lock_or_gives_up(ledger: &Ledger) {
+    let (total, condition) = (Mutex::new(0), Condvar::new());
+    let readers = RwLock::new(());
+    let entered = AtomicUsize::new(0);
+    fiber::scope(|s| {
+        for _ in 0..3 {
+            s.spawn(|| {
+                let _token = ledger.token("user of a lock that may give up");
+                let Ok(total) = total.lock_or_cancelled() else { return };
+                entered.fetch_add(1, SeqCst);
+                let mut total = total.unwrap();
+                let seen = *total;
+                fiber::yield_now();
+                drop(readers.read_or_cancelled());
+                *total = seen + 1;
+                let late = with_timeout(Duration::from_micros(100), || {
+                    condition.wait_while_or_cancelled(total, |_| true).is_err()
+                });
+                assert!(late.is_err() || check_cancelled().is_err());
+            });
+        }
+        let _alone = readers.write_or_cancelled();
+        fiber::sleep(Duration::from_micros(100));
+    });
+    drop(readers.try_write().unwrap());
+    assert_eq!(total.into_inner().unwrap(), entered.load(SeqCst));
+}
+
+fn sends_to_one(ledger: &Ledger) {
+    let (sender, receiver) = mpsc::sync_channel(2);
+    let mut received = Vec::new();
+    let sent = fiber::scope(|s| {
+        let senders = [sender.clone(), sender].map(|sender| {
+            s.spawn(move || {
+                let tokens = (0..5).map(|_| ledger.token("value for one"));
+                let numbers = tokens.map(|token| {
+                    let number = token.number;
+                    sender.send_or_cancelled(token).is_ok().then_some(number)
+                });
+                numbers.flatten().collect::<Vec<_>>()
+            })
+        });
+        let _token = ledger.token("the one receiver");
+        while let Ok(token) = receiver.recv_or_cancelled() {
+            received.push(token.number);
+        }
+        received.extend(receiver.iter().map(|token| token.number));
+        senders.map(|sender| sender.join().unwrap()).concat()
+    });
+    received.sort_unstable();
+    let mut sent = sent;
+    sent.sort_unstable();
+    assert_eq!(received, sent);
 }
 
 fn sleeps(random: &mut Random) {
