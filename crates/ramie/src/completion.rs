@@ -8,7 +8,7 @@
 //! | `OPEN` | has not happened, nobody waits | the waiter, to its reference; the other two |
 //! | a [`WakeRef`] | has not happened, this strand waits | `finish`, to `DONE`, which then owes the wake; the waiter, back to `OPEN` |
 //! | `DETACHED` | nobody will ever wait | `finish`, to `DONE` |
-//! | `DONE` | has happened | - |
+//! | `DONE` | has happened | - (the waiter of an event that happens again and again, to `OPEN`) |
 //!
 //! `finish` is one swap: it marks the event and learns whom to wake in the same step, and touches
 //! the word no more. So the waiter may free the word's memory as soon as it sees `DONE`. *The race
@@ -66,6 +66,13 @@ impl Completion {
     pub(crate) fn detach(&self) -> bool {
         let open = self.0.compare_exchange(OPEN, DETACHED, Ordering::AcqRel, Ordering::Acquire);
         open.is_ok()
+    }
+
+    /// Makes an event that has happened one that may happen again. Whoever finished it, however
+    /// often, did so before.
+    pub(crate) fn take_back(&self) {
+        // Acquire: sees what the last one to finish it did before.
+        let _ = self.0.compare_exchange(DONE, OPEN, Ordering::Acquire, Ordering::Relaxed);
     }
 
     /// Waits until the event has happened, or the record's deadline; tells whether it has.

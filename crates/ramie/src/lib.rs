@@ -41,6 +41,7 @@ pub mod channel;
 mod completion;
 pub mod fiber;
 pub mod fs;
+pub mod future;
 mod inherited;
 pub mod io;
 mod io_op;
@@ -72,7 +73,7 @@ pub use std::{
     alloc, any, arch, array, ascii, assert, assert_eq, assert_ne, backtrace, borrow, boxed, cell,
     cfg, cfg_select, char, clone, cmp, collections, column, compile_error, concat, convert,
     debug_assert, debug_assert_eq, debug_assert_ne, default, env, error, f32, f64, ffi, file, fmt,
-    format, format_args, future, hash, hint, include, include_bytes, include_str, iter, line,
+    format, format_args, hash, hint, include, include_bytes, include_str, iter, line,
     marker, matches, mem, module_path, num, ops, option, option_env, path, pin, prelude, ptr,
     range, rc, result, slice, str, string, stringify, task, todo, unimplemented, unreachable, vec,
     write, writeln,

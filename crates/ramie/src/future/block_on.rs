@@ -1,0 +1,140 @@
+//! A strand that waits for a future.
+//!
+//! # Protocol
+//! Each call has a [`Completion`] of its own, in an `Arc` that its wakers share: not the strand's
+//! token of `unpark`, which belongs to the user. A waker *finishes* it; the call takes that back
+//! (`DONE` to `OPEN`) before it polls. So a wake-up during the poll, or between the poll and the
+//! wait, is found by the wait. *The race to fear* is a second wake-up while the first is taken
+//! back: taking is one compare-and-swap, which sees the last of them, and what came before it.
+//!
+//! A waker may outlive the call and the strand. Then the word names no wait, or one that is over:
+//! waking it does nothing.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+};
+
+use crate::{
+    cancel::{self, Cancelled, check_cancelled},
+    completion::Completion,
+    fiber,
+    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+};
+
+static FUTURE: WaitKind = WaitKind::new("a future");
+
+/// What the wakers of one call share with it.
+struct Notice(Completion);
+
+impl Wake for Notice {
+    fn wake(self: Arc<Self>) {
+        self.0.finish().wake();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.finish().wake();
+    }
+}
+
+/// Waits for a future and returns its output.
+///
+/// It is polled here, on this strand, and may borrow locals. Its waker may be cloned, kept for any
+/// time, and called from any thread. A token of `unpark` is neither used up nor minded.
+///
+/// A future that wakes itself while it is polled lets the other fibers run before it is polled
+/// again.
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one, until the future is ready.
+///
+/// # Cancellation
+/// Not a cancel point; [`block_on_or_cancelled`] is. Calls that the future itself makes are what
+/// they are.
+///
+/// # Panics
+/// When the future does. Inside [`no_switch`](crate::no_switch()), when it would have to wait; in
+/// a destructor that runs during a panic on a fiber that ends the process with a message.
+///
+/// # Examples
+/// ```
+/// ramie::run(|| {
+///     let name = String::from("fiber");
+///     let length = ramie::future::block_on(async { name.len() });
+///     assert_eq!(length, 5);
+/// });
+/// ```
+#[track_caller]
+pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    let future = pin!(future.into_future());
+    match drive(future, || WaitRecord::new(&FUTURE), false) {
+        Ok(output) => output,
+        Err(_) => abort_wait_while_unwinding("a future"),
+    }
+}
+
+/// Waits for a future and returns its output, unless this strand is cancelled first.
+///
+/// The future is dropped then. To keep it, pin it and pass `future.as_mut()`.
+///
+/// # Blocking
+/// As [`block_on`].
+///
+/// # Cancellation
+/// A cancel point. A future that became ready is not lost: its output is returned, and the next
+/// cancel point fails.
+///
+/// # Errors
+/// Cancelled before the future was ready. Also in a destructor that runs during a panic on a fiber.
+///
+/// # Panics
+/// When the future does. Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+///
+/// # Examples
+/// ```
+/// use std::{future::pending, time::Duration};
+/// use ramie::{cancel::with_timeout, future::block_on_or_cancelled};
+///
+/// ramie::run(|| {
+///     let wait = || block_on_or_cancelled(pending::<()>());
+///     let late = with_timeout(Duration::from_millis(1), wait);
+///     assert!(late.unwrap_err().into_value().unwrap_err().is_deadline());
+/// });
+/// ```
+#[track_caller]
+pub fn block_on_or_cancelled<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
+    check_cancelled()?;
+    let future = pin!(future.into_future());
+    match drive(future, || WaitRecord::new(&FUTURE).cancellable(), true) {
+        Ok(output) => Ok(output),
+        Err(Refused::Cancelled) => Err(cancel::cancelled()),
+        Err(Refused::Unwinding) => Err(Cancelled::because("the strand unwinds from a panic")),
+    }
+}
+
+#[track_caller]
+fn drive<F: Future>(
+    mut future: Pin<&mut F>,
+    record: impl Fn() -> WaitRecord,
+    is_cancel_point: bool,
+) -> Result<F::Output, Refused> {
+    let notice = Arc::new(Notice(Completion::new()));
+    let waker = Waker::from(Arc::clone(&notice));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Ok(output);
+        }
+        if is_cancel_point && cancel::is_cancelled_here() {
+            return Err(Refused::Cancelled);
+        }
+        if notice.0.is_done() {
+            fiber::yield_now();
+        } else {
+            notice.0.wait(&record())?;
+        }
+        notice.0.take_back();
+    }
+}

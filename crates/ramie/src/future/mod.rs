@@ -1,0 +1,14 @@
+//! `std::future`, and between futures and strands: a strand waits for a future, a future for a
+//! strand.
+//!
+//! - [`block_on`] waits for a future on a fiber or a thread. No executor is needed; what needs one
+//!   (tokio's timers and sockets) finds it with the crate `ramie-futures`.
+//! - A [`JoinHandle`](crate::fiber::JoinHandle), the receivers of [`channel`](crate::channel) and
+//!   of [`oneshot`](crate::sync::oneshot) can be awaited by async code, on any executor.
+
+mod block_on;
+
+#[doc(no_inline)]
+pub use std::future::*;
+
+pub use self::block_on::{block_on, block_on_or_cancelled};
