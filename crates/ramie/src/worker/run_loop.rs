@@ -67,14 +67,18 @@ impl Worker {
         debug_assert!(resumer.is_null(), "the loop runs on the thread's own stack");
         self.thread_strand.set(ramie_coro::context::current());
         loop {
-            let switches_left = self.countdown.get() - 1;
-            self.countdown.set(switches_left);
-            if switches_left == 0 && self.poll() && until == Until::Finished {
+            // The worker itself, found anew each time: kept across the switch it would come back
+            // from the stack, and all that follows would wait for the stack pointer (5.7 ns a
+            // switch against 5.1).
+            let this = super::current();
+            let switches_left = this.countdown.get() - 1;
+            this.countdown.set(switches_left);
+            if switches_left == 0 && this.poll() && until == Until::Finished {
                 break;
             }
-            match O::next(self) {
-                Some(Next::Fiber(body)) => self.mount(body),
-                Some(Next::Fresh(slot)) => self.start(slot),
+            match O::next(&this) {
+                Some(Next::Fiber(body)) => this.mount(body),
+                Some(Next::Fresh(slot)) => this.start(slot),
                 Some(Next::Root) => {
                     if until == Until::Root {
                         break;
