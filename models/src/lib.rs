@@ -44,6 +44,7 @@ fn must_catch(name: &str, model: fn()) {
     assert!(said.contains(verdict), "{name}: failed, but not with {verdict:?}:\n{said}");
 }
 
+#[cfg(not(clippy))]
 macro_rules! canary {
     ($name:ident, $($model:ident)::+) => {
         #[test]
@@ -113,6 +114,40 @@ hold! {
         what_is_shared_is_stolen,
         a_thief_wakes_the_next,
         the_end_is_noticed,
+    ]
+    cancel = crate::shipped::models::cancel: [
+        a_wait_that_begins_is_cancelled,
+        a_strand_that_joins_is_cancelled,
+        all_members_are_told,
+        a_scope_inside_is_cancelled,
+        two_cancels_end_a_wait_once,
+        a_cancelled_wait_has_one_outcome,
+        a_cancel_ends_no_other_wait,
+        a_cancel_leaves_the_token,
+        a_cancelled_park_loses_no_token,
+        a_cancelled_waiter_may_come_again,
+    ]
+    spin_lock = crate::shipped::models::spin_lock: [
+        one_at_a_time_holds_it,
+    ]
+    mutex = crate::shipped::models::mutex: [
+        one_at_a_time_holds_it,
+        no_waiter_is_forgotten,
+        a_loser_is_handed_the_lock,
+        a_waiter_that_gives_up_keeps_nobody_out,
+    ]
+    semaphore = crate::shipped::models::semaphore: [
+        a_permit_passes_on_what_was_done_under_it,
+        who_gives_up_lets_the_next_pass,
+        closing_refuses_all,
+    ]
+    rwlock = crate::shipped::models::rwlock: [
+        a_writer_is_alone,
+        readers_go_together,
+    ]
+    event = crate::shipped::models::event: [
+        a_set_wakes_all,
+        a_reset_wakes_nobody,
     ]
     sleep = crate::shipped::models::sleep: [
         a_push_ends_the_sleep,

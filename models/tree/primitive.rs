@@ -31,6 +31,16 @@ thread_local! {
     static FOUND_TRUE: RefCell<*const AtomicBool> = const { RefCell::new(ptr::null()) };
 }
 
+loom::thread_local! {
+    /// How many spin locks the thread holds: those alone change an `AtomicBool` by comparing.
+    static HELD: std::cell::Cell<usize> = std::cell::Cell::new(0);
+}
+
+/// Whether the thread holds a spin lock.
+pub(crate) fn holds_spin_lock() -> bool {
+    HELD.with(|held| held.get() > 0)
+}
+
 impl AtomicBool {
     #[track_caller]
     pub(crate) fn new(value: bool) -> Self {
@@ -53,6 +63,9 @@ impl AtomicBool {
 
     #[track_caller]
     pub(crate) fn store(&self, value: bool, ordering: Ordering) {
+        if !value {
+            HELD.with(|held| held.set(held.get().saturating_sub(1)));
+        }
         self.bool.store(value, ordering);
         self.newest.set(value);
         if !value {
@@ -78,6 +91,7 @@ impl AtomicBool {
         let result = self.bool.compare_exchange(old, new, success, failure);
         if result.is_ok() {
             self.newest.set(new);
+            HELD.with(|held| held.set(held.get() + 1));
         }
         self.note(result == Err(true));
         result

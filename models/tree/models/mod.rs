@@ -3,13 +3,23 @@
 //! A strand that waits for ever is a deadlock, which the checker reports; so is a value that is
 //! read without having been handed over. What else must hold, the models assert.
 
+pub(crate) mod cancel;
 pub(crate) mod completion;
+pub(crate) mod event;
+pub(crate) mod mutex;
 pub(crate) mod oneshot;
 pub(crate) mod park;
 pub(crate) mod parking_lot;
+pub(crate) mod rwlock;
+pub(crate) mod semaphore;
 pub(crate) mod sleep;
+pub(crate) mod spin_lock;
 
-use super::{strand::slab, worker};
+use super::{
+    primitive::{Arc, UnsafeCell},
+    strand::slab,
+    worker,
+};
 
 const PREEMPTIONS: usize = 3;
 
@@ -32,6 +42,36 @@ pub(crate) fn check_within(preemptions: usize, model: impl Fn() + Send + Sync + 
 }
 
 /// A value that tells, through the checker's count of its owners, when it is lost or kept twice.
-pub(crate) fn value() -> super::primitive::Arc<u32> {
-    super::primitive::Arc::new(7)
+pub(crate) fn value() -> Arc<u32> {
+    Arc::new(7)
+}
+
+/// Memory that the checker watches, which the models hand over.
+pub(crate) struct Watched(UnsafeCell<u32>);
+
+// SAFETY: the models hand it over, and the checker makes sure that they do.
+unsafe impl Sync for Watched {}
+// SAFETY: as above.
+unsafe impl Send for Watched {}
+
+impl Watched {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Watched::default())
+    }
+
+    pub(crate) fn add(&self) {
+        // SAFETY: as above.
+        unsafe { *self.0.get() += 1 };
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { *self.0.get() }
+    }
+}
+
+impl Default for Watched {
+    fn default() -> Self {
+        Watched(UnsafeCell::new(0))
+    }
 }

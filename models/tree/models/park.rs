@@ -2,10 +2,10 @@
 
 use loom::thread;
 
-use super::check;
+use super::{Watched, check};
 use crate::{
     park::{self, WaitKind, WaitRecord},
-    primitive::{Arc, AtomicU64, Ordering, UnsafeCell},
+    primitive::{Arc, AtomicU64, Ordering},
     strand::{FiberId, Wake, WakeRef},
     time::Deadline,
     worker,
@@ -23,25 +23,6 @@ fn park_now() {
 
 fn me() -> FiberId {
     worker::current().current_slot().id()
-}
-
-/// Memory that the checker watches, handed over by park and unpark alone.
-struct Watched(UnsafeCell<u32>);
-
-// SAFETY: the models hand it over.
-unsafe impl Sync for Watched {}
-// SAFETY: as above.
-unsafe impl Send for Watched {}
-
-impl Watched {
-    fn new() -> Arc<Self> {
-        Arc::new(Watched(UnsafeCell::new(0)))
-    }
-
-    fn add(&self) {
-        // SAFETY: the models hand it over, and the checker makes sure that they do.
-        unsafe { *self.0.get() += 1 };
-    }
 }
 
 /// Whether the token comes before the park or after: the park ends, and sees what came before.

@@ -23,6 +23,7 @@ pub(crate) use self::shared::Shared;
 use super::{
     coro::context,
     park::WaitRecord,
+    primitive::holds_spin_lock,
     strand::{self, Slot, Unpark, Wake},
     time::Deadline,
 };
@@ -110,7 +111,7 @@ pub(crate) fn schedule(slot: &'static Slot) {
     let home = unsafe { &*slot.body.get() }.home;
     let worker = current();
     match ptr::eq(home, worker.shared) {
-        true => worker.is_ready.set(true),
+        true => assert!(!worker.is_ready.replace(true), "a strand was scheduled twice"),
         false => home.push(slot),
     }
 }
@@ -177,6 +178,7 @@ impl Worker {
     }
 
     pub(crate) fn switch_out(&self) {
+        assert!(!holds_spin_lock(), "a strand suspends while it holds a spin lock");
         loop {
             self.drain_inbox();
             self.fire_timer();

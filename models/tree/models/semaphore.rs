@@ -1,0 +1,62 @@
+//! The semaphore: who wants many is not passed, and who gives up holds nobody back.
+
+use std::time::Duration;
+
+use loom::thread;
+
+use super::{Watched, check, check_within};
+use crate::{primitive::Arc, sync::semaphore::Semaphore};
+
+pub(crate) fn a_permit_passes_on_what_was_done_under_it() {
+    check_within(2, || {
+        let (semaphore, watched) = (Arc::new(Semaphore::new(1)), Watched::new());
+        let others = [(); 2].map(|()| {
+            let (semaphore, watched) = (Arc::clone(&semaphore), Arc::clone(&watched));
+            thread::spawn(move || {
+                let _permit = semaphore.acquire().unwrap();
+                watched.add();
+            })
+        });
+        others.into_iter().for_each(|other| other.join().unwrap());
+        // Nobody waits, so nobody is waited for.
+        drop(semaphore.acquire().unwrap());
+        assert_eq!((watched.count(), semaphore.available_permits()), (2, 1));
+    });
+}
+
+/// Behind one that wants two waits one that wants one. It gets the one, and who grants it need not
+/// be who gave it back.
+pub(crate) fn who_gives_up_lets_the_next_pass() {
+    check_within(2, || {
+        let (semaphore, watched) = (Arc::new(Semaphore::new(1)), Watched::new());
+        let permit = semaphore.acquire().unwrap();
+        let hasty = thread::spawn({
+            let semaphore = Arc::clone(&semaphore);
+            move || assert!(semaphore.acquire_timeout(2, Duration::from_nanos(1)).is_err())
+        });
+        let modest = thread::spawn({
+            let (semaphore, watched) = (Arc::clone(&semaphore), Arc::clone(&watched));
+            move || {
+                let _permit = semaphore.acquire().unwrap();
+                watched.add();
+            }
+        });
+        watched.add();
+        drop(permit);
+        hasty.join().unwrap();
+        modest.join().unwrap();
+        assert_eq!((watched.count(), semaphore.available_permits()), (2, 1));
+    });
+}
+
+pub(crate) fn closing_refuses_all() {
+    check_within(2, || {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let waiting = [(); 2].map(|()| {
+            let semaphore = Arc::clone(&semaphore);
+            thread::spawn(move || semaphore.acquire().is_err())
+        });
+        semaphore.close();
+        waiting.into_iter().for_each(|waiting| assert!(waiting.join().unwrap()));
+    });
+}
