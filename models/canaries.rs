@@ -81,8 +81,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "oneshot_loses_a_late_value",
         file: "sync/oneshot.rs",
-        from: "if closed.is_err() {\n            drop(self.inner.take());",
-        to: "if closed.is_err() {\n            self.inner.state.store(CLOSED, Ordering::Relaxed);",
+        from: "closed.err().and_then(|_| self.inner.take())",
+        to: "closed.err().and_then(|_| { self.inner.state.store(CLOSED, Ordering::Relaxed); None })",
         model: "models::oneshot::a_receiver_that_leaves_drops_the_value",
         verdict: "Arc leaked",
     },
@@ -283,6 +283,65 @@ pub const CANARIES: &[Canary] = &[
         verdict: "a cancel ended a shielded wait",
     },
     Canary {
+        name: "waiter_does_not_look_again",
+        file: "park.rs",
+        from: "cancel::ambient().is_cancelled && self.body.slot().claim(self.wait, Wake::Cancelled)",
+        to: "false",
+        model: "models::cancel::a_wait_that_begins_is_cancelled",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "waiter_gives_up_a_wait_that_is_over",
+        file: "park.rs",
+        from: "cancel::ambient().is_cancelled && self.body.slot().claim(self.wait, Wake::Cancelled)",
+        to: "cancel::ambient().is_cancelled && { \
+             self.body.slot().claim(self.wait, Wake::Cancelled); true }",
+        model: "models::cancel::a_cancelled_wait_has_one_outcome",
+        verdict: "scheduled",
+    },
+    Canary {
+        name: "waiter_may_be_cancelled_under_a_lock",
+        file: "park.rs",
+        from: "let wait = body.slot().begin_wait();\n    Ok(Prepared { worker, body, record, wait })",
+        to: "let wait = body.slot().begin_wait();\n    \
+             let prepared = Prepared { worker, body, record, wait };\n    \
+             if record.is_in_scope.get() {\n        \
+                 body.slot().allow_cancel();\n        \
+                 cancel::fence_after_begin();\n        \
+                 if cancel::ambient().is_cancelled {\n            \
+                     prepared.abort_or_suspend();\n            \
+                     return Err(Refused::Cancelled);\n        \
+                 }\n    \
+             }\n    \
+             Ok(prepared)",
+        model: "models::cancel_points::a_cancelled_receiver_takes_no_value",
+        verdict: "a strand suspends while it holds a spin lock",
+    },
+    Canary {
+        name: "cancelled_writer_leaves_in_silence",
+        file: "sync/rwlock.rs",
+        from: "self.grant();\n                    return false;",
+        to: "return false;",
+        model: "models::cancel_points::a_cancelled_writer_keeps_no_reader_out",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "cancelled_waiter_of_many_leaves_in_silence",
+        file: "sync/semaphore.rs",
+        from: "self.grant();\n                    return Err(AcquireTimeoutError::Cancelled);",
+        to: "return Err(AcquireTimeoutError::Cancelled);",
+        model: "models::cancel_points::a_cancelled_waiter_for_many_lets_the_next_pass",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "oneshot_forgets_what_came_while_it_was_cancelled",
+        file: "sync/oneshot.rs",
+        from: "Err(RecvTimeoutError::Cancelled) => self.close().ok_or(RecvError::Cancelled),",
+        to: "Err(RecvTimeoutError::Cancelled) => { self.close(); Err(RecvError::Cancelled) }",
+        model: "models::cancel_points::a_cancelled_receiver_returns_what_was_sent",
+        verdict: "sent if and only if received",
+    },
+    Canary {
         name: "waits_cannot_be_cancelled",
         file: "strand/slot.rs",
         from: "self.word.fetch_or(CANCELLABLE, Ordering::Relaxed);",
@@ -360,8 +419,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "mutex_does_not_acquire",
         file: "sync/mutex.rs",
-        from: "self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed)",
-        to: "self.word.compare_exchange(FREE, me, Ordering::Relaxed, Ordering::Relaxed)",
+        from: "Ordering::Acquire, Ordering::Relaxed).is_err() {\n            // It ends",
+        to: "Ordering::Relaxed, Ordering::Relaxed).is_err() {\n            // It ends",
         model: "models::mutex::one_at_a_time_holds_it",
         verdict: RACE,
     },

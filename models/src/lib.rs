@@ -127,6 +127,15 @@ hold! {
         a_cancelled_park_loses_no_token,
         a_cancelled_waiter_may_come_again,
     ]
+    cancel_points = crate::shipped::models::cancel_points: [
+        a_cancelled_receiver_takes_no_value,
+        a_cancelled_sender_keeps_its_value,
+        a_cancelled_receiver_returns_what_was_sent,
+        a_cancelled_waiter_for_a_lock_keeps_nobody_out,
+        a_cancelled_writer_keeps_no_reader_out,
+        a_cancelled_waiter_for_many_lets_the_next_pass,
+        a_cancelled_select_takes_nothing,
+    ]
     spin_lock = crate::shipped::models::spin_lock: [
         one_at_a_time_holds_it,
     ]

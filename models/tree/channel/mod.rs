@@ -15,7 +15,13 @@ mod waiters;
 use self::{core::Core, receiver::Receiver, sender::Sender};
 use super::primitive::Arc;
 
-fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let core = Arc::new(Core::new(capacity));
     (Sender::new(Arc::clone(&core)), Receiver::new(core))
+}
+
+/// Receives by a select of one arm; tells whether there was a value.
+pub(crate) fn select_receive<T>(receiver: &Receiver<T>) -> bool {
+    let arm = arm::RecvArm::new(receiver);
+    select::select_by(&[arm.arm()]) && arm.is_chosen() && arm.result().is_ok()
 }

@@ -34,7 +34,7 @@ fn wait(deadline: Deadline) -> Wake {
 }
 
 /// Runs `f` on a thread of its own, as a strand of the scope that the caller is in.
-fn spawn_inside<T: 'static>(f: impl FnOnce() -> T + 'static) -> thread::JoinHandle<T> {
+pub(super) fn spawn_inside<T: 'static>(f: impl FnOnce() -> T + 'static) -> thread::JoinHandle<T> {
     let inherited = cancel::snapshot().expect("the caller is in a scope");
     thread::spawn(move || cancel::inherit(&inherited, f))
 }

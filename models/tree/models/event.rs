@@ -14,7 +14,7 @@ pub(crate) fn a_set_wakes_all() {
         let waiting = thread::spawn({
             let (event, watched) = (Arc::clone(&event), Arc::clone(&watched));
             move || {
-                event.wait();
+                event.wait().unwrap();
                 watched.count()
             }
         });
@@ -37,7 +37,7 @@ pub(crate) fn a_reset_wakes_nobody() {
             thread::yield_now();
         }
         event.reset();
-        let is_set = event.wait_timeout(Duration::from_nanos(1));
+        let is_set = event.wait_timeout(Duration::from_nanos(1)).unwrap();
         assert!(!is_set, "woken by a set that was over");
         setting.join().unwrap();
     });

@@ -4,6 +4,7 @@
 //! read without having been handed over. What else must hold, the models assert.
 
 pub(crate) mod cancel;
+pub(crate) mod cancel_points;
 pub(crate) mod completion;
 pub(crate) mod event;
 pub(crate) mod mutex;
