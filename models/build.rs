@@ -24,6 +24,7 @@ const SHIPPED: &[&str] = &[
     "cancel/handle.rs",
     "cancel/mod.rs",
     "cancel/node.rs",
+    "cancel/partial.rs",
     "channel/arm.rs",
     "channel/core.rs",
     "channel/error.rs",

@@ -82,7 +82,8 @@ pub const CANARIES: &[Canary] = &[
         name: "oneshot_loses_a_late_value",
         file: "sync/oneshot.rs",
         from: "closed.err().and_then(|_| self.inner.take())",
-        to: "closed.err().and_then(|_| { self.inner.state.store(CLOSED, Ordering::Relaxed); None })",
+        to: "closed.err().and_then(|_| { \
+             self.inner.state.store(CLOSED, Ordering::Relaxed); None })",
         model: "models::oneshot::a_receiver_that_leaves_drops_the_value",
         verdict: "Arc leaked",
     },
@@ -285,7 +286,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "waiter_does_not_look_again",
         file: "park.rs",
-        from: "cancel::ambient().is_cancelled && self.body.slot().claim(self.wait, Wake::Cancelled)",
+        from: "cancel::ambient().is_cancelled && \
+               self.body.slot().claim(self.wait, Wake::Cancelled)",
         to: "false",
         model: "models::cancel::a_wait_that_begins_is_cancelled",
         verdict: DEADLOCK,
@@ -293,7 +295,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "waiter_gives_up_a_wait_that_is_over",
         file: "park.rs",
-        from: "cancel::ambient().is_cancelled && self.body.slot().claim(self.wait, Wake::Cancelled)",
+        from: "cancel::ambient().is_cancelled && \
+               self.body.slot().claim(self.wait, Wake::Cancelled)",
         to: "cancel::ambient().is_cancelled && { \
              self.body.slot().claim(self.wait, Wake::Cancelled); true }",
         model: "models::cancel::a_cancelled_wait_has_one_outcome",
@@ -302,7 +305,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "waiter_may_be_cancelled_under_a_lock",
         file: "park.rs",
-        from: "let wait = body.slot().begin_wait();\n    Ok(Prepared { worker, body, record, wait })",
+        from: "let wait = body.slot().begin_wait();\n    \
+               Ok(Prepared { worker, body, record, wait })",
         to: "let wait = body.slot().begin_wait();\n    \
              let prepared = Prepared { worker, body, record, wait };\n    \
              if record.is_in_scope.get() {\n        \
