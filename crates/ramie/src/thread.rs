@@ -43,6 +43,10 @@ pub use crate::fiber::{
 ///
 /// # Blocking
 /// As [`sleep`].
+///
+/// # Cancellation
+/// Returns early in a cancelled scope; the more often, the later (see
+/// [`cancel`](crate::cancel)).
 #[deprecated(note = "use sleep, as std says of its own")]
 #[track_caller]
 pub fn sleep_ms(ms: u32) {
@@ -53,6 +57,10 @@ pub fn sleep_ms(ms: u32) {
 ///
 /// # Blocking
 /// As [`park_timeout`].
+///
+/// # Cancellation
+/// Returns early in a cancelled scope; the more often, the later (see
+/// [`cancel`](crate::cancel)).
 #[deprecated(note = "use park_timeout, as std says of its own")]
 #[track_caller]
 pub fn park_timeout_ms(ms: u32) {

@@ -86,7 +86,9 @@ fn a_slot_keeps_its_value_until_it_is_sent() {
         assert!(!sent);
         drop(receiver);
         slot = Some(String::from("back"));
-        select! { send(sender, mut slot) -> sent => assert_eq!(sent.unwrap_err().into_inner(), "back") }
+        select! {
+            send(sender, mut slot) -> sent => assert_eq!(sent.unwrap_err().into_inner(), "back"),
+        }
         assert!(slot.is_none());
     });
 }

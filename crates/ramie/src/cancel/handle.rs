@@ -86,6 +86,9 @@ impl CancelHandle {
     ///
     /// # Blocking
     /// As [`cancel`](Self::cancel).
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
     pub fn cancel_because(&self, reason: impl Into<Cow<'static, str>>) -> bool {
         self.node.cancel(reason.into())
     }

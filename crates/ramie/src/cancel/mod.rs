@@ -24,6 +24,9 @@
 //! other fibers run first and, again and again, waits longer, up to 50 ms. The others are no cancel
 //! points and have a twin that is one: `JoinHandle::wait`, `Mutex::lock_or_cancelled`.
 //!
+//! # Which calls are cancel points
+#![doc = include_str!("../../docs/cancel-points.md")]
+//!
 //! # Protocol
 //! What a strand is in lies in its context (`ramie_coro::context`): a list of frames, each in
 //! the frame of the call that made it. A coroutine carries its own along. A deadline is a number

@@ -147,7 +147,7 @@ pub fn current() -> Fiber {
 /// Suspends the fiber; it stays runnable.
 ///
 /// # Cancellation
-/// Not a cancel point.
+/// Not a cancel point; [`check_cancelled`](crate::cancel::check_cancelled) is one.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
@@ -170,7 +170,8 @@ pub fn yield_now() {
 /// Parks the fiber, or the thread outside one. Never the worker.
 ///
 /// # Cancellation
-/// Not a cancel point.
+/// Returns early in a cancelled scope; the more often, the later (see
+/// [`cancel`](crate::cancel)).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
@@ -188,7 +189,8 @@ pub fn sleep(duration: Duration) {
 /// Parks the fiber, or the thread outside one. Never the worker.
 ///
 /// # Cancellation
-/// Not a cancel point.
+/// Returns early in a cancelled scope; the more often, the later (see
+/// [`cancel`](crate::cancel)).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
@@ -227,7 +229,8 @@ fn sleep_on(record: &WaitRecord) -> Result<(), Refused> {
 /// Parks the fiber, or the thread outside one. Never the worker.
 ///
 /// # Cancellation
-/// Not a cancel point.
+/// Returns early in a cancelled scope; the more often, the later (see
+/// [`cancel`](crate::cancel)).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
@@ -255,7 +258,8 @@ pub fn park() {
 /// Parks the fiber, or the thread outside one. Never the worker.
 ///
 /// # Cancellation
-/// Not a cancel point.
+/// Returns early in a cancelled scope; the more often, the later (see
+/// [`cancel`](crate::cancel)).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).

@@ -155,7 +155,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// Parks the fiber, or the thread outside one, until every strand of the scope has ended.
 ///
 /// # Cancellation
-/// Not a cancel point.
+/// Not a cancel point: a scope around it cancels its strands, and so ends the wait.
 ///
 /// # Panics
 /// With the panic of `f`, if it panicked; else, when a strand panicked whose handle was not

@@ -19,8 +19,8 @@ use super::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 /// blocking pool, while the fiber is parked.
 ///
 /// # Cancellation
-/// Resolving a host name is a cancel point; the rest never waits. The system's resolver cannot be
-/// stopped: it is left behind, its result dropped, and [`run`](crate::run()) waits for it.
+/// A cancel point, where a host name is resolved. The system's resolver cannot be stopped: it is
+/// left behind, its result dropped, and [`run`](crate::run()) waits for it.
 ///
 /// # Examples
 /// ```

@@ -17,6 +17,9 @@ use builder::Config;
 /// # Blocking
 /// Blocks the calling thread, which works as a worker meanwhile.
 ///
+/// # Cancellation
+/// Not a cancel point.
+///
 /// # Panics
 /// With the panic of `f`, after the other fibers have ended. When the runtime cannot be started:
 /// with the sentence that [`Builder::build`] would give as an error. Inside another `run`.
@@ -62,6 +65,9 @@ impl Runtime {
     ///
     /// # Blocking
     /// Blocks the calling thread, which works as a worker meanwhile.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
     ///
     /// # Panics
     /// As [`run`].

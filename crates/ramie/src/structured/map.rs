@@ -62,7 +62,7 @@ where
 /// As [`par_map`].
 ///
 /// # Cancellation
-/// As [`par_map`].
+/// Not a cancel point itself; `f` runs inside the scopes around this call.
 ///
 /// # Panics
 /// As [`par_map`]; also when `each` does.
@@ -104,7 +104,7 @@ where
 /// As [`par_map`].
 ///
 /// # Cancellation
-/// As [`par_map`].
+/// Not a cancel point itself; `f` runs inside the scopes around this call.
 ///
 /// # Errors
 /// Those of `f`, merged [by the rule](super).

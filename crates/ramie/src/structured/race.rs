@@ -61,7 +61,7 @@ where
 /// As [`race`].
 ///
 /// # Cancellation
-/// As [`race`].
+/// Not a cancel point itself; a scope around it cancels its strands.
 ///
 /// # Errors
 /// None has succeeded: all errors, merged [by the rule](super); `None` if none was spawned.

@@ -83,8 +83,8 @@ impl Condvar {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// In a cancelled scope it returns early, without having been notified; the more often, the later
-    /// (see [`cancel`](crate::cancel)). [`wait_or_cancelled`](Self::wait_or_cancelled) says so.
+    /// Returns early, without having been notified; the more often, the later (see
+    /// [`cancel`](crate::cancel)). [`wait_or_cancelled`](Self::wait_or_cancelled) says so.
     ///
     /// # Errors
     /// The lock is poisoned when it is taken again: the error holds the guard.
@@ -158,8 +158,8 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// Waits as long as `condition` holds, unless the strand is cancelled: then the lock stays free.
-    /// Not in std.
+    /// Waits as long as `condition` holds, unless the strand is cancelled: then the lock stays
+    /// free. Not in std.
     ///
     /// # Blocking
     /// As [`Condvar::wait`].
@@ -197,7 +197,7 @@ impl Condvar {
     /// As [`Condvar::wait`].
     ///
     /// # Cancellation
-    /// As [`Condvar::wait`]: it returns early.
+    /// Returns early, as [`Condvar::wait`].
     ///
     /// # Errors
     /// As [`Condvar::wait`].
@@ -220,7 +220,7 @@ impl Condvar {
     /// As [`Condvar::wait`].
     ///
     /// # Cancellation
-    /// As [`Condvar::wait`]: it returns early.
+    /// Returns early, as [`Condvar::wait`].
     ///
     /// # Errors
     /// As [`Condvar::wait`].

@@ -225,7 +225,8 @@ impl<T: Clone> Receiver<T> {
     /// A cancel point, even where a value is there: it stays.
     ///
     /// # Errors
-    /// [`RecvError::Cancelled`]: the strand is cancelled. [`RecvError::Lagged`]: values were overwritten; ask again, for the oldest that is left.
+    /// [`RecvError::Lagged`]: values were overwritten; ask again, for the oldest that is left.
+    /// [`RecvError::Cancelled`]: the strand is cancelled.
     /// [`RecvError::Closed`]: nothing is left and all senders are gone. Also when it would have to
     /// wait in a destructor that runs during a panic on a fiber.
     ///
