@@ -90,20 +90,20 @@ fn name_of(line: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The text under a heading.
+/// The first line under a heading.
 fn section<'a>(doc: &[&'a str], heading: &str) -> Option<&'a str> {
     let start = doc.iter().position(|line| *line == heading)?;
     doc.get(start + 1).copied()
 }
 
+/// What is said there; of a type, that which is said of its reads and writes.
 fn verdict(text: &str) -> Option<&'static str> {
-    let verdicts = [
-        ("A cancel point", "yes"),
-        ("Each step is a cancel point", "yes"),
-        ("Returns early", "early"),
-        ("Not a cancel point", "no"),
-    ];
-    verdicts.iter().find(|(start, _)| text.starts_with(start)).map(|(_, verdict)| *verdict)
+    match text {
+        _ if text.starts_with("Not a cancel point") => Some("no"),
+        _ if text.starts_with("Returns early") => Some("early"),
+        _ if text.contains("cancel point") => Some("yes"),
+        _ => None,
+    }
 }
 
 /// The calls that may park, with what their docs say; and complaints.

@@ -113,6 +113,9 @@ impl DirEntry {
     /// # Blocking
     /// Parks the fiber until it is done.
     ///
+    /// # Cancellation
+    /// A cancel point before it begins; once begun it is waited for to its end.
+    ///
     /// # Errors
     /// Those of [`std::fs::DirEntry::metadata`].
     #[track_caller]
@@ -172,6 +175,9 @@ impl DirBuilder {
     ///
     /// # Blocking
     /// Parks the fiber until it is done.
+    ///
+    /// # Cancellation
+    /// A cancel point before it begins; once begun it is waited for to its end.
     ///
     /// # Errors
     /// Those of [`std::fs::DirBuilder::create`].

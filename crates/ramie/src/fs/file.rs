@@ -68,6 +68,9 @@ impl File {
     /// # Blocking
     /// As [`OpenOptions::open`].
     ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
     /// # Errors
     /// As [`OpenOptions::open`].
     #[track_caller]
@@ -80,6 +83,9 @@ impl File {
     /// # Blocking
     /// As [`OpenOptions::open`].
     ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
     /// # Errors
     /// As [`OpenOptions::open`].
     #[track_caller]
@@ -91,6 +97,9 @@ impl File {
     ///
     /// # Blocking
     /// As [`OpenOptions::open`].
+    ///
+    /// # Cancellation
+    /// A cancel point.
     ///
     /// # Errors
     /// `AlreadyExists`; else as [`OpenOptions::open`].
@@ -110,6 +119,9 @@ impl File {
     /// # Blocking
     /// Parks the fiber meanwhile.
     ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
     /// # Errors
     /// The disk refused what was written before; or this is no file on a disk.
     #[track_caller]
@@ -121,6 +133,9 @@ impl File {
     ///
     /// # Blocking
     /// Parks the fiber meanwhile.
+    ///
+    /// # Cancellation
+    /// A cancel point.
     ///
     /// # Errors
     /// As [`File::sync_all`].
@@ -147,6 +162,9 @@ impl File {
     /// Parks the fiber until nobody else holds one. Up to 32 waiters of the process keep a thread
     /// of the blocking pool each; those beyond ask again every 50 ms or sooner.
     ///
+    /// # Cancellation
+    /// A cancel point, on a fiber.
+    ///
     /// # Errors
     /// Those of [`std::fs::File::lock`].
     #[track_caller]
@@ -158,6 +176,9 @@ impl File {
     ///
     /// # Blocking
     /// As [`File::lock`].
+    ///
+    /// # Cancellation
+    /// A cancel point, on a fiber.
     ///
     /// # Errors
     /// Those of [`std::fs::File::lock_shared`].
@@ -198,6 +219,9 @@ impl File {
     /// # Blocking
     /// Parks the fiber until it is done.
     ///
+    /// # Cancellation
+    /// A cancel point before it begins; once begun it is waited for to its end.
+    ///
     /// # Errors
     /// `InvalidInput`: the file is not open for writing, or the size is beyond the file system's.
     #[track_caller]
@@ -209,6 +233,9 @@ impl File {
     ///
     /// # Blocking
     /// On a local disk never: they are in memory. Else it parks the fiber until they are there.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
     ///
     /// # Errors
     /// Those of [`std::fs::File::metadata`].
@@ -240,6 +267,9 @@ impl File {
     /// # Blocking
     /// Parks the fiber until it is done.
     ///
+    /// # Cancellation
+    /// A cancel point before it begins; once begun it is waited for to its end.
+    ///
     /// # Errors
     /// `PermissionDenied`: the file is another user's.
     #[track_caller]
@@ -252,6 +282,9 @@ impl File {
     /// # Blocking
     /// Parks the fiber until it is done.
     ///
+    /// # Cancellation
+    /// A cancel point before it begins; once begun it is waited for to its end.
+    ///
     /// # Errors
     /// `PermissionDenied`: the file is another user's.
     #[track_caller]
@@ -263,6 +296,9 @@ impl File {
     ///
     /// # Blocking
     /// As [`File::set_times`].
+    ///
+    /// # Cancellation
+    /// A cancel point before it begins; once begun it is waited for to its end.
     ///
     /// # Errors
     /// As [`File::set_times`].

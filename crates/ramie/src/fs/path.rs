@@ -183,6 +183,9 @@ ring_calls! {
 /// # Blocking
 /// Parks the fiber until it is done.
 ///
+/// # Cancellation
+/// A cancel point before it begins; once begun it is waited for to its end.
+///
 /// # Errors
 /// Those of std's function of this name.
 #[track_caller]
@@ -196,6 +199,9 @@ pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<
 /// # Blocking
 /// Parks the fiber until it is done.
 ///
+/// # Cancellation
+/// A cancel point before it begins; once begun it is waited for to its end.
+///
 /// # Errors
 /// Those of [`std::fs::soft_link`].
 #[deprecated(note = "use ramie::os::unix::fs::symlink, as std says of its own")]
@@ -208,6 +214,9 @@ pub fn soft_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
 ///
 /// # Blocking
 /// As [`File::open`] and reads.
+///
+/// # Cancellation
+/// A cancel point.
 ///
 /// # Errors
 /// Those of [`std::fs::read`].
@@ -223,6 +232,9 @@ pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
 /// # Blocking
 /// As [`File::open`] and reads.
 ///
+/// # Cancellation
+/// A cancel point.
+///
 /// # Errors
 /// `InvalidData`: it is not UTF-8. Else those of [`std::fs::read_to_string`].
 #[track_caller]
@@ -236,6 +248,9 @@ pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
 ///
 /// # Blocking
 /// Parks the fiber until it is done.
+///
+/// # Cancellation
+/// A cancel point before it begins; once begun it is waited for to its end.
 ///
 /// # Errors
 /// Those of [`std::fs::write`].

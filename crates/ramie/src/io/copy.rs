@@ -52,7 +52,7 @@ const SEND_PART: usize = 1 << 20;
 /// Parks the strand as the reads and writes would.
 ///
 /// # Cancellation
-/// Cancelled where a read or a write is. Nothing is lost: the error says how many bytes were copied
+/// A cancel point, where a read or a write is. Nothing is lost: the error says how many bytes were copied
 /// ([`bytes_moved`](crate::cancel::bytes_moved)) and holds what was read and not yet written
 /// ([`unsent_bytes`](crate::cancel::unsent_bytes)). In the kernel, between two parts: 64 MiB from
 /// file to file.

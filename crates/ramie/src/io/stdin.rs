@@ -82,6 +82,9 @@ impl Stdin {
     ///
     /// # Blocking
     /// Parks the strand while another holds it.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
     #[track_caller]
     pub fn lock(&self) -> StdinLock<'static> {
         let reader = self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

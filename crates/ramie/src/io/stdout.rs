@@ -169,6 +169,9 @@ macro_rules! standard_output {
             ///
             /// # Blocking
             /// Parks the strand while another holds it.
+            ///
+            /// # Cancellation
+            /// Not a cancel point.
             #[track_caller]
             pub fn lock(&self) -> $lock<'static> {
                 $lock { writer: self.shared.lock(), lifetime: PhantomData }

@@ -50,7 +50,7 @@ impl TcpListener {
     /// Parks the strand while a host name is resolved; never otherwise.
     ///
     /// # Cancellation
-    /// Where a host name is resolved.
+    /// A cancel point, where a host name is resolved.
     ///
     /// # Errors
     /// Of the last address tried. `AddrInUse`, `PermissionDenied` (a port below 1,024),

@@ -54,6 +54,9 @@ impl UdpSocket {
     /// # Blocking
     /// Parks the strand while a host name is resolved; never otherwise.
     ///
+    /// # Cancellation
+    /// A cancel point, where a host name is resolved.
+    ///
     /// # Errors
     /// Of the last address tried. `AddrInUse`, `PermissionDenied` (a port below 1,024),
     /// `AddrNotAvailable`: the address cannot be had. `InvalidInput`: there was no address.
@@ -90,6 +93,9 @@ impl UdpSocket {
     /// # Blocking
     /// Parks the strand, too, while a host name is resolved.
     ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
     /// # Errors
     /// See the type. `InvalidInput`: there was no address.
     #[track_caller]
@@ -106,6 +112,9 @@ impl UdpSocket {
     ///
     /// # Blocking
     /// Parks the strand while a host name is resolved; never otherwise.
+    ///
+    /// # Cancellation
+    /// A cancel point, where a host name is resolved.
     ///
     /// # Errors
     /// Of the last address tried; `InvalidInput`: there was no address.

@@ -188,6 +188,9 @@ impl UnixDatagram {
     /// # Blocking
     /// As a send.
     ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
     /// # Errors
     /// As a send. `InvalidInput`: more than 253 descriptors.
     #[track_caller]
@@ -203,6 +206,9 @@ impl UnixDatagram {
     ///
     /// # Blocking
     /// As a receive.
+    ///
+    /// # Cancellation
+    /// A cancel point.
     ///
     /// # Errors
     /// As a receive.

@@ -81,6 +81,9 @@ impl UnixStream {
     /// # Blocking
     /// Parks the strand while the listener's queue is full.
     ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
     /// # Errors
     /// `NotFound`, `PermissionDenied`: the path. `ConnectionRefused`: nobody listens there.
     /// `InvalidInput`: the path is longer than 107 bytes or has a zero byte in it.
@@ -93,6 +96,9 @@ impl UnixStream {
     ///
     /// # Blocking
     /// Parks the strand while the listener's queue is full.
+    ///
+    /// # Cancellation
+    /// A cancel point.
     ///
     /// # Errors
     /// As for [`UnixStream::connect`].
@@ -154,6 +160,9 @@ impl UnixStream {
     /// # Blocking
     /// As a write.
     ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
     /// # Errors
     /// As a write. `InvalidInput`: more than 253 descriptors.
     ///
@@ -193,6 +202,9 @@ impl UnixStream {
     ///
     /// # Blocking
     /// As a read.
+    ///
+    /// # Cancellation
+    /// A cancel point.
     ///
     /// # Errors
     /// As a read.
