@@ -52,8 +52,8 @@ const SEND_PART: usize = 1 << 20;
 /// Parks the strand as the reads and writes would.
 ///
 /// # Cancellation
-/// A cancel point, where a read or a write is. Nothing is lost: the error says how many bytes were copied
-/// ([`bytes_moved`](crate::cancel::bytes_moved)) and holds what was read and not yet written
+/// A cancel point, where a read or a write is. Nothing is lost: the error says how many bytes were
+/// copied ([`bytes_moved`](crate::cancel::bytes_moved)) and holds what was read and not yet written
 /// ([`unsent_bytes`](crate::cancel::unsent_bytes)). In the kernel, between two parts: 64 MiB from
 /// file to file.
 ///
