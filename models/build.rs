@@ -33,6 +33,7 @@ const SHIPPED: &[&str] = &[
     "channel/sender.rs",
     "channel/timed.rs",
     "channel/waiters.rs",
+    "channel/wakers.rs",
     "completion.rs",
     "park.rs",
     "parking_lot.rs",

@@ -8,6 +8,7 @@ mod coro;
 mod deque;
 mod driver;
 mod fiber;
+mod future;
 pub(crate) mod models;
 mod park;
 mod parking_lot;

@@ -1,5 +1,5 @@
 //! One event that happens once, and at most one strand that waits for it: the end of a strand, of
-//! a job on the blocking pool.
+//! a job on the blocking pool. Or, in place of the strand, a future: it leaves its waker.
 //!
 //! # Protocol: one word
 //!
@@ -7,12 +7,17 @@
 //! |---|---|---|
 //! | `OPEN` | has not happened, nobody waits | the waiter, to its reference; the other two |
 //! | a [`WakeRef`] | has not happened, this strand waits | `finish`, to `DONE`, which then owes the wake; the waiter, back to `OPEN` |
+//! | the address of a boxed `Waker` | has not happened, a future waits | `finish`, to `DONE`, which then owns the waker; the future, back to `OPEN` |
 //! | `DETACHED` | nobody will ever wait | `finish`, to `DONE` |
 //! | `DONE` | has happened | - (the waiter of an event that happens again and again, to `OPEN`) |
 //!
 //! `finish` is one swap: it marks the event and learns whom to wake in the same step, and touches
-//! the word no more. So the waiter may free the word's memory as soon as it sees `DONE`. *The race
+//! the word no more. Whoever takes a waker's address out of the word owns the waker, and nobody
+//! looks at it before. So the waiter may free the word's memory as soon as it sees `DONE`. *The race
 //! to fear* is the waiter that leaves between those two steps; there is no between.
+#![allow(unsafe_code)]
+
+use std::{ptr, task::Waker};
 
 use crate::{
     park::{self, Refused, WaitRecord},
@@ -56,9 +61,13 @@ impl Completion {
     pub(crate) fn finish(&self) -> Finished {
         // AcqRel: releases the result; acquires what a detaching handle did.
         match self.0.swap(DONE, Ordering::AcqRel) {
-            OPEN => Finished::Unobserved,
+            OPEN | DONE => Finished::Unobserved,
             DETACHED => Finished::Detached,
-            bits => WakeRef::from_bits(bits).map_or(Finished::Unobserved, Finished::Wake),
+            bits => match WakeRef::from_bits(bits) {
+                Some(wait) => Finished::Wake(wait),
+                // SAFETY: what is none of the others is a waker, and the swap took it out.
+                None => Finished::Waker(unsafe { own_waker(bits) }),
+            },
         }
     }
 
@@ -66,6 +75,34 @@ impl Completion {
     pub(crate) fn detach(&self) -> bool {
         let open = self.0.compare_exchange(OPEN, DETACHED, Ordering::AcqRel, Ordering::Acquire);
         open.is_ok()
+    }
+
+    /// Tells whether the event has happened; if it has not, leaves a waker for when it does.
+    pub(crate) fn poll(&self, waker: &Waker) -> bool {
+        let kept = match self.take_waker() {
+            Some(kept) if kept.will_wake(waker) => kept,
+            _ if self.is_done() => return true,
+            _ => Box::new(waker.clone()),
+        };
+        let bits = Box::into_raw(kept).expose_provenance() as u64;
+        // Release: `finish` sees the waker. Acquire: what happened is seen here.
+        if self.0.compare_exchange(OPEN, bits, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return false;
+        }
+        // SAFETY: made above, and not left in the word.
+        drop(unsafe { own_waker(bits) });
+        true
+    }
+
+    /// Takes back the waker of a future that waits no more, if the event has not happened.
+    pub(crate) fn take_waker(&self) -> Option<Box<Waker>> {
+        let bits = self.0.load(Ordering::Acquire);
+        if matches!(bits, OPEN | DONE | DETACHED) || WakeRef::from_bits(bits).is_some() {
+            return None;
+        }
+        let taken = self.0.compare_exchange(bits, OPEN, Ordering::AcqRel, Ordering::Acquire);
+        // SAFETY: what is none of the others is a waker, and the exchange took it out.
+        taken.ok().map(|_| unsafe { own_waker(bits) })
     }
 
     /// Makes an event that has happened one that may happen again. Whoever finished it, however
@@ -111,14 +148,28 @@ pub(crate) enum Finished {
     Unobserved,
     Detached,
     Wake(WakeRef),
+    /// To be called where a strand may not suspend: it is code of others.
+    Waker(Box<Waker>),
+}
+
+/// Owns the waker again whose address was in a word.
+///
+/// # Safety
+/// The bits are the address of a waker that [`Completion::poll`] boxed; the caller took them out of
+/// the word.
+unsafe fn own_waker(bits: u64) -> Box<Waker> {
+    // SAFETY: the caller's promise.
+    unsafe { Box::from_raw(ptr::with_exposed_provenance_mut(bits as usize)) }
 }
 
 impl Finished {
     /// Wakes the waiter, if there is one.
     #[inline]
     pub(crate) fn wake(self) {
-        if let Finished::Wake(wait) = self {
-            wait.wake(Wake::Woken);
+        match self {
+            Finished::Wake(wait) => drop(wait.wake(Wake::Woken)),
+            Finished::Waker(waker) => crate::future::wake(*waker),
+            Finished::Unobserved | Finished::Detached => {}
         }
     }
 }

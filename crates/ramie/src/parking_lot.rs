@@ -194,6 +194,12 @@ impl ParkingLot {
         })
     }
 
+    /// Calls `f` in the same order with the others that `validate` and `decide` are in.
+    pub(crate) fn under_lock<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _locked = self.lock();
+        f()
+    }
+
     /// Wakes the first waiter that still waits.
     ///
     /// `decide` is called under the lot's lock, with that waiter or with `None` if there is none,

@@ -11,6 +11,7 @@ pub(crate) mod select_models;
 mod sender;
 mod timed;
 mod waiters;
+mod wakers;
 
 use self::{core::Core, receiver::Receiver, sender::Sender};
 use super::primitive::Arc;

@@ -5,11 +5,13 @@ use std::{
     collections::VecDeque,
     ops::{Deref, DerefMut},
     panic::{RefUnwindSafe, UnwindSafe},
+    task::Waker,
 };
 
 use super::{
     error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
     waiters::{Outcome, Waiter, Waiters},
+    wakers::Wakers,
 };
 use crate::{
     cancel,
@@ -55,6 +57,7 @@ pub(super) struct State<T> {
     pub(super) waiting_receivers: Waiters<T>,
     values: VecDeque<T>,
     pub(super) waiting_senders: Waiters<T>,
+    wakers: Wakers,
 }
 
 const UNBOUNDED: u32 = u32::MAX;
@@ -120,6 +123,11 @@ impl<T> State<T> {
         self.values.len() < self.capacity as usize || self.capacity == UNBOUNDED
     }
 
+    /// Whether `get` would find something, a value or the end, by all that can be told.
+    fn has_something(&self) -> bool {
+        !self.values.is_empty() || !self.has_senders || !self.waiting_senders.is_empty()
+    }
+
     /// Whether `get` would find something for a strand in this wait, by all that can be told.
     pub(super) fn may_get(&self, wait: WakeRef) -> bool {
         !self.values.is_empty() || !self.has_senders || self.waiting_senders.has_other_than(wait)
@@ -178,7 +186,20 @@ impl<T> DerefMut for Locked<'_, T> {
 impl<T> Drop for Locked<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
+        if !self.wakers.is_empty() {
+            return self.unlock_and_wake();
+        }
         self.0.is_locked.store(false, Ordering::Release);
+    }
+}
+
+impl<T> Locked<'_, T> {
+    /// Every change of the channel ends here, so this is where futures are told.
+    #[cold]
+    fn unlock_and_wake(&mut self) {
+        let wakers = if self.has_something() { self.wakers.take() } else { Wakers::new() };
+        self.0.is_locked.store(false, Ordering::Release);
+        wakers.wake();
     }
 }
 
@@ -199,6 +220,7 @@ impl<T> Core<T> {
             waiting_receivers: Waiters::new(),
             values: VecDeque::new(),
             waiting_senders: Waiters::new(),
+            wakers: Wakers::new(),
         };
         Core {
             is_locked: AtomicBool::new(false),
@@ -243,6 +265,27 @@ impl<T> Core<T> {
         let (value, woken) = self.lock().get()?;
         wake(woken);
         Ok(value)
+    }
+
+    /// Takes a value, or leaves a waker for when there is one.
+    pub(super) fn poll_recv(&self, future: u64, waker: &Waker) -> Result<T, TryRecvError> {
+        // Code of others: not under the lock.
+        let waker = waker.clone();
+        let mut locked = self.lock();
+        let got = locked.get();
+        let is_empty = matches!(got, Err(TryRecvError::Empty));
+        let old = locked.wakers.replace(future, is_empty.then_some(waker));
+        drop(locked);
+        drop(old);
+        let (value, woken) = got?;
+        wake(woken);
+        Ok(value)
+    }
+
+    /// Drops the waker of a future that waits no more.
+    pub(super) fn forget_waker(&self, future: u64) {
+        let old = self.lock().wakers.replace(future, None);
+        drop(old);
     }
 
     #[inline(always)]

@@ -53,6 +53,7 @@ mod select_macro;
 mod sender;
 mod timed;
 mod waiters;
+mod wakers;
 
 use self::core::Core;
 pub use self::{

@@ -1,6 +1,6 @@
 //! The end of a channel that takes values.
 
-use std::{fmt, time::Duration};
+use std::{fmt, task::Waker, time::Duration};
 
 use super::{
     core::{Core, add_handle, remove_handle},
@@ -66,6 +66,24 @@ impl<T> Receiver<T> {
             Flavor::Queue(core) => core.try_recv(),
             Flavor::Timed(timed, make) => timed.take().map(make).ok_or(TryRecvError::Empty),
             Flavor::Never => Err(TryRecvError::Empty),
+        }
+    }
+
+    /// Takes a value, or leaves a waker for when there is one.
+    pub(crate) fn poll_recv(&self, future: u64, waker: &Waker) -> Result<T, TryRecvError> {
+        match &self.flavor {
+            Flavor::Queue(core) => core.poll_recv(future, waker),
+            Flavor::Never => Err(TryRecvError::Empty),
+            Flavor::Timed(..) => panic!(
+                "a receiver of `after` or `tick` cannot be awaited; await the executor's own timer"
+            ),
+        }
+    }
+
+    /// Drops the waker of a future that waits no more.
+    pub(crate) fn forget_waker(&self, future: u64) {
+        if let Flavor::Queue(core) = &self.flavor {
+            core.forget_waker(future);
         }
     }
 

@@ -102,6 +102,10 @@ impl<T> Waiters<T> {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
     /// Whether somebody waits in another wait than this one.
     pub(super) fn has_other_than(&self, wait: WakeRef) -> bool {
         let mut at = self.first;

@@ -6,6 +6,7 @@ use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr, thread};
 use super::{Fiber, ScopeData, label};
 use crate::{
     cancel::{self, Cancelled},
+    completion::Completion,
     park::{Refused, WaitKind, WaitRecord},
     primitive::{AtomicPtr, Ordering},
     strand::{self, Slot, take_outcome},
@@ -246,6 +247,11 @@ impl<T> JoinHandle<T> {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.raw.slot().join.is_done()
+    }
+
+    /// For the future of this handle, which waits alone.
+    pub(crate) fn completion(&self) -> &Completion {
+        &self.raw.slot().join
     }
 }
 

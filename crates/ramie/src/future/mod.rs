@@ -7,8 +7,16 @@
 //!   of [`oneshot`](crate::sync::oneshot) can be awaited by async code, on any executor.
 
 mod block_on;
+mod join;
+mod receive;
+mod wake;
 
 #[doc(no_inline)]
 pub use std::future::*;
 
-pub use self::block_on::{block_on, block_on_or_cancelled};
+pub(crate) use self::wake::wake;
+pub use self::{
+    block_on::{block_on, block_on_or_cancelled},
+    join::JoinFuture,
+    receive::{OneshotFuture, RecvFuture},
+};

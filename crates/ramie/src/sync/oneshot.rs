@@ -13,7 +13,7 @@
 //! wakes the next, if there is one: all learn that the value is gone.
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, fmt, marker::PhantomData, mem::MaybeUninit, time::Duration};
+use std::{cell::Cell, fmt, marker::PhantomData, mem::MaybeUninit, task::Waker, time::Duration};
 
 use crate::{
     park::{Refused, WaitKind, WaitRecord},
@@ -33,6 +33,8 @@ struct Inner<T> {
     lot: ParkingLot,
     /// INVARIANT: initialised iff `state` is `FULL`.
     value: UnsafeCell<MaybeUninit<T>>,
+    /// Of a receiver that is awaited. INVARIANT: touched only under the lot's lock.
+    waker: UnsafeCell<Option<Waker>>,
 }
 
 // SAFETY: the value goes from the sender to the receiver, by the state's release and acquire.
@@ -52,7 +54,23 @@ impl<T> Inner<T> {
     /// Wakes a receiver, with a token that says whether it has to wake the next: one that is shared
     /// on its worker, by an `Rc`, may have several that wait.
     fn wake_one(&self) {
-        self.lot.unpark_one(|next| next.is_some_and(|next| next.has_more).into());
+        let mut waker = None;
+        self.lot.unpark_one(|next| {
+            // SAFETY: `decide` is called under the lot's lock.
+            waker = unsafe { self.replace_waker(None) };
+            next.is_some_and(|next| next.has_more).into()
+        });
+        if let Some(waker) = waker {
+            crate::future::wake(waker);
+        }
+    }
+
+    /// # Safety
+    /// The lot's lock is held.
+    unsafe fn replace_waker(&self, waker: Option<Waker>) -> Option<Waker> {
+        // SAFETY: the caller's promise, and the invariant of `waker`.
+        let place = unsafe { &mut *self.waker.get() };
+        std::mem::replace(place, waker)
     }
 
     /// Moves the value out.
@@ -135,6 +153,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
         state: AtomicU32::new(EMPTY),
         lot: ParkingLot::new(),
         value: UnsafeCell::new(MaybeUninit::uninit()),
+        waker: UnsafeCell::new(None),
     });
     (Sender { inner: Arc::clone(&inner) }, Receiver { inner, not_sync: PhantomData })
 }
@@ -223,6 +242,26 @@ impl<T> Receiver<T> {
             CLOSED => TryRecvError::Closed,
             _ => TryRecvError::Empty,
         })
+    }
+
+    /// Takes the value, or leaves a waker for when it comes.
+    pub(crate) fn poll_recv(&self, waker: &Waker) -> Result<T, TryRecvError> {
+        match self.try_recv() {
+            Err(TryRecvError::Empty) => {}
+            result => return result,
+        }
+        let waker = Some(waker.clone());
+        // SAFETY: under the lot's lock.
+        let old = self.inner.lot.under_lock(|| unsafe { self.inner.replace_waker(waker) });
+        drop(old);
+        self.try_recv()
+    }
+
+    /// Drops the waker that was left.
+    pub(crate) fn forget_waker(&self) {
+        // SAFETY: under the lot's lock.
+        let old = self.inner.lot.under_lock(|| unsafe { self.inner.replace_waker(None) });
+        drop(old);
     }
 
     /// Waits for the value, for `timeout` at most. A value that comes later is not lost: ask again.

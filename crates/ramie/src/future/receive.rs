@@ -1,0 +1,151 @@
+//! Futures that wait for the values of channels. Polling takes a value only to return it, so one
+//! that is dropped or forgotten loses none.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::atomic::{AtomicU64, Ordering},
+    task::{Context, Poll},
+};
+
+use crate::{
+    channel::{self, TryRecvError},
+    sync::oneshot,
+};
+
+/// Waits, as a future, for a value of a channel: what awaiting a
+/// [`Receiver`](channel::Receiver), or `&receiver` for one value after another, does.
+///
+/// # Errors
+/// There is no value and all senders are gone.
+///
+/// # Panics
+/// Polling panics if the receiver is of [`channel::after`] or [`channel::tick`]: their clock is
+/// that of strands; await the executor's own timer.
+///
+/// # Examples
+/// ```
+/// use ramie::{channel, fiber, future::block_on};
+///
+/// ramie::run(|| {
+///     let (sender, receiver) = channel::bounded(1);
+///     fiber::spawn(move || (0..3).for_each(|n| sender.send(n).unwrap()));
+///     let sum = block_on(async {
+///         let mut sum = 0;
+///         while let Ok(n) = (&receiver).await {
+///             sum += n;
+///         }
+///         sum
+///     });
+///     assert_eq!(sum, 3);
+/// });
+/// ```
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct RecvFuture<T> {
+    receiver: channel::Receiver<T>,
+    /// Its number among all, by which it finds its waker again.
+    number: u64,
+}
+
+impl<T> RecvFuture<T> {
+    fn new(receiver: channel::Receiver<T>) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        RecvFuture { receiver, number: NUMBERS.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl<T> IntoFuture for channel::Receiver<T> {
+    type Output = Result<T, channel::RecvError>;
+    type IntoFuture = RecvFuture<T>;
+
+    fn into_future(self) -> RecvFuture<T> {
+        RecvFuture::new(self)
+    }
+}
+
+impl<T> IntoFuture for &channel::Receiver<T> {
+    type Output = Result<T, channel::RecvError>;
+    type IntoFuture = RecvFuture<T>;
+
+    fn into_future(self) -> RecvFuture<T> {
+        RecvFuture::new(self.clone())
+    }
+}
+
+impl<T> Future for RecvFuture<T> {
+    type Output = Result<T, channel::RecvError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.receiver.poll_recv(self.number, context.waker()) {
+            Ok(value) => Poll::Ready(Ok(value)),
+            Err(TryRecvError::Disconnected) => Poll::Ready(Err(channel::RecvError::Disconnected)),
+            Err(TryRecvError::Empty) => Poll::Pending,
+        }
+    }
+}
+
+impl<T> Drop for RecvFuture<T> {
+    fn drop(&mut self) {
+        self.receiver.forget_waker(self.number);
+    }
+}
+
+impl<T> fmt::Debug for RecvFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvFuture").field("receiver", &self.receiver).finish()
+    }
+}
+
+/// Waits, as a future, for a oneshot's value: what awaiting a [`Receiver`](oneshot::Receiver) does.
+///
+/// # Errors
+/// The sender was dropped without having sent.
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, future::block_on, sync::oneshot};
+///
+/// ramie::run(|| {
+///     let (sender, receiver) = oneshot::channel();
+///     fiber::spawn(move || sender.send("done").unwrap());
+///     assert_eq!(block_on(receiver), Ok("done"));
+/// });
+/// ```
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct OneshotFuture<T> {
+    receiver: oneshot::Receiver<T>,
+}
+
+impl<T> IntoFuture for oneshot::Receiver<T> {
+    type Output = Result<T, oneshot::RecvError>;
+    type IntoFuture = OneshotFuture<T>;
+
+    fn into_future(self) -> OneshotFuture<T> {
+        OneshotFuture { receiver: self }
+    }
+}
+
+impl<T> Future for OneshotFuture<T> {
+    type Output = Result<T, oneshot::RecvError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.receiver.poll_recv(context.waker()) {
+            Ok(value) => Poll::Ready(Ok(value)),
+            Err(oneshot::TryRecvError::Closed) => Poll::Ready(Err(oneshot::RecvError::Closed)),
+            Err(oneshot::TryRecvError::Empty) => Poll::Pending,
+        }
+    }
+}
+
+impl<T> Drop for OneshotFuture<T> {
+    fn drop(&mut self) {
+        self.receiver.forget_waker();
+    }
+}
+
+impl<T> fmt::Debug for OneshotFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneshotFuture").field("receiver", &self.receiver).finish()
+    }
+}

@@ -1,0 +1,14 @@
+//! Calling a waker, which is code of others, from inside of the runtime.
+
+use std::task::Waker;
+
+use crate::{no_switch, panic};
+
+/// Calls a waker where the caller is in the middle of something: of its own end, of a wait that has
+/// begun. So it must not wait, and a panic of it is reported by the panic hook and goes no further.
+#[cold]
+pub(crate) fn wake(waker: Waker) {
+    let outcome = panic::catch(|| no_switch(|| waker.wake()));
+    // The payload's destructor is code of others, too.
+    std::mem::forget(outcome);
+}
