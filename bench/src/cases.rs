@@ -88,6 +88,32 @@ pub const CASES: &[Case] = &[
         targets: &[Ratio(Corosensei, 1.5)],
     },
     Case {
+        name: "cancel 100000 parked",
+        workload: Workload::Cancel { count: 100_000 },
+        peers: &[Ramie, Tokio],
+        targets: &[Nanoseconds(1000.0)],
+    },
+    Case {
+        name: "cancel: a limit",
+        workload: Workload::Timeout { count: 10_000_000 },
+        peers: &[Ramie, Tokio],
+        targets: &[Nanoseconds(60.0)],
+    },
+    Case {
+        name: "cancel: a scope of 8",
+        workload: Workload::Scope { count: 100_000 },
+        peers: &[Ramie],
+        // Beyond its eight spawns.
+        targets: &[Nanoseconds(200.0)],
+    },
+    Case {
+        name: "timers 1000000",
+        workload: Workload::Timers { count: 1_000_000 },
+        peers: &[Ramie],
+        // The latest of them, on an idle machine.
+        targets: &[Nanoseconds(1_000_000.0)],
+    },
+    Case {
         name: "ring-channel 500x1000000",
         workload: Workload::RingChannel { size: 500, hops: 1_000_000 },
         peers: &[Ramie, Tokio, May, Go, Threads],

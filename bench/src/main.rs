@@ -4,6 +4,7 @@ mod cases;
 mod connections;
 mod files;
 mod http;
+mod limits;
 mod measure;
 mod peers;
 mod process;

@@ -27,6 +27,14 @@ pub enum Workload {
     Recurse { depth: u64 },
     /// One task recurses 1,500 times, and yields at each level.
     Recurse2 { depth: u64 },
+    /// Parked tasks that are cancelled and joined.
+    Cancel { count: u64 },
+    /// Calls that do not wait, each under a time limit.
+    Timeout { count: u64 },
+    /// Scopes of eight strands, less the spawns.
+    Scope { count: u64 },
+    /// Sleepers: how late the latest is, in ns.
+    Timers { count: u64 },
     /// A token goes round a ring of channels.
     RingChannel { size: usize, hops: u64 },
 }
@@ -40,7 +48,12 @@ impl Workload {
             Workload::Ring { hops, .. } | Workload::RingChannel { hops, .. } => hops,
             Workload::Lock { tasks, count, .. } => tasks * count,
             Workload::Channel { count, .. } => count,
-            Workload::Spawn { count } | Workload::Alive { count } => count,
+            Workload::Spawn { count }
+            | Workload::Alive { count }
+            | Workload::Cancel { count }
+            | Workload::Timeout { count }
+            | Workload::Scope { count } => count,
+            Workload::Timers { .. } => 1,
             Workload::Basic { yields } => recursion::ROUNDS * yields,
             Workload::Recurse { .. } => recursion::ROUNDS,
             Workload::Recurse2 { depth } => recursion::ROUNDS_OF_ALL_LEVELS * depth,
@@ -91,6 +104,10 @@ impl Workload {
                 Workload::Channel { capacity, senders, receivers, count: count / 10 }
             }
             Workload::RingChannel { size, hops } => Workload::RingChannel { size, hops: hops / 10 },
+            Workload::Cancel { count } => Workload::Cancel { count: count / 10 },
+            Workload::Timeout { count } => Workload::Timeout { count: count / 10 },
+            Workload::Scope { count } => Workload::Scope { count: count / 10 },
+            Workload::Timers { count } => Workload::Timers { count: count / 10 },
             Workload::Basic { yields } => Workload::Basic { yields: (yields / 10).max(1) },
             Workload::Recurse { depth } => Workload::Recurse { depth: (depth / 10).max(1) },
             Workload::Recurse2 { depth } => Workload::Recurse2 { depth: (depth / 10).max(1) },
@@ -129,6 +146,10 @@ impl fmt::Display for Workload {
                 write!(f, "channel:{capacity}:{senders}:{receivers}:{count}")
             }
             Workload::RingChannel { size, hops } => write!(f, "ring-channel:{size}:{hops}"),
+            Workload::Cancel { count } => write!(f, "cancel:{count}"),
+            Workload::Timeout { count } => write!(f, "timeout:{count}"),
+            Workload::Scope { count } => write!(f, "scope:{count}"),
+            Workload::Timers { count } => write!(f, "timers:{count}"),
             Workload::Basic { yields } => write!(f, "basic:{yields}"),
             Workload::Recurse { depth } => write!(f, "recurse:{depth}"),
             Workload::Recurse2 { depth } => write!(f, "recurse2:{depth}"),
@@ -156,6 +177,10 @@ impl FromStr for Workload {
                     [capacity, senders, receivers].map(|number| number as usize);
                 Ok(Workload::Channel { capacity, senders, receivers, count })
             }
+            ("cancel", &[count]) => Ok(Workload::Cancel { count }),
+            ("timeout", &[count]) => Ok(Workload::Timeout { count }),
+            ("scope", &[count]) => Ok(Workload::Scope { count }),
+            ("timers", &[count]) => Ok(Workload::Timers { count }),
             ("basic", &[yields]) => Ok(Workload::Basic { yields }),
             ("recurse", &[depth]) => Ok(Workload::Recurse { depth }),
             ("recurse2", &[depth]) => Ok(Workload::Recurse2 { depth }),

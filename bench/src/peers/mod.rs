@@ -8,7 +8,7 @@ mod tokio;
 mod tokio_places;
 
 use crate::{
-    recursion, traffic,
+    limits, recursion, traffic,
     workload::{Sample, Workload},
 };
 
@@ -91,6 +91,13 @@ impl Peer {
             workload
         {
             return recursion::run(self, workload);
+        }
+        if let Workload::Cancel { .. }
+        | Workload::Timeout { .. }
+        | Workload::Scope { .. }
+        | Workload::Timers { .. } = workload
+        {
+            return limits::run(self, workload);
         }
         match self {
             Peer::Ramie => Some(ramie::run(workload)),

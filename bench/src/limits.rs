@@ -1,0 +1,140 @@
+//! What limits, scopes and their cancellation cost, and how punctual many sleepers are.
+
+use std::{
+    hint::black_box,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use ::ramie::{cancel, fiber};
+
+use crate::{
+    peers::Peer,
+    workload::{Sample, Workload},
+};
+
+/// How many strands a scope has in the case of scopes.
+const CHILDREN: usize = 8;
+/// From the start to the first deadline: time to make the sleepers.
+const SETTLE: Duration = Duration::from_secs(8);
+/// The deadlines are within so much time.
+const SPREAD: Duration = Duration::from_secs(10);
+
+pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
+    match peer {
+        Peer::Ramie => {
+            let runtime = ::ramie::Runtime::builder().workers(1).build().expect("a runtime");
+            Some(runtime.run(|| on_ramie(workload)))
+        }
+        Peer::Tokio => {
+            let mut builder = ::tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_time().build().expect("a runtime");
+            runtime.block_on(on_tokio(workload))
+        }
+        _ => None,
+    }
+}
+
+fn on_ramie(workload: Workload) -> Sample {
+    match workload {
+        Workload::Cancel { count } => cancel_all(count),
+        Workload::Timeout { count } => timeouts(count),
+        Workload::Scope { count } => scopes(count),
+        Workload::Timers { count } => timers(count),
+        _ => unreachable!("by the caller"),
+    }
+}
+
+/// From the cancel to the last join.
+fn cancel_all(count: u64) -> Sample {
+    cancel::scope(|scope| {
+        let start = fiber::scope(|strands| {
+            for _ in 0..count {
+                strands.spawn(fiber::park);
+            }
+            fiber::sleep(Duration::from_millis(1));
+            let start = Instant::now();
+            scope.cancel();
+            start
+        });
+        Sample::timed(start.elapsed())
+    })
+}
+
+fn timeouts(count: u64) -> Sample {
+    let limit = Duration::from_secs(3600);
+    let start = Instant::now();
+    for number in 0..count {
+        let _ = black_box(cancel::with_timeout(limit, || black_box(number)));
+    }
+    Sample::timed(start.elapsed())
+}
+
+/// What scopes take beyond the spawns in them, which are joined, too.
+fn scopes(count: u64) -> Sample {
+    let rounds = |round: fn()| {
+        let start = Instant::now();
+        (0..count).for_each(|_| round());
+        start.elapsed()
+    };
+    let in_scope = || fiber::scope(|scope| (0..CHILDREN).for_each(|_| drop(scope.spawn(|| ()))));
+    let alone = || {
+        let fibers: [_; CHILDREN] = std::array::from_fn(|_| fiber::spawn(|| ()));
+        fibers.into_iter().for_each(|fiber| fiber.join().expect("no panic"));
+    };
+    // The first of each makes the stacks.
+    (in_scope(), alone());
+    let (spawns, scopes) = (rounds(alone), rounds(in_scope));
+    Sample::timed(scopes.saturating_sub(spawns))
+}
+
+/// Deadlines within [`SPREAD`], without order.
+fn delays(count: u64) -> impl Iterator<Item = Duration> {
+    // A Weyl sequence: its steps fill the range evenly.
+    let fraction = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    (0..count).map(move |number| SPREAD.mul_f64(fraction(number) as f64 / f64::from(u32::MAX)))
+}
+
+/// The longest that one of the sleepers slept beyond its deadline. It bounds by how much two of
+/// them can be out of order, too.
+fn timers(count: u64) -> Sample {
+    let latest = AtomicU64::new(0);
+    let first = Instant::now() + SETTLE;
+    fiber::scope(|scope| {
+        for delay in delays(count) {
+            let latest = &latest;
+            scope.spawn(move || {
+                let deadline = first + delay;
+                fiber::sleep_until(deadline.into());
+                latest.fetch_max(deadline.elapsed().as_nanos() as u64, Relaxed);
+            });
+        }
+        fiber::yield_now();
+        assert!(Instant::now() < first, "the sleepers were not made in time");
+    });
+    Sample::timed(Duration::from_nanos(latest.into_inner()))
+}
+
+/// What tokio has the like of.
+async fn on_tokio(workload: Workload) -> Option<Sample> {
+    match workload {
+        Workload::Cancel { count } => {
+            let mut tasks = ::tokio::task::JoinSet::new();
+            (0..count).for_each(|_| drop(tasks.spawn(std::future::pending::<()>())));
+            ::tokio::task::yield_now().await;
+            let start = Instant::now();
+            tasks.shutdown().await;
+            Some(Sample::timed(start.elapsed()))
+        }
+        Workload::Timeout { count } => {
+            let limit = Duration::from_secs(3600);
+            let start = Instant::now();
+            for number in 0..count {
+                let call = ::tokio::time::timeout(limit, async { black_box(number) });
+                let _ = black_box(call.await);
+            }
+            Some(Sample::timed(start.elapsed()))
+        }
+        _ => None,
+    }
+}
