@@ -24,6 +24,11 @@ use super::{frame::Frame, node::Node};
 ///     assert_eq!(error.to_string(), "cancelled: shutting down");
 /// });
 /// ```
+/// The scope itself stays inside; its handles may leave, and do nothing afterwards:
+/// ```compile_fail
+/// let kept = ramie::cancel::scope(|scope| scope);
+/// kept.cancel();
+/// ```
 pub fn scope<T>(f: impl FnOnce(&CancelScope) -> T) -> T {
     let scope = CancelScope { node: Arc::new(Node::new()) };
     Node::enter(&scope.node, || Frame::node(Arc::clone(&scope.node)).enter(|| f(&scope)))

@@ -24,6 +24,44 @@
 //! 3. An error that says "cancelled" ([`Failure::is_cancelled`]) follows from something else and is
 //!    dropped; unless there is nothing else, as when the scope was cancelled from outside: then the
 //!    first one is kept.
+//!
+//! # What the compiler refuses
+//! What a strand borrows must live outside of the call:
+//! ```compile_fail,E0373
+//! ramie::structured::set(|set| {
+//!     let inside = String::new();
+//!     set.spawn(|| inside.len());
+//! });
+//! ```
+//! ```compile_fail,E0373
+//! ramie::structured::race(|racers| {
+//!     let inside = String::new();
+//!     racers.spawn(|| inside.len());
+//! });
+//! ```
+//! A handle does not leave it:
+//! ```compile_fail
+//! let mut kept = None;
+//! ramie::structured::try_scope(|scope| {
+//!     kept = Some(scope.spawn(|| Ok::<_, String>(1)));
+//!     Ok(())
+//! });
+//! ```
+//! What is not `Send` does not go to another worker, neither with a closure nor as its value:
+//! ```compile_fail,E0277
+//! let local = std::rc::Rc::new(1);
+//! ramie::structured::try_scope(|scope| {
+//!     scope.spawn(|| Ok::<_, String>(*local));
+//!     Ok(())
+//! });
+//! ```
+//! ```compile_fail,E0277
+//! ramie::structured::race(|racers| racers.spawn(|| std::rc::Rc::new(1)));
+//! ```
+//! ```compile_fail,E0277
+//! let local = std::rc::Rc::new(1);
+//! ramie::structured::par_map([1, 2], 2, |n| n + *local);
+//! ```
 
 mod failure;
 mod join;
