@@ -2,11 +2,14 @@
 
 use std::{
     hint::black_box,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
-use ::ramie::{cancel, fiber};
+use ::ramie::{cancel, fiber, sync::Event};
 
 use crate::{
     peers::Peer,
@@ -15,8 +18,8 @@ use crate::{
 
 /// How many strands a scope has in the case of scopes.
 const CHILDREN: usize = 8;
-/// From the start to the first deadline: time to make the sleepers.
-const SETTLE: Duration = Duration::from_secs(8);
+/// From when all sleepers are there to the first deadline: time for all to fall asleep.
+const SETTLE: Duration = Duration::from_secs(3);
 /// The deadlines are within so much time.
 const SPREAD: Duration = Duration::from_secs(10);
 
@@ -98,19 +101,25 @@ fn delays(count: u64) -> impl Iterator<Item = Duration> {
 /// The longest that one of the sleepers slept beyond its deadline. It bounds by how much two of
 /// them can be out of order, too.
 fn timers(count: u64) -> Sample {
-    let latest = AtomicU64::new(0);
-    let first = Instant::now() + SETTLE;
+    let (made, latest, first) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+    let may_sleep = Event::new();
     fiber::scope(|scope| {
         for delay in delays(count) {
-            let latest = &latest;
+            let (made, latest, first, may_sleep) = (&made, &latest, &first, &may_sleep);
             scope.spawn(move || {
-                let deadline = first + delay;
+                made.fetch_add(1, Relaxed);
+                may_sleep.wait().expect("nobody cancels it");
+                let deadline = *first.get().expect("set before") + delay;
                 fiber::sleep_until(deadline.into());
                 latest.fetch_max(deadline.elapsed().as_nanos() as u64, Relaxed);
             });
         }
-        fiber::yield_now();
-        assert!(Instant::now() < first, "the sleepers were not made in time");
+        // Making the stacks is not what is measured.
+        while made.load(Relaxed) < count {
+            fiber::yield_now();
+        }
+        first.set(Instant::now() + SETTLE).expect("set once");
+        may_sleep.set();
     });
     Sample::timed(Duration::from_nanos(latest.into_inner()))
 }

@@ -54,7 +54,7 @@ impl Strands for Apart {
         let started = Arc::clone(&has_started);
         let handle = fiber::spawn(move || {
             started.store(true, SeqCst);
-            GO.wait();
+            GO.wait().expect("nobody cancels it");
             f()
         });
         while !has_started.load(SeqCst) {
