@@ -101,7 +101,8 @@ fn delays(count: u64) -> impl Iterator<Item = Duration> {
 /// The longest that one of the sleepers slept beyond its deadline. It bounds by how much two of
 /// them can be out of order, too.
 fn timers(count: u64) -> Sample {
-    let (made, latest, first) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+    let (made, latest) = (AtomicU64::new(0), AtomicU64::new(0));
+    let first = OnceLock::<Instant>::new();
     let may_sleep = Event::new();
     fiber::scope(|scope| {
         for delay in delays(count) {
