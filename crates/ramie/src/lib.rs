@@ -73,10 +73,10 @@ pub use std::{
     alloc, any, arch, array, ascii, assert, assert_eq, assert_ne, backtrace, borrow, boxed, cell,
     cfg, cfg_select, char, clone, cmp, collections, column, compile_error, concat, convert,
     debug_assert, debug_assert_eq, debug_assert_ne, default, env, error, f32, f64, ffi, file, fmt,
-    format, format_args, hash, hint, include, include_bytes, include_str, iter, line,
-    marker, matches, mem, module_path, num, ops, option, option_env, path, pin, prelude, ptr,
-    range, rc, result, slice, str, string, stringify, task, todo, unimplemented, unreachable, vec,
-    write, writeln,
+    format, format_args, hash, hint, include, include_bytes, include_str, iter, line, marker,
+    matches, mem, module_path, num, ops, option, option_env, path, pin, prelude, ptr, range, rc,
+    result, slice, str, string, stringify, task, todo, unimplemented, unreachable, vec, write,
+    writeln,
 };
 #[doc(no_inline)]
 pub use std::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
