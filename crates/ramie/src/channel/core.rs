@@ -20,7 +20,7 @@ use crate::{
     spin_lock::BackOff,
     strand::{Slot, Wake, WakeRef},
     time::Deadline,
-    worker::{self, Worker},
+    worker,
 };
 
 static SEND: WaitKind = WaitKind::new("room in a channel");
@@ -298,8 +298,10 @@ impl<T> Core<T> {
     ) -> Result<(), SendTimeoutError<T>> {
         let mut value = value;
         let worker = worker::current();
+        // Where nothing is set for the strand, one look for the whole call.
+        let is_cancel_point = is_cancel_point && !worker.has_no_context();
         loop {
-            if is_cancel_point && is_cancelled(&worker) {
+            if is_cancel_point && cancel::is_cancelled_here() {
                 return Err(SendTimeoutError::Cancelled(value));
             }
             // Holds the value, and outlives the lock: the value's destructor may use the channel.
@@ -361,8 +363,10 @@ impl<T> Core<T> {
         is_cancel_point: bool,
     ) -> Result<T, RecvTimeoutError> {
         let worker = worker::current();
+        // Where nothing is set for the strand, one look for the whole call.
+        let is_cancel_point = is_cancel_point && !worker.has_no_context();
         loop {
-            if is_cancel_point && is_cancelled(&worker) {
+            if is_cancel_point && cancel::is_cancelled_here() {
                 return Err(RecvTimeoutError::Cancelled);
             }
             let mut locked = self.lock();
@@ -458,12 +462,6 @@ impl<T> Core<T> {
     pub(super) fn give_up_sender(&self, waiter: &Waiter<T>) {
         self.lock().waiting_senders.remove(waiter);
     }
-}
-
-/// Whether a cancel point fails before it begins, or is over without an outcome.
-#[inline(always)]
-fn is_cancelled(worker: &Worker) -> bool {
-    !worker.has_no_context() && cancel::is_cancelled_here()
 }
 
 const KEPT: &str = "a waiter keeps its value until it is taken under the lock";
