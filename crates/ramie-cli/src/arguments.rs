@@ -28,6 +28,8 @@ Examples:
 Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 ended by a second Ctrl-C.
 
 Environment:
+  RAMIE_CAPS=LIST                 features of io_uring not to use: -defer_taskrun,-msg_ring or
+                                  as on an older kernel: linux-5.15, linux-6.1, linux-6.6
   RAMIE_DRIVER=uring|poll         the driver of fibers' I/O; by default what a trial finds
   RAMIE_STACK=BYTES               a fiber's stack: 32768 (32 KiB) to 1073741824 (1 GiB)
   RAMIE_STRANDS=fibers|threads    what `serve` serves on; `run` and `lab` go by --on";

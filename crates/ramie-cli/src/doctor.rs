@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use ramie_coro::{GUARD_BYTES, GuardKind};
 use ramie_driver::{
-    Check, Choice, Config, Driver, Kind, Outcome, Report, Setting, Topic, probe_report,
+    Check, Choice, Config, Driver, Feature, FeatureSet, Kind, Outcome, Report, Setting, Topic,
+    masked_from_env, probe_report,
 };
 use serde_json::{Value, json};
 
@@ -48,6 +49,12 @@ fn as_asked(mut report: Report) -> Report {
     report
 }
 
+/// The features that `RAMIE_CAPS` masks, if any.
+fn masked() -> Option<String> {
+    let masked = masked_from_env().ok().filter(|masked| *masked != FeatureSet::EMPTY)?;
+    Some(masked.iter().map(Feature::name).collect::<Vec<_>>().join(", "))
+}
+
 /// How stacks are guarded here, and why so.
 struct Stacks {
     guard: &'static str,
@@ -76,6 +83,9 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
     let mut say = |line: String| text.push_str(&(line + "\n"));
     say(format!("Linux {}, {} CPUs", report.kernel, report.cpus));
     say(format!("driver  {driver}: {}", report.reason));
+    if let Some(masked) = masked() {
+        say(format!("caps    without {masked}: RAMIE_CAPS asks for it"));
+    }
     say(format!("guards  {}: {}", stacks.guard, stacks.cause));
     if let Some(cure) = stacks.cure {
         say(format!("        cure: {cure}"));
@@ -171,6 +181,7 @@ fn as_json(report: &Report, stacks: &Stacks) -> Value {
         "cpus": report.cpus,
         "driver": report.driver.map(|kind| kind.name()),
         "reason": report.reason,
+        "masked": masked(),
         "guards": {
             "kind": stacks.guard,
             "cause": stacks.cause,

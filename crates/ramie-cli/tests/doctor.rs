@@ -55,6 +55,7 @@ fn it_heeds_the_environment() {
     };
     for (variable, value, line) in [
         ("RAMIE_DRIVER", "poll", "driver  poll: RAMIE_DRIVER asks for it"),
+        ("RAMIE_CAPS", "-msg_ring", "caps    without MSG_RING: RAMIE_CAPS asks for it"),
         ("RAMIE_STACK", "65536", "stacks  64 KiB usable"),
         ("RAMIE_STRANDS", "threads", "strands threads: RAMIE_STRANDS asks for it"),
     ] {
@@ -62,7 +63,7 @@ fn it_heeds_the_environment() {
         assert!(output.status.success(), "{variable}: {}", text(&output.stderr));
         assert!(text(&output.stdout).contains(line), "{}", text(&output.stdout));
     }
-    for variable in ["RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let output = said(variable, "garbage");
         assert_sentence(&output, 2, &[variable, "garbage"]);
         assert!(text(&output.stdout).contains("Limits"), "it reports all the same");

@@ -84,7 +84,7 @@ fn environment_variables_are_checked() {
         let parts = [&format!("RAMIE_STACK is {bytes} bytes"), "32 KiB", "1 GiB"];
         assert_sentence(&output(stack), 2, &parts);
     }
-    for variable in ["RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let mut empty = ramie("run spawn --count 1");
         empty.env(variable, "");
         assert!(output(empty).status.success(), "an empty {variable} is as good as none");

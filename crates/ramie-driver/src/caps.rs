@@ -28,13 +28,17 @@ pub enum Feature {
     ExtArg,
     /// Rings can wake each other (5.18); else an eventfd does.
     MsgRing,
+    /// Calls on paths go through the ring ([`Op::Path`](crate::Op::Path), 5.15); else somebody
+    /// else makes them.
+    PathCalls,
 }
 
 impl Feature {
     /// Every feature, oldest first where the order matters to a downgrade.
-    pub const ALL: [Feature; 9] = [
+    pub const ALL: [Feature; 10] = [
         Feature::CqSize,
         Feature::ExtArg,
+        Feature::PathCalls,
         Feature::SubmitAll,
         Feature::MsgRing,
         Feature::TaskrunFlag,
@@ -44,7 +48,7 @@ impl Feature {
         Feature::NoSqArray,
     ];
 
-    /// The kernel's name for it.
+    /// The kernel's name for it; of `PathCalls`, several ops, ours.
     pub const fn name(self) -> &'static str {
         match self {
             Feature::SingleIssuer => "SINGLE_ISSUER",
@@ -56,6 +60,7 @@ impl Feature {
             Feature::CqSize => "CQSIZE",
             Feature::ExtArg => "EXT_ARG",
             Feature::MsgRing => "MSG_RING",
+            Feature::PathCalls => "PATH_CALLS",
         }
     }
 
@@ -69,6 +74,7 @@ impl Feature {
             Feature::NoSqArray => "6.6",
             Feature::CqSize => "5.5",
             Feature::ExtArg => "5.11",
+            Feature::PathCalls => "5.15",
         }
     }
 }
@@ -102,6 +108,12 @@ impl FeatureSet {
     #[must_use]
     pub const fn without(self, feature: Feature) -> Self {
         FeatureSet(self.0 & !(1 << feature as u8))
+    }
+
+    /// Returns the set with all that is in `other`.
+    #[must_use]
+    pub const fn plus(self, other: FeatureSet) -> Self {
+        FeatureSet(self.0 | other.0)
     }
 
     /// Returns the set without all that is in `other`.
@@ -149,6 +161,9 @@ pub struct Caps {
     pub kind: Kind,
     /// What is used; empty for the poll backend.
     pub features: FeatureSet,
+    /// What is not used though the kernel may have it: by `RAMIE_CAPS`, or by
+    /// [`Config`](crate::Config).
+    pub masked: FeatureSet,
     /// What was asked for and refused.
     pub refused: Vec<Refusal>,
     /// The op codes that the driver can use; empty for the poll backend.
@@ -167,6 +182,7 @@ impl Caps {
             kernel: crate::sys::kernel_release(),
             kind: Kind::Poll,
             features: FeatureSet::EMPTY,
+            masked: FeatureSet::EMPTY,
             refused: Vec::new(),
             ops: Vec::new(),
             path_calls: false,

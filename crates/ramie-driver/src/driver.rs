@@ -80,8 +80,8 @@ pub struct Config {
     pub entries: u32,
     /// Entries of the completion queue; raised to four times `entries` if below.
     pub cq_entries: u32,
-    /// Features not to use though the kernel has them: for tests of what an old kernel lacks.
-    #[doc(hidden)]
+    /// Features not to use though the kernel has them, besides those that `RAMIE_CAPS` masks: for
+    /// tests of what an old kernel lacks ([`Profile`](crate::Profile)).
     pub masked: FeatureSet,
 }
 

@@ -56,6 +56,7 @@
 mod caps;
 mod completed;
 mod driver;
+mod mask;
 mod op;
 mod poll;
 mod report;
@@ -65,6 +66,7 @@ mod wake;
 
 pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 pub use driver::{Choice, Config, Driver, Kind, OpenError, RemoteHandle, Submitted, Wait};
+pub use mask::{Profile, masked_from_env};
 pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame, PathCall};
 pub use report::{Check, Outcome, Report, Setting, Topic, probe_report};
 pub use sys::SockAddrStorage;

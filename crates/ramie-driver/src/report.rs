@@ -153,6 +153,7 @@ fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
         let refusal = caps.refused.iter().find(|refusal| refusal.feature == feature);
         checks.push(match refusal {
             Some(refusal) => missing_feature(refusal),
+            None if caps.masked.has(feature) => masked_feature(feature),
             None if caps.features.has(feature) => {
                 ok(Topic::Feature, feature.name(), "in use".into())
             }
@@ -168,6 +169,17 @@ fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
             check.cure = Some("a newer kernel; until then something plainer is used".into());
         }
         checks.push(check);
+    }
+}
+
+fn masked_feature(feature: Feature) -> Check {
+    Check {
+        topic: Topic::Feature,
+        name: feature.name(),
+        outcome: Outcome::Refused,
+        detail: "not asked for".into(),
+        cause: Some("RAMIE_CAPS masks it".into()),
+        cure: Some("leave RAMIE_CAPS unset, or without it".into()),
     }
 }
 

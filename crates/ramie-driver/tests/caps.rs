@@ -2,9 +2,10 @@
 mod support;
 
 use ramie_driver::{
-    Choice, Config, Driver, Feature, FeatureSet, Kind, Op, Outcome, Topic, probe_report,
+    Choice, Config, Driver, Feature, FeatureSet, Kind, Op, Outcome, Profile, Topic,
+    masked_from_env, probe_report,
 };
-use support::{in_child, run};
+use support::{in_child, in_child_with, run};
 
 #[test]
 fn auto_takes_io_uring_where_it_works() {
@@ -85,6 +86,53 @@ fn child_environment_nonsense() {
 #[ignore = "run in a child by the_environment_decides"]
 fn child_environment_unset() {
     assert_eq!(Choice::from_env().unwrap(), Choice::Auto);
+}
+
+#[test]
+fn the_environment_masks_features() {
+    let mask = |test, value| in_child_with(test, &[("RAMIE_CAPS", value)]);
+    mask("child_masked", Some("linux-5.15,-ext_arg"));
+    mask("child_mask_of_nonsense", Some("-multishto"));
+    mask("child_unmasked", Some(""));
+    mask("child_unmasked", None);
+}
+
+#[test]
+#[ignore = "run in a child by the_environment_masks_features"]
+fn child_masked() {
+    let masked = Profile::LINUX_5_15.masked().with(Feature::ExtArg);
+    assert_eq!(masked_from_env().unwrap(), masked);
+    let mut driver = Driver::open(Choice::Uring, &Config::small()).unwrap();
+    let caps = driver.caps();
+    assert_eq!((caps.masked, caps.features.iter().any(|used| masked.has(used))), (masked, false));
+    assert!(caps.path_calls && caps.features.has(Feature::PathCalls));
+    assert_eq!(run(&mut driver, Op::Nop), 0);
+    let report = probe_report();
+    for check in report.checks.iter().filter(|check| check.topic == Topic::Feature) {
+        let feature = Feature::ALL.into_iter().find(|of| of.name() == check.name).unwrap();
+        let says = check.cause.as_ref().is_some_and(|cause| cause.contains("RAMIE_CAPS"));
+        assert_eq!(says, masked.has(feature), "{check:?}");
+    }
+}
+
+#[test]
+#[ignore = "run in a child by the_environment_masks_features"]
+fn child_mask_of_nonsense() {
+    let sentence = masked_from_env().unwrap_err().to_string();
+    assert!(sentence.contains("-multishto") && sentence.contains("-msg_ring"), "{sentence}");
+    // A driver is to be had all the same.
+    let driver = Driver::open(Choice::Uring, &Config::small()).unwrap();
+    assert_eq!(driver.caps().masked, FeatureSet::EMPTY);
+}
+
+#[test]
+#[ignore = "run in a child by the_environment_masks_features"]
+fn child_unmasked() {
+    assert_eq!(masked_from_env().unwrap(), FeatureSet::EMPTY);
+    assert_eq!(
+        Driver::open(Choice::Uring, &Config::small()).unwrap().caps().masked.iter().next(),
+        None
+    );
 }
 
 /// Answers io_uring's three calls with `errno` from now on, in this thread.

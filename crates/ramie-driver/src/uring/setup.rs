@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use crate::caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 use crate::driver::{Config, Kind};
+use crate::mask;
 
 /// The largest queue that the kernel allows.
 const MAX_ENTRIES: u32 = 32_768;
@@ -30,7 +31,8 @@ const GIVEN_UP: [Feature; 7] = [
 /// The kernel refuses even the plainest ring: `EPERM`, `ENOSYS`, `ENOMEM`, `EMFILE`.
 pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
     let mut entries = config.entries.clamp(1, MAX_ENTRIES).next_power_of_two();
-    let mut features = consistent(FeatureSet::all().minus(config.masked));
+    let masked = config.masked.plus(mask::of_drivers());
+    let mut features = consistent(FeatureSet::all().minus(masked));
     let mut refused = Vec::new();
     let ring = loop {
         let error = match build(entries, config.cq_entries, features) {
@@ -53,6 +55,7 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
         kernel: crate::sys::kernel_release(),
         kind: Kind::Uring,
         features,
+        masked,
         refused,
         ops: Vec::new(),
         path_calls: false,
@@ -144,7 +147,7 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     caps.ops.extend(
         OPS.map(|(name, code)| OpSupport { name, supported: probed && probe.is_supported(code) }),
     );
-    caps.path_calls = caps.ops.iter().all(|op| op.supported || !PATH_OPS.contains(&op.name));
+    let has_paths = caps.ops.iter().all(|op| op.supported || !PATH_OPS.contains(&op.name));
     let mut lacks = |feature: Feature| {
         if caps.features.has(feature) {
             caps.features = caps.features.without(feature);
@@ -157,4 +160,8 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     if !probe.is_supported(opcode::MsgRingData::CODE) {
         lacks(Feature::MsgRing);
     }
+    if !has_paths {
+        lacks(Feature::PathCalls);
+    }
+    caps.path_calls = caps.features.has(Feature::PathCalls);
 }

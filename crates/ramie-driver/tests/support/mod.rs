@@ -4,24 +4,36 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use ramie_driver::{Choice, Config, Driver, Op, OpFrame, Submitted, Wait};
+use ramie_driver::{Choice, Config, Driver, FeatureSet, Op, OpFrame, Profile, Submitted, Wait};
 
 /// Long enough that only a lost completion or wake reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs `test` with a driver of each kind.
+/// Runs `test` with a driver of each kind, and with rings as older kernels make them.
 pub fn both(test: impl Fn(&mut Driver)) {
     both_sized(&Config::default(), test);
 }
 
-/// Runs `test` with a driver of each kind and this size.
+/// Runs `test` with drivers of this size: of each kind, and with rings as older kernels make them.
 pub fn both_sized(config: &Config, test: impl Fn(&mut Driver)) {
-    for choice in [Choice::Uring, Choice::Poll] {
-        eprintln!("driver: {choice:?}");
-        let mut driver = Driver::open(choice, config).expect("this machine has both");
-        test(&mut driver);
-        assert_eq!(driver.in_flight(), 0, "nothing stays behind");
+    run_with(Choice::Poll, config, &test);
+    let mut tried = Vec::new();
+    let kernels = Profile::ALL.map(|profile| (profile.name(), profile.masked()));
+    for (name, masked) in kernels.into_iter().chain([("this kernel", FeatureSet::EMPTY)]) {
+        let masked = masked.plus(config.masked);
+        if !tried.contains(&masked) {
+            eprintln!("features: {name}");
+            tried.push(masked);
+            run_with(Choice::Uring, &Config { masked, ..config.clone() }, &test);
+        }
     }
+}
+
+fn run_with(choice: Choice, config: &Config, test: impl Fn(&mut Driver)) {
+    eprintln!("driver: {choice:?}");
+    let mut driver = Driver::open(choice, config).expect("this machine has both");
+    test(&mut driver);
+    assert_eq!(driver.in_flight(), 0, "nothing stays behind");
 }
 
 /// Submits; true if the op is in flight.
@@ -55,13 +67,20 @@ pub fn run(driver: &mut Driver, op: Op) -> i32 {
 }
 
 /// Runs one test, which is ignored elsewhere, in a process of its own; with RAMIE_DRIVER set.
-pub fn in_child(test: &str, variable: Option<&str>) {
+pub fn in_child(test: &str, driver: Option<&str>) {
+    in_child_with(test, &[("RAMIE_DRIVER", driver)]);
+}
+
+/// The same, with these variables set or unset.
+pub fn in_child_with(test: &str, variables: &[(&str, Option<&str>)]) {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1", "--ignored"]);
-    match variable {
-        Some(value) => command.env("RAMIE_DRIVER", value),
-        None => command.env_remove("RAMIE_DRIVER"),
-    };
+    for (name, value) in variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{test}: {text}");

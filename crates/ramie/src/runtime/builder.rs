@@ -103,9 +103,10 @@ impl fmt::Debug for Config {
 /// | `thread_name` | `ramie-worker` | no NUL bytes |
 /// | `grace` | for ever | |
 ///
-/// An empty variable counts as unset. One with another value that is none of these makes
-/// [`build`](Builder::build) fail with a sentence. Threads outside `run`, whose calls have no such
-/// place to fail, take the default then.
+/// `RAMIE_CAPS` masks what the kernel gives to the driver of io_uring, for tests
+/// ([`ramie_driver::masked_from_env`]). An empty variable counts as unset. One with another value
+/// that is none of these makes [`build`](Builder::build) fail with a sentence. Threads outside
+/// `run`, whose calls have no such place to fail, take the default then.
 #[derive(Default)]
 #[must_use = "a builder does nothing until build is called"]
 pub struct Builder {
@@ -223,6 +224,7 @@ impl Builder {
             Some(Driver::Poll) => Choice::Poll,
             None => Choice::from_env().map_err(invalid)?,
         };
+        ramie_driver::masked_from_env().map_err(invalid)?;
         let workers = match self.workers {
             Some(count) => in_range("workers", count, 1, MAX_WORKERS)?,
             None => std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS),

@@ -120,6 +120,7 @@ pub fn child_with(limits: &str, test: &str, variables: &[(&str, &str)]) -> Outpu
         .arg(format!("ulimit -c 0; {limits}; exec \"$0\" \"$@\""))
         .arg(program)
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env_remove("RAMIE_CAPS")
         .env_remove("RAMIE_DRIVER")
         .env_remove("RAMIE_STACK")
         .env_remove("RAMIE_STRANDS")

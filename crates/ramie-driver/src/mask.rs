@@ -1,0 +1,145 @@
+//! Features that are not used though the kernel has them: one by one, or as an older kernel.
+
+use std::sync::OnceLock;
+
+use crate::caps::{Feature, FeatureSet};
+use crate::driver::OpenError;
+
+/// The environment variable that masks features.
+const VARIABLE: &str = "RAMIE_CAPS";
+
+/// A kernel to look like: what came later is not used.
+///
+/// # Examples
+/// ```
+/// use ramie_driver::{Config, Driver, Choice, Feature, Profile};
+///
+/// let config = Config { masked: Profile::LINUX_5_15.masked(), ..Config::small() };
+/// let driver = Driver::open(Choice::Auto, &config)?;
+/// assert!(!driver.caps().features.has(Feature::DeferTaskrun));
+/// # Ok::<(), ramie_driver::OpenError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    major: u16,
+    minor: u16,
+    name: &'static str,
+}
+
+impl Profile {
+    /// The kernel of Ubuntu 22.04: no deferred completions.
+    pub const LINUX_5_15: Profile = Profile { major: 5, minor: 15, name: "linux-5.15" };
+    /// The kernel of Debian 12.
+    pub const LINUX_6_1: Profile = Profile { major: 6, minor: 1, name: "linux-6.1" };
+    /// The long-term kernel of late 2023.
+    pub const LINUX_6_6: Profile = Profile { major: 6, minor: 6, name: "linux-6.6" };
+
+    /// Every profile, oldest first.
+    pub const ALL: [Profile; 3] = [Self::LINUX_5_15, Self::LINUX_6_1, Self::LINUX_6_6];
+
+    /// The name that `RAMIE_CAPS` takes, such as `linux-6.1`.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Tells which features came after this kernel.
+    pub fn masked(self) -> FeatureSet {
+        let is_later = |feature: &Feature| version(feature.since()) > (self.major, self.minor);
+        Feature::ALL.into_iter().filter(is_later).fold(FeatureSet::EMPTY, FeatureSet::with)
+    }
+}
+
+fn version(text: &str) -> (u16, u16) {
+    let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
+    (major.parse().unwrap_or(0), minor.parse().unwrap_or(0))
+}
+
+/// Reads `RAMIE_CAPS`: which features are not to be used.
+///
+/// It is a list with commas: `-NAME` masks one feature ([`Feature::name`], in either case), and
+/// `linux-5.15`, `linux-6.1` or `linux-6.6` mask what came later. Unset or empty masks nothing.
+/// The polling driver uses none of them anyway.
+///
+/// [`Driver::open`](crate::Driver::open) heeds the variable as it was at the first look; one that
+/// does not parse it ignores, with a warning in the log.
+///
+/// # Errors
+/// Another value: the user's mistake, said in a sentence.
+pub fn masked_from_env() -> Result<FeatureSet, OpenError> {
+    static FOUND: OnceLock<Result<FeatureSet, OpenError>> = OnceLock::new();
+    FOUND.get_or_init(read).clone()
+}
+
+fn read() -> Result<FeatureSet, OpenError> {
+    match std::env::var_os(VARIABLE) {
+        None => Ok(FeatureSet::EMPTY),
+        Some(value) => parse(&value.to_string_lossy()),
+    }
+}
+
+fn parse(list: &str) -> Result<FeatureSet, OpenError> {
+    let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(masked_by).try_fold(FeatureSet::EMPTY, |set, masked| Ok(set.plus(masked?)))
+}
+
+fn masked_by(word: &str) -> Result<FeatureSet, OpenError> {
+    if let Some(profile) = Profile::ALL.into_iter().find(|profile| profile.name == word) {
+        return Ok(profile.masked());
+    }
+    let is_named = |feature: &Feature| {
+        word.strip_prefix('-').is_some_and(|name| name.eq_ignore_ascii_case(feature.name()))
+    };
+    match Feature::ALL.into_iter().find(is_named) {
+        Some(feature) => Ok(FeatureSet::EMPTY.with(feature)),
+        None => Err(OpenError::new(None, refusal(word))),
+    }
+}
+
+fn refusal(word: &str) -> String {
+    let features = Feature::ALL.map(|feature| format!("-{}", feature.name().to_lowercase()));
+    let profiles = Profile::ALL.map(Profile::name);
+    format!(
+        "{VARIABLE} has {word:?}, which masks nothing: list some of {}, or one of {}, with commas \
+         between, or leave it unset to use all that the kernel has",
+        features.join(", "),
+        profiles.join(", ")
+    )
+}
+
+/// What is not to be used by the environment's leave; nothing if it does not parse.
+pub(crate) fn of_drivers() -> FeatureSet {
+    masked_from_env().unwrap_or_else(|error| {
+        log::warn!("{error}");
+        FeatureSet::EMPTY
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_features_and_kernels_parse() {
+        assert_eq!(parse("").unwrap(), FeatureSet::EMPTY);
+        let set = FeatureSet::EMPTY.with(Feature::MsgRing).with(Feature::ExtArg);
+        assert_eq!(parse(" -msg_ring,,-EXT_ARG ").unwrap(), set);
+        let old = parse("linux-5.15,-ext_arg").unwrap();
+        assert_eq!(old, Profile::LINUX_5_15.masked().with(Feature::ExtArg));
+        for wrong in ["msg_ring", "-", "-multishto", "linux-2.6", "all", "-msg_ring;-ext_arg"] {
+            let sentence = parse(wrong).unwrap_err().to_string();
+            assert!(sentence.contains(wrong) && sentence.contains("-msg_ring"), "{sentence}");
+            assert!(sentence.contains("RAMIE_CAPS has") && sentence.contains("linux-6.1"));
+        }
+    }
+
+    #[test]
+    fn a_kernel_lacks_what_came_later() {
+        let has = |profile: Profile, feature| !profile.masked().has(feature);
+        assert!(has(Profile::LINUX_5_15, Feature::ExtArg));
+        assert!(has(Profile::LINUX_5_15, Feature::PathCalls));
+        assert!(!has(Profile::LINUX_5_15, Feature::MsgRing));
+        assert!(has(Profile::LINUX_6_1, Feature::DeferTaskrun));
+        assert!(!has(Profile::LINUX_6_1, Feature::NoSqArray));
+        assert!(has(Profile::LINUX_6_6, Feature::NoSqArray));
+    }
+}
