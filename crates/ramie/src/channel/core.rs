@@ -186,20 +186,19 @@ impl<T> DerefMut for Locked<'_, T> {
 impl<T> Drop for Locked<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if !self.wakers.is_empty() {
-            return self.unlock_and_wake();
-        }
+        // Every change of the channel ends here, so this is where futures are told.
+        let wakers = if self.wakers.is_empty() { None } else { self.take_wakers() };
         self.0.is_locked.store(false, Ordering::Release);
+        if let Some(wakers) = wakers {
+            wakers.wake();
+        }
     }
 }
 
 impl<T> Locked<'_, T> {
-    /// Every change of the channel ends here, so this is where futures are told.
     #[cold]
-    fn unlock_and_wake(&mut self) {
-        let wakers = if self.has_something() { self.wakers.take() } else { Wakers::new() };
-        self.0.is_locked.store(false, Ordering::Release);
-        wakers.wake();
+    fn take_wakers(&mut self) -> Option<Wakers> {
+        self.has_something().then(|| self.wakers.take())
     }
 }
 
