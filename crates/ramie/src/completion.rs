@@ -13,8 +13,8 @@
 //!
 //! `finish` is one swap: it marks the event and learns whom to wake in the same step, and touches
 //! the word no more. Whoever takes a waker's address out of the word owns the waker, and nobody
-//! looks at it before. So the waiter may free the word's memory as soon as it sees `DONE`. *The race
-//! to fear* is the waiter that leaves between those two steps; there is no between.
+//! looks at it before. So the waiter may free the word's memory as soon as it sees `DONE`. *The
+//! race to fear* is the waiter that leaves between those two steps; there is no between.
 #![allow(unsafe_code)]
 
 use std::{ptr, task::Waker};

@@ -180,7 +180,7 @@ fn a_waker_may_outlive_the_call_the_fiber_and_the_runtime() {
         assert_eq!(is_woken, Ok(false));
         waker
     });
-    waker.clone().wake();
+    waker.wake_by_ref();
     std::thread::spawn(move || drop(waker)).join().unwrap();
     std::mem::forget(keep());
 }
