@@ -49,6 +49,53 @@ const SHIPPED: &[&str] = &[
     "worker/team.rs",
 ];
 
+/// Modules that a canary's tree is without unless its model is among these, because the compiler
+/// takes its time for each. What is in no list is in every tree.
+const OPTIONAL: &[(&str, &[&str])] = &[
+    ("channel", &["channel", "models::cancel_points"]),
+    ("channel/models", &["channel::models"]),
+    ("channel/select_models", &["channel::select_models"]),
+    ("deque", &["worker::team_models"]),
+    ("models/cancel", &["models::cancel"]),
+    ("models/cancel_points", &["models::cancel_points"]),
+    ("models/completion", &["models::completion"]),
+    ("models/event", &["models::event"]),
+    ("models/mutex", &["models::mutex"]),
+    ("models/oneshot", &["models::oneshot"]),
+    ("models/park", &["models::park"]),
+    ("models/parking_lot", &["models::parking_lot"]),
+    ("models/rwlock", &["models::rwlock"]),
+    ("models/semaphore", &["models::semaphore"]),
+    ("models/sleep", &["models::sleep"]),
+    ("models/spin_lock", &["models::spin_lock"]),
+    ("parking_lot", &["models::parking_lot", "models::oneshot", "models::cancel_points"]),
+    ("parking_lot", &["models::event", "models::mutex", "models::rwlock", "models::semaphore"]),
+    ("sync/event", &["models::event"]),
+    ("sync/mutex", &["models::mutex", "models::cancel_points"]),
+    ("sync/oneshot", &["models::oneshot", "models::cancel_points"]),
+    ("sync/rwlock", &["models::rwlock", "models::cancel_points"]),
+    ("sync/semaphore", &["models::semaphore", "models::cancel_points"]),
+    ("worker/team", &["worker::team_models"]),
+    ("worker/team_models", &["worker::team_models"]),
+];
+
+fn needs(canary: &Canary, module: &str) -> bool {
+    let mut lists = OPTIONAL.iter().filter(|optional| optional.0 == module).peekable();
+    lists.peek().is_none()
+        || lists.any(|(_, models)| models.iter().any(|model| canary.model.starts_with(model)))
+}
+
+/// Leaves out the modules that the canary's model does not need.
+fn prune(place: &Path, text: &str, canary: Option<&Canary>) -> String {
+    let Some(canary) = canary else { return text.to_owned() };
+    let folder = place.parent().expect("a file lies in a folder");
+    let is_wanted = |line: &&str| {
+        let module = line.strip_suffix(';').and_then(|line| line.split_once("mod "));
+        module.is_none_or(|(_, name)| needs(canary, &folder.join(name).to_string_lossy()))
+    };
+    text.split_inclusive('\n').filter(|line| is_wanted(&line.trim_end())).collect()
+}
+
 /// Puts a source into the tree `name`: its `crate` is that tree, and stand-ins take the place of
 /// other crates.
 fn adapt(name: &str, text: &str) -> String {
@@ -113,7 +160,7 @@ fn make_tree(name: &str, out: &Path, stand_ins: &[PathBuf], canary: Option<&Cana
     for path in stand_ins {
         let text = fs::read_to_string(path).expect("a readable source");
         let place = path.strip_prefix("tree").expect("listed under tree");
-        write(&out.join(name).join(place), &adapt(name, &text));
+        write(&out.join(name).join(place), &adapt(name, &prune(place, &text, canary)));
     }
     for file in SHIPPED {
         let text = fs::read_to_string(Path::new(SOURCES).join(file)).expect("a readable source");

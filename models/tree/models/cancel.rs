@@ -7,10 +7,9 @@ use loom::thread;
 
 use super::{check, check_within};
 use crate::{
-    cancel::{self, CancelHandle, CancelScope},
+    cancel::{self, CancelScope},
     completion::Completion,
     park::{self, Refused, WaitKind, WaitRecord},
-    parking_lot::{Parked, ParkingLot},
     primitive::{Arc, AtomicU64, Ordering},
     strand::{Wake, WakeRef},
     time::Deadline,

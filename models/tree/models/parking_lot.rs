@@ -4,7 +4,7 @@ use std::{cell::Cell, time::Duration};
 
 use loom::thread;
 
-use super::check;
+use super::{check, check_within};
 use crate::{
     park::{WaitKind, WaitRecord},
     parking_lot::{Parked, ParkingLot, Token},
@@ -65,7 +65,7 @@ pub(crate) fn state_and_queue_change_together() {
 
 /// All that wait are woken, whatever frames they wait in.
 pub(crate) fn all_are_woken() {
-    check(|| {
+    check_within(2, || {
         let event = Arc::new(Event::default());
         let waiters = [(); 2].map(|()| {
             let event = Arc::clone(&event);

@@ -2,7 +2,7 @@
 
 use loom::thread;
 
-use super::{Watched, check, check_within};
+use super::{Watched, check_within};
 use crate::{primitive::Arc, sync::rwlock::RwLock};
 
 fn new_lock() -> Arc<RwLock<Watched>> {
