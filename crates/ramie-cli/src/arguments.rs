@@ -80,15 +80,20 @@ Examples:
   ramie run switch --count 10000000
   ramie run ring --size 500 --hops 1000000 --repeat 5
   ramie run feed --people 1024 --nutrients 10000 --on hybrid --workers 2 --json
+  ramie run recurse --depth 1000 --on futures
 
 Every number of a workload is required and is a whole number of 1 or more. A wrong result exits
-with 1. In `feed`, fibers yield after each nutrient; threads do not, the kernel preempts them.";
+with 1. In `feed`, fibers yield after each nutrient; threads do not, the kernel preempts them.
+
+basic, recurse and recurse2 are of one task, which runs on fibers, coroutines or futures; the others
+are of many strands, which are fibers, threads or a hybrid.";
 
 /// How a workload is run.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "How to run it")]
 pub(crate) struct Manner {
-    /// What each strand is: a fiber on one worker, an OS thread, or a fiber on several workers
+    /// What it runs on: strands that are fibers of one worker, OS threads, or fibers of several
+    /// workers; one task on a fiber, as a bare coroutine, or as a future
     #[arg(long, global = true, value_enum, default_value_t = On::Fibers, value_name = "WHAT")]
     pub(crate) on: On,
 

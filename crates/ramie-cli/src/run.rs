@@ -13,7 +13,7 @@ use crate::{
     arguments::{Manner, Run},
     failure::Failure,
     output,
-    workload::{Bench, Cost, On, Workload},
+    workload::{Bench, Call, Cost, On, Workload},
 };
 
 /// What `--json` prints for each repetition.
@@ -21,6 +21,8 @@ use crate::{
 struct Row {
     workload: &'static str,
     params: BTreeMap<&'static str, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<Call>,
     on: On,
     workers: Option<usize>,
     seconds: f64,
@@ -35,11 +37,8 @@ struct Row {
 
 pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     let (workload, manner) = (&run.workload, &run.manner);
-    if manner.on == On::Threads && manner.workers.is_some() {
-        return Err(Failure::usage(
-            "--workers has no meaning with --on threads, where every strand is an OS thread; \
-             leave it out, or use --on hybrid",
-        ));
+    if manner.workers.is_some() {
+        manner.on.check_has_workers()?;
     }
     if workload.wants_fresh_process() && !manner.fresh {
         return run_in_fresh_processes(workload, manner);
@@ -65,6 +64,7 @@ fn json_line(bench: &Bench, on: On, cost: &Cost) -> String {
     let row = Row {
         workload: workload.name(),
         params: workload.numbers().into_iter().collect(),
+        call: workload.call(),
         on,
         workers: bench.workers(),
         seconds: cost.seconds,
@@ -80,10 +80,11 @@ fn json_line(bench: &Bench, on: On, cost: &Cost) -> String {
 fn text_line(workload: &Workload, cost: &Cost) -> String {
     let numbers = workload.numbers().into_iter().map(|(_, value)| format!(" {value}"));
     let numbers: String = numbers.collect();
+    let call = workload.call().map(|call| format!(" {}", call.name())).unwrap_or_default();
     let (name, per_op_ns) = (workload.name(), per_op_ns(workload, cost));
     let memory = cost.memory.map(|memory| format!(" rss_kb={}", memory.rss_kb));
     format!(
-        "{name}{numbers} seconds={:.6} per_op_ns={per_op_ns:.2}{}",
+        "{name}{numbers}{call} seconds={:.6} per_op_ns={per_op_ns:.2}{}",
         cost.seconds,
         memory.unwrap_or_default()
     )

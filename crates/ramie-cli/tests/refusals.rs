@@ -85,6 +85,31 @@ fn about_as_many_stacks_as_address_space() {
 }
 
 #[test]
+fn a_recursion_deeper_than_the_stack() {
+    for on in ["fibers", "coroutines"] {
+        for workload in ["recurse", "recurse2"] {
+            let output = output(ramie(&format!("run {workload} --depth 100000 --on {on}")));
+            assert_sentence(&output, 1, &["100000 deep", "256 KiB", "at most", "RAMIE_STACK"]);
+        }
+    }
+    let output = output(ramie("run recurse --depth 4294967295 --on futures"));
+    assert_sentence(&output, 1, &["4294967295 deep", "at most", "ulimit -s"]);
+}
+
+/// The deepest recursion that is allowed does fit.
+#[test]
+fn a_recursion_as_deep_as_the_stack() {
+    for (on, limit) in [("fibers", "true"), ("coroutines", "true"), ("futures", "ulimit -s 1024")] {
+        let refused =
+            output(ramie_under(limit, &format!("run recurse2 --depth 4294967295 --on {on}")));
+        let said = assert_sentence(&refused, 1, &["ask for "]);
+        let most = said.split("ask for ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+        let output = output(ramie_under(limit, &format!("run recurse --depth {most} --on {on}")));
+        assert!(output.status.success(), "{on}, {most}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn more_stacks_than_memory() {
     for arguments in ["run alive --count 4294967295", "run spawn --count 4294967295"] {
         let output = output(ramie(arguments));

@@ -37,6 +37,38 @@ fn every_workload_runs_on_everything_and_says_so_in_json() {
     }
 }
 
+const TASKS: [(&str, Params, u64); 3] = [
+    ("basic", &[("yields", 2)], 30_000),
+    ("recurse", &[("depth", 30)], 15_000),
+    ("recurse2", &[("depth", 20)], 30_000),
+];
+
+#[test]
+fn every_task_runs_on_everything_it_has_and_says_so_in_json() {
+    for (workload, params, ops) in TASKS {
+        let (flag, n) = params[0];
+        for on in ["fibers", "coroutines", "futures"] {
+            let rows = rows(&format!("run {workload} --{flag} {n} --on {on} --repeat 2 --json"));
+            assert_eq!(rows.len(), 2, "{workload} on {on}");
+            for row in rows {
+                check(&row, workload, params, ops, on);
+                let call = if workload == "basic" { "medium".into() } else { Value::Null };
+                assert_eq!(row["call"], call);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_task_can_make_quick_and_slow_calls_too() {
+    for on in ["fibers", "coroutines", "futures"] {
+        let row = &rows(&format!("run basic --yields 3 --call quick --on {on} --json"))[0];
+        assert_eq!((&row["call"], &row["ops"]), (&"quick".into(), &45_000.into()));
+    }
+    let slow = text(&output(ramie("run basic --yields 1 --call slow")).stdout);
+    assert!(slow.starts_with("basic 1 slow seconds="), "{slow}");
+}
+
 fn check(row: &Value, workload: &str, params: Params, ops: u64, on: &str) {
     assert_eq!(row["workload"], workload);
     assert_eq!(row["on"], on);
@@ -47,8 +79,8 @@ fn check(row: &Value, workload: &str, params: Params, ops: u64, on: &str) {
     }
     match on {
         "fibers" => assert_eq!(row["workers"], 1),
-        "threads" => assert_eq!(row["workers"], Value::Null),
-        _ => assert!(row["workers"].as_u64().unwrap() >= 2),
+        "hybrid" => assert!(row["workers"].as_u64().unwrap() >= 2),
+        _ => assert_eq!(row["workers"], Value::Null),
     }
     let seconds = row["seconds"].as_f64().unwrap();
     let per_op_ns = row["per_op_ns"].as_f64().unwrap();

@@ -19,6 +19,9 @@ fn zero_and_negative_numbers_are_refused() {
     wrong("run spawn --count 0", &["--count is '0'"]);
     wrong("run alive --count -1", &["--count is '-1'"]);
     wrong("run switch --count 0", &["--count is '0'"]);
+    wrong("run basic --yields 0", &["--yields is '0'"]);
+    wrong("run recurse --depth -1", &["--depth is '-1'"]);
+    wrong("run recurse2 --depth 0", &["--depth is '0'"]);
     wrong("run switch --count 1 --repeat 0", &["--repeat is '0'"]);
     wrong("run switch --count 1 --workers 0", &["--workers is '0'"]);
     wrong("serve --hello --workers -2", &["--workers is '-2'"]);
@@ -45,6 +48,8 @@ fn numbers_that_are_too_large_are_refused() {
 fn missing_numbers_are_named() {
     wrong("run feed", &["missing", "--people", "--nutrients", "ramie run feed --help"]);
     wrong("run ring --size 3", &["missing --hops"]);
+    wrong("run basic", &["missing --yields"]);
+    wrong("run recurse2", &["missing --depth"]);
     wrong("run", &["missing", "ramie run --help"]);
     wrong("lab --out", &["--out needs a value", "ramie lab --help"]);
     wrong("serve", &["--hello"]);
@@ -54,13 +59,43 @@ fn missing_numbers_are_named() {
 fn unknown_words_are_met_with_the_likely_one() {
     wrong("run fed --people 1", &["'fed'", "did you mean feed?"]);
     wrong("run feed --peple 1", &["--peple", "--people"]);
-    wrong("run spawn --count 1 --on thread", &["'thread'", "fibers, threads, hybrid"]);
+    wrong(
+        "run spawn --count 1 --on thread",
+        &["'thread'", "fibers, threads, hybrid, coroutines, futures"],
+    );
+    wrong("run basic --yields 1 --call fast", &["'fast'", "quick, medium, slow"]);
     wrong("frobnicate", &["'frobnicate'", "ramie --help"]);
 }
 
 #[test]
-fn workers_mean_nothing_to_threads() {
+fn workers_mean_nothing_without_fibers() {
     wrong("run spawn --count 1 --on threads --workers 2", &["--workers", "--on threads"]);
+    for on in ["coroutines", "futures"] {
+        let arguments = format!("run basic --yields 1 --workers 2 --on {on}");
+        wrong(&arguments, &["--workers", &format!("--on {on}"), "use --on fibers"]);
+    }
+}
+
+#[test]
+fn workloads_do_not_run_on_everything() {
+    let strands = ["feed --people 1 --nutrients 1", "ring --size 1 --hops 1", "spawn --count 1"];
+    for workload in strands.into_iter().chain(["alive --count 1", "switch --count 1"]) {
+        for on in ["coroutines", "futures"] {
+            let does_not =
+                format!("does not run on {on}; use --on fibers, --on threads, --on hybrid");
+            wrong(&format!("run {workload} --on {on}"), &[&does_not]);
+        }
+    }
+    for workload in ["basic --yields 1", "recurse --depth 1", "recurse2 --depth 1"] {
+        for on in ["threads", "hybrid"] {
+            let cure = "use --on fibers, --on futures, --on coroutines";
+            wrong(&format!("run {workload} --on {on}"), &["does not run on", on, cure]);
+        }
+    }
+    for on in ["coroutines", "futures", "threads"] {
+        let arguments = format!("run basic --yields 1 --call slow --on {on}");
+        wrong(&arguments, &["basic --call slow does not run on", "use --on fibers"]);
+    }
 }
 
 #[test]
@@ -101,6 +136,9 @@ fn help_teaches_and_goes_to_stdout() {
         ("run feed --help", "1 to 1024"),
         ("run --help", "ramie run ring --size 500"),
         ("run feed --help", "A fiber yields after each nutrient"),
+        ("run basic --help", "fibers only"),
+        ("run recurse2 --help", "every poll goes through"),
+        ("run --help", "recurse --depth 1000 --on futures"),
         ("serve --help", "127.0.0.1:8080"),
         ("lab --help", "Ctrl-C"),
         ("doctor --help", "--json"),

@@ -83,6 +83,7 @@ pub(super) fn estimate(point: &Point) -> Duration {
     let (workload, on) = (&point.workload, point.on);
     let (strands, ops) = (workload.strands() as f64, workload.ops() as f64);
     let is_threads = on == On::Threads;
+    let of_a_task = workload.task_op_ns(on);
     let each_op_ns = match (workload, on) {
         (Workload::Feed(_), On::Threads) => 2.0,
         (Workload::Ring(_), On::Threads) => 12_000.0,
@@ -90,6 +91,7 @@ pub(super) fn estimate(point: &Point) -> Duration {
         (Workload::Switch(_), On::Threads) => 600.0,
         (Workload::Feed(_) | Workload::Ring(_) | Workload::Switch(_), _) => 40.0,
         (Workload::Spawn(_) | Workload::Alive(_), _) => 0.0,
+        (Workload::Basic(_) | Workload::Recurse(_) | Workload::Recurse2(_), _) => of_a_task,
     };
     let each_strand_ns = match (workload, is_threads) {
         // Two processes.

@@ -237,7 +237,7 @@ fn table(html: &mut String, finished: &Finished) {
         experiment.x_noun
     );
     for view in &experiment.views {
-        for on in On::ALL {
+        for on in On::STRANDS {
             let _ = write!(html, "<th>{}, {}</th>", view.title.to_lowercase(), on.name());
         }
     }
@@ -248,7 +248,7 @@ fn table(html: &mut String, finished: &Finished) {
         let _ = write!(html, "<tr><td>{}</td>", thousands(x));
         for view in &experiment.views {
             let series = finished.series(view.quantity);
-            for on in On::ALL {
+            for on in On::STRANDS {
                 html.push_str(&figure_cell(series.get(&on), x, *view));
             }
         }

@@ -2,61 +2,32 @@
 //!
 //! Each is written once, over [`Strands`]: a strand is a fiber or an OS thread, and the compiler
 //! makes one lean loop for each. `hybrid` is `fibers` with several workers.
+//!
+//! Those of one task ([`task`]) are about calls that suspend, not about many strands: they run on
+//! fibers, on bare coroutines, and as futures.
 
 mod alive;
 mod feed;
+mod futures;
 mod gate;
 mod need;
+mod on;
 mod ring;
 mod spawn;
 mod strands;
 mod switch;
+mod task;
 mod usage;
 
-use std::{num::NonZero, thread};
-
-use clap::{Subcommand, ValueEnum};
-use serde::{Deserialize, Serialize};
+use clap::Subcommand;
 
 use self::{
     need::Need,
     strands::{Fibers, Strands, Threads},
+    task::Task,
 };
-pub(crate) use self::{need::room_for_fibers, strands::most_threads};
+pub(crate) use self::{need::room_for_fibers, on::On, strands::most_threads, task::Call};
 use crate::{failure::Failure, runtime};
-
-/// What each strand is.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum On {
-    /// Fibers, on one worker unless --workers says otherwise
-    Fibers,
-    /// OS threads
-    Threads,
-    /// Fibers over several workers
-    Hybrid,
-}
-
-impl On {
-    pub(crate) const ALL: [On; 3] = [On::Fibers, On::Threads, On::Hybrid];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            On::Fibers => "fibers",
-            On::Threads => "threads",
-            On::Hybrid => "hybrid",
-        }
-    }
-
-    fn default_workers(self) -> usize {
-        match self {
-            On::Hybrid => thread::available_parallelism().map_or(2, NonZero::get).max(2),
-            On::Fibers | On::Threads => 1,
-        }
-    }
-}
 
 /// What is run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Subcommand)]
@@ -67,6 +38,9 @@ pub(crate) enum Workload {
     Spawn(spawn::Spawn),
     Alive(alive::Alive),
     Switch(switch::Switch),
+    Basic(task::Basic),
+    Recurse(task::Recurse),
+    Recurse2(task::Recurse2),
 }
 
 /// What one repetition cost.
@@ -116,6 +90,9 @@ impl Workload {
             Workload::Spawn(_) => "spawn",
             Workload::Alive(_) => "alive",
             Workload::Switch(_) => "switch",
+            Workload::Basic(_) => "basic",
+            Workload::Recurse(_) => "recurse",
+            Workload::Recurse2(_) => "recurse2",
         }
     }
 
@@ -127,14 +104,61 @@ impl Workload {
             Workload::Spawn(spawn) => spawn.numbers(),
             Workload::Alive(alive) => alive.numbers(),
             Workload::Switch(switch) => switch.numbers(),
+            Workload::Basic(basic) => vec![("yields", basic.yields.into())],
+            Workload::Recurse(task::Recurse { depth })
+            | Workload::Recurse2(task::Recurse2 { depth }) => vec![("depth", (*depth).into())],
         }
+    }
+
+    /// What it calls again and again, where that can be chosen.
+    pub(crate) fn call(&self) -> Option<Call> {
+        if let Workload::Basic(basic) = self { Some(basic.call) } else { None }
+    }
+
+    /// The task that it is, if it is one, not many strands.
+    fn task(&self) -> Option<Task> {
+        match self {
+            Workload::Basic(basic) => Some(basic.task()),
+            Workload::Recurse(recurse) => Some(recurse.task()),
+            Workload::Recurse2(recurse) => Some(recurse.task()),
+            _ => None,
+        }
+    }
+
+    /// About what an op takes, in nanoseconds, of a workload of one task.
+    pub(crate) fn task_op_ns(&self, on: On) -> f64 {
+        self.task().map_or(0.0, |task| task.op_ns(on))
+    }
+
+    /// What it can run on.
+    fn runs_on(&self) -> &'static [On] {
+        match self.task() {
+            None => &On::STRANDS,
+            Some(task) => task.runs_on(),
+        }
+    }
+
+    fn check_runs_on(&self, on: On) -> Result<(), Failure> {
+        let choice = self.runs_on();
+        if choice.contains(&on) {
+            return Ok(());
+        }
+        let call = self.call().map(|call| format!(" --call {}", call.name())).unwrap_or_default();
+        let choice: Vec<_> = choice.iter().map(|on| on.name()).collect();
+        Err(Failure::usage(format!(
+            "{}{call} does not run on {}; use --on {}",
+            self.name(),
+            on.name(),
+            choice.join(", --on ")
+        )))
     }
 
     /// The command line that asks for it.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let numbers = self.numbers().into_iter();
         let flags = numbers.flat_map(|(flag, value)| [format!("--{flag}"), value.to_string()]);
-        std::iter::once(self.name().to_owned()).chain(flags).collect()
+        let call = self.call().map(|call| format!("--call={}", call.name()));
+        std::iter::once(self.name().to_owned()).chain(flags).chain(call).collect()
     }
 
     /// What its time is divided by.
@@ -145,6 +169,9 @@ impl Workload {
             Workload::Spawn(spawn) => spawn.count.into(),
             Workload::Alive(alive) => alive.count.into(),
             Workload::Switch(switch) => 2 * u64::from(switch.count),
+            Workload::Basic(basic) => basic.task().ops(),
+            Workload::Recurse(recurse) => recurse.task().ops(),
+            Workload::Recurse2(recurse) => recurse.task().ops(),
         }
     }
 
@@ -156,6 +183,7 @@ impl Workload {
             Workload::Spawn(spawn) => spawn.count.into(),
             Workload::Alive(alive) => alive.count.into(),
             Workload::Switch(_) => 2,
+            Workload::Basic(_) | Workload::Recurse(_) | Workload::Recurse2(_) => 1,
         }
     }
 
@@ -166,7 +194,7 @@ impl Workload {
             Workload::Ring(ring) => ring.hops.saturating_add(1).min(ring.size.into()),
             // Each ends before the next one starts.
             Workload::Spawn(_) => 1,
-            Workload::Feed(_) | Workload::Alive(_) | Workload::Switch(_) => self.strands(),
+            _ => self.strands(),
         }
     }
 
@@ -187,6 +215,9 @@ impl Workload {
             Workload::Spawn(spawn) => spawn.cost::<S>(),
             Workload::Alive(alive) => alive.cost::<S>(),
             Workload::Switch(switch) => switch.cost::<S>(),
+            Workload::Basic(basic) => basic.task().cost::<S>(),
+            Workload::Recurse(recurse) => recurse.task().cost::<S>(),
+            Workload::Recurse2(recurse) => recurse.task().cost::<S>(),
         }
     }
 }
@@ -195,40 +226,57 @@ impl Workload {
 #[derive(Debug)]
 pub(crate) struct Bench {
     workload: Workload,
-    /// None: on threads.
-    runtime: Option<ramie::Runtime>,
+    ground: Ground,
+}
+
+/// What it stands on, made before the time is taken.
+#[derive(Debug)]
+enum Ground {
+    Threads,
+    Fibers(ramie::Runtime),
+    Coroutines(Task),
+    Futures(Task, tokio::runtime::Runtime),
 }
 
 impl Bench {
     pub(crate) fn new(workload: Workload, on: On, workers: Option<u32>) -> Result<Self, Failure> {
-        if on != On::Threads {
+        workload.check_runs_on(on)?;
+        if on.has_fiber_stacks() {
             runtime::check_environment()?;
         }
         workload.need(on).check(on)?;
-        let runtime = match on {
-            On::Threads => None,
-            On::Fibers | On::Hybrid => {
+        let task = workload.task();
+        if let Some(task) = task {
+            task.check_depth(on)?;
+        }
+        let ground = match (on, task) {
+            (On::Coroutines, Some(task)) => Ground::Coroutines(task),
+            (On::Futures, Some(task)) => Ground::Futures(task, futures::runtime()?),
+            (On::Fibers | On::Hybrid, _) => {
                 let workers = workers.map_or(on.default_workers(), |count| count as usize);
-                Some(runtime::of_fibers(workers)?)
+                Ground::Fibers(runtime::of_fibers(workers)?)
             }
+            (On::Threads, _) | (_, None) => Ground::Threads,
         };
-        Ok(Bench { workload, runtime })
+        Ok(Bench { workload, ground })
     }
 
     pub(crate) fn workload(&self) -> &Workload {
         &self.workload
     }
 
-    /// The workers of the runtime; none on threads.
+    /// The workers of the runtime of fibers, if there is one.
     pub(crate) fn workers(&self) -> Option<usize> {
-        self.runtime.as_ref().map(ramie::Runtime::workers)
+        if let Ground::Fibers(runtime) = &self.ground { Some(runtime.workers()) } else { None }
     }
 
     /// Runs it once and checks its result; the runtime's start is not in the cost.
     pub(crate) fn cost(&self) -> Result<Cost, Failure> {
-        match &self.runtime {
-            None => self.workload.cost_on::<Threads>(),
-            Some(runtime) => runtime::run(runtime, || self.workload.cost_on::<Fibers>())?,
+        match &self.ground {
+            Ground::Threads => self.workload.cost_on::<Threads>(),
+            Ground::Fibers(runtime) => runtime::run(runtime, || self.workload.cost_on::<Fibers>())?,
+            Ground::Coroutines(task) => task.cost_on_coroutine(),
+            Ground::Futures(task, runtime) => futures::cost(*task, runtime),
         }
     }
 }

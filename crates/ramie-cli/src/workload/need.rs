@@ -37,7 +37,8 @@ impl Need {
         let (memory, address_space) = match on {
             // Threads that are too many are refused one by one, and counted.
             On::Threads => (strands.saturating_mul(THREAD), 0),
-            On::Fibers | On::Hybrid => {
+            On::Futures => (bookkeeping, 0),
+            On::Fibers | On::Hybrid | On::Coroutines => {
                 let each = (runtime::stack_bytes() as u64).saturating_add(GUARD_BYTES as u64);
                 let of_stacks = stacks.saturating_mul(each);
                 // Stacks come in batches: some more are mapped than used.

@@ -1,0 +1,69 @@
+//! What a workload can run on.
+
+use std::{num::NonZero, thread};
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// What a workload runs on.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum On {
+    /// Fibers, on one worker unless --workers says otherwise
+    Fibers,
+    /// OS threads
+    Threads,
+    /// Fibers over several workers
+    Hybrid,
+    /// One coroutine that a loop resumes, without a scheduler (basic, recurse, recurse2)
+    Coroutines,
+    /// A future on tokio's current-thread runtime (basic, recurse, recurse2)
+    Futures,
+}
+
+impl On {
+    /// For the workloads of many strands.
+    pub(crate) const STRANDS: [On; 3] = [On::Fibers, On::Threads, On::Hybrid];
+    /// For the workloads of one task.
+    pub(crate) const TASKS: [On; 3] = [On::Fibers, On::Futures, On::Coroutines];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            On::Fibers => "fibers",
+            On::Threads => "threads",
+            On::Hybrid => "hybrid",
+            On::Coroutines => "coroutines",
+            On::Futures => "futures",
+        }
+    }
+
+    pub(super) fn default_workers(self) -> usize {
+        match self {
+            On::Hybrid => thread::available_parallelism().map_or(2, NonZero::get).max(2),
+            _ => 1,
+        }
+    }
+
+    /// Whether it runs on stacks that Ramie makes.
+    pub(super) fn has_fiber_stacks(self) -> bool {
+        matches!(self, On::Fibers | On::Hybrid | On::Coroutines)
+    }
+
+    /// Refuses `--workers` where there is no scheduler of ours.
+    pub(crate) fn check_has_workers(self) -> Result<(), Failure> {
+        let (name, why) = match self {
+            On::Fibers | On::Hybrid => return Ok(()),
+            On::Threads => ("threads", "every strand is an OS thread"),
+            On::Coroutines => ("coroutines", "a loop resumes the one coroutine"),
+            On::Futures => ("futures", "the one thread of tokio's runtime polls them"),
+        };
+        let cure = if self == On::Threads { "--on hybrid" } else { "--on fibers" };
+        Err(Failure::usage(format!(
+            "--workers has no meaning with --on {name}, where {why}; leave it out, or use {cure}"
+        )))
+    }
+}

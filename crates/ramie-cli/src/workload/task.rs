@@ -1,0 +1,262 @@
+//! One task that calls something that suspends it: in a loop, at the bottom of a recursion, at each
+//! level of one.
+//!
+//! A fiber and a coroutine recurse as any function does, and suspend from wherever they are. The
+//! futures of the same are in [`super::futures`].
+
+use std::{hint::black_box, time::Duration};
+
+use clap::{Args, ValueEnum};
+use ramie_coro::{Builder, Resumed, Yielder};
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+
+use super::{
+    Cost, On,
+    strands::{Strands, join_all, spawn_all},
+    usage::Stopwatch,
+};
+use crate::{arguments::count, failure::Failure, runtime};
+
+/// One task calls what suspends it 15,000 times Y times: what does a blocking call cost?
+///
+/// One op is one call. The task counts its calls, which must be 15,000 times Y in the end. It runs
+/// on fibers, coroutines or futures.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[group(skip)]
+pub(crate) struct Basic {
+    /// How many calls there are in each of the 15,000 rounds
+    #[arg(long, value_name = "Y", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) yields: u32,
+    /// What is called
+    #[arg(long, value_enum, default_value_t = Call::Medium, value_name = "WHICH")]
+    pub(crate) call: Call,
+}
+
+/// One task recurses D deep 15,000 times and yields at the bottom: does a deep stack cost?
+///
+/// The recursion sums the numbers up to D. One op is one recursion, down and up again. Futures
+/// recurse with a box for each level. All sums must be right in the end. It runs on fibers,
+/// coroutines or futures.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[group(skip)]
+pub(crate) struct Recurse {
+    /// How deep
+    #[arg(long, value_name = "D", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) depth: u32,
+}
+
+/// One task recurses D deep 1,500 times and yields at every level: what does that cost?
+///
+/// The recursion sums the numbers up to D. One op is one level. Futures recurse with a box for each
+/// level, and every poll goes through all that are there. All sums must be right in the end. It
+/// runs on fibers, coroutines or futures.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[group(skip)]
+pub(crate) struct Recurse2 {
+    /// How deep
+    #[arg(long, value_name = "D", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) depth: u32,
+}
+
+/// What is called in a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Call {
+    /// Something that might block and does not: it returns at once
+    Quick,
+    /// A yield: a way through the scheduler, or back to who resumes the coroutine
+    Medium,
+    /// A sleep of a microsecond, which registers a timer (fibers only: a coroutine has no timers,
+    /// and those of tokio count milliseconds)
+    Slow,
+}
+
+impl Call {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Call::Quick => "quick",
+            Call::Medium => "medium",
+            Call::Slow => "slow",
+        }
+    }
+}
+
+/// How often the calls, or the recursion, are begun.
+const ROUNDS: u64 = 15_000;
+/// The same for the recursion that yields at every level.
+const ROUNDS_OF_ALL_LEVELS: u64 = 1_500;
+/// What the slow call sleeps: as little as is still ahead when it is looked at.
+const NAP: Duration = Duration::from_micros(1);
+
+/// What the task does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Task {
+    /// This many calls.
+    Basic(u64, Call),
+    /// A recursion so deep.
+    Recurse(u64),
+    /// The same, with a yield at every level.
+    Recurse2(u64),
+}
+
+impl Basic {
+    pub(super) fn task(&self) -> Task {
+        Task::Basic(ROUNDS * u64::from(self.yields), self.call)
+    }
+}
+
+impl Recurse {
+    pub(super) fn task(&self) -> Task {
+        Task::Recurse(self.depth.into())
+    }
+}
+
+impl Recurse2 {
+    pub(super) fn task(&self) -> Task {
+        Task::Recurse2(self.depth.into())
+    }
+}
+
+impl Task {
+    pub(super) fn ops(self) -> u64 {
+        match self {
+            Task::Basic(calls, _) => calls,
+            Task::Recurse(_) => ROUNDS,
+            Task::Recurse2(depth) => ROUNDS_OF_ALL_LEVELS * depth,
+        }
+    }
+
+    /// How often it recurses.
+    pub(super) fn rounds(self) -> u64 {
+        if let Task::Recurse2(_) = self { ROUNDS_OF_ALL_LEVELS } else { ROUNDS }
+    }
+
+    /// About what an op takes, in nanoseconds.
+    pub(super) fn op_ns(self, on: On) -> f64 {
+        let is_future = on == On::Futures;
+        match self {
+            Task::Basic(_, Call::Quick) => 2.0,
+            Task::Basic(_, Call::Medium) => 60.0,
+            Task::Basic(_, Call::Slow) => 60_000.0,
+            Task::Recurse(depth) => depth as f64 * if is_future { 60.0 } else { 3.0 },
+            Task::Recurse2(depth) if is_future => 60.0 + depth as f64 * 3.0,
+            Task::Recurse2(_) => 60.0,
+        }
+    }
+
+    pub(super) fn runs_on(self) -> &'static [On] {
+        if let Task::Basic(_, Call::Slow) = self { &[On::Fibers] } else { &On::TASKS }
+    }
+
+    /// Refuses a recursion for which the stack might not do: an overflow would end the process.
+    pub(super) fn check_depth(self, on: On) -> Result<(), Failure> {
+        let (Task::Recurse(depth) | Task::Recurse2(depth)) = self else { return Ok(()) };
+        let (stack, frame, cure) = match on {
+            On::Futures => (thread_stack_bytes(), POLL_FRAME, "raise `ulimit -s`"),
+            _ => (runtime::stack_bytes() as u64, FRAME, "raise RAMIE_STACK"),
+        };
+        let most = stack.saturating_sub(OTHER_FRAMES) / frame;
+        if depth <= most {
+            return Ok(());
+        }
+        Err(Failure::other(format!(
+            "a recursion {depth} deep does not surely fit into a stack of {} KiB; ask for {most} \
+             at most, or {cure}",
+            stack >> 10
+        )))
+    }
+
+    /// Runs it with plain calls, for whoever can suspend in them, and gives its sum.
+    #[inline]
+    fn sum(self, yield_now: impl Fn()) -> u64 {
+        let rounds = self.rounds();
+        match self {
+            Task::Basic(calls, Call::Quick) => called(calls, || _ = black_box(calls)),
+            Task::Basic(calls, Call::Medium) => called(calls, yield_now),
+            Task::Basic(calls, Call::Slow) => called(calls, || ramie::fiber::sleep(NAP)),
+            Task::Recurse(depth) => (0..rounds).map(|_| recurse(depth, &yield_now)).sum(),
+            Task::Recurse2(depth) => (0..rounds).map(|_| recurse2(depth, &yield_now)).sum(),
+        }
+    }
+
+    pub(super) fn check(self, sum: u64, cost: Cost) -> Result<Cost, Failure> {
+        let right = match self {
+            Task::Basic(calls, _) => calls,
+            Task::Recurse(depth) | Task::Recurse2(depth) => self.rounds() * depth * (depth + 1) / 2,
+        };
+        if sum == right {
+            return Ok(cost);
+        }
+        Err(Failure::other(format!(
+            "the task went wrong: its sum is {sum}, not {right}; please report this"
+        )))
+    }
+
+    pub(super) fn cost<S: Strands>(self) -> Result<Cost, Failure> {
+        let watch = Stopwatch::start();
+        let strands = spawn_all::<S, _, _>(1, |_| move || self.sum(S::yield_now))
+            .map_err(|shortfall| shortfall.give_up())?;
+        let mut sum = 0;
+        join_all::<S, u64>(strands, |found| sum += found)?;
+        self.check(sum, watch.stop())
+    }
+
+    pub(super) fn cost_on_coroutine(self) -> Result<Cost, Failure> {
+        let watch = Stopwatch::start();
+        let body = move |yielder: &Yielder<(), ()>, ()| self.sum(|| yielder.suspend(()));
+        let coroutine = Builder::new().stack_size(runtime::stack_bytes()).build(body);
+        let coroutine = coroutine.map_err(|error| {
+            Failure::other(format!("the coroutine cannot be made: {error}; free some memory"))
+        })?;
+        let sum = loop {
+            if let Resumed::Returned(sum) = coroutine.resume(()) {
+                break sum;
+            }
+        };
+        self.check(sum, watch.stop())
+    }
+}
+
+/// A level of the recursion takes no more than this of a stack; builds that are not optimised take
+/// most of it.
+const FRAME: u64 = if cfg!(debug_assertions) { 256 } else { 96 };
+const POLL_FRAME: u64 = if cfg!(debug_assertions) { 1024 } else { 256 };
+/// What is below the recursion and above it.
+const OTHER_FRAMES: u64 = 16 * 1024;
+
+/// The main thread's stack.
+fn thread_stack_bytes() -> u64 {
+    const ORDINARY: u64 = 8 << 20;
+    getrlimit(Resource::Stack).current.unwrap_or(ORDINARY)
+}
+
+#[inline]
+fn called(calls: u64, call: impl Fn()) -> u64 {
+    let mut sum = 0;
+    for _ in 0..calls {
+        call();
+        sum += 1;
+    }
+    sum
+}
+
+/// The sum of the numbers up to `depth`, one call a number: the optimiser shall not make a loop of
+/// it.
+#[inline(never)]
+fn recurse(depth: u64, at_the_bottom: &impl Fn()) -> u64 {
+    if depth == 0 {
+        at_the_bottom();
+        return 0;
+    }
+    black_box(recurse(black_box(depth - 1), at_the_bottom)) + depth
+}
+
+#[inline(never)]
+fn recurse2(depth: u64, at_every_level: &impl Fn()) -> u64 {
+    at_every_level();
+    if depth == 0 {
+        return 0;
+    }
+    black_box(recurse2(black_box(depth - 1), at_every_level)) + depth
+}
