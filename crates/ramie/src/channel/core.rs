@@ -187,7 +187,10 @@ impl<T> Drop for Locked<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         // Every change of the channel ends here, so this is where futures are told.
-        let wakers = if self.wakers.is_empty() { None } else { self.take_wakers() };
+        let mut wakers = None;
+        if !self.wakers.is_empty() {
+            wakers = self.take_wakers();
+        }
         self.0.is_locked.store(false, Ordering::Release);
         if let Some(wakers) = wakers {
             wakers.wake();
