@@ -239,12 +239,12 @@ fn no_wake_up_is_lost() {
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for _ in 0..2_000 {
+                for _ in 0..500 {
                     wait(&theirs);
                     ours.make_ready();
                 }
             });
-            for _ in 0..2_000 {
+            for _ in 0..500 {
                 theirs.make_ready();
                 wait(&ours);
             }
