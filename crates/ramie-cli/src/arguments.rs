@@ -44,8 +44,8 @@ pub(crate) enum Command {
 
 /// Measure a grid of workloads on this machine and write a report with charts
 ///
-/// All five workloads on fibers, threads and a hybrid (fibers on several workers), within two
-/// minutes. Each point runs in a
+/// The workloads of many strands on fibers, threads and a hybrid (fibers on several workers), those
+/// of one task on a fiber, as futures and as a coroutine, within two minutes. Each point runs in a
 /// process of its own, rounds are interleaved, figures are medians. Ctrl-C ends it early and keeps
 /// what was measured; a second Ctrl-C ends it at once.
 #[derive(Args, Debug, Default)]

@@ -51,9 +51,11 @@ fn check_files(folder: &Path) {
 
     let page = read(folder, "report.html");
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
-    assert!(page.matches("<svg ").count() >= 4, "charts");
+    assert!(page.matches("<svg ").count() >= 8, "charts");
     for part in [
         "Where threads win",
+        "Yielding at each level of a recursion",
+        "Calling what registers a timer",
         "a fiber yields to the scheduler after each nutrient, a thread does",
         "<table",
         "Kernel",

@@ -62,21 +62,23 @@ pub(super) fn headlines(results: &Results) -> Vec<String> {
     lines
 }
 
-/// The largest x at which fibers and threads both have figures.
+/// The largest x at which fibers and their rival both have figures.
 fn headline(finished: &Finished) -> Option<String> {
     let view = finished.experiment.views.first()?;
     let series = finished.series(view.quantity);
-    let (fibers, threads) = (series.get(&On::Fibers)?, series.get(&On::Threads)?);
-    let x = duels(fibers, threads).last()?.x;
+    let rival = finished.experiment.rival()?;
+    let (fibers, others) = (series.get(&On::Fibers)?, series.get(&rival)?);
+    let x = duels(fibers, others).last()?.x;
     let of = |series: &Series| series.iter().find(|(other, _)| *other == x).map(|(_, s)| s.median);
-    let (fiber, thread) = (of(fibers)?, of(threads)?);
+    let (fiber, other) = (of(fibers)?, of(others)?);
     Some(format!(
-        "{}, at {} {}: a fiber {}, a thread {}",
+        "{}, at {} {}: a fiber {}, {} {}",
         view.title,
         thousands(x),
         finished.experiment.x_noun,
         amount(view.quantity, fiber),
-        amount(view.quantity, thread)
+        rival.one(),
+        amount(view.quantity, other)
     ))
 }
 
@@ -137,21 +139,34 @@ pub(super) fn all(results: &Results) -> Vec<String> {
     all
 }
 
-/// What one chart shows: fibers against threads, then the hybrid against fibers.
+/// What one chart shows: fibers against each of the others; what they take if there are none.
 pub(super) fn of_view(finished: &Finished, view: View) -> String {
     let series = finished.series(view.quantity);
     let empty = Series::new();
     let get = |on| series.get(&on).unwrap_or(&empty);
-    let noun = finished.experiment.x_noun;
-    let against = |other| {
-        let name = if other == On::Threads { "threads" } else { "the hybrid" };
-        compare(&duels(get(On::Fibers), get(other)), ["fibers", name], noun, view)
+    let x_noun = finished.experiment.x_noun;
+    let against = |other: On| {
+        compare(&duels(get(On::Fibers), get(other)), ["fibers", other.all()], x_noun, view)
     };
-    let (first, second) = (against(On::Threads), against(On::Hybrid));
-    match (first, second) {
-        (None, None) => "There are not enough figures to compare.".to_owned(),
-        (first, second) => [first, second].into_iter().flatten().collect::<Vec<_>>().join(" "),
+    let ons = finished.experiment.ons();
+    let said: Vec<_> = match ons.as_slice() {
+        [one] => alone(*one, get(*one), x_noun, view).into_iter().collect(),
+        ons => ons.iter().skip(1).filter_map(|other| against(*other)).collect(),
+    };
+    if said.is_empty() {
+        "There are not enough figures to compare.".to_owned()
+    } else {
+        said.join(" ")
     }
+}
+
+/// The least and the most that is taken where there is nothing to compare with.
+fn alone(on: On, series: &Series, x_noun: &str, view: View) -> Option<String> {
+    let ((from, least), (to, most)) = (series.first()?, series.last()?);
+    let at = |x: u64, median| format!("{} at {}", amount(view.quantity, median), thousands(x));
+    let first = at(*from, least.median);
+    let last = if from == to { String::new() } else { format!(", {}", at(*to, most.median)) };
+    Some(format!("{} {first}{last} {x_noun}.", capital(&verb(on.all(), "take"))))
 }
 
 fn compare(duels: &[Duel], names: [&str; 2], x_noun: &str, view: View) -> Option<String> {

@@ -60,7 +60,8 @@ fn opening(html: &mut String, results: &Results) {
         html,
         "lead",
         "The same programs on OS threads, on fibers of one worker, and on fibers over several \
-         workers (hybrid). Less is better in every figure.",
+         workers (hybrid); and programs of one task on a fiber, as futures and as a coroutine. \
+         Less is better in every figure.",
     );
     if results.is_partial {
         paragraph(
@@ -83,7 +84,7 @@ fn opening(html: &mut String, results: &Results) {
     }
 }
 
-/// One fiber beside one thread, where the grid is largest for both.
+/// One fiber beside its rival, where the grid is largest for both.
 fn tiles(html: &mut String, results: &Results) {
     html.push_str("<div class=\"tiles\">\n");
     for finished in results.finished.iter().filter(|finished| !is_feed(finished)) {
@@ -96,10 +97,11 @@ fn tiles(html: &mut String, results: &Results) {
 
 fn tile(html: &mut String, finished: &Finished, view: View) {
     let series = finished.series(view.quantity);
-    let (Some(fibers), Some(threads)) = (series.get(&On::Fibers), series.get(&On::Threads)) else {
+    let Some(rival) = finished.experiment.rival() else { return };
+    let (Some(fibers), Some(others)) = (series.get(&On::Fibers), series.get(&rival)) else {
         return;
     };
-    let Some(x) = finding::duels(fibers, threads).last().map(|duel| duel.x) else { return };
+    let Some(x) = finding::duels(fibers, others).last().map(|duel| duel.x) else { return };
     let _ = write!(
         html,
         "<div class=\"tile\"><div class=\"what\">{}<br>{} {}</div><div class=\"pair\">",
@@ -107,7 +109,7 @@ fn tile(html: &mut String, finished: &Finished, view: View) {
         thousands(x),
         finished.experiment.x_noun
     );
-    for (on, series) in [(On::Fibers, fibers), (On::Threads, threads)] {
+    for (on, series) in [(On::Fibers, fibers), (rival, others)] {
         let Some((_, summary)) = series.iter().find(|(other, _)| *other == x) else { continue };
         let _ = write!(
             html,
@@ -236,8 +238,9 @@ fn table(html: &mut String, finished: &Finished) {
         escape(&experiment.title),
         experiment.x_noun
     );
+    let ons = experiment.ons();
     for view in &experiment.views {
-        for on in On::STRANDS {
+        for on in &ons {
             let _ = write!(html, "<th>{}, {}</th>", view.title.to_lowercase(), on.name());
         }
     }
@@ -248,8 +251,8 @@ fn table(html: &mut String, finished: &Finished) {
         let _ = write!(html, "<tr><td>{}</td>", thousands(x));
         for view in &experiment.views {
             let series = finished.series(view.quantity);
-            for on in On::STRANDS {
-                html.push_str(&figure_cell(series.get(&on), x, *view));
+            for on in &ons {
+                html.push_str(&figure_cell(series.get(on), x, *view));
             }
         }
         html.push_str("</tr>\n");

@@ -1,6 +1,6 @@
 //! The experiments, as data: which points are measured, and how their figures are looked at.
 
-use crate::workload::{On, Workload};
+use crate::workload::{Call, On, Workload};
 
 /// A family of points that belong in one picture.
 #[derive(Debug)]
@@ -14,6 +14,19 @@ pub(super) struct Experiment {
     pub(super) x_noun: &'static str,
     pub(super) points: Vec<Point>,
     pub(super) views: Vec<View>,
+}
+
+impl Experiment {
+    /// What its points run on: fibers first, then what they are compared with.
+    pub(super) fn ons(&self) -> Vec<On> {
+        let Some(first) = self.points.first() else { return Vec::new() };
+        self.points.iter().take_while(|point| point.x == first.x).map(|point| point.on).collect()
+    }
+
+    /// What fibers are compared with before all, if anything.
+    pub(super) fn rival(&self) -> Option<On> {
+        self.ons().get(1).copied()
+    }
 }
 
 /// One workload with its numbers, on one kind of strand.
@@ -54,6 +67,8 @@ const RING_HOPS: u64 = 20_000;
 pub(super) fn experiments(extent: Extent) -> Vec<Experiment> {
     let mut all: Vec<_> = NUTRIENTS.iter().map(|nutrients| feed(*nutrients, extent)).collect();
     all.extend([ring(extent), spawn(extent), alive(extent), switch(extent)]);
+    all.extend([Call::Quick, Call::Medium, Call::Slow].map(|call| basic(call, extent)));
+    all.extend([recurse(extent), recurse2(extent)]);
     if extent == Extent::Tiny {
         all.drain(1..4);
     }
@@ -63,8 +78,17 @@ pub(super) fn experiments(extent: Extent) -> Vec<Experiment> {
 /// Every x on every kind of strand, the kinds next to each other: a slow drift of the machine
 /// then meets all three alike.
 fn grid(xs: impl IntoIterator<Item = u64>, workload: impl Fn(u64) -> Workload) -> Vec<Point> {
-    let at = |x| On::STRANDS.map(|on| Point { workload: workload(x), on, x });
-    xs.into_iter().flat_map(at).collect()
+    grid_on(&On::STRANDS, xs, workload)
+}
+
+fn grid_on(
+    ons: &[On],
+    xs: impl IntoIterator<Item = u64>,
+    workload: impl Fn(u64) -> Workload,
+) -> Vec<Point> {
+    let at = |x| ons.iter().map(move |on| (x, *on));
+    let point = |(x, on)| Point { workload: workload(x), on, x };
+    xs.into_iter().flat_map(at).map(point).collect()
 }
 
 fn small(x: u64) -> u32 {
@@ -145,6 +169,79 @@ fn switch(extent: Extent) -> Experiment {
     }
 }
 
+/// One task that calls something that might block.
+fn basic(call: Call, extent: Extent) -> Experiment {
+    let (ons, most): (&[On], u32) = match call {
+        Call::Slow => (&[On::Fibers], 2),
+        Call::Quick | Call::Medium => (&On::TASKS, 8),
+    };
+    let most = if extent == Extent::Tiny { 1 } else { most };
+    let (title, time, about) = match call {
+        Call::Quick => (
+            "Calling what returns at once",
+            "Time for calls that return at once",
+            "One task calls 15,000 times so often what might block and does not. On a fiber and a \
+             coroutine that is a call, in a future an await.",
+        ),
+        Call::Medium => (
+            "Calling what yields",
+            "Time for calls that yield",
+            "One task calls 15,000 times so often what suspends it: a fiber and a future yield to \
+             their scheduler, tokio's, on one thread, for the future; a coroutine goes back to the \
+             loop that resumes it, without a scheduler.",
+        ),
+        Call::Slow => (
+            "Calling what registers a timer",
+            "Time for calls that sleep",
+            "One fiber sleeps 15,000 times so often for a microsecond. Only fibers: a coroutine \
+             has no timers, and tokio's count milliseconds.",
+        ),
+    };
+    let powers = (0..=most).step_by(if most > 2 { 2 } else { 1 });
+    Experiment {
+        name: format!("basic-{}", call.name()),
+        title: title.to_owned(),
+        about,
+        x_noun: "calls in each of 15,000 rounds",
+        points: grid_on(ons, powers.map(|power| 1 << power), |x| Workload::basic(small(x), call)),
+        views: vec![View { title: time, quantity: Quantity::Seconds }],
+    }
+}
+
+fn recurse(extent: Extent) -> Experiment {
+    let depths: &[u64] = if extent == Extent::Tiny { &[2, 20] } else { &[10, 50, 100, 500, 1000] };
+    Experiment {
+        name: "recurse".to_owned(),
+        title: "Yielding at the bottom of a recursion".to_owned(),
+        about: "One task recurses 15,000 times and yields at the bottom only. A fiber and a \
+                coroutine leave their stack where it is; a future has a box for each level, and \
+                a poll goes through all of them.",
+        x_noun: "levels",
+        points: grid_on(&On::TASKS, depths.iter().copied(), |x| Workload::recurse(small(x))),
+        views: vec![View {
+            title: "Time for 15,000 yields at the bottom",
+            quantity: Quantity::Seconds,
+        }],
+    }
+}
+
+fn recurse2(extent: Extent) -> Experiment {
+    // At 1,000 levels the futures alone would take seconds.
+    let depths: &[u64] = if extent == Extent::Tiny { &[2, 20] } else { &[10, 50, 100, 500] };
+    Experiment {
+        name: "recurse2".to_owned(),
+        title: "Yielding at each level of a recursion".to_owned(),
+        about: "One task recurses 1,500 times and yields at each level. What a future pays for a \
+                yield grows with the level that it is at.",
+        x_noun: "levels",
+        points: grid_on(&On::TASKS, depths.iter().copied(), |x| Workload::recurse2(small(x))),
+        views: vec![View {
+            title: "Time for 1,500 recursions, yielding at each level",
+            quantity: Quantity::Seconds,
+        }],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Extent, experiments};
@@ -160,6 +257,12 @@ mod tests {
             assert_eq!(experiment.points.last().map(|point| point.x), Some(2048));
         }
         let names: Vec<_> = all.iter().map(|e| e.name.as_str()).collect();
-        assert_eq!(names[4..], ["ring", "spawn", "alive", "switch"]);
+        assert_eq!(names[4..8], ["ring", "spawn", "alive", "switch"]);
+        let tasks = ["basic-quick", "basic-medium", "basic-slow", "recurse", "recurse2"];
+        assert_eq!(names[8..], tasks);
+        for experiment in &all {
+            assert_eq!(experiment.points.len() % experiment.ons().len(), 0);
+            assert_eq!(experiment.rival().is_none(), experiment.name == "basic-slow");
+        }
     }
 }

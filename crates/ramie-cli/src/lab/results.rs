@@ -9,7 +9,7 @@ use super::{
     measure::Reading,
     plan::{Experiment, Point, Quantity},
 };
-use crate::workload::On;
+use crate::workload::{Call, On};
 
 /// A point and what became of it.
 #[derive(Debug)]
@@ -91,7 +91,9 @@ impl Outcome {
         let numbers =
             workload.numbers().into_iter().map(|(flag, value)| format!(" {flag}={value}"));
         let numbers: String = numbers.collect();
-        format!("{}{numbers} on {}", workload.name(), self.point.on.name())
+        let call = workload.call().map(|call| format!(" call={}", call.name()));
+        let call = call.unwrap_or_default();
+        format!("{}{numbers}{call} on {}", workload.name(), self.point.on.name())
     }
 }
 
@@ -118,8 +120,8 @@ impl Results {
 
     /// One row for each reading.
     pub(super) fn to_csv(&self) -> String {
-        let mut csv = "experiment,workload,people,nutrients,size,hops,count,on,seconds,ops,\
-                       per_op_ns,cpu_s,rss_bytes_per_strand,pte_bytes_per_strand\n"
+        let mut csv = "experiment,workload,people,nutrients,size,hops,count,yields,depth,\
+                       call,on,seconds,ops,per_op_ns,cpu_s,rss_bytes_per_strand,pte_bytes_per_strand\n"
             .to_owned();
         for finished in &self.finished {
             for outcome in &finished.outcomes {
@@ -143,6 +145,7 @@ impl Results {
                 "experiment": experiment,
                 "workload": outcome.point.workload.name(),
                 "params": numbers,
+                "call": outcome.point.workload.call(),
                 "on": outcome.point.on,
                 "readings": outcome.readings,
                 "skipped": skipped,
@@ -167,14 +170,15 @@ impl Results {
 fn csv_row(experiment: &str, point: &Point, reading: &Reading) -> String {
     let numbers: BTreeMap<_, _> = point.workload.numbers().into_iter().collect();
     let mut row = format!("{experiment},{}", point.workload.name());
-    for column in ["people", "nutrients", "size", "hops", "count"] {
+    for column in ["people", "nutrients", "size", "hops", "count", "yields", "depth"] {
         row.push(',');
         if let Some(value) = numbers.get(column) {
             let _ = write!(row, "{value}");
         }
     }
     let Reading { seconds, ops, per_op_ns, cpu_s, .. } = reading;
-    let _ = write!(row, ",{},{seconds},{ops},{per_op_ns},{cpu_s}", point.on.name());
+    let (call, on) = (point.workload.call().map_or("", Call::name), point.on.name());
+    let _ = write!(row, ",{call},{on},{seconds},{ops},{per_op_ns},{cpu_s}");
     for value in [reading.rss_bytes_per_strand, reading.pte_bytes_per_strand] {
         row.push(',');
         if let Some(value) = value {

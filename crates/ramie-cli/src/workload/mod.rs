@@ -83,6 +83,18 @@ impl Workload {
         Workload::Switch(switch::Switch { count })
     }
 
+    pub(crate) fn basic(yields: u32, call: Call) -> Self {
+        Workload::Basic(task::Basic { yields, call })
+    }
+
+    pub(crate) fn recurse(depth: u32) -> Self {
+        Workload::Recurse(task::Recurse { depth })
+    }
+
+    pub(crate) fn recurse2(depth: u32) -> Self {
+        Workload::Recurse2(task::Recurse2 { depth })
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Workload::Feed(_) => "feed",

@@ -41,6 +41,22 @@ impl On {
         }
     }
 
+    /// What one of it is called.
+    pub(crate) fn one(self) -> &'static str {
+        match self {
+            On::Fibers => "a fiber",
+            On::Threads => "a thread",
+            On::Hybrid => "a hybrid",
+            On::Coroutines => "a coroutine",
+            On::Futures => "futures",
+        }
+    }
+
+    /// As the subject or the object of a sentence.
+    pub(crate) fn all(self) -> &'static str {
+        if self == On::Hybrid { "the hybrid" } else { self.name() }
+    }
+
     pub(super) fn default_workers(self) -> usize {
         match self {
             On::Hybrid => thread::available_parallelism().map_or(2, NonZero::get).max(2),

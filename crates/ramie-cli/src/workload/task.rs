@@ -137,9 +137,9 @@ impl Task {
         let is_future = on == On::Futures;
         match self {
             Task::Basic(_, Call::Quick) => 2.0,
-            Task::Basic(_, Call::Medium) => 60.0,
-            Task::Basic(_, Call::Slow) => 60_000.0,
-            Task::Recurse(depth) => depth as f64 * if is_future { 60.0 } else { 3.0 },
+            Task::Basic(_, Call::Medium) => 100.0,
+            Task::Basic(_, Call::Slow) => 25_000.0,
+            Task::Recurse(depth) => depth as f64 * if is_future { 40.0 } else { 6.0 },
             Task::Recurse2(depth) if is_future => 60.0 + depth as f64 * 3.0,
             Task::Recurse2(_) => 60.0,
         }
