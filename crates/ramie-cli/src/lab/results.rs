@@ -121,7 +121,8 @@ impl Results {
     /// One row for each reading.
     pub(super) fn to_csv(&self) -> String {
         let mut csv = "experiment,workload,people,nutrients,size,hops,count,yields,depth,\
-                       call,on,seconds,ops,per_op_ns,cpu_s,rss_bytes_per_strand,pte_bytes_per_strand\n"
+                       call,on,seconds,ops,per_op_ns,cpu_s,rss_bytes_per_strand,\
+                       pte_bytes_per_strand\n"
             .to_owned();
         for finished in &self.finished {
             for outcome in &finished.outcomes {
