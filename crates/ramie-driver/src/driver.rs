@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::caps::{Caps, FeatureSet};
+#[cfg(feature = "faults")]
+use crate::faults::{Faults, Faulty};
 use crate::op::OpFrame;
 use crate::poll::Poll;
 use crate::report;
@@ -175,6 +177,8 @@ pub struct Driver {
 enum Backend {
     Uring(Box<Uring>),
     Poll(Box<Poll>),
+    #[cfg(feature = "faults")]
+    Faulty(Box<Faulty>),
     /// Only while a forked child drops it.
     Leaked,
 }
@@ -189,6 +193,22 @@ impl Driver {
     /// # Errors
     /// io_uring was demanded and refused, or the process is out of descriptors or memory.
     pub fn open(choice: Choice, config: &Config) -> Result<Driver, OpenError> {
+        let driver = Self::open_plain(choice, config)?;
+        #[cfg(feature = "faults")]
+        if let Some(faults) = Faults::from_env()? {
+            return Ok(driver.with_faults(faults));
+        }
+        Ok(driver)
+    }
+
+    /// Makes things go wrong from now on: for tests. Nothing may be in flight.
+    #[cfg(feature = "faults")]
+    pub fn with_faults(self, faults: Faults) -> Driver {
+        let (reason, mark) = (Arc::clone(&self.reason), ForkMark::get());
+        Driver { backend: Backend::Faulty(Box::new(Faulty::around(self, faults))), reason, mark }
+    }
+
+    fn open_plain(choice: Choice, config: &Config) -> Result<Driver, OpenError> {
         let (backend, reason) = match choice {
             Choice::Uring => (Self::uring(config)?, "io_uring was asked for".into()),
             Choice::Poll => (Self::poll()?, "polling was asked for".into()),
@@ -243,6 +263,8 @@ impl Driver {
         match &self.backend {
             Backend::Uring(uring) => uring.caps(),
             Backend::Poll(poll) => poll.caps(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.caps(),
             Backend::Leaked => unreachable!("left behind by Drop only"),
         }
     }
@@ -269,6 +291,8 @@ impl Driver {
         match &mut self.backend {
             Backend::Uring(uring) => uring.submit(frame),
             Backend::Poll(poll) => poll.submit(frame),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.submit(frame),
             Backend::Leaked => unreachable!("left behind by Drop only"),
         }
     }
@@ -294,6 +318,8 @@ impl Driver {
         match &mut self.backend {
             Backend::Uring(uring) => uring.cancel(frame),
             Backend::Poll(poll) => poll.cancel(frame),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.cancel(frame),
             Backend::Leaked => unreachable!("left behind by Drop only"),
         }
     }
@@ -306,6 +332,8 @@ impl Driver {
         match &self.backend {
             Backend::Uring(uring) => !self.mark.is_child() && uring.needs_turn(),
             Backend::Poll(poll) => poll.needs_turn(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.needs_turn(),
             Backend::Leaked => false,
         }
     }
@@ -328,6 +356,8 @@ impl Driver {
         match &mut self.backend {
             Backend::Uring(uring) => uring.turn(wait),
             Backend::Poll(poll) => poll.turn(wait),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.turn(wait),
             Backend::Leaked => unreachable!("left behind by Drop only"),
         }
     }
@@ -338,6 +368,8 @@ impl Driver {
         match &mut self.backend {
             Backend::Uring(uring) => uring.completed.pop(),
             Backend::Poll(poll) => poll.completed.pop(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.pop(),
             Backend::Leaked => None,
         }
     }
@@ -347,6 +379,8 @@ impl Driver {
         match &self.backend {
             Backend::Uring(uring) => uring.in_flight(),
             Backend::Poll(poll) => poll.in_flight(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.in_flight(),
             Backend::Leaked => 0,
         }
     }
@@ -356,6 +390,8 @@ impl Driver {
         match &self.backend {
             Backend::Uring(uring) => uring.waker(),
             Backend::Poll(poll) => poll.waker(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.waker(),
             Backend::Leaked => unreachable!("left behind by Drop only"),
         }
     }
@@ -369,6 +405,8 @@ impl Driver {
         match &mut self.backend {
             Backend::Uring(uring) => uring.wake(target),
             Backend::Poll(_) => target.wake(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.wake(target),
             Backend::Leaked => unreachable!("left behind by Drop only"),
         }
     }
@@ -387,6 +425,8 @@ impl Driver {
         match &mut self.backend {
             Backend::Uring(uring) => uring.drain(),
             Backend::Poll(poll) => poll.drain(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.drain(),
             Backend::Leaked => {}
         }
     }
@@ -395,6 +435,8 @@ impl Driver {
     pub fn remote(&self) -> RemoteHandle {
         match &self.backend {
             Backend::Poll(poll) => RemoteHandle(Some(poll.poller())),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.remote(),
             _ => RemoteHandle(None),
         }
     }

@@ -56,6 +56,8 @@
 mod caps;
 mod completed;
 mod driver;
+#[cfg(feature = "faults")]
+mod faults;
 mod mask;
 mod op;
 mod poll;
@@ -66,6 +68,8 @@ mod wake;
 
 pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 pub use driver::{Choice, Config, Driver, Kind, OpenError, RemoteHandle, Submitted, Wait};
+#[cfg(feature = "faults")]
+pub use faults::{Fault, Faults};
 pub use mask::{Profile, masked_from_env};
 pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame, PathCall};
 pub use report::{Check, Outcome, Report, Setting, Topic, probe_report};

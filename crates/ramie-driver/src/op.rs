@@ -219,6 +219,11 @@ pub struct OpFrame {
     pub(crate) connecting: Cell<bool>,
     /// The kernel is to do it on a thread of its own from the start.
     pub(crate) in_background: bool,
+    /// The kernel is to have answered so, this often: a fault that the driver has to hide.
+    #[cfg(feature = "faults")]
+    pub(crate) hidden_errno: Cell<i32>,
+    #[cfg(feature = "faults")]
+    pub(crate) hidden_times: Cell<u8>,
     _pinned: PhantomPinned,
 }
 
@@ -236,8 +241,25 @@ impl OpFrame {
             cancel_asked: Cell::new(false),
             connecting: Cell::new(false),
             in_background: false,
+            #[cfg(feature = "faults")]
+            hidden_errno: Cell::new(0),
+            #[cfg(feature = "faults")]
+            hidden_times: Cell::new(0),
             _pinned: PhantomPinned,
         }
+    }
+
+    /// The answer that the kernel is to have given, instead of its own. Polls in the op's stead
+    /// are not told to come back later.
+    #[cfg(feature = "faults")]
+    pub(crate) fn hidden_answer(&self) -> Option<i32> {
+        let (errno, times) = (self.hidden_errno.get(), self.hidden_times.get());
+        let is_poll = self.state.get() == State::AwaitingReadiness;
+        if times == 0 || (is_poll && errno == rustix::io::Errno::AGAIN.raw_os_error()) {
+            return None;
+        }
+        self.hidden_times.set(times - 1);
+        Some(-errno)
     }
 
     /// Asks that a ring does the op on a thread of the kernel from the start (`IOSQE_ASYNC`): for

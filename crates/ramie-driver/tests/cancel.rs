@@ -153,6 +153,31 @@ fn a_cancelled_poll_leaves_nothing_armed() {
 }
 
 #[test]
+fn a_number_that_is_reused_after_a_cancel_has_no_ghost() {
+    both(|driver| {
+        for _ in 0..50 {
+            let mut receive = Receive::new();
+            let frame = receive.frame();
+            assert!(submit(driver, &frame));
+            driver.turn(Wait::Never).unwrap();
+            cancel(driver, &frame);
+            assert_eq!(finish(driver, &frame), -libc::ECANCELED);
+            let number = receive.ours.as_raw_fd();
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            // SAFETY: both numbers are open, and owned by streams that are dropped once each.
+            assert_eq!(unsafe { libc::dup2(ours.as_raw_fd(), number) }, number);
+            theirs.write_all(b"new").unwrap();
+            driver.turn(Wait::Never).unwrap();
+            assert_eq!(*receive.buf, [0; 8], "the op that was cancelled took what is not its own");
+            let frame = receive.frame();
+            let count =
+                if submit(driver, &frame) { finish(driver, &frame) } else { frame.result() };
+            assert_eq!((count, &receive.buf[..3]), (3, &b"new"[..]));
+        }
+    });
+}
+
+#[test]
 fn cancels_are_not_lost_while_the_queue_is_full() {
     for config in [Config { entries: 4, ..Config::small() }, Config::default()] {
         both_sized(&config, |driver| {

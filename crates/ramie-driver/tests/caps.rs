@@ -187,6 +187,35 @@ fn child_absent() {
 }
 
 #[test]
+fn memlock_limit() {
+    in_child("child_no_locked_memory", None);
+    in_child("child_short_of_locked_memory", None);
+}
+
+/// Kernels before 5.12 charge rings to the limit, later ones do not.
+#[test]
+#[ignore = "run in a child by memlock_limit"]
+fn child_no_locked_memory() {
+    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) }, 0);
+    let mut driver = Driver::open(Choice::Auto, &Config::default()).unwrap();
+    assert_eq!(run(&mut driver, Op::Nop), 0);
+}
+
+#[test]
+#[ignore = "run in a child by memlock_limit"]
+fn child_short_of_locked_memory() {
+    forbid_io_uring(libc::ENOMEM);
+    let mut driver = Driver::open(Choice::Auto, &Config::default()).unwrap();
+    assert_eq!(driver.kind(), Kind::Poll);
+    assert_eq!(run(&mut driver, Op::Nop), 0);
+    let error = Driver::open(Choice::Uring, &Config::default()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
+    assert!(error.to_string().contains("ulimit -l"), "{error}");
+}
+
+#[test]
 fn too_few_descriptors_are_said_in_a_sentence() {
     in_child("child_out_of_descriptors", None);
 }

@@ -89,7 +89,7 @@ impl Poll {
     pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
         debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
         // Whoever waits already goes first.
-        if !self.has_waiters_before(frame) {
+        if !self.has_waiters_before(frame) && !pretends_to_wait(frame) {
             let result = attempt::attempt(frame);
             if result != AGAIN || !may_wait(frame) {
                 return done(frame, result);
@@ -263,6 +263,18 @@ fn may_wait(frame: &OpFrame) -> bool {
         Op::Open { .. } | Op::Sync { .. } | Op::Path { .. } => false,
         _ => !frame.op.refuses_to_wait(),
     }
+}
+
+/// A fault: it is not ready, until the kernel says that it is.
+#[cfg(feature = "faults")]
+fn pretends_to_wait(frame: &OpFrame) -> bool {
+    let is_fault = frame.hidden_errno.get() == Errno::AGAIN.raw_os_error();
+    is_fault && frame.op.readiness() != 0 && may_wait(frame)
+}
+
+#[cfg(not(feature = "faults"))]
+const fn pretends_to_wait(_: &OpFrame) -> bool {
+    false
 }
 
 fn done(frame: &OpFrame, result: i32) -> Submitted {

@@ -130,6 +130,11 @@ impl Uring {
         if frame.in_background {
             entry = entry.flags(io_uring::squeue::Flags::ASYNC);
         }
+        #[cfg(feature = "faults")]
+        if frame.hidden_times.get() > 0 {
+            // Nothing is done, and `route` answers with the errno.
+            entry = opcode::Nop::new().build().user_data(user_data);
+        }
         self.push(&entry);
     }
 
