@@ -14,6 +14,7 @@ use ramie::{
     cancel::{self, check_cancelled, is_cancelled, shield, with_deadline, with_timeout},
     fiber,
     net::{TcpListener, TcpStream},
+    sync::Event,
     time::{Instant, ManualClock},
 };
 
@@ -296,5 +297,26 @@ fn bytes_that_arrived_are_returned_although_the_scope_was_cancelled() {
             drop(sender.join().unwrap());
         });
         assert_eq!(client.read(&mut [0; 16]).unwrap(), 0, "the connection is as it was");
+    });
+}
+
+#[test]
+fn what_a_shield_keeps_off_ends_no_wait_in_a_scope_inside() {
+    runtime(1).run(|| {
+        let event = Event::new();
+        cancel::scope(|outer| {
+            let handle = outer.handle();
+            fiber::scope(|strands| {
+                let waiter = strands.spawn(|| {
+                    shield(|| cancel::scope(|_inner| event.wait())).map(|()| event.is_set())
+                });
+                fiber::yield_now();
+                handle.cancel();
+                (0..3).for_each(|_| fiber::yield_now());
+                assert!(!waiter.is_finished());
+                event.set();
+                assert_eq!(waiter.join().unwrap(), Ok(true));
+            });
+        });
     });
 }

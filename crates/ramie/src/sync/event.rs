@@ -125,17 +125,21 @@ impl Event {
         if is_odd(found) {
             return Ok(true);
         }
-        let record = WaitRecord::new(&SET)
-            .until(deadline)
-            .cancellable()
-            .with_detail(std::ptr::from_ref(self).addr() as u64, found);
         let is_unchanged = || self.changes.load(Ordering::Acquire) == found;
-        match self.lot.park(record, found, is_unchanged, &|_| ()) {
-            Ok(Parked::TimedOut) => Ok(self.is_set()),
-            Ok(Parked::Cancelled) | Err(Refused::Cancelled) => Err(cancel::cancelled()),
-            // Set, and perhaps reset since.
-            Ok(Parked::Refused | Parked::Woken(_)) => Ok(true),
-            Err(Refused::Unwinding) => abort_wait_while_unwinding("an Event"),
+        loop {
+            let record = WaitRecord::new(&SET)
+                .until(deadline)
+                .cancellable()
+                .with_detail(std::ptr::from_ref(self).addr() as u64, found);
+            return match self.lot.park(record, found, is_unchanged, &|_| ()) {
+                Ok(Parked::TimedOut) => Ok(self.is_set()),
+                Ok(Parked::Cancelled) | Err(Refused::Cancelled) => Err(cancel::cancelled()),
+                // For no reason: a scope was cancelled that a shield keeps off.
+                Ok(Parked::Woken(_)) if is_unchanged() => continue,
+                // Set, and perhaps reset since.
+                Ok(Parked::Refused | Parked::Woken(_)) => Ok(true),
+                Err(Refused::Unwinding) => abort_wait_while_unwinding("an Event"),
+            };
         }
     }
 }
