@@ -6,7 +6,8 @@ use std::{
 };
 
 /// Files that may be longer than the limit, with the reason beside each.
-const LONG_FILES: &[&str] = &[];
+/// A table of broken lines, with a row for each.
+const LONG_FILES: &[&str] = &["models/canaries.rs"];
 const MAX_LINES: usize = 500;
 const MAX_TEST_LINES: usize = 800;
 const MAX_COLUMNS: usize = 100;

@@ -171,7 +171,7 @@ pub fn yield_now() {
 ///
 /// # Cancellation
 /// Returns early in a cancelled scope; the more often, the later (see
-/// [`cancel`](crate::cancel)).
+/// [`cancel`]).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
@@ -190,7 +190,7 @@ pub fn sleep(duration: Duration) {
 ///
 /// # Cancellation
 /// Returns early in a cancelled scope; the more often, the later (see
-/// [`cancel`](crate::cancel)).
+/// [`cancel`]).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
@@ -230,7 +230,7 @@ fn sleep_on(record: &WaitRecord) -> Result<(), Refused> {
 ///
 /// # Cancellation
 /// Returns early in a cancelled scope; the more often, the later (see
-/// [`cancel`](crate::cancel)).
+/// [`cancel`]).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
@@ -259,7 +259,7 @@ pub fn park() {
 ///
 /// # Cancellation
 /// Returns early in a cancelled scope; the more often, the later (see
-/// [`cancel`](crate::cancel)).
+/// [`cancel`]).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
