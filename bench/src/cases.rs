@@ -1,6 +1,10 @@
 //! The cases and their targets, as data.
 
-use crate::{peers::Peer, workload::Workload};
+use crate::{
+    peers::Peer,
+    transfer::{Medium, Plan},
+    workload::Workload,
+};
 
 /// What a figure of Ramie's is held against.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +13,8 @@ pub enum Target {
     Ratio(Peer, f64),
     /// The first, one of Ramie's rows, takes at most so many times what the second does.
     Between(Peer, Peer, f64),
+    /// At most so many times as many entries into the kernel.
+    Enters(Peer, f64),
     /// At most so many ns an op. Machines differ; ratios carry over better.
     Nanoseconds(f64),
     /// At most so many bytes a task.
@@ -24,10 +30,10 @@ pub struct Case {
 }
 
 use Peer::{
-    Corosensei, CorosenseiLoop, Go, Go2, May, May2, Monoio, Ramie, Ramie2, RamieApart, Threads,
-    Tokio, Tokio2, TokioCell, TokioNotify,
+    Compio, Corosensei, CorosenseiLoop, Go, Go2, May, May2, Monoio, Ramie, Ramie2, RamieApart, Raw,
+    RawRegistered, Threads, Tokio, Tokio2, TokioCell, TokioNotify,
 };
-use Target::{Between, Bytes, Nanoseconds, Ratio};
+use Target::{Between, Bytes, Enters, Nanoseconds, Ratio};
 
 pub const CASES: &[Case] = &[
     Case {
@@ -146,6 +152,10 @@ pub const CASES: &[Case] = &[
     channel("channel unbounded, 1:1", 0, 1, 1),
     channel("channel unbounded, 8:1", 0, 8, 1),
     channel("channel unbounded, 8:8", 0, 8, 8),
+    transfer("pipe T=1", Medium::Pipe, 1),
+    transfer("pipe T=2", Medium::Pipe, 2),
+    transfer("socketpair T=1", Medium::SocketPair, 1),
+    transfer("socketpair T=2", Medium::SocketPair, 2),
 ];
 
 const LOCK_PEERS: &[Peer] = &[Ramie, Ramie2, RamieApart, Threads, Tokio, Tokio2, May, May2];
@@ -185,4 +195,24 @@ const fn channel(name: &'static str, capacity: usize, senders: usize, receivers:
     };
     let workload = Workload::Channel { capacity, senders, receivers, count: 1_000_000 };
     Case { name, workload, peers, targets: CHANNEL_TARGETS }
+}
+
+/// At the limit of a loop without fibers, and ahead of each peer.
+const TRANSFER_TARGETS: &[Target] = &[
+    Ratio(Raw, 1.08),
+    Enters(Raw, 1.05),
+    Ratio(Tokio, 1.0),
+    Ratio(Monoio, 1.0),
+    Ratio(Compio, 1.0),
+    Ratio(May, 1.0),
+    Ratio(Threads, 1.0),
+];
+
+const fn transfer(name: &'static str, medium: Medium, threads: usize) -> Case {
+    let peers: &[Peer] = match medium {
+        Medium::Pipe => &[Ramie, Raw, RawRegistered, Tokio, Compio, May, Threads],
+        Medium::SocketPair => &[Ramie, Raw, RawRegistered, Tokio, Monoio, Compio, May, Threads],
+    };
+    let plan = Plan { medium, pairs: 48, messages: 10_000, bytes: 1024, threads };
+    Case { name, workload: Workload::Transfer(plan), peers, targets: TRANSFER_TARGETS }
 }

@@ -10,6 +10,7 @@ mod peers;
 mod process;
 mod recursion;
 mod traffic;
+mod transfer;
 mod verdict;
 mod workload;
 

@@ -22,6 +22,8 @@ pub struct Figure {
     /// The fastest and the slowest round: far apart, the median says little.
     pub ns_range: (f64, f64),
     pub bytes_per_op: f64,
+    /// Of reads and writes through a ring; 0 of those who do not count.
+    pub enters_per_1000: f64,
 }
 
 /// Runs every peer of a case `rounds` times, A B C A B C, and returns the medians.
@@ -48,6 +50,8 @@ pub fn measure(
             ns_range: range(samples, workload.ops()),
             ns_per_op: per_op(|sample| sample.time.as_nanos() as f64),
             bytes_per_op: per_op(|sample| sample.bytes as f64),
+            // Each message is written and read.
+            enters_per_1000: per_op(|sample| sample.enters as f64) * 1000.0 / 2.0,
         }
     };
     Ok(peers.iter().zip(&samples).map(figure).collect())
@@ -85,8 +89,8 @@ fn sample_in_child(peer: Peer, workload: Workload) -> Result<Sample, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match numbers.as_slice() {
-        &[ns, bytes] if output.status.success() => {
-            Ok(Sample { time: Duration::from_nanos(ns), bytes })
+        &[ns, bytes, enters] if output.status.success() => {
+            Ok(Sample { time: Duration::from_nanos(ns), bytes, enters })
         }
         _ => {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -95,12 +99,12 @@ fn sample_in_child(peer: Peer, workload: Workload) -> Result<Sample, String> {
     }
 }
 
-/// Runs one sample in this process, on one CPU unless it is for more, and prints its ns and bytes.
+/// Runs one sample in this process, on one CPU unless it is for more, and prints its figures.
 pub fn run_sample(peer: Peer, workload: Workload) -> Result<(), String> {
     if !workload.is_parallel(peer) {
         process::pin_to_first_cpu()?;
     }
     let sample = peer.run(workload).ok_or_else(|| format!("{} has none", peer.name()))?;
-    println!("{} {}", sample.time.as_nanos(), sample.bytes);
+    println!("{} {} {}", sample.time.as_nanos(), sample.bytes, sample.enters);
     Ok(())
 }

@@ -23,6 +23,7 @@ impl Verdict {
         match self.target {
             Target::Between(_, _, limit)
             | Target::Ratio(_, limit)
+            | Target::Enters(_, limit)
             | Target::Nanoseconds(limit)
             | Target::Bytes(limit) => limit,
         }
@@ -31,7 +32,7 @@ impl Verdict {
     /// Absolute targets depend on the machine, ratios hardly.
     fn kind(&self) -> &'static str {
         match self.target {
-            Target::Ratio(..) | Target::Between(..) => "ratio",
+            Target::Ratio(..) | Target::Between(..) | Target::Enters(..) => "ratio",
             Target::Nanoseconds(_) | Target::Bytes(_) => "absolute",
         }
     }
@@ -40,6 +41,7 @@ impl Verdict {
         match self.target {
             Target::Ratio(peer, _) => format!("x {}", peer.name()),
             Target::Between(ours, peer, _) => format!("{} x {}", ours.name(), peer.name()),
+            Target::Enters(peer, _) => format!("x the enters of {}", peer.name()),
             Target::Nanoseconds(_) => "ns".to_owned(),
             Target::Bytes(_) => "bytes".to_owned(),
         }
@@ -69,6 +71,7 @@ pub fn judge(case: &Case, figures: &[Figure]) -> Vec<Verdict> {
             Target::Between(ours, peer, _) => {
                 of(figures, ours)?.ns_per_op / of(figures, peer)?.ns_per_op
             }
+            Target::Enters(peer, _) => ours.enters_per_1000 / of(figures, peer)?.enters_per_1000,
             Target::Nanoseconds(_) => ours.ns_per_op,
             Target::Bytes(_) => ours.bytes_per_op,
         };
@@ -92,7 +95,13 @@ pub fn print(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
         };
         let (name, ns, (low, high)) = (figure.peer.name(), figure.ns_per_op, figure.ns_range);
         let range = format!("({low:.2} to {high:.2})");
-        println!("  {name:<16}{ns:>10.2} ns {range:<22} ramie takes {ratio:>5.2} x{bytes}{note}");
+        let enters = match figure.enters_per_1000 {
+            0.0 => String::new(),
+            enters => format!("{enters:>8.2} enters per 1,000 ops"),
+        };
+        println!(
+            "  {name:<16}{ns:>10.2} ns {range:<22} ramie takes {ratio:>5.2} x{bytes}{enters}{note}"
+        );
     }
     for verdict in verdicts {
         println!("  -> {verdict}");
@@ -104,7 +113,7 @@ pub fn print_json(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
         println!(
             concat!(
                 r#"{{"case":"{}","peer":"{}","ran":"{}","per_op_ns":{:.3},"#,
-                r#""min_ns":{:.3},"max_ns":{:.3},"bytes_per_op":{:.1}}}"#
+                r#""min_ns":{:.3},"max_ns":{:.3},"bytes_per_op":{:.1},"enters_per_1000_ops":{:.3}}}"#
             ),
             case.name,
             figure.peer.name(),
@@ -112,7 +121,8 @@ pub fn print_json(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
             figure.ns_per_op,
             figure.ns_range.0,
             figure.ns_range.1,
-            figure.bytes_per_op
+            figure.bytes_per_op,
+            figure.enters_per_1000
         );
     }
     for verdict in verdicts {

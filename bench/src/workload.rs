@@ -2,7 +2,11 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::{peers::Peer, recursion};
+use crate::{
+    peers::Peer,
+    recursion,
+    transfer::{Medium, Plan},
+};
 
 /// A workload with its numbers, as one word on a command line: `feed:2048:1000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub enum Workload {
     Timers { count: u64 },
     /// A token goes round a ring of channels.
     RingChannel { size: usize, hops: u64 },
+    /// Pairs of strands, messages by pipe or socket.
+    Transfer(Plan),
 }
 
 impl Workload {
@@ -57,6 +63,7 @@ impl Workload {
             Workload::Basic { yields } => recursion::ROUNDS * yields,
             Workload::Recurse { .. } => recursion::ROUNDS,
             Workload::Recurse2 { depth } => recursion::ROUNDS_OF_ALL_LEVELS * depth,
+            Workload::Transfer(plan) => plan.pairs * plan.messages,
         }
     }
 
@@ -111,6 +118,9 @@ impl Workload {
             Workload::Basic { yields } => Workload::Basic { yields: (yields / 10).max(1) },
             Workload::Recurse { depth } => Workload::Recurse { depth: (depth / 10).max(1) },
             Workload::Recurse2 { depth } => Workload::Recurse2 { depth: (depth / 10).max(1) },
+            Workload::Transfer(plan) => {
+                Workload::Transfer(Plan { messages: (plan.messages / 10).max(1), ..plan })
+            }
         }
     }
 
@@ -126,6 +136,7 @@ impl Workload {
                     | Peer::Go2
                     | Peer::Threads
             ),
+            Workload::Transfer(plan) => plan.threads > 1,
             _ => false,
         }
     }
@@ -153,6 +164,13 @@ impl fmt::Display for Workload {
             Workload::Basic { yields } => write!(f, "basic:{yields}"),
             Workload::Recurse { depth } => write!(f, "recurse:{depth}"),
             Workload::Recurse2 { depth } => write!(f, "recurse2:{depth}"),
+            Workload::Transfer(Plan { medium, pairs, messages, bytes, threads }) => {
+                let name = match medium {
+                    Medium::Pipe => "pipe",
+                    Medium::SocketPair => "socketpair",
+                };
+                write!(f, "{name}:{pairs}:{messages}:{bytes}:{threads}")
+            }
         }
     }
 }
@@ -187,8 +205,22 @@ impl FromStr for Workload {
             ("ring-channel", &[size, hops]) => {
                 Ok(Workload::RingChannel { size: size as usize, hops })
             }
+            ("pipe", numbers) => transfer(Medium::Pipe, numbers, text),
+            ("socketpair", numbers) => transfer(Medium::SocketPair, numbers, text),
             _ => Err(format!("{text}: not a workload; say, for example, feed:2048:1000")),
         }
+    }
+}
+
+fn transfer(medium: Medium, numbers: &[u64], text: &str) -> Result<Workload, String> {
+    match *numbers {
+        [pairs, messages, bytes, threads]
+            if messages > 0 && (1..=4096).contains(&bytes) && threads > 0 =>
+        {
+            let [bytes, threads] = [bytes, threads].map(|number| number as usize);
+            Ok(Workload::Transfer(Plan { medium, pairs, messages, bytes, threads }))
+        }
+        _ => Err(format!("{text}: say pairs, messages, bytes (1 to 4,096) and threads")),
     }
 }
 
@@ -199,11 +231,13 @@ pub struct Sample {
     pub time: Duration,
     /// What the process had in memory, at its height, beyond what it had before.
     pub bytes: u64,
+    /// How often the kernel was entered through a ring, by those who count it.
+    pub enters: u64,
 }
 
 impl Sample {
     pub fn timed(time: Duration) -> Self {
-        Sample { time, bytes: 0 }
+        Sample { time, bytes: 0, enters: 0 }
     }
 }
 

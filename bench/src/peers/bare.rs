@@ -96,5 +96,5 @@ fn alive(count: u64) -> Sample {
     for coroutine in &mut coroutines {
         coroutine.resume(());
     }
-    Sample { time: start.elapsed(), bytes }
+    Sample { bytes, ..Sample::timed(start.elapsed()) }
 }

@@ -8,7 +8,7 @@ mod tokio;
 mod tokio_places;
 
 use crate::{
-    limits, recursion, traffic,
+    limits, recursion, traffic, transfer,
     workload::{Sample, Workload},
 };
 
@@ -28,11 +28,16 @@ pub enum Peer {
     TokioNotify,
     TokioCell,
     Monoio,
+    Compio,
     May,
     May2,
     Go,
     Go2,
     Threads,
+    /// A loop over a bare ring.
+    Raw,
+    /// The same with registered files.
+    RawRegistered,
 }
 
 impl Peer {
@@ -52,7 +57,10 @@ impl Peer {
             Peer::TokioNotify => "tokio-notify",
             Peer::TokioCell => "tokio-cell",
             Peer::Monoio => "monoio",
+            Peer::Compio => "compio",
             Peer::Threads => "threads",
+            Peer::Raw => "raw",
+            Peer::RawRegistered => "raw-registered",
         }
     }
 
@@ -98,6 +106,9 @@ impl Peer {
         | Workload::Timers { .. } = workload
         {
             return limits::run(self, workload);
+        }
+        if let Workload::Transfer(_) = workload {
+            return transfer::run(self, workload);
         }
         match self {
             Peer::Ramie => Some(ramie::run(workload)),

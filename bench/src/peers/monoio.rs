@@ -197,5 +197,5 @@ async fn alive(count: u64) -> Sample {
     for task in tasks {
         task.await;
     }
-    Sample { time: start.elapsed(), bytes }
+    Sample { bytes, ..Sample::timed(start.elapsed()) }
 }

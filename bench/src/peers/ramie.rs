@@ -133,5 +133,5 @@ fn alive(count: u64) -> Sample {
     for fiber in fibers {
         fiber.join().expect("no panic");
     }
-    Sample { time: start.elapsed(), bytes }
+    Sample { bytes, ..Sample::timed(start.elapsed()) }
 }

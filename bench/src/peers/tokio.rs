@@ -140,5 +140,5 @@ async fn alive(count: u64) -> Sample {
     for task in tasks {
         task.await.expect("no panic");
     }
-    Sample { time: start.elapsed(), bytes }
+    Sample { bytes, ..Sample::timed(start.elapsed()) }
 }

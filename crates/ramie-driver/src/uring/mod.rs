@@ -23,6 +23,7 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ pub(crate) struct Uring {
     wake_armed: bool,
     /// Where that read writes. INVARIANT: freed only while `wake_armed` is false.
     wake_count: Box<UnsafeCell<u64>>,
+    /// How often the kernel was entered.
+    entered: u64,
     /// Messages sent to other rings whose own completion is not in yet.
     messages: usize,
     /// `drain` is running: a cancelled op is an answer, and nothing is handed over again.
@@ -81,6 +84,7 @@ impl Uring {
             woken: false,
             wake_armed: false,
             wake_count: Box::new(UnsafeCell::new(0)),
+            entered: 0,
             messages: 0,
             draining: false,
             caps,
@@ -261,6 +265,7 @@ impl Uring {
     /// Submits and, if told, waits. Interrupted or timed out is success; busy is retried.
     fn enter(&mut self, wait: Wait) -> io::Result<()> {
         loop {
+            self.entered += 1;
             let entered = match wait {
                 Wait::Never => self.ring.submit(),
                 Wait::Until(None) => self.ring.submit_and_wait(1),
@@ -387,7 +392,15 @@ impl Drop for Uring {
             self.push(&cancel.user_data(sqe::TAG_IGNORE));
             self.wait_or_die(Wait::Until(Some(DRAIN_ROUND)));
         }
+        ENTERED_BY_THE_DEAD.fetch_add(self.entered, Ordering::Relaxed);
     }
+}
+
+/// How often rings that are gone entered the kernel.
+static ENTERED_BY_THE_DEAD: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn entered_so_far() -> u64 {
+    ENTERED_BY_THE_DEAD.load(Ordering::Relaxed)
 }
 
 impl std::fmt::Debug for Uring {

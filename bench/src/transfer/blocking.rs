@@ -1,0 +1,118 @@
+//! Those whose calls block: fibers, may's coroutines, threads.
+
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    thread,
+    time::Instant,
+};
+
+use ::may::io::CoIo;
+use ::ramie::{fiber, os::unix::net::UnixStream as RamieStream};
+
+use super::{Check, Medium, Plan, Source};
+use crate::workload::Sample;
+
+fn write(mut writer: impl Write, plan: Plan, pair: u64) {
+    let (mut source, mut message) = Source::new(plan, pair);
+    while source.advance(&mut message) {
+        writer.write_all(&message).expect("a reader");
+    }
+}
+
+fn read(mut reader: impl Read, plan: Plan, pair: u64) {
+    let mut check = Check::new(plan, pair);
+    let mut buffer = vec![0; plan.bytes];
+    loop {
+        let count = reader.read(&mut buffer).expect("a read");
+        if !check.take(&buffer[..count]) {
+            return;
+        }
+    }
+}
+
+pub fn run_fibers(plan: Plan) -> Sample {
+    let runtime = ::ramie::Runtime::builder().workers(plan.threads).build().expect("a runtime");
+    let enters = ramie_driver::enters();
+    let time = runtime.run(|| {
+        let start = Instant::now();
+        let pairs: Vec<_> = (0..plan.pairs).map(|pair| move || fiber_pair(plan, pair)).collect();
+        let fibers: Vec<_> = pairs.into_iter().map(fiber::spawn).collect();
+        for fiber in fibers {
+            fiber.join().expect("no panic");
+        }
+        start.elapsed()
+    });
+    Sample { enters: ramie_driver::enters() - enters, ..Sample::timed(time) }
+}
+
+/// Both ends stay on the worker that takes the pair.
+fn fiber_pair(plan: Plan, pair: u64) {
+    let reader = match plan.medium {
+        Medium::Pipe => {
+            let (reader, writer) = ::ramie::io::pipe().expect("descriptors");
+            let reader = fiber::spawn_local(move || read(reader, plan, pair));
+            write(writer, plan, pair);
+            reader
+        }
+        Medium::SocketPair => {
+            let (reader, writer) = RamieStream::pair().expect("descriptors");
+            let reader = fiber::spawn_local(move || read(reader, plan, pair));
+            write(writer, plan, pair);
+            reader
+        }
+    };
+    reader.join().expect("no panic");
+}
+
+pub fn run_threads(plan: Plan) -> Sample {
+    let start = Instant::now();
+    thread::scope(|s| {
+        for pair in 0..plan.pairs {
+            match plan.medium {
+                Medium::Pipe => {
+                    let (reader, writer) = io::pipe().expect("descriptors");
+                    s.spawn(move || read(reader, plan, pair));
+                    s.spawn(move || write(writer, plan, pair));
+                }
+                Medium::SocketPair => {
+                    let (reader, writer) = UnixStream::pair().expect("descriptors");
+                    s.spawn(move || read(reader, plan, pair));
+                    s.spawn(move || write(writer, plan, pair));
+                }
+            }
+        }
+    });
+    Sample::timed(start.elapsed())
+}
+
+pub fn run_coroutines(plan: Plan) -> Sample {
+    ::may::config().set_workers(plan.threads).set_worker_pin(false);
+    let start = Instant::now();
+    let mut coroutines = Vec::new();
+    for pair in 0..plan.pairs {
+        match plan.medium {
+            Medium::Pipe => {
+                let (reader, writer) = io::pipe().expect("descriptors");
+                let (reader, writer) = (polled(reader), polled(writer));
+                coroutines.push(::may::go!(move || read(reader, plan, pair)));
+                coroutines.push(::may::go!(move || write(writer, plan, pair)));
+            }
+            Medium::SocketPair => {
+                let (reader, writer) = UnixStream::pair().expect("descriptors");
+                let (reader, writer) = (polled(reader), polled(writer));
+                coroutines.push(::may::go!(move || read(reader, plan, pair)));
+                coroutines.push(::may::go!(move || write(writer, plan, pair)));
+            }
+        }
+    }
+    for coroutine in coroutines {
+        coroutine.join().expect("no panic");
+    }
+    Sample::timed(start.elapsed())
+}
+
+/// May's own types are made so, too.
+fn polled<T: std::os::fd::AsRawFd + std::fmt::Debug>(end: T) -> CoIo<T> {
+    CoIo::new(end).expect("a descriptor that epoll takes")
+}

@@ -1,0 +1,68 @@
+//! compio on io_uring, a runtime a thread.
+
+use std::time::Instant;
+
+use ::compio::{
+    BufResult,
+    fs::pipe,
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    net::UnixStream,
+    runtime::{Runtime, spawn},
+};
+
+use super::{Check, Medium, Plan, Source, on_each_thread};
+use crate::workload::Sample;
+
+pub fn run(plan: Plan) -> Sample {
+    let start = Instant::now();
+    on_each_thread(plan, |pairs| {
+        Runtime::new().expect("a runtime").block_on(transfer(plan, pairs));
+    });
+    Sample::timed(start.elapsed())
+}
+
+async fn transfer(plan: Plan, pairs: Vec<u64>) {
+    let mut tasks = Vec::new();
+    for pair in pairs {
+        match plan.medium {
+            Medium::Pipe => {
+                let (reader, writer) = pipe::anonymous().await.expect("descriptors");
+                tasks.push(spawn(write(writer, plan, pair)));
+                tasks.push(spawn(read(reader, plan, pair)));
+            }
+            Medium::SocketPair => {
+                let (reader, writer) = std::os::unix::net::UnixStream::pair().expect("descriptors");
+                let reader = UnixStream::from_std(reader).expect("a stream");
+                let writer = UnixStream::from_std(writer).expect("a stream");
+                tasks.push(spawn(write(writer, plan, pair)));
+                tasks.push(spawn(read(reader, plan, pair)));
+            }
+        }
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+}
+
+async fn write(mut writer: impl AsyncWrite, plan: Plan, pair: u64) {
+    let (mut source, mut message) = Source::new(plan, pair);
+    while source.advance(&mut message) {
+        let result;
+        BufResult(result, message) = writer.write_all(message).await;
+        result.expect("a reader");
+    }
+}
+
+async fn read(mut reader: impl AsyncRead, plan: Plan, pair: u64) {
+    let mut check = Check::new(plan, pair);
+    let mut buffer = Vec::with_capacity(plan.bytes);
+    loop {
+        let result;
+        buffer.clear();
+        BufResult(result, buffer) = reader.read(buffer).await;
+        let count = result.expect("a read");
+        if !check.take(&buffer[..count]) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The bytes: each message begins with its number, the rest is the pair's own pattern.
+
+use super::Plan;
+
+/// At most so many bytes are the number.
+const NUMBER: usize = 8;
+
+/// Makes the first message of a pair.
+fn first_message(pair: u64, bytes: usize) -> Vec<u8> {
+    let mut message: Vec<u8> = (0..bytes).map(|at| (at as u64 * 31 + pair * 7) as u8).collect();
+    stamp(&mut message, 0);
+    message
+}
+
+fn stamp(message: &mut [u8], number: u64) {
+    let count = message.len().min(NUMBER);
+    message[..count].copy_from_slice(&number.to_le_bytes()[..count]);
+}
+
+/// The messages that a writer writes.
+pub struct Source {
+    left: u64,
+    next: u64,
+}
+
+impl Source {
+    pub fn new(plan: Plan, pair: u64) -> (Self, Vec<u8>) {
+        (Source { left: plan.messages, next: 0 }, first_message(pair, plan.bytes))
+    }
+
+    /// Makes the next message of the last; false: there is none.
+    #[inline]
+    pub fn advance(&mut self, message: &mut [u8]) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        stamp(message, self.next);
+        self.left -= 1;
+        self.next += 1;
+        true
+    }
+}
+
+/// What a reader expects.
+pub struct Check {
+    message: Vec<u8>,
+    number: u64,
+    /// In the message.
+    at: usize,
+    left: u64,
+}
+
+impl Check {
+    pub fn new(plan: Plan, pair: u64) -> Self {
+        let message = first_message(pair, plan.bytes);
+        Check { message, number: 0, at: 0, left: plan.messages * plan.bytes as u64 }
+    }
+
+    /// Compares what was read; true: more must come.
+    #[inline]
+    pub fn take(&mut self, mut read: &[u8]) -> bool {
+        assert!(!read.is_empty(), "the end came {} bytes early", self.left);
+        self.left = self.left.checked_sub(read.len() as u64).expect("no more than was written");
+        while !read.is_empty() {
+            let count = read.len().min(self.message.len() - self.at);
+            let (now, rest) = read.split_at(count);
+            assert!(now == &self.message[self.at..self.at + count], "other bytes than written");
+            read = rest;
+            self.at += count;
+            if self.at == self.message.len() {
+                self.at = 0;
+                self.number += 1;
+                stamp(&mut self.message, self.number);
+            }
+        }
+        self.left > 0
+    }
+}

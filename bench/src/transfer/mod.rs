@@ -1,0 +1,70 @@
+//! Pairs of strands, one of which writes messages into a pipe or a socket that the other reads.
+//!
+//! The limit is a loop over a bare ring, without fibers ([`raw`]). Every reader compares every
+//! byte with what it must be, in a buffer as large as a message.
+
+mod blocking;
+mod compio;
+mod messages;
+mod monoio;
+mod raw;
+mod tokio;
+
+use std::thread;
+
+use self::messages::{Check, Source};
+use crate::{
+    peers::Peer,
+    workload::{Sample, Workload},
+};
+
+/// What the bytes go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    Pipe,
+    /// Unix stream sockets.
+    SocketPair,
+}
+
+/// How much goes through how many of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub medium: Medium,
+    pub pairs: u64,
+    /// Each pair's.
+    pub messages: u64,
+    /// A message's.
+    pub bytes: usize,
+    pub threads: usize,
+}
+
+pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
+    let Workload::Transfer(plan) = workload else { return None };
+    match peer {
+        Peer::Raw => Some(raw::run(plan, raw::Files::Plain)),
+        Peer::RawRegistered => Some(raw::run(plan, raw::Files::Registered)),
+        Peer::Ramie => Some(blocking::run_fibers(plan)),
+        Peer::Tokio => Some(tokio::run(plan)),
+        Peer::Monoio => monoio::run(plan),
+        Peer::Compio => Some(compio::run(plan)),
+        Peer::May => Some(blocking::run_coroutines(plan)),
+        Peer::Threads => Some(blocking::run_threads(plan)),
+        _ => None,
+    }
+}
+
+/// Runs each thread's share of the pairs, of a peer whose rings or executors know one thread only.
+fn on_each_thread<R: Send>(plan: Plan, share: impl Fn(Vec<u64>) -> R + Sync) -> Vec<R> {
+    let pairs_of = |thread: usize| (thread as u64..plan.pairs).step_by(plan.threads).collect();
+    thread::scope(|s| {
+        let others: Vec<_> = (1..plan.threads)
+            .map(|thread| {
+                let (share, pairs) = (&share, pairs_of(thread));
+                s.spawn(move || share(pairs))
+            })
+            .collect();
+        let mut results = vec![share(pairs_of(0))];
+        results.extend(others.into_iter().map(|other| other.join().expect("no panic")));
+        results
+    })
+}

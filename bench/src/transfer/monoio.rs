@@ -1,0 +1,60 @@
+//! monoio on its io_uring driver, a runtime a thread. Its pipes cannot be read, so it has no row
+//! for those.
+
+use std::time::Instant;
+
+use ::monoio::{
+    io::{AsyncReadRent, AsyncWriteRentExt},
+    net::UnixStream,
+};
+
+use super::{Check, Medium, Plan, Source, on_each_thread};
+use crate::workload::Sample;
+
+pub fn run(plan: Plan) -> Option<Sample> {
+    if plan.medium == Medium::Pipe {
+        return None;
+    }
+    let start = Instant::now();
+    on_each_thread(plan, |pairs| {
+        ::monoio::RuntimeBuilder::<::monoio::IoUringDriver>::new()
+            .build()
+            .expect("a runtime on io_uring")
+            .block_on(transfer(plan, pairs));
+    });
+    Some(Sample::timed(start.elapsed()))
+}
+
+async fn transfer(plan: Plan, pairs: Vec<u64>) {
+    let mut tasks = Vec::new();
+    for pair in pairs {
+        let (writer, reader) = UnixStream::pair().expect("descriptors");
+        tasks.push(::monoio::spawn(write(writer, plan, pair)));
+        tasks.push(::monoio::spawn(read(reader, plan, pair)));
+    }
+    for task in tasks {
+        task.await;
+    }
+}
+
+async fn write(mut writer: UnixStream, plan: Plan, pair: u64) {
+    let (mut source, mut message) = Source::new(plan, pair);
+    while source.advance(&mut message) {
+        let result;
+        (result, message) = writer.write_all(message).await;
+        result.expect("a reader");
+    }
+}
+
+async fn read(mut reader: UnixStream, plan: Plan, pair: u64) {
+    let mut check = Check::new(plan, pair);
+    let mut buffer = vec![0; plan.bytes];
+    loop {
+        let result;
+        (result, buffer) = reader.read(buffer).await;
+        let count = result.expect("a read");
+        if !check.take(&buffer[..count]) {
+            return;
+        }
+    }
+}
