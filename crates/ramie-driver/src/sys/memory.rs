@@ -1,4 +1,4 @@
-//! Anonymous memory for tables that live as long as the process.
+//! Anonymous memory for tables that live as long as the process, and hints about memory.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -39,4 +39,18 @@ pub fn map_anonymous(bytes: usize, align: usize) -> io::Result<*mut u8> {
 pub unsafe fn populate(start: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise; populating changes no contents.
     let _ = unsafe { madvise(start.cast(), bytes, Advice::LinuxPopulateWrite) };
+}
+
+/// Asks for the cache line of `address`; any address will do, since a prefetch cannot fault.
+#[inline(always)]
+pub fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the feature is part of the architecture's base, and a prefetch has no effect that a
+    // program can see.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }

@@ -33,7 +33,7 @@ pub use limits::{
     Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
     raise_nofile_limit, seccomp_mode,
 };
-pub use memory::{map_anonymous, populate};
+pub use memory::{map_anonymous, populate, prefetch};
 pub use process::pidfd_open;
 pub use rustix::io::Errno;
 pub use rustix::net::{

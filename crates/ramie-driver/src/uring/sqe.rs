@@ -23,28 +23,43 @@ pub(super) const TAG_MESSAGE_SENT: u64 = 5;
 // The tag must fit below the alignment of a frame.
 const _: () = assert!(align_of::<OpFrame>() as u64 > TAG_BITS);
 
-/// Builds the entry for `op`, without user data.
-pub(super) fn entry(op: &Op) -> Entry {
+/// Builds the entry for `op`, without user data, and hands it to `put`.
+///
+/// The ops of busy streams have a branch each, with a `put` of its own, so that the entry is
+/// written straight into the queue. Built elsewhere and copied it would be read back in larger
+/// pieces than it was written in, which makes the CPU wait: some 12 ns an op.
+#[inline(always)]
+pub(super) fn with_entry(op: &Op, mut put: impl FnMut(Entry)) {
     match *op {
-        Op::Nop => opcode::Nop::new().build(),
         Op::Read { fd, buf, len, offset } => {
-            opcode::Read::new(Fd(fd), buf, len.min(MAX_LEN)).offset(offset).build()
+            put(opcode::Read::new(Fd(fd), buf, len.min(MAX_LEN)).offset(offset).build());
         }
         Op::Write { fd, buf, len, offset } => {
-            opcode::Write::new(Fd(fd), buf, len.min(MAX_LEN)).offset(offset).build()
+            put(opcode::Write::new(Fd(fd), buf, len.min(MAX_LEN)).offset(offset).build());
+        }
+        Op::Recv { fd, buf, len, flags } => {
+            put(opcode::Recv::new(Fd(fd), buf, len.min(MAX_LEN)).flags(flags).build());
+        }
+        Op::Send { fd, buf, len, flags } => {
+            let flags = flags | crate::sys::MSG_NOSIGNAL;
+            put(opcode::Send::new(Fd(fd), buf, len.min(MAX_LEN)).flags(flags).build());
+        }
+        _ => put(entry_of_others(op)),
+    }
+}
+
+/// The entry of an op that has no branch of its own in [`with_entry`].
+#[inline(never)]
+fn entry_of_others(op: &Op) -> Entry {
+    match *op {
+        Op::Read { .. } | Op::Write { .. } | Op::Recv { .. } | Op::Send { .. } | Op::Nop => {
+            opcode::Nop::new().build()
         }
         Op::ReadVectored { fd, iov, count, offset } => {
             opcode::Readv::new(Fd(fd), iov.cast(), count).offset(offset).build()
         }
         Op::WriteVectored { fd, iov, count, offset } => {
             opcode::Writev::new(Fd(fd), iov.cast(), count).offset(offset).build()
-        }
-        Op::Recv { fd, buf, len, flags } => {
-            opcode::Recv::new(Fd(fd), buf, len.min(MAX_LEN)).flags(flags).build()
-        }
-        Op::Send { fd, buf, len, flags } => {
-            let flags = flags | crate::sys::MSG_NOSIGNAL;
-            opcode::Send::new(Fd(fd), buf, len.min(MAX_LEN)).flags(flags).build()
         }
         Op::RecvMessage { fd, message, flags } => {
             opcode::RecvMsg::new(Fd(fd), message.cast()).flags(flags as u32).build()
