@@ -3,6 +3,7 @@
 use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
+    sync::{Arc, Barrier},
     thread,
     time::Instant,
 };
@@ -36,35 +37,39 @@ pub fn run_fibers(plan: Plan) -> Sample {
     let enters = ramie_driver::enters();
     let time = runtime.run(|| {
         let start = Instant::now();
-        let pairs: Vec<_> = (0..plan.pairs).map(|pair| move || fiber_pair(plan, pair)).collect();
-        let fibers: Vec<_> = pairs.into_iter().map(fiber::spawn).collect();
-        for fiber in fibers {
-            fiber.join().expect("no panic");
+        let all_have_one = Arc::new(Barrier::new(plan.threads));
+        let share = |worker: usize| {
+            let all_have_one = Arc::clone(&all_have_one);
+            move || fiber_pairs(plan, worker, &all_have_one)
+        };
+        let shares: Vec<_> = (0..plan.threads).map(|worker| fiber::spawn(share(worker))).collect();
+        for share in shares {
+            share.join().expect("no panic");
         }
         start.elapsed()
     });
     Sample { enters: ramie_driver::enters() - enters, ..Sample::timed(time) }
 }
 
-/// Both ends stay on the worker that takes the pair, and run one after the other, as in the bare
-/// ring's loop: what was written is read while it is in the cache.
-fn fiber_pair(plan: Plan, pair: u64) {
-    let ends = match plan.medium {
-        Medium::Pipe => {
-            let (reader, writer) = ::ramie::io::pipe().expect("descriptors");
-            [
-                fiber::spawn_local(move || write(writer, plan, pair)),
-                fiber::spawn_local(move || read(reader, plan, pair)),
-            ]
+/// A worker's share of the pairs, as it is each thread's in the bare ring's loop. `all_have_one`
+/// blocks the worker, so that each takes one: fibers stay where they were started.
+fn fiber_pairs(plan: Plan, worker: usize, all_have_one: &Barrier) {
+    all_have_one.wait();
+    let mut ends = Vec::new();
+    for pair in (worker as u64..plan.pairs).step_by(plan.threads) {
+        match plan.medium {
+            Medium::Pipe => {
+                let (reader, writer) = ::ramie::io::pipe().expect("descriptors");
+                ends.push(fiber::spawn_local(move || write(writer, plan, pair)));
+                ends.push(fiber::spawn_local(move || read(reader, plan, pair)));
+            }
+            Medium::SocketPair => {
+                let (reader, writer) = RamieStream::pair().expect("descriptors");
+                ends.push(fiber::spawn_local(move || write(writer, plan, pair)));
+                ends.push(fiber::spawn_local(move || read(reader, plan, pair)));
+            }
         }
-        Medium::SocketPair => {
-            let (reader, writer) = RamieStream::pair().expect("descriptors");
-            [
-                fiber::spawn_local(move || write(writer, plan, pair)),
-                fiber::spawn_local(move || read(reader, plan, pair)),
-            ]
-        }
-    };
+    }
     for end in ends {
         end.join().expect("no panic");
     }
