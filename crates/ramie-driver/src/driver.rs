@@ -325,10 +325,10 @@ impl Driver {
     }
 
     /// Tells whether a [`turn`](Self::turn) is worth its cost while there is other work:
-    /// completions are in, or ops are to be handed over. About 1 ns. With a ring a few ops are
-    /// let gather for up to 20 us after the first question, so that they enter the kernel
-    /// together; who has nothing else to do does not ask, and makes a turn. With the poll backend
-    /// always true while ops wait: only the kernel knows, and asking it takes about 1.3 us.
+    /// completions are in, or ops are to be handed over. About 1 ns. With a ring several
+    /// ops are let gather while more keep joining them, for up to 20 us, so that they enter the
+    /// kernel together; who has nothing else to do does not ask, and makes a turn. With the poll
+    /// backend always true while ops wait: only the kernel knows, and asking it takes about 1.3 us.
     #[inline]
     pub fn needs_turn(&self) -> bool {
         match &self.backend {

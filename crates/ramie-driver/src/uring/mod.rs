@@ -41,6 +41,13 @@ use crate::sys;
 use crate::wake::{WakeTarget, Waker, Way};
 use in_flight::InFlight;
 
+/// Ops that wait for others, so as to enter the kernel together. `len` 0: none do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gathering {
+    since: u64,
+    len: usize,
+}
+
 /// One ring and what is on its way through it.
 pub(crate) struct Uring {
     ring: IoUring,
@@ -57,8 +64,8 @@ pub(crate) struct Uring {
     wake_armed: bool,
     /// Where that read writes. INVARIANT: freed only while `wake_armed` is false.
     wake_count: Box<UnsafeCell<u64>>,
-    /// When a busy worker was first told to let ops gather; 0: it was not.
-    gathering_since: Cell<u64>,
+    /// The ops in the queue, as a busy worker was last told to let them gather.
+    gathering: Cell<Gathering>,
     /// How often the kernel was entered.
     entered: u64,
     /// Messages sent to other rings whose own completion is not in yet.
@@ -86,7 +93,7 @@ impl Uring {
             woken: false,
             wake_armed: false,
             wake_count: Box::new(UnsafeCell::new(0)),
-            gathering_since: Cell::new(0),
+            gathering: Cell::default(),
             entered: 0,
             messages: 0,
             draining: false,
@@ -190,20 +197,24 @@ impl Uring {
         if queue.taskrun() || queue.cq_overflow() {
             return true;
         }
-        !queue.is_empty() && (queue.len() * 2 >= queue.capacity() || self.has_gathered())
+        !queue.is_empty() && (queue.len() * 2 >= queue.capacity() || self.has_gathered(queue.len()))
     }
 
-    /// Whether the ops in the queue have waited for others to join them for long enough.
-    fn has_gathered(&self) -> bool {
-        let now = sys::monotonic_ns();
-        if self.gathering_since.get() == 0 {
-            self.gathering_since.set(now);
+    /// Whether the `len` ops in the queue need not wait for more: none has joined them since the
+    /// last question (or there is one only), or they have waited for long enough.
+    fn has_gathered(&self, len: usize) -> bool {
+        let before = self.gathering.get();
+        if len <= before.len.max(1) {
+            return true;
         }
-        now - self.gathering_since.get() >= GATHERING.as_nanos() as u64
+        let now = sys::monotonic_ns();
+        let since = if before.len == 0 { now } else { before.since };
+        self.gathering.set(Gathering { since, len });
+        now - since >= GATHERING.as_nanos() as u64
     }
 
     pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
-        self.gathering_since.set(0);
+        self.gathering.take();
         self.reap();
         self.push_noted();
         let idle = self.completed.is_empty() && !self.woken;
