@@ -113,7 +113,8 @@ pub fn print_json(case: &Case, figures: &[Figure], verdicts: &[Verdict]) {
         println!(
             concat!(
                 r#"{{"case":"{}","peer":"{}","ran":"{}","per_op_ns":{:.3},"#,
-                r#""min_ns":{:.3},"max_ns":{:.3},"bytes_per_op":{:.1},"enters_per_1000_ops":{:.3}}}"#
+                r#""min_ns":{:.3},"max_ns":{:.3},"bytes_per_op":{:.1},"#,
+                r#""enters_per_1000_ops":{:.3}}}"#
             ),
             case.name,
             figure.peer.name(),
