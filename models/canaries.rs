@@ -583,14 +583,6 @@ pub const CANARIES: &[Canary] = &[
         verdict: RACE,
     },
     Canary {
-        name: "event_wakes_who_came_later",
-        file: "sync/event.rs",
-        from: "|found| found <= before,",
-        to: "|_| true,",
-        model: "models::event::a_reset_wakes_nobody",
-        verdict: "woken by a set that was over",
-    },
-    Canary {
         name: "sleeper_does_not_look_again",
         file: "worker/shared.rs",
         from: "if may_sleep() && !self.has_mail() {",
