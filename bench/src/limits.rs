@@ -86,7 +86,8 @@ fn scopes(count: u64) -> Sample {
         fibers.into_iter().for_each(|fiber| fiber.join().expect("no panic"));
     };
     // The first of each makes the stacks.
-    (in_scope(), alone());
+    in_scope();
+    alone();
     let (spawns, scopes) = (rounds(alone), rounds(in_scope));
     Sample::timed(scopes.saturating_sub(spawns))
 }

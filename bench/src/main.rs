@@ -45,7 +45,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Compares `ramie serve --hello` with a tokio server under wrk.
+    /// Loads HTTP servers by wrk: Ramie's, loops over a bare ring and a bare epoll set, and peers.
     Http(http::Options),
     /// Opens 10,000 connections to an echo server and looks at what is left of them.
     Connections(connections::Options),
@@ -55,9 +55,9 @@ enum Command {
     /// Runs one sample in this process; the bench starts itself so.
     #[command(hide = true)]
     Sample { peer: Peer, workload: Workload },
-    /// Serves HTTP on tokio.
+    /// Serves HTTP.
     #[command(hide = true)]
-    TokioServer,
+    HttpServer { kind: http::Kind },
     /// Echoes on Ramie.
     #[command(hide = true)]
     EchoServer,
@@ -72,7 +72,9 @@ fn main() -> ExitCode {
         Some(Command::Http(options)) => http::compare(&options),
         Some(Command::Connections(options)) => connections::check(&options),
         Some(Command::Files(options)) => files::check(&options),
-        Some(Command::TokioServer) => http::serve_on_tokio().map(|()| true),
+        Some(Command::HttpServer { kind }) => {
+            kind.serve().map(|()| true).map_err(|error| error.to_string())
+        }
         Some(Command::EchoServer) => connections::echo().map(|()| true),
         None => run_cases(&arguments),
     };

@@ -55,14 +55,23 @@ pub fn pin_to_first_cpu() -> Result<(), String> {
     sched_setaffinity(None, &one).map_err(|error| format!("cannot pin to CPU {first}: {error}"))
 }
 
-/// User and system time of a process so far.
-pub fn cpu_time(pid: u32) -> Result<Duration, String> {
-    let path = format!("/proc/{pid}/stat");
-    let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    // The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15.
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
-    let &[user, system] = ticks.as_slice() else { return Err(format!("{path}: no times")) };
-    let per_second = rustix::param::clock_ticks_per_second();
-    Ok(Duration::from_secs_f64((user + system) as f64 / per_second as f64))
+/// The CPU time of a process so far.
+pub struct Times {
+    pub user: Duration,
+    pub system: Duration,
+}
+
+impl Times {
+    pub fn of(pid: u32) -> Result<Self, String> {
+        let path = format!("/proc/{pid}/stat");
+        let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        // The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: Vec<u64> =
+            fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+        let &[user, system] = ticks.as_slice() else { return Err(format!("{path}: no times")) };
+        let per_second = rustix::param::clock_ticks_per_second();
+        let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 / per_second as f64);
+        Ok(Times { user: time(user), system: time(system) })
+    }
 }

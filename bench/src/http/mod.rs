@@ -1,21 +1,30 @@
-//! `ramie serve --hello` beside a tokio server with the same parser and answer, under wrk.
+//! HTTP servers under wrk: `ramie serve --hello`, a bare handler on fibers, the limits (loops over
+//! a bare ring and a bare epoll set) and peers, all but the first with the same parser and answer.
 
+mod blocking;
+mod epoll;
 mod load;
-mod tokio_server;
+mod rented;
+mod request;
+mod ring;
+mod server;
+mod tokio;
+mod verdict;
 
 use std::{
+    io,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
+    net::TcpListener,
+    path::PathBuf,
     process::{Command, Stdio},
     time::Duration,
 };
 
-pub use tokio_server::serve as serve_on_tokio;
-
 use self::load::Load;
+pub use self::server::Kind;
 use crate::{
     measure::median,
-    process::{self, Server},
+    process::{self, Server, Times},
 };
 
 #[derive(clap::Args)]
@@ -29,15 +38,28 @@ pub struct Options {
     seconds: u16,
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
     rounds: u16,
+    /// Only these servers, with commas between them.
+    #[arg(long, value_delimiter = ',')]
+    servers: Vec<Kind>,
 }
 
 /// What one server did under one run of wrk.
 struct Round {
     requests_per_second: f64,
-    cpu_us_per_request: f64,
+    /// CPU time per request in us: of it all, and what the program itself took, not the kernel.
+    cpu: f64,
+    user: f64,
 }
 
-/// Tells whether wrk saw no error.
+/// A server's medians.
+struct Figure {
+    kind: Kind,
+    requests_per_second: f64,
+    cpu: f64,
+    user: f64,
+}
+
+/// Tells whether wrk saw no error and all targets are met.
 pub fn compare(options: &Options) -> Result<bool, String> {
     if !load::has_wrk() {
         println!("skipped: install wrk");
@@ -46,28 +68,47 @@ pub fn compare(options: &Options) -> Result<bool, String> {
     let &[server_cpu, wrk_cpu, ..] = process::cpus()?.as_slice() else {
         return Err("one CPU is not enough for a server and wrk beside it".to_owned());
     };
-    if !options.ramie.exists() {
+    let kinds = match options.servers.as_slice() {
+        [] => Kind::all(),
+        some => some.to_vec(),
+    };
+    if kinds.iter().any(|kind| kind.is_the_program()) && !options.ramie.exists() {
         let path = options.ramie.display();
         return Err(format!("no {path}: run `cargo build --release --bins` at the root"));
     }
     let load = Load { cpu: wrk_cpu, connections: options.connections, seconds: options.seconds };
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut rounds: Vec<Vec<Round>> = kinds.iter().map(|_| Vec::new()).collect();
     for _ in 0..options.rounds {
-        ours.push(measure(pinned(server_cpu, &options.ramie).args(RAMIE_ARGUMENTS), &load)?);
-        let ourselves = process::ourselves()?;
-        let ourselves = Path::new(ourselves.get_program());
-        theirs.push(measure(pinned(server_cpu, ourselves).arg("tokio-server"), &load)?);
+        for (kind, rounds) in kinds.iter().zip(&mut rounds) {
+            let mut command = pinned(server_cpu, kind.command(&options.ramie)?);
+            let round = measure(&mut command, &load);
+            rounds.push(round.map_err(|why| format!("{}: {why}", kind.name()))?);
+        }
     }
-    print(&ours, &theirs);
-    Ok(true)
+    let figures: Vec<_> = kinds.iter().zip(&rounds).map(|(kind, r)| Figure::of(*kind, r)).collect();
+    Ok(verdict::print(&figures))
 }
 
-const RAMIE_ARGUMENTS: [&str; 6] = ["serve", "--hello", "--addr", "127.0.0.1:0", "--workers", "1"];
+impl Figure {
+    fn of(kind: Kind, rounds: &[Round]) -> Self {
+        Figure {
+            kind,
+            requests_per_second: median(rounds, |round| round.requests_per_second),
+            cpu: median(rounds, |round| round.cpu),
+            user: median(rounds, |round| round.user),
+        }
+    }
+}
 
 /// taskset replaces itself by the program, so that the child is the program.
-fn pinned(cpu: usize, program: &Path) -> Command {
+fn pinned(cpu: usize, program: Command) -> Command {
     let mut command = Command::new("taskset");
-    command.arg("-c").arg(cpu.to_string()).arg(program);
+    command.arg("-c").arg(cpu.to_string()).arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
     command
 }
 
@@ -77,12 +118,15 @@ fn measure(server: &mut Command, load: &Load) -> Result<Round, String> {
     let address = first_line(&mut server)?.replace("listening on ", "");
     // Connections, caches and pools of the first second are not what is compared.
     load.run(&address, Duration::from_secs(1))?;
-    let before = process::cpu_time(server.0.id())?;
+    let before = Times::of(server.0.id())?;
     let seen = load.run(&address, Duration::from_secs(u64::from(load.seconds)))?;
-    let cpu = process::cpu_time(server.0.id())? - before;
+    let after = Times::of(server.0.id())?;
+    let per_request = |time: Duration| time.as_secs_f64() * 1e6 / seen.requests as f64;
+    let user = after.user - before.user;
     Ok(Round {
         requests_per_second: seen.requests_per_second,
-        cpu_us_per_request: cpu.as_secs_f64() * 1e6 / seen.requests as f64,
+        cpu: per_request(user + after.system - before.system),
+        user: per_request(user),
     })
 }
 
@@ -97,11 +141,9 @@ pub fn first_line(server: &mut Server) -> Result<String, String> {
     }
 }
 
-fn print(ours: &[Round], theirs: &[Round]) {
-    println!("{:<8}{:>14}{:>22}", "server", "requests/s", "CPU us per request");
-    for (name, rounds) in [("ramie", ours), ("tokio", theirs)] {
-        let rate = median(rounds, |round| round.requests_per_second);
-        let cpu = median(rounds, |round| round.cpu_us_per_request);
-        println!("{name:<8}{rate:>14.0}{cpu:>22.2}");
-    }
+/// Listens at a free port and says so.
+fn listen() -> io::Result<TcpListener> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("listening on {}", listener.local_addr()?);
+    Ok(listener)
 }

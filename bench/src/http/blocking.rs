@@ -1,0 +1,44 @@
+//! Those whose calls block: a fiber of Ramie, or a coroutine of may, for each connection.
+
+use std::io::{self, Read, Write};
+
+use super::{listen, request::Exchange};
+
+fn converse(mut stream: impl Read + Write) -> io::Result<()> {
+    let mut exchange = Exchange::new();
+    loop {
+        match stream.read(exchange.space())? {
+            0 => return Ok(()),
+            count => exchange.received(count)?,
+        }
+        stream.write_all(&exchange.output)?;
+        exchange.output.clear();
+    }
+}
+
+pub fn serve_on_fibers() -> io::Result<()> {
+    let runtime = ::ramie::Runtime::builder().workers(1).build().map_err(io::Error::other)?;
+    runtime.run(|| {
+        for stream in ::ramie::net::TcpListener::from(listen()?).incoming() {
+            let stream = stream?;
+            // An error of a connection is the client's affair, and wrk counts it.
+            ::ramie::fiber::spawn(move || converse(stream));
+        }
+        Ok(())
+    })
+}
+
+pub fn serve_on_coroutines() -> io::Result<()> {
+    ::may::config().set_workers(1);
+    let address = "127.0.0.1:0";
+    let listener = ::may::net::TcpListener::bind(address)?;
+    println!("listening on {}", listener.local_addr()?);
+    let accept = ::may::go!(move || -> io::Result<()> {
+        for stream in listener.incoming() {
+            let stream = stream?;
+            ::may::go!(move || converse(stream));
+        }
+        Ok(())
+    });
+    accept.join().map_err(|_| io::Error::other("a coroutine panicked"))?
+}

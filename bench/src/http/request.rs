@@ -1,0 +1,68 @@
+//! What every server of the bench makes of its input: the same parser, the same answer.
+
+use std::io;
+
+/// The answer that `ramie serve --hello` gives.
+pub const ANSWER: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\n\
+    Hello, world!\n";
+/// The largest head of a request, in bytes, and the most fields in it.
+pub const HEAD_MAX: usize = 8 * 1024;
+const FIELDS_MAX: usize = 64;
+
+/// Answers all requests that are whole and gives their length.
+pub fn answer(input: &[u8], output: &mut Vec<u8>) -> io::Result<usize> {
+    let mut used = 0;
+    loop {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut fields);
+        match request.parse(&input[used..]).map_err(io::Error::other)? {
+            httparse::Status::Complete(length) => used += length,
+            httparse::Status::Partial => return Ok(used),
+        }
+        output.extend_from_slice(ANSWER);
+    }
+}
+
+/// One side of a connection: what was received and not used up, what is to be sent.
+pub struct Exchange {
+    input: Box<[u8]>,
+    filled: usize,
+    pub output: Vec<u8>,
+}
+
+impl Exchange {
+    pub fn new() -> Self {
+        let input = vec![0; HEAD_MAX].into_boxed_slice();
+        Exchange { input, filled: 0, output: Vec::new() }
+    }
+
+    /// Where to put the next bytes. Empty if a head is too large: then nothing can be received, and
+    /// the connection ends.
+    pub fn space(&mut self) -> &mut [u8] {
+        &mut self.input[self.filled..]
+    }
+
+    /// Takes note of `count` bytes put into `space`.
+    pub fn received(&mut self, count: usize) -> io::Result<()> {
+        self.filled += count;
+        let used = answer(&self.input[..self.filled], &mut self.output)?;
+        self.input.copy_within(used..self.filled, 0);
+        self.filled -= used;
+        Ok(())
+    }
+
+    /// As `received`, of bytes that lie elsewhere: kept only if a request is not whole.
+    pub fn received_elsewhere(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.filled > 0 {
+            let space = self.space().get_mut(..bytes.len());
+            space.ok_or_else(|| io::Error::other("a head too large"))?.copy_from_slice(bytes);
+            return self.received(bytes.len());
+        }
+        let used = answer(bytes, &mut self.output)?;
+        let rest = &bytes[used..];
+        self.input[..rest.len()].copy_from_slice(rest);
+        self.filled = rest.len();
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! The servers by name, and how each is started.
+
+use std::{io, path::Path, process::Command};
+
+use clap::ValueEnum;
+
+use super::{
+    blocking, epoll, rented,
+    ring::{self, Files, Receive},
+    tokio,
+};
+use crate::process;
+
+/// A server. Each is a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// A bare ring, one receive for each request.
+    RawSingle,
+    /// A bare ring, one multishot receive for each connection, on incremental buffers.
+    RawMultishot,
+    /// As raw-single, with direct descriptors.
+    RawSingleDirect,
+    /// As raw-multishot, with direct descriptors.
+    RawMultishotDirect,
+    /// A bare handler on fibers.
+    Ramie,
+    /// `ramie serve --hello`.
+    RamieServe,
+    /// A bare epoll set.
+    RawEpoll,
+    /// As ramie, by polling.
+    RamiePoll,
+    /// As ramie-serve, by polling.
+    RamieServePoll,
+    Tokio,
+    Monoio,
+    Compio,
+    May,
+}
+
+impl Kind {
+    pub fn all() -> Vec<Kind> {
+        Kind::value_variants().to_vec()
+    }
+
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    pub fn is_the_program(self) -> bool {
+        matches!(self, Kind::RamieServe | Kind::RamieServePoll)
+    }
+
+    /// A loop over a bare ring.
+    pub fn is_raw_ring(self) -> bool {
+        use Kind::{RawMultishot, RawMultishotDirect, RawSingle, RawSingleDirect};
+        matches!(self, RawSingle | RawMultishot | RawSingleDirect | RawMultishotDirect)
+    }
+
+    pub fn command(self, ramie: &Path) -> Result<Command, String> {
+        let mut command;
+        if self.is_the_program() {
+            command = Command::new(ramie);
+            command.args(["serve", "--hello", "--addr", "127.0.0.1:0", "--workers", "1"]);
+        } else {
+            command = process::ourselves()?;
+            command.args(["http-server", &self.name()]);
+        }
+        match self {
+            Kind::Ramie | Kind::RamieServe => command.env("RAMIE_DRIVER", "uring"),
+            Kind::RamiePoll | Kind::RamieServePoll => command.env("RAMIE_DRIVER", "poll"),
+            _ => &mut command,
+        };
+        Ok(command)
+    }
+
+    /// Serves in this process, until it is killed.
+    pub fn serve(self) -> io::Result<()> {
+        match self {
+            Kind::RawSingle => ring::serve(Receive::Single, Files::Plain),
+            Kind::RawMultishot => ring::serve(Receive::Multishot, Files::Plain),
+            Kind::RawSingleDirect => ring::serve(Receive::Single, Files::Direct),
+            Kind::RawMultishotDirect => ring::serve(Receive::Multishot, Files::Direct),
+            Kind::Ramie | Kind::RamiePoll => blocking::serve_on_fibers(),
+            Kind::RamieServe | Kind::RamieServePoll => {
+                Err(io::Error::other("that is the program `ramie` itself"))
+            }
+            Kind::RawEpoll => epoll::serve(),
+            Kind::Tokio => tokio::serve(),
+            Kind::Monoio => rented::serve_on_monoio(),
+            Kind::Compio => rented::serve_on_compio(),
+            Kind::May => blocking::serve_on_coroutines(),
+        }
+    }
+}
