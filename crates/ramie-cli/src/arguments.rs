@@ -80,6 +80,7 @@ Examples:
   ramie run switch --count 10000000
   ramie run ring --size 500 --hops 1000000 --repeat 5
   ramie run feed --people 1024 --nutrients 10000 --on hybrid --workers 2 --json
+  ramie run pipe --pairs 48 --messages 10000 --bytes 1024 --workers 2
   ramie run recurse --depth 1000 --on futures
 
 Every number of a workload is required and is a whole number of 1 or more. A wrong result exits

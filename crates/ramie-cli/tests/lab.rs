@@ -51,11 +51,13 @@ fn check_files(folder: &Path) {
 
     let page = read(folder, "report.html");
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
-    assert!(page.matches("<svg ").count() >= 8, "charts");
+    assert!(page.matches("<svg ").count() >= 10, "charts");
     for part in [
         "Where threads win",
         "Yielding at each level of a recursion",
         "Calling what registers a timer",
+        "Time for one message through a pipe",
+        "Sending through sockets and receiving",
         "a fiber yields to the scheduler after each nutrient, a thread does",
         "<table",
         "Kernel",

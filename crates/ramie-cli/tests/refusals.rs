@@ -57,6 +57,24 @@ fn too_few_descriptors() {
 }
 
 #[test]
+fn too_few_descriptors_for_so_many_pairs() {
+    for (workload, on) in [("pipe", "fibers"), ("socketpair", "threads"), ("pipe", "hybrid")] {
+        let run = format!("run {workload} --pairs 1000 --messages 1 --bytes 1 --on {on}");
+        let said = output(ramie_under("ulimit -n 500", &run));
+        let parts = ["1000 pairs need 20", "have 500 at most", "ask for 21", "ulimit -Hn 20"];
+        assert_sentence(&said, 1, &parts);
+    }
+}
+
+#[test]
+fn messages_for_which_there_is_no_memory() {
+    for on in ["fibers", "threads"] {
+        let run = format!("run pipe --pairs 1000 --messages 1 --bytes 4294967295 --on {on}");
+        assert_sentence(&output(ramie(&run)), 1, &["2000", "of memory", "ask for about"]);
+    }
+}
+
+#[test]
 fn more_stacks_than_address_space() {
     for workload in ["alive --count 1000000", "feed --people 100000 --nutrients 1"] {
         let output = output(ramie_under("ulimit -v 1000000", &format!("run {workload}")));

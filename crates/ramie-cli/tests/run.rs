@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{assert_sentence, output, ramie, text};
+use support::{assert_sentence, output, ramie, ramie_under, text};
 
 fn rows(arguments: &str) -> Vec<Value> {
     let output = output(ramie(arguments));
@@ -15,12 +15,14 @@ fn rows(arguments: &str) -> Vec<Value> {
 /// The numbers, by the names of their flags.
 type Params = &'static [(&'static str, u64)];
 
-const WORKLOADS: [(&str, Params, u64); 5] = [
+const WORKLOADS: [(&str, Params, u64); 7] = [
     ("feed", &[("people", 20), ("nutrients", 30)], 600),
     ("ring", &[("size", 7), ("hops", 100)], 100),
     ("spawn", &[("count", 50)], 50),
     ("alive", &[("count", 40)], 40),
     ("switch", &[("count", 25)], 50),
+    ("pipe", &[("pairs", 5), ("messages", 30), ("bytes", 700)], 150),
+    ("socketpair", &[("pairs", 5), ("messages", 30), ("bytes", 700)], 150),
 ];
 
 #[test]
@@ -118,6 +120,38 @@ fn small_rings_and_single_hops_work() {
             assert_eq!(rows[0]["ops"], hops);
         }
     }
+}
+
+/// Messages of one byte, longer ones than a pipe holds, fewer pairs than workers, one pair.
+#[test]
+fn messages_of_any_size_go_through_any_number_of_pairs() {
+    for workload in ["pipe", "socketpair"] {
+        for (pairs, messages, bytes) in [(3, 400, 1), (2, 5, 300_000), (1, 20, 1024), (9, 1, 9)] {
+            let load = format!("--pairs {pairs} --messages {messages} --bytes {bytes}");
+            for on in ["fibers", "threads", "hybrid --workers 4"] {
+                let rows = rows(&format!("run {workload} {load} --on {on} --json"));
+                assert_eq!(rows[0]["ops"], pairs * messages);
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_get_through_by_polling_too() {
+    for arguments in ["run pipe", "run socketpair"] {
+        let load = "--pairs 20 --messages 100 --bytes 1000 --on hybrid --workers 2";
+        let mut command = ramie(&format!("{arguments} {load}"));
+        command.env("RAMIE_DRIVER", "poll");
+        let output = output(command);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn the_limit_on_descriptors_is_raised_where_that_is_allowed() {
+    let run = "run pipe --pairs 100 --messages 2 --bytes 10";
+    let output = output(ramie_under("ulimit -Sn 40", run));
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 #[test]

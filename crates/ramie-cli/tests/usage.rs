@@ -22,6 +22,9 @@ fn zero_and_negative_numbers_are_refused() {
     wrong("run basic --yields 0", &["--yields is '0'"]);
     wrong("run recurse --depth -1", &["--depth is '-1'"]);
     wrong("run recurse2 --depth 0", &["--depth is '0'"]);
+    wrong("run pipe --pairs 0 --messages 1 --bytes 1", &["--pairs is '0'"]);
+    wrong("run socketpair --pairs 1 --messages -2 --bytes 1", &["--messages is '-2'"]);
+    wrong("run pipe --pairs 1 --messages 1 --bytes 0", &["--bytes is '0'"]);
     wrong("run switch --count 1 --repeat 0", &["--repeat is '0'"]);
     wrong("run switch --count 1 --workers 0", &["--workers is '0'"]);
     wrong("serve --hello --workers -2", &["--workers is '-2'"]);
@@ -49,6 +52,7 @@ fn missing_numbers_are_named() {
     wrong("run feed", &["missing", "--people", "--nutrients", "ramie run feed --help"]);
     wrong("run ring --size 3", &["missing --hops"]);
     wrong("run basic", &["missing --yields"]);
+    wrong("run pipe --pairs 2", &["missing --messages", "--bytes", "ramie run pipe --help"]);
     wrong("run recurse2", &["missing --depth"]);
     wrong("run", &["missing", "ramie run --help"]);
     wrong("lab --out", &["--out needs a value", "ramie lab --help"]);
@@ -79,7 +83,12 @@ fn workers_mean_nothing_without_fibers() {
 #[test]
 fn workloads_do_not_run_on_everything() {
     let strands = ["feed --people 1 --nutrients 1", "ring --size 1 --hops 1", "spawn --count 1"];
-    for workload in strands.into_iter().chain(["alive --count 1", "switch --count 1"]) {
+    let transfers =
+        ["pipe", "socketpair"].map(|name| format!("{name} --pairs 1 --messages 1 --bytes 1"));
+    let others = ["alive --count 1", "switch --count 1"]
+        .into_iter()
+        .chain(transfers.iter().map(String::as_str));
+    for workload in strands.into_iter().chain(others) {
         for on in ["coroutines", "futures"] {
             let does_not =
                 format!("does not run on {on}; use --on fibers, --on threads, --on hybrid");
@@ -137,6 +146,9 @@ fn help_teaches_and_goes_to_stdout() {
         ("run --help", "ramie run ring --size 500"),
         ("run feed --help", "A fiber yields after each nutrient"),
         ("run basic --help", "fibers only"),
+        ("run pipe --help", "compares every byte"),
+        ("run socketpair --help", "connected Unix streams"),
+        ("run --help", "run pipe --pairs 48"),
         ("run recurse2 --help", "every poll goes through"),
         ("run --help", "recurse --depth 1000 --on futures"),
         ("serve --help", "127.0.0.1:8080"),

@@ -92,6 +92,10 @@ pub(super) fn estimate(point: &Point) -> Duration {
         (Workload::Feed(_) | Workload::Ring(_) | Workload::Switch(_), _) => 40.0,
         (Workload::Spawn(_) | Workload::Alive(_), _) => 0.0,
         (Workload::Basic(_) | Workload::Recurse(_) | Workload::Recurse2(_), _) => of_a_task,
+        (Workload::Pipe(_), On::Threads) => 2_000.0,
+        (Workload::Socketpair(_), On::Threads) => 4_000.0,
+        (Workload::Pipe(_), _) => 1_000.0,
+        (Workload::Socketpair(_), _) => 2_000.0,
     };
     let each_strand_ns = match (workload, is_threads) {
         // Two processes.

@@ -31,7 +31,7 @@ pub(super) fn factor(value: f64) -> String {
 pub(super) fn amount(quantity: Quantity, value: f64) -> String {
     match quantity {
         Quantity::Seconds => time(value),
-        Quantity::PerOp => time(value * 1e-9),
+        Quantity::PerOp | Quantity::Cpu => time(value * 1e-9),
         Quantity::Memory => format!("{} B", thousands(value.max(0.0).round() as u64)),
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn tick(quantity: Quantity, value: f64) -> String {
         Quantity::Memory if value >= 1e3 => format!("{} kB", value / 1e3),
         Quantity::Memory => format!("{value} B"),
         Quantity::Seconds => round_time(value),
-        Quantity::PerOp => round_time(value * 1e-9),
+        Quantity::PerOp | Quantity::Cpu => round_time(value * 1e-9),
     }
 }
 

@@ -171,7 +171,11 @@ fn alone(on: On, series: &Series, x_noun: &str, view: View) -> Option<String> {
 
 fn compare(duels: &[Duel], names: [&str; 2], x_noun: &str, view: View) -> Option<String> {
     let [first, second] = names;
-    let what = if view.quantity == Quantity::Memory { "less memory" } else { "less time" };
+    let what = match view.quantity {
+        Quantity::Memory => "less memory",
+        Quantity::Cpu => "less CPU time",
+        Quantity::Seconds | Quantity::PerOp => "less time",
+    };
     let decided: Vec<_> = duels.iter().filter(|duel| duel.lead() != Lead::Even).copied().collect();
     let Some(leader) = decided.first() else {
         let (from, to) = (duels.first()?.x, duels.last()?.x);

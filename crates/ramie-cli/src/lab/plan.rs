@@ -50,6 +50,8 @@ pub(super) enum Quantity {
     Seconds,
     /// One op, in nanoseconds.
     PerOp,
+    /// One op, in nanoseconds of all CPUs together.
+    Cpu,
     /// Resident memory and page tables of one strand, in bytes.
     Memory,
 }
@@ -67,6 +69,7 @@ const RING_HOPS: u64 = 20_000;
 pub(super) fn experiments(extent: Extent) -> Vec<Experiment> {
     let mut all: Vec<_> = NUTRIENTS.iter().map(|nutrients| feed(*nutrients, extent)).collect();
     all.extend([ring(extent), spawn(extent), alive(extent), switch(extent)]);
+    all.extend([pipe(extent), socketpair(extent)]);
     all.extend([Call::Quick, Call::Medium, Call::Slow].map(|call| basic(call, extent)));
     all.extend([recurse(extent), recurse2(extent)]);
     if extent == Extent::Tiny {
@@ -169,6 +172,56 @@ fn switch(extent: Extent) -> Experiment {
     }
 }
 
+fn pipe(extent: Extent) -> Experiment {
+    transfer(
+        "pipe",
+        "Writing into pipes and reading from them",
+        "In each pair one strand writes 1,000 messages of 1,024 bytes into a pipe, another reads \
+         them and checks every byte. Fibers enter the kernel together, through a ring where there \
+         is one; a thread enters it for each call. Fibers have one CPU, threads and the hybrid \
+         all.",
+        "Time for one message through a pipe",
+        extent,
+        Workload::pipe,
+    )
+}
+
+fn socketpair(extent: Extent) -> Experiment {
+    transfer(
+        "socketpair",
+        "Sending through sockets and receiving",
+        "The same through pairs of connected Unix sockets: 1,000 messages of 1,024 bytes from one \
+         strand of a pair to the other, which checks every byte. Fibers have one CPU, threads and \
+         the hybrid all.",
+        "Time for one message through a socket",
+        extent,
+        Workload::socketpair,
+    )
+}
+
+fn transfer(
+    name: &str,
+    title: &str,
+    about: &'static str,
+    time: &'static str,
+    extent: Extent,
+    workload: impl Fn(u32, u32, u32) -> Workload,
+) -> Experiment {
+    let pairs: &[u64] = if extent == Extent::Tiny { &[1, 4] } else { &[1, 4, 16, 48, 128] };
+    let messages = if extent == Extent::Tiny { 20 } else { 1000 };
+    Experiment {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        about,
+        x_noun: "pairs of strands",
+        points: grid(pairs.iter().copied(), |x| workload(small(x), messages, 1024)),
+        views: vec![
+            View { title: time, quantity: Quantity::PerOp },
+            View { title: "CPU time for one message, of all CPUs", quantity: Quantity::Cpu },
+        ],
+    }
+}
+
 /// One task that calls something that might block.
 fn basic(call: Call, extent: Extent) -> Experiment {
     let (ons, most): (&[On], u32) = match call {
@@ -257,9 +310,9 @@ mod tests {
             assert_eq!(experiment.points.last().map(|point| point.x), Some(2048));
         }
         let names: Vec<_> = all.iter().map(|e| e.name.as_str()).collect();
-        assert_eq!(names[4..8], ["ring", "spawn", "alive", "switch"]);
+        assert_eq!(names[4..10], ["ring", "spawn", "alive", "switch", "pipe", "socketpair"]);
         let tasks = ["basic-quick", "basic-medium", "basic-slow", "recurse", "recurse2"];
-        assert_eq!(names[8..], tasks);
+        assert_eq!(names[10..], tasks);
         for experiment in &all {
             assert_eq!(experiment.points.len() % experiment.ons().len(), 0);
             assert_eq!(experiment.rival().is_none(), experiment.name == "basic-slow");

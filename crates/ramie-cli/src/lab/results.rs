@@ -62,6 +62,7 @@ impl Reading {
         match quantity {
             Quantity::Seconds => Some(self.seconds),
             Quantity::PerOp => Some(self.per_op_ns),
+            Quantity::Cpu => Some(self.cpu_s * 1e9 / self.ops as f64),
             Quantity::Memory => Some(self.rss_bytes_per_strand? + self.pte_bytes_per_strand?),
         }
     }
@@ -120,10 +121,11 @@ impl Results {
 
     /// One row for each reading.
     pub(super) fn to_csv(&self) -> String {
-        let mut csv = "experiment,workload,people,nutrients,size,hops,count,yields,depth,\
-                       call,on,seconds,ops,per_op_ns,cpu_s,rss_bytes_per_strand,\
-                       pte_bytes_per_strand\n"
-            .to_owned();
+        let mut csv = format!(
+            "experiment,workload,{},call,on,seconds,ops,per_op_ns,cpu_s,rss_bytes_per_strand,\
+             pte_bytes_per_strand\n",
+            NUMBERS.join(",")
+        );
         for finished in &self.finished {
             for outcome in &finished.outcomes {
                 for reading in &outcome.readings {
@@ -168,10 +170,24 @@ impl Results {
     }
 }
 
+/// The columns of the workloads' numbers.
+const NUMBERS: [&str; 10] = [
+    "people",
+    "nutrients",
+    "size",
+    "hops",
+    "count",
+    "yields",
+    "depth",
+    "pairs",
+    "messages",
+    "bytes",
+];
+
 fn csv_row(experiment: &str, point: &Point, reading: &Reading) -> String {
     let numbers: BTreeMap<_, _> = point.workload.numbers().into_iter().collect();
     let mut row = format!("{experiment},{}", point.workload.name());
-    for column in ["people", "nutrients", "size", "hops", "count", "yields", "depth"] {
+    for column in NUMBERS {
         row.push(',');
         if let Some(value) = numbers.get(column) {
             let _ = write!(row, "{value}");

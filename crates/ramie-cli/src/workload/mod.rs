@@ -7,9 +7,11 @@
 //! fibers, on bare coroutines, and as futures.
 
 mod alive;
+mod descriptors;
 mod feed;
 mod futures;
 mod gate;
+mod messages;
 mod need;
 mod on;
 mod ring;
@@ -17,6 +19,7 @@ mod spawn;
 mod strands;
 mod switch;
 mod task;
+mod transfer;
 mod usage;
 
 use clap::Subcommand;
@@ -41,6 +44,18 @@ pub(crate) enum Workload {
     Basic(task::Basic),
     Recurse(task::Recurse),
     Recurse2(task::Recurse2),
+    /// G strands write I messages each into a pipe that another strand reads: what does I/O cost?
+    ///
+    /// One op is one message, written and read. The reader compares every byte with what it must
+    /// be. On several workers each has its share of the pairs. The limit on descriptors is raised
+    /// as far as that takes no administrator.
+    Pipe(transfer::Load),
+    /// G strands send I messages each through a socket to another strand: what does I/O cost?
+    ///
+    /// The sockets are connected Unix streams. One op is one message, sent and received. The
+    /// receiver compares every byte with what it must be. On several workers each has its share of
+    /// the pairs. The limit on descriptors is raised as far as that takes no administrator.
+    Socketpair(transfer::Load),
 }
 
 /// What one repetition cost.
@@ -95,6 +110,14 @@ impl Workload {
         Workload::Recurse2(task::Recurse2 { depth })
     }
 
+    pub(crate) fn pipe(pairs: u32, messages: u32, bytes: u32) -> Self {
+        Workload::Pipe(transfer::Load { pairs, messages, bytes })
+    }
+
+    pub(crate) fn socketpair(pairs: u32, messages: u32, bytes: u32) -> Self {
+        Workload::Socketpair(transfer::Load { pairs, messages, bytes })
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Workload::Feed(_) => "feed",
@@ -105,6 +128,8 @@ impl Workload {
             Workload::Basic(_) => "basic",
             Workload::Recurse(_) => "recurse",
             Workload::Recurse2(_) => "recurse2",
+            Workload::Pipe(_) => "pipe",
+            Workload::Socketpair(_) => "socketpair",
         }
     }
 
@@ -119,6 +144,7 @@ impl Workload {
             Workload::Basic(basic) => vec![("yields", basic.yields.into())],
             Workload::Recurse(task::Recurse { depth })
             | Workload::Recurse2(task::Recurse2 { depth }) => vec![("depth", (*depth).into())],
+            Workload::Pipe(load) | Workload::Socketpair(load) => load.numbers(),
         }
     }
 
@@ -184,6 +210,7 @@ impl Workload {
             Workload::Basic(basic) => basic.task().ops(),
             Workload::Recurse(recurse) => recurse.task().ops(),
             Workload::Recurse2(recurse) => recurse.task().ops(),
+            Workload::Pipe(load) | Workload::Socketpair(load) => load.ops(),
         }
     }
 
@@ -196,6 +223,7 @@ impl Workload {
             Workload::Alive(alive) => alive.count.into(),
             Workload::Switch(_) => 2,
             Workload::Basic(_) | Workload::Recurse(_) | Workload::Recurse2(_) => 1,
+            Workload::Pipe(load) | Workload::Socketpair(load) => load.strands(),
         }
     }
 
@@ -217,10 +245,15 @@ impl Workload {
 
     /// What all strands together need, roughly.
     pub(crate) fn need(&self, on: On) -> Need {
-        Need::of(on, self.strands(), self.stacks())
+        let need = Need::of(on, self.strands(), self.stacks());
+        match self {
+            Workload::Pipe(load) | Workload::Socketpair(load) => need.plus(load.buffers()),
+            _ => need,
+        }
     }
 
-    fn cost_on<S: Strands>(&self) -> Result<Cost, Failure> {
+    /// Runs it where there are so many workers: 1 of threads, which need none.
+    fn cost_on<S: Strands>(&self, workers: usize) -> Result<Cost, Failure> {
         match self {
             Workload::Feed(feed) => feed.cost::<S>(),
             Workload::Ring(ring) => ring.cost::<S>(),
@@ -230,6 +263,8 @@ impl Workload {
             Workload::Basic(basic) => basic.task().cost::<S>(),
             Workload::Recurse(recurse) => recurse.task().cost::<S>(),
             Workload::Recurse2(recurse) => recurse.task().cost::<S>(),
+            Workload::Pipe(load) => load.cost_of_pipes::<S>(workers),
+            Workload::Socketpair(load) => load.cost_of_sockets::<S>(workers),
         }
     }
 }
@@ -285,8 +320,10 @@ impl Bench {
     /// Runs it once and checks its result; the runtime's start is not in the cost.
     pub(crate) fn cost(&self) -> Result<Cost, Failure> {
         match &self.ground {
-            Ground::Threads => self.workload.cost_on::<Threads>(),
-            Ground::Fibers(runtime) => runtime::run(runtime, || self.workload.cost_on::<Fibers>())?,
+            Ground::Threads => self.workload.cost_on::<Threads>(1),
+            Ground::Fibers(runtime) => {
+                runtime::run(runtime, || self.workload.cost_on::<Fibers>(runtime.workers()))?
+            }
             Ground::Coroutines(task) => task.cost_on_coroutine(),
             Ground::Futures(task, runtime) => futures::cost(*task, runtime),
         }

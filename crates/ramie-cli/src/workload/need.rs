@@ -50,6 +50,13 @@ impl Need {
         Need { strands, memory, address_space }
     }
 
+    /// With memory for something else, besides.
+    pub(super) fn plus(self, bytes: u64) -> Self {
+        let [memory, address_space] =
+            [self.memory, self.address_space].map(|need| need.saturating_add(bytes));
+        Need { memory, address_space, ..self }
+    }
+
     /// Refuses what would only get the process killed.
     pub(super) fn check(&self, on: On) -> Result<(), Failure> {
         let (noun, strands) = (if on == On::Threads { "threads" } else { "fibers" }, self.strands);
@@ -61,7 +68,7 @@ impl Need {
                  it{}",
                 in_mib(self.address_space),
                 in_mib(space),
-                or_fewer(fitting(strands, self.address_space - HEADROOM, room)),
+                or_fewer(fitting(strands, self.address_space.saturating_sub(HEADROOM), room)),
             )));
         }
         let memory = available_memory();

@@ -1,6 +1,6 @@
-//! What a workload runs on: fibers or OS threads, with the same five verbs.
+//! What a workload runs on: fibers or OS threads, with the same verbs, pipes and sockets.
 
-use std::{any::Any, fs, io, thread};
+use std::{any::Any, fs, io, os::unix::net, thread};
 
 use crate::{
     failure::{Failure, payload_text},
@@ -25,12 +25,23 @@ pub(super) trait Strands: Sized + 'static {
     fn spawn<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>>;
+    /// Spawns one that stays on the worker of the caller, where there are workers.
+    fn spawn_here<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>>;
     fn join<T>(handle: Self::Handle<T>) -> thread::Result<T>;
     fn peer<T>(handle: &Self::Handle<T>) -> &Self::Peer;
     fn current() -> Self::Peer;
     fn park();
     fn unpark(peer: &Self::Peer);
     fn yield_now();
+
+    type PipeReader: io::Read + Send + 'static;
+    type PipeWriter: io::Write + Send + 'static;
+    type Stream: io::Read + io::Write + Send + 'static;
+
+    fn pipe() -> io::Result<(Self::PipeReader, Self::PipeWriter)>;
+    fn socketpair() -> io::Result<(Self::Stream, Self::Stream)>;
 }
 
 pub(super) enum Fibers {}
@@ -46,6 +57,12 @@ impl Strands for Fibers {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>> {
         ramie::fiber::Builder::new().spawn(f)
+    }
+
+    fn spawn_here<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>> {
+        ramie::fiber::Builder::new().spawn_local(f)
     }
 
     #[inline]
@@ -75,6 +92,18 @@ impl Strands for Fibers {
     fn yield_now() {
         ramie::fiber::yield_now();
     }
+
+    type PipeReader = ramie::io::PipeReader;
+    type PipeWriter = ramie::io::PipeWriter;
+    type Stream = ramie::os::unix::net::UnixStream;
+
+    fn pipe() -> io::Result<(Self::PipeReader, Self::PipeWriter)> {
+        ramie::io::pipe()
+    }
+
+    fn socketpair() -> io::Result<(Self::Stream, Self::Stream)> {
+        Self::Stream::pair()
+    }
 }
 
 pub(super) enum Threads {}
@@ -96,6 +125,12 @@ impl Strands for Threads {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>> {
         thread::Builder::new().spawn(f)
+    }
+
+    fn spawn_here<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>> {
+        Self::spawn(f)
     }
 
     fn join<T>(handle: Self::Handle<T>) -> thread::Result<T> {
@@ -120,6 +155,18 @@ impl Strands for Threads {
 
     fn yield_now() {
         thread::yield_now();
+    }
+
+    type PipeReader = io::PipeReader;
+    type PipeWriter = io::PipeWriter;
+    type Stream = net::UnixStream;
+
+    fn pipe() -> io::Result<(Self::PipeReader, Self::PipeWriter)> {
+        io::pipe()
+    }
+
+    fn socketpair() -> io::Result<(Self::Stream, Self::Stream)> {
+        Self::Stream::pair()
     }
 }
 
@@ -158,11 +205,31 @@ impl<S: Strands, T> Shortfall<S, T> {
 /// Spawns `count` strands, each with the closure that `make` gives for its number.
 pub(super) fn spawn_all<S: Strands, T: Send + 'static, F>(
     count: usize,
-    mut make: impl FnMut(usize) -> F,
+    make: impl FnMut(usize) -> F,
 ) -> Result<Vec<S::Handle<T>>, Shortfall<S, T>>
 where
     F: FnOnce() -> T + Send + 'static,
 {
+    spawn_all_by(count, make, S::spawn)
+}
+
+/// Spawns them so that they stay on the worker of the caller, where there are workers.
+pub(super) fn spawn_all_here<S: Strands, T: Send + 'static, F>(
+    count: usize,
+    make: impl FnMut(usize) -> F,
+) -> Result<Vec<S::Handle<T>>, Shortfall<S, T>>
+where
+    F: FnOnce() -> T + Send + 'static,
+{
+    spawn_all_by(count, make, S::spawn_here)
+}
+
+#[inline]
+fn spawn_all_by<S: Strands, T: Send + 'static, F>(
+    count: usize,
+    mut make: impl FnMut(usize) -> F,
+    spawn: impl Fn(F) -> io::Result<S::Handle<T>>,
+) -> Result<Vec<S::Handle<T>>, Shortfall<S, T>> {
     let mut handles = Vec::new();
     let short = |spawned, error| Shortfall { spawned, wanted: count, error };
     if let Err(error) = handles.try_reserve_exact(count) {
@@ -176,7 +243,7 @@ where
             if number == most {
                 return Err(io::Error::other("vm.max_map_count allows no more stacks"));
             }
-            handles.push(S::spawn(make(number))?);
+            handles.push(spawn(make(number))?);
         }
         Ok(())
     });

@@ -1,0 +1,225 @@
+//! Pairs of strands: one writes messages into a pipe or a socket, the other reads them.
+//!
+//! Where there are several workers, each has its share of the pairs and both strands of a pair, as
+//! a program would have it that does not want each message to wake another CPU.
+
+use std::{
+    io, mem,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use clap::Args;
+
+use super::{
+    Cost, descriptors,
+    messages::{Plan, read, write},
+    strands::{Strands, join_all, spawn_all, spawn_all_here},
+    usage::Stopwatch,
+};
+use crate::{arguments::count, failure::Failure};
+
+/// How much goes through how many pairs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[group(skip)]
+pub(crate) struct Load {
+    /// How many pairs of strands there are, each with a pipe or a pair of sockets of its own
+    #[arg(long, value_name = "G", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) pairs: u32,
+    /// How many messages go through each
+    #[arg(long, value_name = "I", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) messages: u32,
+    /// How long a message is
+    #[arg(long, value_name = "S", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) bytes: u32,
+}
+
+/// What a pipe holds, and about what a socket does.
+const IN_THE_KERNEL: u64 = 64 * 1024;
+
+impl Load {
+    pub(super) fn numbers(&self) -> Vec<(&'static str, u64)> {
+        let Load { pairs, messages, bytes } = self;
+        vec![
+            ("pairs", (*pairs).into()),
+            ("messages", (*messages).into()),
+            ("bytes", (*bytes).into()),
+        ]
+    }
+
+    pub(super) fn ops(&self) -> u64 {
+        u64::from(self.pairs) * u64::from(self.messages)
+    }
+
+    pub(super) fn strands(&self) -> u64 {
+        2 * u64::from(self.pairs)
+    }
+
+    /// Bytes of the messages, of all pairs at the same time: one to write, one to read into, one to
+    /// compare with; and what was written and not read yet.
+    pub(super) fn buffers(&self) -> u64 {
+        let bytes = u64::from(self.bytes);
+        let on_the_way = (u64::from(self.messages) * bytes).min(IN_THE_KERNEL);
+        u64::from(self.pairs).saturating_mul(3 * bytes + on_the_way)
+    }
+
+    fn plan(&self, pair: u64) -> Plan {
+        Plan { pair, messages: self.messages.into(), bytes: self.bytes as usize }
+    }
+
+    pub(super) fn cost_of_pipes<S: Strands>(&self, workers: usize) -> Result<Cost, Failure> {
+        descriptors::make_room(self.pairs.into(), workers)?;
+        cost::<S, _, _>("pipe", self, self.make(S::pipe)?, workers)
+    }
+
+    pub(super) fn cost_of_sockets<S: Strands>(&self, workers: usize) -> Result<Cost, Failure> {
+        descriptors::make_room(self.pairs.into(), workers)?;
+        cost::<S, _, _>("socketpair", self, self.make(S::socketpair)?, workers)
+    }
+
+    /// Makes one thing for each pair; they are made before the time is taken.
+    fn make<T>(&self, make: impl Fn() -> io::Result<T>) -> Result<Vec<T>, Failure> {
+        (0..self.pairs).map(|_| make()).collect::<io::Result<_>>().map_err(|error| {
+            Failure::other(format!(
+                "{} pairs cannot be made ({error}); ask for fewer, or raise the limits on \
+                 descriptors (ulimit -n, fs.file-max)",
+                self.pairs
+            ))
+        })
+    }
+}
+
+/// A pair's number and its two ends.
+type Ends<R, W> = (u64, (R, W));
+
+fn cost<S, R, W>(
+    name: &'static str,
+    load: &Load,
+    ends: Vec<(R, W)>,
+    workers: usize,
+) -> Result<Cost, Failure>
+where
+    S: Strands,
+    R: io::Read + Send + 'static,
+    W: io::Write + Send + 'static,
+{
+    let mut shares: Vec<Vec<Ends<R, W>>> = Vec::new();
+    shares.resize_with(workers, Vec::new);
+    for (pair, ends) in ends.into_iter().enumerate() {
+        shares[pair % workers].push((pair as u64, ends));
+    }
+    let watch = Stopwatch::start();
+    let meeting = Arc::new(Meeting { missing: Mutex::new(workers), nobody_is: Condvar::new() });
+    let own = (shares.swap_remove(0), meeting.ticket());
+    let others: Vec<_> = shares.into_iter().map(|share| (share, meeting.ticket())).collect();
+    let mut others = others.into_iter();
+    let spawned = spawn_all::<S, _, _>(workers - 1, |_| {
+        let (load, other) = (load.clone(), others.next());
+        move || match other {
+            Some((share, ticket)) => move_share::<S, _, _>(name, &load, share, ticket),
+            None => Ok(()),
+        }
+    });
+    let strands = match spawned {
+        Ok(strands) => strands,
+        Err(shortfall) => {
+            drop(own);
+            return Err(shortfall.give_up());
+        }
+    };
+    let mut outcome = move_share::<S, _, _>(name, load, own.0, own.1);
+    join_all::<S, _>(strands, |of_share| {
+        outcome = mem::replace(&mut outcome, Ok(())).and(of_share)
+    })?;
+    outcome.map(|()| watch.stop())
+}
+
+/// Runs the strands of a worker's share of the pairs, on this worker.
+fn move_share<S, R, W>(
+    name: &'static str,
+    load: &Load,
+    share: Vec<Ends<R, W>>,
+    ticket: Ticket,
+) -> Result<(), Failure>
+where
+    S: Strands,
+    R: io::Read + Send + 'static,
+    W: io::Write + Send + 'static,
+{
+    ticket.meet();
+    let both = |(pair, (reader, writer))| {
+        let plan = load.plan(pair);
+        [End::Read(reader, plan), End::Write(writer, plan)]
+    };
+    let ends: Vec<_> = share.into_iter().flat_map(both).collect();
+    let mut ends = ends.into_iter();
+    let spawned = spawn_all_here::<S, _, _>(ends.len(), |_| {
+        let end = ends.next();
+        move || end.map_or(Ok(()), End::run)
+    });
+    let mut failed = None;
+    let strands = spawned.map_err(|shortfall| shortfall.give_up())?;
+    join_all::<S, io::Result<()>>(strands, |outcome| failed = failed.take().or(outcome.err()))?;
+    match failed {
+        None => Ok(()),
+        Some(error) => {
+            Err(Failure::other(format!("{name} went wrong: {error}; please report this")))
+        }
+    }
+}
+
+/// What a strand has to do.
+enum End<R, W> {
+    Read(R, Plan),
+    Write(W, Plan),
+}
+
+impl<R: io::Read, W: io::Write> End<R, W> {
+    fn run(self) -> io::Result<()> {
+        match self {
+            End::Read(reader, plan) => read(reader, plan),
+            End::Write(writer, plan) => write(writer, plan),
+        }
+    }
+}
+
+/// Where the strands that have a share each wait for one another. They block their workers, so that
+/// each worker takes one share: fibers stay where they start.
+struct Meeting {
+    missing: Mutex<usize>,
+    nobody_is: Condvar,
+}
+
+/// One of them. Dropped by one that could not start, it lets the others go on.
+struct Ticket(Arc<Meeting>);
+
+impl Meeting {
+    fn ticket(self: &Arc<Self>) -> Ticket {
+        Ticket(Arc::clone(self))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ticket {
+    /// Blocks the worker until all are here or will never be.
+    fn meet(self) {
+        let meeting = Arc::clone(&self.0);
+        drop(self);
+        let mut missing = meeting.lock();
+        while *missing > 0 {
+            missing = meeting.nobody_is.wait(missing).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut missing = self.0.lock();
+        *missing -= 1;
+        if *missing == 0 {
+            self.0.nobody_is.notify_all();
+        }
+    }
+}
