@@ -38,7 +38,9 @@ fn as_asked(mut report: Report) -> Report {
         Ok(None) => {}
         Ok(Some(kind)) => {
             report.driver = Some(kind);
-            report.path_calls &= kind == Kind::Uring;
+            if kind == Kind::Poll {
+                report.features = FeatureSet::EMPTY;
+            }
             "RAMIE_DRIVER asks for it".clone_into(&mut report.reason);
         }
         Err(error) => {
@@ -105,7 +107,9 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
     say(ops_line(report));
     if let Some(kind) = report.driver {
         say("\nFiles and processes".to_owned());
-        for (calls, way) in ramie::fs::routes(kind == Kind::Uring, report.path_calls) {
+        for (calls, way) in
+            ramie::fs::routes(kind == Kind::Uring, report.features.has(Feature::PathCalls))
+        {
             say(format!("  {calls:<56}{way}"));
         }
     }
@@ -173,7 +177,7 @@ fn as_json(report: &Report, stacks: &Stacks) -> Value {
         })
     };
     let files = report.driver.map(|kind| {
-        let calls = ramie::fs::routes(kind == Kind::Uring, report.path_calls);
+        let calls = ramie::fs::routes(kind == Kind::Uring, report.features.has(Feature::PathCalls));
         calls.map(|(calls, way)| json!({ "calls": calls, "way": way })).to_vec()
     });
     json!({

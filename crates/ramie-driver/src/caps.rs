@@ -4,84 +4,87 @@ use std::fmt;
 
 use rustix::io::Errno;
 
+use crate::call::Call;
 use crate::driver::Kind;
 
-/// A property of a ring that is used where the kernel has it; everything works without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Feature {
-    /// Only one thread submits: less locking (6.0).
-    SingleIssuer,
-    /// Completions are worked off when we wait, in one go (6.1).
-    DeferTaskrun,
-    /// Completions do not interrupt us (5.19); used where `DeferTaskrun` is not.
-    CoopTaskrun,
-    /// A flag in shared memory says that completions are waiting (5.19).
-    TaskrunFlag,
-    /// One failing SQE does not stop the rest of a batch (5.18).
-    SubmitAll,
-    /// One indirection less in the submission queue (6.6).
-    NoSqArray,
-    /// The completion queue is larger than twice the submission queue (5.5).
-    CqSize,
-    /// Waits take a timeout directly (5.11); else a timeout op is submitted.
-    ExtArg,
-    /// Rings can wake each other (5.18); else an eventfd does.
-    MsgRing,
-    /// Calls on paths go through the ring ([`Op::Path`](crate::Op::Path), 5.15); else somebody
-    /// else makes them.
-    PathCalls,
+/// Makes the enum and its tables of one list: variant, the kernel's name (or ours, for several
+/// ops), the first kernel that has it.
+macro_rules! features {
+    ($($(#[$doc:meta])* $feature:ident = $name:literal, $since:literal;)*) => {
+        /// A property of a ring that is used where the kernel has it; everything works without.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Feature {
+            $($(#[$doc])* $feature,)*
+        }
+
+        impl Feature {
+            /// Every feature, oldest first.
+            pub const ALL: [Feature; [$($name),*].len()] = [$(Feature::$feature),*];
+
+            /// The kernel's name for it, or ours for several ops, as `RAMIE_CAPS` takes it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Feature::$feature => $name,)*
+                }
+            }
+
+            /// The first kernel that has it.
+            pub const fn since(self) -> &'static str {
+                match self {
+                    $(Feature::$feature => $since,)*
+                }
+            }
+        }
+    };
 }
 
-impl Feature {
-    /// Every feature, oldest first where the order matters to a downgrade.
-    pub const ALL: [Feature; 10] = [
-        Feature::CqSize,
-        Feature::ExtArg,
-        Feature::PathCalls,
-        Feature::SubmitAll,
-        Feature::MsgRing,
-        Feature::TaskrunFlag,
-        Feature::CoopTaskrun,
-        Feature::SingleIssuer,
-        Feature::DeferTaskrun,
-        Feature::NoSqArray,
-    ];
-
-    /// The kernel's name for it; of `PathCalls`, several ops, ours.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Feature::SingleIssuer => "SINGLE_ISSUER",
-            Feature::DeferTaskrun => "DEFER_TASKRUN",
-            Feature::CoopTaskrun => "COOP_TASKRUN",
-            Feature::TaskrunFlag => "TASKRUN_FLAG",
-            Feature::SubmitAll => "SUBMIT_ALL",
-            Feature::NoSqArray => "NO_SQARRAY",
-            Feature::CqSize => "CQSIZE",
-            Feature::ExtArg => "EXT_ARG",
-            Feature::MsgRing => "MSG_RING",
-            Feature::PathCalls => "PATH_CALLS",
-        }
-    }
-
-    /// The first kernel that has it.
-    pub const fn since(self) -> &'static str {
-        match self {
-            Feature::SingleIssuer => "6.0",
-            Feature::DeferTaskrun => "6.1",
-            Feature::CoopTaskrun | Feature::TaskrunFlag => "5.19",
-            Feature::SubmitAll | Feature::MsgRing => "5.18",
-            Feature::NoSqArray => "6.6",
-            Feature::CqSize => "5.5",
-            Feature::ExtArg => "5.11",
-            Feature::PathCalls => "5.15",
-        }
-    }
+features! {
+    /// The completion queue is larger than twice the submission queue.
+    CqSize = "CQSIZE", "5.5";
+    /// `tee` through the ring.
+    Tee = "TEE", "5.8";
+    /// Waits take a timeout directly; else a timeout op is submitted.
+    ExtArg = "EXT_ARG", "5.11";
+    /// `shutdown` through the ring.
+    Shutdown = "SHUTDOWN", "5.11";
+    /// Calls on paths go through the ring: rename, unlink, link, symlink, mkdir.
+    PathCalls = "PATH_CALLS", "5.15";
+    /// One failing SQE does not stop the rest of a batch.
+    SubmitAll = "SUBMIT_ALL", "5.18";
+    /// Rings can send messages to each other; else an eventfd wakes.
+    MsgRing = "MSG_RING", "5.18";
+    /// A flag in shared memory says that completions are waiting.
+    TaskrunFlag = "TASKRUN_FLAG", "5.19";
+    /// Completions do not interrupt us; used where `DeferTaskrun` is not.
+    CoopTaskrun = "COOP_TASKRUN", "5.19";
+    /// `socket` through the ring.
+    Socket = "SOCKET", "5.19";
+    /// Extended attributes through the ring.
+    Xattr = "XATTR", "5.19";
+    /// Only one thread submits: less locking.
+    SingleIssuer = "SINGLE_ISSUER", "6.0";
+    /// Completions are worked off when we wait, in one go.
+    DeferTaskrun = "DEFER_TASKRUN", "6.1";
+    /// One indirection less in the submission queue.
+    NoSqArray = "NO_SQARRAY", "6.6";
+    /// `futex` through the ring.
+    Futex = "FUTEX", "6.7";
+    /// `waitid` through the ring.
+    WaitId = "WAITID", "6.7";
+    /// `ftruncate` through the ring.
+    Truncate = "FTRUNCATE", "6.9";
+    /// `bind` and `listen` through the ring.
+    BindListen = "BIND_LISTEN", "6.11";
+    /// `epoll_wait` through the ring.
+    EpollWait = "EPOLL_WAIT", "6.15";
+    /// `pipe2` through the ring.
+    Pipe = "PIPE", "6.16";
 }
 
 /// A set of [`Feature`]s.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct FeatureSet(u32);
+pub struct FeatureSet(u64);
 
 impl FeatureSet {
     /// No feature.
@@ -150,6 +153,8 @@ pub struct OpSupport {
     pub name: &'static str,
     /// Whether the kernel knows it.
     pub supported: bool,
+    /// What is not used without it; none if there is no ring without it.
+    pub feature: Option<Feature>,
 }
 
 /// What the kernel gives this driver.
@@ -168,8 +173,6 @@ pub struct Caps {
     pub refused: Vec<Refusal>,
     /// The op codes that the driver can use; empty for the poll backend.
     pub ops: Vec<OpSupport>,
-    /// Whether a ring can do [`Op::Path`](crate::Op::Path) (5.15); false for the poll backend.
-    pub path_calls: bool,
     /// Entries of the submission queue; 0 for the poll backend.
     pub sq_entries: u32,
     /// Entries of the completion queue; ops in flight are not bounded by it.
@@ -185,10 +188,15 @@ impl Caps {
             masked: FeatureSet::EMPTY,
             refused: Vec::new(),
             ops: Vec::new(),
-            path_calls: false,
             sq_entries: 0,
             cq_entries: 0,
         }
+    }
+
+    /// Tells whether this driver makes `call` without blocking its thread: it is a ring, which has
+    /// the op in use.
+    pub fn can(&self, call: &Call) -> bool {
+        self.kind == Kind::Uring && call.feature().is_none_or(|feature| self.features.has(feature))
     }
 
     /// Tells whether rings can wake each other directly.

@@ -53,6 +53,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod call;
 mod caps;
 mod completed;
 mod driver;
@@ -66,12 +67,13 @@ pub mod sys;
 mod uring;
 mod wake;
 
+pub use call::{Call, ChildInfo, OpenHow, Timespec};
 pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 pub use driver::{Choice, Config, Driver, Kind, OpenError, RemoteHandle, Submitted, Wait};
 #[cfg(feature = "faults")]
 pub use faults::{Fault, Faults};
 pub use mask::{Profile, masked_from_env};
-pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame, PathCall};
+pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame};
 pub use report::{Check, Outcome, Report, Setting, Topic, probe_report};
 pub use sys::SockAddrStorage;
 pub use wake::Waker;

@@ -5,7 +5,8 @@ use std::marker::PhantomPinned;
 use std::os::fd::RawFd;
 use std::ptr;
 
-use crate::sys::SockAddrStorage;
+use crate::call::Call;
+use crate::sys::{EpollEvent, SockAddrStorage};
 
 /// The offset that means "at the file's current position", and that streams require.
 pub const CURRENT_POSITION: u64 = u64::MAX;
@@ -106,42 +107,29 @@ pub enum Op {
     /// as if by `O_NONBLOCK`; the polling driver waits in the call.
     #[allow(missing_docs)]
     Open { path: *const u8, flags: i32, mode: u32 },
-    /// `fsync`, or `fdatasync` with `data_only`. The polling driver waits in the call.
+    /// `close` (5.6). Another op of the descriptor holds the file open until it is complete.
     #[allow(missing_docs)]
-    Sync { fd: RawFd, data_only: bool },
-    /// A call on names; see [`PathCall`]. The paths end with a zero byte; `other` is null where
-    /// there is one path only. The polling driver waits in the call.
+    Close { fd: RawFd },
+    /// `epoll_wait` on an epoll set; the result is how many events there are. A ring needs
+    /// [`Feature::EpollWait`](crate::Feature::EpollWait) (6.15).
     #[allow(missing_docs)]
-    Path { call: PathCall, path: *const u8, other: *const u8 },
-}
-
-/// What [`Op::Path`] does, from the working directory. [`Caps::path_calls`](crate::Caps) tells
-/// whether a ring can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathCall {
-    /// `rename` of `path` to `other`.
-    Rename,
-    /// `link`: `other` becomes a second name of `path`.
-    Link,
-    /// `symlink`: `other` leads to `path`.
-    Symlink,
-    /// `mkdir`, with permissions for all but what the umask takes.
-    MakeDir,
-    /// `unlink`.
-    RemoveFile,
-    /// `rmdir`.
-    RemoveDir,
+    EpollWait { fd: RawFd, events: *mut EpollEvent, count: u32 },
+    /// A rarer call; see [`Call`], and [`Caps::can`](crate::Caps::can) whether a ring has it. The
+    /// polling driver waits in the call.
+    #[allow(missing_docs)]
+    Call { call: *const Call },
 }
 
 impl Op {
     /// Which readiness lets a call of this op make progress, as `poll(2)` bits.
     pub(crate) fn readiness(&self) -> u32 {
         match *self {
-            Op::Nop | Op::Open { .. } | Op::Sync { .. } | Op::Path { .. } => 0,
+            Op::Nop | Op::Open { .. } | Op::Close { .. } | Op::Call { .. } => 0,
             Op::Read { .. }
             | Op::ReadVectored { .. }
             | Op::Recv { .. }
             | Op::RecvMessage { .. }
+            | Op::EpollWait { .. }
             | Op::Accept { .. } => crate::sys::POLL_IN,
             Op::Write { .. }
             | Op::WriteVectored { .. }
@@ -152,10 +140,11 @@ impl Op {
         }
     }
 
-    /// Tells the descriptor it works on; those that work on paths have none.
+    /// Tells the descriptor it works on; those that work on paths have none, and a [`Call`] has its
+    /// own.
     pub fn fd(&self) -> Option<RawFd> {
         match *self {
-            Op::Nop | Op::Open { .. } | Op::Path { .. } => None,
+            Op::Nop | Op::Open { .. } | Op::Call { .. } => None,
             Op::Read { fd, .. }
             | Op::Write { fd, .. }
             | Op::ReadVectored { fd, .. }
@@ -167,7 +156,8 @@ impl Op {
             | Op::Accept { fd, .. }
             | Op::Connect { fd, .. }
             | Op::Poll { fd, .. }
-            | Op::Sync { fd, .. } => Some(fd),
+            | Op::EpollWait { fd, .. }
+            | Op::Close { fd } => Some(fd),
         }
     }
 

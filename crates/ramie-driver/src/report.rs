@@ -6,7 +6,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::caps::{Caps, Feature, Refusal};
+use crate::caps::{Caps, Feature, FeatureSet, Refusal};
 use crate::driver::{Choice, Config, Driver, Kind};
 use crate::poll::Poll;
 use crate::sys::{self, Limit};
@@ -84,8 +84,8 @@ pub struct Report {
     pub driver: Option<Kind>,
     /// Why it is that one, or why there is none.
     pub reason: String,
-    /// Whether calls on paths go through the ring.
-    pub path_calls: bool,
+    /// What programs get from a ring, by default; nothing if it is not a ring.
+    pub features: FeatureSet,
     /// CPUs that this thread may run on.
     pub cpus: usize,
     /// What was tried.
@@ -120,7 +120,7 @@ pub fn probe_report() -> Report {
         kernel: sys::kernel_release(),
         driver,
         reason,
-        path_calls: chosen.is_ok_and(|driver| driver.caps().path_calls),
+        features: chosen.map_or(FeatureSet::EMPTY, |driver| driver.caps().features),
         cpus: sys::available_cpus(),
         checks,
         settings: settings(),

@@ -7,7 +7,7 @@ use std::{
     ptr::NonNull,
 };
 
-use ramie_driver::{Choice, Config, Driver, Op, OpFrame, PathCall, Submitted, Wait, sys};
+use ramie_driver::{Call, Choice, Config, Driver, Op, OpFrame, Submitted, Wait, sys};
 
 const ENOENT: i32 = 2;
 const EBADF: i32 = 9;
@@ -54,8 +54,8 @@ fn a_file_is_opened_written_in_the_background_and_synced() {
         let write = Op::Write { fd: fd.as_raw_fd(), buf, len, offset: 0 };
         assert_eq!(run(&mut driver, &OpFrame::new(write).in_background()), len as i32);
         for data_only in [false, true] {
-            let sync = Op::Sync { fd: fd.as_raw_fd(), data_only };
-            assert_eq!(run(&mut driver, &OpFrame::new(sync)), 0);
+            let sync = Call::Sync { fd: fd.as_raw_fd(), data_only };
+            assert_eq!(run(&mut driver, &OpFrame::new(Op::Call { call: &sync })), 0);
         }
         assert_eq!(fs::read(&path).unwrap(), text);
         fs::remove_file(path).unwrap();
@@ -67,33 +67,7 @@ fn mistakes_are_the_kernels_errors() {
     for mut driver in drivers() {
         let open = Op::Open { path: c"/nowhere/at/all".as_ptr().cast(), flags: 0, mode: 0 };
         assert_eq!(run(&mut driver, &OpFrame::new(open)), -ENOENT);
-        let sync = Op::Sync { fd: 1_000_000, data_only: false };
-        assert_eq!(run(&mut driver, &OpFrame::new(sync)), -EBADF);
-    }
-}
-
-#[test]
-fn names_are_made_and_removed() {
-    for mut driver in drivers() {
-        let path = scratch(&format!("names-{}", driver.kind().name()));
-        let name = |ending: &str| format!("{}{ending}\0", path.display());
-        let (dir, file, two) = (name(""), name("/one"), name("/two"));
-        let mut call = |call, path: &str, other: &str| {
-            run(
-                &mut driver,
-                &OpFrame::new(Op::Path { call, path: path.as_ptr(), other: other.as_ptr() }),
-            )
-        };
-        assert_eq!(call(PathCall::MakeDir, &dir, "\0"), 0);
-        assert_eq!(call(PathCall::MakeDir, &dir, "\0"), -17);
-        assert_eq!(call(PathCall::Symlink, "nowhere\0", &file), 0);
-        assert_eq!(fs::read_link(path.join("one")).unwrap().to_str(), Some("nowhere"));
-        assert_eq!(call(PathCall::Link, &file, &two), 0);
-        assert_eq!(call(PathCall::RemoveFile, &file, "\0"), 0);
-        assert_eq!(call(PathCall::Rename, &two, &file), 0);
-        assert_eq!(call(PathCall::RemoveFile, &two, "\0"), -ENOENT);
-        assert_eq!(call(PathCall::RemoveFile, &file, "\0"), 0);
-        assert_eq!(call(PathCall::RemoveDir, &dir, "\0"), 0);
-        assert!(!path.exists());
+        let sync = Call::Sync { fd: 1_000_000, data_only: false };
+        assert_eq!(run(&mut driver, &OpFrame::new(Op::Call { call: &sync })), -EBADF);
     }
 }

@@ -56,6 +56,7 @@ mod parking_lot;
 pub mod policy;
 mod primitive;
 pub mod process;
+pub mod ring;
 mod runtime;
 pub mod scoped_value;
 pub mod signal;

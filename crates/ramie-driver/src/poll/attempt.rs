@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use crate::call::Call;
 use crate::op::{CURRENT_POSITION, IoVec, MAX_LEN, Op, OpFrame};
 use crate::sys::{self, POLL_IN, POLL_OUT, raw};
 
@@ -40,10 +41,15 @@ fn call(frame: &OpFrame) -> i32 {
             // SAFETY: the submitter keeps the path valid (contract of `Driver::submit`).
             unsafe { raw::openat(path, flags, mode) }
         }
-        Op::Sync { fd, data_only } => sync(fd, data_only),
-        Op::Path { call, path, other } => {
-            // SAFETY: the submitter keeps the paths valid (contract of `Driver::submit`).
-            unsafe { raw::path_call(call, path, other) }
+        Op::Close { fd } => raw::close(fd),
+        // SAFETY: the submitter keeps the call valid (contract of `Driver::submit`).
+        Op::Call { call } => make(unsafe { &*call }),
+        Op::EpollWait { fd, events, count } => {
+            // SAFETY: the submitter keeps the events valid (contract of `Driver::submit`).
+            match unsafe { raw::epoll_wait_now(fd, events, count) } {
+                0 => AGAIN,
+                result => result,
+            }
         }
         Op::Read { fd, buf, len, offset } => {
             let one = IoVec { base: buf, len: len.min(MAX_LEN) as usize };
@@ -69,10 +75,9 @@ fn call(frame: &OpFrame) -> i32 {
     }
 }
 
-fn sync(fd: RawFd, data_only: bool) -> i32 {
-    let file = raw::borrow(&fd);
-    let done = if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) };
-    done.map_or_else(|errno| -errno.raw_os_error(), |()| 0)
+fn make(call: &Call) -> i32 {
+    // SAFETY: the submitter keeps what it points to valid (contract of `Driver::submit`).
+    unsafe { call.make() }
 }
 
 /// The socket calls that take `MSG_DONTWAIT`.

@@ -260,7 +260,7 @@ fn may_wait(frame: &OpFrame) -> bool {
     match frame.op {
         // A local listener is full, and no readiness tells when it is not: as the call says.
         Op::Connect { .. } => frame.connecting.get(),
-        Op::Open { .. } | Op::Sync { .. } | Op::Path { .. } => false,
+        Op::Open { .. } | Op::Close { .. } | Op::Call { .. } => false,
         _ => !frame.op.refuses_to_wait(),
     }
 }

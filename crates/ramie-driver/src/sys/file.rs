@@ -9,10 +9,6 @@ use rustix::io::ReadWriteFlags;
 
 /// `AT_FDCWD`: paths start at the working directory.
 pub const WORKING_DIRECTORY: i32 = -100;
-/// `AT_REMOVEDIR`.
-pub(crate) const REMOVE_DIR: i32 = 0x200;
-/// The permissions of a new directory, less the umask.
-pub(crate) const FOR_ALL: u32 = 0o777;
 /// `O_RDONLY`.
 pub const O_RDONLY: i32 = 0;
 /// `O_WRONLY`.

@@ -24,7 +24,6 @@ pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub use fd::{
     dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
 };
-pub(crate) use file::{FOR_ALL, REMOVE_DIR};
 pub use file::{FileKind, file_kind, look_up_cached, open_cached, read_now, write_now};
 pub use file::{
     O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, WORKING_DIRECTORY,
@@ -35,10 +34,16 @@ pub use limits::{
 };
 pub use memory::{map_anonymous, populate, prefetch};
 pub use process::pidfd_open;
+pub use rustix::event::epoll::Event as EpollEvent;
+pub use rustix::fs::{
+    Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, ResolveFlags, Statx,
+    StatxFlags, XattrFlags,
+};
 pub use rustix::io::Errno;
 pub use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,
 };
+pub use rustix::pipe::{PipeFlags, SpliceFlags};
 pub use socket::{
     accept, bind, connect, listen, local_addr, not_an_ip_address, peer_addr, recv, send, shutdown,
     socket,

@@ -6,11 +6,13 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 use sc::nr;
 
-use crate::op::{IoVec, MessageHeader, PathCall};
-use crate::sys::SockAddrStorage;
+use crate::op::{IoVec, MessageHeader};
+use crate::sys::{EpollEvent, SockAddrStorage};
 
 /// `RWF_NOWAIT`: fail with `EAGAIN` where the call would wait.
 pub(crate) const RWF_NOWAIT: u32 = 0x8;
+
+const INTERRUPTED: i32 = -rustix::io::Errno::INTR.raw_os_error();
 
 /// Narrows a raw result; counts fit, since Linux moves less than 2^31 bytes in a call.
 fn result(raw: usize) -> i32 {
@@ -92,22 +94,21 @@ pub(crate) unsafe fn openat(path: *const u8, flags: i32, mode: u32) -> i32 {
     result(unsafe { sc::syscall4(nr::OPENAT, dir, path, flags as usize, mode as usize) })
 }
 
+/// Closes a descriptor. It is closed even if a signal interrupts the call.
+pub(crate) fn close(fd: RawFd) -> i32 {
+    // SAFETY: no pointers; whose descriptor it is, is its submitter's business.
+    match result(unsafe { sc::syscall1(nr::CLOSE, fd as isize as usize) }) {
+        INTERRUPTED => 0,
+        result => result,
+    }
+}
+
 /// # Safety
-/// The paths are valid for the kernel to read up to their zero bytes; `other` where `call` has one.
-pub(crate) unsafe fn path_call(call: PathCall, path: *const u8, other: *const u8) -> i32 {
-    let here = super::WORKING_DIRECTORY as isize as usize;
-    let (path, other) = (path as usize, other as usize);
-    let (number, arguments) = match call {
-        PathCall::Rename => (nr::RENAMEAT2, [here, path, here, other, 0]),
-        PathCall::Link => (nr::LINKAT, [here, path, here, other, 0]),
-        PathCall::Symlink => (nr::SYMLINKAT, [path, here, other, 0, 0]),
-        PathCall::MakeDir => (nr::MKDIRAT, [here, path, super::FOR_ALL as usize, 0, 0]),
-        PathCall::RemoveFile => (nr::UNLINKAT, [here, path, 0, 0, 0]),
-        PathCall::RemoveDir => (nr::UNLINKAT, [here, path, super::REMOVE_DIR as usize, 0, 0]),
-    };
-    let [a, b, c, d, e] = arguments;
-    // SAFETY: the caller vouches for the paths; calls with fewer arguments ignore the rest.
-    result(unsafe { sc::syscall5(number, a, b, c, d, e) })
+/// `events` is valid for the kernel to write `count` of them.
+pub(crate) unsafe fn epoll_wait_now(fd: RawFd, events: *mut EpollEvent, count: u32) -> i32 {
+    let (fd, events, count) = (fd as isize as usize, events as usize, count as usize);
+    // SAFETY: the caller vouches for the events; the timeout is 0, and there is no signal mask.
+    result(unsafe { sc::syscall6(nr::EPOLL_PWAIT, fd, events, count, 0, 0, 0) })
 }
 
 /// The outcome of a connect(2) that went on by itself: 0 or `-errno`.

@@ -76,6 +76,8 @@ impl Uring {
         let asked = frame.cancel_asked.get() || self.draining;
         let awaited = frame.state.get() == State::AwaitingReadiness;
         match result {
+            // Once begun it has happened.
+            INTERRUPTED if matches!(frame.op, Op::Close { .. }) => self.finish(frame, 0),
             // The kernel interrupts what runs in one of its threads in order to cancel it.
             INTERRUPTED | CANCELLED if asked => self.finish(frame, CANCELLED),
             INTERRUPTED | CANCELLED if awaited => self.note(frame, State::ToAwait),

@@ -58,7 +58,6 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
         masked,
         refused,
         ops: Vec::new(),
-        path_calls: false,
         sq_entries: ring.params().sq_entries(),
         cq_entries: ring.params().cq_entries(),
     };
@@ -104,64 +103,76 @@ fn build(entries: u32, cq_entries: u32, features: FeatureSet) -> io::Result<IoUr
     builder.build(entries)
 }
 
-/// The op codes of the driver, with the kernel's names; the first row must be there.
-const OPS: [(&str, u8); 22] = [
-    ("NOP", opcode::Nop::CODE),
-    ("READ", opcode::Read::CODE),
-    ("WRITE", opcode::Write::CODE),
-    ("READV", opcode::Readv::CODE),
-    ("WRITEV", opcode::Writev::CODE),
-    ("RECV", opcode::Recv::CODE),
-    ("SEND", opcode::Send::CODE),
-    ("RECVMSG", opcode::RecvMsg::CODE),
-    ("SENDMSG", opcode::SendMsg::CODE),
-    ("ACCEPT", opcode::Accept::CODE),
-    ("CONNECT", opcode::Connect::CODE),
-    ("POLL_ADD", opcode::PollAdd::CODE),
-    ("OPENAT", opcode::OpenAt::CODE),
-    ("FSYNC", opcode::Fsync::CODE),
-    ("RENAMEAT", opcode::RenameAt::CODE),
-    ("UNLINKAT", opcode::UnlinkAt::CODE),
-    ("MKDIRAT", opcode::MkDirAt::CODE),
-    ("SYMLINKAT", opcode::SymlinkAt::CODE),
-    ("LINKAT", opcode::LinkAt::CODE),
-    ("TIMEOUT", opcode::Timeout::CODE),
-    ("ASYNC_CANCEL", opcode::AsyncCancel::CODE),
-    ("MSG_RING", opcode::MsgRingData::CODE),
+/// The op codes of the driver, with the kernel's names, and the feature that each belongs to.
+const OPS: [(&str, u8, Option<Feature>); 43] = [
+    ("NOP", opcode::Nop::CODE, None),
+    ("READ", opcode::Read::CODE, None),
+    ("WRITE", opcode::Write::CODE, None),
+    ("READV", opcode::Readv::CODE, None),
+    ("WRITEV", opcode::Writev::CODE, None),
+    ("RECV", opcode::Recv::CODE, None),
+    ("SEND", opcode::Send::CODE, None),
+    ("RECVMSG", opcode::RecvMsg::CODE, None),
+    ("SENDMSG", opcode::SendMsg::CODE, None),
+    ("ACCEPT", opcode::Accept::CODE, None),
+    ("CONNECT", opcode::Connect::CODE, None),
+    ("POLL_ADD", opcode::PollAdd::CODE, None),
+    ("OPENAT", opcode::OpenAt::CODE, None),
+    ("OPENAT2", opcode::OpenAt2::CODE, None),
+    ("CLOSE", opcode::Close::CODE, None),
+    ("STATX", opcode::Statx::CODE, None),
+    ("FSYNC", opcode::Fsync::CODE, None),
+    ("FALLOCATE", opcode::Fallocate::CODE, None),
+    ("FADVISE", opcode::Fadvise::CODE, None),
+    ("SPLICE", opcode::Splice::CODE, None),
+    ("TIMEOUT", opcode::Timeout::CODE, None),
+    ("ASYNC_CANCEL", opcode::AsyncCancel::CODE, None),
+    ("TEE", opcode::Tee::CODE, Some(Feature::Tee)),
+    ("SHUTDOWN", opcode::Shutdown::CODE, Some(Feature::Shutdown)),
+    ("RENAMEAT", opcode::RenameAt::CODE, Some(Feature::PathCalls)),
+    ("UNLINKAT", opcode::UnlinkAt::CODE, Some(Feature::PathCalls)),
+    ("MKDIRAT", opcode::MkDirAt::CODE, Some(Feature::PathCalls)),
+    ("SYMLINKAT", opcode::SymlinkAt::CODE, Some(Feature::PathCalls)),
+    ("LINKAT", opcode::LinkAt::CODE, Some(Feature::PathCalls)),
+    ("MSG_RING", opcode::MsgRingData::CODE, Some(Feature::MsgRing)),
+    ("SOCKET", opcode::Socket::CODE, Some(Feature::Socket)),
+    ("FSETXATTR", opcode::FSetXattr::CODE, Some(Feature::Xattr)),
+    ("SETXATTR", opcode::SetXattr::CODE, Some(Feature::Xattr)),
+    ("FGETXATTR", opcode::FGetXattr::CODE, Some(Feature::Xattr)),
+    ("GETXATTR", opcode::GetXattr::CODE, Some(Feature::Xattr)),
+    ("FUTEX_WAIT", opcode::FutexWait::CODE, Some(Feature::Futex)),
+    ("FUTEX_WAKE", opcode::FutexWake::CODE, Some(Feature::Futex)),
+    ("WAITID", opcode::WaitId::CODE, Some(Feature::WaitId)),
+    ("FTRUNCATE", opcode::Ftruncate::CODE, Some(Feature::Truncate)),
+    ("BIND", opcode::Bind::CODE, Some(Feature::BindListen)),
+    ("LISTEN", opcode::Listen::CODE, Some(Feature::BindListen)),
+    ("EPOLL_WAIT", opcode::EpollWait::CODE, Some(Feature::EpollWait)),
+    ("PIPE", opcode::Pipe::CODE, Some(Feature::Pipe)),
 ];
-
-/// Ops on paths (5.11 and 5.15); without them somebody else makes the calls.
-const PATH_OPS: [&str; 5] = ["RENAMEAT", "UNLINKAT", "MKDIRAT", "SYMLINKAT", "LINKAT"];
 
 /// Refuses a ring that lacks an op code we cannot do without; all of them are in Linux 5.7.
 pub(super) fn require_ops(caps: &Caps) -> io::Result<()> {
-    let is_optional = |name: &str| name == "MSG_RING" || PATH_OPS.contains(&name);
-    let missing = caps.ops.iter().any(|op| !op.supported && !is_optional(op.name));
-    if missing { Err(Errno::NOSYS.into()) } else { Ok(()) }
+    let is_missing = |op: &OpSupport| !op.supported && op.feature.is_none();
+    if caps.ops.iter().any(is_missing) { Err(Errno::NOSYS.into()) } else { Ok(()) }
 }
 
 fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     let mut probe = Probe::new();
     // Without a probe (before 5.6) every op counts as missing, and the ring is refused below.
     let probed = ring.submitter().register_probe(&mut probe).is_ok();
-    caps.ops.extend(
-        OPS.map(|(name, code)| OpSupport { name, supported: probed && probe.is_supported(code) }),
-    );
-    let has_paths = caps.ops.iter().all(|op| op.supported || !PATH_OPS.contains(&op.name));
-    let mut lacks = |feature: Feature| {
-        if caps.features.has(feature) {
-            caps.features = caps.features.without(feature);
-            caps.refused.push(Refusal { feature, errno: None });
-        }
-    };
+    let supports = |code| probed && probe.is_supported(code);
+    caps.ops.extend(OPS.map(|(name, code, feature)| {
+        let supported = supports(code);
+        OpSupport { name, supported, feature }
+    }));
+    let missing = caps.ops.iter().filter(|op| !op.supported).filter_map(|op| op.feature);
+    let mut lacking = missing.fold(FeatureSet::EMPTY, FeatureSet::with);
     if !ring.params().is_feature_ext_arg() {
-        lacks(Feature::ExtArg);
+        lacking = lacking.with(Feature::ExtArg);
     }
-    if !probe.is_supported(opcode::MsgRingData::CODE) {
-        lacks(Feature::MsgRing);
+    let used = caps.features;
+    for feature in lacking.iter().filter(|feature| used.has(*feature)) {
+        caps.features = caps.features.without(feature);
+        caps.refused.push(Refusal { feature, errno: None });
     }
-    if !has_paths {
-        lacks(Feature::PathCalls);
-    }
-    caps.path_calls = caps.features.has(Feature::PathCalls);
 }

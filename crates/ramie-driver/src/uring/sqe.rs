@@ -1,11 +1,13 @@
 //! From an op to a submission queue entry, and what the user data of a completion means.
+#![allow(unsafe_code)]
 
 use io_uring::opcode;
 use io_uring::squeue::Entry;
-use io_uring::types::{Fd, FsyncFlags};
+use io_uring::types::Fd;
 
-use crate::op::{MAX_LEN, Op, OpFrame, PathCall};
-use crate::sys::{FOR_ALL, REMOVE_DIR, WORKING_DIRECTORY};
+use crate::call;
+use crate::op::{MAX_LEN, Op, OpFrame};
+use crate::sys::WORKING_DIRECTORY;
 
 /// Low bits of `user_data`: who the completion is for. The rest is an address.
 pub(super) const TAG_BITS: u64 = 0b111;
@@ -78,23 +80,12 @@ fn entry_of_others(op: &Op) -> Entry {
         Op::Open { path, flags, mode } => {
             opcode::OpenAt::new(Fd(WORKING_DIRECTORY), path.cast()).flags(flags).mode(mode).build()
         }
-        Op::Sync { fd, data_only } => {
-            let kind = if data_only { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
-            opcode::Fsync::new(Fd(fd)).flags(kind).build()
+        Op::Close { fd } => opcode::Close::new(Fd(fd)).build(),
+        Op::EpollWait { fd, events, count } => {
+            opcode::EpollWait::new(Fd(fd), events.cast(), count).build()
         }
-        Op::Path { call, path, other } => path_entry(call, path, other),
-    }
-}
-
-fn path_entry(call: PathCall, path: *const u8, other: *const u8) -> Entry {
-    let (here, path, other) = (Fd(WORKING_DIRECTORY), path.cast(), other.cast());
-    match call {
-        PathCall::Rename => opcode::RenameAt::new(here, path, here, other).build(),
-        PathCall::Link => opcode::LinkAt::new(here, path, here, other).build(),
-        PathCall::Symlink => opcode::SymlinkAt::new(here, path, other).build(),
-        PathCall::MakeDir => opcode::MkDirAt::new(here, path).mode(FOR_ALL).build(),
-        PathCall::RemoveFile => opcode::UnlinkAt::new(here, path).build(),
-        PathCall::RemoveDir => opcode::UnlinkAt::new(here, path).flags(REMOVE_DIR).build(),
+        // SAFETY: the submitter keeps the call valid (contract of `Driver::submit`).
+        Op::Call { call } => call::entry(unsafe { &*call }),
     }
 }
 

@@ -1,27 +1,15 @@
 //! The twin of `std::fs::File`.
-#![allow(unsafe_code)]
 
 use std::{
     fs::{self, Permissions, TryLockError},
     io::{self, Seek},
-    os::fd::AsRawFd,
     path::Path,
 };
 
-use ramie_driver::{Op, sys::FileKind};
+use ramie_driver::sys::FileKind;
 
-use super::{
-    FileTimes, Metadata, OpenOptions, lock,
-    route::{Route, route},
-    transfer::Transfer,
-};
-use crate::{
-    blocking, blocking_io, cancel, io_op,
-    park::WaitKind,
-    time::{Deadline, SystemTime},
-};
-
-static SYNC: WaitKind = WaitKind::new("a file to reach the disk");
+use super::{FileTimes, Metadata, OpenOptions, lock, transfer::Transfer};
+use crate::{blocking, blocking_io, cancel, ring, time::SystemTime};
 
 /// An open file; twin of [`std::fs::File`].
 ///
@@ -146,14 +134,7 @@ impl File {
 
     #[track_caller]
     fn sync(&self, data_only: bool) -> io::Result<()> {
-        if route() == Route::Ring {
-            let op = Op::Sync { fd: self.as_raw_fd(), data_only };
-            // SAFETY: the op points to nothing.
-            unsafe { io_op::perform(&SYNC, op, Deadline::NEVER) }?;
-            return Ok(());
-        }
-        let file = self.as_std();
-        blocking_io(|| if data_only { file.sync_data() } else { file.sync_all() })
+        ring::fsync(self, data_only)
     }
 
     /// Takes the file's exclusive lock.

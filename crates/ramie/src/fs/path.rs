@@ -1,14 +1,9 @@
 //! The free functions: what is done with a path.
-#![allow(unsafe_code)]
 
 use std::{
-    ffi::CString,
     fs::{self, Permissions},
     io::{self, Read},
-    os::{
-        fd::AsFd,
-        unix::{self, ffi::OsStrExt},
-    },
+    os::{fd::AsFd, unix},
     path::{Path, PathBuf},
     sync::{
         LazyLock,
@@ -16,23 +11,17 @@ use std::{
     },
 };
 
-use ramie_driver::{
-    Op, PathCall,
-    sys::{self, FileKind},
-};
+use ramie_driver::sys::{self, AtFlags, FileKind, Mode, RenameFlags};
 
 use super::{
     File, Metadata,
-    route::{Route, has_path_calls, route},
+    route::{Route, route},
 };
 use crate::{
-    blocking_io, cancel, io_op,
-    park::WaitKind,
+    blocking_io, cancel,
+    ring::{self, CWD},
     sync::{Mutex, MutexGuard},
-    time::Deadline,
 };
-
-static PATH: WaitKind = WaitKind::new("a file to be made, renamed or removed");
 
 /// Contents so large that writing them occupies a CPU for a while.
 const LARGE: usize = 256 * 1024;
@@ -81,12 +70,11 @@ macro_rules! jobs {
     )*};
 }
 
-/// Makes twins that are one op of the ring, or one job of the pool.
+/// Makes twins that are one call of [`ring`], from the working directory.
 macro_rules! ring_calls {
     ($(
         $(#[$doc:meta])*
-        pub fn $name:ident<$P:ident $(, $Q:ident)?>($path:ident $(, $other:ident)?)
-            = $op:ident or $call:path;
+        pub fn $name:ident<$P:ident $(, $Q:ident)?>($path:ident $(, $other:ident)?) = $call:expr;
     )*) => {$(
         $(#[$doc])*
         ///
@@ -103,27 +91,9 @@ macro_rules! ring_calls {
             $path: $P
             $(, $other: $Q)?
         ) -> io::Result<()> {
-            let $path = $path.as_ref();
-            $(let $other = $other.as_ref();)?
-            let second: Option<&Path> = None $(.or(Some($other)))?;
-            by_ring(PathCall::$op, $path, second)
-                .unwrap_or_else(|| blocking_io(|| $call($path $(, $other)?)))
+            $call
         }
     )*};
-}
-
-/// Makes the call through the ring, if there is one that can and the paths have no zero byte.
-#[track_caller]
-fn by_ring(call: PathCall, path: &Path, other: Option<&Path>) -> Option<io::Result<()>> {
-    if !has_path_calls() {
-        return None;
-    }
-    let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
-    let (path, other) = (c_string(path)?, c_string(other.unwrap_or(Path::new("")))?);
-    let op = Op::Path { call, path: path.as_ptr().cast(), other: other.as_ptr().cast() };
-    // SAFETY: the paths are borrowed for the length of this call.
-    let done = unsafe { io_op::perform(&PATH, op, Deadline::NEVER) };
-    Some(done.map(drop).map_err(io::Error::from))
 }
 
 jobs! {
@@ -165,17 +135,18 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
 
 ring_calls! {
     /// Makes a directory; twin of [`std::fs::create_dir`].
-    pub fn create_dir<P>(path) = MakeDir or fs::create_dir;
+    pub fn create_dir<P>(path) = ring::mkdir(CWD, path, Mode::from_raw_mode(0o777));
     /// Removes an empty directory; twin of [`std::fs::remove_dir`].
-    pub fn remove_dir<P>(path) = RemoveDir or fs::remove_dir;
+    pub fn remove_dir<P>(path) = ring::unlink(CWD, path, AtFlags::REMOVEDIR);
     /// Removes a file; twin of [`std::fs::remove_file`].
-    pub fn remove_file<P>(path) = RemoveFile or fs::remove_file;
+    pub fn remove_file<P>(path) = ring::unlink(CWD, path, AtFlags::empty());
     /// Makes a second name of a file; twin of [`std::fs::hard_link`].
-    pub fn hard_link<P, Q>(original, link) = Link or fs::hard_link;
+    pub fn hard_link<P, Q>(original, link)
+        = ring::link(CWD, original, CWD, link, AtFlags::empty());
     /// Gives a file another name, replacing what has that name; twin of [`std::fs::rename`].
-    pub fn rename<P, Q>(from, to) = Rename or fs::rename;
+    pub fn rename<P, Q>(from, to) = ring::rename(CWD, from, CWD, to, RenameFlags::empty());
     /// Makes a symbolic link; twin of [`std::os::unix::fs::symlink`].
-    pub fn symlink<P, Q>(original, link) = Symlink or unix::fs::symlink;
+    pub fn symlink<P, Q>(original, link) = ring::symlink(original, CWD, link);
 }
 
 /// Changes owner and group of what is open; twin of [`std::os::unix::fs::fchown`].

@@ -2,7 +2,7 @@
 
 use std::{io, thread};
 
-use ramie_driver::Kind;
+use ramie_driver::{Call, Kind};
 
 use crate::worker;
 
@@ -30,11 +30,11 @@ pub(crate) fn route() -> Route {
     }
 }
 
-/// Tells whether a call on a path goes through this strand's ring.
+/// Tells whether the call goes through this strand's ring.
 #[track_caller]
-pub(crate) fn has_path_calls() -> bool {
-    let has = || worker::current().with_driver(|driver| driver.caps().path_calls);
-    route() == Route::Ring && has().unwrap_or(false)
+pub(crate) fn is_by_ring(call: &Call) -> bool {
+    let can = || worker::current().with_driver(|driver| driver.caps().can(call));
+    route() == Route::Ring && can().unwrap_or(false)
 }
 
 /// Makes a call again for as long as a signal interrupts it.
