@@ -18,7 +18,7 @@ use ramie::{
     cancel::{self, Cancelled, check_cancelled},
     fiber,
     structured::{
-        BackOff, Failures, Ready, Restart, Strategy, Supervisor, TryScope, any, par_map,
+        BackOff, Failures, Racers, Ready, Restart, Strategy, Supervisor, TryScope, any, par_map,
         par_map_unordered, race, set, try_par_map, try_scope,
     },
     time::ManualClock,
@@ -123,6 +123,31 @@ fn a_cancellation_from_outside_is_kept_if_there_is_nothing_else() {
         assert_eq!(error.to_string(), "cancelled: closing");
         let io: io::Error = error.into();
         assert!(cancel::is_cancelled(&io));
+    });
+}
+
+/// Waits for longer than it has set itself.
+fn too_slow() -> io::Result<()> {
+    cancel::with_timeout(Duration::from_millis(1), until_cancelled)?
+}
+
+#[test]
+fn a_limit_that_a_strand_has_set_itself_is_a_failure() {
+    on_workers(|| {
+        let result: Result<(), Failures<io::Error>> = try_scope(|scope| {
+            scope.spawn(until_cancelled);
+            scope.spawn(too_slow);
+            Ok(())
+        });
+        let failures = result.unwrap_err();
+        assert_eq!(failures.cause().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(failures.iter().count(), 1, "the other was cancelled: {failures}");
+
+        let none = any(|racers: &Racers<'_, '_, (), io::Error>| {
+            racers.spawn_try(too_slow);
+            racers.spawn_try(|| Err(io::Error::other("no such host")));
+        });
+        assert_eq!(none.unwrap_err().unwrap().iter().count(), 2);
     });
 }
 

@@ -3,7 +3,7 @@
 use std::{any::Any, error::Error, fmt, io, panic, sync::Mutex, vec};
 
 use crate::{
-    cancel::{Cancelled, is_cancelled},
+    cancel::{Cancelled, check_cancelled, is_cancelled},
     channel,
     sync::{self, broadcast, oneshot, watch},
 };
@@ -186,9 +186,10 @@ impl<E: Failure> Merged<E> {
         drop(dropped);
     }
 
-    /// Adds an error; tells whether it is a failure in its own right.
+    /// Adds an error of the current strand; tells whether it is a failure in its own right.
     pub(super) fn add(&self, error: E) -> bool {
-        let is_cancelled = error.is_cancelled();
+        // A strand that is not cancelled tells of something else, of a limit of its own perhaps.
+        let is_cancelled = error.is_cancelled() && check_cancelled().is_err();
         let mut parts = self.lock();
         if !is_cancelled {
             parts.errors.push(error);

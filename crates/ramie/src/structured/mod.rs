@@ -21,9 +21,11 @@
 //! # How failures merge
 //! 1. A panic outweighs errors: when all have ended, the first one goes on in the parent.
 //! 2. Otherwise all errors are kept, in the order in which they happened: the first is the *cause*.
-//! 3. An error that says "cancelled" ([`Failure::is_cancelled`]) follows from something else and is
-//!    dropped; unless there is nothing else, as when the scope was cancelled from outside: then the
-//!    first one is kept.
+//! 3. An error that says "cancelled" ([`Failure::is_cancelled`]), of a strand that is cancelled,
+//!    follows from something else and is dropped; unless there is nothing else, as when the scope
+//!    was cancelled from outside: then the first one is kept. A limit that the strand had set
+//!    itself, by [`with_timeout`](crate::cancel::with_timeout), does not cancel the strand: its
+//!    error is a failure like any other.
 //!
 //! # What the compiler refuses
 //! What a strand borrows must live outside of the call:
