@@ -3,6 +3,7 @@
 mod common;
 
 use std::{
+    error::Error,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -16,10 +17,10 @@ use common::{panic_text, with_workers};
 use ramie::{
     Runtime,
     cancel::{self, Cancelled, check_cancelled},
-    fiber,
+    channel, fiber,
     structured::{
-        BackOff, Failures, Racers, Ready, Restart, Strategy, Supervisor, TryScope, any, par_map,
-        par_map_unordered, race, set, try_par_map, try_scope,
+        BackOff, Failure, Failures, Racers, Ready, Restart, Strategy, Supervisor, TryScope, any,
+        par_map, par_map_unordered, race, set, try_par_map, try_scope,
     },
     time::ManualClock,
 };
@@ -148,6 +149,43 @@ fn a_limit_that_a_strand_has_set_itself_is_a_failure() {
             racers.spawn_try(|| Err(io::Error::other("no such host")));
         });
         assert_eq!(none.unwrap_err().unwrap().iter().count(), 2);
+    });
+}
+
+#[test]
+fn an_error_that_a_cancellation_lies_in_says_so() {
+    #[derive(Debug)]
+    struct Loading(io::Error);
+    impl std::fmt::Display for Loading {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("cannot load")
+        }
+    }
+    impl Error for Loading {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    type Boxed = Box<dyn Error + Send + Sync>;
+    let cancelled = || io::Error::from(Cancelled::because("closing"));
+    let closed = || io::Error::other(channel::RecvError::Cancelled);
+    let unsent = || io::Error::other(channel::SendError::Cancelled(1));
+    assert!(closed().is_cancelled() && unsent().is_cancelled());
+    assert!(Boxed::from(Loading(cancelled())).is_cancelled());
+    assert!(Boxed::from(Loading(closed())).is_cancelled());
+    assert!(Boxed::from(channel::SendTimeoutError::Cancelled(1)).is_cancelled());
+    assert!(io::Error::other(Loading(closed())).is_cancelled());
+    assert!(!Boxed::from(Loading(io::Error::other("no disk"))).is_cancelled());
+    assert!(!io::Error::other(channel::RecvError::Disconnected).is_cancelled());
+}
+
+#[test]
+fn errors_of_std_are_failures() {
+    with_workers(1).run(|| {
+        let numbers: Result<Vec<u8>, _> = try_par_map(["1", "x"], 2, str::parse);
+        assert_eq!(numbers.unwrap_err().to_string(), "invalid digit found in string");
+        let texts = try_par_map([b"a", b"\xff"], 2, |bytes| std::str::from_utf8(bytes));
+        assert!(texts.is_err());
     });
 }
 

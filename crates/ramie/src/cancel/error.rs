@@ -17,6 +17,10 @@ enum Reason {
     Requested(Cow<'static, str>),
 }
 
+/// The source of errors that have no room for a reason.
+pub(crate) static STRAND_CANCELLED: Cancelled =
+    Cancelled { reason: Reason::Requested(Cow::Borrowed("the strand was in a cancelled scope")) };
+
 impl Cancelled {
     pub(super) fn by_deadline() -> Self {
         Cancelled { reason: Reason::Deadline }

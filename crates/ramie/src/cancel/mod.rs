@@ -53,15 +53,16 @@ mod partial;
 use std::time::Duration;
 
 use self::frame::Frame;
+pub(crate) use self::{
+    error::STRAND_CANCELLED,
+    frame::{Inherited, ambient, back_off, cause, inherit, snapshot},
+    node::fence_after_begin,
+    partial::after,
+};
 pub use self::{
     error::{Cancelled, Elapsed},
     handle::{CancelHandle, CancelScope, scope},
     partial::{bytes_moved, is_cancelled, unsent_bytes},
-};
-pub(crate) use self::{
-    frame::{Inherited, ambient, back_off, cause, inherit, snapshot},
-    node::fence_after_begin,
-    partial::after,
 };
 use crate::time::{Deadline, Instant};
 

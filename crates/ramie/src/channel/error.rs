@@ -3,6 +3,8 @@
 
 use std::{error::Error, fmt};
 
+use crate::cancel::STRAND_CANCELLED;
+
 /// Why a value was not sent; it comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendError<T> {
@@ -247,9 +249,20 @@ impl fmt::Display for RecvTimeoutError {
     }
 }
 
-impl<T> Error for SendError<T> {}
+impl<T> Error for SendError<T> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.is_cancelled().then_some(&STRAND_CANCELLED as _)
+    }
+}
+
 impl<T> Error for TrySendError<T> {}
-impl<T> Error for SendTimeoutError<T> {}
+
+impl<T> Error for SendTimeoutError<T> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.is_cancelled().then_some(&STRAND_CANCELLED as _)
+    }
+}
+
 impl Error for RecvError {}
 impl Error for TryRecvError {}
 impl Error for RecvTimeoutError {}

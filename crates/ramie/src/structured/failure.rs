@@ -1,6 +1,9 @@
 //! Errors of several strands, and the one place where they are merged.
 
-use std::{any::Any, error::Error, fmt, io, panic, sync::Mutex, vec};
+use std::{
+    any::Any, borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num, panic, str,
+    string, sync::Mutex, vec,
+};
 
 use crate::{
     cancel::{Cancelled, check_cancelled, is_cancelled},
@@ -9,6 +12,34 @@ use crate::{
 };
 
 /// An error that can say whether it only tells of a cancellation.
+///
+/// For an error of your own say it where one of Ramie's lies inside. Errors of other crates fit into
+/// a `Box<dyn Error + Send + Sync>`, which finds Ramie's by [`source`](Error::source).
+///
+/// # Examples
+/// ```
+/// use ramie::{io, structured::Failure};
+///
+/// enum CrawlError {
+///     Network(io::Error),
+///     Status(u16),
+/// }
+///
+/// impl Failure for CrawlError {
+///     fn is_cancelled(&self) -> bool {
+///         matches!(self, CrawlError::Network(error) if error.is_cancelled())
+///     }
+/// }
+/// # assert!(!CrawlError::Network(io::Error::other("")).is_cancelled());
+/// # assert!(!CrawlError::Status(404).is_cancelled());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say whether it tells of a cancellation",
+    label = "this error type is no `Failure`",
+    note = "for a type of yours write `impl ramie::structured::Failure for {Self} {{}}`, with \
+            `is_cancelled` if errors of Ramie's lie inside",
+    note = "return a `Box<dyn Error + Send + Sync>`, or a `String`, instead of another crate's type"
+)]
 pub trait Failure {
     /// Tells whether the call failed because it was cancelled, and not by itself.
     fn is_cancelled(&self) -> bool {
@@ -24,7 +55,7 @@ impl Failure for Cancelled {
 
 impl Failure for io::Error {
     fn is_cancelled(&self) -> bool {
-        is_cancelled(self)
+        says_cancelled(self)
     }
 }
 
@@ -37,12 +68,29 @@ macro_rules! failures {
             }
         })*
 
+        /// Tells whether this error, or one that lies in it, tells of a cancellation.
         fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
-            error.is::<Cancelled>()
-                || error.downcast_ref().is_some_and(is_cancelled)
-                $(|| error.downcast_ref::<$error>().is_some_and(Failure::is_cancelled))*
+            let mut next = Some(error);
+            while let Some(error) = next {
+                if error.is::<Cancelled>()
+                    || error.downcast_ref().is_some_and(is_cancelled)
+                    $(|| error.downcast_ref::<$error>().is_some_and(Failure::is_cancelled))*
+                {
+                    return true;
+                }
+                next = inside(error);
+            }
+            false
         }
     };
+}
+
+/// What lies in an error. The source of an I/O error is that of the error in it.
+fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
+    }
 }
 
 failures! {
@@ -88,8 +136,30 @@ impl Failure for Box<dyn Error + Send + Sync> {
     }
 }
 
-impl Failure for String {}
-impl Failure for &str {}
+/// Of what never tells of a cancellation.
+macro_rules! own_failures {
+    ($($error:ty),* $(,)?) => {
+        $(impl Failure for $error {})*
+    };
+}
+
+own_failures! {
+    (),
+    &str,
+    String,
+    Box<str>,
+    Cow<'_, str>,
+    Infallible,
+    env::VarError,
+    fmt::Error,
+    net::AddrParseError,
+    num::ParseFloatError,
+    num::ParseIntError,
+    num::TryFromIntError,
+    str::ParseBoolError,
+    str::Utf8Error,
+    string::FromUtf8Error,
+}
 
 /// The errors of the strands of a scope, the cause first. There is at least one.
 #[derive(Debug, PartialEq, Eq)]
