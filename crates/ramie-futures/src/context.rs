@@ -13,6 +13,9 @@ use tokio::runtime::Handle;
 
 /// Waits for a future that needs tokio's timers, sockets or `spawn`, and returns its output.
 ///
+/// Make the future inside of an `async` block: tokio's functions, `sleep` among them, look for their
+/// runtime where they are called, and outside of it panic with "there is no reactor running".
+///
 /// `handle`'s runtime must be running on threads of its own: of many threads, or driven by another
 /// thread's `block_on`. It is its threads that wait for sockets and timers and wake the fiber.
 ///
@@ -42,7 +45,8 @@ pub fn block_on_with<F: IntoFuture>(handle: &Handle, future: F) -> F::Output {
     ramie::future::block_on(with_context(handle, future))
 }
 
-/// Makes a future that enters tokio's context for each poll, and only for that.
+/// Makes a future that enters tokio's context for each poll, and only for that. As for
+/// [`block_on_with`], tokio's functions are to be called inside of an `async` block.
 ///
 /// # Panics
 /// Polling it, as for [`block_on_with`].

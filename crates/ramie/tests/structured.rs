@@ -19,8 +19,8 @@ use ramie::{
     cancel::{self, Cancelled, check_cancelled},
     channel, fiber,
     structured::{
-        BackOff, Failure, Failures, Racers, Ready, Restart, Strategy, Supervisor, TryScope, any,
-        par_map, par_map_unordered, race, set, try_par_map, try_scope,
+        BackOff, Failure, Failures, Racers, Ready, Restart, Strategy, Supervised, Supervisor,
+        TryScope, any, par_map, par_map_unordered, race, set, try_par_map, try_scope,
     },
     time::ManualClock,
 };
@@ -443,13 +443,35 @@ fn a_child_is_restarted_until_it_succeeds_or_fails_too_often() {
             children.add("other", until_cancelled);
         });
         let gave_up = gave_up.unwrap_err();
-        assert_eq!(gave_up.to_string(), "the supervisor gave up on 'disk': still no disk");
+        let sentence =
+            "the supervisor gave up on 'disk' after 5 restarts within 60s: still no disk";
+        assert_eq!(gave_up.to_string(), sentence);
         assert_eq!((gave_up.child(), runs.swap(0, SeqCst)), ("disk", 6));
         let never = supervisor.restart(Restart::Never).run(|children| {
             children.add("disk", hopeless);
         });
-        assert!(never.unwrap_err().error().is_some());
+        let never = never.unwrap_err();
+        assert!(never.error().is_some());
+        assert_eq!(never.to_string(), "the supervisor gave up on 'disk': still no disk");
         assert_eq!(runs.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_supervisor_that_gives_up_says_how_the_child_ended() {
+    with_workers(1).run(|| {
+        let supervisor = Supervisor::new().back_off(AT_ONCE).limit(1, Duration::from_secs(1));
+        let panics = |children: &mut Supervised<'_, String>| {
+            children.add("disk", || panic!("no {}", "disk"));
+        };
+        let gave_up = supervisor.run(panics).unwrap_err();
+        let sentence =
+            "the supervisor gave up on 'disk' after 1 restart within 1s: it panicked: no disk";
+        assert_eq!((gave_up.to_string().as_str(), gave_up.error()), (sentence, None));
+        let returns = |children: &mut Supervised<'_, String>| children.add("server", || Ok(()));
+        let gave_up = supervisor.restart(Restart::Always).run(returns).unwrap_err();
+        let sentence = "the supervisor gave up on 'server' after 1 restart within 1s: it returned";
+        assert_eq!((gave_up.to_string().as_str(), gave_up.error()), (sentence, None));
     });
 }
 

@@ -13,8 +13,8 @@ use crate::{
 
 /// An error that can say whether it only tells of a cancellation.
 ///
-/// For an error of your own say it where one of Ramie's lies inside. Errors of other crates fit into
-/// a `Box<dyn Error + Send + Sync>`, which finds Ramie's by [`source`](Error::source).
+/// For an error of your own say it where one of Ramie's lies inside. Errors of other crates fit
+/// into a `Box<dyn Error + Send + Sync>`, which finds Ramie's by [`source`](Error::source).
 ///
 /// # Examples
 /// ```

@@ -15,6 +15,9 @@ pub fn finish<T>(handle: ScopedJoinHandle<'_, T>) -> T {
 /// tuple of their values when all are done. They may borrow; a panic in one of them goes on when
 /// all have ended.
 ///
+/// Any worker may run them, so what all but the last use and give is `Send`; an expression cannot
+/// leave the function around it by `?` or `return`.
+///
 /// # Examples
 /// ```
 /// ramie::run(|| {
@@ -40,7 +43,8 @@ macro_rules! join {
 
 /// Evaluates expressions of type `Result` at the same time, and gives a tuple of their values; the
 /// first error cancels the others, and gives
-/// [`Err(Failures)`](struct@crate::structured::Failures) when all have ended.
+/// [`Err(Failures)`](struct@crate::structured::Failures) when all have ended. Each is evaluated on
+/// a fiber of its own, and all have the same type of error.
 ///
 /// # Examples
 /// ```

@@ -1,6 +1,7 @@
 //! Children that are restarted when they fail.
 
 use std::{
+    any::Any,
     collections::VecDeque,
     fmt,
     sync::{Mutex, PoisonError},
@@ -134,7 +135,19 @@ impl<E> fmt::Debug for Supervised<'_, E> {
 #[derive(Debug)]
 pub struct GaveUp<E> {
     child: String,
-    error: Option<E>,
+    last: Last<E>,
+    /// How often children had been restarted, and within how long a time.
+    restarts: usize,
+    within: Duration,
+}
+
+/// How a child ended that is to be started again.
+#[derive(Debug)]
+enum Last<E> {
+    Returned,
+    Failed(E),
+    /// With this message.
+    Panicked(String),
 }
 
 impl<E> GaveUp<E> {
@@ -144,18 +157,26 @@ impl<E> GaveUp<E> {
         &self.child
     }
 
-    /// Returns its last error; `None` if it panicked, or ended and was not to.
+    /// Returns its last error; `None` if it panicked, or returned and was not to.
     pub fn error(&self) -> Option<&E> {
-        self.error.as_ref()
+        match &self.last {
+            Last::Failed(error) => Some(error),
+            Last::Returned | Last::Panicked(_) => None,
+        }
     }
 }
 
 impl<E: fmt::Display> fmt::Display for GaveUp<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the supervisor gave up on '{}'", self.child)?;
-        match &self.error {
-            Some(error) => write!(f, ": {error}"),
-            None => f.write_str(": it panicked or ended"),
+        if self.restarts > 0 {
+            let s = if self.restarts == 1 { "" } else { "s" };
+            write!(f, " after {} restart{s} within {:?}", self.restarts, self.within)?;
+        }
+        match &self.last {
+            Last::Returned => f.write_str(": it returned"),
+            Last::Failed(error) => write!(f, ": {error}"),
+            Last::Panicked(message) => write!(f, ": it panicked: {message}"),
         }
     }
 }
@@ -164,9 +185,8 @@ impl<E: fmt::Debug + fmt::Display> std::error::Error for GaveUp<E> {}
 
 /// How a run of a child ended.
 enum End<E> {
-    Done,
-    Failed(Option<E>),
     Cancelled,
+    Last(Last<E>),
 }
 
 impl Supervisor {
@@ -255,8 +275,8 @@ impl Supervisor {
                 failures = 0;
             }
             failures += 1;
-            let Some(error) = self.wants_restart(end) else { return Ok(()) };
-            self.allow(name, error, history)?;
+            let Some(last) = self.wants_restart(end) else { return Ok(()) };
+            self.allow(name, last, history)?;
             self.pause(failures);
         }
     }
@@ -287,8 +307,8 @@ impl Supervisor {
             }
             failures += 1;
             let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let Some((name, error)) = ended else { return Ok(()) };
-            self.allow(name, error, history)?;
+            let Some((name, last)) = ended else { return Ok(()) };
+            self.allow(name, last, history)?;
             self.pause(failures);
         }
     }
@@ -297,24 +317,23 @@ impl Supervisor {
         &self,
         (name, child): &'a (String, Child<'_, E>),
         others: &CancelHandle,
-        ended: &Mutex<Option<(&'a String, Option<E>)>>,
+        ended: &Mutex<Option<(&'a String, Last<E>)>>,
     ) {
-        let Some(error) = self.wants_restart(run_once(child)) else { return };
+        let Some(last) = self.wants_restart(run_once(child)) else { return };
         let mut first = ended.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
-            *first = Some((name, error));
+            *first = Some((name, last));
         }
         drop(first);
         others.cancel_because("another child is restarted");
     }
 
-    /// The error with which a run ended, if another is to follow.
-    fn wants_restart<E>(&self, end: End<E>) -> Option<Option<E>> {
+    /// How a run ended, if another is to follow.
+    fn wants_restart<E>(&self, end: End<E>) -> Option<Last<E>> {
         match (end, self.restart) {
             (End::Cancelled, _) => None,
-            (End::Done, Restart::Always) => Some(None),
-            (End::Done, _) => None,
-            (End::Failed(error), _) => Some(error),
+            (End::Last(Last::Returned), Restart::OnFailure | Restart::Never) => None,
+            (End::Last(last), _) => Some(last),
         }
     }
 
@@ -322,7 +341,7 @@ impl Supervisor {
     fn allow<E>(
         &self,
         name: &str,
-        error: Option<E>,
+        last: Last<E>,
         history: &Mutex<VecDeque<Instant>>,
     ) -> Result<(), GaveUp<E>> {
         let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
@@ -330,8 +349,9 @@ impl Supervisor {
         while history.front().is_some_and(|then| now.duration_since(*then) > self.within) {
             history.pop_front();
         }
-        if self.restart == Restart::Never || history.len() >= self.restarts {
-            return Err(GaveUp { child: name.to_owned(), error });
+        let restarts = history.len();
+        if self.restart == Restart::Never || restarts >= self.restarts {
+            return Err(GaveUp { child: name.to_owned(), last, restarts, within: self.within });
         }
         history.push_back(now);
         Ok(())
@@ -352,10 +372,17 @@ fn run_once<E: Failure>(child: &Child<'_, E>) -> End<E> {
         return End::Cancelled;
     }
     match catch(child) {
-        Ok(Ok(())) => End::Done,
+        Ok(Ok(())) => End::Last(Last::Returned),
         Ok(Err(error)) if error.is_cancelled() && check_cancelled().is_err() => End::Cancelled,
-        Ok(Err(error)) => End::Failed(Some(error)),
-        // The message is on stderr; a supervisor's purpose is to go on.
-        Err(_) => End::Failed(None),
+        Ok(Err(error)) => End::Last(Last::Failed(error)),
+        // The panic hook has seen it; a supervisor's purpose is to go on.
+        Err(payload) => End::Last(Last::Panicked(message(&*payload))),
     }
+}
+
+/// What `panic!` was given to say.
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no text came with it").to_owned()
 }

@@ -163,6 +163,37 @@ impl<'scope, E: Failure> TryScope<'scope, '_, E> {
     }
 
     /// Returns a handle that cancels the scope.
+    ///
+    /// A cancelled strand's error is the scope's, where there is no other, whoever has cancelled
+    /// it: its work is not done. A strand that serves the others for as long as they need it says
+    /// that for it this is a good end.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::io;
+    /// use ramie::{net::{TcpListener, TcpStream}, structured::{Failure, try_scope}};
+    ///
+    /// fn serve(listener: &TcpListener) -> io::Result<()> {
+    ///     loop {
+    ///         listener.accept()?;
+    ///     }
+    /// }
+    ///
+    /// ramie::run(|| {
+    ///     let listener = TcpListener::bind("127.0.0.1:0")?;
+    ///     let peer = try_scope(|scope| {
+    ///         scope.spawn(|| serve(&listener).or_else(|error| match error.is_cancelled() {
+    ///             true => Ok(()),
+    ///             false => Err(error),
+    ///         }));
+    ///         let peer = TcpStream::connect(listener.local_addr()?)?.peer_addr()?;
+    ///         scope.cancel_handle().cancel_because("the client is done");
+    ///         Ok::<_, io::Error>(peer)
+    ///     })?;
+    ///     assert_eq!(peer, listener.local_addr()?);
+    ///     io::Result::Ok(())
+    /// }).unwrap();
+    /// ```
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()

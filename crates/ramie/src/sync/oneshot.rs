@@ -113,7 +113,7 @@ pub struct Receiver<T> {
 pub enum RecvError {
     /// The sender was dropped without having sent.
     Closed,
-    /// The strand is cancelled.
+    /// The strand is cancelled; [`check_cancelled`](crate::cancel::check_cancelled) tells why.
     Cancelled,
 }
 
@@ -273,7 +273,8 @@ impl<T> Receiver<T> {
     /// A cancel point, unless the value is there. One that comes later is not lost.
     ///
     /// # Errors
-    /// The time was over first, it was cancelled, or the value will never be there.
+    /// The time was over first, it was cancelled, or the value will never be there. Also `Closed`
+    /// when the value is not there in a destructor that runs during a panic on a fiber.
     ///
     /// # Panics
     /// As [`Receiver::recv`].
