@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 
 /// Waits for a future that needs tokio's timers, sockets or `spawn`, and returns its output.
 ///
-/// Make the future inside of an `async` block: tokio's functions, `sleep` among them, look for their
-/// runtime where they are called, and outside of it panic with "there is no reactor running".
+/// Make the future inside of an `async` block: tokio's functions, `sleep` among them, look for
+/// tokio's runtime where they are called, and panic where there is none.
 ///
 /// `handle`'s runtime must be running on threads of its own: of many threads, or driven by another
 /// thread's `block_on`. It is its threads that wait for sockets and timers and wake the fiber.
