@@ -19,7 +19,13 @@
 //! others, and the process aborts when it finds that.
 #![allow(unsafe_code)]
 
-use std::{fmt, mem::ManuallyDrop, num::NonZeroUsize, ptr};
+use std::{
+    fmt,
+    mem::ManuallyDrop,
+    num::NonZeroUsize,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    ptr, thread,
+};
 
 use corosensei::CoroutineResult;
 
@@ -97,7 +103,7 @@ impl<Input, Yield> fmt::Debug for BareYielder<Input, Yield> {
 /// # Ok::<(), ramie_coro::StackError>(())
 /// ```
 pub struct BareCoroutine<Input, Yield, Return> {
-    /// INVARIANT: runs on `stack`, and is dropped only when fresh or done.
+    /// INVARIANT: runs on `stack`, and is dropped only when done.
     inner: ManuallyDrop<corosensei::Coroutine<Input, Yield, Return, Bounds>>,
     /// INVARIANT: outlives `inner`; dropped only when no function is left on it.
     stack: ManuallyDrop<Stack>,
@@ -211,12 +217,20 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         unsafe { ManuallyDrop::take(&mut this.stack) }.leak();
     }
 
-    /// Drops a fresh coroutine's closure, and gives the stack back.
-    pub(crate) fn into_fresh_stack(mut self) -> Option<Stack> {
-        if !self.is_started() {
-            self.inner.force_unwind();
-        }
-        self.into_stack()
+    /// Drops a fresh coroutine's closure, and gives the stack back; with the payload, if the closure
+    /// panicked in its destructor.
+    pub(crate) fn into_fresh_stack(self) -> (Stack, thread::Result<()>) {
+        let mut this = ManuallyDrop::new(self);
+        let dropped = this.drop_closure();
+        // SAFETY: taken once, here: `this` is not dropped. No function was ever on it.
+        (unsafe { ManuallyDrop::take(&mut this.stack) }, dropped)
+    }
+
+    /// Drops the closure of one that is fresh. `inner` must not be touched again.
+    fn drop_closure(&mut self) -> thread::Result<()> {
+        // If it panics, `inner` does not know that the closure is gone, and would drop it again: so
+        // it is forgotten. It owns nothing else.
+        catch_unwind(AssertUnwindSafe(|| self.inner.force_unwind()))
     }
 
     /// Unwinds a suspended body, so that the coroutine is done.
@@ -234,10 +248,12 @@ impl<Input, Yield, Return> Drop for BareCoroutine<Input, Yield, Return> {
             // SAFETY: taken once: `drop` runs once, and returns right here.
             return unsafe { ManuallyDrop::take(&mut self.stack) }.leak();
         }
-        // SAFETY: dropped once: `drop` runs once.
-        unsafe { ManuallyDrop::drop(&mut self.inner) };
+        let dropped = if self.is_done() { Ok(()) } else { self.drop_closure() };
         // SAFETY: as above, and after `inner`; it was fresh or done: no function is on it.
         unsafe { ManuallyDrop::drop(&mut self.stack) };
+        if let Err(payload) = dropped {
+            resume_unwind(payload);
+        }
     }
 }
 

@@ -11,7 +11,9 @@ use std::{
 };
 
 use common::{assert_signal, assert_success, child, is_child, stderr};
-use ramie_coro::{Coroutine, Yielder, bare::BareCoroutine, stats};
+use ramie_coro::{
+    Coroutine, Resumed, StackPool, StackSize, State, Yielder, bare::BareCoroutine, stats,
+};
 
 /// Calls a function when it is dropped.
 struct OnDrop<F: FnMut()>(F);
@@ -50,6 +52,42 @@ fn a_fresh_bodys_closure_is_dropped() {
     let coroutine: Coroutine<(), (), ()> = Coroutine::new(move |_, ()| drop(inside));
     drop(coroutine);
     assert_eq!(Rc::strong_count(&alive), 1);
+}
+
+/// Panics when it is dropped, and counts how often that is.
+struct Explosive(Rc<Cell<u32>>, Box<u32>);
+
+impl Drop for Explosive {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + *self.1);
+        if self.0.get() == 1 {
+            panic!("in the destructor of a closure");
+        }
+    }
+}
+
+#[test]
+fn a_fresh_bodys_closure_is_dropped_once_even_if_that_panics() {
+    let dropped = Rc::new(Cell::new(0));
+    let explosive = || Explosive(Rc::clone(&dropped), Box::new(1));
+    let inside = explosive();
+    let coroutine: Coroutine<(), (), ()> = Coroutine::new(move |_, ()| drop(inside));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(coroutine))).is_err());
+    assert_eq!(dropped.take(), 1);
+
+    let inside = explosive();
+    let mut coroutine: Coroutine<(), (), ()> = Coroutine::new(move |_, ()| drop(inside));
+    assert!(catch_unwind(AssertUnwindSafe(|| coroutine.reset(|_, ()| ()))).is_err());
+    assert_eq!(coroutine.state(), State::Done);
+    coroutine.reset(|_, ()| ());
+    assert_eq!(coroutine.resume(()), Resumed::Returned(()));
+    assert_eq!(dropped.take(), 1);
+
+    let inside = explosive();
+    let stack = StackPool::new(StackSize::default()).take().unwrap();
+    let bare = BareCoroutine::<(), (), ()>::with_stack(stack, move |_, ()| drop(inside));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(bare))).is_err());
+    assert_eq!(dropped.take(), 1);
 }
 
 #[test]

@@ -19,7 +19,7 @@ mod pools;
 mod yielder;
 
 use std::{
-    any::TypeId,
+    any::{Any, TypeId},
     cell::UnsafeCell,
     fmt,
     marker::PhantomData,
@@ -267,7 +267,8 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
         let panic = match self.control.state() {
             State::Suspended if !bare.is_started() => {
                 self.control.set_done();
-                return bare.into_fresh_stack();
+                let (stack, dropped) = bare.into_fresh_stack();
+                return finish(Some(stack), dropped.err());
             }
             State::Suspended if can_unwind(&self.control) => {
                 let _running = self.control.enter_to_unwind();
@@ -280,13 +281,17 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
                 return None;
             }
         };
-        let stack = bare.into_stack();
-        if let Some(payload) = panic {
-            stack.into_iter().for_each(pools::put);
-            resume_unwind(payload);
-        }
-        stack
+        finish(bare.into_stack(), panic)
     }
+}
+
+/// Returns the stack, or goes on with the panic.
+fn finish(stack: Option<Stack>, panic: Option<Box<dyn Any + Send>>) -> Option<Stack> {
+    if let Some(payload) = panic {
+        stack.into_iter().for_each(pools::put);
+        resume_unwind(payload);
+    }
+    stack
 }
 
 /// Whether a suspended body may be unwound, see [`Coroutine`]'s documentation on dropping.
