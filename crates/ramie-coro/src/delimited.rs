@@ -185,18 +185,32 @@ where
     // SAFETY: the caller's promise: nobody else looks at the suspended frame.
     let function = unsafe { shift.as_mut() }.function.take().expect("it is called once");
     // SAFETY: as above; only the field's address is taken.
-    let value = NonNull::from(&mut unsafe { shift.as_mut() }.value);
+    let value = &raw mut unsafe { shift.as_mut() }.value;
     function(Captured { body, value, _brand: PhantomData })
 }
 
 /// The rest of a body, up to its [`reset`].
 ///
 /// Dropping it unwinds the body then and there; forgetting it leaves that to `reset`, at its end.
+///
+/// It takes the very type that `shift` returns, not one that lives shorter:
+/// ```compile_fail
+/// use ramie_coro::delimited::{Captured, reset};
+///
+/// let kept: &'static str = reset(|prompt| {
+///     prompt.shift(|rest: Captured<'_, &'static str, &'static str>| {
+///         let word = String::from("gone");
+///         let shorter: Captured<'_, &str, &'static str> = rest;
+///         shorter.resume(&word)
+///     })
+/// });
+/// ```
 #[must_use = "dropping it unwinds the body"]
 pub struct Captured<'k, T, R> {
     /// INVARIANT: suspended in the `shift` of which this is the value, while `self` exists.
     body: &'k Body<R>,
-    value: NonNull<Option<T>>,
+    /// Invariant in what it points to, because that is written.
+    value: *mut Option<T>,
     _brand: PhantomData<fn(&'k ()) -> &'k ()>,
 }
 
@@ -207,9 +221,10 @@ impl<T, R> Captured<'_, T, R> {
     /// # Panics
     /// With what either of them panics.
     pub fn resume(self, value: T) -> R {
-        let mut this = ManuallyDrop::new(self);
+        let this = ManuallyDrop::new(self);
+        let place = this.value;
         // SAFETY: in a suspended frame that only `this` refers to.
-        *unsafe { this.value.as_mut() } = Some(value);
+        unsafe { *place = Some(value) };
         run_borrowed(this.body)
     }
 }
@@ -320,7 +335,7 @@ where
     // SAFETY: the caller's promise: nobody else looks at the suspended frame.
     let function = unsafe { shift.as_mut() }.function.take().expect("it is called once");
     // SAFETY: as above; only the field's address is taken.
-    let value = NonNull::from(&mut unsafe { shift.as_mut() }.value);
+    let value = &raw mut unsafe { shift.as_mut() }.value;
     function(Continuation { body, value })
 }
 
@@ -328,12 +343,25 @@ where
 ///
 /// Dropping it unwinds the body, or leaks its stack, as with
 /// [`Coroutine`](crate::Coroutine#dropping); forgetting it leaks the stack. It may be resumed on
-/// another fiber of its thread, unless a scope binds its body to one. It does not leave its thread.
+/// another fiber of its thread, unless a scope binds its body to one. It does not leave its thread:
+/// ```compile_fail,E0277
+/// fn needs_send<T: Send>() {}
+/// needs_send::<ramie_coro::delimited::Continuation<(), ()>>();
+/// ```
+/// It takes the very type that `shift` returns, not one that lives shorter:
+/// ```compile_fail
+/// use ramie_coro::delimited::Continuation;
+///
+/// fn shorten<'a>(rest: Continuation<&'static str, ()>) -> Continuation<&'a str, ()> {
+///     rest
+/// }
+/// ```
 #[must_use = "dropping it unwinds the body"]
 pub struct Continuation<T, R> {
     /// INVARIANT: suspended in the `shift` of which this is the value.
     body: Body<R>,
-    value: NonNull<Option<T>>,
+    /// Invariant in what it points to, because that is written.
+    value: *mut Option<T>,
 }
 
 impl<T, R> Continuation<T, R> {
@@ -344,9 +372,9 @@ impl<T, R> Continuation<T, R> {
     /// With what either of them panics; and on another fiber than the one to which a scope binds
     /// the body, whose stack is leaked then.
     pub fn resume(self, value: T) -> R {
-        let Continuation { body, value: mut place } = self;
+        let Continuation { body, value: place } = self;
         // SAFETY: in a suspended frame that nobody else refers to.
-        *unsafe { place.as_mut() } = Some(value);
+        unsafe { *place = Some(value) };
         run_kept(body)
     }
 }
