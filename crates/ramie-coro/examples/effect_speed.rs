@@ -35,7 +35,8 @@ fn main() {
     let stack = StackPool::new(StackSize::default()).take().expect("a stack");
     let mut bare = BareCoroutine::<(), (), ()>::with_stack(stack, |yielder, ()| {
         loop {
-            yielder.suspend(());
+            // SAFETY: on the coroutine's own stack.
+            unsafe { yielder.suspend(()) };
         }
     });
     report("bare switch, there and back", TIMES, || (0..TIMES).for_each(|_| _ = bare.resume(())));

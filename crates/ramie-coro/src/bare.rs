@@ -54,16 +54,28 @@ unsafe impl corosensei::stack::Stack for Bounds {
 /// Suspends the coroutine to which it was given.
 ///
 /// A scheduler may keep a raw pointer to it: it lies at the base of the coroutine's stack, and is
-/// valid until the body has returned. [`suspend`](Self::suspend) may then be called from the stack
-/// of any coroutine that this one is, directly or not, in the middle of resuming. Control goes to
-/// this one's resumer; resuming this one goes on where `suspend` was called.
+/// valid until the body has returned. [`suspend`](Self::suspend) may be called from the stack of any
+/// coroutine that this one is, directly or not, in the middle of resuming. Control goes to this
+/// one's resumer; resuming this one goes on where `suspend` was called.
 #[repr(transparent)]
 pub struct BareYielder<Input, Yield>(corosensei::Yielder<Input, Yield>);
 
 impl<Input, Yield> BareYielder<Input, Yield> {
     /// Gives a value to the resumer, and returns the next resumer's input.
+    ///
+    /// # Safety
+    /// It is called on the coroutine's own stack, or on that of one that the coroutine is in the
+    /// middle of resuming. A body that lends `self` to another fiber, which only waits for the body
+    /// as far as the compiler knows, would have that fiber go on where this one's resumer is.
+    /// ```compile_fail,E0133
+    /// # let stack = ramie_coro::StackPool::new(Default::default()).take().unwrap();
+    /// ramie_coro::bare::BareCoroutine::<(), (), ()>::with_stack(stack, |yielder, ()| {
+    ///     let lent = || yielder.suspend(());
+    ///     lent();
+    /// });
+    /// ```
     #[inline(always)]
-    pub fn suspend(&self, value: Yield) -> Input {
+    pub unsafe fn suspend(&self, value: Yield) -> Input {
         self.0.suspend(value)
     }
 
@@ -94,7 +106,8 @@ impl<Input, Yield> fmt::Debug for BareYielder<Input, Yield> {
 ///
 /// let mut pool = StackPool::new(StackSize::default());
 /// let mut double = BareCoroutine::with_stack(pool.take()?, |yielder, first: u32| {
-///     let second = yielder.suspend(2 * first);
+///     // SAFETY: on the coroutine's own stack.
+///     let second = unsafe { yielder.suspend(2 * first) };
 ///     2 * second
 /// });
 /// assert_eq!(double.resume(1), Resumed::Yielded(2));
@@ -103,7 +116,7 @@ impl<Input, Yield> fmt::Debug for BareYielder<Input, Yield> {
 /// # Ok::<(), ramie_coro::StackError>(())
 /// ```
 pub struct BareCoroutine<Input, Yield, Return> {
-    /// INVARIANT: runs on `stack`, and is dropped only when done.
+    /// INVARIANT: runs on `stack`, and is dropped only when fresh or done.
     inner: ManuallyDrop<corosensei::Coroutine<Input, Yield, Return, Bounds>>,
     /// INVARIANT: outlives `inner`; dropped only when no function is left on it.
     stack: ManuallyDrop<Stack>,
@@ -221,16 +234,23 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
     /// panicked in its destructor.
     pub(crate) fn into_fresh_stack(self) -> (Stack, thread::Result<()>) {
         let mut this = ManuallyDrop::new(self);
-        let dropped = this.drop_closure();
-        // SAFETY: taken once, here: `this` is not dropped. No function was ever on it.
+        // SAFETY: it is fresh; `this` is not dropped.
+        let dropped = unsafe { this.drop_inner() };
+        // SAFETY: taken once, here, after `inner`. No function was ever on it.
         (unsafe { ManuallyDrop::take(&mut this.stack) }, dropped)
     }
 
-    /// Drops the closure of one that is fresh. `inner` must not be touched again.
-    fn drop_closure(&mut self) -> thread::Result<()> {
-        // If it panics, `inner` does not know that the closure is gone, and would drop it again: so
-        // it is forgotten. It owns nothing else.
-        catch_unwind(AssertUnwindSafe(|| self.inner.force_unwind()))
+    /// Drops `inner`, and a fresh one's closure with it.
+    ///
+    /// # Safety
+    /// It is fresh or done, and not touched again.
+    unsafe fn drop_inner(&mut self) -> thread::Result<()> {
+        // If the closure's destructor panics, `inner` does not know that it is gone and would drop
+        // it again: so `inner`, which owns nothing else, is forgotten.
+        catch_unwind(AssertUnwindSafe(|| self.inner.force_unwind()))?;
+        // SAFETY: the caller's promise.
+        unsafe { ManuallyDrop::drop(&mut self.inner) };
+        Ok(())
     }
 
     /// Unwinds a suspended body, so that the coroutine is done.
@@ -248,8 +268,9 @@ impl<Input, Yield, Return> Drop for BareCoroutine<Input, Yield, Return> {
             // SAFETY: taken once: `drop` runs once, and returns right here.
             return unsafe { ManuallyDrop::take(&mut self.stack) }.leak();
         }
-        let dropped = if self.is_done() { Ok(()) } else { self.drop_closure() };
-        // SAFETY: as above, and after `inner`; it was fresh or done: no function is on it.
+        // SAFETY: it was fresh or done, and `drop` runs once.
+        let dropped = unsafe { self.drop_inner() };
+        // SAFETY: as above, and after `inner`: no function is on it.
         unsafe { ManuallyDrop::drop(&mut self.stack) };
         if let Err(payload) = dropped {
             resume_unwind(payload);

@@ -23,7 +23,8 @@ fn pool() -> StackPool {
 #[test]
 fn it_says_how_far_it_is() {
     let mut bare = BareCoroutine::with_stack(pool().take().unwrap(), |yielder, input: u32| {
-        yielder.suspend(input) + 1
+        // SAFETY: on the coroutine's own stack.
+        unsafe { yielder.suspend(input) + 1 }
     });
     assert!(!bare.is_started() && !bare.is_done());
     assert_eq!(bare.resume(1), Resumed::Yielded(1));
@@ -62,7 +63,9 @@ fn fiber_that_parks_from_within() -> BareCoroutine<u32, &'static str, u32> {
         parker.set(yielder);
         let park = move |why| {
             // SAFETY: it lies at the base of the fiber's stack, whose body is not done.
-            unsafe { &*parker.get() }.suspend(why)
+            let yielder = unsafe { &*parker.get() };
+            // SAFETY: called where the body resumes the coroutine.
+            unsafe { yielder.suspend(why) }
         };
         let inner: Coroutine<u32, u32, u32> =
             Coroutine::new(move |yielder: &Yielder<u32, u32>, input| {
@@ -111,7 +114,8 @@ fn a_suspended_coroutines_unused_memory_is_released() {
     let mut bare = BareCoroutine::with_stack(pool().take().unwrap(), |yielder, ()| {
         common::use_stack(100_000);
         let kept = std::hint::black_box([7_u8; 100]);
-        yielder.suspend(());
+        // SAFETY: on the coroutine's own stack.
+        unsafe { yielder.suspend(()) };
         assert_eq!(kept, [7; 100]);
     });
     bare.resume(());

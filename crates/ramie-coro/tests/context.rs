@@ -180,7 +180,8 @@ fn frames_left_out_of_order_abort() {
     let mut make = || {
         let stack = pool.take().unwrap();
         let mut bare = BareCoroutine::<(), (), ()>::with_stack(stack, |yielder, ()| {
-            context::with(&COLOUR, &1, || yielder.suspend(()));
+            // SAFETY: on the coroutine's own stack.
+            context::with(&COLOUR, &1, || unsafe { yielder.suspend(()) });
         });
         bare.resume(());
         bare

@@ -423,7 +423,8 @@ fn bare_inside_a_handled_body() -> BareCoroutine<(), (), ()> {
     let stack = StackPool::new(StackSize::default()).take().unwrap();
     let mut bare = BareCoroutine::with_stack(stack, |yielder, ()| {
         let body = || {
-            yielder.suspend(());
+            // SAFETY: on the stack of the body, which the bare one is in the middle of resuming.
+            unsafe { yielder.suspend(()) };
             assert_eq!(perform(Ask(1)), 11);
         };
         handle(body, |Ask(at), resume| resume.with(at + 10));

@@ -53,10 +53,13 @@ fn mprotect_guards_are_reported_too() {
 #[test]
 fn a_runtime_describes_what_is_running() {
     if is_child() {
-        overflow::set_describer(|out| {
+        let describe = |out: &mut dyn std::fmt::Write| {
             let _ = write!(out, "Fiber {} was running; raise it with a variable.", 42);
-        });
-        overflow::set_describer(|_| unreachable!("the first one stays"));
+        };
+        // SAFETY: it only writes.
+        unsafe { overflow::set_describer(describe) };
+        // SAFETY: it is never called.
+        unsafe { overflow::set_describer(|_| unreachable!("the first one stays")) };
         return overflow_a_coroutine(None);
     }
     let output = child("a_runtime_describes_what_is_running");

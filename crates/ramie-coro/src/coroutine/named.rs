@@ -119,7 +119,9 @@ impl<Input, Yield> Running<Input, Yield> {
         control.check_suspension();
         let yielder: *const BareYielder<Input, Yield> = control.yielder().cast();
         // SAFETY: it is of these types (`find`), lies at the base of a stack whose body runs, and
-        // so began and set it; the caller is on that stack or on one that the body is resuming.
-        unsafe { &*yielder }.suspend(value)
+        // so began and set it.
+        let yielder = unsafe { &*yielder };
+        // SAFETY: the caller is on that stack or on one that the body is resuming.
+        unsafe { yielder.suspend(value) }
     }
 }

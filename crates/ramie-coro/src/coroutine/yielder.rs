@@ -36,8 +36,11 @@ impl<Input, Yield> Yielder<Input, Yield> {
     pub fn suspend(&self, value: Yield) -> Input {
         self.control.check_suspension();
         // SAFETY: it is in a frame below the one that holds `self` (`bare`), which the body that
-        // calls us was lent; and no other strand's stack lies between, which was checked.
-        unsafe { self.bare.as_ref() }.suspend(value)
+        // calls us was lent.
+        let bare = unsafe { self.bare.as_ref() };
+        // SAFETY: the body runs, and no other strand's stack lies between it and us, which was
+        // checked.
+        unsafe { bare.suspend(value) }
     }
 }
 

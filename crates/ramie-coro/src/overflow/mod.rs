@@ -35,9 +35,11 @@ static DESCRIBER: OnceLock<Describer> = OnceLock::new();
 
 /// Adds a runtime's own words to the report: which fiber is running, and what raises its stack.
 ///
-/// It is called in a signal handler, so it must not allocate, lock or suspend. The first one that
-/// is set stays.
-pub fn set_describer(describer: Describer) {
+/// The first one that is set stays.
+///
+/// # Safety
+/// It is called in a signal handler: it does not allocate, lock or suspend.
+pub unsafe fn set_describer(describer: Describer) {
     let _ = DESCRIBER.set(describer);
 }
 

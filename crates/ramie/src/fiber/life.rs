@@ -200,14 +200,16 @@ pub(crate) fn free_root(worker: &Worker, slot: &'static Slot) {
 
 /// Lets reports of stack overflows name the fiber and the cure.
 pub(crate) fn describe_overflows() {
-    ramie_coro::overflow::set_describer(|out| {
+    let describe = |out: &mut dyn std::fmt::Write| {
         let named = crate::worker::with_existing(|worker| {
             worker.is_on_fiber().then(|| describe(worker.current_slot(), out))
         });
         if named.flatten().is_some() {
             let _ = out.write_str(" (raise it with RAMIE_STACK or Builder::stack_size)");
         }
-    });
+    };
+    // SAFETY: it reads what the current thread's worker and slot hold, and writes.
+    unsafe { ramie_coro::overflow::set_describer(describe) };
 }
 
 /// Runs in a signal handler: reads the slot, allocates nothing.

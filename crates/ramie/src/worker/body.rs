@@ -130,7 +130,10 @@ impl Body {
     pub(crate) fn suspend(&self) {
         // SAFETY: set by `main` before any closure runs; it lies in `main`'s caller's frame, at the
         // bottom of this body's stack, which is alive while a closure runs.
-        unsafe { &*self.yielder.get() }.suspend(());
+        let yielder = unsafe { &*self.yielder.get() };
+        // SAFETY: the worker's current strand calls this: on this stack, or on a coroutine's that
+        // its code is resuming.
+        unsafe { yielder.suspend(()) };
     }
 
     /// Runs the body until it suspends or goes idle.
@@ -167,7 +170,8 @@ fn main(body: *const Body, yielder: &Yielder) {
     while let Some(slot) = body.try_slot() {
         run_closures(&super::current(), body, slot);
         body.slot.set(ptr::null());
-        yielder.suspend(());
+        // SAFETY: on the coroutine's own stack.
+        unsafe { yielder.suspend(()) };
     }
 }
 
