@@ -54,8 +54,8 @@ unsafe impl corosensei::stack::Stack for Bounds {
 /// Suspends the coroutine to which it was given.
 ///
 /// A scheduler may keep a raw pointer to it: it lies at the base of the coroutine's stack, and is
-/// valid until the body has returned. [`suspend`](Self::suspend) may be called from the stack of any
-/// coroutine that this one is, directly or not, in the middle of resuming. Control goes to this
+/// valid until the body has returned. [`suspend`](Self::suspend) may be called from the stack of
+/// any coroutine that this one is, directly or not, in the middle of resuming. Control goes to this
 /// one's resumer; resuming this one goes on where `suspend` was called.
 #[repr(transparent)]
 pub struct BareYielder<Input, Yield>(corosensei::Yielder<Input, Yield>);
@@ -230,8 +230,8 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         unsafe { ManuallyDrop::take(&mut this.stack) }.leak();
     }
 
-    /// Drops a fresh coroutine's closure, and gives the stack back; with the payload, if the closure
-    /// panicked in its destructor.
+    /// Drops a fresh coroutine's closure, and gives the stack back; with the payload, if the
+    /// closure panicked in its destructor.
     pub(crate) fn into_fresh_stack(self) -> (Stack, thread::Result<()>) {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: it is fresh; `this` is not dropped.
