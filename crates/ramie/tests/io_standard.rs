@@ -210,6 +210,39 @@ fn lines_of_many_fibers_stay_whole_though_the_reader_is_slow() {
     }
 }
 
+/// A write that the pipe takes only in part leaves the end of the line to a second one.
+#[test]
+fn a_line_longer_than_the_pipe_is_out_before_the_write_returns() {
+    const PIPE: usize = 64 << 10;
+    // The rest is less than the line buffer's 1 KiB.
+    const LENGTH: usize = PIPE + 500;
+    if is_child() {
+        in_child(|| {
+            ramie::println!("ready");
+            io::stdin().read_exact(&mut [0; 1]).unwrap();
+            io::stdout().write_all(("x".repeat(LENGTH) + "\n").as_bytes()).unwrap();
+            assert_eq!(io::stdin().read(&mut [0; 1]).unwrap(), 0);
+        });
+        return;
+    }
+    for way in WAYS {
+        let test = "a_line_longer_than_the_pipe_is_out_before_the_write_returns";
+        let mut child = child(test, way).stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let output = child.stdout.take().unwrap();
+        let again = output.as_fd().try_clone_to_owned().unwrap();
+        let mut lines = std::io::BufReader::new(output).lines();
+        assert!(lines.any(|line| line.unwrap().ends_with("ready")), "{way}");
+        input.write_all(b"g").unwrap();
+        // Only then is the first write a short one.
+        common::wait_until(|| bytes_waiting(&again) == PIPE);
+        assert!(lines.any(|line| line.unwrap() == "x".repeat(LENGTH)), "{way}");
+        drop(input);
+        for _ in lines {}
+        assert!(child.wait().unwrap().success(), "{way}");
+    }
+}
+
 /// A strand that unwinds cannot wait for the one that has the lock.
 #[test]
 fn a_destructor_prints_though_another_has_the_lock() {
@@ -334,6 +367,14 @@ fn a_terminal_is_read_line_by_line() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{way}: {}", common::stderr(&output));
     }
+}
+
+fn bytes_waiting(pipe: &impl AsFd) -> usize {
+    let mut count: libc::c_int = 0;
+    // SAFETY: writes one int through a pointer to one.
+    let told = unsafe { libc::ioctl(pipe.as_fd().as_raw_fd(), libc::FIONREAD, &raw mut count) };
+    assert_eq!(told, 0);
+    count as usize
 }
 
 /// A terminal that nobody sits at.

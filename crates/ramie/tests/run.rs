@@ -116,12 +116,15 @@ fn many_runs_in_a_row_leave_nothing_behind() {
                 fiber::sleep(std::time::Duration::from_micros(1));
             });
         };
+        // The threads of the blocking pools have been told to end, and do.
+        let settled = || wait_until(|| threads() <= 3);
         once(2);
+        settled();
         let before = descriptors();
         (0..300).for_each(|n| once(1 + n % 2));
+        settled();
         assert!(descriptors() <= before, "{} descriptors, then {}", before, descriptors());
-        // The threads of the blocking pools have been told to end, and do.
-        return wait_until(|| threads() <= 3);
+        return;
     }
     assert_success(&child_with("true", "many_runs_in_a_row_leave_nothing_behind", &[]));
 }

@@ -15,9 +15,12 @@ use std::{
 use super::{
     reentrant::{Reentrant, ReentrantGuard},
     standard::{Standard, standard_descriptor, write_here},
-    whole::counted_write_all,
+    whole,
 };
-use crate::primitive::{AtomicBool, Ordering};
+use crate::{
+    cancel,
+    primitive::{AtomicBool, Ordering},
+};
 
 /// The process ends: nothing parks any more.
 static IS_EXITING: AtomicBool = AtomicBool::new(false);
@@ -161,6 +164,24 @@ pub struct StderrLock<'a> {
     lifetime: PhantomData<&'a ()>,
 }
 
+/// A write that moves only part of a line leaves the line's end in the buffer, until the next call.
+trait EndedLine {
+    fn write_ended_line(&mut self) -> io::Result<()>;
+}
+
+impl EndedLine for LineWriter<Raw> {
+    #[track_caller]
+    fn write_ended_line(&mut self) -> io::Result<()> {
+        self.write(&[]).map(drop)
+    }
+}
+
+impl EndedLine for Raw {
+    fn write_ended_line(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// What both streams have alike.
 macro_rules! standard_output {
     ($number:literal, $of_std:ident, $handle:ident, $lock:ident) => {
@@ -253,7 +274,12 @@ macro_rules! standard_output {
                 self.writer.borrow_mut().flush()
             }
 
-            counted_write_all!();
+            #[track_caller]
+            fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
+                whole::write_all(buf, |rest| self.write(rest))?;
+                let ended = self.writer.borrow_mut().write_ended_line();
+                ended.map_err(|error| cancel::after(error, buf.len(), &[]))
+            }
         }
 
         impl From<$handle> for Stdio {
