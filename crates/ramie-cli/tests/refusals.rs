@@ -114,6 +114,17 @@ fn a_recursion_deeper_than_the_stack() {
     assert_sentence(&output, 1, &["4294967295 deep", "at most", "ulimit -s"]);
 }
 
+#[test]
+fn the_stack_that_a_deep_recursion_asks_for_does() {
+    let refused = output(ramie("run recurse2 --depth 20000"));
+    let said = assert_sentence(&refused, 1, &["or set RAMIE_STACK="]);
+    let bytes = said.split("RAMIE_STACK=").nth(1).unwrap().trim();
+    let mut larger = ramie("run recurse2 --depth 20000");
+    larger.env("RAMIE_STACK", bytes);
+    let output = output(larger);
+    assert!(output.status.success(), "{bytes}: {}", text(&output.stderr));
+}
+
 /// The deepest recursion that is allowed does fit.
 #[test]
 fn a_recursion_as_deep_as_the_stack() {

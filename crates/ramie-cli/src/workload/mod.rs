@@ -181,7 +181,9 @@ impl Workload {
         if choice.contains(&on) {
             return Ok(());
         }
-        let call = self.call().map(|call| format!(" --call {}", call.name())).unwrap_or_default();
+        // Only if another call would run there.
+        let call = self.call().filter(|_| On::TASKS.contains(&on));
+        let call = call.map(|call| format!(" --call {}", call.name())).unwrap_or_default();
         let choice: Vec<_> = choice.iter().map(|on| on.name()).collect();
         Err(Failure::usage(format!(
             "{}{call} does not run on {}; use --on {}",

@@ -7,7 +7,7 @@
 use std::{hint::black_box, time::Duration};
 
 use clap::{Args, ValueEnum};
-use ramie_coro::{Builder, Resumed, Yielder};
+use ramie_coro::{Builder, Resumed, StackSize, Yielder};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
@@ -152,18 +152,26 @@ impl Task {
     /// Refuses a recursion for which the stack might not do: an overflow would end the process.
     pub(super) fn check_depth(self, on: On) -> Result<(), Failure> {
         let (Task::Recurse(depth) | Task::Recurse2(depth)) = self else { return Ok(()) };
-        let (stack, frame, cure) = match on {
-            On::Futures => (thread_stack_bytes(), POLL_FRAME, "raise `ulimit -s`"),
-            _ => (runtime::stack_bytes() as u64, FRAME, "raise RAMIE_STACK"),
+        let (stack, frame) = match on {
+            On::Futures => (thread_stack_bytes(), POLL_FRAME),
+            _ => (runtime::stack_bytes() as u64, FRAME),
         };
-        let most = stack.saturating_sub(OTHER_FRAMES) / frame;
-        if depth <= most {
+        let most = |stack: u64| stack.saturating_sub(OTHER_FRAMES) / frame;
+        if depth <= most(stack) {
             return Ok(());
         }
+        let needed = (depth * frame + OTHER_FRAMES).next_power_of_two();
+        let largest = StackSize::MAX_BYTES as u64;
+        let cure = match on {
+            On::Futures => format!("raise `ulimit -s` to {}", needed >> 10),
+            _ if needed <= largest => format!("set RAMIE_STACK={needed}"),
+            _ => format!("for {} at most with RAMIE_STACK={largest}", most(largest)),
+        };
         Err(Failure::other(format!(
-            "a recursion {depth} deep does not surely fit into a stack of {} KiB; ask for {most} \
+            "a recursion {depth} deep does not surely fit into a stack of {} KiB; ask for {} \
              at most, or {cure}",
-            stack >> 10
+            stack >> 10,
+            most(stack)
         )))
     }
 
