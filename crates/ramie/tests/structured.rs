@@ -393,7 +393,7 @@ fn a_map_that_fails_takes_no_more_items() {
             taken.fetch_add(1, SeqCst);
             assert_ne!(n, 3, "three");
         };
-        assert!(panic_text(|| par_map(0..1000, 1, map)).contains("strand of the scope panicked"));
+        assert!(panic_text(|| par_map(0..1000, 1, map)).contains("three"));
         assert_eq!(taken.load(SeqCst), 4);
         assert!(panic_text(|| par_map(0..3, 0, |n| n)).contains("the limit is 0"));
         let each = |n| assert_ne!(n, 3, "each");

@@ -1,12 +1,16 @@
 //! A function applied to the items of an iterator, some at a time.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    any::Any,
+    panic,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use super::{Failure, Failures, TryScope, try_scope};
-use crate::{channel, fiber};
+use crate::{channel, fiber, panic::catch};
 
 /// Applies `f` to each item, on `limit` fibers at most, and returns the results in order.
 ///
@@ -20,8 +24,8 @@ use crate::{channel, fiber};
 /// Not a cancel point itself; `f` runs inside the scopes around this call.
 ///
 /// # Panics
-/// When `limit` is 0. When `f` or the iterator panics, after the fibers have ended; the items left
-/// are not taken.
+/// When `limit` is 0. When `f` or the iterator panics: with the first such panic, after the fibers
+/// have ended. The items left are not taken.
 ///
 /// # Examples
 /// ```
@@ -45,13 +49,14 @@ where
     fiber::scope(|scope| {
         for _ in 0..source.fibers(limit) {
             scope.spawn(|| {
-                while let Some((index, item)) = source.next() {
-                    let result = f(item);
-                    push(&results, index, result);
-                }
+                source.for_each(|index, item| {
+                    push(&results, index, f(item));
+                    true
+                });
             });
         }
     });
+    source.raise_panic();
     in_order(results)
 }
 
@@ -81,13 +86,11 @@ where
             let sender = sender.clone();
             let (source, f) = (&source, &f);
             scope.spawn(move || {
-                while let Some((_, item)) = source.next() {
+                source.for_each(|_, item| {
                     let result = f(item);
                     // Nobody takes it only when `each` has panicked.
-                    if crate::cancel::shield(|| sender.send(result)).is_err() {
-                        return;
-                    }
-                }
+                    crate::cancel::shield(|| sender.send(result)).is_ok()
+                });
             });
         }
         drop(sender);
@@ -95,6 +98,7 @@ where
             each(result);
         }
     });
+    source.raise_panic();
 }
 
 /// As [`par_map`], for a function that may fail: the first failure cancels what runs, and no more
@@ -168,23 +172,59 @@ fn in_order<R>(results: Mutex<Vec<(usize, R)>>) -> Vec<R> {
 }
 
 /// The items, with their numbers, for many fibers.
-struct Source<I>(crate::sync::Mutex<(usize, Option<I>)>);
+struct Source<I> {
+    items: crate::sync::Mutex<(usize, Option<I>)>,
+    /// No more are to be taken.
+    is_over: AtomicBool,
+    /// The first panic of a call or of the iterator.
+    panicked: Mutex<Option<Box<dyn Any + Send>>>,
+}
 
 impl<I: Iterator> Source<I> {
     fn new(items: I) -> Self {
-        Source(crate::sync::Mutex::new((0, Some(items))))
+        Source {
+            items: crate::sync::Mutex::new((0, Some(items))),
+            is_over: AtomicBool::new(false),
+            panicked: Mutex::new(None),
+        }
+    }
+
+    /// Calls `f` with one item after another, until it says false, no item is left, or a call has
+    /// panicked, on whatever fiber.
+    fn for_each(&self, f: impl Fn(usize, I::Item) -> bool) {
+        let step = || self.next().is_some_and(|(index, item)| f(index, item));
+        let run = || while !self.is_over.load(Relaxed) && step() {};
+        if let Err(payload) = catch(run) {
+            self.is_over.store(true, Relaxed);
+            let mut panicked = self.panicked.lock().unwrap_or_else(PoisonError::into_inner);
+            let dropped = match *panicked {
+                None => panicked.replace(payload),
+                Some(_) => Some(payload),
+            };
+            drop(panicked);
+            // Its destructor is user code.
+            drop(dropped);
+        }
+    }
+
+    /// Goes on with the panic of a fiber, if there was one.
+    fn raise_panic(&self) {
+        let panicked = self.panicked.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(payload) = panicked {
+            panic::resume_unwind(payload);
+        }
     }
 
     /// No more fibers than items, where the iterator knows.
     fn fibers(&self, limit: usize) -> usize {
-        let state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let state = self.items.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let most = state.1.as_ref().and_then(|items| items.size_hint().1);
         most.map_or(limit, |most| most.min(limit))
     }
 
     /// The next item; none after the iterator has ended or has panicked.
     fn next(&self) -> Option<(usize, I::Item)> {
-        let mut state = self.0.lock().ok()?;
+        let mut state = self.items.lock().ok()?;
         let item = state.1.as_mut()?.next();
         if item.is_none() {
             state.1 = None;
