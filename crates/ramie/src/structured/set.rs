@@ -7,6 +7,7 @@ use crate::{
     channel::{self, Receiver, Sender},
     fiber::Scope,
     panic::catch,
+    park::abort_wait_while_unwinding,
 };
 
 /// Runs `f` with a set of strands, to which it may add at any time, and whose outcomes it takes as
@@ -80,10 +81,17 @@ impl<'scope, T> Set<'scope, '_, T> {
         T: Send + 'scope,
     {
         self.pending.fetch_add(1, Relaxed);
-        self.strands.spawn(|| {
-            // The receiver lies beside the sender.
-            let _ = self.sender.send_uncancelled(catch(f));
-        });
+        self.strands.spawn(|| self.give(catch(f)));
+    }
+
+    fn give(&self, outcome: thread::Result<T>) {
+        // The receiver lies beside the sender.
+        let _ = self.sender.send_uncancelled(outcome);
+    }
+
+    /// Takes one outcome off the count, unless others have taken all.
+    fn claim(&self) -> Option<usize> {
+        self.pending.fetch_update(Relaxed, Relaxed, |pending| pending.checked_sub(1)).ok()
     }
 
     /// Waits for the next strand to end and takes its value, or the payload of its panic; `None`
@@ -96,15 +104,20 @@ impl<'scope, T> Set<'scope, '_, T> {
     /// Not a cancel point; a scope around the set cancels its strands, and so ends the wait.
     #[track_caller]
     pub fn next(&self) -> Option<thread::Result<T>> {
-        let take = |pending: usize| pending.checked_sub(1);
-        self.pending.fetch_update(Relaxed, Relaxed, take).ok()?;
-        Some(cancel::shield(|| self.receiver.recv()).expect("the sender lies beside the receiver"))
+        self.claim()?;
+        // The sender lies beside the receiver, so that nothing but unwinding ends the wait.
+        let outcome = cancel::shield(|| self.receiver.recv());
+        Some(outcome.unwrap_or_else(|_| abort_wait_while_unwinding("the next outcome of a set")))
     }
 
     /// Takes an outcome if there is one now.
     pub fn try_next(&self) -> Option<thread::Result<T>> {
         let outcome = self.receiver.try_recv().ok()?;
-        self.pending.fetch_sub(1, Relaxed);
+        if self.claim().is_none() {
+            // It belongs to another strand, in `next`, which has claimed it and comes to take it.
+            self.give(outcome);
+            return None;
+        }
         Some(outcome)
     }
 
