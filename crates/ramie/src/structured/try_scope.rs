@@ -1,13 +1,16 @@
 //! The scope that fails fast.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use super::failure::{Failure, Failures, Merged};
 use crate::{
     cancel::{self, CancelHandle, Cancelled},
     fiber::{Scope, ScopedJoinHandle},
     panic::catch,
-    sync::oneshot,
+    sync::Event,
 };
 
 const SIBLING_FAILED: &str = "another strand of the scope failed";
@@ -154,11 +157,18 @@ impl<'scope, E: Failure> TryScope<'scope, '_, E> {
         V: Send + 'scope,
         E: Send,
     {
-        let (sender, receiver) = oneshot::channel();
-        self.spawn(move || f(Ready { sender }));
-        receiver.recv().map_err(|_| {
-            let cause = cancel::check_cancelled().err();
-            cause.unwrap_or_else(|| Cancelled::because("the fiber ended before it was ready"))
+        let start = Arc::new(Start { value: Mutex::new(None), is_over: Event::new() });
+        let ready = Ready { start: Arc::clone(&start) };
+        let at_end = Arc::clone(&start);
+        self.strands.spawn(move || {
+            self.watch(|| f(ready));
+            // Not before: a failure is noted, and so it is the cause.
+            at_end.is_over.set();
+        });
+        let waited = start.is_over.wait();
+        start.take().ok_or_else(|| match waited.and_then(|()| cancel::check_cancelled()) {
+            Ok(()) => Cancelled::because("the fiber ended before it was ready"),
+            Err(cancelled) => cancelled,
         })
     }
 
@@ -223,17 +233,35 @@ impl<E> fmt::Debug for TryScope<'_, '_, E> {
     }
 }
 
+/// What a fiber and its starter share.
+struct Start<V> {
+    value: Mutex<Option<V>>,
+    /// It is ready, or has ended.
+    is_over: Event,
+}
+
+impl<V> Start<V> {
+    fn take(&self) -> Option<V> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// With this, a fiber that was started by [`TryScope::start`] says that it is ready.
-#[derive(Debug)]
 pub struct Ready<V> {
-    sender: oneshot::Sender<V>,
+    start: Arc<Start<V>>,
 }
 
 impl<V> Ready<V> {
     /// Lets the starter go on, with `value`.
     pub fn set(self, value: V) {
-        // A starter that does not wait any more was given up, and needs no value.
-        let _ = self.sender.send(value);
+        *self.start.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        self.start.is_over.set();
+    }
+}
+
+impl<V> fmt::Debug for Ready<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ready")
     }
 }
 
