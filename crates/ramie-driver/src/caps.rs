@@ -62,8 +62,12 @@ features! {
     Socket = "SOCKET", "5.19";
     /// Extended attributes through the ring.
     Xattr = "XATTR", "5.19";
+    /// The kernel picks the buffer when bytes arrive.
+    BufferRing = "BUFRING", "5.19";
     /// Only one thread submits: less locking.
     SingleIssuer = "SINGLE_ISSUER", "6.0";
+    /// One op accepts, receives or polls again and again; else one by one.
+    Multishot = "MULTISHOT", "6.0";
     /// Completions are worked off when we wait, in one go.
     DeferTaskrun = "DEFER_TASKRUN", "6.1";
     /// One indirection less in the submission queue.
@@ -76,6 +80,8 @@ features! {
     Truncate = "FTRUNCATE", "6.9";
     /// `bind` and `listen` through the ring.
     BindListen = "BIND_LISTEN", "6.11";
+    /// The kernel fills a buffer that it picked part by part.
+    IncrementalBuffers = "BUFRING_INC", "6.12";
     /// `epoll_wait` through the ring.
     EpollWait = "EPOLL_WAIT", "6.15";
     /// `pipe2` through the ring.

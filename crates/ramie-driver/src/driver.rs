@@ -1,6 +1,8 @@
 //! The driver's front: one of two backends behind one set of calls.
 #![allow(unsafe_code)]
 
+mod multishot;
+
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;

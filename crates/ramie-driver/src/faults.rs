@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::FileType;
@@ -21,6 +22,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 
 use crate::driver::{Driver, OpenError, Submitted, Wait};
+use crate::multishot::{Home, MultishotId, MultishotOp, NextShot};
 use crate::op::{CURRENT_POSITION, Op, OpFrame, State};
 use crate::sys::{self, raw};
 
@@ -234,6 +236,26 @@ impl Faulty {
             // SAFETY: in flight in `inner` (invariant of `stand_ins`).
             unsafe { self.inner.cancel(NonNull::from(&stand_in.frame)) }
         }
+    }
+
+    pub(crate) fn start_multishot(
+        &mut self,
+        op: MultishotOp,
+        home: &Arc<Home>,
+    ) -> Option<MultishotId> {
+        // Some are done one by one.
+        if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
+            return None;
+        }
+        self.inner.start_multishot(op, home)
+    }
+
+    pub(crate) fn next_shot(&mut self, id: MultishotId) -> NextShot {
+        // Some end without notice.
+        if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
+            self.inner.end_multishot_silently(id);
+        }
+        self.inner.next_shot(id)
     }
 
     pub(crate) fn needs_turn(&self) -> bool {

@@ -53,6 +53,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod buffer;
 mod call;
 mod caps;
 mod completed;
@@ -60,6 +61,7 @@ mod driver;
 #[cfg(feature = "faults")]
 mod faults;
 mod mask;
+mod multishot;
 mod op;
 mod poll;
 mod report;
@@ -67,12 +69,14 @@ pub mod sys;
 mod uring;
 mod wake;
 
+pub use buffer::Lease;
 pub use call::{Call, ChildInfo, OpenHow, Timespec};
 pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 pub use driver::{Choice, Config, Driver, Kind, OpenError, RemoteHandle, Submitted, Wait};
 #[cfg(feature = "faults")]
 pub use faults::{Fault, Faults};
 pub use mask::{Profile, masked_from_env};
+pub use multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot, Shot};
 pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame};
 pub use report::{Check, Outcome, Report, Setting, Topic, probe_report};
 pub use sys::SockAddrStorage;

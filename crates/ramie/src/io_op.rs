@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How long an op that runs during a panic may take before it is cancelled.
-const UNWINDING_LIMIT: Duration = Duration::from_millis(100);
+pub(crate) const UNWINDING_LIMIT: Duration = Duration::from_millis(100);
 
 /// Why an op did not succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +62,18 @@ pub(crate) unsafe fn perform(
 ) -> Result<u32, OpError> {
     // SAFETY: the caller's promise.
     unsafe { perform_frame(kind, OpFrame::new(op), deadline) }
+}
+
+/// As [`perform`], for an op that points to nothing.
+#[track_caller]
+pub(crate) fn perform_pointing_nowhere(
+    kind: &'static WaitKind,
+    op: Op,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
+    assert!(matches!(op, Op::Poll { .. } | Op::Nop), "this op points to something");
+    // SAFETY: it points to nothing.
+    unsafe { perform(kind, op, deadline) }
 }
 
 /// As [`perform`], for a frame that has not been submitted.

@@ -43,6 +43,7 @@ pub mod fiber;
 pub mod fs;
 pub mod future;
 mod inherited;
+mod intake;
 pub mod io;
 mod io_op;
 mod local;

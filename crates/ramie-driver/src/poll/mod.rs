@@ -25,6 +25,7 @@ use polling::{Event, Events, Poller};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 
+use crate::buffer::Pool;
 use crate::caps::Caps;
 use crate::completed::FrameList;
 use crate::driver::{Submitted, Wait};
@@ -49,6 +50,7 @@ pub(crate) struct Poll {
     events: Events,
     target: Arc<WakeTarget>,
     caps: Caps,
+    pub(crate) pool: Pool,
 }
 
 impl Poll {
@@ -62,6 +64,7 @@ impl Poll {
             in_flight: 0,
             events: Events::with_capacity(BATCH),
             caps: Caps::of_poll(),
+            pool: Pool::new(),
         })
     }
 

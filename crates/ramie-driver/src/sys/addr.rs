@@ -38,6 +38,18 @@ impl SockAddrStorage {
         SockAddrStorage { family: 0, data: [0; 126] }
     }
 
+    /// Makes the address of a Unix socket that has no name; returns how many bytes of it count.
+    pub const fn unnamed_unix() -> (Self, u32) {
+        (SockAddrStorage { family: FAMILY_UNIX, data: [0; 126] }, LEN_FAMILY)
+    }
+
+    /// Takes an address as the kernel has written it; none of fewer bytes than the room has.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (family, data) = bytes.split_first_chunk::<2>()?;
+        let data = *data.first_chunk()?;
+        Some(SockAddrStorage { family: u16::from_ne_bytes(*family), data })
+    }
+
     /// Writes `addr` in; returns the room and how many bytes of it count.
     pub fn from_std(addr: &SocketAddr) -> (Self, u32) {
         let mut room = Self::new();

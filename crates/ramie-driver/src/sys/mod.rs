@@ -45,8 +45,8 @@ pub use rustix::net::{
 };
 pub use rustix::pipe::{PipeFlags, SpliceFlags};
 pub use socket::{
-    accept, bind, connect, listen, local_addr, not_an_ip_address, peer_addr, recv, send, shutdown,
-    socket,
+    accept, bind, connect, listen, local_addr, not_an_ip_address, peer_addr, peer_storage, recv,
+    send, shutdown, socket,
 };
 pub use unix::{
     bind_unix, connect_unix, local_addr_unix, not_a_unix_address, peer_addr_unix, socketpair,

@@ -86,6 +86,18 @@ pub(crate) unsafe fn connect(fd: RawFd, addr: *const SockAddrStorage, addr_len: 
     result(unsafe { sc::syscall3(nr::CONNECT, fd as usize, addr as usize, addr_len as usize) })
 }
 
+/// The address of a socket's peer and how many bytes of it count, or `-errno`.
+pub(crate) fn peer_of(fd: RawFd) -> Result<(SockAddrStorage, u32), i32> {
+    let mut addr = SockAddrStorage::new();
+    let mut len = SockAddrStorage::LEN;
+    let (room, room_len) = (&raw mut addr as usize, &raw mut len as usize);
+    // SAFETY: both lie in this frame.
+    match result(unsafe { sc::syscall3(nr::GETPEERNAME, fd as usize, room, room_len) }) {
+        0.. => Ok((addr, len)),
+        error => Err(error),
+    }
+}
+
 /// # Safety
 /// `path` is valid for the kernel to read up to its zero byte.
 pub(crate) unsafe fn openat(path: *const u8, flags: i32, mode: u32) -> i32 {

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use super::SockAddrStorage;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 
 /// Makes a socket, closed on exec; `nonblocking` sets `O_NONBLOCK`.
@@ -72,6 +73,15 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
 pub fn peer_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     let peer = net::getpeername(fd)?.ok_or_else(not_an_ip_address)?;
     peer.try_into().map_err(|_| not_an_ip_address())
+}
+
+/// Tells the address of the peer, of whatever family, and how many bytes of it count.
+///
+/// # Errors
+/// `ENOTCONN`.
+pub fn peer_storage(fd: impl AsFd) -> io::Result<(SockAddrStorage, u32)> {
+    super::raw::peer_of(fd.as_fd().as_raw_fd())
+        .map_err(|error| io::Error::from_raw_os_error(-error))
 }
 
 /// What std says of an address of another family.

@@ -12,7 +12,9 @@
 //! fields go, the ring before the memory that its ops wrote to.
 #![allow(unsafe_code)]
 
+mod buffer_ring;
 mod in_flight;
+mod multishot;
 mod reap;
 mod setup;
 mod sqe;
@@ -33,13 +35,16 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
+use crate::buffer::Pool;
 use crate::caps::Caps;
 use crate::completed::FrameList;
 use crate::driver::{Config, Submitted, Wait};
 use crate::op::{OpFrame, State};
 use crate::sys;
 use crate::wake::{WakeTarget, Waker, Way};
+use buffer_ring::Groups;
 use in_flight::InFlight;
+use multishot::Multishots;
 
 /// Ops that wait for others, so as to enter the kernel together. `len` 0: none do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,6 +78,9 @@ pub(crate) struct Uring {
     /// `drain` is running: a cancelled op is an answer, and nothing is handed over again.
     draining: bool,
     caps: Caps,
+    pub(crate) pool: Pool,
+    groups: Groups,
+    multishots: Multishots,
 }
 
 impl Uring {
@@ -83,13 +91,17 @@ impl Uring {
         // SAFETY: kept beside the ring, in the same struct (invariant of the field).
         let status = unsafe { ring.completion().status() };
         let way = Way::Ring { eventfd: sys::eventfd()?, ring: Mutex::new(Some(ring.as_raw_fd())) };
+        let target = WakeTarget::new(way);
         let mut uring = Uring {
             ring,
             status,
             completed: FrameList::new(),
             retries: FrameList::new(),
             frames: InFlight::default(),
-            target: WakeTarget::new(way),
+            multishots: Multishots::new(Waker(Arc::clone(&target))),
+            pool: Pool::new(),
+            groups: Groups::default(),
+            target,
             woken: false,
             wake_armed: false,
             wake_count: Box::new(UnsafeCell::new(0)),
@@ -224,7 +236,9 @@ impl Uring {
             self.reap();
             self.enter_until_reaped()?;
         }
-        self.woken = false;
+        if std::mem::take(&mut self.woken) && self.multishots.are_used() {
+            self.stop_as_requested();
+        }
         Ok(())
     }
 
@@ -264,6 +278,9 @@ impl Uring {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { frame.as_ref() };
             self.hand_over_again(frame);
+        }
+        if self.multishots.are_used() {
+            self.tend_multishots();
         }
     }
 
@@ -360,16 +377,18 @@ impl Uring {
         self.draining = true;
         let mut left = usize::MAX;
         self.push_cancel_all();
-        while self.in_flight() + self.messages > 0 {
+        self.stop_all_multishots();
+        while self.in_flight() + self.messages + self.multishots.armed() > 0 {
             while let Some(frame) = self.retries.pop() {
                 // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
                 let frame = unsafe { frame.as_ref() };
                 self.finish(frame, -Errno::CANCELED.raw_os_error());
             }
-            let before = self.in_flight() + self.messages;
+            let before = self.in_flight() + self.messages + self.multishots.armed();
             if before >= left {
                 // Nothing moves: the kernel may have missed what it was just moving itself.
                 self.push_cancel_all();
+                self.stop_all_multishots();
             }
             left = before;
             self.wait_or_die(Wait::Until(Some(DRAIN_ROUND)));
@@ -424,6 +443,7 @@ impl Drop for Uring {
             self.push(&cancel.user_data(sqe::TAG_IGNORE));
             self.wait_or_die(Wait::Until(Some(DRAIN_ROUND)));
         }
+        self.groups.close(&self.ring);
         ENTERED_BY_THE_DEAD.fetch_add(self.entered, Ordering::Relaxed);
     }
 }

@@ -34,13 +34,13 @@ impl Uring {
                 sys::prefetch((entry.user_data() & !sqe::TAG_BITS) as *const u8);
             }
             for entry in entries {
-                self.route(entry.user_data(), entry.result());
+                self.route(entry.user_data(), entry.result(), entry.flags());
             }
         }
     }
 
     #[inline]
-    fn route(&mut self, user_data: u64, result: i32) {
+    fn route(&mut self, user_data: u64, result: i32, flags: u32) {
         let address = user_data & !sqe::TAG_BITS;
         match user_data & sqe::TAG_BITS {
             sqe::TAG_FRAME => {
@@ -50,6 +50,9 @@ impl Uring {
                 #[cfg(feature = "faults")]
                 let result = frame.hidden_answer().unwrap_or(result);
                 self.decide(frame, result);
+            }
+            sqe::TAG_MULTISHOT => {
+                self.on_shot((user_data >> sqe::TAG_BITS.count_ones()) as u32, result, flags);
             }
             sqe::TAG_WAKE => {
                 self.wake_armed = false;

@@ -1,10 +1,12 @@
 //! Making a ring: every flag is asked for, and given up one by one where the kernel refuses.
 
 use std::io;
+use std::sync::OnceLock;
 
 use io_uring::{IoUring, Probe, opcode};
 use rustix::io::Errno;
 
+use super::buffer_ring;
 use crate::caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 use crate::driver::{Config, Kind};
 use crate::mask;
@@ -170,6 +172,12 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     if !ring.params().is_feature_ext_arg() {
         lacking = lacking.with(Feature::ExtArg);
     }
+    // Multishot receives came in the same release as this op.
+    if !supports(opcode::SendZc::CODE) {
+        lacking = lacking.with(Feature::Multishot);
+    }
+    static BUFFERS: OnceLock<FeatureSet> = OnceLock::new();
+    lacking = lacking.plus(*BUFFERS.get_or_init(|| buffer_ring::lacking(ring)));
     let used = caps.features;
     for feature in lacking.iter().filter(|feature| used.has(*feature)) {
         caps.features = caps.features.without(feature);

@@ -13,6 +13,8 @@ use crate::sys::WORKING_DIRECTORY;
 pub(super) const TAG_BITS: u64 = 0b111;
 /// An [`OpFrame`].
 pub(super) const TAG_FRAME: u64 = 0;
+/// An op that completes again and again; the rest is its place, not an address.
+pub(super) const TAG_MULTISHOT: u64 = 1;
 /// The read of our eventfd.
 pub(super) const TAG_WAKE: u64 = 2;
 /// Nobody: a cancel request's own completion, a timeout.
@@ -21,6 +23,11 @@ pub(super) const TAG_IGNORE: u64 = 3;
 pub(super) const TAG_MESSAGE: u64 = 4;
 /// Our side of a wake sent to another ring: the address is its `Arc<WakeTarget>`.
 pub(super) const TAG_MESSAGE_SENT: u64 = 5;
+
+/// The user data of the op in that place.
+pub(super) fn of_multishot(index: u32) -> u64 {
+    u64::from(index) << TAG_BITS.count_ones() | TAG_MULTISHOT
+}
 
 // The tag must fit below the alignment of a frame.
 const _: () = assert!(align_of::<OpFrame>() as u64 > TAG_BITS);

@@ -25,6 +25,8 @@ pub use std::io::*;
 
 #[doc(hidden)]
 pub use self::print::{_eprint, _print};
+pub use ramie_driver::Lease;
+
 pub use self::{
     async_fd::Async,
     copy::copy,

@@ -48,6 +48,11 @@ impl Socket {
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<(usize, Address)> {
+        if let Some(home) = self.busy_home()
+            && let Some(received) = self.receive_early_from(home, buffer, flags)?
+        {
+            return Ok(received);
+        }
         let mut buffer = IoSliceMut::new(buffer);
         let mut address = Address::new();
         let mut header = header_of_mut(slice::from_mut(&mut buffer));
@@ -97,6 +102,12 @@ impl Socket {
         buffers: &mut [IoSliceMut<'_>],
         fds: &mut Vec<OwnedFd>,
     ) -> io::Result<Received> {
+        if let Some(home) = self.busy_home()
+            && let Some(first) = buffers.iter_mut().find(|buffer| !buffer.is_empty())
+            && let Some(bytes) = self.receive_early(home, first, 0)?
+        {
+            return Ok(Received { bytes, ..Received::default() });
+        }
         let mut control = sys::Control::new();
         let mut header = header_of_mut(buffers);
         header.control = control.as_mut_ptr();

@@ -13,6 +13,8 @@
 //! Dropping a socket closes its descriptor at once.
 
 mod addr;
+mod each;
+mod early;
 pub(crate) mod handle;
 pub(crate) mod message;
 pub(crate) mod socket;
@@ -26,6 +28,7 @@ pub use std::net::{
 
 pub use self::{
     addr::ToSocketAddrs,
+    each::{RecvEach, RecvFromEach},
     tcp_listener::{Incoming, TcpListener},
     tcp_stream::TcpStream,
     udp::UdpSocket,

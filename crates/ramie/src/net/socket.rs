@@ -11,14 +11,14 @@ use std::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::net as unix,
     },
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use ramie_driver::{IoVec, Kind, MessageHeader, Op, SockAddrStorage, sys, sys::sockopt};
+use ramie_driver::{Home, IoVec, Kind, MessageHeader, Op, SockAddrStorage, sys, sys::sockopt};
 
 use crate::{
-    cancel,
+    cancel, intake,
     io_op::{self, OpError},
     park::WaitKind,
     primitive::{AtomicBool, AtomicU64, Ordering},
@@ -28,7 +28,7 @@ use crate::{
 
 pub(super) static RECEIVE: WaitKind = WaitKind::new("data from a socket");
 pub(super) static SEND: WaitKind = WaitKind::new("room in a socket's send buffer");
-static ACCEPT: WaitKind = WaitKind::new("a connection");
+pub(super) static ACCEPT: WaitKind = WaitKind::new("a connection");
 static CONNECT: WaitKind = WaitKind::new("a connection to be made");
 
 /// The most bytes that one call moves: what Linux moves at most, too.
@@ -47,6 +47,20 @@ impl Address {
     /// Room for the kernel to fill.
     pub(super) fn new() -> Self {
         Address { storage: SockAddrStorage::new(), len: SockAddrStorage::LEN }
+    }
+
+    /// The address of an accepted connection's peer.
+    pub(super) fn of_peer(fd: &OwnedFd) -> io::Result<Self> {
+        match sys::peer_storage(fd) {
+            Ok((storage, len)) => Ok(Address { storage, len }),
+            // The peer is gone already, and had no name, as far as can be told.
+            Err(_) if sys::local_addr_unix(fd).is_ok() => {
+                let (storage, len) = SockAddrStorage::unnamed_unix();
+                Ok(Address { storage, len })
+            }
+            // The peer is gone already: as if it had gone before the connection was accepted.
+            Err(_) => Err(sys::Errno::CONNABORTED.into()),
+        }
     }
 
     pub(crate) fn to_ip(&self) -> io::Result<SocketAddr> {
@@ -81,6 +95,17 @@ struct Options {
     is_nonblocking: AtomicBool,
     /// We set `O_NONBLOCK` on the description, for the polling driver.
     is_description_ours: AtomicBool,
+    /// Where what comes early is; made when something first may.
+    home: OnceLock<Arc<Home>>,
+}
+
+impl Drop for Options {
+    fn drop(&mut self) {
+        // An op that was forgotten would keep the file open.
+        if let Some(home) = self.home.get().filter(|home| home.is_in_use()) {
+            intake::stop(home);
+        }
+    }
 }
 
 pub(crate) struct Socket {
@@ -211,6 +236,17 @@ impl Socket {
         }
     }
 
+    /// Where what comes early is.
+    pub(super) fn home(&self) -> &Arc<Home> {
+        self.options.home.get_or_init(Arc::default)
+    }
+
+    /// The same, if something came early or is on its way.
+    #[inline]
+    pub(super) fn busy_home(&self) -> Option<&Home> {
+        self.options.home.get().map(|home| &**home).filter(|home| home.is_in_use())
+    }
+
     /// The flags of a data call: it refuses to wait if the socket does.
     pub(super) fn flags(&self, flags: i32) -> i32 {
         if self.is_nonblocking() { flags | sys::MSG_DONTWAIT } else { flags }
@@ -219,6 +255,11 @@ impl Socket {
     #[track_caller]
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+        if let Some(home) = self.busy_home()
+            && let Some(bytes) = self.receive_early(home, buffer, flags)?
+        {
+            return Ok(bytes);
+        }
         let op = Op::Recv {
             fd: self.fd.as_raw_fd(),
             buf: buffer.as_mut_ptr(),
@@ -248,6 +289,12 @@ impl Socket {
         // std's readv(2) does not look at the socket then; recvmsg(2) would wait for data.
         if buffers[..count].iter().all(|buffer| buffer.is_empty()) {
             return Ok(0);
+        }
+        if let Some(home) = self.busy_home()
+            && let Some(first) = buffers.iter_mut().find(|buffer| !buffer.is_empty())
+            && let Some(bytes) = self.receive_early(home, first, 0)?
+        {
+            return Ok(bytes);
         }
         // `IoSliceMut` is an `iovec` by std's promise.
         let mut message = MessageHeader::vectored(buffers.as_mut_ptr().cast::<IoVec>(), count);
@@ -283,6 +330,12 @@ impl Socket {
 
     #[track_caller]
     pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
+        if let Some(home) = self.busy_home()
+            && let Some(fd) = self.accept_early(home)?
+        {
+            let peer = Address::of_peer(&fd)?;
+            return Ok((Socket::from(fd), peer));
+        }
         let mut deadline = Deadline::NEVER;
         if self.is_nonblocking() {
             cancel::check_io()?;

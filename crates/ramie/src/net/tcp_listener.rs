@@ -14,6 +14,7 @@ use super::{
     handle::{converts_like_std, shared_like_std},
     socket::Socket,
 };
+use crate::intake::Intake;
 
 /// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -94,9 +95,15 @@ impl TcpListener {
         Ok((TcpStream::from_socket(socket), peer.to_ip()?))
     }
 
-    /// Iterates over the connections, for ever; each step is an [`accept`](TcpListener::accept).
+    /// Iterates over the connections, for ever; each step is as an
+    /// [`accept`](TcpListener::accept).
+    ///
+    /// While one strand only does so, the kernel accepts again and again by itself. Connections
+    /// that it has accepted and nobody has taken, a few dozen at most, belong to the listener: the
+    /// next call that accepts takes them first, and the last handle closes them when it is
+    /// dropped.
     pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self }
+        Incoming { listener: self, intake: self.socket.acceptor() }
     }
 
     /// Sets the time to live of the packets sent.
@@ -141,6 +148,7 @@ converts_like_std!(TcpListener, std::net::TcpListener);
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a TcpListener,
+    intake: Intake,
 }
 
 impl Iterator for Incoming<'_> {
@@ -148,7 +156,8 @@ impl Iterator for Incoming<'_> {
 
     #[track_caller]
     fn next(&mut self) -> Option<io::Result<TcpStream>> {
-        Some(self.listener.accept().map(|(stream, _)| stream))
+        let accepted = self.listener.socket.accept_next(&mut self.intake);
+        Some(accepted.map(TcpStream::from_socket))
     }
 }
 

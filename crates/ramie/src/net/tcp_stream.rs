@@ -10,7 +10,7 @@ use std::{
 use ramie_driver::sys::{self, sockopt};
 
 use super::{
-    Shutdown, SocketAddr, ToSocketAddrs,
+    RecvEach, Shutdown, SocketAddr, ToSocketAddrs,
     addr::{family_of, first_success},
     handle::{bounded_like_std, converts_like_std, shared_like_std},
     socket::Socket,
@@ -117,6 +117,58 @@ impl TcpStream {
     /// `NotConnected`: the peer is gone.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.socket.shutdown(how)
+    }
+
+    /// Iterates over the bytes as they come, in the runtime's own buffers.
+    ///
+    /// The kernel picks a buffer when bytes arrive, so a connection that is idle holds none, and
+    /// one call of the kernel receives again and again. The buffers are shared by the connections
+    /// of a worker and grow in number as needed; each goes back when its [`Lease`] is dropped. The
+    /// bytes come in whatever pieces they arrive in, of up to 32 KiB.
+    ///
+    /// Bytes come in even while nobody asks for them, up to 64 KiB or so; then the peer has to
+    /// wait. What has come and was not taken when the iterator is dropped, or forgotten, the next
+    /// read returns; it is lost to who takes the descriptor away (`OwnedFd::from(stream)`).
+    ///
+    /// # Blocking
+    /// Each step that has to wait for bytes parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Each step is a cancel point. After a step that was cancelled, or whose time was over, the
+    /// next goes on where it stopped: no byte is lost.
+    ///
+    /// # Errors
+    /// Of a step: as of a read.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    ///
+    /// # Outside a fiber
+    /// An ordinary thread receives one by one, with the same results.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::{io::Write, net::{TcpListener, TcpStream}};
+    ///
+    /// ramie::run(|| {
+    ///     let listener = TcpListener::bind("127.0.0.1:0")?;
+    ///     let mut client = TcpStream::connect(listener.local_addr()?)?;
+    ///     let (server, _) = listener.accept()?;
+    ///     client.write_all(b"hello")?;
+    ///     drop(client);
+    ///     let mut received = Vec::new();
+    ///     for bytes in server.recv_each() {
+    ///         received.extend_from_slice(&bytes?);
+    ///     }
+    ///     assert_eq!(received, b"hello");
+    ///     Ok::<(), std::io::Error>(())
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// [`Lease`]: crate::io::Lease
+    pub fn recv_each(&self) -> RecvEach<'_> {
+        RecvEach::new(&self.socket)
     }
 
     /// Reads without taking: the next read sees the same bytes.

@@ -8,7 +8,7 @@ use std::{
 use ramie_driver::sys::{self, sockopt};
 
 use super::{
-    Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs,
+    Ipv4Addr, Ipv6Addr, RecvFromEach, SocketAddr, ToSocketAddrs,
     addr::{family_of, first_success},
     handle::{bounded_like_std, converts_like_std, shared_like_std},
     socket::Socket,
@@ -76,6 +76,25 @@ impl UdpSocket {
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let (bytes, from) = self.socket.receive_from(buf, 0)?;
         Ok((bytes, from.to_ip()?))
+    }
+
+    /// Iterates over the datagrams as they come, with their senders, in the runtime's own buffers:
+    /// whole ones, however long. As [`TcpStream::recv_each`](super::TcpStream::recv_each) does
+    /// with a stream's bytes.
+    ///
+    /// What has come and was not taken when the iterator is dropped, the next `recv_from` or
+    /// `recv` returns.
+    ///
+    /// # Blocking
+    /// Each step that has to wait for a datagram parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Each step is a cancel point; no datagram is lost by one that was cancelled.
+    ///
+    /// # Errors
+    /// Of a step: see the type. The iterator goes on after it.
+    pub fn recv_from_each(&self) -> RecvFromEach<'_> {
+        RecvFromEach::new(&self.socket)
     }
 
     /// Looks at the next datagram and its sender without taking it.

@@ -118,7 +118,9 @@ impl Worker {
         if let Some(grace) = self.seat.as_ref().and_then(|seat| seat.team.grace_left()) {
             bound = Some(bound.map_or(grace, |bound| bound.min(grace)));
         }
-        let has_surplus = self.bodies.has_surplus() || self.ready.has_surplus();
+        let has_surplus = self.bodies.has_surplus()
+            || self.ready.has_surplus()
+            || self.with_open_driver(|driver| driver.has_surplus()).unwrap_or(false);
         let is_quiet = has_surplus && bound.is_none_or(|bound| bound > QUIET);
         let (nap, start) =
             if is_quiet { (Some(QUIET), Some(self.now_ns())) } else { (bound, None) };
@@ -129,6 +131,7 @@ impl Worker {
         if slept_through && (is_manual || self.now_ns() - start >= QUIET.as_nanos() as u64) {
             self.bodies.give_back_surplus();
             self.ready.give_back_surplus();
+            self.with_open_driver(ramie_driver::Driver::give_back_surplus);
         }
     }
 

@@ -374,6 +374,16 @@ impl Worker {
         Ok(f(driver))
     }
 
+    /// Runs `f` with the driver, if there is one.
+    pub(crate) fn with_open_driver<R>(&self, f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
+        self.driver.borrow_mut().as_mut().map(f)
+    }
+
+    /// Whether this worker comes back to its driver whatever its strands do, in the end.
+    pub(crate) fn runs_fibers(&self) -> bool {
+        self.seat.is_some()
+    }
+
     /// Makes one turn of the driver for a strand that awaits its op without suspending.
     pub(crate) fn turn_inline(&self, wait: ramie_driver::Wait) {
         let mut driver = self.driver.borrow_mut();
@@ -392,6 +402,16 @@ impl Worker {
             if let Some(wait) = WakeRef::from_bits(frame.user.replace(POPPED)) {
                 wait.wake(Wake::Woken);
             }
+        }
+        wake_noticed(driver);
+    }
+}
+
+/// Wakes the strands that wait for an op of the driver's own.
+fn wake_noticed(driver: &mut Driver) {
+    while let Some(user) = driver.pop_notice() {
+        if let Some(wait) = WakeRef::from_bits(user) {
+            wait.wake(Wake::Woken);
         }
     }
 }

@@ -10,9 +10,12 @@ use std::{
 use ramie_driver::sys::{self, AddressFamily};
 
 use super::{SocketAddr, UnixStream};
-use crate::net::{
-    handle::{converts_like_std, shared_like_std},
-    socket::Socket,
+use crate::{
+    intake::Intake,
+    net::{
+        handle::{converts_like_std, shared_like_std},
+        socket::Socket,
+    },
 };
 
 /// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
@@ -90,9 +93,11 @@ impl UnixListener {
         Ok((UnixStream::from_socket(socket), peer.to_unix()?))
     }
 
-    /// Iterates over the connections, for ever; each step is an [`accept`](UnixListener::accept).
+    /// Iterates over the connections, for ever; each step is as an
+    /// [`accept`](UnixListener::accept). Connections that came early are kept as by
+    /// [`TcpListener::incoming`](crate::net::TcpListener::incoming).
     pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self }
+        Incoming { listener: self, intake: self.socket.acceptor() }
     }
 
     /// Returns the address the listener is bound to.
@@ -111,6 +116,7 @@ converts_like_std!(UnixListener, std::os::unix::net::UnixListener);
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a UnixListener,
+    intake: Intake,
 }
 
 impl Iterator for Incoming<'_> {
@@ -118,7 +124,8 @@ impl Iterator for Incoming<'_> {
 
     #[track_caller]
     fn next(&mut self) -> Option<io::Result<UnixStream>> {
-        Some(self.listener.accept().map(|(stream, _)| stream))
+        let accepted = self.listener.socket.accept_next(&mut self.intake);
+        Some(accepted.map(UnixStream::from_socket))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -16,6 +16,7 @@ use crate::{
     fiber,
     io::whole::{counted_read_exact, counted_write_all},
     net::{
+        RecvEach,
         handle::{bounded_like_std, converts_like_std, shared_like_std},
         message::Shape,
         socket::Socket,
@@ -141,6 +142,22 @@ impl UnixStream {
     /// `NotConnected`: it is gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         sys::peer_addr_unix(&self.socket)
+    }
+
+    /// Iterates over the bytes as they come, in the runtime's own buffers: see
+    /// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each). Descriptors that come along are
+    /// closed, as by a read.
+    ///
+    /// # Blocking
+    /// Each step that has to wait for bytes parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Each step is a cancel point; no byte is lost by one that was cancelled.
+    ///
+    /// # Errors
+    /// Of a step: as of a read.
+    pub fn recv_each(&self) -> RecvEach<'_> {
+        RecvEach::new(&self.socket)
     }
 
     /// Shuts down reading, writing or both, for every handle of this connection. Reads that wait

@@ -1,0 +1,112 @@
+//! A part of a buffer, lent out.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::slice;
+
+use super::{Buffer, let_go};
+
+/// Bytes that were received, in a buffer of the driver's: a `[u8]` that nobody else sees.
+///
+/// The buffer goes back when the last of its leases is dropped, on whatever thread, also when the
+/// driver is gone by then. A lease that is kept keeps its whole buffer (4 to 66 KiB) from being
+/// used again: copy out (`to_vec`) what is to stay for long.
+pub struct Lease {
+    /// INVARIANT: the lease has a hold on it.
+    buffer: NonNull<Buffer>,
+    /// INVARIANT: `start..start + len` lies in the buffer, is initialized, and no other lease,
+    /// nor whoever fills the buffer, has any of it.
+    start: u32,
+    len: u32,
+}
+
+// SAFETY: the bytes are the lease's own, and the buffer's head is made of atomics.
+unsafe impl Send for Lease {}
+// SAFETY: as above; a shared lease only reads.
+unsafe impl Sync for Lease {}
+
+impl Lease {
+    /// # Safety
+    /// The caller gives its hold on the buffer; the part is initialized, inside of the buffer and
+    /// nobody else's.
+    pub(crate) unsafe fn new(buffer: NonNull<Buffer>, start: u32, len: u32) -> Self {
+        Lease { buffer, start, len }
+    }
+
+    /// Drops `count` bytes at the front.
+    ///
+    /// # Panics
+    /// There are fewer.
+    pub fn advance(&mut self, count: usize) {
+        assert!(count <= self.len as usize, "a lease of {} bytes has no {count}", self.len);
+        self.start += count as u32;
+        self.len -= count as u32;
+    }
+
+    /// Keeps `len` bytes and drops what is behind them; of a shorter lease, nothing.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len.min(u32::MAX as usize) as u32);
+    }
+
+    /// Splits the bytes: this lease keeps those before `at`, the new one has those from there.
+    ///
+    /// # Panics
+    /// There are fewer than `at`.
+    #[must_use = "the bytes behind `at` are in the lease that is returned"]
+    pub fn split_off(&mut self, at: usize) -> Lease {
+        assert!(at <= self.len as usize, "a lease of {} bytes has no byte {at}", self.len);
+        // SAFETY: held by this lease.
+        unsafe { self.buffer.as_ref() }.hold();
+        let rest =
+            Lease { buffer: self.buffer, start: self.start + at as u32, len: self.len - at as u32 };
+        self.len = at as u32;
+        rest
+    }
+
+    fn first(&self) -> NonNull<u8> {
+        // SAFETY: held by this lease.
+        let memory = unsafe { self.buffer.as_ref() }.memory();
+        // SAFETY: inside of the buffer (invariant of the fields).
+        unsafe { memory.add(self.start as usize) }
+    }
+}
+
+impl Deref for Lease {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: initialized, inside of the buffer and this lease's own (invariant of the fields).
+        unsafe { slice::from_raw_parts(self.first().as_ptr(), self.len as usize) }
+    }
+}
+
+impl DerefMut for Lease {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`.
+        unsafe { slice::from_raw_parts_mut(self.first().as_ptr(), self.len as usize) }
+    }
+}
+
+impl AsRef<[u8]> for Lease {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Lease {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the lease's own hold (invariant of the field), not used again.
+        unsafe { let_go(self.buffer) }
+    }
+}

@@ -1,0 +1,187 @@
+//! Buffers that a driver lends out: who holds one, and how it comes back.
+//!
+//! A [`Buffer`] is a piece of memory that belongs to one driver's [`pool`]. The driver, or the
+//! kernel in its name, fills it from the front; each part that was filled goes out as a [`Lease`].
+//!
+//! # Protocol: a count of holders
+//!
+//! | state | held by | left by |
+//! |---|---|---|
+//! | free | the pool's list | `take`, to filling |
+//! | filling | the pool or the kernel: one hold; each lease of a part: one | the last byte was filled: that hold is let go, or passes to the last part's lease |
+//! | lent | leases only | the last lease that is dropped, on whatever thread: to returned |
+//! | returned | the stack [`Returns`] | `take_all` of the pool: to free |
+//!
+//! *The race to fear* is a lease dropped on another thread while the pool goes. The stack's head
+//! then says `CLOSED`, for good: whoever finds that frees the buffer himself. A buffer is pushed by
+//! one holder only, the last, who does not touch it once it is on the stack. The pool takes the
+//! whole stack in one swap, so no head is ever compared that was gone in between.
+#![allow(unsafe_code)]
+
+mod lease;
+mod pool;
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
+
+pub use lease::Lease;
+pub(crate) use pool::{Pool, Size};
+
+/// A buffer's head; its memory lies elsewhere, so that it begins on a page or a cache line.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    /// How many hold it (module documentation).
+    holders: AtomicU32,
+    size: Size,
+    /// The next on a stack or list it is on.
+    next: AtomicPtr<Buffer>,
+    memory: NonNull<u8>,
+    returns: Arc<Returns>,
+}
+
+const fn layout(size: Size) -> Layout {
+    match Layout::from_size_align(size.bytes(), 64) {
+        Ok(layout) => layout,
+        Err(_) => panic!("sizes are small, and 64 is a power of two"),
+    }
+}
+
+impl Buffer {
+    /// Makes a buffer with one hold, the caller's. Its memory is not initialized.
+    fn new(size: Size, returns: &Arc<Returns>) -> NonNull<Buffer> {
+        // SAFETY: no size is zero.
+        let memory = unsafe { alloc(layout(size)) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout(size)) };
+        let buffer = Buffer {
+            holders: AtomicU32::new(1),
+            size,
+            next: AtomicPtr::new(ptr::null_mut()),
+            memory,
+            returns: Arc::clone(returns),
+        };
+        NonNull::from(Box::leak(Box::new(buffer)))
+    }
+
+    pub(crate) fn memory(&self) -> NonNull<u8> {
+        self.memory
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        self.size
+    }
+
+    /// One holder more; the caller holds it already.
+    #[inline]
+    pub(crate) fn hold(&self) {
+        // Relaxed: whoever is given the hold gets the buffer by other means.
+        self.holders.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// # Safety
+    /// The caller is the only holder, and nobody refers to the buffer any more.
+    unsafe fn free(buffer: NonNull<Buffer>) {
+        // SAFETY: made by `new` from a box; the caller's promise.
+        let buffer = unsafe { Box::from_raw(buffer.as_ptr()) };
+        // SAFETY: allocated by `new` with this layout.
+        unsafe { dealloc(buffer.memory.as_ptr(), layout(buffer.size)) };
+    }
+}
+
+/// Lets go of a hold; the last one gives the buffer back.
+///
+/// # Safety
+/// The caller has a hold, and does not touch the buffer afterwards.
+#[inline]
+pub(crate) unsafe fn let_go(buffer: NonNull<Buffer>) {
+    // SAFETY: held.
+    let head = unsafe { buffer.as_ref() };
+    // Release: what this holder did with the bytes comes before their next use.
+    if head.holders.fetch_sub(1, Ordering::Release) == 1 {
+        fence(Ordering::Acquire);
+        // SAFETY: the last hold was ours.
+        unsafe { give_back(buffer) };
+    }
+}
+
+/// # Safety
+/// Nobody holds the buffer; the caller was the last.
+unsafe fn give_back(buffer: NonNull<Buffer>) {
+    // SAFETY: nobody else frees it before it is on the stack.
+    let head = unsafe { buffer.as_ref() };
+    // The last holder keeps it alive; on the stack it may be gone at once.
+    let returns = Arc::as_ptr(&head.returns);
+    loop {
+        // SAFETY: the buffer, ours so far, keeps its stack alive.
+        let top = unsafe { &*returns }.top.load(Ordering::Relaxed);
+        if top == closed() {
+            // SAFETY: the pool is gone, and nobody holds the buffer.
+            return unsafe { Buffer::free(buffer) };
+        }
+        head.next.store(top, Ordering::Relaxed);
+        // SAFETY: as above; the exchange is the last access, in itself.
+        let top_word = unsafe { &(*returns).top };
+        // Release: pairs with `take_all`.
+        let pushed = top_word.compare_exchange_weak(
+            top,
+            buffer.as_ptr(),
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        if pushed.is_ok() {
+            return;
+        }
+    }
+}
+
+/// The mark of a stack whose pool is gone; no buffer has this address.
+fn closed() -> *mut Buffer {
+    ptr::without_provenance_mut(1)
+}
+
+/// The buffers on their way back to a pool, from any thread.
+#[derive(Debug)]
+struct Returns {
+    top: AtomicPtr<Buffer>,
+}
+
+impl Returns {
+    fn new() -> Arc<Self> {
+        Arc::new(Returns { top: AtomicPtr::new(ptr::null_mut()) })
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.top.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes all that came back. Only the pool, which has not closed the stack, may.
+    fn take_all(&self) -> Chain {
+        // Acquire: pairs with the pushes.
+        Chain { next: self.top.swap(ptr::null_mut(), Ordering::Acquire) }
+    }
+
+    /// Takes all that came back; what comes later is freed by whoever brings it.
+    fn close(&self) -> Chain {
+        Chain { next: self.top.swap(closed(), Ordering::Acquire) }
+    }
+}
+
+/// Buffers taken off the stack; each is the taker's alone. Those left are leaked.
+struct Chain {
+    next: *mut Buffer,
+}
+
+impl Iterator for Chain {
+    type Item = NonNull<Buffer>;
+
+    fn next(&mut self) -> Option<NonNull<Buffer>> {
+        let buffer = NonNull::new(self.next)?;
+        // SAFETY: on the stack, and so alive, and ours since it was taken.
+        self.next = unsafe { buffer.as_ref() }.next.load(Ordering::Relaxed);
+        Some(buffer)
+    }
+}
+
+// A stack frees nothing: `Pool::drop` closes it and frees what it finds.

@@ -1,0 +1,189 @@
+//! The front of ops that complete again and again, and of the driver's buffers.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::{Backend, Driver};
+use crate::buffer::{Lease, Pool, Size};
+use crate::multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot};
+use crate::op::{IoVec, MessageHeader};
+use crate::sys::{self, SockAddrStorage, raw};
+
+impl Driver {
+    /// Begins an op that completes again and again. It is armed by the first
+    /// [`next_shot`](Self::next_shot), and what it brings and nobody takes is in `home` once it is
+    /// stopped.
+    ///
+    /// None: this driver does no such ops, or another does one for `home`: do them one by one.
+    /// The descriptor may be closed, and its number used again, as soon as the op is armed; the
+    /// kernel keeps the file until the op is stopped.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn start_multishot(&mut self, op: MultishotOp, home: &Arc<Home>) -> Option<MultishotId> {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.start_multishot(op, home),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.start_multishot(op, home),
+            _ => None,
+        }
+    }
+
+    /// Takes the oldest shot; where there is none, sees to it that the op is armed.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn next_shot(&mut self, id: MultishotId) -> NextShot {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.next_shot(id),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.next_shot(id),
+            _ => NextShot::Gone,
+        }
+    }
+
+    /// Asks that `user`, which is not 0, come out of [`pop_notice`](Self::pop_notice) when there is
+    /// something to find out by [`next_shot`](Self::next_shot). False: there is already.
+    pub fn await_shot(&mut self, id: MultishotId, user: u64) -> bool {
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.await_shot(id, user),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.await_shot(id, user),
+            _ => false,
+        }
+    }
+
+    /// Stops an op; what it left is in its home afterwards. False: another driver has it.
+    ///
+    /// # Blocking
+    /// For some microseconds, until the kernel has let go of it.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn stop_multishot(&mut self, id: MultishotId) -> bool {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.stop_multishot(id),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.stop_multishot(id),
+            _ => false,
+        }
+    }
+
+    /// Takes the next word that was left by [`await_shot`](Self::await_shot) or
+    /// [`Home::request_stop`] and whose event has come.
+    #[inline]
+    pub fn pop_notice(&mut self) -> Option<u64> {
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.pop_notice(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.pop_notice(),
+            _ => None,
+        }
+    }
+
+    fn pool(&mut self) -> &mut Pool {
+        match &mut self.backend {
+            Backend::Uring(uring) => &mut uring.pool,
+            Backend::Poll(poll) => &mut poll.pool,
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.pool(),
+            Backend::Leaked => unreachable!("left behind by Drop only"),
+        }
+    }
+
+    /// Receives from a stream what is there, without waiting, into one of the driver's buffers.
+    ///
+    /// # Errors
+    /// The errno: `EAGAIN` where nothing is there.
+    pub fn receive_now(&mut self, fd: impl AsFd) -> Result<Lease, i32> {
+        let fd = fd.as_fd().as_raw_fd();
+        let receive = |room: NonNull<u8>, len| {
+            uninterrupted(|| {
+                // SAFETY: `fill` gives that room.
+                unsafe { raw::recv(fd, room.as_ptr(), len as u32, sys::MSG_DONTWAIT) }
+            })
+        };
+        // SAFETY: recv writes into the room only, as many bytes as it says.
+        let received = unsafe { self.pool().fill(receive) };
+        received.map_err(|error| -error)
+    }
+
+    /// Receives a datagram that is there, without waiting, into one of the driver's buffers.
+    ///
+    /// # Errors
+    /// As [`receive_now`](Self::receive_now).
+    pub fn receive_from_now(&mut self, fd: impl AsFd) -> Result<Datagram, i32> {
+        let fd = fd.as_fd().as_raw_fd();
+        let mut from = SockAddrStorage::new();
+        let mut from_len = SockAddrStorage::LEN;
+        let receive = |room: NonNull<u8>, len| {
+            let mut part = IoVec { base: room.as_ptr(), len };
+            let mut message = MessageHeader::vectored(&raw mut part, 1);
+            message.name = &raw mut from;
+            message.name_len = SockAddrStorage::LEN;
+            let result = uninterrupted(|| {
+                // SAFETY: `fill_whole` gives that room, and the address outlives the call.
+                unsafe { raw::recvmsg(fd, &raw mut message, sys::MSG_DONTWAIT) }
+            });
+            from_len = message.name_len;
+            result
+        };
+        // SAFETY: recvmsg writes into the room only, as many bytes as it says.
+        let received = unsafe { self.pool().fill_whole(Size::Datagram, receive) };
+        received.map(|bytes| Datagram { bytes, from, from_len }).map_err(|error| -error)
+    }
+
+    /// Tells whether an idle driver has more buffers than it needs.
+    pub fn has_surplus(&self) -> bool {
+        match &self.backend {
+            Backend::Uring(uring) => uring.has_surplus(),
+            Backend::Poll(poll) => poll.pool.has_surplus(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.has_surplus(),
+            Backend::Leaked => false,
+        }
+    }
+
+    /// Frees the buffers that an idle driver does not need. Those that are lent follow when they
+    /// have come back.
+    pub fn give_back_surplus(&mut self) {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.give_back_surplus(),
+            Backend::Poll(poll) => poll.pool.give_back_surplus(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.give_back_surplus(),
+            Backend::Leaked => {}
+        }
+    }
+
+    /// Lets an op end without notice, as the kernel may: for tests.
+    #[cfg(feature = "faults")]
+    pub fn end_multishot_silently(&mut self, id: MultishotId) {
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.end_multishot_silently(id),
+            Backend::Faulty(faulty) => faulty.inner.end_multishot_silently(id),
+            _ => {}
+        }
+    }
+
+    /// Tells how many buffers there are: free, on offer to the kernel, lent.
+    pub fn buffers(&mut self) -> usize {
+        self.pool().made()
+    }
+}
+
+fn uninterrupted(mut call: impl FnMut() -> i32) -> i32 {
+    const INTERRUPTED: i32 = -rustix::io::Errno::INTR.raw_os_error();
+    loop {
+        match call() {
+            INTERRUPTED => {}
+            result => return result,
+        }
+    }
+}

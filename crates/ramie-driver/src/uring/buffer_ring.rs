@@ -1,0 +1,295 @@
+//! Buffers that the kernel picks itself when bytes arrive (buffer rings).
+//!
+//! One ring of buffers, a *group*, for each size. A buffer on offer is held by the kernel; each
+//! completion tells how much of which buffer it filled, and that part becomes a lease. With
+//! incremental consumption (`IOU_PBUF_RING_INC`, 6.12) the kernel fills a buffer part by part and
+//! says when it is done with it; else one completion uses up one buffer.
+//!
+//! | a place of a group | left by |
+//! |---|---|
+//! | free | `offer`, to on offer |
+//! | on offer: the kernel has its buffer, filled up to `cursor` | a completion without `F_BUF_MORE`, to free |
+//!
+//! A group begins with few buffers. Whenever the kernel has run out (`ENOBUFS`) there are to be
+//! twice as many; a buffer that went out is replaced when the next op is armed. When the driver is
+//! idle the group shrinks back: it is unregistered as a whole, since a single buffer cannot be
+//! taken back from the kernel. Ops that are armed with it then end with `ENOBUFS` when bytes
+//! arrive, which is how they learn of a new one.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::IoUring;
+use io_uring::types::BufRingEntry;
+
+use crate::buffer::{Buffer, Lease, Pool, Size, let_go};
+use crate::caps::{Feature, FeatureSet};
+
+/// Places of a group: a page of entries.
+const PLACES: u16 = 256;
+/// Buffers that a group begins with.
+const FIRST: u16 = 8;
+/// `IOU_PBUF_RING_INC`.
+const INCREMENTAL: u16 = 2;
+
+#[derive(Debug, Default)]
+struct Place {
+    /// Set while the buffer is on offer. INVARIANT: with a hold.
+    buffer: Option<NonNull<Buffer>>,
+    cursor: u32,
+}
+
+/// One size's ring.
+struct Group {
+    entries: NonNull<BufRingEntry>,
+    tail: u16,
+    is_incremental: bool,
+    places: Box<[Place]>,
+    free: Vec<u16>,
+    /// How many are to be on offer.
+    wanted: u16,
+}
+
+fn layout() -> Layout {
+    let bytes = usize::from(PLACES) * size_of::<BufRingEntry>();
+    Layout::from_size_align(bytes, 4096).expect("a page")
+}
+
+impl Group {
+    /// Registers a group. None where the kernel refuses.
+    fn register(ring: &IoUring, size: Size, is_incremental: bool) -> io::Result<Group> {
+        // SAFETY: the layout's size is not zero.
+        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout()) }) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        let flags = if is_incremental { INCREMENTAL } else { 0 };
+        let submitter = ring.submitter();
+        let address = memory.as_ptr() as u64;
+        // SAFETY: the entries are freed after the group was unregistered, or the ring closed
+        // (`Groups::close`).
+        let done =
+            unsafe { submitter.register_buf_ring_with_flags(address, PLACES, size as u16, flags) };
+        if let Err(error) = done {
+            // SAFETY: allocated above; the kernel has not taken it.
+            unsafe { dealloc(memory.as_ptr(), layout()) };
+            return Err(error);
+        }
+        Ok(Group {
+            entries: memory.cast(),
+            tail: 0,
+            is_incremental,
+            places: (0..PLACES).map(|_| Place::default()).collect(),
+            free: (0..PLACES).rev().collect(),
+            wanted: FIRST,
+        })
+    }
+
+    fn on_offer(&self) -> u16 {
+        PLACES - self.free.len() as u16
+    }
+
+    /// Offers buffers until as many are as there are to be.
+    fn fill_up(&mut self, pool: &mut Pool, size: Size) {
+        if self.on_offer() >= self.wanted {
+            return;
+        }
+        while self.on_offer() < self.wanted {
+            let Some(id) = self.free.pop() else { break };
+            self.offer(id, pool.take(size));
+        }
+        // SAFETY: the address of the first entry.
+        let tail = unsafe { BufRingEntry::tail(self.entries.as_ptr()) };
+        // SAFETY: the entry's unused field, aligned; only this thread writes it.
+        let tail = unsafe { &*tail.cast::<AtomicU16>() };
+        // Release: the kernel sees the entries before the tail.
+        tail.store(self.tail, Ordering::Release);
+    }
+
+    fn offer(&mut self, id: u16, buffer: NonNull<Buffer>) {
+        let at = usize::from(self.tail & (PLACES - 1));
+        // SAFETY: inside of the page of entries.
+        let entry = unsafe { self.entries.add(at) };
+        // SAFETY: the pool's hold went over to this group.
+        let head = unsafe { buffer.as_ref() };
+        // SAFETY: behind the tail, so that the kernel does not look at it yet. The first entry's
+        // tail field is not touched by these.
+        let entry = unsafe { &mut *entry.as_ptr() };
+        entry.set_addr(head.memory().as_ptr() as u64);
+        entry.set_len(head.size().bytes() as u32);
+        entry.set_bid(id);
+        self.places[usize::from(id)] = Place { buffer: Some(buffer), cursor: 0 };
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Leases the `len` bytes that the kernel has put next into the buffer `id`.
+    fn lease(&mut self, id: u16, len: u32, has_more: bool) -> Lease {
+        let place = &mut self.places[usize::from(id)];
+        let Some(buffer) = place.buffer else {
+            crate::sys::fatal("the kernel has filled a buffer that was not on offer")
+        };
+        let start = place.cursor;
+        if self.is_incremental && has_more {
+            place.cursor += len;
+            // SAFETY: held by the place.
+            unsafe { buffer.as_ref() }.hold();
+        } else {
+            // The place's hold goes over to the lease.
+            place.buffer = None;
+            self.free.push(id);
+        }
+        // SAFETY: with a hold, as above. The kernel has written those bytes, and writes on behind
+        // them only.
+        unsafe { Lease::new(buffer, start, len) }
+    }
+
+    /// Lets go of what is on offer, and frees the entries.
+    ///
+    /// # Safety
+    /// The kernel does not use the group any more.
+    unsafe fn free(self) {
+        for place in self.places {
+            if let Some(buffer) = place.buffer {
+                // SAFETY: the place's hold.
+                unsafe { let_go(buffer) };
+            }
+        }
+        // SAFETY: allocated in `register`; the kernel is done with it by the caller's promise.
+        unsafe { dealloc(self.entries.as_ptr().cast(), layout()) };
+    }
+}
+
+/// The groups of one ring.
+#[derive(Default)]
+pub(super) struct Groups {
+    /// By size; none: not registered now.
+    groups: [Option<Group>; Size::ALL.len()],
+    /// The kernel has refused one: there will be none.
+    refused: bool,
+}
+
+impl Groups {
+    /// Sees to it that buffers of that size are on offer, and more than before where they ran out.
+    /// False: there are none to be had.
+    pub(super) fn prepare(
+        &mut self,
+        ring: &IoUring,
+        pool: &mut Pool,
+        (size, is_incremental): (Size, bool),
+        ran_out: bool,
+    ) -> bool {
+        let group = &mut self.groups[size as usize];
+        if group.is_none() && !self.refused {
+            // A datagram is not to be cut off by what is left of a buffer.
+            let is_incremental = is_incremental && size == Size::Large;
+            match Group::register(ring, size, is_incremental) {
+                Ok(new) => *group = Some(new),
+                Err(error) => {
+                    log::warn!("the ring takes no buffers ({error}): it does without");
+                    self.refused = true;
+                }
+            }
+        }
+        let Some(group) = group else { return false };
+        if ran_out && group.on_offer() == 0 {
+            group.wanted = (group.wanted * 2).min(PLACES);
+        }
+        group.fill_up(pool, size);
+        true
+    }
+
+    /// Leases what a completion has filled.
+    pub(super) fn lease(&mut self, size: Size, id: u16, len: u32, has_more: bool) -> Lease {
+        match &mut self.groups[size as usize] {
+            Some(group) => group.lease(id, len, has_more),
+            None => crate::sys::fatal("the kernel has filled a buffer of no group"),
+        }
+    }
+
+    /// Replaces what has gone out.
+    pub(super) fn refill(&mut self, pool: &mut Pool) {
+        for (group, size) in self.groups.iter_mut().zip(Size::ALL) {
+            if let Some(group) = group {
+                group.fill_up(pool, size);
+            }
+        }
+    }
+
+    /// Whether a group has grown.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.groups.iter().flatten().any(|group| group.wanted > FIRST)
+    }
+
+    /// Takes the groups that have grown out of the kernel. The caller then reaps what the kernel
+    /// has filled before, and calls [`free_retired`](Self::free_retired).
+    pub(super) fn retire_surplus(&mut self, ring: &IoUring) -> Retired {
+        let mut retired = Retired::default();
+        for size in Size::ALL {
+            let group = &self.groups[size as usize];
+            if group.as_ref().is_some_and(|group| group.wanted > FIRST)
+                && ring.submitter().unregister_buf_ring(size as u16).is_ok()
+            {
+                retired.0[size as usize] = true;
+            }
+        }
+        retired
+    }
+
+    /// Frees groups that the kernel has let go of, all of whose completions are reaped.
+    pub(super) fn free_retired(&mut self, retired: &Retired) {
+        for (group, is_retired) in self.groups.iter_mut().zip(retired.0) {
+            if is_retired && let Some(group) = group.take() {
+                // SAFETY: unregistered in `retire_surplus`.
+                unsafe { group.free() };
+            }
+        }
+    }
+
+    /// Takes every group out of the kernel: nothing is armed any more.
+    pub(super) fn close(&mut self, ring: &IoUring) {
+        for (group, size) in self.groups.iter_mut().zip(Size::ALL) {
+            let Some(group) = group.take() else { continue };
+            if ring.submitter().unregister_buf_ring(size as u16).is_ok() {
+                // SAFETY: unregistered.
+                unsafe { group.free() };
+            } else {
+                // The kernel may still have it: leaked.
+                std::mem::forget(group);
+            }
+        }
+    }
+}
+
+/// Which groups the kernel has let go of.
+#[derive(Default)]
+pub(super) struct Retired([bool; Size::ALL.len()]);
+
+impl Retired {
+    pub(super) fn is_empty(&self) -> bool {
+        !self.0.contains(&true)
+    }
+}
+
+/// What the kernel lacks of rings of buffers, by trying.
+pub(super) fn lacking(ring: &IoUring) -> FeatureSet {
+    let takes = |is_incremental| match Group::register(ring, Size::Small, is_incremental) {
+        Err(_) => false,
+        Ok(group) => {
+            let gone = ring.submitter().unregister_buf_ring(Size::Small as u16).is_ok();
+            if gone {
+                // SAFETY: unregistered.
+                unsafe { group.free() };
+            } else {
+                std::mem::forget(group);
+            }
+            gone
+        }
+    };
+    if takes(true) {
+        return FeatureSet::EMPTY;
+    }
+    let lacking = FeatureSet::EMPTY.with(Feature::IncrementalBuffers);
+    if takes(false) { lacking } else { lacking.with(Feature::BufferRing) }
+}

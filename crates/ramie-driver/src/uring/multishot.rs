@@ -1,0 +1,449 @@
+//! The ring's side of ops that complete again and again; the protocol is in
+//! [`crate::multishot`].
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::types::Fd;
+use io_uring::{cqueue, opcode};
+use rustix::io::Errno;
+
+use super::{Uring, sqe};
+use crate::buffer::{Lease, Size};
+use crate::caps::Feature;
+use crate::driver::Wait;
+use crate::multishot::{
+    Datagram, Home, MOST_BYTES, MOST_SHOTS, MultishotId, MultishotOp, NextShot, Requests, Shot,
+};
+use crate::op::MessageHeader;
+use crate::sys::{self, SockAddrStorage};
+use crate::wake::Waker;
+
+const AGAIN: i32 = Errno::AGAIN.raw_os_error();
+const CANCELLED: i32 = Errno::CANCELED.raw_os_error();
+const INTERRUPTED: i32 = Errno::INTR.raw_os_error();
+const NO_BUFFERS: i32 = Errno::NOBUFS.raw_os_error();
+
+/// How long a stop waits before it asks again.
+const ROUND: Duration = Duration::from_millis(20);
+
+/// After so many receives in a row that filled a small buffer, large ones are used.
+const FULL_IN_A_ROW: u8 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Armed,
+    /// A request to cancel it is on its way.
+    Leaving,
+}
+
+/// One op.
+struct Multishot {
+    op: MultishotOp,
+    home: Arc<Home>,
+    /// What came and was not taken.
+    shots: VecDeque<Shot>,
+    bytes: usize,
+    /// Who waits, in the submitter's word; 0: nobody.
+    user: u64,
+    state: State,
+    is_stopped: bool,
+    /// The kernel had no buffer for it.
+    ran_out: bool,
+    /// Of the group that it is armed with, or was.
+    size: Size,
+    /// Of the group that it will be armed with.
+    next_size: Size,
+    /// How many receives in a row have filled a small buffer.
+    filled: u8,
+}
+
+/// The ops of one ring.
+pub(super) struct Multishots {
+    requests: Arc<Requests>,
+    /// INVARIANT: an op that is not idle stays in its place, whose number its completions carry.
+    places: Vec<(u32, Option<Box<Multishot>>)>,
+    free: Vec<u32>,
+    /// How many the kernel has.
+    armed: usize,
+    /// To be cancelled by the next turn: too much of theirs waits.
+    to_pause: Vec<u32>,
+    /// Whom to wake.
+    pub(super) notices: VecDeque<u64>,
+    /// What receives of datagrams tell the kernel; it reads it while they are armed.
+    header: Box<MessageHeader>,
+}
+
+impl Multishots {
+    pub(super) fn new(waker: Waker) -> Self {
+        let mut header = MessageHeader::vectored(std::ptr::null_mut(), 0);
+        header.name_len = SockAddrStorage::LEN;
+        Multishots {
+            requests: Requests::new(waker),
+            places: Vec::new(),
+            free: Vec::new(),
+            armed: 0,
+            to_pause: Vec::new(),
+            notices: VecDeque::new(),
+            header: Box::new(header),
+        }
+    }
+
+    /// Whether there has ever been one.
+    #[inline]
+    pub(super) fn are_used(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// How many the kernel has.
+    pub(super) fn armed(&self) -> usize {
+        self.armed
+    }
+
+    fn at(&mut self, index: u32) -> Option<&mut Multishot> {
+        self.places.get_mut(index as usize)?.1.as_deref_mut()
+    }
+
+    fn find(&mut self, id: MultishotId) -> Option<&mut Multishot> {
+        let is_ours = id.driver == self.requests.driver;
+        let (generation, op) = self.places.get_mut(id.index as usize)?;
+        op.as_deref_mut().filter(|op| is_ours && *generation == id.generation && !op.is_stopped)
+    }
+
+    fn add(&mut self, op: Box<Multishot>) -> MultishotId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            self.places.len() as u32 - 1
+        });
+        let (generation, place) = &mut self.places[index as usize];
+        *generation = generation.wrapping_add(1);
+        *place = Some(op);
+        MultishotId { driver: self.requests.driver, index, generation: *generation }
+    }
+
+    /// Takes the op out; what it has left goes home, and whoever waits is to be told.
+    fn remove(&mut self, index: u32) {
+        let Some(op) = self.places[index as usize].1.take() else { return };
+        self.free.push(index);
+        debug_assert_eq!(op.state, State::Idle);
+        self.notices.extend(op.home.leave(op.shots));
+        if op.user != 0 {
+            self.notices.push_back(op.user);
+        }
+    }
+}
+
+impl Uring {
+    /// Begins an op; it is idle. None: this ring has no such ops, or another driver does one.
+    pub(crate) fn start_multishot(
+        &mut self,
+        op: MultishotOp,
+        home: &Arc<Home>,
+    ) -> Option<MultishotId> {
+        let needs_buffers =
+            matches!(op, MultishotOp::Receive { .. } | MultishotOp::ReceiveFrom { .. });
+        let has = |feature| self.caps.features.has(feature);
+        if !has(Feature::Multishot) || (needs_buffers && !has(Feature::BufferRing)) {
+            return None;
+        }
+        let size = match op {
+            MultishotOp::ReceiveFrom { .. } => Size::Datagram,
+            _ if has(Feature::IncrementalBuffers) => Size::Large,
+            _ => Size::Small,
+        };
+        let id = self.multishots.add(Box::new(Multishot {
+            op,
+            home: Arc::clone(home),
+            shots: VecDeque::new(),
+            bytes: 0,
+            user: 0,
+            state: State::Idle,
+            is_stopped: false,
+            ran_out: false,
+            size,
+            next_size: size,
+            filled: 0,
+        }));
+        if home.adopt(&self.multishots.requests, id) {
+            return Some(id);
+        }
+        self.multishots.places[id.index as usize].1 = None;
+        self.multishots.free.push(id.index);
+        None
+    }
+
+    /// Takes the next shot, or arms the op.
+    pub(crate) fn next_shot(&mut self, id: MultishotId) -> NextShot {
+        let Some(op) = self.multishots.find(id) else { return NextShot::Gone };
+        if let Some(shot) = op.shots.pop_front() {
+            op.bytes -= shot.bytes();
+            return NextShot::Shot(shot);
+        }
+        if op.state != State::Idle {
+            return NextShot::Pending;
+        }
+        op.size = op.next_size;
+        let (what, size) = (op.op, op.size);
+        let ran_out = std::mem::take(&mut op.ran_out);
+        if matches!(what, MultishotOp::Receive { .. } | MultishotOp::ReceiveFrom { .. }) {
+            let incremental = self.caps.features.has(Feature::IncrementalBuffers);
+            let kind = (size, incremental);
+            if !self.groups.prepare(&self.ring, &mut self.pool, kind, ran_out) {
+                return NextShot::NoBuffers;
+            }
+        }
+        self.arm(id.index, what, size);
+        NextShot::Pending
+    }
+
+    fn arm(&mut self, index: u32, op: MultishotOp, size: Size) {
+        let group = size as u16;
+        let entry = match op {
+            MultishotOp::Receive { fd } => opcode::RecvMulti::new(Fd(fd), group).build(),
+            MultishotOp::ReceiveFrom { fd } => {
+                let header = (&raw const *self.multishots.header).cast();
+                opcode::RecvMsgMulti::new(Fd(fd), header, group).build()
+            }
+            MultishotOp::Accept { fd, flags } => {
+                opcode::AcceptMulti::new(Fd(fd)).flags(flags).build()
+            }
+            MultishotOp::Poll { fd, events } => {
+                opcode::PollAdd::new(Fd(fd), events).multi(true).build()
+            }
+        };
+        if let Some(op) = self.multishots.at(index) {
+            op.state = State::Armed;
+        }
+        self.multishots.armed += 1;
+        self.push(&entry.user_data(sqe::of_multishot(index)));
+    }
+
+    /// Notes who is to be told of the next shot. False: there is one, or the op must be armed
+    /// again, or is gone.
+    pub(crate) fn await_shot(&mut self, id: MultishotId, user: u64) -> bool {
+        match self.multishots.find(id) {
+            Some(op) if op.shots.is_empty() && op.state != State::Idle => {
+                op.user = user;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A completion of an op. Submits nothing.
+    pub(super) fn on_shot(&mut self, index: u32, result: i32, flags: u32) {
+        let Some(op) = self.multishots.at(index) else {
+            sys::fatal("a completion of an op that is gone")
+        };
+        if !cqueue::more(flags) {
+            op.state = State::Idle;
+        }
+        let (what, size, is_idle) = (op.op, op.size, op.state == State::Idle);
+        self.multishots.armed -= usize::from(is_idle);
+        let lease = cqueue::buffer_select(flags).map(|buffer| {
+            let has_more = cqueue::buffer_more(flags);
+            self.groups.lease(size, buffer, result.max(0) as u32, has_more)
+        });
+        let shot = shot_of(what, result, lease);
+        let Some(op) = self.multishots.at(index) else { return };
+        op.ran_out |= result == -NO_BUFFERS;
+        if let Some(shot) = shot {
+            op.take_in(shot);
+        }
+        let (is_full, user) = (op.is_to_pause(), op.user);
+        if user != 0 && (is_idle || !op.shots.is_empty()) {
+            op.user = 0;
+            self.multishots.notices.push_back(user);
+        }
+        if is_idle {
+            self.settle(index);
+        } else if is_full {
+            self.multishots.to_pause.push(index);
+        }
+    }
+
+    /// An op is idle: if it was stopped, that was its end.
+    fn settle(&mut self, index: u32) {
+        if self.multishots.at(index).is_some_and(|op| op.is_stopped) {
+            self.multishots.remove(index);
+        }
+    }
+
+    /// What the reaper noted, and other threads have asked for.
+    pub(super) fn tend_multishots(&mut self) {
+        while let Some(index) = self.multishots.to_pause.pop() {
+            if self.multishots.at(index).is_some_and(|op| op.is_to_pause()) {
+                self.leave(index);
+            }
+        }
+        if self.pool.has_returns() {
+            self.pool.reclaim();
+            self.groups.refill(&mut self.pool);
+        }
+    }
+
+    /// Does what other threads have asked for; called after a wake.
+    pub(super) fn stop_as_requested(&mut self) {
+        for id in self.multishots.requests.take() {
+            self.begin_stop(id);
+        }
+    }
+
+    /// Asks the kernel to let go of an op that is armed.
+    fn leave(&mut self, index: u32) {
+        if let Some(op) = self.multishots.at(index) {
+            op.state = State::Leaving;
+        }
+        let cancel = opcode::AsyncCancel::new(sqe::of_multishot(index)).build();
+        self.push(&cancel.user_data(sqe::TAG_IGNORE));
+    }
+
+    fn begin_stop(&mut self, id: MultishotId) {
+        let Some(op) = self.multishots.find(id) else { return };
+        op.is_stopped = true;
+        match op.state {
+            State::Idle => self.multishots.remove(id.index),
+            State::Armed => self.leave(id.index),
+            State::Leaving => {}
+        }
+    }
+
+    /// Stops an op, to its last completion; what it left is in its home afterwards.
+    /// False: it is another's.
+    pub(crate) fn stop_multishot(&mut self, id: MultishotId) -> bool {
+        if id.driver != self.multishots.requests.driver {
+            return false;
+        }
+        self.begin_stop(id);
+        let is_there = |ring: &mut Uring| {
+            let (generation, op) = &ring.multishots.places[id.index as usize];
+            *generation == id.generation && op.is_some()
+        };
+        // What completes meanwhile is left for a turn, which must not wait then.
+        self.woken |= is_there(self);
+        while is_there(self) {
+            self.wait_or_die(Wait::Until(Some(ROUND)));
+            if is_there(self) {
+                self.leave(id.index);
+            }
+        }
+        self.woken |= !self.multishots.notices.is_empty();
+        true
+    }
+
+    /// Stops every op: of a drain.
+    pub(super) fn stop_all_multishots(&mut self) {
+        for index in 0..self.multishots.places.len() as u32 {
+            let driver = self.multishots.requests.driver;
+            let generation = self.multishots.places[index as usize].0;
+            self.begin_stop(MultishotId { driver, index, generation });
+            if self.multishots.at(index).is_some() {
+                self.leave(index);
+            }
+        }
+    }
+
+    /// Whom to wake, as `await_shot` and `Home::request_stop` were told.
+    pub(crate) fn pop_notice(&mut self) -> Option<u64> {
+        self.multishots.notices.pop_front()
+    }
+
+    /// Whether an idle driver has more buffers than it needs.
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.pool.has_surplus() || self.groups.has_surplus()
+    }
+
+    /// Frees the buffers that an idle driver does not need.
+    pub(crate) fn give_back_surplus(&mut self) {
+        let retired = self.groups.retire_surplus(&self.ring);
+        if !retired.is_empty() {
+            // What the kernel had filled before is in completions that are in the queue, or follow
+            // as soon as there is room.
+            self.woken = true;
+            self.reap();
+            while self.overflowed() {
+                self.wait_or_die(Wait::Never);
+            }
+            self.groups.free_retired(&retired);
+        }
+        self.pool.give_back_surplus();
+    }
+
+    /// Lets an op end as the kernel may end it, without notice: a fault.
+    #[cfg(feature = "faults")]
+    pub(crate) fn end_multishot_silently(&mut self, id: MultishotId) {
+        if self.multishots.find(id).is_some_and(|op| op.state == State::Armed) {
+            self.leave(id.index);
+        }
+    }
+}
+
+impl Multishot {
+    /// Whether the kernel is to let go of it, until its shots are taken or with another group.
+    fn is_to_pause(&self) -> bool {
+        let is_full = self.shots.len() >= MOST_SHOTS || self.bytes >= MOST_BYTES;
+        self.state == State::Armed && (is_full || self.next_size != self.size)
+    }
+
+    fn take_in(&mut self, shot: Shot) {
+        self.note_size(&shot);
+        self.bytes += shot.bytes();
+        // Readiness is a state, and the newest report of it counts for the earlier ones.
+        if let (Shot::Ready(mask), Some(Shot::Ready(before))) = (&shot, self.shots.back_mut()) {
+            *before |= mask;
+        } else {
+            self.shots.push_back(shot);
+        }
+    }
+
+    /// Chooses the size of buffers for when it is armed next.
+    fn note_size(&mut self, shot: &Shot) {
+        if self.size != Size::Small {
+            return;
+        }
+        self.filled = if shot.bytes() == Size::Small.bytes() { self.filled + 1 } else { 0 };
+        if self.filled >= FULL_IN_A_ROW {
+            self.next_size = Size::Large;
+        }
+    }
+}
+
+/// What a completion means; none: only that the op may have ended.
+fn shot_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Option<Shot> {
+    match (op, result) {
+        (_, result) if result < 0 => match -result {
+            AGAIN | CANCELLED | INTERRUPTED | NO_BUFFERS => None,
+            errno => Some(Shot::Failed(errno)),
+        },
+        (MultishotOp::Receive { .. }, 0) => Some(Shot::End),
+        (MultishotOp::Receive { .. }, _) => lease.map(Shot::Bytes),
+        (MultishotOp::ReceiveFrom { .. }, _) => {
+            lease.and_then(datagram).map(|datagram| Shot::Datagram(Box::new(datagram)))
+        }
+        (MultishotOp::Accept { .. }, fd) => {
+            // SAFETY: a successful accept returns a new descriptor that nobody else owns.
+            Some(Shot::Connection(unsafe { OwnedFd::from_raw_fd(fd) }))
+        }
+        (MultishotOp::Poll { .. }, mask) => Some(Shot::Ready(mask as u32)),
+    }
+}
+
+/// What the kernel puts before the address: four words, of which the first and third count.
+const HEAD: usize = 16;
+
+/// Takes apart what a multishot `recvmsg` has written.
+fn datagram(mut lease: Lease) -> Option<Datagram> {
+    let word = |at: usize| {
+        lease.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes)
+    };
+    let (name_len, len) = (word(0)?, word(8)?);
+    let from = SockAddrStorage::from_bytes(lease.get(HEAD..)?)?;
+    let before = HEAD + SockAddrStorage::LEN as usize;
+    lease.advance(before.min(lease.len()));
+    lease.truncate(len as usize);
+    Some(Datagram { bytes: lease, from, from_len: name_len.min(SockAddrStorage::LEN) })
+}

@@ -1,0 +1,203 @@
+//! Taking from a descriptor again and again: bytes, connections, readiness.
+//!
+//! Where the worker's driver can, it does an op that completes again and again, and what it brings
+//! waits in the driver until it is taken. The op belongs to the driver and what it left behind to
+//! the [`Home`], which a socket keeps: so an [`Intake`] may be forgotten, and nothing is lost.
+//!
+//! | the home of an intake | meaning | left by |
+//! |---|---|---|
+//! | quiet | nothing is on its way | `next`, where a runtime's worker has a driver that can, to busy |
+//! | busy | one driver does an op for it | [`release`], by whoever takes from the descriptor by other means, or drops the intake: to left or quiet |
+//! | left | quiet, and what came is there to be taken first | `take_left`, to quiet |
+//!
+//! *The race to fear*: the op takes bytes that a plain read waits for. So every call that takes
+//! from a descriptor looks at its home first, releases it if it is busy, and takes what is left.
+//! An intake whose op is gone begins another, a few times; then it takes one by one.
+//!
+//! On an ordinary thread there is no op: its driver runs only while it waits, and others could wait
+//! for it for ever. `next` then says so, and its caller takes one by one, as without the kernel's
+//! help.
+
+use std::sync::Arc;
+
+use ramie_driver::{Home, MultishotId, MultishotOp, NextShot, Shot, Wait};
+
+use crate::{
+    cancel,
+    io_op::OpError,
+    park::{self, Refused, WaitKind, WaitRecord},
+    strand::Wake,
+    time::Deadline,
+    worker::{self, Worker},
+};
+
+/// So many ops are begun for one intake after others had to make room.
+const MOST_RESTARTS: u8 = 4;
+
+/// One who takes from a descriptor again and again. INVARIANT: the descriptor in `op` is open as
+/// long as this is used.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    op: MultishotOp,
+    home: Arc<Home>,
+    id: Option<MultishotId>,
+    restarts: u8,
+}
+
+impl Intake {
+    pub(crate) fn new(op: MultishotOp, home: Arc<Home>) -> Self {
+        Intake { op, home, id: None, restarts: 0 }
+    }
+
+    /// Waits for what comes next. None: the caller is to take one by one, this time.
+    #[track_caller]
+    pub(crate) fn next(
+        &mut self,
+        kind: &'static WaitKind,
+        deadline: Deadline,
+    ) -> Result<Option<Shot>, OpError> {
+        let worker = worker::current();
+        worker.check_may_switch();
+        let fd = match self.op {
+            MultishotOp::Receive { fd } | MultishotOp::ReceiveFrom { fd } => fd,
+            MultishotOp::Accept { fd, .. } | MultishotOp::Poll { fd, .. } => fd,
+        };
+        let record = WaitRecord::new(kind).with_detail(fd as u64, 0).until(deadline).cancellable();
+        if cancel::is_cancelled_here() {
+            return Err(OpError::Cancelled);
+        }
+        loop {
+            if let Some(left) = self.home.take_left() {
+                return Ok(Some(left));
+            }
+            let Some(id) = self.op_of(&worker, &record)? else { return Ok(None) };
+            match next_shot(&worker, id) {
+                NextShot::Shot(shot) => return Ok(Some(shot)),
+                NextShot::NoBuffers => return Ok(None),
+                NextShot::Gone => {
+                    self.id = None;
+                    self.restarts += 1;
+                }
+                NextShot::Pending => match wait(&worker, id, &record)? {
+                    Wake::Woken => {}
+                    why => return self.last_look(&worker, id, why),
+                },
+            }
+        }
+    }
+
+    /// The op of this intake; if it has none, one that is begun now.
+    fn op_of(
+        &mut self,
+        worker: &Worker,
+        record: &WaitRecord,
+    ) -> Result<Option<MultishotId>, OpError> {
+        if self.id.is_none() {
+            if self.home.is_in_use() {
+                release(worker, &self.home, record)?;
+            }
+            if worker.runs_fibers() && self.restarts < MOST_RESTARTS {
+                let started =
+                    worker.with_driver(|driver| driver.start_multishot(self.op, &self.home));
+                self.id = started.ok().flatten();
+            }
+        }
+        Ok(self.id)
+    }
+
+    /// The wait was ended from outside; what came nevertheless is returned.
+    fn last_look(
+        &self,
+        worker: &Worker,
+        id: MultishotId,
+        why: Wake,
+    ) -> Result<Option<Shot>, OpError> {
+        match next_shot(worker, id) {
+            NextShot::Shot(shot) => Ok(Some(shot)),
+            _ if why == Wake::TimedOut => Err(OpError::Elapsed),
+            _ => Err(OpError::Cancelled),
+        }
+    }
+
+    /// Ends the op, as dropping does; what it left is in the home.
+    pub(crate) fn stop(&mut self) {
+        if self.id.take().is_some() {
+            stop(&self.home);
+        }
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn next_shot(worker: &Worker, id: MultishotId) -> NextShot {
+    worker.with_driver(|driver| driver.next_shot(id)).unwrap_or(NextShot::Gone)
+}
+
+fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<Wake, OpError> {
+    let prepared = match park::prepare(worker, record) {
+        Ok(prepared) => prepared,
+        Err(Refused::Cancelled) => return Err(OpError::Cancelled),
+        Err(Refused::Unwinding) => return await_inline(worker, id),
+    };
+    let user = prepared.wake_ref().to_bits();
+    let awaits = worker.with_open_driver(|driver| driver.await_shot(id, user));
+    if awaits != Some(true) {
+        prepared.abort_or_suspend();
+        return Ok(Wake::Woken);
+    }
+    Ok(prepared.suspend())
+}
+
+/// Awaits a shot with no other fiber running, for a little while: the strand unwinds.
+#[cold]
+fn await_inline(worker: &Worker, id: MultishotId) -> Result<Wake, OpError> {
+    let limit = Deadline::after(crate::io_op::UNWINDING_LIMIT);
+    // Any word that is no wake-up: it is dropped where wake-ups are dealt out.
+    while worker.with_open_driver(|driver| driver.await_shot(id, worker::POPPED)) == Some(true) {
+        if limit.has_passed() {
+            return Err(OpError::Elapsed);
+        }
+        worker.turn_inline(Wait::Until(Some(std::time::Duration::from_millis(1))));
+    }
+    Ok(Wake::Woken)
+}
+
+/// Sees to it that no driver does an op for `home`; waits for another thread's if need be.
+pub(crate) fn release(worker: &Worker, home: &Home, record: &WaitRecord) -> Result<(), OpError> {
+    while let Some(id) = home.op() {
+        if worker.with_driver(|driver| driver.stop_multishot(id)).unwrap_or(false) {
+            continue;
+        }
+        let prepared = match park::prepare(worker, record) {
+            Ok(prepared) => prepared,
+            Err(Refused::Cancelled) => return Err(OpError::Cancelled),
+            // It would have to wait for another thread.
+            Err(Refused::Unwinding) => return Err(OpError::Elapsed),
+        };
+        if !home.request_stop(prepared.wake_ref().to_bits()) {
+            prepared.abort_or_suspend();
+            continue;
+        }
+        match prepared.suspend() {
+            Wake::Woken => {}
+            Wake::TimedOut => return Err(OpError::Elapsed),
+            Wake::Cancelled => return Err(OpError::Cancelled),
+        }
+    }
+    Ok(())
+}
+
+/// Ends the op that a driver does for `home`, without waiting for another thread.
+pub(crate) fn stop(home: &Home) {
+    let Some(id) = home.op() else { return };
+    let is_own = worker::with_existing(|worker| {
+        worker.with_open_driver(|driver| driver.stop_multishot(id)).unwrap_or(false)
+    });
+    if is_own != Some(true) {
+        home.request_stop(0);
+    }
+}

@@ -1,0 +1,216 @@
+//! What came before it was asked for: left behind by a receive or an accept that the kernel does
+//! again and again. It comes first in every call that takes from the socket.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    sync::Arc,
+};
+
+use ramie_driver::{Datagram, Home, Lease, MultishotOp, Op, Shot, sys};
+
+use super::socket::{ACCEPT, Address, Half, RECEIVE, Socket, data_result};
+use crate::{
+    cancel,
+    intake::{self, Intake},
+    io_op::{self, OpError},
+    park::WaitRecord,
+    time::Deadline,
+    worker,
+};
+
+impl Socket {
+    /// Takes what came early, and sees to it that nothing comes by that way any more.
+    #[track_caller]
+    fn take_early(&self, home: &Home, deadline: Deadline) -> io::Result<Option<Shot>> {
+        let worker = worker::current();
+        worker.check_may_switch();
+        cancel::check_io()?;
+        let record = WaitRecord::new(&RECEIVE).until(deadline).cancellable();
+        loop {
+            if let Some(shot) = home.take_left() {
+                return Ok(Some(shot));
+            }
+            if home.op().is_none() {
+                return Ok(None);
+            }
+            match intake::release(&worker, home, &record) {
+                Ok(()) => {}
+                Err(OpError::Elapsed) => return Err(sys::Errno::AGAIN.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Receives of what came early, if anything did.
+    #[cold]
+    #[track_caller]
+    pub(super) fn receive_early(
+        &self,
+        home: &Home,
+        buffer: &mut [u8],
+        flags: i32,
+    ) -> io::Result<Option<usize>> {
+        let Some(shot) = self.take_early(home, self.deadline(Half::Read))? else {
+            return Ok(None);
+        };
+        let is_peek = flags & sys::MSG_PEEK != 0;
+        match shot {
+            Shot::Bytes(mut bytes) => {
+                let count = copy_front(&bytes, buffer);
+                if !is_peek {
+                    bytes.advance(count);
+                }
+                if !bytes.is_empty() {
+                    home.put_back(Shot::Bytes(bytes));
+                }
+                Ok(Some(count))
+            }
+            Shot::Datagram(datagram) => {
+                let count = copy_front(&datagram.bytes, buffer);
+                if is_peek {
+                    home.put_back(Shot::Datagram(datagram));
+                }
+                Ok(Some(count))
+            }
+            // What the kernel says of it, it says again.
+            Shot::End | Shot::Ready(_) => Ok(None),
+            Shot::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
+            connection @ Shot::Connection(_) => {
+                home.put_back(connection);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Receives a datagram that came early, if one did.
+    #[cold]
+    #[track_caller]
+    pub(super) fn receive_early_from(
+        &self,
+        home: &Home,
+        buffer: &mut [u8],
+        flags: i32,
+    ) -> io::Result<Option<(usize, Address)>> {
+        match self.take_early(home, self.deadline(Half::Read))? {
+            Some(Shot::Datagram(datagram)) => {
+                let count = copy_front(&datagram.bytes, buffer);
+                let from = Address { storage: datagram.from, len: datagram.from_len };
+                if flags & sys::MSG_PEEK != 0 {
+                    home.put_back(Shot::Datagram(datagram));
+                }
+                Ok(Some((count, from)))
+            }
+            Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Accepts a connection that came early, if one did.
+    #[cold]
+    #[track_caller]
+    pub(super) fn accept_early(&self, home: &Home) -> io::Result<Option<OwnedFd>> {
+        match self.take_early(home, Deadline::NEVER)? {
+            Some(Shot::Connection(fd)) => Ok(Some(fd)),
+            Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes one who receives from this stream again and again.
+    pub(super) fn receiver(&self) -> Intake {
+        let op = MultishotOp::Receive { fd: self.as_fd().as_raw_fd() };
+        Intake::new(op, Arc::clone(self.home()))
+    }
+
+    /// Makes one who receives datagrams again and again.
+    pub(super) fn receiver_from(&self) -> Intake {
+        let op = MultishotOp::ReceiveFrom { fd: self.as_fd().as_raw_fd() };
+        Intake::new(op, Arc::clone(self.home()))
+    }
+
+    /// Makes one who accepts again and again.
+    pub(crate) fn acceptor(&self) -> Intake {
+        let op = MultishotOp::Accept { fd: self.as_fd().as_raw_fd(), flags: sys::SOCK_CLOEXEC };
+        Intake::new(op, Arc::clone(self.home()))
+    }
+
+    /// Waits for a connection.
+    #[track_caller]
+    pub(crate) fn accept_next(&self, intake: &mut Intake) -> io::Result<Socket> {
+        if self.is_nonblocking() {
+            intake.stop();
+        } else {
+            match intake.next(&ACCEPT, Deadline::NEVER)? {
+                Some(Shot::Connection(fd)) => return Ok(Socket::from(fd)),
+                Some(Shot::Failed(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+                _ => {}
+            }
+        }
+        self.accept().map(|(socket, _)| socket)
+    }
+
+    /// Waits for bytes and leases them; none at the end of the stream.
+    #[track_caller]
+    pub(super) fn receive_next(&self, intake: &mut Intake) -> io::Result<Option<Lease>> {
+        match self.next_of(intake)? {
+            Some(Shot::Bytes(bytes)) => return Ok(Some(bytes)),
+            Some(Shot::Failed(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(_) => return Ok(None),
+            None => {}
+        }
+        let bytes = self.one_by_one(|driver| driver.receive_now(self))?;
+        Ok(if bytes.is_empty() { None } else { Some(bytes) })
+    }
+
+    /// Waits for a datagram and leases it.
+    #[track_caller]
+    pub(super) fn receive_next_from(&self, intake: &mut Intake) -> io::Result<Datagram> {
+        match self.next_of(intake)? {
+            Some(Shot::Datagram(datagram)) => Ok(*datagram),
+            Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            _ => self.one_by_one(|driver| driver.receive_from_now(self)),
+        }
+    }
+
+    #[track_caller]
+    fn next_of(&self, intake: &mut Intake) -> io::Result<Option<Shot>> {
+        if self.is_nonblocking() {
+            // The kernel is asked itself whether there is anything.
+            intake.stop();
+            return self.take_early(self.home(), Deadline::NEVER);
+        }
+        match intake.next(&RECEIVE, self.deadline(Half::Read)) {
+            Ok(shot) => Ok(shot),
+            Err(OpError::Elapsed) => Err(sys::Errno::AGAIN.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tries without waiting, whenever there may be something; no buffer is held meanwhile.
+    #[track_caller]
+    fn one_by_one<T>(
+        &self,
+        mut receive: impl FnMut(&mut ramie_driver::Driver) -> Result<T, i32>,
+    ) -> io::Result<T> {
+        let deadline = self.deadline(Half::Read);
+        loop {
+            let received = worker::current().with_driver(&mut receive)?;
+            match received.map_err(io::Error::from_raw_os_error) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                received => return received,
+            }
+            if self.is_nonblocking() {
+                return Err(sys::Errno::AGAIN.into());
+            }
+            let op = Op::Poll { fd: self.as_fd().as_raw_fd(), events: sys::POLL_IN };
+            data_result(io_op::perform_pointing_nowhere(&RECEIVE, op, deadline))?;
+        }
+    }
+}
+
+fn copy_front(from: &[u8], to: &mut [u8]) -> usize {
+    let count = from.len().min(to.len());
+    to[..count].copy_from_slice(&from[..count]);
+    count
+}
