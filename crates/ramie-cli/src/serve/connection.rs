@@ -17,6 +17,9 @@ use super::{
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_READS: usize = 64;
 
+/// Where requests are received: on the stack, in the page that a fiber that waits has anyway.
+const BUFFER: usize = 768;
+
 /// Serves until one side has had enough. An error of the connection is the peer's affair: there is
 /// nobody to tell. So is a peer that keeps us waiting for longer than `patience`.
 pub(super) fn serve(guest: &Guest, patience: Duration) {
@@ -27,7 +30,8 @@ fn converse(guest: &Guest, patience: Duration) -> io::Result<()> {
     let mut stream = guest.stream();
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
-    let mut exchange = Exchange::new();
+    let mut exchange = Exchange::default();
+    let mut buffer = [0; BUFFER];
     let mut deadline = Deadline::default();
     loop {
         if !exchange.is_between_requests() {
@@ -38,12 +42,12 @@ fn converse(guest: &Guest, patience: Duration) -> io::Result<()> {
                 return Ok(());
             }
         }
-        let count = stream.read(exchange.space())?;
+        let count = stream.read(&mut buffer)?;
         if count == 0 {
             return Ok(());
         }
         guest.be_busy();
-        let next = exchange.answer(count, guest.is_asked_to_leave());
+        let next = exchange.receive(&buffer[..count], guest.is_asked_to_leave());
         stream.write_all(exchange.answers())?;
         exchange.answers_are_sent();
         match next {

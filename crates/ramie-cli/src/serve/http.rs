@@ -4,11 +4,14 @@
 //! that are no HTTP with 400, too large ones with 431. Requests may come in pieces or several at
 //! once. A body that says its length is skipped; a chunked one ends the connection.
 
-use httparse::{EMPTY_HEADER, Header, Request, Status};
+use std::mem::MaybeUninit;
+
+use httparse::{Header, Request, Status};
 
 /// The largest head of a request, in bytes, and the most fields in it.
 const HEAD_MAX: usize = 8 * 1024;
 const FIELDS_MAX: usize = 64;
+const FEW_FIELDS: usize = 8;
 
 const BODY: &str = "Hello, world!\n";
 
@@ -22,11 +25,11 @@ pub(super) enum Next {
 }
 
 /// One side of a connection: what was received and is not used up, what is to be sent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Exchange {
-    input: Box<[u8]>,
-    /// INVARIANT: at most `input.len()`, and less after `answer` returned `Next::Read`.
-    filled: usize,
+    /// The head that is not whole yet. Without memory while there is none, as of most connections
+    /// at most times.
+    begun: Vec<u8>,
     /// Bytes of a body that are still to come.
     body_left: u64,
     output: Vec<u8>,
@@ -49,20 +52,13 @@ enum Body {
     NotSkipped,
 }
 
-impl Exchange {
-    pub(super) fn new() -> Self {
-        let input = vec![0; HEAD_MAX].into_boxed_slice();
-        Exchange { input, filled: 0, body_left: 0, output: Vec::new() }
-    }
+/// The output's memory is kept for the next answers up to this size.
+const OUTPUT_KEPT: usize = 512;
 
+impl Exchange {
     /// Whether no part of a request has been received that was not answered.
     pub(super) fn is_between_requests(&self) -> bool {
-        self.filled == 0 && self.body_left == 0
-    }
-
-    /// Where to put the next bytes; never empty.
-    pub(super) fn space(&mut self) -> &mut [u8] {
-        &mut self.input[self.filled..]
+        self.begun.is_empty() && self.body_left == 0
     }
 
     pub(super) fn answers(&self) -> &[u8] {
@@ -71,43 +67,55 @@ impl Exchange {
 
     pub(super) fn answers_are_sent(&mut self) {
         self.output.clear();
+        self.output.shrink_to(OUTPUT_KEPT);
     }
 
-    /// Takes note of `count` bytes put into `space` and answers all requests that are whole.
-    pub(super) fn answer(&mut self, count: usize, is_last: bool) -> Next {
-        self.filled += count;
-        let mut start = 0;
-        let next = loop {
-            start += self.skip_body(start);
-            match self.answer_one(start, is_last) {
-                Ok(0) => break Next::Read,
-                Ok(used) => start += used,
-                Err(next) => break next,
-            }
-        };
-        self.input.copy_within(start..self.filled, 0);
-        self.filled -= start;
+    /// Takes in what came and answers all requests that are whole.
+    pub(super) fn receive(&mut self, bytes: &[u8], is_last: bool) -> Next {
+        if self.begun.is_empty() {
+            let (used, next) = self.answer_all(bytes, is_last);
+            self.begun.extend_from_slice(&bytes[used..]);
+            return next;
+        }
+        let mut begun = std::mem::take(&mut self.begun);
+        begun.extend_from_slice(bytes);
+        let (used, next) = self.answer_all(&begun, is_last);
+        if used < begun.len() {
+            begun.drain(..used);
+            self.begun = begun;
+        }
         next
     }
 
-    fn skip_body(&mut self, start: usize) -> usize {
-        let here = (self.filled - start) as u64;
-        let skipped = self.body_left.min(here);
+    /// Answers the requests in `input`; tells how many bytes they took.
+    fn answer_all(&mut self, input: &[u8], is_last: bool) -> (usize, Next) {
+        let mut used = 0;
+        loop {
+            used += self.skip_body(input.len() - used);
+            if used == input.len() {
+                return (used, Next::Read);
+            }
+            match self.answer_one(&input[used..], is_last) {
+                Ok(0) => return (used, Next::Read),
+                Ok(length) => used += length,
+                Err(next) => return (input.len(), next),
+            }
+        }
+    }
+
+    /// Skips the body's part of the next `here` bytes.
+    fn skip_body(&mut self, here: usize) -> usize {
+        let skipped = self.body_left.min(here as u64);
         self.body_left -= skipped;
         skipped as usize
     }
 
-    /// Answers the request at `start`; gives the length of its head, 0 if it is not whole yet.
-    fn answer_one(&mut self, start: usize, is_last: bool) -> Result<usize, Next> {
-        let mut fields = [EMPTY_HEADER; FIELDS_MAX];
-        let mut request = Request::new(&mut fields);
-        let (length, wish) = match request.parse(&self.input[start..self.filled]) {
-            Ok(Status::Complete(length)) => (length, Wish::of(&request)),
-            Ok(Status::Partial) if start == 0 && self.filled == self.input.len() => {
-                return Err(self.refuse("431 Request Header Fields Too Large"));
-            }
-            Ok(Status::Partial) => return Ok(0),
-            Err(httparse::Error::TooManyHeaders) => {
+    /// Answers the first request of `input`; gives the length of its head, 0 if it is not whole.
+    fn answer_one(&mut self, input: &[u8], is_last: bool) -> Result<usize, Next> {
+        let (length, wish) = match read_head(input) {
+            Ok(Status::Complete(head)) if head.0 <= HEAD_MAX => head,
+            Ok(Status::Partial) if input.len() < HEAD_MAX => return Ok(0),
+            Ok(_) | Err(httparse::Error::TooManyHeaders) => {
                 return Err(self.refuse("431 Request Header Fields Too Large"));
             }
             Err(_) => return Err(self.refuse("400 Bad Request")),
@@ -122,7 +130,7 @@ impl Exchange {
         self.body_left = body_left;
         match (stays, body_left) {
             (true, _) => Ok(length),
-            (false, 0) if start + length == self.filled => Err(Next::Close),
+            (false, 0) if length == input.len() => Err(Next::Close),
             (false, _) => Err(Next::CloseAfterRest),
         }
     }
@@ -152,6 +160,34 @@ impl Exchange {
         self.output.extend_from_slice(answer.as_bytes());
         Next::CloseAfterRest
     }
+}
+
+/// A head's length, and what it asks for: none if it contradicts itself or the protocol.
+type Head = (usize, Option<Wish>);
+
+/// Reads the head at the start of `input`, with the little room on the stack that most need: an
+/// idle connection's stack is then one page.
+fn read_head(input: &[u8]) -> httparse::Result<Head> {
+    match read_head_of::<FEW_FIELDS>(input) {
+        Err(httparse::Error::TooManyHeaders) => read_large_head(input),
+        result => result,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn read_large_head(input: &[u8]) -> httparse::Result<Head> {
+    read_head_of::<FIELDS_MAX>(input)
+}
+
+fn read_head_of<const FIELDS: usize>(input: &[u8]) -> httparse::Result<Head> {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
+    let mut request = Request::new(&mut []);
+    let status = request.parse_with_uninit_headers(input, &mut fields)?;
+    Ok(match status {
+        Status::Complete(length) => Status::Complete((length, Wish::of(&request))),
+        Status::Partial => Status::Partial,
+    })
 }
 
 impl Wish {

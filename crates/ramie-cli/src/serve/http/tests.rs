@@ -8,15 +8,12 @@ const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Leng
 
 /// Feeds `input` in pieces of at most `piece` bytes, until the exchange ends or all is used.
 fn feed(input: &str, piece: usize, is_last: bool) -> (String, Next) {
-    let mut exchange = Exchange::new();
+    let mut exchange = Exchange::default();
     let (mut rest, mut next) = (input.as_bytes(), Next::Read);
     while !rest.is_empty() && next == Next::Read {
-        let space = exchange.space();
-        let count = piece.min(rest.len()).min(space.len());
-        assert_ne!(count, 0, "there is always space");
-        space[..count].copy_from_slice(&rest[..count]);
-        rest = &rest[count..];
-        next = exchange.answer(count, is_last);
+        let (now, later) = rest.split_at(piece.min(rest.len()));
+        rest = later;
+        next = exchange.receive(now, is_last);
     }
     (String::from_utf8(exchange.answers().to_vec()).unwrap(), next)
 }
@@ -35,8 +32,10 @@ fn a_get_in_any_pieces_is_answered() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let (answer, next) = feed(&GET.repeat(1000), usize::MAX, false);
-    assert_eq!((answer, next), (HELLO.repeat(1000), Next::Read));
+    for piece in [1000, 10_000, usize::MAX] {
+        let (answer, next) = feed(&GET.repeat(1000), piece, false);
+        assert_eq!((answer, next), (HELLO.repeat(1000), Next::Read), "{piece}");
+    }
 }
 
 #[test]
@@ -101,11 +100,36 @@ fn bad_requests_are_refused() {
 #[test]
 fn heads_that_are_too_large_are_refused() {
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(HEAD_MAX));
-    assert_eq!(status(&long), ("431".to_owned(), Next::CloseAfterRest));
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(100));
-    assert_eq!(status(&many), ("431".to_owned(), Next::CloseAfterRest));
-    // The largest that fits is answered, even after another one in the same buffer.
+    let some = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(63));
     let largest = HEAD_MAX - "GET / HTTP/1.1\r\nHost: a\r\n\r\n".len();
     let fits = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(largest));
-    assert_eq!(feed(&format!("{GET}{fits}"), usize::MAX, false).0, HELLO.repeat(2));
+    for piece in [100, 1000, usize::MAX] {
+        for refused in [&long, &many] {
+            let (answer, next) = feed(refused, piece, false);
+            assert!(answer.starts_with("HTTP/1.1 431 "), "{piece}: {answer}");
+            assert_eq!(next, Next::CloseAfterRest);
+        }
+        // What just fits is answered, even after another one in the same piece.
+        for answered in [&some, &fits] {
+            let twice = format!("{GET}{answered}");
+            assert_eq!(feed(&twice, piece, false), (HELLO.repeat(2), Next::Read), "{piece}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_held_between_requests() {
+    let mut exchange = Exchange::default();
+    let (begin, end) = GET.split_at(9);
+    for round in 0..3 {
+        assert_eq!(exchange.receive(begin.as_bytes(), false), Next::Read);
+        assert!(!exchange.is_between_requests(), "{round}");
+        assert_eq!(exchange.receive(end.as_bytes(), false), Next::Read);
+        assert!(exchange.is_between_requests(), "{round}");
+        assert_eq!(exchange.begun.capacity(), 0, "{round}");
+    }
+    assert_eq!(exchange.receive(GET.repeat(1000).as_bytes(), false), Next::Read);
+    exchange.answers_are_sent();
+    assert!(exchange.output.capacity() <= super::OUTPUT_KEPT);
 }
