@@ -192,9 +192,16 @@ impl<I: Iterator> Source<I> {
     /// Calls `f` with one item after another, until it says false, no item is left, or a call has
     /// panicked, on whatever fiber.
     fn for_each(&self, f: impl Fn(usize, I::Item) -> bool) {
-        let step = || self.next().is_some_and(|(index, item)| f(index, item));
-        let run = || while !self.is_over.load(Relaxed) && step() {};
-        if let Err(payload) = catch(run) {
+        let call_for_each = || {
+            while !self.is_over.load(Relaxed)
+                && let Some((index, item)) = self.next()
+            {
+                if !f(index, item) {
+                    return;
+                }
+            }
+        };
+        if let Err(payload) = catch(call_for_each) {
             self.is_over.store(true, Relaxed);
             let mut panicked = self.panicked.lock().unwrap_or_else(PoisonError::into_inner);
             let dropped = match *panicked {
