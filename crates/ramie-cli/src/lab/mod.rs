@@ -108,7 +108,8 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
             break;
         }
         rounds_begun = round;
-        for Finished { experiment, outcomes } in &mut finished {
+        for index in cheapest_first(&finished, &budget) {
+            let Finished { experiment, outcomes } = &mut finished[index];
             for index in 0..outcomes.len() {
                 let on = outcomes[index].point.on;
                 progress.show(&budget, round, rounds, &experiment.title, on);
@@ -128,6 +129,18 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
         seconds: budget.spent().as_secs_f64(),
         rounds: rounds_begun,
     }
+}
+
+/// The numbers of the experiments in the order in which they are measured: where time is short, the
+/// points that take most of it are left out, and not all of the last experiments.
+fn cheapest_first(finished: &[Finished], budget: &Budget) -> Vec<usize> {
+    let time = |index: &usize| -> Duration {
+        let points = finished[*index].outcomes.iter().map(|outcome| &outcome.point);
+        points.filter(|point| budget.objection(point).is_none()).map(budget::estimate).sum()
+    };
+    let mut numbers: Vec<_> = (0..finished.len()).collect();
+    numbers.sort_by_cached_key(time);
+    numbers
 }
 
 /// Two failures of a kind in one experiment are enough: a third would cost time only.
@@ -189,5 +202,31 @@ impl Progress {
 
     fn end(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Budget, Extent, Finished, Outcome, cheapest_first, plan};
+
+    #[test]
+    fn what_takes_longest_is_measured_last() {
+        let finished: Vec<_> = plan::experiments(Extent::Quick)
+            .into_iter()
+            .map(|experiment| {
+                let outcomes = experiment.points.iter().cloned().map(Outcome::new).collect();
+                Finished { experiment, outcomes }
+            })
+            .collect();
+        let order = cheapest_first(&finished, &Budget::start());
+        assert_eq!(order.len(), finished.len());
+        let place = |title: &str| {
+            let is_it = |index: &usize| finished[*index].experiment.title == title;
+            order.iter().position(is_it).expect("it is in the plan")
+        };
+        let [long, short] = [10_000, 100].map(|n| {
+            place(&format!("Feeding people {} nutrients each", super::figure::thousands(n)))
+        });
+        assert!(place("Yielding at the bottom of a recursion") < long && short < long);
     }
 }

@@ -233,21 +233,21 @@ fn basic(call: Call, extent: Extent) -> Experiment {
         Call::Quick => (
             "Calling what returns at once",
             "Time for calls that return at once",
-            "One task calls 15,000 times so often what might block and does not. On a fiber and a \
-             coroutine that is a call, in a future an await.",
+            "In each of 15,000 rounds one task makes so many calls of what might block and does \
+             not. On a fiber and a coroutine that is a call, in a future an await.",
         ),
         Call::Medium => (
             "Calling what yields",
             "Time for calls that yield",
-            "One task calls 15,000 times so often what suspends it: a fiber and a future yield to \
-             their scheduler, tokio's, on one thread, for the future; a coroutine goes back to the \
-             loop that resumes it, without a scheduler.",
+            "In each of 15,000 rounds one task makes so many calls of what suspends it: a fiber and \
+             a future yield to their scheduler, tokio's, on one thread, for the future; a coroutine \
+             goes back to the loop that resumes it, without a scheduler.",
         ),
         Call::Slow => (
             "Calling what registers a timer",
             "Time for calls that sleep",
-            "One fiber sleeps 15,000 times so often for a microsecond. Only fibers: a coroutine \
-             has no timers, and tokio's count milliseconds.",
+            "In each of 15,000 rounds one fiber sleeps so many times for a microsecond. Only \
+             fibers: a coroutine has no timers, and tokio's count milliseconds.",
         ),
     };
     let powers = (0..=most).step_by(if most > 2 { 2 } else { 1 });
