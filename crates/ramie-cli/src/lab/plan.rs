@@ -239,9 +239,9 @@ fn basic(call: Call, extent: Extent) -> Experiment {
         Call::Medium => (
             "Calling what yields",
             "Time for calls that yield",
-            "In each of 15,000 rounds one task makes so many calls of what suspends it: a fiber and \
-             a future yield to their scheduler, tokio's, on one thread, for the future; a coroutine \
-             goes back to the loop that resumes it, without a scheduler.",
+            "In each of 15,000 rounds one task makes so many calls of what suspends it: a fiber \
+             and a future yield to their scheduler, tokio's, on one thread, for the future; a \
+             coroutine goes back to the loop that resumes it, without a scheduler.",
         ),
         Call::Slow => (
             "Calling what registers a timer",
