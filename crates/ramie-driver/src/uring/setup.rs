@@ -163,10 +163,11 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     // Without a probe (before 5.6) every op counts as missing, and the ring is refused below.
     let probed = ring.submitter().register_probe(&mut probe).is_ok();
     let supports = |code| probed && probe.is_supported(code);
-    caps.ops.extend(OPS.map(|(name, code, feature)| {
-        let supported = supports(code);
-        OpSupport { name, supported, feature }
-    }));
+    // Not `OPS.map`: that would be unrolled, and take the optimizer minutes.
+    for (name, code, feature) in &OPS {
+        let supported = supports(*code);
+        caps.ops.push(OpSupport { name, supported, feature: *feature });
+    }
     let missing = caps.ops.iter().filter(|op| !op.supported).filter_map(|op| op.feature);
     let mut lacking = missing.fold(FeatureSet::EMPTY, FeatureSet::with);
     if !ring.params().is_feature_ext_arg() {
