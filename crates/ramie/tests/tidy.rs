@@ -119,11 +119,15 @@ fn unsafe_code_lives_in_few_files_that_opt_in() {
 }
 
 #[test]
-fn the_readme_shows_the_example_that_is_run() {
+fn the_readme_shows_the_examples_that_are_run() {
     let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
-    let example = fs::read_to_string(root().join("examples/echo.rs")).expect("examples/echo.rs");
-    let code: Vec<_> = example.lines().skip_while(|line| line.starts_with("//!")).collect();
-    assert!(readme.contains(code.join("\n").trim()), "README.md and examples/echo.rs differ");
+    for name in ["echo", "page_sizes"] {
+        let path = format!("examples/{name}.rs");
+        let example = fs::read_to_string(root().join(&path)).expect("an example");
+        let about = |line: &&str| line.starts_with("//!") || line.is_empty();
+        let code: Vec<_> = example.lines().skip_while(about).collect();
+        assert!(readme.contains(code.join("\n").trim()), "README.md and {path} differ");
+    }
 }
 
 #[test]

@@ -1,0 +1,42 @@
+//! How large the front pages of some servers are (`host` or `host:port`): eight at a time, three
+//! seconds for each, ten for all.
+//!
+//! `cargo run -p ramie --example page_sizes -- example.org kernel.org`
+
+use ramie::{
+    cancel::{Elapsed, with_timeout},
+    io::{self, Read, Write},
+    net::TcpStream,
+    structured::par_map,
+    time::Duration,
+};
+
+fn page_size(server: &str) -> io::Result<usize> {
+    let address = if server.contains(':') { server } else { &format!("{server}:80") };
+    let size = with_timeout(Duration::from_secs(3), || {
+        let mut stream = TcpStream::connect(address)?;
+        write!(stream, "GET / HTTP/1.0\r\nHost: {server}\r\n\r\n")?;
+        stream.read_to_end(&mut Vec::new())
+    });
+    size?
+}
+
+fn main() {
+    let servers: Vec<_> = std::env::args().skip(1).collect();
+    if servers.is_empty() {
+        eprintln!("usage: page_sizes SERVER…, each a host or host:port");
+        std::process::exit(2);
+    }
+    ramie::run(|| {
+        // Borrows the servers: none of its fibers outlives the call.
+        let all = || par_map(&servers, 8, |server| page_size(server));
+        // Calls that still wait then fail; what others have returned is kept.
+        let sizes = with_timeout(Duration::from_secs(10), all).unwrap_or_else(Elapsed::into_value);
+        for (server, size) in servers.iter().zip(sizes) {
+            match size {
+                Ok(size) => println!("{size:9} {server}"),
+                Err(error) => println!("        - {server}: {error}"),
+            }
+        }
+    });
+}
