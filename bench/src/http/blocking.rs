@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::{listen, request::Exchange};
+use super::{listen, request::Exchange, ring::Receive};
 
 fn converse(mut stream: impl Read + Write) -> io::Result<()> {
     let mut exchange = Exchange::new();
@@ -16,13 +16,27 @@ fn converse(mut stream: impl Read + Write) -> io::Result<()> {
     }
 }
 
-pub fn serve_on_fibers() -> io::Result<()> {
+/// As `converse`, with bytes in the runtime's own buffers, received by one op for all.
+fn converse_by_leases(stream: ::ramie::net::TcpStream) -> io::Result<()> {
+    let mut exchange = Exchange::new();
+    for bytes in stream.recv_each() {
+        exchange.received_elsewhere(&bytes?)?;
+        (&stream).write_all(&exchange.output)?;
+        exchange.output.clear();
+    }
+    Ok(())
+}
+
+pub fn serve_on_fibers(receive: Receive) -> io::Result<()> {
     let runtime = ::ramie::Runtime::builder().workers(1).build().map_err(io::Error::other)?;
     runtime.run(|| {
         for stream in ::ramie::net::TcpListener::from(listen()?).incoming() {
             let stream = stream?;
             // An error of a connection is the client's affair, and wrk counts it.
-            ::ramie::fiber::spawn(move || converse(stream));
+            match receive {
+                Receive::Single => ::ramie::fiber::spawn(move || converse(stream)),
+                Receive::Multishot => ::ramie::fiber::spawn(move || converse_by_leases(stream)),
+            };
         }
         Ok(())
     })

@@ -22,8 +22,10 @@ pub enum Kind {
     RawSingleDirect,
     /// As raw-multishot, with direct descriptors.
     RawMultishotDirect,
-    /// A bare handler on fibers.
+    /// A bare handler on fibers, by `recv_each`.
     Ramie,
+    /// The same, by `read`.
+    RamieRead,
     /// `ramie serve --hello`.
     RamieServe,
     /// A bare epoll set.
@@ -68,7 +70,9 @@ impl Kind {
             command.args(["http-server", &self.name()]);
         }
         match self {
-            Kind::Ramie | Kind::RamieServe => command.env("RAMIE_DRIVER", "uring"),
+            Kind::Ramie | Kind::RamieRead | Kind::RamieServe => {
+                command.env("RAMIE_DRIVER", "uring")
+            }
             Kind::RamiePoll | Kind::RamieServePoll => command.env("RAMIE_DRIVER", "poll"),
             _ => &mut command,
         };
@@ -82,7 +86,8 @@ impl Kind {
             Kind::RawMultishot => ring::serve(Receive::Multishot, Files::Plain),
             Kind::RawSingleDirect => ring::serve(Receive::Single, Files::Direct),
             Kind::RawMultishotDirect => ring::serve(Receive::Multishot, Files::Direct),
-            Kind::Ramie | Kind::RamiePoll => blocking::serve_on_fibers(),
+            Kind::Ramie | Kind::RamiePoll => blocking::serve_on_fibers(Receive::Multishot),
+            Kind::RamieRead => blocking::serve_on_fibers(Receive::Single),
             Kind::RamieServe | Kind::RamieServePoll => {
                 Err(io::Error::other("that is the program `ramie` itself"))
             }

@@ -17,9 +17,6 @@ use super::{
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_READS: usize = 64;
 
-/// Where requests are received: on the stack, in the page that a fiber that waits has anyway.
-const BUFFER: usize = 768;
-
 /// Serves until one side has had enough. An error of the connection is the peer's affair: there is
 /// nobody to tell. So is a peer that keeps us waiting for longer than `patience`.
 pub(super) fn serve(guest: &Guest, patience: Duration) {
@@ -31,7 +28,7 @@ fn converse(guest: &Guest, patience: Duration) -> io::Result<()> {
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
     let mut exchange = Exchange::default();
-    let mut buffer = [0; BUFFER];
+    let mut received = guest.stream().recv_each();
     let mut deadline = Deadline::default();
     loop {
         if !exchange.is_between_requests() {
@@ -42,12 +39,10 @@ fn converse(guest: &Guest, patience: Duration) -> io::Result<()> {
                 return Ok(());
             }
         }
-        let count = stream.read(&mut buffer)?;
-        if count == 0 {
-            return Ok(());
-        }
+        let Some(bytes) = received.next().transpose()? else { return Ok(()) };
         guest.be_busy();
-        let next = exchange.receive(&buffer[..count], guest.is_asked_to_leave());
+        let next = exchange.receive(&bytes, guest.is_asked_to_leave());
+        drop(bytes);
         stream.write_all(exchange.answers())?;
         exchange.answers_are_sent();
         match next {
@@ -84,7 +79,8 @@ impl Deadline {
 }
 
 /// Ends our side and reads the rest: closing with unread bytes would reset the connection, and the
-/// peer might lose our answer.
+/// peer might lose our answer. Apart, so that its buffer is not in every connection's frame.
+#[inline(never)]
 fn linger(guest: &Guest) -> io::Result<()> {
     let mut stream = guest.stream();
     stream.shutdown(Shutdown::Write)?;
