@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, str::FromStr};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::workload::{On, Workload};
 
@@ -139,11 +139,27 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = workers, allow_negative_numbers = true)]
     pub(crate) workers: Option<u32>,
 
+    /// How connections come to the workers
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) accept: Accept,
+
     /// Close a connection that is idle for so long, whose request takes longer to arrive, or that
     /// does not take its answer
     #[arg(long, value_name = "SECONDS", value_parser = count::<u32>, default_value = "30")]
     #[arg(allow_negative_numbers = true)]
     pub(crate) timeout: u32,
+}
+
+/// How the connections of a server come to its workers.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Accept {
+    /// Each worker has a listener, the kernel deals connections out by a hash
+    #[default]
+    PerWorker,
+    /// One worker accepts, and hands each connection to the worker that has the fewest
+    LeastLoaded,
+    /// All workers accept from one listener
+    Shared,
 }
 
 const SERVE_EXAMPLES: &str = "\

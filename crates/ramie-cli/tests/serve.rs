@@ -173,3 +173,22 @@ fn without_a_way_to_tell_the_port_there_is_no_service() {
     command.stdout(File::options().write(true).open("/dev/full").unwrap());
     assert_sentence(&output(command), 1, &["stdout"]);
 }
+
+#[test]
+fn connections_come_to_workers_in_each_way() {
+    for how in ["per-worker", "least-loaded", "shared"] {
+        for driver in ["uring", "poll"] {
+            let arguments = format!("serve --hello --addr 127.0.0.1:0 --workers 2 --accept {how}");
+            let mut command = ramie(&arguments);
+            command.env("RAMIE_DRIVER", driver);
+            let mut server = Server::started(command);
+            let mut streams: Vec<_> = (0..20).map(|_| server.connect()).collect();
+            for stream in &mut streams {
+                assert_eq!(ask(stream, GET), HELLO);
+            }
+            signal(&server.child, Signal::TERM);
+            assert!(is_closed(&mut streams[0]));
+            assert_eq!(server.wait().code(), Some(0), "{how} {driver}");
+        }
+    }
+}

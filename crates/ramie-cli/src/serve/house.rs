@@ -31,7 +31,7 @@ use std::{
 use ramie::net::{TcpListener, TcpStream};
 
 pub(super) struct House {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     is_stopping: AtomicBool,
     /// Held for a few instructions only, and never across a park: std's lock will do on fibers.
     guests: Mutex<Guests>,
@@ -56,13 +56,14 @@ pub(super) struct Guest {
 }
 
 impl House {
-    pub(super) fn new(listener: TcpListener) -> Self {
-        House { listener, is_stopping: AtomicBool::new(false), guests: Mutex::default() }
+    pub(super) fn new(listeners: Vec<TcpListener>) -> Self {
+        House { listeners, is_stopping: AtomicBool::new(false), guests: Mutex::default() }
     }
 
-    /// Waits for the next connection.
-    pub(super) fn accept(self: &Arc<Self>) -> io::Result<Guest> {
-        let (stream, _) = self.listener.accept()?;
+    /// Waits for the next connection at one of its doors, which all workers may use if it is the
+    /// only one.
+    pub(super) fn accept(self: &Arc<Self>, door: usize) -> io::Result<Guest> {
+        let (stream, _) = self.listeners[door % self.listeners.len()].accept()?;
         // Answers are written whole; waiting for more to send would only delay them. Where it
         // cannot be set, the connection is about to fail anyway.
         let _ = stream.set_nodelay(true);
@@ -82,8 +83,10 @@ impl House {
     /// Accepts no more and lets resting guests go; called on any thread.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
-        // A socket that has failed already needs no ending.
-        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        for listener in &self.listeners {
+            // A socket that has failed already needs no ending.
+            let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+        }
         let present: Vec<_> = self.guests().present.values().cloned().collect();
         for seat in present {
             if seat.is_resting.load(Ordering::SeqCst) {

@@ -10,11 +10,18 @@ mod signals;
 
 use std::{io, sync::Arc, time::Duration};
 
-use ramie::net::TcpListener;
+use ramie::{
+    fiber::{self, Builder, Place},
+    net::TcpListener,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::house::House;
-use crate::{arguments::Serve, failure::Failure, output, runtime};
+use crate::{
+    arguments::{Accept, Serve},
+    failure::Failure,
+    output, runtime,
+};
 
 /// How long requests in flight may take once the server was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -33,14 +40,18 @@ pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
     }
     let runtime = builder.build().map_err(|error| Failure::of_runtime(&error))?;
     let patience = Duration::from_secs(serve.timeout.into());
-    runtime::run(&runtime, || host(&serve.addr, patience))?
+    runtime::run(&runtime, || host(&serve.addr, serve.accept, patience))?
 }
 
-fn host(address: &str, patience: Duration) -> Result<(), Failure> {
+fn host(address: &str, accept: Accept, patience: Duration) -> Result<(), Failure> {
     let cannot_listen = |error: io::Error| Failure::other(why_not_listening(address, &error));
-    let listener = TcpListener::bind(address).map_err(cannot_listen)?;
-    let bound = listener.local_addr().map_err(cannot_listen)?;
-    let house = Arc::new(House::new(listener));
+    let listeners = match accept {
+        Accept::PerWorker => TcpListener::bind_per_worker(address),
+        Accept::LeastLoaded | Accept::Shared => TcpListener::bind(address).map(|one| vec![one]),
+    };
+    let listeners = listeners.map_err(cannot_listen)?;
+    let bound = listeners[0].local_addr().map_err(cannot_listen)?;
+    let house = Arc::new(House::new(listeners));
     signals::watch(Arc::clone(&house))?;
     // Whoever reads no more of our output may still want our service; but where nobody can learn
     // the port, there is no service.
@@ -49,18 +60,29 @@ fn host(address: &str, patience: Duration) -> Result<(), Failure> {
     {
         return Err(failure);
     }
-    welcome(&house, patience)
+    if accept == Accept::LeastLoaded {
+        return welcome(&house, 0, patience, Place::LeastLoaded);
+    }
+    // Each worker keeps the connections that it accepts.
+    let ends =
+        fiber::on_each_worker(|worker| welcome(&house, worker, patience, Place::Worker(worker)));
+    ends.into_iter().collect()
 }
 
-/// Accepts until told to stop.
-fn welcome(house: &Arc<House>, patience: Duration) -> Result<(), Failure> {
+/// Accepts at one door until told to stop.
+fn welcome(
+    house: &Arc<House>,
+    door: usize,
+    patience: Duration,
+    place: Place,
+) -> Result<(), Failure> {
     let mut wait = Backoff::default();
     loop {
-        match house.accept() {
+        match house.accept(door) {
             Ok(guest) => {
                 wait.reset();
                 let spawned = runtime::catch(|| {
-                    ramie::fiber::Builder::new().spawn(move || connection::serve(&guest, patience))
+                    Builder::new().on(place).spawn(move || connection::serve(&guest, patience))
                 });
                 if !matches!(spawned, Ok(Ok(_))) {
                     wait.pause("there is no memory for more connections; new ones are closed");
@@ -74,6 +96,7 @@ fn welcome(house: &Arc<House>, patience: Duration) -> Result<(), Failure> {
                      limit with `ulimit -n`"
                 )),
                 Refusal::Listener => {
+                    house.stop();
                     return Err(Failure::other(format!(
                         "cannot accept connections any more: {error}; start the server again"
                     )));

@@ -25,7 +25,20 @@ use crate::{
 #[must_use = "a builder does nothing until one of its spawn methods is called"]
 pub struct Builder {
     wishes: Wishes,
+    place: Place,
     not_public: PhantomData<()>,
+}
+
+/// Which worker starts a fiber, and keeps it: a fiber that has started does not move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Place {
+    /// Whichever comes to it first: this one, or one that has nothing to do.
+    #[default]
+    Any,
+    /// The one of this index; the worker that called [`run`](crate::run()) is 0.
+    Worker(usize),
+    /// The one that has the fewest fibers now; this one, if several have as few.
+    LeastLoaded,
 }
 
 /// Where a closure may start.
@@ -65,12 +78,34 @@ impl Builder {
         self
     }
 
+    /// Chooses the worker. `spawn_local` pays no heed: its closure stays where it is.
+    ///
+    /// Where there are no workers to choose from, outside `run` or with
+    /// [`Strands::Threads`](crate::Strands), the thread that is made goes where the system puts it.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::fiber::{self, Builder, Place};
+    ///
+    /// let runtime = ramie::Runtime::builder().strands(ramie::Strands::Fibers).workers(2).build()?;
+    /// runtime.run(|| {
+    ///     let there = Builder::new().on(Place::Worker(1)).spawn(fiber::worker)?;
+    ///     assert_eq!(there.join().unwrap(), Some(1));
+    ///     Ok::<(), std::io::Error>(())
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on(mut self, place: Place) -> Self {
+        self.place = place;
+        self
+    }
+
     /// Spawns a fiber as [`spawn`](super::spawn) does.
     ///
     /// # Errors
-    /// The stack size is out of range, or the name contains a NUL byte (`InvalidInput`); there is
-    /// no memory for one more strand (`OutOfMemory`); outside `run`, the system refuses one more
-    /// thread. The closure is dropped then.
+    /// The stack size is out of range, the name contains a NUL byte, or there is no worker of the
+    /// index asked for (`InvalidInput`); there is no memory for one more strand (`OutOfMemory`);
+    /// outside `run`, the system refuses one more thread. The closure is dropped then.
     #[inline]
     pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
@@ -211,6 +246,11 @@ impl Builder {
         }
         {
             let worker = worker::current();
+            let place = match (placement, self.place) {
+                (Placement::ThisWorker, _) | (_, Place::Any) => None,
+                (_, Place::Worker(index)) => worker.find_place(Some(index))?,
+                (_, Place::LeastLoaded) => worker.find_place(None)?,
+            };
             let is_thread = placement == Placement::AnyWorker && worker.team().is_none();
             let slot = worker.slots().take(is_thread)?;
             // SAFETY: a fresh slot; the rest is the caller's promise.
@@ -218,10 +258,14 @@ impl Builder {
             if is_thread {
                 return self.start_thread(&worker, slot, scope);
             }
-            slot.belongings.install(scope, self.wishes);
+            let is_placed = place.is_some();
+            slot.belongings.install(scope, Wishes { is_placed, ..self.wishes });
             // Before the closure may start and end: the handle keeps the slot.
             let handle = RawHandle::new(slot);
-            worker.enqueue_fresh(slot, placement == Placement::ThisWorker);
+            match place {
+                None => worker.enqueue_fresh(slot, placement == Placement::ThisWorker),
+                Some(index) => worker.enqueue_placed(slot, index),
+            }
             Ok(handle)
         }
     }

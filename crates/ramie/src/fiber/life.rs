@@ -183,6 +183,12 @@ pub(crate) fn requested_stack_size(slot: &Slot) -> usize {
     slot.belongings.extra().map_or(0, |extra| extra.wishes.stack_size)
 }
 
+/// Whether the strand was placed on a certain worker.
+#[inline]
+pub(crate) fn is_placed(slot: &Slot) -> bool {
+    slot.belongings.extra().is_some_and(|extra| extra.wishes.is_placed)
+}
+
 /// Gives the strand of an OS thread that thread's name.
 pub(crate) fn name_after_thread(slot: &Slot) {
     let name = std::thread::current().name().map(str::to_owned);

@@ -16,20 +16,22 @@ mod builder;
 mod handle;
 mod join;
 mod life;
+mod places;
 mod scope;
 
 use std::time::Duration;
 
 pub use self::{
-    builder::Builder,
+    builder::{Builder, Place},
     handle::Fiber,
     join::{JoinHandle, ScopedJoinHandle},
+    places::{on_each_worker, worker, workers},
     scope::{Scope, scope},
 };
 pub(crate) use self::{
     life::{
         ABANDONED, describe_overflows, destroy_own_locals, end_abandoned, end_unstarted,
-        fail_to_start, free_root, label, name_after_thread, requested_stack_size,
+        fail_to_start, free_root, is_placed, label, name_after_thread, requested_stack_size,
         run_thread_to_end, run_to_end,
     },
     scope::ScopeData,

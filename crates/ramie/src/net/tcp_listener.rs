@@ -14,7 +14,7 @@ use super::{
     handle::{converts_like_std, shared_like_std},
     socket::Socket,
 };
-use crate::intake::Intake;
+use crate::{fiber, intake::Intake};
 
 /// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -58,12 +58,65 @@ impl TcpListener {
     /// `AddrNotAvailable`: the address cannot be had. `InvalidInput`: there was no address.
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         first_success(addr, |address| {
-            let socket = Socket::stream(family_of(address))?;
-            sockopt::set_socket_reuseaddr(&socket, true)?;
-            sys::bind(&socket, address)?;
-            sys::listen(&socket, BACKLOG)?;
-            Ok(TcpListener { socket })
+            let listener = TcpListener::bound(address, false)?;
+            sys::listen(&listener.socket, BACKLOG)?;
+            Ok(listener)
         })
+    }
+
+    /// Makes as many listeners on one address as the runtime has workers, each with a queue of
+    /// connections of its own: the kernel deals them out by a hash of the peer's address
+    /// (`SO_REUSEPORT`).
+    ///
+    /// A fiber on each worker accepts from its own ([`on_each_worker`] shows it); no worker wakes
+    /// another, and no connection moves. Every listener must be accepted from: a connection waits
+    /// in the queue that it was dealt into. With few connections, or such as differ much in what
+    /// they cost, some workers get more than their share; the other way is one listener and
+    /// [`Place::LeastLoaded`]. The [module's documentation](super#connections-for-several-workers)
+    /// compares the two.
+    ///
+    /// The address must be free, as for [`bind`](Self::bind); of a host name or a list, the first
+    /// one that is. As long as the listeners are open, another process of the same user can join
+    /// them, if it asks for that.
+    ///
+    /// [`on_each_worker`]: crate::fiber::on_each_worker
+    /// [`Place::LeastLoaded`]: crate::fiber::Place::LeastLoaded
+    ///
+    /// # Blocking
+    /// Parks the strand while a host name is resolved; never otherwise.
+    ///
+    /// # Cancellation
+    /// A cancel point, where a host name is resolved.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind); the process is out of descriptors.
+    ///
+    /// # Outside a fiber
+    /// One listener, outside [`run`](crate::run()) and where strands are threads.
+    pub fn bind_per_worker<A: ToSocketAddrs>(addr: A) -> io::Result<Vec<TcpListener>> {
+        first_success(addr, |address| {
+            // The first asks for the address alone: a second server of the kind is refused.
+            let first = TcpListener::bound(address, false)?;
+            let address = first.local_addr()?;
+            sockopt::set_socket_reuseport(&first.socket, true)?;
+            let mut listeners = vec![first];
+            for _ in 1..fiber::workers() {
+                listeners.push(TcpListener::bound(&address, true)?);
+            }
+            for listener in &listeners {
+                sys::listen(&listener.socket, BACKLOG)?;
+            }
+            Ok(listeners)
+        })
+    }
+
+    /// A socket that is bound and does not listen yet.
+    fn bound(address: &SocketAddr, shares_port: bool) -> io::Result<TcpListener> {
+        let socket = Socket::stream(family_of(address))?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        sockopt::set_socket_reuseport(&socket, shares_port)?;
+        sys::bind(&socket, address)?;
+        Ok(TcpListener { socket })
     }
 
     /// Returns the address the listener is bound to.

@@ -21,7 +21,7 @@ use super::builder::{AbandonedFibers, Config, Strands};
 use crate::{
     blocking::Pool,
     strand::{self, Slot, Wishes},
-    worker::{self, AbandonedFiber, FreshQueue, Installed, Seat, Team, Until, Worker},
+    worker::{self, AbandonedFiber, FreshQueue, Installed, Roster, Seat, Team, Until, Worker},
 };
 
 /// The stack of the closure given to `run`, in bytes: what std gives to a thread.
@@ -53,10 +53,12 @@ where
 {
     let pool = Arc::new(Pool::new(config.blocking_threads));
     let (team, queues) = Team::new(config.workers, config.grace, Arc::clone(&pool));
+    let roster = Arc::new(Roster::new(config.workers));
     let mut queues = queues.into_iter().enumerate();
     let (_, own_queue) = queues.next().expect("a runtime has at least one worker");
-    let first = make_worker(config, &team, 0, own_queue).unwrap_or_else(|error| panic!("{error}"));
-    let threads = Threads::start(config, &team, queues);
+    let first = make_worker(config, (&team, &roster), 0, own_queue)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let threads = Threads::start(config, (&team, &roster), queues);
     let outcome = run_main(&first, &team, f);
     let mut abandoned = first.abandon_all();
     abandoned.extend(threads.join());
@@ -75,7 +77,7 @@ where
 
 fn make_worker(
     config: &Config,
-    team: &Arc<Team>,
+    (team, roster): (&Arc<Team>, &Arc<Roster>),
     index: usize,
     queue: FreshQueue,
 ) -> io::Result<Worker> {
@@ -87,6 +89,7 @@ fn make_worker(
         worker.plug(policy());
     }
     team.join_member(index, worker.shared());
+    worker.sign(Arc::clone(roster));
     Ok(worker)
 }
 
@@ -141,7 +144,7 @@ where
 fn name_main(slot: &Slot, worker: &Worker) {
     let stack_size = worker.default_stack_size().max(MAIN_STACK);
     let name = Some("main".to_owned());
-    slot.belongings.install(std::ptr::null(), Wishes { name, stack_size, priority: 0 });
+    slot.belongings.install(std::ptr::null(), Wishes { name, stack_size, ..Wishes::default() });
 }
 
 /// The threads of workers 1 and up.
@@ -152,14 +155,14 @@ struct Threads {
 impl Threads {
     fn start(
         config: &Config,
-        team: &Arc<Team>,
+        (team, roster): (&Arc<Team>, &Arc<Roster>),
         queues: impl Iterator<Item = (usize, FreshQueue)>,
     ) -> Self {
         let (sender, reports) = mpsc::channel();
         let mut threads = Threads { handles: Vec::new() };
         let mut failure = None;
         for (index, queue) in queues {
-            match start_thread(config, team, index, queue, sender.clone()) {
+            match start_thread(config, (team, roster), index, queue, sender.clone()) {
                 Ok(handle) => threads.handles.push(handle),
                 Err(error) => failure = Some(error),
             }
@@ -184,15 +187,15 @@ impl Threads {
 
 fn start_thread(
     config: &Config,
-    team: &Arc<Team>,
+    (team, roster): (&Arc<Team>, &Arc<Roster>),
     index: usize,
     queue: FreshQueue,
     report: mpsc::Sender<io::Result<()>>,
 ) -> io::Result<thread::JoinHandle<Vec<AbandonedFiber>>> {
-    let (team, config) = (Arc::clone(team), config.clone());
+    let (team, roster, config) = (Arc::clone(team), Arc::clone(roster), config.clone());
     let name = format!("{}-{index}", config.thread_name);
     thread::Builder::new().name(name).spawn(move || {
-        let worker = match make_worker(&config, &team, index, queue) {
+        let worker = match make_worker(&config, (&team, &roster), index, queue) {
             Ok(worker) => worker,
             Err(error) => {
                 let _ = report.send(Err(error));

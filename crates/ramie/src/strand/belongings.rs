@@ -22,12 +22,14 @@ pub(crate) struct Wishes {
     pub(crate) stack_size: usize,
     /// What a run-queue policy may go by.
     pub(crate) priority: i8,
+    /// It counts as load of a worker that has not started it yet.
+    pub(crate) is_placed: bool,
 }
 
 impl Wishes {
     #[inline]
     fn are_none(&self) -> bool {
-        self.name.is_none() && self.stack_size == 0 && self.priority == 0
+        self.name.is_none() && self.stack_size == 0 && self.priority == 0 && !self.is_placed
     }
 }
 

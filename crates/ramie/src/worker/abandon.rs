@@ -34,6 +34,7 @@ impl Worker {
     /// meanwhile may wait, make fibers and initialize locals, so it goes on until none is left.
     pub(crate) fn abandon_all(&self) -> Vec<AbandonedFiber> {
         let _installed = super::Installed::new(self);
+        self.close_gate();
         let mut report = Vec::new();
         loop {
             self.end_root_locals();

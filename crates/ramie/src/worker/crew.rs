@@ -119,13 +119,13 @@ impl Worker {
     }
 
     pub(super) fn has_fibers(&self) -> bool {
-        self.live.get() > 0 || self.has_runnable()
+        self.shared.live() > 0 || self.has_runnable()
     }
 
     /// A fiber has ended, and it may have been the last one for which the thread waits.
     #[cold]
     pub(super) fn wake_if_last(&self) {
-        if self.live.get() == 0
+        if self.shared.live() == 0
             && let Some(wait) = self.waits_for_fibers.take()
         {
             wait.wake(crate::strand::Wake::Woken);

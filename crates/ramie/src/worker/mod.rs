@@ -3,7 +3,8 @@
 //! Rooms: [`current`] (the worker of this thread), [`run_queue`] (what runs next), [`body`] (the
 //! stacks that fibers run on), [`run_loop`] (the loop), [`idle`] (what a worker does when nothing
 //! is runnable), [`shared`] (inbox and sleep, the part that other threads touch), [`team`] (the
-//! workers of one runtime: stealing and ending), [`plugged`] (a policy that decides what runs next
+//! workers of one runtime: stealing and ending), [`placed`] (fibers for a certain worker),
+//! [`plugged`] (a policy that decides what runs next
 //! in the place of the queue), [`no_switch`] (where strands must not suspend),
 //! [`locals`] (the locals of the thread's own strand), [`crew`] (the threads of a runtime whose
 //! strands are threads), [`attach`] (the small worker of a thread outside `run`), [`abandon`]
@@ -20,6 +21,7 @@ mod current;
 mod idle;
 mod locals;
 mod no_switch;
+mod placed;
 mod plugged;
 mod run_loop;
 mod run_queue;
@@ -40,6 +42,7 @@ pub(crate) use self::{
     crew::{Berth, Crew},
     current::{Installed, current, with_existing},
     no_switch::NoSwitch,
+    placed::Roster,
     run_loop::Until,
     run_queue::Next,
     shared::Shared,
@@ -83,9 +86,9 @@ pub(crate) struct Worker {
     clock: Clock,
     /// The body of the thread's own strand, which gets a slot when it first waits.
     root: Box<Body>,
-    /// Fibers alive that belong here: started here, or `!Send` and spawned here.
-    live: Cell<usize>,
     seat: Option<Seat>,
+    /// Where fibers can be placed: the workers of the runtime, this one among them.
+    roster: Option<std::sync::Arc<Roster>>,
     plugged: Plugged,
     /// The runtime whose strand this thread is.
     crew: Option<std::sync::Arc<Crew>>,
@@ -192,8 +195,8 @@ impl Worker {
             bodies: Bodies::new(shared, stack_size),
             clock,
             root: Box::new(Body::of_thread(shared)),
-            live: Cell::new(0),
             seat,
+            roster: None,
             plugged: Plugged::default(),
             crew: None,
             patience: Cell::new(0),

@@ -140,6 +140,7 @@ impl Worker {
     #[inline(never)]
     fn start(&self, slot: &'static Slot) {
         self.current.set(std::ptr::null());
+        self.note_taken(slot);
         match self.bodies.assign(slot) {
             Ok(body) => {
                 self.note_started();
@@ -155,7 +156,7 @@ impl Worker {
 
     #[inline]
     fn note_started(&self) {
-        self.live.set(self.live.get() + 1);
+        self.shared.set_live(self.shared.live() + 1);
     }
 
     /// The next closure that a body whose fiber has just ended may run at once, in its turn.
@@ -170,6 +171,7 @@ impl Worker {
             return None;
         }
         self.countdown.set(self.countdown.get() - 1);
+        self.note_taken(slot);
         body.adopt(slot);
         self.note_started();
         Some(slot)
@@ -179,7 +181,7 @@ impl Worker {
     #[inline]
     pub(crate) fn note_finished(&self, was_started: bool) {
         if was_started {
-            self.live.set(self.live.get() - 1);
+            self.shared.set_live(self.shared.live() - 1);
         }
         self.shared.note_finished();
         if self.crew.is_some() {
@@ -209,7 +211,7 @@ impl Worker {
 
     pub(super) fn drain_inbox(&self) {
         if self.shared.has_mail() {
-            self.shared.drain(|slot| self.make_ready(slot));
+            self.shared.drain(|slot| self.receive(slot));
         }
     }
 

@@ -28,7 +28,7 @@ use std::sync::Mutex;
 
 use super::ThreadWaker;
 use crate::{
-    primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
+    primitive::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     strand::Slot,
 };
 
@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) spawned: AtomicU64,
     /// Strands that ended on this worker; written by it alone.
     pub(crate) finished: AtomicU64,
+    /// Fibers alive that were started by this worker; written by it alone.
+    live: AtomicUsize,
 }
 
 static UNUSED: Mutex<Vec<&'static Shared>> = Mutex::new(Vec::new());
@@ -63,10 +65,12 @@ impl Shared {
                 waker: Mutex::new(None),
                 spawned: AtomicU64::new(0),
                 finished: AtomicU64::new(0),
+                live: AtomicUsize::new(0),
             }))
         });
         shared.spawned.store(0, Ordering::Relaxed);
         shared.finished.store(0, Ordering::Relaxed);
+        shared.live.store(0, Ordering::Relaxed);
         shared.set_waker(Some(waker));
         shared
     }
@@ -95,6 +99,18 @@ impl Shared {
         let finished = self.finished.load(Ordering::Relaxed);
         // Release: whoever sums up the finished strands sees all that they spawned before.
         self.finished.store(finished + 1, Ordering::Release);
+    }
+
+    /// How many fibers of this worker are alive. To other threads an old number, as a load may be.
+    #[inline]
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// Says so; called on this thread, the worker's own.
+    #[inline]
+    pub(crate) fn set_live(&self, live: usize) {
+        self.live.store(live, Ordering::Relaxed);
     }
 
     /// Hands over a strand that the caller has the right to schedule.

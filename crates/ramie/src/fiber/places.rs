@@ -1,0 +1,86 @@
+//! The workers of a runtime as fibers see them.
+
+use super::{Builder, Place, scope};
+use crate::worker;
+
+/// Returns how many workers the runtime has; 1 where strands are threads.
+///
+/// # Outside a fiber
+/// 1, outside [`run`](crate::run()).
+///
+/// # Examples
+/// ```
+/// let runtime = ramie::Runtime::builder().strands(ramie::Strands::Fibers).workers(3).build()?;
+/// assert_eq!(runtime.run(ramie::fiber::workers), 3);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use]
+pub fn workers() -> usize {
+    worker::with_existing(|worker| worker.roster().map(worker::Roster::len)).flatten().unwrap_or(1)
+}
+
+/// Returns the index of the worker that runs this fiber: from 0, which is the one that called
+/// [`run`](crate::run()), up to [`workers`] - 1. `None` where strands are threads.
+///
+/// It is the same for as long as the fiber lives.
+///
+/// # Outside a fiber
+/// `None`, outside [`run`](crate::run()).
+#[must_use]
+pub fn worker() -> Option<usize> {
+    worker::with_existing(worker::Worker::index).flatten()
+}
+
+/// Runs `f` in a fiber on each worker, with the worker's index, and returns the values in that
+/// order when all have ended. The fibers may borrow what outlives the call.
+///
+/// # Blocking
+/// Parks the strand until the fibers have ended.
+///
+/// # Cancellation
+/// Not a cancel point: a scope around it cancels the fibers, and so ends the wait.
+///
+/// # Panics
+/// With the panic of one of the fibers, after all have ended. When the process has no memory for
+/// the fibers.
+///
+/// # Outside a fiber
+/// Where strands are threads it is one thread, with index 0.
+///
+/// # Examples
+/// Each worker accepts connections for itself:
+/// ```no_run
+/// use ramie::{fiber, net::TcpListener};
+///
+/// ramie::run(|| {
+///     let listeners = TcpListener::bind_per_worker("127.0.0.1:8080")?;
+///     let ends = fiber::on_each_worker(|worker| {
+///         for stream in listeners[worker].incoming() {
+///             let mut stream = stream?;
+///             // This worker's connection stays here.
+///             fiber::spawn_local(move || std::io::copy(&mut stream.try_clone()?, &mut stream));
+///         }
+///         std::io::Result::Ok(())
+///     });
+///     ends.into_iter().collect::<std::io::Result<()>>()
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn on_each_worker<F, T>(f: F) -> Vec<T>
+where
+    F: Fn(usize) -> T + Sync,
+    T: Send,
+{
+    let f = &f;
+    scope(|s| {
+        let place = |index| Builder::new().on(Place::Worker(index));
+        let spawn = |index| place(index).spawn_scoped(s, move || f(index));
+        let spawn = |index| spawn(index).unwrap_or_else(|error| panic!("cannot spawn: {error}"));
+        let fibers: Vec<_> = (0..workers()).map(spawn).collect();
+        let join = |fiber: super::ScopedJoinHandle<'_, T>| {
+            fiber.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+        };
+        fibers.into_iter().map(join).collect()
+    })
+}
