@@ -1,6 +1,8 @@
-//! An intrusive first-in-first-out list of frames, linked through `OpFrame::next`.
+//! Frames in order: those that wait are linked through `OpFrame::next`, those that are complete
+//! lie in a ring buffer.
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
 
 use crate::op::{OpFrame, State};
@@ -74,13 +76,43 @@ impl FrameList {
         }
         false
     }
+}
 
+/// The frames whose ops are complete, until they are popped.
+///
+/// A ring buffer of their addresses: a list linked through them would make the CPU wait for each
+/// frame, which lies on a stack of its own, before it can load the next.
+#[derive(Debug, Default)]
+pub(crate) struct Completed(VecDeque<NonNull<OpFrame>>);
+
+/// Room for so many is kept however few complete.
+const KEPT: usize = 16_384;
+
+impl Completed {
     /// Records the result of `frame` and appends it: the one way for an op to become complete.
     #[inline]
     pub(crate) fn complete(&mut self, frame: &OpFrame, result: i32) {
         debug_assert!(!frame.is_complete(), "an op completes once");
         frame.result.set(result);
         frame.state.set(State::Complete);
-        self.push(frame);
+        self.0.push_back(NonNull::from(frame));
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<NonNull<OpFrame>> {
+        self.0.pop_front()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives back what a busy time has taken.
+    #[inline]
+    pub(crate) fn give_back_surplus(&mut self) {
+        if self.0.is_empty() && self.0.capacity() > KEPT {
+            self.0 = VecDeque::new();
+        }
     }
 }

@@ -27,7 +27,7 @@ use rustix::io::Errno;
 
 use crate::buffer::Pool;
 use crate::caps::Caps;
-use crate::completed::FrameList;
+use crate::completed::{Completed, FrameList};
 use crate::driver::{Submitted, Wait};
 use crate::op::{Op, OpFrame, State};
 use crate::sys::raw;
@@ -45,7 +45,7 @@ pub(crate) struct Poll {
     poller: Arc<Poller>,
     /// By descriptor number.
     slots: Slots,
-    pub(crate) completed: FrameList,
+    pub(crate) completed: Completed,
     in_flight: usize,
     events: Events,
     target: Arc<WakeTarget>,
@@ -60,7 +60,7 @@ impl Poll {
             target: WakeTarget::new(Way::Poll(Arc::clone(&poller))),
             poller,
             slots: Slots::default(),
-            completed: FrameList::new(),
+            completed: Completed::default(),
             in_flight: 0,
             events: Events::with_capacity(BATCH),
             caps: Caps::of_poll(),

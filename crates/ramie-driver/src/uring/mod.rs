@@ -32,12 +32,12 @@ use std::time::Duration;
 use io_uring::cqueue::CompletionStatus;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode};
+use io_uring::{EnterFlags, IoUring, opcode};
 use rustix::io::Errno;
 
 use crate::buffer::Pool;
 use crate::caps::Caps;
-use crate::completed::FrameList;
+use crate::completed::{Completed, FrameList};
 use crate::driver::{Config, Submitted, Wait};
 use crate::op::{OpFrame, State};
 use crate::sys;
@@ -58,7 +58,7 @@ pub(crate) struct Uring {
     ring: IoUring,
     /// INVARIANT: of `ring`, which outlives it.
     status: CompletionStatus,
-    pub(crate) completed: FrameList,
+    pub(crate) completed: Completed,
     /// Ops to hand to the kernel again.
     retries: FrameList,
     frames: InFlight,
@@ -95,7 +95,7 @@ impl Uring {
         let mut uring = Uring {
             ring,
             status,
-            completed: FrameList::new(),
+            completed: Completed::default(),
             retries: FrameList::new(),
             frames: InFlight::default(),
             multishots: Multishots::new(Waker(Arc::clone(&target))),
@@ -158,7 +158,7 @@ impl Uring {
             return self.push(&opcode::Nop::new().build().user_data(user_data));
         }
         let flags = if frame.in_background { Flags::ASYNC } else { Flags::empty() };
-        sqe::with_entry(&frame.op, |entry| self.push(&entry.user_data(user_data).flags(flags)));
+        sqe::with_entry(&frame.op, user_data, flags, |entry| self.push(&entry));
     }
 
     pub(crate) fn cancel(&mut self, frame: &OpFrame) {
@@ -227,6 +227,7 @@ impl Uring {
 
     pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
         self.gathering.take();
+        self.completed.give_back_surplus();
         self.reap();
         self.push_noted();
         let idle = self.completed.is_empty() && !self.woken;
@@ -312,7 +313,7 @@ impl Uring {
         loop {
             self.entered += 1;
             let entered = match wait {
-                Wait::Never => self.ring.submit(),
+                Wait::Never => self.submit_and_look(),
                 Wait::Until(None) => self.ring.submit_and_wait(1),
                 Wait::Until(Some(limit)) => self.enter_for(limit),
             };
@@ -332,6 +333,14 @@ impl Uring {
                 _ => return Err(error),
             }
         }
+    }
+
+    /// Submits, and has the kernel work off what has completed meanwhile: deferred, it would take
+    /// another enter.
+    fn submit_and_look(&mut self) -> io::Result<usize> {
+        let len = self.ring.submission().len() as u32;
+        // SAFETY: `len` entries are in the queue, each as `push` says; there is no argument.
+        unsafe { self.ring.submitter().enter::<()>(len, 0, EnterFlags::GETEVENTS.bits(), None) }
     }
 
     fn enter_for(&mut self, limit: Duration) -> io::Result<usize> {

@@ -31,7 +31,10 @@ impl Uring {
             }
             // Frames lie on as many stacks, which the kernel's work has pushed out of the cache.
             for entry in &*entries {
-                sys::prefetch((entry.user_data() & !sqe::TAG_BITS) as *const u8);
+                let frame = (entry.user_data() & !sqe::TAG_BITS) as *const OpFrame;
+                sys::prefetch(frame.cast());
+                // It may begin in the midst of a line.
+                sys::prefetch(frame.wrapping_add(1).cast());
             }
             for entry in entries {
                 self.route(entry.user_data(), entry.result(), entry.flags());
@@ -76,6 +79,9 @@ impl Uring {
 
     /// Complete, or once more: the target's own result decides, and nothing else.
     pub(super) fn decide(&mut self, frame: &OpFrame, result: i32) {
+        if result >= 0 && frame.state.get() == State::InFlight {
+            return self.finish(frame, result);
+        }
         let asked = frame.cancel_asked.get() || self.draining;
         let awaited = frame.state.get() == State::AwaitingReadiness;
         match result {
