@@ -5,6 +5,13 @@
 //! them: a deadline cancels the op and goes on waiting, and the op's own result decides. Data that
 //! arrived is returned, nothing is lost. A cancelled scope does the same; a call in one that is
 //! cancelled already does not begin.
+//!
+//! # Plain waits
+//! A fiber with no deadline and no scope around it has nothing to wait for but the completion, and
+//! that its own worker alone sees. So it begins no wait in its slot, which others may look at:
+//! nobody could end it. The frame names the fiber's body ([`body_bits`]), and the worker that pops
+//! the frame puts the body onto its queue. Such a wait costs neither a compare-and-swap nor the
+//! slot's cache line. The record says of which kind it is: whoever gives the fiber up asks.
 #![allow(unsafe_code)]
 
 use std::{io, ptr::NonNull, time::Duration};
@@ -16,7 +23,7 @@ use crate::{
     park::{self, Refused, WaitKind, WaitRecord},
     strand::Wake,
     time::Deadline,
-    worker::{self, Worker},
+    worker::{self, Body, Worker},
 };
 
 /// How long an op that runs during a panic may take before it is cancelled.
@@ -76,35 +83,134 @@ pub(crate) fn perform_pointing_nowhere(
     unsafe { perform(kind, op, deadline) }
 }
 
+/// As [`perform`], for the ops of busy streams: inlined into the code of the fiber, for the sake of
+/// its switch ([`Body::suspend`](worker::Body::suspend)).
+///
+/// # Safety
+/// As [`perform`].
+#[track_caller]
+#[inline(always)]
+pub(crate) unsafe fn perform_inline(
+    kind: &'static WaitKind,
+    op: Op,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
+    // SAFETY: the caller's promise.
+    unsafe { perform_frame(kind, OpFrame::new(op), deadline) }
+}
+
 /// As [`perform`], for a frame that has not been submitted.
 ///
 /// # Safety
 /// As [`perform`].
 #[track_caller]
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn perform_frame(
     kind: &'static WaitKind,
     frame: OpFrame,
     deadline: Deadline,
 ) -> Result<u32, OpError> {
     let worker = worker::current();
+    let Some(body) = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER) else {
+        // SAFETY: the caller's promise.
+        return unsafe { perform_bounded(&worker, kind, &frame, deadline) };
+    };
+    // SAFETY: the frame stays in place until it is popped, and what the op points to does by the
+    // caller's promise.
+    match unsafe { worker.submit(&frame) }? {
+        Submitted::Complete => {}
+        Submitted::InFlight => {
+            frame.user.set(body_bits(body));
+            let detail = frame.op().fd().map_or(u64::MAX, |fd| fd as u64);
+            let record = WaitRecord::new(kind).with_detail(detail, 0).of_plain_op();
+            while !is_popped(&frame) {
+                suspend_plainly(body, &record);
+            }
+        }
+    }
+    result_of(&frame, None)
+}
+
+/// Performs the op of a strand that is no fiber, has a limit or a scope around it, or unwinds.
+///
+/// # Safety
+/// As [`perform`]; the frame stays in place during this call.
+#[track_caller]
+#[inline(never)]
+unsafe fn perform_bounded(
+    worker: &Worker,
+    kind: &'static WaitKind,
+    frame: &OpFrame,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
     worker.check_may_switch();
+    worker.check_stack();
     let detail = frame.op().fd().map_or(u64::MAX, |fd| fd as u64);
     let record = WaitRecord::new(kind).with_detail(detail, 0).until(deadline).cancellable();
     if cancel::is_cancelled_here() {
         return Err(OpError::Cancelled);
     }
-    let submitted = with_driver(&worker, |driver| {
-        // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the
-        // op points to does by the caller's promise.
-        unsafe { driver.submit(NonNull::from(&frame)) }
-    })?;
-    match submitted {
-        Submitted::Complete => result_of(&frame, None),
-        Submitted::InFlight => wait_for(&worker, &frame, record),
+    // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the op
+    // points to does by the caller's promise.
+    match unsafe { worker.submit(frame) }? {
+        Submitted::Complete => result_of(frame, None),
+        Submitted::InFlight => wait_for(worker, frame, record),
     }
 }
 
+impl Worker {
+    /// The fiber that runs, if nothing but the end of its op can end its wait for that: no limit
+    /// and no scope is around it, and it does not unwind.
+    #[inline(always)]
+    fn plain_fiber(&self) -> Option<&Body> {
+        let here = 0_u8;
+        let body = self.running_fiber()?;
+        let is_plain =
+            body.strand.is_empty() && body.has_on_its_stack(&here) && !std::thread::panicking();
+        is_plain.then_some(body)
+    }
+
+    /// Hands an op to the driver, which a thread outside `run` opens when it first needs it.
+    ///
+    /// # Safety
+    /// As [`ramie_driver::Driver::submit`].
+    #[inline(always)]
+    unsafe fn submit(&self, frame: &OpFrame) -> Result<Submitted, OpError> {
+        let submit = |driver: &mut ramie_driver::Driver| {
+            // SAFETY: the caller's promise.
+            unsafe { driver.submit(NonNull::from(frame)) }
+        };
+        match self.with_open_driver(submit) {
+            Some(submitted) => Ok(submitted),
+            None => with_driver(self, submit),
+        }
+    }
+}
+
+/// Suspends a fiber that its own worker, and nobody else, will put onto the run queue.
+#[inline(always)]
+fn suspend_plainly(body: &Body, record: &WaitRecord) {
+    body.record.set(record);
+    body.suspend();
+    body.record.set(std::ptr::null());
+}
+
+/// What `OpFrame::user` says of a fiber in a plain wait: where its body is. (The bits of a
+/// [`WakeRef`](crate::strand::WakeRef) begin with a one, addresses do not; and a body lies on its
+/// stack, not at 1.)
+#[inline(always)]
+fn body_bits(body: &Body) -> u64 {
+    std::ptr::from_ref(body).expose_provenance() as u64
+}
+
+/// The body that [`body_bits`] has put down.
+#[inline(always)]
+pub(crate) fn body_of(bits: u64) -> *const Body {
+    std::ptr::with_exposed_provenance(bits as usize)
+}
+
+#[cold]
+#[inline(never)]
 fn with_driver<R>(
     worker: &Worker,
     f: impl FnOnce(&mut ramie_driver::Driver) -> R,

@@ -65,6 +65,8 @@ pub(crate) struct WaitRecord {
     pub(crate) detail: [u64; 2],
     pub(crate) deadline: Deadline,
     is_cancel_point: bool,
+    /// Nothing but the completion of an op ends the wait, and the slot does not show it (io_op.rs).
+    pub(crate) is_plain_op: bool,
     /// The deadline, or an earlier limit of a scope around the wait.
     ends_at: Cell<Deadline>,
     /// A scope around the wait may be cancelled by request.
@@ -90,6 +92,7 @@ impl WaitRecord {
             detail: [0; 2],
             deadline: Deadline::NEVER,
             is_cancel_point: false,
+            is_plain_op: false,
             ends_at: Cell::new(Deadline::NEVER),
             is_in_scope: Cell::new(false),
             unlink: None,
@@ -116,6 +119,13 @@ impl WaitRecord {
         self
     }
 
+    /// The record of a wait that only its op's completion ends.
+    #[inline(always)]
+    pub(crate) fn of_plain_op(mut self) -> Self {
+        self.is_plain_op = true;
+        self
+    }
+
     /// The record of what is left of a wait that neither time nor cancellation ends any more.
     pub(crate) fn of_rest(record: &WaitRecord) -> Self {
         WaitRecord {
@@ -124,6 +134,7 @@ impl WaitRecord {
             detail: record.detail,
             deadline: Deadline::NEVER,
             is_cancel_point: false,
+            is_plain_op: false,
             ends_at: Cell::new(Deadline::NEVER),
             is_in_scope: Cell::new(false),
             unlink: None,

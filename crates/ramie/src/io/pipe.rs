@@ -98,6 +98,7 @@ impl End {
     }
 
     #[track_caller]
+    #[inline(always)]
     pub(super) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         if self.refuses_to_wait {
             cancel::check_io()?;
@@ -110,7 +111,7 @@ impl End {
             offset: CURRENT_POSITION,
         };
         // SAFETY: the buffer is borrowed mutably for the length of this call.
-        Ok(unsafe { io_op::perform(&READ, op, Deadline::NEVER) }? as usize)
+        Ok(unsafe { io_op::perform_inline(&READ, op, Deadline::NEVER) }? as usize)
     }
 
     #[track_caller]
@@ -132,6 +133,7 @@ impl End {
     }
 
     #[track_caller]
+    #[inline(always)]
     pub(super) fn write(&self, buf: &[u8]) -> io::Result<usize> {
         if self.refuses_to_wait {
             cancel::check_io()?;
@@ -144,7 +146,7 @@ impl End {
             offset: CURRENT_POSITION,
         };
         // SAFETY: the buffer is borrowed for the length of this call.
-        Ok(unsafe { io_op::perform(&WRITE, op, Deadline::NEVER) }? as usize)
+        Ok(unsafe { io_op::perform_inline(&WRITE, op, Deadline::NEVER) }? as usize)
     }
 
     #[track_caller]
@@ -245,6 +247,7 @@ pipe_end!(PipeWriter);
 
 impl Read for &PipeReader {
     #[track_caller]
+    #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf)
     }
@@ -259,6 +262,7 @@ impl Read for &PipeReader {
 
 impl Read for PipeReader {
     #[track_caller]
+    #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf)
     }
@@ -273,6 +277,7 @@ impl Read for PipeReader {
 
 impl Write for &PipeWriter {
     #[track_caller]
+    #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.write(buf)
     }
@@ -291,6 +296,7 @@ impl Write for &PipeWriter {
 
 impl Write for PipeWriter {
     #[track_caller]
+    #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.write(buf)
     }

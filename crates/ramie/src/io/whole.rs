@@ -49,6 +49,7 @@ const NOT_ALL_READ: &str = "failed to fill whole buffer";
 macro_rules! counted_read_exact {
     () => {
         #[track_caller]
+        #[inline]
         fn read_exact(&mut self, buf: &mut [u8]) -> std::io::Result<()> {
             $crate::io::whole::read_exact(buf, |rest| self.read(rest))
         }
@@ -59,6 +60,7 @@ macro_rules! counted_read_exact {
 macro_rules! counted_write_all {
     () => {
         #[track_caller]
+        #[inline]
         fn write_all(&mut self, buf: &[u8]) -> std::io::Result<()> {
             $crate::io::whole::write_all(buf, |rest| self.write(rest))
         }

@@ -253,7 +253,7 @@ impl Socket {
     }
 
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
         if let Some(home) = self.busy_home()
             && let Some(bytes) = self.receive_early(home, buffer, flags)?
@@ -267,11 +267,11 @@ impl Socket {
             flags: self.flags(flags),
         };
         // SAFETY: the buffer is borrowed mutably for the length of this call.
-        data_result(unsafe { io_op::perform(&RECEIVE, op, self.deadline(Half::Read)) })
+        data_result(unsafe { io_op::perform_inline(&RECEIVE, op, self.deadline(Half::Read)) })
     }
 
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
         let op = Op::Send {
             fd: self.fd.as_raw_fd(),
@@ -280,7 +280,7 @@ impl Socket {
             flags: self.flags(sys::MSG_NOSIGNAL),
         };
         // SAFETY: the buffer is borrowed for the length of this call.
-        data_result(unsafe { io_op::perform(&SEND, op, self.deadline(Half::Write)) })
+        data_result(unsafe { io_op::perform_inline(&SEND, op, self.deadline(Half::Write)) })
     }
 
     #[track_caller]

@@ -228,6 +228,7 @@ fn connect(address: &SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
 
 impl Read for &TcpStream {
     #[track_caller]
+    #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.socket.receive(buf, 0)
     }
@@ -242,6 +243,7 @@ impl Read for &TcpStream {
 
 impl Read for TcpStream {
     #[track_caller]
+    #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (&*self).read(buf)
     }
@@ -256,6 +258,7 @@ impl Read for TcpStream {
 
 impl Write for &TcpStream {
     #[track_caller]
+    #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.socket.send(buf)
     }
@@ -274,6 +277,7 @@ impl Write for &TcpStream {
 
 impl Write for TcpStream {
     #[track_caller]
+    #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         (&*self).write(buf)
     }

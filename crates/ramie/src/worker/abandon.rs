@@ -86,8 +86,11 @@ impl Worker {
 
     /// Makes sure that nobody else has, or will get, the right to schedule the fiber.
     fn settle(&self, body: *const Body, slot: &'static Slot, given_up: &mut GivenUp) {
-        let unlink = wait_of(slot).and_then(|record| record.unlink);
-        let ended_here = slot.current_wait().is_some_and(|wait| slot.claim(wait, Wake::Cancelled));
+        let record = wait_of(slot);
+        let unlink = record.and_then(|record| record.unlink);
+        // A plain op's wait is only ever ended by this thread, in a turn of the driver.
+        let ended_here = record.is_some_and(|record| record.is_plain_op)
+            || slot.current_wait().is_some_and(|wait| slot.claim(wait, Wake::Cancelled));
         if let Some(unlink) = unlink {
             // SAFETY: the record's maker promises that the hook fits its target, which lies in the
             // suspended frame.

@@ -51,6 +51,7 @@ pub(crate) use self::{
 };
 use self::{body::Bodies, current::CURRENT, plugged::Plugged, run_queue::RunQueue};
 use crate::{
+    io_op,
     strand::{FreeList, Slot, Unpark, Wake, WakeRef},
     time::{Clock, Deadline},
     timer::Timers,
@@ -229,6 +230,12 @@ impl Worker {
         unsafe { self.current.get().as_ref() }
     }
 
+    /// The fiber that runs and may suspend.
+    #[inline(always)]
+    pub(crate) fn running_fiber(&self) -> Option<&Body> {
+        self.current_body()
+    }
+
     pub(crate) fn default_stack_size(&self) -> usize {
         self.bodies.default_size()
     }
@@ -378,6 +385,7 @@ impl Worker {
     }
 
     /// Runs `f` with the driver, if there is one.
+    #[inline(always)]
     pub(crate) fn with_open_driver<R>(&self, f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
         self.driver.borrow_mut().as_mut().map(f)
     }
@@ -402,8 +410,11 @@ impl Worker {
             // SAFETY: a frame stays valid until it came out of `pop_complete`, and its waiter runs
             // on only after the wake below.
             let frame: &OpFrame = unsafe { frame.as_ref() };
-            if let Some(wait) = WakeRef::from_bits(frame.user.replace(POPPED)) {
-                wait.wake(Wake::Woken);
+            let user = frame.user.replace(POPPED);
+            match WakeRef::from_bits(user) {
+                Some(wait) => drop(wait.wake(Wake::Woken)),
+                None if user == 0 => {}
+                None => self.ready.push_body(io_op::body_of(user)),
             }
         }
         wake_noticed(driver);

@@ -241,6 +241,7 @@ converts_like_std!(UnixStream, std::os::unix::net::UnixStream);
 
 impl Read for &UnixStream {
     #[track_caller]
+    #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.socket.receive(buf, 0)
     }
@@ -255,6 +256,7 @@ impl Read for &UnixStream {
 
 impl Read for UnixStream {
     #[track_caller]
+    #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (&*self).read(buf)
     }
@@ -269,6 +271,7 @@ impl Read for UnixStream {
 
 impl Write for &UnixStream {
     #[track_caller]
+    #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.socket.send(buf)
     }
@@ -287,6 +290,7 @@ impl Write for &UnixStream {
 
 impl Write for UnixStream {
     #[track_caller]
+    #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         (&*self).write(buf)
     }
