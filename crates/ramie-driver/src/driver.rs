@@ -1,10 +1,11 @@
 //! The driver's front: one of two backends behind one set of calls.
 #![allow(unsafe_code)]
 
+mod choice;
 mod multishot;
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,62 +20,7 @@ use crate::report;
 use crate::sys::fork::ForkMark;
 use crate::uring::Uring;
 use crate::wake::Waker;
-
-/// Which backend to open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// io_uring if a trial of it succeeds, else readiness polling.
-    #[default]
-    Auto,
-    /// io_uring or an error.
-    Uring,
-    /// Readiness polling.
-    Poll,
-}
-
-/// The environment variable that overrides [`Choice::Auto`].
-const VARIABLE: &str = "RAMIE_DRIVER";
-
-impl Choice {
-    /// Reads `RAMIE_DRIVER`: `uring`, `poll`, or unset (or `auto`) for [`Choice::Auto`].
-    ///
-    /// # Errors
-    /// Another value: the user's mistake, said in a sentence.
-    pub fn from_env() -> Result<Choice, OpenError> {
-        let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Choice::Auto) };
-        match value.to_str() {
-            Some("" | "auto") => Ok(Choice::Auto),
-            Some("uring") => Ok(Choice::Uring),
-            Some("poll") => Ok(Choice::Poll),
-            _ => Err(OpenError::new(
-                None,
-                format!(
-                    "{VARIABLE} is {value:?}, which is no driver: set it to uring or poll, or \
-                     leave it unset to let Ramie choose"
-                ),
-            )),
-        }
-    }
-}
-
-/// Which backend a driver is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// io_uring.
-    Uring,
-    /// Readiness polling (epoll).
-    Poll,
-}
-
-impl Kind {
-    /// The name that `RAMIE_DRIVER` takes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Uring => "uring",
-            Kind::Poll => "poll",
-        }
-    }
-}
+pub use choice::{Choice, Kind};
 
 /// How large a driver is.
 #[derive(Clone, Debug)]
@@ -323,6 +269,41 @@ impl Driver {
             #[cfg(feature = "faults")]
             Backend::Faulty(faulty) => faulty.cancel(frame),
             Backend::Leaked => unreachable!("left behind by Drop only"),
+        }
+    }
+
+    /// Asks that every op in flight on `fd` be cancelled, or every op whatever it works on; tells
+    /// of how many. Each ends as if [`cancel`](Self::cancel) had been called.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn cancel_on(&mut self, fd: Option<RawFd>) -> usize {
+        self.check_fork();
+        let is_meant = |frame: &OpFrame| match fd {
+            Some(fd) => frame.op.is_on(fd),
+            None => true,
+        };
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.cancel_all(is_meant),
+            Backend::Poll(poll) => poll.cancel_all(is_meant),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.cancel_all(is_meant),
+            Backend::Leaked => 0,
+        }
+    }
+
+    /// Closes a descriptor without waiting for it; nobody learns whether it succeeded. A ring does
+    /// it with its next ops, the polling driver at once.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn close_later(&mut self, fd: OwnedFd) {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.close_later(fd),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.close_later(fd),
+            _ => drop(fd),
         }
     }
 

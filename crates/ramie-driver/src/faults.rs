@@ -258,6 +258,20 @@ impl Faulty {
         self.inner.next_shot(id)
     }
 
+    pub(crate) fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
+        let held = self.held.iter().map(|(_, frame, _)| *frame);
+        let all = held.chain(self.stand_ins.values().map(|stand_in| stand_in.real));
+        // SAFETY: in flight, so it is alive (contract of `Driver::submit`).
+        let meant: Vec<_> = all.filter(|frame| is_meant(unsafe { frame.as_ref() })).collect();
+        for frame in &meant {
+            // SAFETY: as above.
+            let frame = unsafe { frame.as_ref() };
+            frame.cancel_asked.set(true);
+            self.cancel(frame);
+        }
+        meant.len()
+    }
+
     pub(crate) fn needs_turn(&self) -> bool {
         !self.held.is_empty() || !self.completed.is_empty() || self.inner.needs_turn()
     }
@@ -354,6 +368,8 @@ fn can_hide(op: &Op, errno: i32) -> bool {
     match (op, Errno::from_raw_os_error(errno)) {
         // These two say how far a connect is that has begun.
         (Op::Connect { .. }, Errno::INTR | Errno::AGAIN) | (Op::Poll { .. }, Errno::AGAIN) => false,
+        // It would mean that the descriptor is closed.
+        (Op::Close { .. }, Errno::INTR) => false,
         (op, Errno::AGAIN) => op.readiness() != 0 && !op.refuses_to_wait() && is_anywhere(op),
         _ => true,
     }

@@ -1,4 +1,5 @@
 //! Ops as data, and the frame that is an op's home while it is in flight.
+#![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::marker::PhantomPinned;
@@ -158,6 +159,18 @@ impl Op {
             | Op::Poll { fd, .. }
             | Op::EpollWait { fd, .. }
             | Op::Close { fd } => Some(fd),
+        }
+    }
+
+    /// Whether it works on this descriptor.
+    pub(crate) fn is_on(&self, fd: RawFd) -> bool {
+        match *self {
+            Op::Call { call } => {
+                // SAFETY: asked of ops in flight, whose call is there (contract of
+                // `Driver::submit`).
+                unsafe { &*call }.fds().contains(&Some(fd))
+            }
+            _ => self.fd() == Some(fd),
         }
     }
 

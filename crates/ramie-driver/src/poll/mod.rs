@@ -18,6 +18,7 @@ mod slots;
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::RawFd;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,6 +169,20 @@ impl Poll {
         if self.slots[fd].is_idle() {
             self.disarm(fd);
         }
+    }
+
+    /// Cancels what is meant, and tells how many that are.
+    pub(crate) fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
+        let all = (0..self.slots.len() as RawFd).flat_map(|fd| self.slots[fd].frames());
+        let meant: Vec<_> = all.filter(|frame| is_meant(frame)).map(NonNull::from).collect();
+        for frame in &meant {
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`), and those before
+            // it have completed in place.
+            let frame = unsafe { frame.as_ref() };
+            frame.cancel_asked.set(true);
+            self.cancel(frame);
+        }
+        meant.len()
     }
 
     fn finish(&mut self, frame: &OpFrame, result: i32) {

@@ -59,6 +59,11 @@ impl Slot {
         polled | read | written
     }
 
+    /// All that wait.
+    pub(super) fn frames(&self) -> impl Iterator<Item = &OpFrame> {
+        self.readers.iter().chain(self.writers.iter()).chain(self.pollers.iter())
+    }
+
     pub(super) fn pop(&mut self) -> Option<NonNull<OpFrame>> {
         let first = self.readers.pop().or_else(|| self.writers.pop());
         first.or_else(|| self.pollers.pop())

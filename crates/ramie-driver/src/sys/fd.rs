@@ -1,7 +1,8 @@
 //! Calls on descriptors of any sort.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
@@ -67,4 +68,28 @@ pub fn poll_now(fd: impl AsFd, events: u32) -> io::Result<u32> {
         return Err(rustix::io::Errno::BADF.into());
     }
     Ok(u32::from(ready.bits()))
+}
+
+/// Takes the events of an epoll set that are there, without waiting, and tells how many.
+///
+/// # Errors
+/// Those of epoll_wait(2): it is none, or there is no room for any.
+pub fn epoll_wait_now(
+    epoll: impl AsFd,
+    events: &mut [MaybeUninit<super::EpollEvent>],
+) -> io::Result<usize> {
+    let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let (taken, _) = rustix::event::epoll::wait(epoll, &mut *events, Some(&zero))?;
+    Ok(taken.len())
+}
+
+/// Closes a descriptor and tells what went wrong. It is closed in any case.
+///
+/// # Errors
+/// Those of close(2), but never `EINTR`.
+pub fn close(fd: OwnedFd) -> io::Result<()> {
+    match super::raw::close(fd.into_raw_fd()) {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
 }

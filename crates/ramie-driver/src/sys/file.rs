@@ -43,6 +43,24 @@ pub fn write_now(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: u64) -> io::Result
     Ok(rustix::io::pwritev2(fd, bufs, offset, ReadWriteFlags::NOWAIT)?)
 }
 
+/// Reads, waiting for a disk; `offset` as for [`read_now`].
+///
+/// # Errors
+/// Those of preadv(2), but never `EINTR`.
+pub fn read_vectored(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    let none = ReadWriteFlags::empty();
+    Ok(rustix::io::retry_on_intr(|| rustix::io::preadv2(&fd, bufs, offset, none))?)
+}
+
+/// Writes, waiting for a disk; `offset` as for [`read_now`].
+///
+/// # Errors
+/// Those of pwritev(2), but never `EINTR`.
+pub fn write_vectored(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+    let none = ReadWriteFlags::empty();
+    Ok(rustix::io::retry_on_intr(|| rustix::io::pwritev2(&fd, bufs, offset, none))?)
+}
+
 /// What a descriptor refers to, as far as waiting is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {

@@ -22,9 +22,13 @@ pub use clock::monotonic_ns;
 pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC};
 pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub use fd::{
-    dup_cloexec, eventfd, eventfd_signal, eventfd_take, is_nonblocking, poll_now, set_nonblocking,
+    close, dup_cloexec, epoll_wait_now, eventfd, eventfd_signal, eventfd_take, is_nonblocking,
+    poll_now, set_nonblocking,
 };
-pub use file::{FileKind, file_kind, look_up_cached, open_cached, read_now, write_now};
+pub use file::{
+    FileKind, file_kind, look_up_cached, open_cached, read_now, read_vectored, write_now,
+    write_vectored,
+};
 pub use file::{
     O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, WORKING_DIRECTORY,
 };
@@ -33,7 +37,8 @@ pub use limits::{
     raise_nofile_limit, seccomp_mode,
 };
 pub use memory::{map_anonymous, populate, prefetch};
-pub use process::pidfd_open;
+pub use process::{futex_wait_for, pidfd_open};
+pub use rustix::event::PollFlags;
 pub use rustix::event::epoll::Event as EpollEvent;
 pub use rustix::fs::{
     Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, ResolveFlags, Statx,
@@ -41,9 +46,12 @@ pub use rustix::fs::{
 };
 pub use rustix::io::Errno;
 pub use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,
+    AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto,
+    sockopt,
 };
-pub use rustix::pipe::{PipeFlags, SpliceFlags};
+pub use rustix::pipe::SpliceFlags;
+pub use rustix::process::{Pid, WaitId, WaitIdOptions};
+pub use rustix::thread::futex::Flags as FutexFlags;
 pub use socket::{
     accept, bind, connect, listen, local_addr, not_an_ip_address, peer_addr, peer_storage, recv,
     send, shutdown, socket,

@@ -1,9 +1,13 @@
-//! Calls on processes.
+//! Calls on processes and threads.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags};
+use rustix::thread::futex::{self, Flags};
+use rustix::time::Timespec;
 
 /// Opens a descriptor of a child, which is readable (`POLL_IN`) once the child has ended.
 ///
@@ -12,4 +16,19 @@ use rustix::process::{Pid, PidfdFlags};
 pub fn pidfd_open(id: u32) -> io::Result<OwnedFd> {
     let id = i32::try_from(id).ok().and_then(Pid::from_raw);
     Ok(rustix::process::pidfd_open(id.ok_or(rustix::io::Errno::SRCH)?, PidfdFlags::empty())?)
+}
+
+/// Waits until a futex is woken, if it is `expected`, for `limit` at most.
+///
+/// # Errors
+/// `EAGAIN`: it is not `expected`. `ETIMEDOUT`, `EINTR`.
+pub fn futex_wait_for(
+    word: &AtomicU32,
+    expected: u32,
+    is_shared: bool,
+    limit: Duration,
+) -> io::Result<()> {
+    let flags = if is_shared { Flags::empty() } else { Flags::PRIVATE };
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    Ok(futex::wait(word, flags, expected, Some(&limit))?)
 }

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 mod buffer_ring;
+mod ends;
 mod in_flight;
 mod multishot;
 mod reap;
@@ -75,6 +76,8 @@ pub(crate) struct Uring {
     entered: u64,
     /// Messages sent to other rings whose own completion is not in yet.
     messages: usize,
+    /// Descriptors that the kernel closes for nobody.
+    closing: usize,
     /// `drain` is running: a cancelled op is an answer, and nothing is handed over again.
     draining: bool,
     caps: Caps,
@@ -108,6 +111,7 @@ impl Uring {
             gathering: Cell::default(),
             entered: 0,
             messages: 0,
+            closing: 0,
             draining: false,
             caps,
         };
@@ -387,13 +391,13 @@ impl Uring {
         let mut left = usize::MAX;
         self.push_cancel_all();
         self.stop_all_multishots();
-        while self.in_flight() + self.messages + self.multishots.armed() > 0 {
+        while self.left() > 0 {
             while let Some(frame) = self.retries.pop() {
                 // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
                 let frame = unsafe { frame.as_ref() };
                 self.finish(frame, -Errno::CANCELED.raw_os_error());
             }
-            let before = self.in_flight() + self.messages + self.multishots.armed();
+            let before = self.left();
             if before >= left {
                 // Nothing moves: the kernel may have missed what it was just moving itself.
                 self.push_cancel_all();
@@ -405,15 +409,9 @@ impl Uring {
         self.draining = false;
     }
 
-    fn push_cancel_all(&mut self) {
-        // By place, since pushing may complete some of them; from the last, since those that are
-        // left may then move to earlier places.
-        for place in (0..self.frames.places()).rev() {
-            if let Some(frame) = self.frames.at(place) {
-                let cancel = opcode::AsyncCancel::new(frame as u64 | sqe::TAG_FRAME).build();
-                self.push(&cancel.user_data(sqe::TAG_IGNORE));
-            }
-        }
+    /// What the kernel is to give back before the ring may go.
+    fn left(&self) -> usize {
+        self.in_flight() + self.messages + self.closing + self.multishots.armed()
     }
 
     fn wait_or_die(&mut self, wait: Wait) {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -16,6 +17,9 @@ const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
 const ALREADY: i32 = -Errno::ALREADY.raw_os_error();
 const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
+
+/// `ERESTARTSYS` and its kin: a signal interrupted the call.
+const KERNELS_OWN: RangeInclusive<i32> = -516..=-512;
 
 /// How many completions are read off at once.
 const BATCH: usize = 32;
@@ -73,6 +77,12 @@ impl Uring {
                     target.notify();
                 }
             }
+            sqe::TAG_CLOSE => {
+                self.closing -= 1;
+                if result == CANCELLED {
+                    sys::raw::close((address >> sqe::CLOSE_SHIFT) as i32);
+                }
+            }
             _ => {}
         }
     }
@@ -84,6 +94,8 @@ impl Uring {
         }
         let asked = frame.cancel_asked.get() || self.draining;
         let awaited = frame.state.get() == State::AwaitingReadiness;
+        // A splice in a thread of the kernel answers as only the kernel itself should see.
+        let result = if KERNELS_OWN.contains(&result) { INTERRUPTED } else { result };
         match result {
             // Once begun it has happened.
             INTERRUPTED if matches!(frame.op, Op::Close { .. }) => self.finish(frame, 0),

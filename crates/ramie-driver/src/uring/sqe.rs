@@ -26,6 +26,11 @@ pub(super) const TAG_MESSAGE: u64 = 4;
 /// Our side of a wake sent to another ring: the address is its `Arc<WakeTarget>`.
 pub(super) const TAG_MESSAGE_SENT: u64 = 5;
 
+/// A descriptor that is being closed for nobody: the number stands in place of an address.
+pub(super) const TAG_CLOSE: u64 = 6;
+/// How far the number is from the tag.
+pub(super) const CLOSE_SHIFT: u32 = TAG_BITS.count_ones();
+
 /// The user data of the op in that place.
 pub(super) fn of_multishot(index: u32) -> u64 {
     u64::from(index) << TAG_BITS.count_ones() | TAG_MULTISHOT

@@ -9,27 +9,26 @@
 //! A ring reads and advances it in two steps, without the lock that read(2) takes. So those who use
 //! the position of one file wait for each other here ([`Shared::position`]). A stream has none, and
 //! its reader must not keep a writer waiting.
-#![allow(unsafe_code)]
 
 use std::{
     fs,
     io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write},
-    os::{fd::AsRawFd, unix::fs::FileExt},
+    os::{fd::AsFd, unix::fs::FileExt},
     sync::Arc,
 };
 
 use ramie_driver::{
-    CURRENT_POSITION, IoVec, Op, OpFrame,
+    CURRENT_POSITION,
     sys::{self, FileKind},
 };
 
 use super::route::{Route, route, uninterrupted};
 use crate::{
-    blocking_io, cancel, fiber, io_op,
+    blocking_io, cancel, fiber,
     park::WaitKind,
     primitive::{AtomicBool, AtomicU32, Ordering},
+    ring::data::{MAX_BUFFERS, read_op, read_vectored_op, write_op, write_vectored_op},
     sync::{Mutex, MutexGuard},
-    time::Deadline,
 };
 
 static READ: WaitKind = WaitKind::new("data from a file");
@@ -37,8 +36,6 @@ static WRITE: WaitKind = WaitKind::new("data to be written to a file");
 
 /// The most bytes copied without a look at other fibers: about 6 us.
 pub(super) const PART: usize = 64 * 1024;
-/// The most buffers of one vectored call (`IOV_MAX`).
-const MAX_BUFFERS: usize = 1024;
 
 const EAGAIN: i32 = 11;
 const ENOSYS: i32 = 38;
@@ -182,11 +179,7 @@ impl Transfer {
         if route == Route::Pool {
             return blocking_io(|| uninterrupted(|| self.read_here(buf, at))).map(Part::Whole);
         }
-        let (fd, len) = (self.file.as_raw_fd(), buf.len() as u32);
-        let op = Op::Read { fd, buf: buf.as_mut_ptr(), len, offset };
-        // SAFETY: the buffer is borrowed mutably for the length of this call.
-        let count = unsafe { io_op::perform(&READ, op, Deadline::NEVER) }?;
-        Ok(Part::Whole(count as usize))
+        read_op(&READ, self.file.as_fd(), buf, offset).map(Part::Whole)
     }
 
     #[track_caller]
@@ -245,13 +238,7 @@ impl Transfer {
         bufs: &mut [IoSliceMut<'_>],
         is_large: bool,
     ) -> io::Result<usize> {
-        let (fd, count) = (self.file.as_raw_fd(), bufs.len() as u32);
-        // `IoSliceMut` is an `iovec` by std's promise.
-        let iov = bufs.as_mut_ptr().cast::<IoVec>();
-        let frame = frame(Op::ReadVectored { fd, iov, count, offset: CURRENT_POSITION }, is_large);
-        // SAFETY: the buffers are borrowed mutably for the length of this call.
-        let count = unsafe { io_op::perform_frame(&READ, frame, Deadline::NEVER) }?;
-        Ok(count as usize)
+        read_vectored_op(&READ, self.file.as_fd(), bufs, CURRENT_POSITION, is_large)
     }
 
     /// Reads what has no positions, once there is something to read.
@@ -292,12 +279,11 @@ impl Transfer {
         if route == Route::Pool {
             return blocking_io(|| uninterrupted(|| self.write_here(buf, at)));
         }
-        let (fd, len) = (self.file.as_raw_fd(), u32::try_from(buf.len()).unwrap_or(u32::MAX));
-        let op = Op::Write { fd, buf: buf.as_ptr(), len, offset };
-        // SAFETY: the buffer is borrowed for the length of this call.
-        let count =
-            unsafe { io_op::perform_frame(&WRITE, frame(op, buf.len() > PART), Deadline::NEVER) }?;
-        Ok(count as usize)
+        if buf.len() > PART {
+            let bufs = [IoSlice::new(buf)];
+            return write_vectored_op(&WRITE, self.file.as_fd(), &bufs, offset, true);
+        }
+        write_op(&WRITE, self.file.as_fd(), buf, offset)
     }
 
     fn write_here(&self, buf: &[u8], at: Option<u64>) -> io::Result<usize> {
@@ -357,13 +343,7 @@ impl Transfer {
 
     #[track_caller]
     fn write_vectored_by_ring(&self, bufs: &[IoSlice<'_>], is_large: bool) -> io::Result<usize> {
-        let (fd, count) = (self.file.as_raw_fd(), bufs.len() as u32);
-        // `IoSlice` is an `iovec` by std's promise.
-        let iov = bufs.as_ptr().cast::<IoVec>();
-        let frame = frame(Op::WriteVectored { fd, iov, count, offset: CURRENT_POSITION }, is_large);
-        // SAFETY: the buffers are borrowed for the length of this call.
-        let count = unsafe { io_op::perform_frame(&WRITE, frame, Deadline::NEVER) }?;
-        Ok(count as usize)
+        write_vectored_op(&WRITE, self.file.as_fd(), bufs, CURRENT_POSITION, is_large)
     }
 
     /// Writes to what has no positions, once there is room.
@@ -385,9 +365,4 @@ fn place_of(at: Option<u64>, route: Route) -> Route {
 /// Whether a call that may not wait says that it would, or that it does not know.
 fn would_wait(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EAGAIN | ENOSYS | EOPNOTSUPP))
-}
-
-fn frame(op: Op, is_large: bool) -> OpFrame {
-    let frame = OpFrame::new(op);
-    if is_large { frame.in_background() } else { frame }
 }

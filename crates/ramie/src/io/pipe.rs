@@ -7,18 +7,17 @@ use std::{
     process::Stdio,
 };
 
-use ramie_driver::{CURRENT_POSITION, IoVec, Op, sys};
+use ramie_driver::{CURRENT_POSITION, sys};
 
 use super::whole::{counted_read_exact, counted_write_all};
-use crate::{cancel, io_op, park::WaitKind, time::Deadline};
+use crate::{
+    cancel,
+    park::WaitKind,
+    ring::data::{MAX_BUFFERS, read_op, read_vectored_op, write_op, write_vectored_op},
+};
 
 static READ: WaitKind = WaitKind::new("data from a pipe");
 static WRITE: WaitKind = WaitKind::new("room in a pipe");
-
-/// The most bytes that one call moves: what Linux moves at most, too.
-const MAX_BYTES: usize = 0x7fff_f000;
-/// The most buffers of one vectored call (`IOV_MAX`).
-const MAX_BUFFERS: usize = 1024;
 
 /// Makes a pipe; twin of [`std::io::pipe`].
 ///
@@ -104,32 +103,17 @@ impl End {
             cancel::check_io()?;
             return sys::read_now(&self.fd, &mut [IoSliceMut::new(buf)], CURRENT_POSITION);
         }
-        let op = Op::Read {
-            fd: self.fd.as_raw_fd(),
-            buf: buf.as_mut_ptr(),
-            len: buf.len().min(MAX_BYTES) as u32,
-            offset: CURRENT_POSITION,
-        };
-        // SAFETY: the buffer is borrowed mutably for the length of this call.
-        Ok(unsafe { io_op::perform_inline(&READ, op, Deadline::NEVER) }? as usize)
+        read_op(&READ, self.fd.as_fd(), buf, CURRENT_POSITION)
     }
 
     #[track_caller]
     pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let count = bufs.len().min(MAX_BUFFERS);
         if self.refuses_to_wait {
             cancel::check_io()?;
+            let count = bufs.len().min(MAX_BUFFERS);
             return sys::read_now(&self.fd, &mut bufs[..count], CURRENT_POSITION);
         }
-        let op = Op::ReadVectored {
-            fd: self.fd.as_raw_fd(),
-            // `IoSliceMut` is an `iovec` by std's promise.
-            iov: bufs.as_mut_ptr().cast::<IoVec>(),
-            count: count as u32,
-            offset: CURRENT_POSITION,
-        };
-        // SAFETY: the buffers are borrowed mutably for the length of this call.
-        Ok(unsafe { io_op::perform(&READ, op, Deadline::NEVER) }? as usize)
+        read_vectored_op(&READ, self.fd.as_fd(), bufs, CURRENT_POSITION, false)
     }
 
     #[track_caller]
@@ -139,32 +123,17 @@ impl End {
             cancel::check_io()?;
             return sys::write_now(&self.fd, &[IoSlice::new(buf)], CURRENT_POSITION);
         }
-        let op = Op::Write {
-            fd: self.fd.as_raw_fd(),
-            buf: buf.as_ptr(),
-            len: buf.len().min(MAX_BYTES) as u32,
-            offset: CURRENT_POSITION,
-        };
-        // SAFETY: the buffer is borrowed for the length of this call.
-        Ok(unsafe { io_op::perform_inline(&WRITE, op, Deadline::NEVER) }? as usize)
+        write_op(&WRITE, self.fd.as_fd(), buf, CURRENT_POSITION)
     }
 
     #[track_caller]
     pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let count = bufs.len().min(MAX_BUFFERS);
         if self.refuses_to_wait {
             cancel::check_io()?;
-            return sys::write_now(&self.fd, &bufs[..count], CURRENT_POSITION);
+            let bufs = &bufs[..bufs.len().min(MAX_BUFFERS)];
+            return sys::write_now(&self.fd, bufs, CURRENT_POSITION);
         }
-        let op = Op::WriteVectored {
-            fd: self.fd.as_raw_fd(),
-            // `IoSlice` is an `iovec` by std's promise.
-            iov: bufs.as_ptr().cast::<IoVec>(),
-            count: count as u32,
-            offset: CURRENT_POSITION,
-        };
-        // SAFETY: the buffers are borrowed for the length of this call.
-        Ok(unsafe { io_op::perform(&WRITE, op, Deadline::NEVER) }? as usize)
+        write_vectored_op(&WRITE, self.fd.as_fd(), bufs, CURRENT_POSITION, false)
     }
 }
 

@@ -9,12 +9,13 @@ use std::{
 
 use ramie_driver::{Datagram, Home, Lease, MultishotOp, Op, Shot, sys};
 
-use super::socket::{ACCEPT, Address, Half, RECEIVE, Socket, data_result};
+use super::socket::{Address, Half, Socket, data_result};
 use crate::{
     cancel,
     intake::{self, Intake},
     io_op::{self, OpError},
     park::WaitRecord,
+    ring::socket::{ACCEPT, RECEIVE},
     time::Deadline,
     worker,
 };

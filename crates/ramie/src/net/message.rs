@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
-use ramie_driver::{IoVec, MessageHeader, Op, sys};
+use ramie_driver::{MessageHeader, Op, sys};
 
-use super::socket::{Address, Half, MAX_BUFFERS, RECEIVE, SEND, Socket, data_result};
+use super::socket::{Address, Half, Socket, data_result};
 use crate::{
     fiber,
     io_op::{self, OpError},
+    ring::socket::{SEND, header_of, header_of_mut, receive_message, send_message},
     time::Deadline,
 };
 
@@ -126,11 +127,10 @@ impl Socket {
 
     #[track_caller]
     fn receive_message(&self, header: &mut MessageHeader, flags: i32) -> io::Result<usize> {
-        let fd = self.as_fd().as_raw_fd();
-        let op = Op::RecvMessage { fd, message: &raw mut *header, flags: self.flags(flags) };
+        let (fd, flags, deadline) = (self.as_fd(), self.flags(flags), self.deadline(Half::Read));
         // SAFETY: every caller above made the header of buffers that it borrows mutably, and of an
         // address and control messages that lie in its frame, and is still in its call.
-        data_result(unsafe { io_op::perform(&RECEIVE, op, self.deadline(Half::Read)) })
+        data_result(unsafe { receive_message(fd, header, flags, deadline) })
     }
 
     #[track_caller]
@@ -148,10 +148,8 @@ impl Socket {
         flags: i32,
         deadline: Deadline,
     ) -> Result<u32, OpError> {
-        let flags = flags | sys::MSG_NOSIGNAL;
-        let op = Op::SendMessage { fd: self.as_fd().as_raw_fd(), message: header, flags };
-        // SAFETY: as for `receive_message`; a send only reads.
-        unsafe { io_op::perform(&SEND, op, deadline) }
+        // SAFETY: as for the `receive_message` above; a send only reads.
+        unsafe { send_message(self.as_fd(), header, flags, deadline) }
     }
 
     /// Sends a datagram whenever there may be room, until there is.
@@ -186,15 +184,4 @@ impl Socket {
             }
         }
     }
-}
-
-/// `IoSlice` is an `iovec` by std's promise; a send only reads it.
-fn header_of(buffers: &[IoSlice<'_>]) -> MessageHeader {
-    let iov = buffers.as_ptr().cast::<IoVec>().cast_mut();
-    MessageHeader::vectored(iov, buffers.len().min(MAX_BUFFERS))
-}
-
-/// `IoSliceMut` is an `iovec` by std's promise.
-fn header_of_mut(buffers: &mut [IoSliceMut<'_>]) -> MessageHeader {
-    MessageHeader::vectored(buffers.as_mut_ptr().cast(), buffers.len().min(MAX_BUFFERS))
 }

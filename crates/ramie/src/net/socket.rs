@@ -6,85 +6,23 @@
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
-    net::{Shutdown, SocketAddr},
-    os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-        unix::net as unix,
-    },
+    net::Shutdown,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use ramie_driver::{Home, IoVec, Kind, MessageHeader, Op, SockAddrStorage, sys, sys::sockopt};
+use ramie_driver::{Home, Kind, sys, sys::sockopt};
 
+pub(crate) use crate::ring::Address;
 use crate::{
     cancel, intake,
-    io_op::{self, OpError},
-    park::WaitKind,
+    io_op::OpError,
     primitive::{AtomicBool, AtomicU64, Ordering},
+    ring::socket as ring,
     time::Deadline,
     worker,
 };
-
-pub(super) static RECEIVE: WaitKind = WaitKind::new("data from a socket");
-pub(super) static SEND: WaitKind = WaitKind::new("room in a socket's send buffer");
-pub(super) static ACCEPT: WaitKind = WaitKind::new("a connection");
-static CONNECT: WaitKind = WaitKind::new("a connection to be made");
-
-/// The most bytes that one call moves: what Linux moves at most, too.
-const MAX_BYTES: usize = 0x7fff_f000;
-/// The most buffers of one vectored call (`IOV_MAX`).
-pub(super) const MAX_BUFFERS: usize = 1024;
-
-/// A socket address as the kernel reads and writes it.
-pub(crate) struct Address {
-    pub(super) storage: SockAddrStorage,
-    /// How many bytes of it count.
-    pub(super) len: u32,
-}
-
-impl Address {
-    /// Room for the kernel to fill.
-    pub(super) fn new() -> Self {
-        Address { storage: SockAddrStorage::new(), len: SockAddrStorage::LEN }
-    }
-
-    /// The address of an accepted connection's peer.
-    pub(super) fn of_peer(fd: &OwnedFd) -> io::Result<Self> {
-        match sys::peer_storage(fd) {
-            Ok((storage, len)) => Ok(Address { storage, len }),
-            // The peer is gone already, and had no name, as far as can be told.
-            Err(_) if sys::local_addr_unix(fd).is_ok() => {
-                let (storage, len) = SockAddrStorage::unnamed_unix();
-                Ok(Address { storage, len })
-            }
-            // The peer is gone already: as if it had gone before the connection was accepted.
-            Err(_) => Err(sys::Errno::CONNABORTED.into()),
-        }
-    }
-
-    pub(crate) fn to_ip(&self) -> io::Result<SocketAddr> {
-        self.storage.to_std(self.len).ok_or_else(sys::not_an_ip_address)
-    }
-
-    pub(crate) fn to_unix(&self) -> io::Result<unix::SocketAddr> {
-        self.storage.to_unix(self.len).ok_or_else(sys::not_a_unix_address)
-    }
-}
-
-impl From<&SocketAddr> for Address {
-    fn from(address: &SocketAddr) -> Self {
-        let (storage, len) = SockAddrStorage::from_std(address);
-        Address { storage, len }
-    }
-}
-
-impl From<&unix::SocketAddr> for Address {
-    fn from(address: &unix::SocketAddr) -> Self {
-        let (storage, len) = SockAddrStorage::from_unix(address);
-        Address { storage, len }
-    }
-}
 
 /// What std keeps in the open file description, kept beside it; shared by duplicates.
 #[derive(Default)]
@@ -260,34 +198,21 @@ impl Socket {
         {
             return Ok(bytes);
         }
-        let op = Op::Recv {
-            fd: self.fd.as_raw_fd(),
-            buf: buffer.as_mut_ptr(),
-            len: buffer.len().min(MAX_BYTES) as u32,
-            flags: self.flags(flags),
-        };
-        // SAFETY: the buffer is borrowed mutably for the length of this call.
-        data_result(unsafe { io_op::perform_inline(&RECEIVE, op, self.deadline(Half::Read)) })
+        let (flags, deadline) = (self.flags(flags), self.deadline(Half::Read));
+        data_result(ring::receive_op(self.fd.as_fd(), buffer, flags, deadline))
     }
 
     #[track_caller]
     #[inline(always)]
     pub(crate) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
-        let op = Op::Send {
-            fd: self.fd.as_raw_fd(),
-            buf: buffer.as_ptr(),
-            len: buffer.len().min(MAX_BYTES) as u32,
-            flags: self.flags(sys::MSG_NOSIGNAL),
-        };
-        // SAFETY: the buffer is borrowed for the length of this call.
-        data_result(unsafe { io_op::perform_inline(&SEND, op, self.deadline(Half::Write)) })
+        let (flags, deadline) = (self.flags(0), self.deadline(Half::Write));
+        data_result(ring::send_op(self.fd.as_fd(), buffer, flags, deadline))
     }
 
     #[track_caller]
     pub(crate) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let count = buffers.len().min(MAX_BUFFERS);
         // std's readv(2) does not look at the socket then; recvmsg(2) would wait for data.
-        if buffers[..count].iter().all(|buffer| buffer.is_empty()) {
+        if buffers.iter().take(ring::MAX_BUFFERS).all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }
         if let Some(home) = self.busy_home()
@@ -296,36 +221,22 @@ impl Socket {
         {
             return Ok(bytes);
         }
-        // `IoSliceMut` is an `iovec` by std's promise.
-        let mut message = MessageHeader::vectored(buffers.as_mut_ptr().cast::<IoVec>(), count);
-        let op = Op::RecvMessage {
-            fd: self.fd.as_raw_fd(),
-            message: &raw mut message,
-            flags: self.flags(0),
-        };
-        // SAFETY: the buffers are borrowed mutably for the length of this call, and the header
-        // lies in its frame.
-        data_result(unsafe { io_op::perform(&RECEIVE, op, self.deadline(Half::Read)) })
+        let mut header = ring::header_of_mut(buffers);
+        let (fd, flags, deadline) = (self.fd.as_fd(), self.flags(0), self.deadline(Half::Read));
+        // SAFETY: the buffers are borrowed mutably for the length of this call.
+        data_result(unsafe { ring::receive_message(fd, &mut header, flags, deadline) })
     }
 
     #[track_caller]
     pub(crate) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        let count = buffers.len().min(MAX_BUFFERS);
         // As for `receive_vectored`.
-        if buffers[..count].iter().all(|buffer| buffer.is_empty()) {
+        if buffers.iter().take(ring::MAX_BUFFERS).all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }
-        // `IoSlice` is an `iovec` by std's promise; a send only reads it.
-        let iov = buffers.as_ptr().cast::<IoVec>().cast_mut();
-        let message = MessageHeader::vectored(iov, count);
-        let op = Op::SendMessage {
-            fd: self.fd.as_raw_fd(),
-            message: &raw const message,
-            flags: self.flags(sys::MSG_NOSIGNAL),
-        };
-        // SAFETY: the buffers are borrowed for the length of this call, and the header lies in its
-        // frame.
-        data_result(unsafe { io_op::perform(&SEND, op, self.deadline(Half::Write)) })
+        let header = ring::header_of(buffers);
+        let (fd, flags, deadline) = (self.fd.as_fd(), self.flags(0), self.deadline(Half::Write));
+        // SAFETY: the buffers are borrowed for the length of this call.
+        data_result(unsafe { ring::send_message(fd, &header, flags, deadline) })
     }
 
     #[track_caller]
@@ -345,33 +256,19 @@ impl Socket {
             // Another may take the connection in between; what would wait then is over at once.
             deadline = Deadline::after(Duration::ZERO);
         }
-        let mut address = Address::new();
-        let op = Op::Accept {
-            fd: self.fd.as_raw_fd(),
-            addr: &raw mut address.storage,
-            addr_len: &raw mut address.len,
-            flags: sys::SOCK_CLOEXEC,
-        };
-        // SAFETY: address and length lie in this frame.
-        let fd = match unsafe { io_op::perform(&ACCEPT, op, deadline) } {
-            Ok(fd) => fd,
-            Err(OpError::Elapsed) => return Err(sys::Errno::AGAIN.into()),
-            Err(error) => return Err(error.into()),
-        };
-        // SAFETY: a successful accept returns a new descriptor that nobody else owns.
-        let fd = unsafe { io_op::own_fd(fd) };
-        Ok((Socket::from(fd), address))
+        match ring::accept_op(self.fd.as_fd(), deadline) {
+            Ok((fd, address)) => Ok((Socket::from(fd), address)),
+            Err(OpError::Elapsed) => Err(sys::Errno::AGAIN.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     #[track_caller]
     pub(crate) fn connect(&self, address: &Address, deadline: Deadline) -> io::Result<()> {
-        let addr = &raw const address.storage;
-        let op = Op::Connect { fd: self.fd.as_raw_fd(), addr, addr_len: address.len };
-        // SAFETY: the address is borrowed for the length of this call.
-        let connected = unsafe { io_op::perform(&CONNECT, op, deadline) };
+        let connected = ring::connect_op(self.fd.as_fd(), address, deadline);
         self.restore_description();
         match connected {
-            Ok(_) => Ok(()),
+            Ok(()) => Ok(()),
             Err(OpError::Elapsed) => {
                 Err(io::Error::new(io::ErrorKind::TimedOut, "connection timed out"))
             }

@@ -13,7 +13,7 @@ use ramie_driver::{
     sys::{Advice, AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags},
 };
 
-use super::made::{c_string, make, make_fd, plainly, raw};
+use super::made::{c_string, make, own, plainly, raw};
 use crate::park::WaitKind;
 
 static OPEN: WaitKind = WaitKind::new("a file to be opened");
@@ -65,7 +65,9 @@ pub fn openat2(
     };
     let call = Call::OpenAt2 { dir: raw(&dir), path: path.as_ptr().cast(), how: &raw const how };
     // SAFETY: path and flags lie in this frame, and the directory is borrowed.
-    unsafe { make_fd(&OPEN, call) }
+    let fd = unsafe { make(&OPEN, call) }?;
+    // SAFETY: a new descriptor.
+    Ok(unsafe { own(fd) })
 }
 
 /// Describes a file: `statx`, a ring's op since Linux 5.6. With `AtFlags::EMPTY_PATH` and `""` it

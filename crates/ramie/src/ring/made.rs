@@ -9,16 +9,18 @@ use std::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
+    thread,
 };
 
-use ramie_driver::{Call, Op};
+use ramie_driver::{Call, Feature, Kind, Op};
 
 use crate::{
-    blocking_io,
+    blocking_io, cancel,
     fs::route::{is_by_ring, uninterrupted},
     io_op,
     park::WaitKind,
     time::Deadline,
+    worker,
 };
 
 /// Makes a call and returns its result, a count or a descriptor.
@@ -34,6 +36,54 @@ pub(super) unsafe fn make(kind: &'static WaitKind, call: Call) -> io::Result<u32
     }
     // SAFETY: the caller's promise.
     unsafe { plainly(call) }
+}
+
+/// As [`make`], for a call that does not wait: without a ring's op it is made right here.
+///
+/// # Safety
+/// As [`make`].
+#[track_caller]
+pub(super) unsafe fn make_at_once(kind: &'static WaitKind, call: &Call) -> io::Result<u32> {
+    if is_by_ring(call) {
+        // SAFETY: the caller's promise.
+        return unsafe { by_ring(kind, call) };
+    }
+    cancel::check_io()?;
+    // SAFETY: the caller's promise.
+    uninterrupted(|| result_of(unsafe { call.make() }))
+}
+
+/// How a call is made that may wait for long.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By the ring's op, which can be cancelled.
+    Ring,
+    /// Right here, by a thread that nobody can cancel.
+    Here,
+    /// In whatever way the call can be had without waiting in it.
+    Otherwise,
+}
+
+/// Tells the way of this call.
+#[track_caller]
+pub(super) fn way(call: &Call) -> Way {
+    let on_fiber = worker::with_existing(|worker| {
+        worker.check_may_switch();
+        worker.is_on_fiber()
+    });
+    if on_fiber != Some(true) && (thread::panicking() || !cancel::may_be_cancelled()) {
+        return Way::Here;
+    }
+    let can = worker::current().with_driver(|driver| driver.caps().can(call));
+    if can.unwrap_or(false) { Way::Ring } else { Way::Otherwise }
+}
+
+/// Whether the strand's driver waits for an epoll set.
+pub(super) fn can_wait_for_epoll() -> bool {
+    let can = worker::current().with_driver(|driver| {
+        driver.kind() == Kind::Poll || driver.caps().features.has(Feature::EpollWait)
+    });
+    can.unwrap_or(false)
 }
 
 /// As [`make`], through the ring, which has the op.
@@ -75,16 +125,13 @@ pub(super) fn result_of(raw: i32) -> io::Result<u32> {
     u32::try_from(raw).map_err(|_| io::Error::from_raw_os_error(-raw))
 }
 
-/// As [`make`], for a call that returns a new descriptor.
+/// Takes possession of a descriptor that a call has made.
 ///
 /// # Safety
-/// As [`make`].
-#[track_caller]
-pub(super) unsafe fn make_fd(kind: &'static WaitKind, call: Call) -> io::Result<OwnedFd> {
+/// It is new, and nobody else's.
+pub(super) unsafe fn own(fd: u32) -> OwnedFd {
     // SAFETY: the caller's promise.
-    let fd = unsafe { make(kind, call) }?;
-    // SAFETY: the call returns a new descriptor that nobody else owns.
-    Ok(unsafe { io_op::own_fd(fd) })
+    unsafe { io_op::own_fd(fd) }
 }
 
 /// The name as the kernel takes it.

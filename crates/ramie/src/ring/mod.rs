@@ -13,18 +13,40 @@
 //! # Outside a fiber
 //! Everything works on an ordinary thread, which blocks in the call.
 
+mod address;
+mod cancel;
+mod close;
+pub(crate) mod data;
 mod file;
+mod futex;
 mod made;
 mod name;
+mod pipe;
+pub(crate) mod socket;
+mod wait;
 mod xattr;
 
-pub use ramie_driver::sys::{
-    Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, ResolveFlags, Statx,
-    StatxFlags, XattrFlags,
+pub use ramie_driver::{
+    ChildInfo,
+    sys::{
+        AddressFamily, Advice, AtFlags, CWD, EpollEvent, FallocateFlags, FutexFlags, Mode, OFlags,
+        Pid, PollFlags, Protocol, RecvFlags, RenameFlags, ResolveFlags, SendFlags, Shutdown,
+        SocketType, SpliceFlags, Statx, StatxFlags, WaitId, WaitIdOptions, XattrFlags,
+    },
 };
 
 pub use self::{
+    address::Address,
+    cancel::{cancel_all, cancel_fd, msg_ring},
+    close::{close, close_async},
+    data::{read, readv, write, writev},
     file::{fadvise, fallocate, fsync, ftruncate, openat2, statx},
+    futex::{futex_wait, futex_wake},
     name::{link, mkdir, rename, symlink, unlink},
+    pipe::{pipe, splice, tee},
+    socket::{
+        Message, accept, bind, connect, listen, recv, recvmsg, send, sendmsg, shutdown, socket,
+    },
+    wait::{epoll_wait, nop, poll, timeout, waitid},
     xattr::{fgetxattr, fsetxattr, getxattr, setxattr},
 };

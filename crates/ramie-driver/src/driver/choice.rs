@@ -1,0 +1,59 @@
+//! Which backend a driver is, or is to be.
+
+use super::OpenError;
+
+/// Which backend to open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// io_uring if a trial of it succeeds, else readiness polling.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    Uring,
+    /// Readiness polling.
+    Poll,
+}
+
+/// The environment variable that overrides [`Choice::Auto`].
+const VARIABLE: &str = "RAMIE_DRIVER";
+
+impl Choice {
+    /// Reads `RAMIE_DRIVER`: `uring`, `poll`, or unset (or `auto`) for [`Choice::Auto`].
+    ///
+    /// # Errors
+    /// Another value: the user's mistake, said in a sentence.
+    pub fn from_env() -> Result<Choice, OpenError> {
+        let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Choice::Auto) };
+        match value.to_str() {
+            Some("" | "auto") => Ok(Choice::Auto),
+            Some("uring") => Ok(Choice::Uring),
+            Some("poll") => Ok(Choice::Poll),
+            _ => Err(OpenError::new(
+                None,
+                format!(
+                    "{VARIABLE} is {value:?}, which is no driver: set it to uring or poll, or \
+                     leave it unset to let Ramie choose"
+                ),
+            )),
+        }
+    }
+}
+
+/// Which backend a driver is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// io_uring.
+    Uring,
+    /// Readiness polling (epoll).
+    Poll,
+}
+
+impl Kind {
+    /// The name that `RAMIE_DRIVER` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Uring => "uring",
+            Kind::Poll => "poll",
+        }
+    }
+}

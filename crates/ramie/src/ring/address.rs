@@ -1,0 +1,90 @@
+//! Socket addresses as the kernel reads and writes them.
+
+use std::{
+    io,
+    net::SocketAddr,
+    os::{fd::OwnedFd, unix::net as unix},
+};
+
+use ramie_driver::{SockAddrStorage, sys};
+
+/// A socket address as the kernel reads and writes it; made from std's, and read as std's.
+///
+/// # Examples
+/// ```
+/// use ramie::ring::Address;
+///
+/// let local = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
+/// assert_eq!(Address::from(local).to_ip()?, local);
+/// assert!(Address::from(local).to_unix().is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Address {
+    pub(crate) storage: SockAddrStorage,
+    /// How many bytes of it count.
+    pub(crate) len: u32,
+}
+
+impl Address {
+    /// Room for the kernel to fill.
+    pub(crate) fn new() -> Self {
+        Address { storage: SockAddrStorage::new(), len: SockAddrStorage::LEN }
+    }
+
+    /// The address of an accepted connection's peer.
+    pub(crate) fn of_peer(fd: &OwnedFd) -> io::Result<Self> {
+        match sys::peer_storage(fd) {
+            Ok((storage, len)) => Ok(Address { storage, len }),
+            // The peer is gone already, and had no name, as far as can be told.
+            Err(_) if sys::local_addr_unix(fd).is_ok() => {
+                let (storage, len) = SockAddrStorage::unnamed_unix();
+                Ok(Address { storage, len })
+            }
+            // The peer is gone already: as if it had gone before the connection was accepted.
+            Err(_) => Err(sys::Errno::CONNABORTED.into()),
+        }
+    }
+
+    /// Reads an IP address.
+    ///
+    /// # Errors
+    /// `InvalidInput`: it is of another family.
+    pub fn to_ip(&self) -> io::Result<SocketAddr> {
+        self.storage.to_std(self.len).ok_or_else(sys::not_an_ip_address)
+    }
+
+    /// Reads the address of a Unix socket.
+    ///
+    /// # Errors
+    /// `InvalidInput`: it is of another family.
+    pub fn to_unix(&self) -> io::Result<unix::SocketAddr> {
+        self.storage.to_unix(self.len).ok_or_else(sys::not_a_unix_address)
+    }
+}
+
+impl From<&SocketAddr> for Address {
+    fn from(address: &SocketAddr) -> Self {
+        let (storage, len) = SockAddrStorage::from_std(address);
+        Address { storage, len }
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Address::from(&address)
+    }
+}
+
+impl From<&unix::SocketAddr> for Address {
+    fn from(address: &unix::SocketAddr) -> Self {
+        let (storage, len) = SockAddrStorage::from_unix(address);
+        Address { storage, len }
+    }
+}
+
+impl From<unix::SocketAddr> for Address {
+    fn from(address: unix::SocketAddr) -> Self {
+        Address::from(&address)
+    }
+}

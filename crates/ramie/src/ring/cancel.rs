@@ -1,0 +1,81 @@
+//! Ending the waits of others by what they wait for; messages to foreign rings.
+#![allow(unsafe_code)]
+
+use std::{io, os::fd::AsFd};
+
+use ramie_driver::Call;
+
+use super::made::{make_at_once, raw};
+use crate::{park::WaitKind, worker};
+
+static MESSAGE: WaitKind = WaitKind::new("a message to be in another ring");
+
+/// Ends every call that waits on this worker for that descriptor: `async_cancel` by descriptor, a
+/// ring's since Linux 5.19, and one op at a time before. Tells how many there were.
+///
+/// Such a call fails with `ECANCELED`, unless it has its result already. Calls of other workers go
+/// on: a connection that several use is best ended by [`shutdown`](super::shutdown). One call is
+/// ended by a scope around it ([`cancel::scope`](crate::cancel::scope)), as is all that is called
+/// in one.
+///
+/// # Blocking
+/// Never: who waited returns when it is scheduled.
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, ring};
+///
+/// ramie::run(|| {
+///     let (from, _to) = ring::pipe()?;
+///     fiber::scope(|s| {
+///         let reader = s.spawn_local(|| ring::read(&from, &mut [0], None));
+///         while ring::cancel_fd(&from) == 0 {
+///             fiber::yield_now();
+///         }
+///         assert_eq!(reader.join().unwrap().unwrap_err().raw_os_error(), Some(125));
+///     });
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn cancel_fd(fd: impl AsFd) -> usize {
+    cancel_on(Some(raw(&fd)))
+}
+
+/// Ends every call that waits in the driver of this worker, whoever made it: `async_cancel` of all,
+/// one op at a time. Tells how many there were.
+///
+/// They fail with `ECANCELED`, as for [`cancel_fd`]. What waits in the program alone (locks,
+/// channels, sleeps) goes on.
+///
+/// # Blocking
+/// Never: who waited returns when it is scheduled.
+pub fn cancel_all() -> usize {
+    cancel_on(None)
+}
+
+fn cancel_on(fd: Option<i32>) -> usize {
+    // No driver, no op.
+    worker::current().with_driver(|driver| driver.cancel_on(fd)).unwrap_or(0)
+}
+
+/// Puts a completion into somebody else's ring, with this result and this word: `msg_ring`, a
+/// ring's op since Linux 5.18. Without it a ring is made for the one message.
+///
+/// # Blocking
+/// Parks the strand until it is there.
+///
+/// # Cancellation
+/// A cancel point. Once begun it is waited for, and its own result decides.
+///
+/// # Errors
+/// Those of the op: among them `EBADF` and `EBADFD` for what is no ring, `EOVERFLOW`: it is full.
+///
+/// # Safety
+/// The ring's owner takes any word for what it is: the ring is none of Ramie's, nor of anybody who
+/// makes pointers of such words, unless the word is what they expect.
+#[track_caller]
+pub unsafe fn msg_ring(ring: impl AsFd, result: i32, data: u64) -> io::Result<()> {
+    // SAFETY: it points to nothing; what the word means, the caller promises.
+    unsafe { make_at_once(&MESSAGE, &Call::Message { ring: raw(&ring), result, data }) }.map(drop)
+}

@@ -1,0 +1,60 @@
+//! Closing descriptors. Dropping one closes it, too, right here; these two do not hold the worker
+//! up where that takes long (a socket that lingers, a file on a network).
+#![allow(unsafe_code)]
+
+use std::{
+    io,
+    os::fd::{AsRawFd, IntoRawFd, OwnedFd},
+};
+
+use ramie_driver::{Op, sys};
+
+use crate::{
+    blocking, cancel,
+    fs::route::{Route, route},
+    io_op,
+    park::WaitKind,
+    time::Deadline,
+    worker,
+};
+
+static CLOSE: WaitKind = WaitKind::new("a descriptor to be closed");
+
+/// Closes a descriptor, waits until it is, and tells what went wrong: `close`, a ring's op since
+/// Linux 5.6. Whatever the error, it is closed.
+///
+/// # Blocking
+/// Parks the strand until it is closed.
+///
+/// # Cancellation
+/// Not a cancel point: it is closed in any case.
+///
+/// # Errors
+/// Those of close(2), but never `EINTR`: a write that was not finished has failed.
+#[track_caller]
+pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
+    let fd = fd.into();
+    if route() != Route::Ring {
+        return blocking(move || sys::close(fd));
+    }
+    let op = Op::Close { fd: fd.as_raw_fd() };
+    // From here on it is the op's, which no cancellation keeps from being made.
+    let _ = fd.into_raw_fd();
+    // SAFETY: it points to nothing.
+    let closed = cancel::shield(|| unsafe { io_op::perform(&CLOSE, op, Deadline::NEVER) });
+    Ok(closed.map(drop)?)
+}
+
+/// Closes a descriptor and does not wait for it: the driver does it with its next ops; the polling
+/// driver right here.
+///
+/// What comes of it nobody learns. The descriptor's number, and what it is bound to, are free a
+/// moment later only: to bind the same address again, [`close`] the old socket.
+///
+/// # Blocking
+/// Never.
+pub fn close_async(fd: impl Into<OwnedFd>) {
+    let mut fd = Some(fd.into());
+    // Without a driver it is dropped, which closes it.
+    let _ = worker::current().with_driver(|driver| fd.take().map(|fd| driver.close_later(fd)));
+}

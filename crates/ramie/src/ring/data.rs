@@ -1,0 +1,219 @@
+//! Reads and writes: at a position or at the current one, of one buffer or of several.
+#![allow(unsafe_code)]
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+};
+
+use ramie_driver::{
+    CURRENT_POSITION, IoVec, Op, OpFrame,
+    sys::{self, Errno, FileKind},
+};
+
+use crate::{
+    blocking_io, cancel,
+    fs::route::{Route, route},
+    io_op,
+    park::WaitKind,
+    time::Deadline,
+};
+
+static READ: WaitKind = WaitKind::new("data to be read");
+static WRITE: WaitKind = WaitKind::new("data to be written");
+
+/// The most bytes that one call moves: what Linux moves at most, too.
+const MAX_BYTES: usize = 0x7fff_f000;
+/// The most buffers of one vectored call (`IOV_MAX`).
+pub(crate) const MAX_BUFFERS: usize = 1024;
+
+/// Reads, at `offset` or at the file's current position; streams have none: `read` and `pread`, a
+/// ring's op since Linux 5.6. May be short; 0 is the end.
+///
+/// # Blocking
+/// Parks the strand until there is something to read.
+///
+/// # Cancellation
+/// A cancel point. Bytes that arrived are returned.
+///
+/// # Errors
+/// Those of pread(2), but never `EINTR`; `EAGAIN` of a nonblocking stream is waited for.
+///
+/// # Examples
+/// ```
+/// use ramie::ring;
+///
+/// ramie::run(|| {
+///     let (from, to) = ring::pipe()?;
+///     assert_eq!(ring::write(&to, b"through the ring", None)?, 16);
+///     let mut text = [0; 7];
+///     assert_eq!(ring::read(&from, &mut text, None)?, 7);
+///     assert_eq!(&text, b"through");
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn read(fd: impl AsFd, buf: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
+    let (fd, offset) = (fd.as_fd(), place(offset)?);
+    if !is_for_the_pool(fd) {
+        return read_op(&READ, fd, buf, offset);
+    }
+    read_on_pool(fd, &mut [IoSliceMut::new(buf)], offset)
+}
+
+/// Reads into several buffers: `readv` and `preadv`, a ring's op since Linux 5.1. Up to 1,024
+/// buffers count.
+///
+/// # Blocking
+/// As [`read`].
+///
+/// # Cancellation
+/// A cancel point. Bytes that arrived are returned.
+///
+/// # Errors
+/// As [`read`].
+#[track_caller]
+pub fn readv(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: Option<u64>) -> io::Result<usize> {
+    let (fd, offset) = (fd.as_fd(), place(offset)?);
+    if !is_for_the_pool(fd) {
+        return read_vectored_op(&READ, fd, bufs, offset, false);
+    }
+    read_on_pool(fd, bufs, offset)
+}
+
+/// Writes, at `offset` or at the file's current position; streams have none: `write` and `pwrite`,
+/// a ring's op since Linux 5.6. May be short.
+///
+/// # Blocking
+/// Parks the strand until something could be written.
+///
+/// # Cancellation
+/// A cancel point. What was written is told.
+///
+/// # Errors
+/// Those of pwrite(2), but never `EINTR`; `EAGAIN` of a nonblocking stream is waited for.
+#[track_caller]
+pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize> {
+    let (fd, offset) = (fd.as_fd(), place(offset)?);
+    if !is_for_the_pool(fd) {
+        return write_op(&WRITE, fd, buf, offset);
+    }
+    blocking_io(|| sys::write_vectored(fd, &[IoSlice::new(buf)], offset))
+}
+
+/// Writes several buffers: `writev` and `pwritev`, a ring's op since Linux 5.1. Up to 1,024 buffers
+/// count.
+///
+/// # Blocking
+/// As [`write`].
+///
+/// # Cancellation
+/// A cancel point. What was written is told.
+///
+/// # Errors
+/// As [`write`].
+#[track_caller]
+pub fn writev(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: Option<u64>) -> io::Result<usize> {
+    let (fd, offset) = (fd.as_fd(), place(offset)?);
+    if !is_for_the_pool(fd) {
+        return write_vectored_op(&WRITE, fd, bufs, offset, false);
+    }
+    let bufs = &bufs[..bufs.len().min(MAX_BUFFERS)];
+    blocking_io(|| sys::write_vectored(fd, bufs, offset))
+}
+
+/// A position that could be taken for the current one is refused as the kernel would.
+fn place(offset: Option<u64>) -> io::Result<u64> {
+    match offset {
+        None => Ok(CURRENT_POSITION),
+        Some(at) if at > i64::MAX as u64 => Err(Errno::INVAL.into()),
+        Some(at) => Ok(at),
+    }
+}
+
+/// A file on a disk has no readiness, for which the polling driver waits.
+#[track_caller]
+fn is_for_the_pool(fd: BorrowedFd<'_>) -> bool {
+    route() == Route::Pool && sys::file_kind(fd) != FileKind::Stream
+}
+
+#[track_caller]
+fn read_on_pool(fd: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    cancel::check_io()?;
+    let count = bufs.len().min(MAX_BUFFERS);
+    let bufs = &mut bufs[..count];
+    // What is cached is copied at once.
+    sys::read_now(fd, bufs, offset)
+        .or_else(|_| blocking_io(|| sys::read_vectored(fd, bufs, offset)))
+}
+
+/// One read, by the strand's driver; inlined into the fiber's code for the sake of its switch.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn read_op(
+    kind: &'static WaitKind,
+    fd: BorrowedFd<'_>,
+    buf: &mut [u8],
+    offset: u64,
+) -> io::Result<usize> {
+    let len = buf.len().min(MAX_BYTES) as u32;
+    let op = Op::Read { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, offset };
+    // SAFETY: the buffer is borrowed mutably for the length of this call.
+    Ok(unsafe { io_op::perform_inline(kind, op, Deadline::NEVER) }? as usize)
+}
+
+/// One read into several buffers. What `is_large` a ring leaves to a thread of the kernel.
+#[track_caller]
+pub(crate) fn read_vectored_op(
+    kind: &'static WaitKind,
+    fd: BorrowedFd<'_>,
+    bufs: &mut [IoSliceMut<'_>],
+    offset: u64,
+    is_large: bool,
+) -> io::Result<usize> {
+    let count = bufs.len().min(MAX_BUFFERS) as u32;
+    // `IoSliceMut` is an `iovec` by std's promise.
+    let iov = bufs.as_mut_ptr().cast::<IoVec>();
+    let op = Op::ReadVectored { fd: fd.as_raw_fd(), iov, count, offset };
+    // SAFETY: the buffers are borrowed mutably for the length of this call.
+    Ok(unsafe { io_op::perform_frame(kind, frame(op, is_large), Deadline::NEVER) }? as usize)
+}
+
+/// One write, by the strand's driver; inlined as [`read_op`].
+#[inline(always)]
+#[track_caller]
+pub(crate) fn write_op(
+    kind: &'static WaitKind,
+    fd: BorrowedFd<'_>,
+    buf: &[u8],
+    offset: u64,
+) -> io::Result<usize> {
+    let len = buf.len().min(MAX_BYTES) as u32;
+    let op = Op::Write { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, offset };
+    // SAFETY: the buffer is borrowed for the length of this call.
+    Ok(unsafe { io_op::perform_inline(kind, op, Deadline::NEVER) }? as usize)
+}
+
+/// One write of several buffers. What `is_large` a ring leaves to a thread of the kernel.
+#[track_caller]
+pub(crate) fn write_vectored_op(
+    kind: &'static WaitKind,
+    fd: BorrowedFd<'_>,
+    bufs: &[IoSlice<'_>],
+    offset: u64,
+    is_large: bool,
+) -> io::Result<usize> {
+    let count = bufs.len().min(MAX_BUFFERS) as u32;
+    // `IoSlice` is an `iovec` by std's promise.
+    let iov = bufs.as_ptr().cast::<IoVec>();
+    let op = Op::WriteVectored { fd: fd.as_raw_fd(), iov, count, offset };
+    // SAFETY: the buffers are borrowed for the length of this call.
+    Ok(unsafe { io_op::perform_frame(kind, frame(op, is_large), Deadline::NEVER) }? as usize)
+}
+
+#[inline]
+fn frame(op: Op, is_large: bool) -> OpFrame {
+    let frame = OpFrame::new(op);
+    if is_large { frame.in_background() } else { frame }
+}

@@ -1,0 +1,95 @@
+//! Futexes: words that fibers, threads and other processes wait for.
+#![allow(unsafe_code)]
+
+use std::{io, sync::atomic::AtomicU32, time::Duration};
+
+use ramie_driver::{
+    Call,
+    sys::{self, Errno, FutexFlags},
+};
+
+use super::made::{Way, by_ring, make_at_once, plainly, way};
+use crate::{blocking_io, park::WaitKind};
+
+static FUTEX: WaitKind = WaitKind::new("a futex to be woken");
+
+/// How long the pool waits at a time, where a fiber's wait cannot be ended otherwise.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Waits until somebody wakes those who wait for `word`, if it is `expected` still: `futex_wait`, a
+/// ring's op since Linux 6.7.
+///
+/// With it fibers, plain threads (`FUTEX_WAIT`) and, if the flags do not say `PRIVATE`, other
+/// processes wait for one word. Among fibers a lock of [`sync`](crate::sync) is far cheaper. It may
+/// return for no reason: look at the word again. Without the op it waits on the blocking pool.
+///
+/// # Blocking
+/// Parks the strand until then.
+///
+/// # Cancellation
+/// A cancel point. Without the op it is noticed within 20 ms.
+///
+/// # Errors
+/// `WouldBlock` (`EAGAIN`): it is not `expected`.
+///
+/// # Examples
+/// ```
+/// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+/// use ramie::{fiber, ring::{self, FutexFlags}};
+///
+/// ramie::run(|| {
+///     let word = Arc::new(AtomicU32::new(0));
+///     let theirs = Arc::clone(&word);
+///     let thread = std::thread::spawn(move || {
+///         theirs.store(1, Ordering::Release);
+///         ring::futex_wake(&theirs, u32::MAX, FutexFlags::PRIVATE)
+///     });
+///     while word.load(Ordering::Acquire) == 0 {
+///         let _ = ring::futex_wait(&word, 0, FutexFlags::PRIVATE);
+///     }
+///     thread.join().unwrap()
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn futex_wait(word: &AtomicU32, expected: u32, flags: FutexFlags) -> io::Result<()> {
+    let is_shared = !flags.contains(FutexFlags::PRIVATE);
+    let call = Call::FutexWait { word: word.as_ptr().cast_const(), value: expected, is_shared };
+    match way(&call) {
+        // SAFETY: the word is borrowed.
+        Way::Ring => unsafe { by_ring(&FUTEX, &call) }.map(drop),
+        // SAFETY: as above.
+        Way::Here => unsafe { plainly(call) }.map(drop),
+        Way::Otherwise => loop {
+            match blocking_io(|| sys::futex_wait_for(word, expected, is_shared, SLICE)) {
+                Err(error) if is_over(&error) => {}
+                result => return result,
+            }
+        },
+    }
+}
+
+fn is_over(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    [Errno::TIMEDOUT, Errno::INTR].iter().any(|over| errno == Some(over.raw_os_error()))
+}
+
+/// Wakes up to `count` of those who wait for `word`, and returns how many: `futex_wake`, a ring's
+/// op since Linux 6.7.
+///
+/// # Blocking
+/// Parks the strand until it is done.
+///
+/// # Cancellation
+/// A cancel point. Once begun it is waited for, and its own result decides.
+///
+/// # Errors
+/// Cancelled.
+#[track_caller]
+pub fn futex_wake(word: &AtomicU32, count: u32, flags: FutexFlags) -> io::Result<usize> {
+    let is_shared = !flags.contains(FutexFlags::PRIVATE);
+    let count = count.min(i32::MAX as u32);
+    let call = Call::FutexWake { word: word.as_ptr().cast_const(), count, is_shared };
+    // SAFETY: the word is borrowed.
+    Ok(unsafe { make_at_once(&FUTEX, &call) }? as usize)
+}

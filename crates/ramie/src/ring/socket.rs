@@ -1,0 +1,371 @@
+//! Calls on sockets.
+#![allow(unsafe_code)]
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+};
+
+use ramie_driver::{
+    Call, IoVec, MessageHeader, Op,
+    sys::{self, AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketType},
+};
+
+use super::{
+    Address,
+    made::{make_at_once, own, raw},
+};
+use crate::{
+    io_op::{self, OpError},
+    park::WaitKind,
+    time::Deadline,
+};
+
+static SOCKET: WaitKind = WaitKind::new("a socket to be made or changed");
+pub(crate) static ACCEPT: WaitKind = WaitKind::new("a connection");
+static CONNECT: WaitKind = WaitKind::new("a connection to be made");
+pub(crate) static RECEIVE: WaitKind = WaitKind::new("data from a socket");
+pub(crate) static SEND: WaitKind = WaitKind::new("room in a socket's send buffer");
+
+/// The most bytes that one call moves: what Linux moves at most, too.
+const MAX_BYTES: usize = 0x7fff_f000;
+/// The most buffers of one vectored call (`IOV_MAX`).
+pub(crate) const MAX_BUFFERS: usize = 1024;
+
+/// Makes a socket, closed on exec: `socket`, a ring's op since Linux 5.19.
+///
+/// # Blocking
+/// Parks the strand until it is made.
+///
+/// # Cancellation
+/// A cancel point. Once begun it is waited for, and its own result decides.
+///
+/// # Errors
+/// Those of socket(2).
+///
+/// # Examples
+/// ```
+/// use std::net::SocketAddr;
+/// use ramie::ring::{self, AddressFamily, Shutdown, SocketType};
+///
+/// ramie::run(|| {
+///     let listener = ring::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+///     ring::bind(&listener, SocketAddr::from(([127, 0, 0, 1], 0)))?;
+///     ring::listen(&listener, 16)?;
+///     ring::shutdown(&listener, Shutdown::Both)
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn socket(
+    family: AddressFamily,
+    kind: SocketType,
+    protocol: Option<Protocol>,
+) -> io::Result<OwnedFd> {
+    let call = Call::Socket {
+        domain: i32::from(family.as_raw()),
+        kind: kind.as_raw() as i32 | sys::SOCK_CLOEXEC,
+        protocol: protocol.map_or(0, |protocol| protocol.as_raw().get() as i32),
+    };
+    // SAFETY: it points to nothing.
+    let fd = unsafe { make_at_once(&SOCKET, &call) }?;
+    // SAFETY: a new descriptor.
+    Ok(unsafe { own(fd) })
+}
+
+/// Gives a socket its address: `bind`, a ring's op since Linux 6.11.
+///
+/// # Blocking
+/// Parks the strand until it is done.
+///
+/// # Cancellation
+/// A cancel point. Once begun it is waited for, and its own result decides.
+///
+/// # Errors
+/// Those of bind(2).
+#[track_caller]
+pub fn bind(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
+    let address = address.into();
+    let addr = &raw const address.storage;
+    let call = Call::Bind { fd: raw(&fd), addr, addr_len: address.len };
+    // SAFETY: the address lies in this frame.
+    unsafe { make_at_once(&SOCKET, &call) }.map(drop)
+}
+
+/// Lets a socket take connections: `listen`, a ring's op since Linux 6.11. Up to `backlog` of them
+/// wait to be accepted.
+///
+/// # Blocking
+/// Parks the strand until it is done.
+///
+/// # Cancellation
+/// A cancel point. Once begun it is waited for, and its own result decides.
+///
+/// # Errors
+/// Those of listen(2).
+#[track_caller]
+pub fn listen(fd: impl AsFd, backlog: u32) -> io::Result<()> {
+    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+    // SAFETY: it points to nothing.
+    unsafe { make_at_once(&SOCKET, &Call::Listen { fd: raw(&fd), backlog }) }.map(drop)
+}
+
+/// Ends one half of a connection, or both: `shutdown`, a ring's op since Linux 5.11. Who waits in a
+/// call on that half sees its end.
+///
+/// # Blocking
+/// Parks the strand until it is done.
+///
+/// # Cancellation
+/// A cancel point. Once begun it is waited for, and its own result decides.
+///
+/// # Errors
+/// Those of shutdown(2).
+#[track_caller]
+pub fn shutdown(fd: impl AsFd, how: Shutdown) -> io::Result<()> {
+    // SAFETY: it points to nothing.
+    unsafe { make_at_once(&SOCKET, &Call::Shutdown { fd: raw(&fd), how: how as i32 }) }.map(drop)
+}
+
+/// Takes a connection, with the address it comes from; closed on exec: `accept4`, a ring's op since
+/// Linux 5.5.
+///
+/// # Blocking
+/// Parks the strand until there is one.
+///
+/// # Cancellation
+/// A cancel point. A connection that was taken is returned.
+///
+/// # Errors
+/// Those of accept4(2), but never `EINTR`; `EAGAIN` of a nonblocking listener is waited for.
+#[track_caller]
+pub fn accept(fd: impl AsFd) -> io::Result<(OwnedFd, Address)> {
+    Ok(accept_op(fd.as_fd(), Deadline::NEVER)?)
+}
+
+/// Connects a socket: `connect`, a ring's op since Linux 5.5. Returns when the connection stands.
+///
+/// # Blocking
+/// Parks the strand until it stands, or has failed.
+///
+/// # Cancellation
+/// A cancel point. The socket is of no use afterwards.
+///
+/// # Errors
+/// Those of connect(2), but neither `EINTR` nor `EINPROGRESS`.
+#[track_caller]
+pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
+    Ok(connect_op(fd.as_fd(), &address.into(), Deadline::NEVER)?)
+}
+
+/// Receives: `recv`, a ring's op since Linux 5.6. 0 is a stream's end.
+///
+/// # Blocking
+/// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` says not to.
+///
+/// # Cancellation
+/// A cancel point. Bytes that arrived are returned.
+///
+/// # Errors
+/// Those of recv(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
+#[track_caller]
+pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    Ok(receive_op(fd.as_fd(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
+}
+
+/// Sends, without SIGPIPE: `send`, a ring's op since Linux 5.6. May be short.
+///
+/// Send datagrams with `SendFlags::DONTWAIT`, and [`poll`](super::poll) where there is no room: one
+/// that a ring keeps until there is goes out empty (Unix datagrams, Linux 6.18). The datagram
+/// sockets of [`net`](crate::net) do so.
+///
+/// # Blocking
+/// Parks the strand until something could be sent, unless `SendFlags::DONTWAIT` says not to.
+///
+/// # Cancellation
+/// A cancel point. What was sent is told.
+///
+/// # Errors
+/// Those of send(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
+#[track_caller]
+pub fn send(fd: impl AsFd, buf: &[u8], flags: SendFlags) -> io::Result<usize> {
+    Ok(send_op(fd.as_fd(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
+}
+
+/// What [`recvmsg`] brought.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Message {
+    /// Bytes received, in the buffers in their order.
+    pub bytes: usize,
+    /// Who sent them; of a connection nobody in particular.
+    pub from: Address,
+    /// A datagram was longer than the buffers; its end is lost.
+    pub is_truncated: bool,
+}
+
+/// Receives into several buffers, and tells who sent it: `recvmsg`, a ring's op since Linux 5.3.
+///
+/// Descriptors that come along are received by the sockets of
+/// [`os::unix::net`](crate::os::unix::net).
+///
+/// # Blocking
+/// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` says not to.
+///
+/// # Cancellation
+/// A cancel point. Bytes that arrived are returned.
+///
+/// # Errors
+/// Those of recvmsg(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
+#[track_caller]
+pub fn recvmsg(
+    fd: impl AsFd,
+    bufs: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+) -> io::Result<Message> {
+    let mut from = Address::new();
+    let mut header = header_of_mut(bufs);
+    header.name = &raw mut from.storage;
+    header.name_len = from.len;
+    let flags = flags.bits() as i32;
+    // SAFETY: the buffers are borrowed mutably, and the address lies in this frame.
+    let bytes = unsafe { receive_message(fd.as_fd(), &mut header, flags, Deadline::NEVER) }?;
+    from.len = header.name_len;
+    let is_truncated = header.flags & sys::MSG_TRUNC != 0;
+    Ok(Message { bytes: bytes as usize, from, is_truncated })
+}
+
+/// Sends several buffers as one message, to the peer or to whom is told, without SIGPIPE:
+/// `sendmsg`, a ring's op since Linux 5.3. Of datagrams, what [`send`] says holds here, too.
+///
+/// # Blocking
+/// Parks the strand until something could be sent, unless `SendFlags::DONTWAIT` says not to.
+///
+/// # Cancellation
+/// A cancel point. What was sent is told.
+///
+/// # Errors
+/// Those of sendmsg(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
+#[track_caller]
+pub fn sendmsg(
+    fd: impl AsFd,
+    bufs: &[IoSlice<'_>],
+    to: Option<&Address>,
+    flags: SendFlags,
+) -> io::Result<usize> {
+    let mut header = header_of(bufs);
+    if let Some(to) = to {
+        header.name = (&raw const to.storage).cast_mut();
+        header.name_len = to.len;
+    }
+    let flags = flags.bits() as i32;
+    // SAFETY: buffers and address are borrowed.
+    Ok(unsafe { send_message(fd.as_fd(), &header, flags, Deadline::NEVER) }? as usize)
+}
+
+/// One receive with a deadline.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn receive_op(
+    fd: BorrowedFd<'_>,
+    buf: &mut [u8],
+    flags: i32,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
+    let len = buf.len().min(MAX_BYTES) as u32;
+    let op = Op::Recv { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, flags };
+    // SAFETY: the buffer is borrowed mutably for the length of this call.
+    unsafe { io_op::perform_inline(&RECEIVE, op, deadline) }
+}
+
+/// One send with a deadline.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn send_op(
+    fd: BorrowedFd<'_>,
+    buf: &[u8],
+    flags: i32,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
+    let len = buf.len().min(MAX_BYTES) as u32;
+    let flags = flags | sys::MSG_NOSIGNAL;
+    let op = Op::Send { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, flags };
+    // SAFETY: the buffer is borrowed for the length of this call.
+    unsafe { io_op::perform_inline(&SEND, op, deadline) }
+}
+
+/// One message received, with a deadline.
+///
+/// # Safety
+/// The header points to what is valid for writes until this has returned.
+#[track_caller]
+pub(crate) unsafe fn receive_message(
+    fd: BorrowedFd<'_>,
+    header: &mut MessageHeader,
+    flags: i32,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
+    let op = Op::RecvMessage { fd: fd.as_raw_fd(), message: &raw mut *header, flags };
+    // SAFETY: the header is borrowed mutably, and the caller promises for the rest.
+    unsafe { io_op::perform(&RECEIVE, op, deadline) }
+}
+
+/// One message sent, with a deadline.
+///
+/// # Safety
+/// The header points to what is valid for reads until this has returned.
+#[track_caller]
+pub(crate) unsafe fn send_message(
+    fd: BorrowedFd<'_>,
+    header: &MessageHeader,
+    flags: i32,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
+    let flags = flags | sys::MSG_NOSIGNAL;
+    let op = Op::SendMessage { fd: fd.as_raw_fd(), message: header, flags };
+    // SAFETY: the header is borrowed, and the caller promises for the rest.
+    unsafe { io_op::perform(&SEND, op, deadline) }
+}
+
+/// One accept with a deadline.
+#[track_caller]
+pub(crate) fn accept_op(
+    fd: BorrowedFd<'_>,
+    deadline: Deadline,
+) -> Result<(OwnedFd, Address), OpError> {
+    let mut address = Address::new();
+    let op = Op::Accept {
+        fd: fd.as_raw_fd(),
+        addr: &raw mut address.storage,
+        addr_len: &raw mut address.len,
+        flags: sys::SOCK_CLOEXEC,
+    };
+    // SAFETY: address and length lie in this frame.
+    let fd = unsafe { io_op::perform(&ACCEPT, op, deadline) }?;
+    // SAFETY: a successful accept returns a new descriptor that nobody else owns.
+    Ok((unsafe { io_op::own_fd(fd) }, address))
+}
+
+/// One connect with a deadline.
+#[track_caller]
+pub(crate) fn connect_op(
+    fd: BorrowedFd<'_>,
+    address: &Address,
+    deadline: Deadline,
+) -> Result<(), OpError> {
+    let addr = &raw const address.storage;
+    let op = Op::Connect { fd: fd.as_raw_fd(), addr, addr_len: address.len };
+    // SAFETY: the address is borrowed for the length of this call.
+    unsafe { io_op::perform(&CONNECT, op, deadline) }.map(drop)
+}
+
+/// `IoSlice` is an `iovec` by std's promise; a send only reads it.
+pub(crate) fn header_of(buffers: &[IoSlice<'_>]) -> MessageHeader {
+    let iov = buffers.as_ptr().cast::<IoVec>().cast_mut();
+    MessageHeader::vectored(iov, buffers.len().min(MAX_BUFFERS))
+}
+
+/// `IoSliceMut` is an `iovec` by std's promise.
+pub(crate) fn header_of_mut(buffers: &mut [IoSliceMut<'_>]) -> MessageHeader {
+    MessageHeader::vectored(buffers.as_mut_ptr().cast(), buffers.len().min(MAX_BUFFERS))
+}
