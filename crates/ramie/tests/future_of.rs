@@ -215,3 +215,239 @@ fn a_future_of_a_channel_that_is_dropped_or_forgotten_loses_nothing() {
     assert_eq!(Arc::strong_count(&lost), 1);
     assert_eq!(poll(&mut waiting, &next_waker), Poll::Ready(Ok(4)));
 }
+
+#[test]
+fn a_strand_of_a_scope_is_awaited() {
+    on_every_strand(|| {
+        let words = ["one", "three"];
+        let total = fiber::scope(|scope| {
+            let slow = scope.spawn(|| {
+                fiber::sleep(Duration::from_millis(1));
+                words[1].len()
+            });
+            let quick = scope.spawn(|| words[0].len());
+            let panics = scope.spawn(|| panic!("taken"));
+            block_on(async {
+                assert!(panics.await.is_err());
+                slow.await.unwrap() + quick.await.unwrap()
+            })
+        });
+        assert_eq!(total, 8);
+    });
+}
+
+#[test]
+fn a_future_of_a_scopes_strand_may_be_dropped_and_forgotten() {
+    let one_worker = ramie::Runtime::builder().workers(1).build().unwrap();
+    one_worker.run(|| {
+        let (count, waker) = counter();
+        let ended = AtomicUsize::new(0);
+        fiber::scope(|scope| {
+            let end = || {
+                fiber::yield_now();
+                ended.fetch_add(1, Ordering::SeqCst);
+            };
+            let mut dropped = scope.spawn(end).into_future();
+            assert!(poll(&mut dropped, &waker).is_pending());
+            drop(dropped);
+            assert_eq!(Arc::strong_count(&count), 2, "its waker goes with it");
+            let mut forgotten = scope.spawn(end).into_future();
+            assert!(poll(&mut forgotten, &waker).is_pending());
+            std::mem::forget(forgotten);
+        });
+        assert_eq!(ended.into_inner(), 2);
+        assert_eq!(count.0.load(Ordering::SeqCst), 1, "that of the forgotten one");
+    });
+    let panicked = std::panic::catch_unwind(|| {
+        fiber::scope(|scope| drop(scope.spawn(|| panic!("not taken")).into_future()));
+    });
+    assert!(panicked.is_err());
+}
+
+#[test]
+fn async_code_sends_to_strands_and_to_async_code() {
+    for capacity in [0, 1, 3] {
+        on_every_strand(|| {
+            let (sender, receiver) = channel::bounded(capacity);
+            let sum = fiber::spawn(move || receiver.iter().sum::<u32>());
+            block_on(async {
+                for n in 0..10 {
+                    sender.send_async(n).await.unwrap();
+                }
+            });
+            drop(sender);
+            assert_eq!(sum.join().unwrap(), 45);
+
+            let (sender, receiver) = channel::bounded(capacity);
+            let sum = fiber::spawn(move || {
+                block_on(async {
+                    let mut sum = 0;
+                    while let Ok(n) = (&receiver).await {
+                        sum += n;
+                    }
+                    sum
+                })
+            });
+            block_on(async move {
+                for n in 0..10 {
+                    sender.send_async(n).await.unwrap();
+                }
+            });
+            assert_eq!(sum.join().unwrap(), 45);
+        });
+    }
+}
+
+#[test]
+fn without_room_a_future_leaves_its_value_in_line() {
+    let (count, waker) = counter();
+    let (sender, receiver) = channel::bounded(1);
+    let mut sends = [1, 2, 3].map(|n| sender.send_async(n));
+    assert!(matches!(poll(&mut sends[0], &waker), Poll::Ready(Ok(()))));
+    assert!(poll(&mut sends[1], &waker).is_pending());
+    assert!(poll(&mut sends[2], &waker).is_pending());
+    assert!(poll(&mut sends[1], &waker).is_pending(), "and polling it again changes nothing");
+    assert_eq!(receiver.try_recv(), Ok(1));
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    assert!(matches!(poll(&mut sends[1], &waker), Poll::Ready(Ok(()))));
+    assert!(poll(&mut sends[2], &waker).is_pending());
+    assert_eq!((receiver.try_recv(), receiver.try_recv()), (Ok(2), Ok(3)));
+    assert!(receiver.try_recv().is_err());
+    drop(sends);
+    assert_eq!(Arc::strong_count(&count), 2, "no waker is kept");
+}
+
+#[test]
+fn a_send_that_is_dropped_takes_its_value_along() {
+    let (_, waker) = counter();
+    for capacity in [0, 1] {
+        let (sender, receiver) = channel::bounded(capacity);
+        (0..capacity).for_each(|_| sender.try_send(Arc::new(0)).unwrap());
+        let value = Arc::new(1);
+        let fresh = sender.send_async(Arc::clone(&value));
+        let mut polled = sender.send_async(Arc::clone(&value));
+        assert!(poll(&mut polled, &waker).is_pending());
+        drop((fresh, polled));
+        assert_eq!(Arc::strong_count(&value), 1);
+        assert_eq!(receiver.try_iter().count(), capacity);
+        // One that is forgotten has left its value, and one that was taken is not withdrawn.
+        let mut forgotten = sender.send_async(Arc::new(2));
+        let mut taken = sender.send_async(Arc::new(3));
+        (0..capacity).for_each(|_| sender.try_send(Arc::new(0)).unwrap());
+        for send in [&mut forgotten, &mut taken] {
+            assert!(poll(send, &waker).is_pending());
+        }
+        std::mem::forget(forgotten);
+        let values: Vec<_> = receiver.try_iter().skip(capacity).map(|value| *value).collect();
+        assert_eq!(values, [2, 3]);
+        drop(taken);
+        assert!(receiver.try_recv().is_err());
+    }
+}
+
+#[test]
+fn a_send_to_nobody_gives_the_value_back() {
+    let (count, waker) = counter();
+    for capacity in [0, 1] {
+        let (sender, receiver) = channel::bounded(capacity);
+        (0..capacity).for_each(|_| sender.try_send("first").unwrap());
+        let mut waits = sender.send_async("second");
+        assert!(poll(&mut waits, &waker).is_pending());
+        let before = count.0.load(Ordering::SeqCst);
+        drop(receiver);
+        assert_eq!(count.0.load(Ordering::SeqCst), before + 1);
+        for mut send in [waits, sender.send_async("second")] {
+            let Poll::Ready(Err(error)) = poll(&mut send, &waker) else { panic!("it is ready") };
+            assert_eq!(error.into_inner(), "second");
+        }
+    }
+}
+
+#[test]
+fn strands_and_futures_send_in_turn() {
+    ramie::Runtime::builder().workers(1).build().unwrap().run(|| {
+        let (sender, receiver) = channel::bounded(1);
+        sender.send("first").unwrap();
+        let (_, waker) = counter();
+        let mut futures = [0; 3].map(|_| sender.send_async("future"));
+        futures.iter_mut().for_each(|send| assert!(poll(send, &waker).is_pending()));
+        for _ in 0..3 {
+            let sender = sender.clone();
+            fiber::spawn(move || sender.send("strand").unwrap());
+        }
+        (0..5).for_each(|_| fiber::yield_now());
+        drop((futures, sender));
+        let order: Vec<_> = receiver.iter().collect();
+        assert_eq!(order, ["first", "strand", "strand", "strand"], "the futures were dropped");
+    });
+    ramie::Runtime::builder().workers(1).build().unwrap().run(|| {
+        let (sender, receiver) = channel::bounded(1);
+        sender.send(0).unwrap();
+        let (_, waker) = counter();
+        let mut futures = [10, 11, 12].map(|n| sender.send_async(n));
+        futures.iter_mut().for_each(|send| assert!(poll(send, &waker).is_pending()));
+        for n in 1..4 {
+            let sender = sender.clone();
+            fiber::spawn(move || sender.send(n).unwrap());
+        }
+        (0..5).for_each(|_| fiber::yield_now());
+        let order: Vec<_> = (0..7).map(|_| receiver.recv().unwrap()).collect();
+        assert_eq!(order, [0, 10, 1, 11, 2, 12, 3]);
+    });
+}
+
+#[test]
+fn select_takes_what_async_code_sends() {
+    ramie::run(|| {
+        let (sender, receiver) = channel::bounded(0);
+        let (_, waker) = counter();
+        let mut send = sender.send_async(7);
+        assert!(poll(&mut send, &waker).is_pending());
+        let never = channel::never::<()>();
+        let got = channel::select! {
+            recv(receiver) -> value => value.unwrap(),
+            recv(never) -> _ => unreachable!("it is never there"),
+        };
+        assert_eq!(got, 7);
+        assert!(poll(&mut send, &waker).is_ready());
+    });
+}
+
+#[test]
+fn no_value_is_lost_among_many() {
+    const EACH: usize = 200;
+    for capacity in [0, 1, 4] {
+        ramie::run(|| {
+            let (sender, receiver) = channel::bounded(capacity);
+            let takes_async = |receiver: channel::Receiver<usize>| {
+                block_on(async {
+                    let mut sum = 0;
+                    while let Ok(n) = (&receiver).await {
+                        sum += n;
+                    }
+                    sum
+                })
+            };
+            let sum = fiber::scope(|scope| {
+                let mut sums = Vec::new();
+                for _ in 0..2 {
+                    let (one, other) = (receiver.clone(), receiver.clone());
+                    sums.push(scope.spawn(move || takes_async(one)));
+                    sums.push(scope.spawn(move || other.iter().sum()));
+                    let (one, other) = (sender.clone(), sender.clone());
+                    scope.spawn(move || (1..=EACH).for_each(|n| one.send(n).unwrap()));
+                    scope.spawn(move || {
+                        block_on(async {
+                            for n in 1..=EACH {
+                                other.send_async(n).await.unwrap();
+                            }
+                        });
+                    });
+                }
+                drop((sender, receiver));
+                sums.into_iter().map(|sum| sum.join().unwrap()).sum::<usize>()
+            });
+            assert_eq!(sum, 4 * EACH * (EACH + 1) / 2);
+        });
+    }
+}

@@ -3,6 +3,7 @@
 mod arm;
 mod core;
 mod error;
+mod futures;
 pub(crate) mod models;
 mod random;
 mod receiver;
@@ -11,7 +12,6 @@ pub(crate) mod select_models;
 mod sender;
 mod timed;
 mod waiters;
-mod wakers;
 
 use self::{core::Core, receiver::Receiver, sender::Sender};
 use super::primitive::Arc;

@@ -10,8 +10,8 @@ use std::{
 
 use super::{
     error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
+    futures::Futures,
     waiters::{Outcome, Waiter, Waiters},
-    wakers::Wakers,
 };
 use crate::{
     cancel,
@@ -52,12 +52,12 @@ impl<T> RefUnwindSafe for Core<T> {}
 #[repr(C)]
 pub(super) struct State<T> {
     has_senders: bool,
-    has_receivers: bool,
+    pub(super) has_receivers: bool,
     capacity: u32,
     pub(super) waiting_receivers: Waiters<T>,
     values: VecDeque<T>,
     pub(super) waiting_senders: Waiters<T>,
-    wakers: Wakers,
+    pub(super) futures: Futures<T>,
 }
 
 const UNBOUNDED: u32 = u32::MAX;
@@ -95,12 +95,10 @@ impl<T> State<T> {
             return self.get_from_sender();
         };
         let mut woken = None;
-        if self.has_room()
-            && let Some(sender) = self.waiting_senders.claim_first()
-        {
-            let (next, slot) = sender.take();
+        if self.has_room() {
+            let (next, slot) = self.take_from_sender();
             self.values.extend(next);
-            woken = Some(slot);
+            woken = slot;
         }
         self.give_memory_back();
         Ok((value, woken))
@@ -108,14 +106,27 @@ impl<T> State<T> {
 
     fn get_from_sender(&mut self) -> Result<(T, Woken), TryRecvError> {
         // Where there are places, a sender waits only while they are taken.
-        while self.capacity == 0
-            && let Some(sender) = self.waiting_senders.claim_first()
+        if self.capacity == 0
+            && let (Some(value), woken) = self.take_from_sender()
         {
-            if let (Some(value), slot) = sender.take() {
-                return Ok((value, Some(slot)));
-            }
+            return Ok((value, woken));
         }
         Err(if self.has_senders { TryRecvError::Empty } else { TryRecvError::Disconnected })
+    }
+
+    /// Takes the value of a sender that waits: strands and futures in turn, if both do.
+    #[inline(always)]
+    fn take_from_sender(&mut self) -> (Option<T>, Woken) {
+        if let Some(value) = self.futures.take_value_in_turn() {
+            return (Some(value), None);
+        }
+        match self.waiting_senders.claim_first() {
+            Some(sender) => {
+                let (value, slot) = sender.take();
+                (value, Some(slot))
+            }
+            None => (self.futures.take_value(), None),
+        }
     }
 
     #[inline(always)]
@@ -125,12 +136,18 @@ impl<T> State<T> {
 
     /// Whether `get` would find something, a value or the end, by all that can be told.
     fn has_something(&self) -> bool {
-        !self.values.is_empty() || !self.has_senders || !self.waiting_senders.is_empty()
+        !self.values.is_empty()
+            || !self.has_senders
+            || !self.waiting_senders.is_empty()
+            || self.futures.has_values()
     }
 
     /// Whether `get` would find something for a strand in this wait, by all that can be told.
     pub(super) fn may_get(&self, wait: WakeRef) -> bool {
-        !self.values.is_empty() || !self.has_senders || self.waiting_senders.has_other_than(wait)
+        !self.values.is_empty()
+            || !self.has_senders
+            || self.waiting_senders.has_other_than(wait)
+            || self.futures.has_values()
     }
 
     /// Whether `put` would find a place for a strand in this wait, by all that can be told.
@@ -188,20 +205,21 @@ impl<T> Drop for Locked<'_, T> {
     fn drop(&mut self) {
         // Every change of the channel ends here, so this is where futures are told.
         let mut wakers = None;
-        if !self.wakers.is_empty() {
-            wakers = self.take_wakers();
+        if !self.futures.is_none() {
+            wakers = Some(self.take_wakers());
         }
         self.0.is_locked.store(false, Ordering::Release);
         if let Some(wakers) = wakers {
-            wakers.wake();
+            wakers.into_iter().for_each(crate::future::wake);
         }
     }
 }
 
 impl<T> Locked<'_, T> {
     #[cold]
-    fn take_wakers(&mut self) -> Option<Wakers> {
-        self.has_something().then(|| self.wakers.take())
+    fn take_wakers(&mut self) -> Vec<Waker> {
+        let has_something = self.has_something();
+        self.futures.take_due(has_something)
     }
 }
 
@@ -222,7 +240,7 @@ impl<T> Core<T> {
             waiting_receivers: Waiters::new(),
             values: VecDeque::new(),
             waiting_senders: Waiters::new(),
-            wakers: Wakers::new(),
+            futures: Futures::new(),
         };
         Core {
             is_locked: AtomicBool::new(false),
@@ -267,27 +285,6 @@ impl<T> Core<T> {
         let (value, woken) = self.lock().get()?;
         wake(woken);
         Ok(value)
-    }
-
-    /// Takes a value, or leaves a waker for when there is one.
-    pub(super) fn poll_recv(&self, future: u64, waker: &Waker) -> Result<T, TryRecvError> {
-        // Code of others: not under the lock.
-        let waker = waker.clone();
-        let mut locked = self.lock();
-        let got = locked.get();
-        let is_empty = matches!(got, Err(TryRecvError::Empty));
-        let old = locked.wakers.replace(future, is_empty.then_some(waker));
-        drop(locked);
-        drop(old);
-        let (value, woken) = got?;
-        wake(woken);
-        Ok(value)
-    }
-
-    /// Drops the waker of a future that waits no more.
-    pub(super) fn forget_waker(&self, future: u64) {
-        let old = self.lock().wakers.replace(future, None);
-        drop(old);
     }
 
     #[inline(always)]
@@ -426,6 +423,7 @@ impl<T> Core<T> {
         let mut locked = self.lock();
         locked.has_receivers = false;
         let values = std::mem::take(&mut locked.values);
+        locked.futures.hang_up();
         drop(locked);
         loop {
             let sender = self.lock().waiting_senders.claim_first();

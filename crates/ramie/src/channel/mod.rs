@@ -45,6 +45,7 @@
 mod arm;
 mod core;
 mod error;
+mod futures;
 mod iter;
 mod random;
 mod receiver;
@@ -53,7 +54,6 @@ mod select_macro;
 mod sender;
 mod timed;
 mod waiters;
-mod wakers;
 
 use self::core::Core;
 pub use self::{

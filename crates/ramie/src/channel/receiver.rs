@@ -83,7 +83,7 @@ impl<T> Receiver<T> {
     /// Drops the waker of a future that waits no more.
     pub(crate) fn forget_waker(&self, future: u64) {
         if let Flavor::Queue(core) = &self.flavor {
-            core.forget_waker(future);
+            core.forget_receiver(future);
         }
     }
 

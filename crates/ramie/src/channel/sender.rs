@@ -1,6 +1,10 @@
 //! The end of a channel that gives values.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    task::{Poll, Waker},
+    time::Duration,
+};
 
 use super::{
     core::{Core, add_handle, remove_handle},
@@ -58,6 +62,20 @@ impl<T> Sender<T> {
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         self.core.try_send(value)
+    }
+
+    /// For the future with this number: see [`Core::poll_send`].
+    pub(crate) fn poll_send(
+        &self,
+        future: u64,
+        value: Option<T>,
+        waker: &Waker,
+    ) -> Poll<Result<(), SendError<T>>> {
+        self.core.poll_send(future, value, waker)
+    }
+
+    pub(crate) fn forget_waker(&self, future: u64) {
+        self.core.forget_sender(future);
     }
 
     /// Sends a value if there is room within `timeout`.

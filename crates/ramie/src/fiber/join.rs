@@ -333,6 +333,13 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     }
 }
 
+impl<T> ScopedJoinHandle<'_, T> {
+    /// For the future of this handle, which waits alone.
+    pub(crate) fn completion(&self) -> &Completion {
+        &self.raw.slot().join
+    }
+}
+
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
         self.raw.release(|slot| self.scope.note_panic(label(slot)));

@@ -8,7 +8,10 @@ use std::{
     thread,
 };
 
-use crate::fiber::JoinHandle;
+use crate::{
+    completion::Completion,
+    fiber::{JoinHandle, ScopedJoinHandle},
+};
 
 /// Waits, as a future, for a strand and takes its value: what awaiting a [`JoinHandle`] does.
 ///
@@ -28,8 +31,6 @@ pub struct JoinFuture<T> {
     handle: Option<JoinHandle<T>>,
 }
 
-impl<T> Unpin for JoinFuture<T> {}
-
 impl<T> IntoFuture for JoinHandle<T> {
     type Output = thread::Result<T>;
     type IntoFuture = JoinFuture<T>;
@@ -39,30 +40,74 @@ impl<T> IntoFuture for JoinHandle<T> {
     }
 }
 
-impl<T> Future for JoinFuture<T> {
+/// Waits, as a future, for a strand of a scope and takes its value: what awaiting a
+/// [`ScopedJoinHandle`] does.
+///
+/// Dropping it is dropping the handle: the scope waits for the strand all the same, and a panic
+/// that nobody took is the scope's.
+///
+/// # Examples
+/// ```
+/// ramie::run(|| {
+///     let words = ["one", "three"];
+///     let length = ramie::fiber::scope(|scope| {
+///         let [one, three] = words.each_ref().map(|word| scope.spawn(|| word.len()));
+///         ramie::future::block_on(async { one.await.unwrap() + three.await.unwrap() })
+///     });
+///     assert_eq!(length, 8);
+/// });
+/// ```
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct ScopedJoinFuture<'scope, T> {
+    handle: Option<ScopedJoinHandle<'scope, T>>,
+}
+
+impl<'scope, T> IntoFuture for ScopedJoinHandle<'scope, T> {
     type Output = thread::Result<T>;
+    type IntoFuture = ScopedJoinFuture<'scope, T>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let handle = self.handle.as_ref().expect("a future is not polled after it was ready");
-        if !handle.completion().poll(context.waker()) {
-            return Poll::Pending;
+    fn into_future(self) -> ScopedJoinFuture<'scope, T> {
+        ScopedJoinFuture { handle: Some(self) }
+    }
+}
+
+/// Tells whether the strand of this handle has ended; if not, leaves a waker.
+fn poll(end: Option<&Completion>, context: &Context<'_>) -> bool {
+    end.expect("a future is not polled after it was ready").poll(context.waker())
+}
+
+macro_rules! join_future {
+    ($future:ident $(<$scope:lifetime>)?) => {
+        impl<T> Unpin for $future<$($scope,)? T> {}
+
+        impl<T> Future for $future<$($scope,)? T> {
+            type Output = thread::Result<T>;
+
+            fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+                if !poll(self.handle.as_ref().map(|handle| handle.completion()), context) {
+                    return Poll::Pending;
+                }
+                let handle = self.handle.take().expect("looked at above");
+                Poll::Ready(handle.join())
+            }
         }
-        let handle = self.handle.take().expect("looked at above");
-        Poll::Ready(handle.join())
-    }
-}
 
-impl<T> Drop for JoinFuture<T> {
-    fn drop(&mut self) {
-        if let Some(handle) = &self.handle {
-            // Before the handle detaches, which it may only where nobody waits.
-            drop(handle.completion().take_waker());
+        impl<T> Drop for $future<$($scope,)? T> {
+            fn drop(&mut self) {
+                if let Some(handle) = &self.handle {
+                    // Before the handle detaches, which it may only where nobody waits.
+                    drop(handle.completion().take_waker());
+                }
+            }
         }
-    }
+
+        impl<T> fmt::Debug for $future<$($scope,)? T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($future)).field("handle", &self.handle).finish()
+            }
+        }
+    };
 }
 
-impl<T> fmt::Debug for JoinFuture<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinFuture").field("handle", &self.handle).finish()
-    }
-}
+join_future!(JoinFuture);
+join_future!(ScopedJoinFuture<'_>);

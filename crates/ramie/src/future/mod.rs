@@ -3,12 +3,16 @@
 //!
 //! - [`block_on`] waits for a future on a fiber or a thread. No executor is needed; what needs one
 //!   (tokio's timers and sockets) finds it with the crate `ramie-futures`.
-//! - A [`JoinHandle`](crate::fiber::JoinHandle), the receivers of [`channel`](crate::channel) and
-//!   of [`oneshot`](crate::sync::oneshot) can be awaited by async code, on any executor.
+//! - A [`JoinHandle`](crate::fiber::JoinHandle), a
+//!   [`ScopedJoinHandle`](crate::fiber::ScopedJoinHandle), the receivers of
+//!   [`channel`](crate::channel) and of [`oneshot`](crate::sync::oneshot) can be awaited by async
+//!   code, on any executor; [`send_async`](crate::channel::Sender::send_async) gives a channel a
+//!   value from there.
 
 mod block_on;
 mod join;
 mod receive;
+mod send;
 mod wake;
 
 #[doc(no_inline)]
@@ -17,6 +21,7 @@ pub use std::future::*;
 pub(crate) use self::wake::wake;
 pub use self::{
     block_on::{block_on, block_on_or_cancelled},
-    join::JoinFuture,
+    join::{JoinFuture, ScopedJoinFuture},
     receive::{OneshotFuture, RecvFuture},
+    send::SendFuture,
 };

@@ -14,6 +14,12 @@ use crate::{
     sync::oneshot,
 };
 
+/// Tells a future of a channel from all others.
+pub(super) fn new_number() -> u64 {
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Waits, as a future, for a value of a channel: what awaiting a
 /// [`Receiver`](channel::Receiver), or `&receiver` for one value after another, does.
 ///
@@ -50,8 +56,7 @@ pub struct RecvFuture<T> {
 
 impl<T> RecvFuture<T> {
     fn new(receiver: channel::Receiver<T>) -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        RecvFuture { receiver, number: NUMBERS.fetch_add(1, Ordering::Relaxed) }
+        RecvFuture { receiver, number: new_number() }
     }
 }
 

@@ -1,0 +1,205 @@
+//! The futures that wait at a channel, under its lock.
+//!
+//! A receiver leaves its waker. Whatever there is to take wakes all of them, and each looks for
+//! itself, so one that is dropped or forgotten takes nothing with it. A sender leaves its value,
+//! too, as a strand's lies in its frame: whoever makes room takes it from here. Else two futures,
+//! one at either end of a channel of capacity 0, would both wait for the other to be there.
+
+use std::{
+    collections::VecDeque,
+    task::{Poll, Waker},
+};
+
+use super::{
+    core::{Core, wake},
+    error::{SendError, TryRecvError, TrySendError},
+};
+
+/// Those that wait. Nothing, until the first one comes.
+pub(super) struct Futures<T>(Option<Box<Waiting<T>>>);
+
+struct Waiting<T> {
+    receivers: Vec<(u64, Waker)>,
+    senders: VecDeque<Offer<T>>,
+    /// A strand that sends was preferred last, where both waited.
+    is_their_turn: bool,
+    /// Of senders that need wait no more: to be called when the lock is free again.
+    due: Vec<Waker>,
+}
+
+/// What a future has to send.
+struct Offer<T> {
+    future: u64,
+    value: T,
+    /// None when nobody will take the value any more.
+    waker: Option<Waker>,
+}
+
+impl<T> Futures<T> {
+    pub(super) const fn new() -> Self {
+        Futures(None)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn waiting(&mut self) -> &mut Waiting<T> {
+        self.0.get_or_insert_with(|| {
+            Box::new(Waiting {
+                receivers: Vec::new(),
+                senders: VecDeque::new(),
+                is_their_turn: false,
+                due: Vec::new(),
+            })
+        })
+    }
+
+    fn replace_receiver(&mut self, future: u64, waker: Option<Waker>) -> Option<Waker> {
+        if waker.is_none() && self.is_none() {
+            return None;
+        }
+        let receivers = &mut self.waiting().receivers;
+        let found = receivers.iter().position(|(other, _)| *other == future);
+        let old = found.map(|index| receivers.swap_remove(index).1);
+        receivers.extend(waker.map(|waker| (future, waker)));
+        old
+    }
+
+    fn offer(&mut self, future: u64) -> Option<&mut Offer<T>> {
+        self.0.as_mut()?.senders.iter_mut().find(|offer| offer.future == future)
+    }
+
+    fn withdraw(&mut self, future: u64) -> Option<Offer<T>> {
+        let senders = &mut self.0.as_mut()?.senders;
+        let index = senders.iter().position(|offer| offer.future == future)?;
+        senders.remove(index)
+    }
+
+    /// Whether a future has something to send.
+    pub(super) fn has_values(&self) -> bool {
+        self.0.as_ref().is_some_and(|waiting| !waiting.senders.is_empty())
+    }
+
+    /// Takes the first value that a future has to send.
+    #[inline]
+    pub(super) fn take_value(&mut self) -> Option<T> {
+        if self.is_none() { None } else { self.take_first() }
+    }
+
+    /// As `take_value`, unless it is the turn of a strand.
+    #[inline]
+    pub(super) fn take_value_in_turn(&mut self) -> Option<T> {
+        let waiting = self.0.as_mut()?;
+        waiting.is_their_turn = !waiting.is_their_turn;
+        if waiting.is_their_turn { self.take_first() } else { None }
+    }
+
+    #[cold]
+    fn take_first(&mut self) -> Option<T> {
+        let waiting = self.0.as_mut()?;
+        let offer = waiting.senders.pop_front()?;
+        waiting.due.extend(offer.waker);
+        Some(offer.value)
+    }
+
+    /// Has all that send come and take their values back.
+    pub(super) fn hang_up(&mut self) {
+        if let Some(waiting) = &mut self.0 {
+            let wakers = waiting.senders.iter_mut().filter_map(|offer| offer.waker.take());
+            waiting.due.extend(wakers);
+        }
+    }
+
+    /// The wakers to be called; those of receivers only if there is something for them.
+    pub(super) fn take_due(&mut self, has_something: bool) -> Vec<Waker> {
+        let Some(waiting) = &mut self.0 else { return Vec::new() };
+        if has_something {
+            waiting.due.extend(waiting.receivers.drain(..).map(|(_, waker)| waker));
+        }
+        std::mem::take(&mut waiting.due)
+    }
+}
+
+impl<T> Core<T> {
+    /// Takes a value, or leaves a waker for when there is one.
+    pub(super) fn poll_recv(&self, future: u64, waker: &Waker) -> Result<T, TryRecvError> {
+        // Code of others: not under the lock.
+        let waker = waker.clone();
+        let mut locked = self.lock();
+        let got = locked.get();
+        let is_empty = matches!(got, Err(TryRecvError::Empty));
+        let (waker, unused) = if is_empty { (Some(waker), None) } else { (None, Some(waker)) };
+        let old = locked.futures.replace_receiver(future, waker);
+        drop(locked);
+        drop((old, unused));
+        let (value, woken) = got?;
+        wake(woken);
+        Ok(value)
+    }
+
+    /// Drops the waker of a future that waits no more.
+    pub(super) fn forget_receiver(&self, future: u64) {
+        let old = self.lock().futures.replace_receiver(future, None);
+        drop(old);
+    }
+
+    /// Sends the value if there is room, or leaves it with a waker for when there is. Without a
+    /// value: asks what has become of the one that was left.
+    pub(super) fn poll_send(
+        &self,
+        future: u64,
+        value: Option<T>,
+        waker: &Waker,
+    ) -> Poll<Result<(), SendError<T>>> {
+        let Some(value) = value else { return self.poll_sent(future, waker) };
+        // Code of others: not under the lock.
+        let waker = waker.clone();
+        let mut locked = self.lock();
+        match locked.put(value) {
+            Ok(woken) => {
+                drop(locked);
+                wake(woken);
+                Poll::Ready(Ok(()))
+            }
+            Err(TrySendError::Disconnected(value)) => {
+                Poll::Ready(Err(SendError::Disconnected(value)))
+            }
+            Err(TrySendError::Full(value)) => {
+                let offer = Offer { future, value, waker: Some(waker) };
+                locked.futures.waiting().senders.push_back(offer);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_sent(&self, future: u64, waker: &Waker) -> Poll<Result<(), SendError<T>>> {
+        let mut new = Some(waker.clone());
+        let mut locked = self.lock();
+        if !locked.has_receivers {
+            let offer = locked.futures.withdraw(future);
+            drop(locked);
+            return Poll::Ready(match offer {
+                Some(offer) => Err(SendError::Disconnected(offer.value)),
+                None => Ok(()),
+            });
+        }
+        let polled = match locked.futures.offer(future) {
+            Some(offer) => {
+                std::mem::swap(&mut offer.waker, &mut new);
+                Poll::Pending
+            }
+            None => Poll::Ready(Ok(())),
+        };
+        drop(locked);
+        drop(new);
+        polled
+    }
+
+    /// Takes back what a future has to send that waits no more, if nobody has taken it.
+    pub(super) fn forget_sender(&self, future: u64) {
+        let offer = self.lock().futures.withdraw(future);
+        drop(offer);
+    }
+}

@@ -1,0 +1,95 @@
+//! A future that gives a value to a channel.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use super::receive::new_number;
+use crate::channel::{SendError, Sender};
+
+/// Sends a value, as a future, when the channel has room for it: what
+/// [`Sender::send_async`] makes. It waits in line with the strands that send, on any executor, on
+/// any thread.
+///
+/// Dropped before it is ready, it takes the value along, unless a receiver has it already.
+/// Forgotten after it was polled, it leaves the value to the channel.
+///
+/// # Errors
+/// All receivers are gone: the value comes back.
+///
+/// # Panics
+/// When it is polled after it was ready.
+///
+/// # Examples
+/// ```
+/// use ramie::{channel, fiber, future::block_on};
+///
+/// ramie::run(|| {
+///     let (sender, receiver) = channel::bounded(0);
+///     let sum = fiber::spawn(move || receiver.iter().sum::<i32>());
+///     block_on(async move {
+///         for n in 0..3 {
+///             sender.send_async(n).await.unwrap();
+///         }
+///     });
+///     assert_eq!(sum.join().unwrap(), 3);
+/// });
+/// ```
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct SendFuture<T> {
+    sender: Sender<T>,
+    /// Its number among all, by which it finds its value again.
+    number: u64,
+    state: State<T>,
+}
+
+enum State<T> {
+    Fresh(T),
+    /// The value is left with the channel.
+    Offered,
+    Done,
+}
+
+impl<T> Sender<T> {
+    /// Sends a value from async code, when there is room for it; with capacity 0, when a receiver
+    /// takes it.
+    pub fn send_async(&self, value: T) -> SendFuture<T> {
+        SendFuture { sender: self.clone(), number: new_number(), state: State::Fresh(value) }
+    }
+}
+
+impl<T> Unpin for SendFuture<T> {}
+
+impl<T> Future for SendFuture<T> {
+    type Output = Result<(), SendError<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let value = match std::mem::replace(&mut self.state, State::Offered) {
+            State::Fresh(value) => Some(value),
+            State::Offered => None,
+            State::Done => panic!("a future is not polled after it was ready"),
+        };
+        let polled = self.sender.poll_send(self.number, value, context.waker());
+        if polled.is_ready() {
+            self.state = State::Done;
+        }
+        polled
+    }
+}
+
+impl<T> Drop for SendFuture<T> {
+    fn drop(&mut self) {
+        if let State::Offered = self.state {
+            self.sender.forget_waker(self.number);
+        }
+    }
+}
+
+impl<T> fmt::Debug for SendFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendFuture").field("sender", &self.sender).finish_non_exhaustive()
+    }
+}
