@@ -55,6 +55,7 @@ pub mod parity;
 mod park;
 mod parking_lot;
 pub mod policy;
+pub mod prefork;
 mod primitive;
 pub mod process;
 pub mod ring;
@@ -87,6 +88,7 @@ pub use crate::fiber_local as thread_local;
 pub use blocking::blocking;
 use blocking::blocking_io;
 pub use no_switch::no_switch;
+pub use prefork::prefork;
 #[doc(no_inline)]
 pub use ramie_coro::{self as coro, effect};
 pub use ramie_macros::{main, test};

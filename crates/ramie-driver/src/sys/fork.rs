@@ -1,14 +1,16 @@
-//! Notices a fork: one page that the kernel wipes in a child.
+//! Forks, and notices a fork: one page that the kernel wipes in a child.
 //!
 //! A child shares its parent's rings and epoll sets, so whatever it does with a driver happens to
 //! the parent. A driver therefore looks at the page (one load) before it touches the kernel.
 #![allow(unsafe_code)]
 
+use std::io;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::process::Pid;
 
 /// Says whether this process is still the one that made the mark.
 #[derive(Clone, Copy, Debug)]
@@ -45,3 +47,61 @@ fn wiped_page() -> Option<ForkMark> {
 
 /// At least one page on any machine; mappings are rounded up.
 const PAGE: usize = 4096;
+
+impl ForkMark {
+    /// Tells whether the process has a mark: whether it ever opened a driver. What is forked then
+    /// can never open one.
+    pub fn exists() -> bool {
+        MARK.get().is_some()
+    }
+}
+
+/// The two sides of a fork.
+#[derive(Debug)]
+pub enum Forked {
+    /// This process, and the id of its child.
+    Parent(Pid),
+    /// The child.
+    Child,
+}
+
+/// Forks a process of one thread, none of which has ever been a driver's.
+///
+/// It goes through the C library, which has to know: its locks, its thread's id and its handlers
+/// of `pthread_atfork` are put right in the child.
+///
+/// # Errors
+/// There are other threads, or a driver was opened (`InvalidInput`, with a sentence); the system
+/// refuses one more process (`EAGAIN`, `ENOMEM`).
+pub fn fork() -> io::Result<Forked> {
+    check_alone()?;
+    // SAFETY: the process has this thread alone, so the child lacks nothing that its copy of the
+    // memory speaks of: no lock is held by a thread that is not there.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        id => Ok(Forked::Parent(Pid::from_raw(id).expect("fork gives positive ids"))),
+    }
+}
+
+/// Tells why this process must not be forked, if so.
+///
+/// # Errors
+/// As [`fork`].
+pub fn check_alone() -> io::Result<()> {
+    let refuse = |why: &str| {
+        let cure = "fork first thing in main, before anything of Ramie, and before any thread";
+        let sentence = format!("this process cannot be forked, since {why}; {cure}");
+        Err(io::Error::new(io::ErrorKind::InvalidInput, sentence))
+    };
+    if ForkMark::exists() {
+        return refuse("it has made a ring or an epoll set, which a child would share");
+    }
+    match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
+        Ok(1) => Ok(()),
+        Ok(threads) => {
+            refuse(&format!("it has {threads} threads, of which a child would have only one"))
+        }
+        Err(error) => refuse(&format!("its threads cannot be counted ({error}: /proc/self/task)")),
+    }
+}

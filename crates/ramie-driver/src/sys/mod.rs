@@ -15,6 +15,7 @@ mod memory;
 mod process;
 pub(crate) mod raw;
 mod socket;
+pub mod supervise;
 mod unix;
 
 pub use addr::SockAddrStorage;

@@ -81,6 +81,18 @@ impl Socket {
         Ok(socket)
     }
 
+    /// Takes on a listener that other processes may accept from, too.
+    ///
+    /// The polling driver must not wait in the kernel for a connection that another has taken: it
+    /// makes the description nonblocking, for all of them.
+    pub(super) fn shared_listener(fd: OwnedFd) -> io::Result<Self> {
+        let kind = worker::current().with_driver(|driver| driver.kind())?;
+        if kind == Kind::Poll {
+            sys::set_nonblocking(&fd, true)?;
+        }
+        Ok(Socket::from(fd))
+    }
+
     /// Makes a datagram socket.
     pub(crate) fn datagram(family: sys::AddressFamily) -> io::Result<Self> {
         Ok(Socket::from(sys::socket(family, sys::SocketType::DGRAM, false)?))

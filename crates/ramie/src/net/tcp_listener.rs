@@ -3,7 +3,7 @@
 use std::{
     fmt, io,
     iter::FusedIterator,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
 use ramie_driver::sys::{self, sockopt};
@@ -108,6 +108,21 @@ impl TcpListener {
             }
             Ok(listeners)
         })
+    }
+
+    /// Makes the descriptor of a listener without asking any driver.
+    pub(crate) fn descriptor(address: &SocketAddr) -> io::Result<OwnedFd> {
+        let fd = sys::socket(family_of(address), sys::SocketType::STREAM, false)?;
+        sockopt::set_socket_reuseaddr(&fd, true)?;
+        sys::bind(&fd, address)?;
+        sys::listen(&fd, BACKLOG)?;
+        Ok(fd)
+    }
+
+    /// Makes a listener of a descriptor from [`descriptor`](Self::descriptor), which other
+    /// processes may share.
+    pub(crate) fn shared(fd: OwnedFd) -> io::Result<TcpListener> {
+        Ok(TcpListener { socket: Socket::shared_listener(fd)? })
     }
 
     /// A socket that is bound and does not listen yet.

@@ -57,7 +57,7 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    fn after(self, failures: u32) -> Duration {
+    pub(crate) fn after(self, failures: u32) -> Duration {
         let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
         self.first.saturating_mul(doubled).min(self.longest)
     }

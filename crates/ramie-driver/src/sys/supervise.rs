@@ -1,0 +1,144 @@
+//! What a process of one thread needs to supervise children: signals as a descriptor to poll,
+//! children's ends, and the promise that no child outlives it.
+//!
+//! Signals are blocked, not handled: nothing runs in between, and nothing is left behind in a
+//! child but the mask, which it resets.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+pub use rustix::process::Pid;
+use rustix::process::{Signal, WaitOptions};
+use sc::nr;
+
+/// The kernel's set of signals: bit n - 1 is signal n.
+const SET_BYTES: usize = 8;
+const SIG_BLOCK: usize = 0;
+const SIG_SETMASK: usize = 2;
+/// `SFD_CLOEXEC | SFD_NONBLOCK`.
+const SIGNALFD_FLAGS: usize = 0x8_0000 | 0x800;
+/// `sizeof(struct signalfd_siginfo)`; the number comes first.
+const SIGNAL_INFO: usize = 128;
+
+/// Signals of this thread, blocked and kept for [`next`](Signals::next).
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+    before: u64,
+}
+
+impl Signals {
+    /// Blocks the signals, by number, and begins to collect them.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub fn block(signals: &[i32]) -> io::Result<Signals> {
+        let set = signals.iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
+        let (minus_one, set_at) = (usize::MAX, &raw const set as usize);
+        // SAFETY: the kernel reads a set of the size told.
+        let fd =
+            unsafe { sc::syscall4(nr::SIGNALFD4, minus_one, set_at, SET_BYTES, SIGNALFD_FLAGS) };
+        let fd = checked(fd)? as RawFd;
+        // SAFETY: a new descriptor, which nobody else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Signals { fd, before: change_mask(SIG_BLOCK, set)? })
+    }
+
+    /// Takes the next signal that has come, by number, without waiting.
+    pub fn next(&self) -> Option<i32> {
+        let mut info = [0_u8; SIGNAL_INFO];
+        match rustix::io::read(&self.fd, &mut info) {
+            Ok(SIGNAL_INFO) => {
+                let number = u32::from_ne_bytes(info[..4].try_into().ok()?);
+                i32::try_from(number).ok()
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Signals {
+    /// Sets the mask that was there before; what has come meanwhile takes its effect now.
+    fn drop(&mut self) {
+        // It cannot fail: the mask came from the kernel.
+        let _ = change_mask(SIG_SETMASK, self.before);
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Changes this thread's mask and returns the one before.
+fn change_mask(how: usize, set: u64) -> io::Result<u64> {
+    let mut before = 0_u64;
+    let (set_at, before_at) = (&raw const set as usize, &raw mut before as usize);
+    // SAFETY: the kernel reads and writes sets of the size told.
+    let result = unsafe { sc::syscall4(nr::RT_SIGPROCMASK, how, set_at, before_at, SET_BYTES) };
+    checked(result)?;
+    Ok(before)
+}
+
+fn checked(result: usize) -> io::Result<usize> {
+    match result as isize {
+        error @ -4095..0 => Err(io::Error::from_raw_os_error(-error as i32)),
+        _ => Ok(result),
+    }
+}
+
+/// Waits until one of the descriptors can be read, at most so long.
+///
+/// # Errors
+/// Out of memory. An interruption is none.
+pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
+    let mut polled: Vec<_> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    match poll(&mut polled, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Tells how a child has ended, if it has.
+pub fn try_wait(child: Pid) -> Option<ExitStatus> {
+    match rustix::process::waitpid(Some(child), WaitOptions::NOHANG) {
+        Ok(None) | Err(Errno::INTR) => None,
+        Ok(Some((_, status))) => Some(ExitStatus::from_raw(status.as_raw())),
+        // SIGCHLD is ignored, so the kernel has thrown the status away. It says no good.
+        Err(_) => Some(ExitStatus::from_raw(1 << 8)),
+    }
+}
+
+/// Sends SIGTERM to a child that has not been waited for, so that its number is still its own.
+pub fn ask_to_end(child: Pid) {
+    // It can fail for children that have ended only.
+    let _ = rustix::process::kill_process(child, Signal::TERM);
+}
+
+/// Sends SIGKILL to a child that has not been waited for.
+pub fn kill(child: Pid) {
+    let _ = rustix::process::kill_process(child, Signal::KILL);
+}
+
+/// Returns the id of this process.
+pub fn own_id() -> Pid {
+    rustix::process::getpid()
+}
+
+/// In a child of `parent`: makes it die with its parent, and gives it a process group of its own,
+/// so that Ctrl-C at the terminal reaches the parent alone. False: the parent is dead already.
+pub fn bind_to_parent(parent: Pid) -> bool {
+    let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    // It fails for session leaders only, and this is a new process.
+    let _ = rustix::process::setpgid(None, None);
+    bound.is_ok() && rustix::process::getppid() == Some(parent)
+}

@@ -1,0 +1,224 @@
+//! Worker processes under a supervisor: forked from one program, sharing its listening sockets.
+//!
+//! A fiber that overflows its stack, a bug in C, a leak that grows for weeks: they end a process.
+//! With [`prefork`] it is one of several, and the others serve on while a new one takes its place.
+//!
+//! ```no_run
+//! use ramie::{fiber, prefork::{Listener, Member}, signal};
+//!
+//! fn main() -> std::io::Result<()> {
+//!     // Before the fork: plain sockets, no fibers, no threads.
+//!     let listener = Listener::bind("127.0.0.1:8080")?;
+//!     let report = ramie::prefork(4, |member: &Member| -> std::io::Result<()> {
+//!         // In a process of its own, as if it were `main`.
+//!         ramie::run(|| {
+//!             let listener = listener.open()?;
+//!             member.ready();
+//!             fiber::spawn(move || while let Ok((stream, _)) = listener.accept() {
+//!                 fiber::spawn(move || drop(stream));
+//!             });
+//!             signal::terminate()?;
+//!             std::process::exit(0);
+//!         })
+//!     })?;
+//!     println!("{report}");
+//!     Ok(())
+//! }
+//! ```
+//! The example `prefork` ends in an orderly way: it answers what it has accepted.
+//!
+//! # What the supervisor does
+//! It has one thread, no ring and no fibers, and runs none of the program's code but `on_end`.
+//!
+//! | when | then |
+//! |---|---|
+//! | a process returns from its closure, or exits with 0 | it is done and stays so; when all are, [`prefork`] returns |
+//! | it panics (101), exits with another code, or dies of a signal | the same again, after a [`BackOff`]; the others notice nothing |
+//! | that happens too often ([`Builder::limit`]) | all are asked to end, and [`prefork`] fails with a sentence |
+//! | SIGHUP comes | for each a successor is started; when that says [`Member::ready`], or has lived for a second, the one before is asked to end. A successor that fails leaves it in place |
+//! | SIGTERM or SIGINT comes | all are asked to end; when all have, [`prefork`] returns. A second one kills them |
+//! | one that was asked to end has not after the [grace](Builder::grace) | SIGKILL |
+//! | the supervisor itself dies, of SIGKILL even | the kernel kills its processes with it |
+//!
+//! To be asked to end is to get SIGTERM: [`terminate`](crate::signal::terminate()) waits for it.
+//! Each process is in a process group of its own, so that Ctrl-C at a terminal reaches the
+//! supervisor alone, and ends them once and in order.
+//!
+//! # No connection is refused
+//! A [`Listener`] is made before the fork and belongs to all processes, and to the supervisor:
+//! whoever dies, connections wait in its queue until another one, or the next, accepts them. To
+//! lose none at the end of a process, accept by
+//! [`TcpListener::accept`](crate::net::TcpListener::accept) in a scope that is cancelled when
+//! SIGTERM comes: a cancelled accept has accepted nothing. (`incoming` accepts ahead of who asks.)
+//! Do not shut a shared listener down: that ends it for all.
+//!
+//! # Fork
+//! A fork copies one thread and all memory. So it is refused, with a sentence, once the process has
+//! a second thread, has opened a ring or an epoll set, or waits as a strand: call it first thing in
+//! `main`. A logger that starts threads must not be set up before, nor be used by `on_end`.
+
+mod end;
+mod listener;
+mod member;
+mod supervisor;
+
+use std::{fmt, io, time::Duration};
+
+use ramie_driver::sys::fork;
+
+use self::supervisor::Supervisor;
+pub use self::{
+    end::{End, Report},
+    listener::Listener,
+    member::{Ending, Member},
+};
+pub use crate::structured::BackOff;
+use crate::worker;
+
+/// Runs `f` in so many processes, each forked from this one, and starts those again that fail;
+/// returns when all are done, or have ended after SIGTERM or SIGINT.
+///
+/// The [module](self) says what it does when; [`Builder`] has the options. In a process, `f` is
+/// followed by the process's end: whatever stands after this call happens in the supervisor alone.
+///
+/// # Blocking
+/// Blocks the thread, which is the only one.
+///
+/// # Cancellation
+/// Not a cancel point: it refuses to be called where something could be cancelled.
+///
+/// # Errors
+/// The process cannot be forked, and the sentence says why; the system refuses the first processes
+/// (those that were made are ended).
+///
+/// # Examples
+/// ```no_run
+/// // Ends with this line three times, and a report that says so.
+/// let report = ramie::prefork(3, |member| println!("process {}", member.index()))?;
+/// assert!(report.is_clean());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn prefork<F, T>(processes: usize, f: F) -> io::Result<Report>
+where
+    F: FnMut(&Member) -> T,
+    T: Ending,
+{
+    Builder::new(processes).run(f)
+}
+
+type OnEnd<'a> = Box<dyn FnMut(&End) + 'a>;
+
+/// Options of [`prefork`].
+///
+/// | option | default |
+/// |---|---|
+/// | `back_off` | 10 ms, doubled up to 10 s |
+/// | `limit` | none: it starts them again for ever |
+/// | `grace` | 30 s |
+/// | `on_end` | a line of the log: at level warn if the process failed, else info |
+///
+/// # Examples
+/// ```no_run
+/// use std::time::Duration;
+///
+/// ramie::prefork::Builder::new(2)
+///     .limit(10, Duration::from_secs(60))
+///     .on_end(|end| eprintln!("{end}"))
+///     .run(|member| println!("process {}", member.index()))?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use = "a builder does nothing until run is called"]
+pub struct Builder<'a> {
+    processes: usize,
+    back_off: BackOff,
+    limit: Option<(usize, Duration)>,
+    grace: Duration,
+    on_end: OnEnd<'a>,
+}
+
+impl<'a> Builder<'a> {
+    /// Begins with the defaults.
+    pub fn new(processes: usize) -> Self {
+        Builder {
+            processes,
+            back_off: BackOff::default(),
+            limit: None,
+            grace: Duration::from_secs(30),
+            on_end: Box::new(log_end),
+        }
+    }
+
+    /// Sets the pauses before a process that failed is started again: longer with each failure in a
+    /// row, from the beginning when it had lived for longer than the longest one.
+    pub fn back_off(mut self, back_off: BackOff) -> Self {
+        self.back_off = back_off;
+        self
+    }
+
+    /// Gives up when processes have failed more often than so many times within that time, all
+    /// together.
+    pub fn limit(mut self, failures: usize, within: Duration) -> Self {
+        self.limit = Some((failures, within));
+        self
+    }
+
+    /// Sets how long a process may take to end when it is asked to; then it is killed.
+    pub fn grace(mut self, period: Duration) -> Self {
+        self.grace = period;
+        self
+    }
+
+    /// Sets what is called, in the supervisor, at each end of a process. It must not start threads
+    /// nor wait for long.
+    pub fn on_end(mut self, f: impl FnMut(&End) + 'a) -> Self {
+        self.on_end = Box::new(f);
+        self
+    }
+
+    /// Runs `f` as [`prefork`] does.
+    ///
+    /// # Blocking
+    /// As [`prefork`].
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// As [`prefork`]; the limit was exceeded.
+    pub fn run<F, T>(self, mut f: F) -> io::Result<Report>
+    where
+        F: FnMut(&Member) -> T,
+        T: Ending,
+    {
+        let refuse = |sentence: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+        if self.processes == 0 {
+            return refuse("prefork was asked for 0 processes; ask for at least 1");
+        }
+        if worker::with_existing(|_| ()).is_some() {
+            return refuse(
+                "this process cannot be forked, since its thread is a strand of Ramie already; \
+                 fork first thing in main, before anything of Ramie, and before any thread",
+            );
+        }
+        fork::check_alone()?;
+        Supervisor::new(self, &mut |member| f(member).code())?.run()
+    }
+}
+
+impl fmt::Debug for Builder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("processes", &self.processes)
+            .field("back_off", &self.back_off)
+            .field("limit", &self.limit)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
+}
+
+fn log_end(end: &End) {
+    match end.is_failure() {
+        true => log::warn!("{end}"),
+        false => log::info!("{end}"),
+    }
+}

@@ -1,0 +1,346 @@
+//! The supervisor: one thread that waits for signals, ends of processes and the time.
+//!
+//! | a process is | left by | to |
+//! |---|---|---|
+//! | a successor, not ready | it says that it is, or has lived for [`SETTLED`] | serving; the one before is leaving |
+//! | | its end | gone; the one before stays |
+//! | serving | its end | gone; done if by code 0, else due again after a pause |
+//! | | SIGTERM, SIGINT, a successor that is ready | leaving, by SIGTERM |
+//! | leaving | its end | gone |
+//! | | the end of its grace | leaving, by SIGKILL |
+//!
+//! *The race to fear*: a process ends after the supervisor has looked and before it sleeps. Its
+//! SIGCHLD is blocked and makes the descriptor of signals readable, and each round takes the
+//! signals first and looks for ends afterwards. So whatever came before the look is seen by it,
+//! and what came after has left its signal.
+//!
+//! A process's number is its own until its end was waited for, so no signal goes astray.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    os::fd::{AsFd, OwnedFd},
+    process::ExitStatus,
+    time::{Duration, Instant},
+};
+
+use ramie_driver::sys::{
+    self,
+    fork::{self, Forked},
+    supervise::{self, Pid, Signals},
+};
+
+use super::{
+    Builder, Member, Report,
+    end::{After, End},
+    member,
+};
+use crate::signal::Signal;
+
+/// A successor that has lived for so long is ready, whatever it says.
+const SETTLED: Duration = Duration::from_secs(1);
+
+type Live<'a> = &'a mut dyn FnMut(&Member) -> u8;
+
+pub(super) struct Supervisor<'a> {
+    options: Builder<'a>,
+    live: Live<'a>,
+    /// None in a child.
+    signals: Option<Signals>,
+    id: Pid,
+    posts: Vec<Post>,
+    processes: Vec<Process>,
+    is_stopping: bool,
+    /// When processes failed, the latest last.
+    failures: VecDeque<Instant>,
+    failure: Option<io::Error>,
+}
+
+/// What one index has, whichever process fills it.
+#[derive(Default)]
+struct Post {
+    lives: u64,
+    failures_in_a_row: u32,
+    /// When it is to be filled again.
+    due: Option<Instant>,
+    last_end: Option<End>,
+}
+
+struct Process {
+    id: Pid,
+    post: usize,
+    since: Instant,
+    role: Role,
+    /// Can be read once the process has said that it is ready.
+    ready: OwnedFd,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Serving,
+    Successor,
+    Leaving { until: Instant, is_killed: bool },
+}
+
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(options: Builder<'a>, live: Live<'a>) -> io::Result<Self> {
+        let signals = [Signal::HUP, Signal::INT, Signal::TERM, Signal::CHLD].map(Signal::as_raw);
+        Ok(Supervisor {
+            posts: (0..options.processes).map(|_| Post::default()).collect(),
+            options,
+            live,
+            signals: Some(Signals::block(&signals)?),
+            id: supervise::own_id(),
+            processes: Vec::new(),
+            is_stopping: false,
+            failures: VecDeque::new(),
+            failure: None,
+        })
+    }
+
+    pub(super) fn run(mut self) -> io::Result<Report> {
+        for post in 0..self.posts.len() {
+            if let Err(error) = self.start(post, Role::Serving) {
+                self.give_up(error);
+                break;
+            }
+        }
+        while !self.processes.is_empty() || self.posts.iter().any(|post| post.due.is_some()) {
+            self.wait()?;
+            self.heed_signals();
+            self.reap();
+            self.promote();
+            self.start_due();
+            self.kill_late();
+        }
+        let ends = self.posts.into_iter().filter_map(|post| post.last_end).collect();
+        self.failure.map_or(Ok(Report { ends }), Err)
+    }
+
+    /// Forks a process. Returns in the supervisor only.
+    fn start(&mut self, post: usize, role: Role) -> io::Result<()> {
+        let member = Member { index: post, life: self.posts[post].lives, ready: sys::eventfd()? };
+        let ready = sys::dup_cloexec(&member.ready)?;
+        // What is in the buffer would be written by the child again.
+        let _ = io::stdout().flush();
+        match fork::fork()? {
+            Forked::Child => {
+                if !supervise::bind_to_parent(self.id) {
+                    std::process::exit(1);
+                }
+                self.processes.clear();
+                self.signals = None;
+                drop(ready);
+                member::live(self.live, &member)
+            }
+            Forked::Parent(id) => {
+                self.posts[post].lives += 1;
+                self.posts[post].due = None;
+                self.processes.push(Process { id, post, since: Instant::now(), role, ready });
+                Ok(())
+            }
+        }
+    }
+
+    /// Sleeps until something may have happened.
+    fn wait(&self) -> io::Result<()> {
+        let next = self.next_deadline();
+        let timeout = next.map(|next| next.saturating_duration_since(Instant::now()));
+        let successors = self.processes.iter().filter(|process| process.role == Role::Successor);
+        let mut fds: Vec<_> = successors.map(|successor| successor.ready.as_fd()).collect();
+        fds.extend(self.signals.as_ref().map(AsFd::as_fd));
+        supervise::wait_readable(&fds, timeout)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let of_process = |process: &Process| match process.role {
+            Role::Successor => Some(process.since + SETTLED),
+            Role::Leaving { until, is_killed: false } => Some(until),
+            _ => None,
+        };
+        let processes = self.processes.iter().filter_map(of_process);
+        self.posts.iter().filter_map(|post| post.due).chain(processes).min()
+    }
+
+    fn heed_signals(&mut self) {
+        while let Some(number) = self.signals.as_ref().and_then(Signals::next) {
+            match Signal::from_raw(number) {
+                Some(Signal::HUP) if !self.is_stopping => self.renew(),
+                Some(Signal::TERM | Signal::INT) if self.is_stopping => self.kill_all(),
+                Some(Signal::TERM | Signal::INT) => self.stop(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Starts a successor for each process in service.
+    fn renew(&mut self) {
+        for process in &mut self.processes {
+            // It may have begun before what it is to see anew has changed.
+            if process.role == Role::Successor {
+                process.ask_to_leave(self.options.grace);
+            }
+        }
+        let now = Instant::now();
+        for post in 0..self.posts.len() {
+            self.posts[post].failures_in_a_row = 0;
+            if self.posts[post].due.is_some() {
+                self.posts[post].due = Some(now);
+            } else if self.serving(post).is_some()
+                && let Err(error) = self.start(post, Role::Successor)
+            {
+                log::warn!("no successor for process {post}, which goes on: {error}");
+            }
+        }
+    }
+
+    fn serving(&self, post: usize) -> Option<usize> {
+        let serves = |process: &Process| process.post == post && process.role == Role::Serving;
+        self.processes.iter().position(serves)
+    }
+
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.posts.iter_mut().for_each(|post| post.due = None);
+        let grace = self.options.grace;
+        self.processes.iter_mut().for_each(|process| process.ask_to_leave(grace));
+    }
+
+    fn give_up(&mut self, why: io::Error) {
+        self.failure.get_or_insert(why);
+        self.stop();
+    }
+
+    fn kill_all(&mut self) {
+        self.processes.iter_mut().for_each(Process::kill);
+    }
+
+    fn kill_late(&mut self) {
+        let now = Instant::now();
+        for process in &mut self.processes {
+            if matches!(process.role, Role::Leaving { until, is_killed: false } if until <= now) {
+                process.kill();
+            }
+        }
+    }
+
+    /// Lets successors that are ready take over.
+    fn promote(&mut self) {
+        let is_ready = |process: &Process| {
+            process.role == Role::Successor
+                && (process.since.elapsed() >= SETTLED || process.has_said_ready())
+        };
+        while let Some(successor) = self.processes.iter().position(is_ready) {
+            if let Some(before) = self.serving(self.processes[successor].post) {
+                self.processes[before].ask_to_leave(self.options.grace);
+            }
+            self.processes[successor].role = Role::Serving;
+        }
+    }
+
+    fn start_due(&mut self) {
+        let now = Instant::now();
+        for post in 0..self.posts.len() {
+            if self.posts[post].due.is_none_or(|due| due > now) {
+                continue;
+            }
+            match self.start(post, Role::Serving) {
+                Ok(()) => {}
+                // It never will be possible again: the process has a second thread now.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.give_up(error),
+                Err(error) => {
+                    let pause = self.next_pause(post);
+                    log::warn!("no process {post} for now, again in {pause:?}: {error}");
+                }
+            }
+        }
+    }
+
+    /// Takes note of the processes that have ended.
+    fn reap(&mut self) {
+        let mut at = 0;
+        while at < self.processes.len() {
+            match supervise::try_wait(self.processes[at].id) {
+                None => at += 1,
+                Some(status) => {
+                    let process = self.processes.remove(at);
+                    self.note_end(&process, status);
+                }
+            }
+        }
+    }
+
+    fn note_end(&mut self, process: &Process, status: ExitStatus) {
+        let after = match process.role {
+            Role::Leaving { is_killed: true, .. } => After::Killed,
+            Role::Leaving { .. } => After::Asked,
+            Role::Successor => After::Stays,
+            Role::Serving if status.success() => After::Done,
+            Role::Serving => self.after_failure(process),
+        };
+        let id = process.id.as_raw_nonzero().get().unsigned_abs();
+        let end = End { index: process.post, id, status, after };
+        (self.options.on_end)(&end);
+        if after == After::GaveUp {
+            self.give_up(io::Error::other(end.to_string()));
+        }
+        // A successor that came to nothing, and one that was replaced, say nothing about the post.
+        if after != After::Stays && (self.is_stopping || self.serving(process.post).is_none()) {
+            self.posts[process.post].last_end = Some(end);
+        }
+    }
+
+    fn after_failure(&mut self, process: &Process) -> After {
+        if self.has_failed_too_often() {
+            return After::GaveUp;
+        }
+        let is_successor =
+            |other: &&mut Process| other.post == process.post && other.role == Role::Successor;
+        if let Some(successor) = self.processes.iter_mut().find(is_successor) {
+            successor.role = Role::Serving;
+            return After::Succeeded;
+        }
+        if process.since.elapsed() > self.options.back_off.longest {
+            self.posts[process.post].failures_in_a_row = 0;
+        }
+        After::Again(self.next_pause(process.post))
+    }
+
+    fn has_failed_too_often(&mut self) -> bool {
+        let Some((most, within)) = self.options.limit else { return false };
+        let now = Instant::now();
+        self.failures.push_back(now);
+        while self.failures.front().is_some_and(|then| now.duration_since(*then) > within) {
+            self.failures.pop_front();
+        }
+        self.failures.len() > most
+    }
+
+    /// Says when the post is to be filled again.
+    fn next_pause(&mut self, post: usize) -> Duration {
+        let back_off = self.options.back_off;
+        let post = &mut self.posts[post];
+        post.failures_in_a_row = post.failures_in_a_row.saturating_add(1);
+        let pause = back_off.after(post.failures_in_a_row);
+        post.due = Some(Instant::now() + pause);
+        pause
+    }
+}
+
+impl Process {
+    fn has_said_ready(&self) -> bool {
+        sys::poll_now(&self.ready, sys::POLL_IN).is_ok_and(|events| events & sys::POLL_IN != 0)
+    }
+
+    fn ask_to_leave(&mut self, grace: Duration) {
+        if !matches!(self.role, Role::Leaving { .. }) {
+            supervise::ask_to_end(self.id);
+            self.role = Role::Leaving { until: Instant::now() + grace, is_killed: false };
+        }
+    }
+
+    fn kill(&mut self) {
+        supervise::kill(self.id);
+        self.role = Role::Leaving { until: Instant::now(), is_killed: true };
+    }
+}
