@@ -70,6 +70,8 @@ features! {
     Multishot = "MULTISHOT", "6.0";
     /// Completions are worked off when we wait, in one go.
     DeferTaskrun = "DEFER_TASKRUN", "6.1";
+    /// Sends that do not copy.
+    ZeroCopy = "ZEROCOPY", "6.1";
     /// One indirection less in the submission queue.
     NoSqArray = "NO_SQARRAY", "6.6";
     /// `futex` through the ring.

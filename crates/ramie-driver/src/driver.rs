@@ -109,7 +109,9 @@ pub enum Wait {
 /// # Teardown
 /// Dropping a driver first cancels what is in flight and waits for the last completion
 /// ([`drain`](Self::drain)), then closes the ring, and only then frees the memory that the kernel
-/// was given. Frames that were complete but not popped are forgotten.
+/// was given. Frames that were complete but not popped are forgotten. So is, after a second, a send
+/// that does not copy ([`OpFrame::zero_copy`]) and whose peer does not take the bytes: those, and
+/// the frame, must stay valid for good then.
 ///
 /// # Fork
 /// The child of a fork shares the ring with its parent. A driver that is used in the child

@@ -167,6 +167,7 @@ struct Inner {
     owner: Option<(Arc<Requests>, MultishotId)>,
     /// Who waits for the op to be gone, in the words of whoever calls the driver.
     waiting: Vec<u64>,
+    is_closed: bool,
 }
 
 impl Home {
@@ -213,6 +214,18 @@ impl Home {
         true
     }
 
+    /// Drops what is left, and what will be: the socket is closed.
+    pub fn close(&self) {
+        let left = {
+            let mut inner = lock(&self.inner);
+            inner.is_closed = true;
+            let left = std::mem::take(&mut inner.left);
+            self.note(&inner);
+            left
+        };
+        drop(left);
+    }
+
     /// A driver has begun an op. False: another is at it.
     pub(crate) fn adopt(&self, requests: &Arc<Requests>, id: MultishotId) -> bool {
         let mut inner = lock(&self.inner);
@@ -227,7 +240,9 @@ impl Home {
     /// The op is gone, and this is what it left. Returns who waited for that.
     pub(crate) fn leave(&self, shots: impl IntoIterator<Item = Shot>) -> Vec<u64> {
         let mut inner = lock(&self.inner);
-        inner.left.extend(shots);
+        if !inner.is_closed {
+            inner.left.extend(shots);
+        }
         inner.owner = None;
         self.note(&inner);
         std::mem::take(&mut inner.waiting)

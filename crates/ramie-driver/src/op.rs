@@ -198,6 +198,10 @@ pub(crate) enum State {
     ToRetry,
     /// On the driver's list: the kernel is to poll in its stead.
     ToAwait,
+    /// A send that does not copy is done, and the kernel still has the bytes.
+    AwaitingRelease,
+    /// The driver gave up waiting for that. The frame stays valid for good.
+    Forgotten,
     Complete,
 }
 
@@ -222,6 +226,8 @@ pub struct OpFrame {
     pub(crate) connecting: Cell<bool>,
     /// The kernel is to do it on a thread of its own from the start.
     pub(crate) in_background: bool,
+    /// The kernel is to send the caller's bytes themselves, where it can.
+    pub(crate) is_zero_copy: bool,
     /// The kernel is to have answered so, this often: a fault that the driver has to hide.
     #[cfg(feature = "faults")]
     pub(crate) hidden_errno: Cell<i32>,
@@ -244,6 +250,7 @@ impl OpFrame {
             cancel_asked: Cell::new(false),
             connecting: Cell::new(false),
             in_background: false,
+            is_zero_copy: false,
             #[cfg(feature = "faults")]
             hidden_errno: Cell::new(0),
             #[cfg(feature = "faults")]
@@ -271,6 +278,16 @@ impl OpFrame {
     #[must_use]
     pub const fn in_background(mut self) -> Self {
         self.in_background = true;
+        self
+    }
+
+    /// Asks that a ring sends without copying (`SEND_ZC`, `SENDMSG_ZC`), where it has
+    /// [`Feature::ZeroCopy`](crate::Feature::ZeroCopy). The op is complete when the kernel has let
+    /// go of the bytes: with TCP when the peer has acknowledged them. Of sends only.
+    #[inline]
+    #[must_use]
+    pub const fn zero_copy(mut self) -> Self {
+        self.is_zero_copy = true;
         self
     }
 

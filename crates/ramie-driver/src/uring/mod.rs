@@ -37,7 +37,7 @@ use io_uring::{EnterFlags, IoUring, opcode};
 use rustix::io::Errno;
 
 use crate::buffer::Pool;
-use crate::caps::Caps;
+use crate::caps::{Caps, Feature};
 use crate::completed::{Completed, FrameList};
 use crate::driver::{Config, Submitted, Wait};
 use crate::op::{OpFrame, State};
@@ -160,6 +160,9 @@ impl Uring {
         if frame.hidden_times.get() > 0 {
             // Nothing is done, and `route` answers with the errno.
             return self.push(&opcode::Nop::new().build().user_data(user_data));
+        }
+        if frame.is_zero_copy && self.caps.features.has(Feature::ZeroCopy) {
+            return self.push(&sqe::zero_copy_entry(&frame.op).user_data(user_data));
         }
         let flags = if frame.in_background { Flags::ASYNC } else { Flags::empty() };
         sqe::with_entry(&frame.op, user_data, flags, |entry| self.push(&entry));
@@ -388,7 +391,7 @@ impl Uring {
 
     pub(crate) fn drain(&mut self) {
         self.draining = true;
-        let mut left = usize::MAX;
+        let (mut left, mut still) = (usize::MAX, 0);
         self.push_cancel_all();
         self.stop_all_multishots();
         while self.left() > 0 {
@@ -400,6 +403,10 @@ impl Uring {
             let before = self.left();
             if before >= left {
                 // Nothing moves: the kernel may have missed what it was just moving itself.
+                still += 1;
+                if still >= MOST_STILL_ROUNDS {
+                    self.forget_unreleased();
+                }
                 self.push_cancel_all();
                 self.stop_all_multishots();
             }
@@ -440,6 +447,8 @@ const GATHERING: Duration = Duration::from_micros(20);
 
 /// How long `drain` waits before it asks again.
 const DRAIN_ROUND: Duration = Duration::from_millis(20);
+/// After so many rounds, a second, bytes that a peer does not take are no reason to wait.
+const MOST_STILL_ROUNDS: u32 = 50;
 
 impl Drop for Uring {
     fn drop(&mut self) {

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use io_uring::cqueue;
 use rustix::io::Errno;
 
 use super::{Uring, sqe};
@@ -56,6 +57,9 @@ impl Uring {
                 let frame = unsafe { &*(address as *const OpFrame) };
                 #[cfg(feature = "faults")]
                 let result = frame.hidden_answer().unwrap_or(result);
+                if cqueue::more(flags) || cqueue::notif(flags) {
+                    return self.route_zero_copy(frame, result, cqueue::notif(flags));
+                }
                 self.decide(frame, result);
             }
             sqe::TAG_MULTISHOT => {
@@ -84,6 +88,34 @@ impl Uring {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A send that does not copy is done, or the kernel has let go of its bytes.
+    #[cold]
+    fn route_zero_copy(&mut self, frame: &OpFrame, result: i32, is_released: bool) {
+        match frame.state.get() {
+            State::Forgotten => {}
+            _ if is_released => self.decide(frame, frame.result.get()),
+            _ => {
+                frame.state.set(State::AwaitingRelease);
+                frame.result.set(result);
+            }
+        }
+    }
+
+    /// Gives up waiting until the kernel lets go of bytes that it has sent without copying: the
+    /// peer may never read them.
+    #[cold]
+    pub(super) fn forget_unreleased(&mut self) {
+        for place in (0..self.frames.places()).rev() {
+            let Some(frame) = self.frames.at(place) else { continue };
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+            let frame = unsafe { &*frame };
+            if frame.state.get() == State::AwaitingRelease {
+                frame.state.set(State::Forgotten);
+                self.frames.remove(frame);
+            }
         }
     }
 

@@ -117,6 +117,22 @@ fn entry_of_others(op: &Op) -> Entry {
     }
 }
 
+/// Builds the entry of a send that does not copy. It completes twice.
+#[cold]
+pub(super) fn zero_copy_entry(op: &Op) -> Entry {
+    match *op {
+        Op::Send { fd, buf, len, flags } => {
+            let flags = flags | crate::sys::MSG_NOSIGNAL;
+            opcode::SendZc::new(Fd(fd), buf, len.min(MAX_LEN)).flags(flags).build()
+        }
+        Op::SendMessage { fd, message, flags } => {
+            let flags = flags | crate::sys::MSG_NOSIGNAL;
+            opcode::SendMsgZc::new(Fd(fd), message.cast()).flags(flags as u32).build()
+        }
+        _ => entry_of_others(op),
+    }
+}
+
 /// Builds the entry that waits until a call of `op` can make progress.
 pub(super) fn readiness_entry(op: &Op) -> Entry {
     opcode::PollAdd::new(Fd(op.fd().unwrap_or(-1)), op.readiness()).build()

@@ -4,11 +4,18 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    sync::{Arc, OnceLock},
 };
 
-use ramie_driver::{Op, sys};
+use ramie_driver::{Home, MultishotOp, Op, Shot, sys};
 
-use crate::{cancel, io_op, park::WaitKind, time::Deadline};
+use crate::{
+    cancel,
+    intake::{self, Intake},
+    io_op,
+    park::WaitKind,
+    time::Deadline,
+};
 
 static READABLE: WaitKind = WaitKind::new("a descriptor to become readable");
 static WRITABLE: WaitKind = WaitKind::new("a descriptor to become writable");
@@ -45,6 +52,8 @@ pub struct Async<T> {
     io: T,
     /// A call before waiting cannot block.
     is_nonblocking: bool,
+    readers: Watch,
+    writers: Watch,
 }
 
 impl<T: AsFd> Async<T> {
@@ -57,7 +66,7 @@ impl<T: AsFd> Async<T> {
     /// The descriptor is not open.
     pub fn from_fd(io: T) -> io::Result<Async<T>> {
         let is_nonblocking = sys::is_nonblocking(&io)?;
-        Ok(Async { io, is_nonblocking })
+        Ok(Async { io, is_nonblocking, readers: Watch::default(), writers: Watch::default() })
     }
 
     /// Waits until there is something to read, the peer has hung up, or an error is pending.
@@ -102,6 +111,54 @@ impl<T: AsFd> Async<T> {
         // SAFETY: the op points to nothing.
         unsafe { io_op::perform(kind, op, Deadline::NEVER) }?;
         Ok(())
+    }
+
+    /// Iterates over the times when there may be something new to read; it never ends.
+    ///
+    /// Each step waits until there is, or may be, more than there was at the step before. So read
+    /// until `WouldBlock` before the next step: what was there before need not be reported again.
+    /// A report may be late: what it was about may be gone. One op of the kernel watches all the
+    /// time, which saves a call for each wait.
+    ///
+    /// # Blocking
+    /// Each step parks the fiber, or the thread outside one.
+    ///
+    /// # Cancellation
+    /// Each step is a cancel point, and reports nothing less for one that was cancelled.
+    ///
+    /// # Errors
+    /// Of a step: the kernel cannot poll the descriptor.
+    ///
+    /// # Panics
+    /// Of a step: inside [`no_switch`](crate::no_switch()).
+    pub fn readable_each(&self) -> ReadyEach<'_> {
+        self.ready_each(&READABLE, sys::POLL_IN, &self.readers)
+    }
+
+    /// Iterates over the times when there may be room to write again; as
+    /// [`readable_each`](Async::readable_each).
+    ///
+    /// # Blocking
+    /// As [`readable_each`](Async::readable_each).
+    ///
+    /// # Cancellation
+    /// Each step is a cancel point.
+    ///
+    /// # Errors
+    /// Of a step: the kernel cannot poll the descriptor.
+    pub fn writable_each(&self) -> ReadyEach<'_> {
+        self.ready_each(&WRITABLE, sys::POLL_OUT, &self.writers)
+    }
+
+    fn ready_each<'a>(
+        &'a self,
+        kind: &'static WaitKind,
+        events: u32,
+        watch: &Watch,
+    ) -> ReadyEach<'a> {
+        let fd = self.io.as_fd();
+        let op = MultishotOp::Poll { fd: fd.as_raw_fd(), events };
+        ReadyEach { fd, kind, events, intake: Intake::new(op, watch.home()) }
     }
 
     /// Makes a call that reads, whenever the descriptor is readable, until the result is not
@@ -178,6 +235,57 @@ impl<T: AsFd> Async<T> {
     /// Gives back what has the descriptor.
     pub fn into_inner(self) -> T {
         self.io
+    }
+}
+
+/// Where the op of a [`ReadyEach`] is at home, which may be forgotten.
+#[derive(Debug, Default)]
+struct Watch(OnceLock<Arc<Home>>);
+
+impl Watch {
+    fn home(&self) -> Arc<Home> {
+        Arc::clone(self.0.get_or_init(Arc::default))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(home) = self.0.get() {
+            intake::stop(home);
+        }
+    }
+}
+
+/// Iterates over the times when a descriptor became ready; made by [`Async::readable_each`] and
+/// [`Async::writable_each`].
+#[derive(Debug)]
+pub struct ReadyEach<'a> {
+    fd: BorrowedFd<'a>,
+    kind: &'static WaitKind,
+    events: u32,
+    intake: Intake,
+}
+
+impl Iterator for ReadyEach<'_> {
+    type Item = io::Result<()>;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<io::Result<()>> {
+        Some(match self.intake.next(self.kind, Deadline::NEVER) {
+            Ok(Some(Shot::Failed(errno))) => Err(io::Error::from_raw_os_error(errno)),
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => self.wait_once(),
+            Err(error) => Err(error.into()),
+        })
+    }
+}
+
+impl ReadyEach<'_> {
+    #[track_caller]
+    fn wait_once(&self) -> io::Result<()> {
+        let op = Op::Poll { fd: self.fd.as_raw_fd(), events: self.events };
+        io_op::perform_pointing_nowhere(self.kind, op, Deadline::NEVER)?;
+        Ok(())
     }
 }
 

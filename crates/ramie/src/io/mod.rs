@@ -28,7 +28,7 @@ pub use self::print::{_eprint, _print};
 pub use ramie_driver::Lease;
 
 pub use self::{
-    async_fd::Async,
+    async_fd::{Async, ReadyEach},
     copy::copy,
     pipe::{PipeReader, PipeWriter, pipe},
     stdin::{Stdin, StdinLock, stdin},

@@ -41,6 +41,7 @@ pub(crate) mod socket;
 mod tcp_listener;
 mod tcp_stream;
 mod udp;
+mod zero_copy;
 
 pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,

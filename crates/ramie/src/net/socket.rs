@@ -41,6 +41,7 @@ impl Drop for Options {
     fn drop(&mut self) {
         // An op that was forgotten would keep the file open.
         if let Some(home) = self.home.get().filter(|home| home.is_in_use()) {
+            home.close();
             intake::stop(home);
         }
     }

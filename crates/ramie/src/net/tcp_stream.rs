@@ -119,6 +119,48 @@ impl TcpStream {
         self.socket.shutdown(how)
     }
 
+    /// Sends without copying the bytes into the kernel, as far as there is room; returns how many.
+    ///
+    /// The network card reads them where they lie. That pays for large sends to other machines.
+    /// Over loopback the kernel copies after all, and then it is slower than a write, up to 256 KiB.
+    /// Below 64 KiB, and where the kernel cannot, this is a plain send.
+    ///
+    /// # Blocking
+    /// Parks the strand until the kernel has let go of the bytes: until the peer has acknowledged
+    /// them, or the connection is given up.
+    ///
+    /// # Cancellation
+    /// A cancel point until bytes were taken; from then on it waits for the kernel to let go of
+    /// them.
+    ///
+    /// # Errors
+    /// As of a write.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn send_zero_copy(&self, buf: &[u8]) -> io::Result<usize> {
+        self.socket.send_zero_copy(&[IoSlice::new(buf)])
+    }
+
+    /// Sends several buffers as [`send_zero_copy`](Self::send_zero_copy) does one.
+    ///
+    /// # Blocking
+    /// As [`send_zero_copy`](Self::send_zero_copy).
+    ///
+    /// # Cancellation
+    /// A cancel point, as [`send_zero_copy`](Self::send_zero_copy).
+    ///
+    /// # Errors
+    /// As of a write.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn send_vectored_zero_copy(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.send_zero_copy(bufs)
+    }
+
     /// Iterates over the bytes as they come, in the runtime's own buffers.
     ///
     /// The kernel picks a buffer when bytes arrive, so a connection that is idle holds none, and
