@@ -308,9 +308,9 @@ fn check_may_switch(worker: &Worker) -> Result<(), Refused> {
 #[cold]
 pub(crate) fn abort_wait_while_unwinding(what: &str) -> ! {
     eprintln!(
-        "ramie: {what} would have to wait for another strand in a destructor that runs during a \
-         panic; other fibers cannot run then, so it would wait for ever. Release the lock or join \
-         the strand before the code that may panic. Aborting."
+        "ramie: a destructor that runs during a panic waits for {what}. No other fiber can run \
+         then, so it would wait for ever. Do not wait in destructors, or by a call that can fail, \
+         such as Mutex::lock_or_cancelled or JoinHandle::wait: it gives an error then. Aborting."
     );
     std::process::abort()
 }

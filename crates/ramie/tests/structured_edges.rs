@@ -173,7 +173,7 @@ fn two_may_take_from_one_set() {
 fn waiting_for_a_set_while_unwinding_aborts_with_a_sentence() {
     if !is_child() {
         let output = child("waiting_for_a_set_while_unwinding_aborts_with_a_sentence");
-        return assert_aborted(&output, "wait for another strand in a destructor");
+        return assert_aborted(&output, "a destructor that runs during a panic waits for");
     }
     struct Waits<F: Fn()>(F);
     impl<F: Fn()> Drop for Waits<F> {

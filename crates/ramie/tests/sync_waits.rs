@@ -15,10 +15,12 @@ use std::{
 
 use common::{assert_aborted, child_with, everywhere, is_child, one_worker, panic_text};
 use ramie::{
-    Runtime, channel, fiber, no_switch, select,
+    Runtime,
+    cancel::Cancelled,
+    channel, fiber, no_switch, select,
     sync::{
-        Barrier, Condvar, Event, LazyLock, Mutex, Once, OnceLock, RwLock, RwLockWriteGuard,
-        Semaphore, mpsc,
+        AcquireError, AcquireTimeoutError, Barrier, Condvar, Event, LazyLock, Mutex, Once,
+        OnceLock, RwLock, RwLockWriteGuard, Semaphore, TryLockError, mpsc,
     },
     time::ManualClock,
 };
@@ -385,10 +387,39 @@ fn while_unwinding_channels_give_errors_and_what_is_free_is_taken() {
     });
 }
 
+#[test]
+fn while_unwinding_a_wait_that_can_be_cancelled_says_that_it_was() {
+    one_worker().run(|| {
+        let (lock, rwlock) = (leak(Mutex::new(())), leak(RwLock::new(())));
+        let holder = fiber::spawn(|| {
+            let _held = (lock.lock(), rwlock.write());
+            fiber::park();
+        });
+        fiber::yield_now();
+        let sentence = "cancelled: the strand unwinds from a panic";
+        let says = |error: Cancelled| assert_eq!(error.to_string(), sentence);
+        while_unwinding(|| {
+            says(lock.lock_or_cancelled().unwrap_err());
+            says(rwlock.read_or_cancelled().unwrap_err());
+            says(rwlock.write_or_cancelled().unwrap_err());
+            says(Event::new().wait().unwrap_err());
+            says(Event::new().wait_timeout(MS).unwrap_err());
+            assert!(matches!(lock.lock_timeout(MS), Err(TryLockError::WouldBlock)));
+            let semaphore = Semaphore::new(0);
+            assert_eq!(semaphore.acquire().unwrap_err(), AcquireError::Cancelled);
+            let error = semaphore.acquire_timeout(1, MS).unwrap_err();
+            assert_eq!(error, AcquireTimeoutError::Cancelled);
+            semaphore.add_permits(1);
+            assert!(semaphore.acquire().is_ok());
+        });
+        holder.fiber().unpark();
+        holder.join().unwrap();
+    });
+}
+
 /// Waits for what another strand has, by name.
 fn wait_for(what: &str) {
     let lock = RwLock::new(());
-    let semaphore = Semaphore::new(0);
     match what {
         "read" => {
             let _held = lock.write();
@@ -398,8 +429,6 @@ fn wait_for(what: &str) {
             let _held = lock.read();
             while_unwinding(|| drop(lock.write()));
         }
-        "semaphore" => while_unwinding(|| drop(semaphore.acquire())),
-        "event" => while_unwinding(|| Event::new().wait()),
         "condvar" => while_unwinding(|| drop(Condvar::new().wait(Mutex::new(()).lock().unwrap()))),
         "barrier" => while_unwinding(|| Barrier::new(2).wait()),
         "select" => {
@@ -427,8 +456,6 @@ fn while_unwinding_a_wait_without_an_error_aborts() {
     let cases = [
         ("read", "a RwLock that another strand holds"),
         ("write", "a RwLock that another strand holds"),
-        ("semaphore", "a Semaphore whose permits others hold"),
-        ("event", "an Event"),
         ("condvar", "a Condvar"),
         ("barrier", "a Condvar"),
         ("select", "a select"),
@@ -437,6 +464,6 @@ fn while_unwinding_a_wait_without_an_error_aborts() {
     for (case, what) in cases {
         let name = "while_unwinding_a_wait_without_an_error_aborts";
         let output = child_with("true", name, &[(CASE, case)]);
-        assert_aborted(&output, &format!("{what} would have to wait for another strand"));
+        assert_aborted(&output, &format!("a destructor that runs during a panic waits for {what}"));
     }
 }

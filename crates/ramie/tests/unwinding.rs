@@ -143,8 +143,8 @@ fn waiting_for_a_lock_aborts() {
             while_unwinding(|| drop(lock.lock()));
         });
     }
-    let sentence = "a Mutex that another strand holds would have to wait for another strand in a \
-                    destructor that runs during a panic";
+    let sentence = "a destructor that runs during a panic waits for a Mutex that another strand \
+                    holds";
     assert_aborted(&child("waiting_for_a_lock_aborts"), sentence);
 }
 
@@ -155,7 +155,7 @@ fn waiting_for_a_scope_aborts() {
             while_unwinding(|| fiber::scope(|s| drop(s.spawn(fiber::park))));
         });
     }
-    let sentence = "a scope with strands that have not ended would have to wait";
+    let sentence = "waits for a scope with strands that have not ended";
     assert_aborted(&child("waiting_for_a_scope_aborts"), sentence);
 }
 

@@ -169,8 +169,12 @@ pub(crate) fn may_be_cancelled() -> bool {
 /// The error of a cancel point.
 #[cold]
 pub(crate) fn cancelled() -> Cancelled {
-    // What is no cause any more was a limit on a clock that was set back.
-    cause().unwrap_or_else(Cancelled::by_deadline)
+    cause().unwrap_or_else(|| match std::thread::panicking() {
+        // No wait begins then.
+        true => Cancelled::because("the strand unwinds from a panic"),
+        // What is no cause any more was a limit on a clock that was set back.
+        false => Cancelled::by_deadline(),
+    })
 }
 
 /// The error of a cancel point that returns an I/O error.

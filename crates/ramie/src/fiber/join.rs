@@ -116,8 +116,7 @@ impl RawHandle {
         check_not_own(slot);
         match slot.join.wait(&Self::record(slot).cancellable()) {
             Ok(_) => Ok(()),
-            Err(Refused::Cancelled) => Err(cancel::cancelled()),
-            Err(Refused::Unwinding) => Err(Cancelled::because("the strand unwinds from a panic")),
+            Err(Refused::Cancelled | Refused::Unwinding) => Err(cancel::cancelled()),
         }
     }
 

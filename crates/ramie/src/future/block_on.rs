@@ -109,8 +109,7 @@ pub fn block_on_or_cancelled<F: IntoFuture>(future: F) -> Result<F::Output, Canc
     let future = pin!(future.into_future());
     match drive(future, || WaitRecord::new(&FUTURE).cancellable(), true) {
         Ok(output) => Ok(output),
-        Err(Refused::Cancelled) => Err(cancel::cancelled()),
-        Err(Refused::Unwinding) => Err(Cancelled::because("the strand unwinds from a panic")),
+        Err(Refused::Cancelled | Refused::Unwinding) => Err(cancel::cancelled()),
     }
 }
 

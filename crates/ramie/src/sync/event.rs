@@ -13,7 +13,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     cancel::{self, Cancelled},
-    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+    park::{Refused, WaitKind, WaitRecord},
     parking_lot::{Parked, ParkingLot},
     primitive::{AtomicU64, Ordering},
     time::Deadline,
@@ -88,11 +88,11 @@ impl Event {
     /// A cancel point, even where it is set.
     ///
     /// # Errors
-    /// Cancelled.
+    /// Cancelled. Also when it would have to wait in a destructor that runs during a panic on a
+    /// fiber.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
-    /// runs during a panic on a fiber that ends the process with a message.
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
     #[track_caller]
     #[inline]
     pub fn wait(&self) -> Result<(), Cancelled> {
@@ -133,12 +133,13 @@ impl Event {
                 .with_detail(std::ptr::from_ref(self).addr() as u64, found);
             return match self.lot.park(record, found, is_unchanged, &|_| ()) {
                 Ok(Parked::TimedOut) => Ok(self.is_set()),
-                Ok(Parked::Cancelled) | Err(Refused::Cancelled) => Err(cancel::cancelled()),
+                Ok(Parked::Cancelled) | Err(Refused::Cancelled | Refused::Unwinding) => {
+                    Err(cancel::cancelled())
+                }
                 // For no reason: a scope was cancelled that a shield keeps off.
                 Ok(Parked::Woken(_)) if is_unchanged() => continue,
                 // Set, and perhaps reset since.
                 Ok(Parked::Refused | Parked::Woken(_)) => Ok(true),
-                Err(Refused::Unwinding) => abort_wait_while_unwinding("an Event"),
             };
         }
     }

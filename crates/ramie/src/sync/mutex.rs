@@ -177,10 +177,12 @@ impl<T: ?Sized> Mutex<T> {
     /// A cancel point, even where the lock is free.
     ///
     /// # Errors
-    /// The outer one: cancelled. The inner one: as for [`Mutex::lock`].
+    /// The outer one: cancelled. The inner one: as for [`Mutex::lock`]. In a destructor that runs
+    /// during a panic on a fiber a lock that another strand holds is an error of the outer kind.
     ///
     /// # Panics
-    /// As [`Mutex::lock`].
+    /// When the strand that calls holds the lock already. Inside
+    /// [`no_switch`](crate::no_switch()), when it would have to wait.
     ///
     /// # Examples
     /// ```
@@ -303,6 +305,9 @@ impl<T: ?Sized> Mutex<T> {
                 Ok(_) => {
                     losses += 1;
                     (looks, back_off) = (looks_worth(), BackOff::new());
+                }
+                Err(Refused::Unwinding) if is_cancel_point || deadline != Deadline::NEVER => {
+                    return Err(NotLocked);
                 }
                 Err(Refused::Unwinding) => {
                     abort_wait_while_unwinding("a Mutex that another strand holds")

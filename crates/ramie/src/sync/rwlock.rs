@@ -271,6 +271,10 @@ impl<T: ?Sized> RwLock<T> {
                 }
                 Ok(_) if self.try_add(holder) => return true,
                 Ok(_) => {}
+                Err(Refused::Unwinding) if is_cancel_point => {
+                    self.grant();
+                    return false;
+                }
                 Err(Refused::Unwinding) => {
                     abort_wait_while_unwinding("a RwLock that another strand holds")
                 }

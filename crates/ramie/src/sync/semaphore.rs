@@ -13,7 +13,7 @@ use std::{error, fmt, mem, sync::Arc, time::Duration};
 
 use crate::{
     cancel,
-    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+    park::{Refused, WaitKind, WaitRecord},
     parking_lot::{LEFT, Parked, ParkingLot, Token},
     primitive::{AtomicU64, Ordering},
     time::Deadline,
@@ -128,11 +128,11 @@ impl Semaphore {
     /// A cancel point, even where permits are free.
     ///
     /// # Errors
-    /// The semaphore is closed, or it was cancelled.
+    /// The semaphore is closed, or it was cancelled. Also `Cancelled` when it would have to wait in
+    /// a destructor that runs during a panic on a fiber.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
-    /// runs during a panic on a fiber that ends the process with a message.
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
     #[track_caller]
     pub fn acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         self.acquire_many(1)
@@ -299,14 +299,11 @@ impl Semaphore {
                     self.grant();
                     return Err(AcquireTimeoutError::Timeout);
                 }
-                Ok(Parked::Cancelled) | Err(Refused::Cancelled) => {
+                Ok(Parked::Cancelled) | Err(Refused::Cancelled | Refused::Unwinding) => {
                     self.grant();
                     return Err(AcquireTimeoutError::Cancelled);
                 }
                 Ok(Parked::Refused | Parked::Woken(_)) => {}
-                Err(Refused::Unwinding) => {
-                    abort_wait_while_unwinding("a Semaphore whose permits others hold")
-                }
             }
         }
     }

@@ -5,7 +5,7 @@ use std::{fmt, mem, sync::Arc, time::Duration};
 use super::{Receiver, Ref, SendError, Shared};
 use crate::{
     cancel::{self, Cancelled},
-    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+    park::{Refused, WaitKind, WaitRecord},
     parking_lot::Parked,
     primitive::Ordering,
     time::Deadline,
@@ -149,10 +149,11 @@ impl<T> Sender<T> {
     /// A cancel point, even where there is none.
     ///
     /// # Errors
-    /// Cancelled.
+    /// Cancelled. Also when it would have to wait in a destructor that runs during a panic on a
+    /// fiber.
     ///
     /// # Panics
-    /// As [`Sender::send`].
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
     #[track_caller]
     pub fn closed(&self) -> Result<(), Cancelled> {
         self.wait_closed(Deadline::NEVER).map(drop)
@@ -167,10 +168,11 @@ impl<T> Sender<T> {
     /// A cancel point, as [`Sender::closed`].
     ///
     /// # Errors
-    /// Cancelled.
+    /// Cancelled. Also when it would have to wait in a destructor that runs during a panic on a
+    /// fiber.
     ///
     /// # Panics
-    /// As [`Sender::send`].
+    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
     #[track_caller]
     pub fn closed_timeout(&self, timeout: Duration) -> Result<bool, Cancelled> {
         self.wait_closed(Deadline::after(timeout))
@@ -185,9 +187,10 @@ impl<T> Sender<T> {
                 WaitRecord::new(&DEPARTURE).until(deadline).cancellable().with_detail(detail, 0);
             match self.shared.departures.park(record, 0, || !self.is_closed(), &|_| ()) {
                 Ok(Parked::TimedOut) => return Ok(self.is_closed()),
-                Ok(Parked::Cancelled) | Err(Refused::Cancelled) => return Err(cancel::cancelled()),
+                Ok(Parked::Cancelled) | Err(Refused::Cancelled | Refused::Unwinding) => {
+                    return Err(cancel::cancelled());
+                }
                 Ok(Parked::Refused | Parked::Woken(_)) => {}
-                Err(Refused::Unwinding) => abort_wait_while_unwinding("a watched value's sender"),
             }
         }
         Ok(true)
