@@ -264,20 +264,16 @@ impl<T: ?Sized> RwLock<T> {
             let must_wait = || self.mark_waiting(holder);
             match self.lot.park(record, holder, must_wait, &|token| self.pass_on(token)) {
                 Ok(Parked::Woken(token)) if token == holder => return true,
-                Ok(Parked::Cancelled) | Err(Refused::Cancelled) => {
+                Err(Refused::Unwinding) if !is_cancel_point => {
+                    abort_wait_while_unwinding("a RwLock that another strand holds")
+                }
+                Ok(Parked::Cancelled) | Err(Refused::Cancelled | Refused::Unwinding) => {
                     // Those behind it may have waited for its turn only.
                     self.grant();
                     return false;
                 }
                 Ok(_) if self.try_add(holder) => return true,
                 Ok(_) => {}
-                Err(Refused::Unwinding) if is_cancel_point => {
-                    self.grant();
-                    return false;
-                }
-                Err(Refused::Unwinding) => {
-                    abort_wait_while_unwinding("a RwLock that another strand holds")
-                }
             }
         }
     }
