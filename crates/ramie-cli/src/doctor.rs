@@ -26,6 +26,9 @@ pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
     }
 }
 
+/// How wide a list of names is.
+const COLUMNS: usize = 90;
+
 /// What programs get here: what a trial finds, unless `RAMIE_DRIVER` says otherwise.
 fn as_asked(mut report: Report) -> Report {
     let choice = Choice::from_env();
@@ -104,7 +107,7 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
     for check in report.checks.iter().filter(|check| !is_dull(check)) {
         say(check_lines(check));
     }
-    say(ops_line(report));
+    say(ops_lines(report));
     if let Some(kind) = report.driver {
         say("\nFiles and processes".to_owned());
         for (calls, way) in
@@ -120,7 +123,7 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
     text
 }
 
-/// Ops that work are many: they are counted instead.
+/// Ops that work are many: they are listed by name alone.
 fn is_dull(check: &Check) -> bool {
     check.topic == Topic::Op && check.outcome == Outcome::Ok
 }
@@ -136,13 +139,23 @@ fn check_lines(check: &Check) -> String {
     lines
 }
 
-fn ops_line(report: &Report) -> String {
-    let all = report.checks.iter().filter(|check| check.topic == Topic::Op).count();
-    let supported = report.checks.iter().filter(|check| is_dull(check)).count();
-    match all {
-        0 => "  no ops of io_uring: there is no ring".to_owned(),
-        _ => format!("  {:<8}{supported} of {all} ops of io_uring", Outcome::Ok.name()),
+/// The ops that a ring has, by the kernel's names.
+fn ops_lines(report: &Report) -> String {
+    let names: Vec<_> =
+        report.checks.iter().filter(|check| is_dull(check)).map(|check| check.name).collect();
+    if names.is_empty() {
+        return "  no ops of io_uring: there is no ring".to_owned();
     }
+    let mut lines = vec![format!("  {:<8}{} ops of io_uring:", Outcome::Ok.name(), names.len())];
+    for name in names {
+        let line = lines.last_mut().expect("one is there");
+        if line.len() + 1 + name.len() > COLUMNS {
+            lines.push(format!("          {name}"));
+        } else {
+            *line += &format!(" {name}");
+        }
+    }
+    lines.join("\n")
 }
 
 fn setting_line(setting: &Setting) -> String {

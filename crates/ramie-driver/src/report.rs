@@ -153,7 +153,7 @@ fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
         let refusal = caps.refused.iter().find(|refusal| refusal.feature == feature);
         checks.push(match refusal {
             Some(refusal) => missing_feature(refusal),
-            None if caps.masked.has(feature) => masked_feature(feature),
+            None if caps.masked.has(feature) => masked_feature(feature.name()),
             None if caps.features.has(feature) => {
                 ok(Topic::Feature, feature.name(), "in use".into())
             }
@@ -162,7 +162,9 @@ fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
     }
     for op in &caps.ops {
         let mut check = ok(Topic::Op, op.name, "supported".into());
-        if !op.supported {
+        if op.feature.is_some_and(|feature| caps.masked.has(feature)) {
+            check = Check { topic: Topic::Op, ..masked_feature(op.name) };
+        } else if !op.supported {
             check.outcome = Outcome::Missing;
             check.detail = "not in the kernel's list of op codes".into();
             check.cause = Some(format!("kernel {} is too old for it", caps.kernel));
@@ -172,10 +174,10 @@ fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
     }
 }
 
-fn masked_feature(feature: Feature) -> Check {
+fn masked_feature(name: &'static str) -> Check {
     Check {
         topic: Topic::Feature,
-        name: feature.name(),
+        name,
         outcome: Outcome::Refused,
         detail: "not asked for".into(),
         cause: Some("RAMIE_CAPS masks it".into()),
