@@ -51,7 +51,7 @@ fn an_op_not_yet_handed_over_ends_cancelled() {
 }
 
 #[test]
-fn data_that_arrived_first_is_returned() {
+fn cancel_race_with_data_that_arrives() {
     both(|driver| {
         let mut receive = Receive::new();
         let frame = receive.frame();
@@ -153,7 +153,7 @@ fn a_cancelled_poll_leaves_nothing_armed() {
 }
 
 #[test]
-fn a_number_that_is_reused_after_a_cancel_has_no_ghost() {
+fn fd_reuse_after_a_cancel() {
     both(|driver| {
         for _ in 0..50 {
             let mut receive = Receive::new();
@@ -178,7 +178,7 @@ fn a_number_that_is_reused_after_a_cancel_has_no_ghost() {
 }
 
 #[test]
-fn cancels_are_not_lost_while_the_queue_is_full() {
+fn sq_full_while_cancelling() {
     for config in [Config { entries: 4, ..Config::small() }, Config::default()] {
         both_sized(&config, |driver| {
             let mut receives: Vec<_> = (0..300).map(|_| Receive::new()).collect();

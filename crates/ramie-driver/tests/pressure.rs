@@ -16,7 +16,7 @@ fn tiny() -> Config {
 }
 
 #[test]
-fn more_ops_than_entries_all_complete() {
+fn sq_full() {
     both_sized(&tiny(), |driver| {
         let frames: Vec<_> = (0..1000).map(|_| OpFrame::new(Op::Nop)).collect();
         let in_flight = frames.iter().filter(|frame| submit(driver, frame)).count();
@@ -57,12 +57,12 @@ fn polls_come_through_whole(config: &Config, count: usize) {
 }
 
 #[test]
-fn ops_in_flight_are_not_bounded_by_the_completion_queue() {
+fn a_hundred_thousand_ops_in_flight_on_a_small_cq() {
     polls_come_through_whole(&Config { cq_entries: 1024, ..Config::default() }, 100_000);
 }
 
 #[test]
-fn the_completion_queue_overflows_without_deferred_completions_too() {
+fn cq_overflow_without_deferred_completions() {
     let masked = FeatureSet::EMPTY.with(Feature::DeferTaskrun);
     polls_come_through_whole(&Config { masked, ..tiny() }, 5_000);
     let masked = masked.with(Feature::TaskrunFlag);
@@ -110,7 +110,7 @@ fn install_handler() {
 }
 
 #[test]
-fn a_storm_of_signals_disturbs_nothing() {
+fn eintr_storm() {
     install_handler();
     both_sized(&Config::small(), |driver| {
         // SAFETY: no preconditions.

@@ -42,7 +42,7 @@ fn memory_is_left_alone(choice: Choice, config: &Config) {
 }
 
 #[test]
-fn dropping_a_driver_ends_its_ops_before_their_memory() {
+fn ring_torn_down_with_ops_in_flight() {
     for choice in KINDS {
         memory_is_left_alone(choice, &Config::default());
         let masked = FeatureSet::EMPTY.with(Feature::DeferTaskrun);
@@ -66,7 +66,7 @@ fn drivers_come_and_go_with_their_threads() {
 }
 
 #[test]
-fn a_thread_may_leave_its_driver_to_its_destructors() {
+fn thread_exit_with_ops_in_flight() {
     thread_local! {
         static DRIVER: RefCell<Option<Driver>> = const { RefCell::new(None) };
     }
@@ -116,13 +116,13 @@ fn wake_often(waker: &Waker) {
 }
 
 #[test]
-fn forks() {
+fn fork() {
     // Alone in its process: a fork copies locks that other threads hold.
     support::in_child("child_a_forked_child_is_told_and_the_parent_goes_on", None);
 }
 
 #[test]
-#[ignore = "run in a child by forks"]
+#[ignore = "run in a child by fork"]
 fn child_a_forked_child_is_told_and_the_parent_goes_on() {
     both(|driver| {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

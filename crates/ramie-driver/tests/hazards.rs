@@ -1,0 +1,243 @@
+//! Hazards of io_uring that have no file of their own; each test bears its hazard's name.
+//! ARCHITECTURE.md's table tells where the others are tested.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use ramie_driver::{Choice, Config, Driver, Op, OpFrame, Wait, sys};
+use support::{PATIENCE, both, cancel, finish, run, submit};
+
+const WAIT_FOR_ALL: i32 = libc::MSG_WAITALL;
+
+/// What is left in a stream whose other end sends no more.
+fn count_rest(mut stream: &UnixStream) -> usize {
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    rest.len()
+}
+
+/// Asks for the end of a frame that may be complete already.
+fn end(driver: &mut Driver, frame: &OpFrame, in_flight: bool) -> i32 {
+    if !in_flight {
+        return frame.result();
+    }
+    cancel(driver, frame);
+    finish(driver, frame)
+}
+
+#[test]
+fn cancelled_between_two_chunks_of_a_send() {
+    both(|driver| {
+        for drained in [0, 1, 3] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let bytes = vec![7; 4 << 20];
+            let (fd, len) = (ours.as_raw_fd(), bytes.len() as u32);
+            let frame =
+                OpFrame::new(Op::Send { fd, buf: bytes.as_ptr(), len, flags: WAIT_FOR_ALL });
+            let in_flight = submit(driver, &frame);
+            driver.turn(Wait::Never).unwrap();
+            let mut arrived = 0;
+            for _ in 0..drained {
+                arrived += theirs.read(&mut [0; 65536]).unwrap();
+                driver.turn(Wait::Never).unwrap();
+            }
+            let result = end(driver, &frame, in_flight);
+            drop(ours);
+            arrived += count_rest(&theirs);
+            // What went out is told, and what is not told did not go out.
+            let told = if result == -libc::ECANCELED { 0 } else { result };
+            assert_eq!(usize::try_from(told).expect("no other error"), arrived);
+        }
+    });
+}
+
+#[test]
+fn cancelled_between_two_chunks_of_a_receive() {
+    both(|driver| {
+        for chunks in 0..3 {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let mut bytes = [0_u8; 64];
+            let op = Op::Recv {
+                fd: ours.as_raw_fd(),
+                buf: bytes.as_mut_ptr(),
+                len: 64,
+                flags: WAIT_FOR_ALL,
+            };
+            let frame = OpFrame::new(op);
+            let in_flight = submit(driver, &frame);
+            driver.turn(Wait::Never).unwrap();
+            for _ in 0..chunks {
+                theirs.write_all(b"chunk").unwrap();
+                driver.turn(Wait::Never).unwrap();
+            }
+            let result = end(driver, &frame, in_flight);
+            drop(theirs);
+            let told = if result == -libc::ECANCELED { 0 } else { result };
+            let taken = usize::try_from(told).expect("no other error");
+            // Nothing is lost: it is in the buffer, or still in the socket.
+            assert_eq!(taken + count_rest(&ours), 5 * chunks);
+            assert!(b"chunkchunk".starts_with(&bytes[..taken]));
+        }
+    });
+}
+
+#[test]
+fn short_reads_and_writes() {
+    both(|driver| {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        // SAFETY: the descriptor is open; a pipe of one page.
+        assert!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } >= 4096);
+        let bytes = vec![7; 10_000];
+        let write = |at: usize| Op::Write {
+            fd: writer.as_raw_fd(),
+            buf: bytes[at..].as_ptr(),
+            len: (bytes.len() - at) as u32,
+            offset: u64::MAX,
+        };
+        // Less than asked for is told, and the rest is for the caller to ask for again.
+        let (mut written, mut read) = (0, Vec::new());
+        while written < bytes.len() {
+            let count = run(driver, write(written));
+            assert!((1..=4096).contains(&count), "{count}");
+            written += count as usize;
+            let mut room = vec![0; count as usize];
+            reader.read_exact(&mut room).unwrap();
+            read.extend(room);
+        }
+        assert_eq!(read, bytes);
+        let mut room = [0_u8; 64];
+        let (fd, buf) = (reader.as_raw_fd(), room.as_mut_ptr());
+        let receive = Op::Read { fd, buf, len: 64, offset: u64::MAX };
+        (&writer).write_all(b"few").unwrap();
+        assert_eq!(run(driver, receive), 3);
+        drop(writer);
+        assert_eq!(run(driver, receive), 0);
+    });
+}
+
+/// A descriptor is closed, and its number given to another file, while an op holds the first.
+#[test]
+fn fd_reuse_while_an_op_is_in_flight() {
+    let mut driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut bytes = [0_u8; 8];
+    let number = ours.as_raw_fd();
+    let op = Op::Recv { fd: number, buf: bytes.as_mut_ptr(), len: 8, flags: 0 };
+    let frame = OpFrame::new(op);
+    assert!(submit(&mut driver, &frame));
+    // Now the kernel has the file, and needs the number no more.
+    driver.turn(Wait::Never).unwrap();
+    let (other, mut stranger) = UnixStream::pair().unwrap();
+    // SAFETY: both are open; the first belongs to `ours`, which is forgotten.
+    assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), ours.into_raw_fd()) }, number);
+    stranger.write_all(b"theirs").unwrap();
+    driver.turn(Wait::Never).unwrap();
+    assert!(!frame.is_complete(), "it took what came for another file");
+    theirs.write_all(b"ours").unwrap();
+    assert_eq!(finish(&mut driver, &frame), 4);
+    assert_eq!(&bytes[..4], b"ours");
+    // SAFETY: `dup2` made it, and nobody else owns it.
+    drop(unsafe { <UnixStream as std::os::fd::FromRawFd>::from_raw_fd(number) });
+}
+
+#[test]
+fn cancel_race_with_connections_that_arrive() {
+    both(|driver| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mut made, mut accepted) = (0, 0);
+        for round in 0..50 {
+            let fd = listener.as_raw_fd();
+            let (addr, addr_len) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let frame = OpFrame::new(Op::Accept { fd, addr, addr_len, flags: sys::SOCK_CLOEXEC });
+            let in_flight = submit(driver, &frame);
+            let connection = (round % 2 == 0).then(|| TcpStream::connect(address).unwrap());
+            made += usize::from(connection.is_some());
+            let result = end(driver, &frame, in_flight);
+            if result >= 0 {
+                accepted += 1;
+                assert_eq!(run(driver, Op::Close { fd: result }), 0);
+            } else {
+                assert_eq!(result, -libc::ECANCELED);
+            }
+        }
+        // The others wait still: none has been taken and thrown away.
+        listener.set_nonblocking(true).unwrap();
+        let left = std::iter::from_fn(|| listener.accept().ok()).count();
+        assert_eq!(accepted + left, made);
+    });
+}
+
+#[test]
+fn ebadr_aborts() {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child_loses_a_completion", "--ignored", "--nocapture"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("lost a completion (EBADR)"), "{text}");
+}
+
+#[test]
+#[ignore = "run in a child by ebadr_aborts"]
+fn child_loses_a_completion() {
+    use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+    let mut driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
+    let calls = std::iter::once((libc::SYS_io_uring_enter, Vec::new())).collect();
+    let answer = SeccompAction::Errno(libc::EBADR as u32);
+    let here = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+    let filter = SeccompFilter::new(calls, SeccompAction::Allow, answer, here);
+    let program: seccompiler::BpfProgram = filter.unwrap().try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+    let _ = driver.turn(Wait::Until(Some(PATIENCE)));
+}
+
+#[test]
+fn ops_that_wait_are_ended_by_descriptor_and_altogether() {
+    both(|driver| {
+        let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
+        let poll = |at: usize| Op::Poll { fd: pairs[at].0.as_raw_fd(), events: sys::POLL_IN };
+        let frames = [0, 0, 1, 2].map(|at| OpFrame::new(poll(at)));
+        for frame in &frames {
+            assert!(submit(driver, frame));
+        }
+        driver.turn(Wait::Never).unwrap();
+        assert_eq!(driver.cancel_on(Some(pairs[0].0.as_raw_fd())), 2);
+        for frame in &frames[..2] {
+            assert_eq!(finish(driver, frame), -libc::ECANCELED);
+        }
+        assert!(!frames[2].is_complete() && !frames[3].is_complete());
+        assert_eq!(driver.cancel_on(None), 2);
+        for frame in &frames[2..] {
+            assert_eq!(finish(driver, frame), -libc::ECANCELED);
+        }
+        assert_eq!(driver.cancel_on(None), 0);
+    });
+}
+
+#[test]
+fn what_is_closed_later_is_closed_before_the_driver_goes() {
+    both(|driver| {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        driver.close_later(ours.into());
+        driver.turn(Wait::Never).unwrap();
+        assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
+    });
+    for choice in [Choice::Uring, Choice::Poll] {
+        let mut driver = Driver::open(choice, &Config::small()).unwrap();
+        // More than the queue holds.
+        let (ours, theirs): (Vec<_>, Vec<_>) = (0..50).map(|_| UnixStream::pair().unwrap()).unzip();
+        ours.into_iter().for_each(|stream| driver.close_later(stream.into()));
+        drop(driver);
+        for mut stream in theirs {
+            stream.set_nonblocking(true).unwrap();
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        }
+    }
+}
