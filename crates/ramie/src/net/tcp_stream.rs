@@ -122,8 +122,8 @@ impl TcpStream {
     /// Sends without copying the bytes into the kernel, as far as there is room; returns how many.
     ///
     /// The network card reads them where they lie. That pays for large sends to other machines.
-    /// Over loopback the kernel copies after all, and then it is slower than a write, up to 256 KiB.
-    /// Below 64 KiB, and where the kernel cannot, this is a plain send.
+    /// Over loopback the kernel copies after all, and then it is slower than a write, up to
+    /// 256 KiB. Below 64 KiB, and where the kernel cannot, this is a plain send.
     ///
     /// # Blocking
     /// Parks the strand until the kernel has let go of the bytes: until the peer has acknowledged
