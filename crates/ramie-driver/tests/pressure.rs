@@ -125,6 +125,8 @@ fn eintr_storm() {
                     thread::yield_now();
                 }
             });
+            // Also when an assertion fails: the scope waits for the storm.
+            let _stop = Stop(&stop);
             let started = Instant::now();
             let mut rounds = 0;
             while rounds < 200 || SIGNALS.load(Ordering::Relaxed) < before + 200 {
@@ -145,7 +147,14 @@ fn eintr_storm() {
                     assert_eq!(finish(driver, &frame), -libc::ECANCELED);
                 }
             }
-            stop.store(true, Ordering::Relaxed);
         });
     });
+}
+
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ramie::{
-    cancel::{check_cancelled, is_cancelled, shield, with_timeout},
+    cancel::{bytes_moved, check_cancelled, is_cancelled, shield, with_timeout},
     channel, fiber,
     fs::File,
     io,
@@ -385,5 +385,7 @@ fn works_on_the_pool(ledger: &Ledger) {
     drop(writer);
     let mut text = String::new();
     shield(|| reader.read_to_string(&mut text)).unwrap();
-    assert_eq!(text.is_empty(), written.is_err());
+    // A driver with faults may take part of it before the cancel.
+    let count = written.map_or_else(|error| bytes_moved(&error).expect("it counts"), |()| 4);
+    assert_eq!(text.len(), count);
 }
