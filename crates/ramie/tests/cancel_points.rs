@@ -25,6 +25,7 @@ use ramie::{
     process::Command,
     signal::{Signal, Signals},
 };
+use ramie_driver::sys;
 
 const SHORT: Duration = Duration::from_millis(2);
 
@@ -164,16 +165,21 @@ fn a_connect_that_waits() {
         let path = folder.join("socket");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         // A second listen(2) shortens the queue.
-        ramie_driver::sys::listen(&listener, 0).unwrap();
-        let mut queued = Vec::new();
-        // One that is late and stands nevertheless is in the queue, too.
-        let connect = || {
-            let outcome = with_timeout(SHORT * 10, || UnixStream::connect(&path));
-            outcome.unwrap_or_else(|late| late.into_value())
+        sys::listen(&listener, 0).unwrap();
+        let address = std::os::unix::net::SocketAddr::from_pathname(&path).unwrap();
+        let nobody_waits = || {
+            let socket =
+                sys::socket(sys::AddressFamily::UNIX, sys::SocketType::STREAM, true).unwrap();
+            sys::connect_unix(&socket, &address).map(|()| socket)
         };
-        while let Ok(connected) = connect() {
-            queued.push(connected);
-        }
+        let mut queued = Vec::new();
+        let refused = loop {
+            match nobody_waits() {
+                Ok(connected) => queued.push(connected),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!(refused.kind(), std::io::ErrorKind::WouldBlock);
         ended("UnixStream::connect, waiting", || UnixStream::connect(&path));
     });
 }
