@@ -94,7 +94,7 @@ pub(crate) fn broadcasts(ledger: &Ledger, random: &mut Random) {
         drop(receiver);
         for number in 0..count {
             let _ = sender.send((number, Arc::new(ledger.token("value for all"))));
-            if number % 3 == 0 {
+            if number.is_multiple_of(3) {
                 fiber::yield_now();
             }
         }
@@ -117,7 +117,7 @@ pub(crate) fn awaits_values(ledger: &Ledger, random: &mut Random) {
                 match block_on_or_cancelled(&mut send) {
                     Ok(outcome) => outcome.expect("the receiver stays"),
                     // Either it is taken later, or it goes with the future.
-                    Err(_) if number % 2 == 0 => shield(|| block_on(&mut send)).unwrap(),
+                    Err(_) if number.is_multiple_of(2) => shield(|| block_on(&mut send)).unwrap(),
                     Err(_) => break,
                 }
                 sent.push(number);
