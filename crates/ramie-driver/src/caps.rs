@@ -64,6 +64,8 @@ features! {
     Xattr = "XATTR", "5.19";
     /// The kernel picks the buffer when bytes arrive.
     BufferRing = "BUFRING", "5.19";
+    /// Busy streams have a place in a table of the ring beside their descriptor, which ops name.
+    FixedFiles = "FIXED_FILES", "5.19";
     /// Only one thread submits: less locking.
     SingleIssuer = "SINGLE_ISSUER", "6.0";
     /// One op accepts, receives or polls again and again; else one by one.

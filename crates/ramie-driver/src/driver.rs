@@ -14,8 +14,10 @@ use std::time::Duration;
 use crate::caps::{Caps, FeatureSet};
 #[cfg(feature = "faults")]
 use crate::faults::{Faults, Faulty};
+use crate::fixed::FixedFile;
 use crate::op::OpFrame;
 use crate::poll::Poll;
+use crate::remote::RemoteHandle;
 use crate::report;
 use crate::sys::fork::ForkMark;
 use crate::uring::Uring;
@@ -30,6 +32,11 @@ pub struct Config {
     pub entries: u32,
     /// Entries of the completion queue; raised to four times `entries` if below.
     pub cq_entries: u32,
+    /// Whether busy streams take a place in the ring's table of files ([`FixedFile`]). Not for a
+    /// thread that may stay away from its driver: it has to come round when others close them.
+    ///
+    /// [`FixedFile`]: crate::FixedFile
+    pub fixed_files: bool,
     /// Features not to use though the kernel has them, besides those that `RAMIE_CAPS` masks: for
     /// tests of what an old kernel lacks ([`Profile`](crate::Profile)).
     pub masked: FeatureSet,
@@ -38,14 +45,16 @@ pub struct Config {
 impl Default for Config {
     /// 256 and 4,096 entries: 80 KiB, for a worker.
     fn default() -> Self {
-        Config { entries: 256, cq_entries: 4096, masked: FeatureSet::EMPTY }
+        let (entries, cq_entries, masked) = (256, 4096, FeatureSet::EMPTY);
+        Config { entries, cq_entries, fixed_files: true, masked }
     }
 }
 
 impl Config {
     /// 8 and 32 entries: for a thread that waits for one op at a time.
     pub fn small() -> Self {
-        Config { entries: 8, cq_entries: 32, masked: FeatureSet::EMPTY }
+        let (entries, cq_entries, masked) = (8, 32, FeatureSet::EMPTY);
+        Config { entries, cq_entries, fixed_files: false, masked }
     }
 }
 
@@ -247,6 +256,26 @@ impl Driver {
         }
     }
 
+    /// As [`submit`](Self::submit), for an op on a stream that may have a place, or take one now.
+    ///
+    /// # Safety
+    /// As `submit`; and `file` is that of the stream whose descriptor the op names.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    #[inline]
+    pub unsafe fn submit_fixed(&mut self, frame: NonNull<OpFrame>, file: &FixedFile) -> Submitted {
+        // SAFETY: the caller keeps the frame alive.
+        let op = unsafe { frame.as_ref() };
+        if let Some(ring) = self.ring()
+            && let Some(fd) = op.op.fd()
+        {
+            op.slot.set(ring.slot_of(file, fd));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(frame) }
+    }
+
     /// Asks that a submitted op be cancelled.
     ///
     /// The op's own completion decides and still comes out of `pop_complete`: with `-ECANCELED`,
@@ -428,6 +457,20 @@ impl Driver {
         }
     }
 
+    /// The ring, if this is one.
+    #[inline]
+    pub(crate) fn ring(&mut self) -> Option<&mut Uring> {
+        match &mut self.backend {
+            Backend::Uring(uring) => Some(uring),
+            _ => None,
+        }
+    }
+
+    /// Whether this is the child of a fork, and the driver its parent's.
+    pub(crate) fn is_childs(&self) -> bool {
+        self.mark.is_child()
+    }
+
     #[inline]
     fn check_fork(&self) {
         if self.mark.is_child() {
@@ -449,23 +492,6 @@ impl Drop for Driver {
         if self.mark.is_child() {
             // The ring and the ops in it are the parent's.
             std::mem::forget(std::mem::replace(&mut self.backend, Backend::Leaked));
-        }
-    }
-}
-
-/// Lets any thread tell a driver that a descriptor is about to be closed.
-#[derive(Clone, Debug)]
-pub struct RemoteHandle(Option<Arc<polling::Poller>>);
-
-impl RemoteHandle {
-    /// Removes what the driver may have registered for `fd`. Call it before close(2).
-    ///
-    /// It matters only if a duplicate keeps the open file alive: the registration then stays
-    /// behind, switched off, as long as the duplicate. It can never deliver anything, so leaving
-    /// this out costs a little kernel memory and nothing else. A ring needs nothing.
-    pub fn deregister(&self, fd: RawFd) {
-        if let Some(poller) = &self.0 {
-            crate::poll::forget_fd(poller, fd);
         }
     }
 }

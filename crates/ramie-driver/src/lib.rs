@@ -60,10 +60,12 @@ mod completed;
 mod driver;
 #[cfg(feature = "faults")]
 mod faults;
+mod fixed;
 mod mask;
 mod multishot;
 mod op;
 mod poll;
+mod remote;
 mod report;
 pub mod sys;
 mod uring;
@@ -72,12 +74,14 @@ mod wake;
 pub use buffer::Lease;
 pub use call::{Call, ChildInfo, OpenHow, Timespec};
 pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
-pub use driver::{Choice, Config, Driver, Kind, OpenError, RemoteHandle, Submitted, Wait};
+pub use driver::{Choice, Config, Driver, Kind, OpenError, Submitted, Wait};
 #[cfg(feature = "faults")]
 pub use faults::{Fault, Faults};
+pub use fixed::FixedFile;
 pub use mask::{Profile, masked_from_env};
 pub use multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot, Shot};
 pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame};
+pub use remote::RemoteHandle;
 pub use report::{Check, Outcome, Report, Setting, Topic, probe_report};
 pub use sys::SockAddrStorage;
 pub use wake::Waker;

@@ -228,6 +228,8 @@ pub struct OpFrame {
     pub(crate) in_background: bool,
     /// The kernel is to send the caller's bytes themselves, where it can.
     pub(crate) is_zero_copy: bool,
+    /// Its file's place in the ring's table, counted from 1; 0: it has none.
+    pub(crate) slot: Cell<u16>,
     /// The kernel is to have answered so, this often: a fault that the driver has to hide.
     #[cfg(feature = "faults")]
     pub(crate) hidden_errno: Cell<i32>,
@@ -251,6 +253,7 @@ impl OpFrame {
             connecting: Cell::new(false),
             in_background: false,
             is_zero_copy: false,
+            slot: Cell::new(crate::fixed::NO_SLOT),
             #[cfg(feature = "faults")]
             hidden_errno: Cell::new(0),
             #[cfg(feature = "faults")]

@@ -12,7 +12,7 @@ use ramie_driver::{Config, Feature, FeatureSet, Op, OpFrame, Wait, sys};
 use support::{PATIENCE, both_sized, cancel, finish, submit};
 
 fn tiny() -> Config {
-    Config { entries: 4, cq_entries: 16, masked: FeatureSet::EMPTY }
+    Config { entries: 4, cq_entries: 16, ..Config::small() }
 }
 
 #[test]

@@ -152,8 +152,8 @@ fn random_submits_arrivals_and_cancels() {
     let no_defer = FeatureSet::EMPTY.with(Feature::DeferTaskrun);
     for config in [
         Config::default(),
-        Config { entries: 2, cq_entries: 8, masked: FeatureSet::EMPTY },
-        Config { entries: 2, cq_entries: 8, masked: no_defer },
+        Config { entries: 2, cq_entries: 8, ..Config::small() },
+        Config { entries: 2, cq_entries: 8, masked: no_defer, ..Config::small() },
         Config { masked: FeatureSet::all(), ..Config::small() },
     ] {
         let seed = random.0;

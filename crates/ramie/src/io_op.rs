@@ -16,7 +16,7 @@
 
 use std::{io, ptr::NonNull, time::Duration};
 
-use ramie_driver::{Op, OpFrame, Submitted, Wait};
+use ramie_driver::{FixedFile, Op, OpFrame, Submitted, Wait};
 
 use crate::{
     cancel,
@@ -83,20 +83,22 @@ pub(crate) fn perform_pointing_nowhere(
     unsafe { perform(kind, op, deadline) }
 }
 
-/// As [`perform`], for the ops of busy streams: inlined into the code of the fiber, for the sake of
-/// its switch ([`Body::suspend`](worker::Body::suspend)).
+/// As [`perform`], for ops of which there are many: inlined into the code of the fiber, for the
+/// sake of its switch ([`Body::suspend`](worker::Body::suspend)); by the place in the ring's table
+/// that the op's descriptor may have.
 ///
 /// # Safety
-/// As [`perform`].
+/// As [`perform`]; and `place` is that of the stream whose descriptor the op names.
 #[track_caller]
 #[inline(always)]
 pub(crate) unsafe fn perform_inline(
     kind: &'static WaitKind,
     op: Op,
     deadline: Deadline,
+    place: Option<&FixedFile>,
 ) -> Result<u32, OpError> {
     // SAFETY: the caller's promise.
-    unsafe { perform_frame(kind, OpFrame::new(op), deadline) }
+    unsafe { perform_plainly(kind, OpFrame::new(op), deadline, place) }
 }
 
 /// As [`perform`], for a frame that has not been submitted.
@@ -104,11 +106,26 @@ pub(crate) unsafe fn perform_inline(
 /// # Safety
 /// As [`perform`].
 #[track_caller]
-#[inline(always)]
 pub(crate) unsafe fn perform_frame(
     kind: &'static WaitKind,
     frame: OpFrame,
     deadline: Deadline,
+) -> Result<u32, OpError> {
+    // SAFETY: the caller's promise.
+    unsafe { perform_plainly(kind, frame, deadline, None) }
+}
+
+/// Performs an op by a plain wait, if that will do.
+///
+/// # Safety
+/// As [`perform_inline`].
+#[track_caller]
+#[inline(always)]
+unsafe fn perform_plainly(
+    kind: &'static WaitKind,
+    frame: OpFrame,
+    deadline: Deadline,
+    place: Option<&FixedFile>,
 ) -> Result<u32, OpError> {
     let worker = worker::current();
     let Some(body) = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER) else {
@@ -116,8 +133,8 @@ pub(crate) unsafe fn perform_frame(
         return unsafe { perform_bounded(&worker, kind, &frame, deadline) };
     };
     // SAFETY: the frame stays in place until it is popped, and what the op points to does by the
-    // caller's promise.
-    match unsafe { worker.submit(&frame) }? {
+    // caller's promise; so it is with the place.
+    match unsafe { worker.submit(&frame, place) }? {
         Submitted::Complete => {}
         Submitted::InFlight => {
             frame.user.set(body_bits(body));
@@ -152,7 +169,7 @@ unsafe fn perform_bounded(
     }
     // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the op
     // points to does by the caller's promise.
-    match unsafe { worker.submit(frame) }? {
+    match unsafe { worker.submit(frame, None) }? {
         Submitted::Complete => result_of(frame, None),
         Submitted::InFlight => wait_for(worker, frame, record),
     }
@@ -173,12 +190,18 @@ impl Worker {
     /// Hands an op to the driver, which a thread outside `run` opens when it first needs it.
     ///
     /// # Safety
-    /// As [`ramie_driver::Driver::submit`].
+    /// As [`ramie_driver::Driver::submit_fixed`].
     #[inline(always)]
-    unsafe fn submit(&self, frame: &OpFrame) -> Result<Submitted, OpError> {
-        let submit = |driver: &mut ramie_driver::Driver| {
+    unsafe fn submit(
+        &self,
+        frame: &OpFrame,
+        place: Option<&FixedFile>,
+    ) -> Result<Submitted, OpError> {
+        let submit = |driver: &mut ramie_driver::Driver| match place {
             // SAFETY: the caller's promise.
-            unsafe { driver.submit(NonNull::from(frame)) }
+            Some(place) => unsafe { driver.submit_fixed(NonNull::from(frame), place) },
+            // SAFETY: the caller's promise.
+            None => unsafe { driver.submit(NonNull::from(frame)) },
         };
         match self.with_open_driver(submit) {
             Some(submitted) => Ok(submitted),

@@ -40,6 +40,7 @@ pub mod cancel;
 pub mod channel;
 mod completion;
 pub mod fiber;
+mod fixed_file;
 pub mod fs;
 pub mod future;
 mod inherited;

@@ -14,6 +14,7 @@
 
 mod buffer_ring;
 mod ends;
+mod files;
 mod in_flight;
 mod multishot;
 mod reap;
@@ -44,6 +45,7 @@ use crate::op::{OpFrame, State};
 use crate::sys;
 use crate::wake::{WakeTarget, Waker, Way};
 use buffer_ring::Groups;
+use files::Files;
 use in_flight::InFlight;
 use multishot::Multishots;
 
@@ -63,6 +65,7 @@ pub(crate) struct Uring {
     /// Ops to hand to the kernel again.
     retries: FrameList,
     frames: InFlight,
+    files: Files,
     target: Arc<WakeTarget>,
     /// A wake has arrived that no turn has reported yet.
     woken: bool,
@@ -101,6 +104,7 @@ impl Uring {
             completed: Completed::default(),
             retries: FrameList::new(),
             frames: InFlight::default(),
+            files: Files::new(config.fixed_files && caps.features.has(Feature::FixedFiles)),
             multishots: Multishots::new(Waker(Arc::clone(&target))),
             pool: Pool::new(),
             groups: Groups::default(),
@@ -165,7 +169,7 @@ impl Uring {
             return self.push(&sqe::zero_copy_entry(&frame.op).user_data(user_data));
         }
         let flags = if frame.in_background { Flags::ASYNC } else { Flags::empty() };
-        sqe::with_entry(&frame.op, user_data, flags, |entry| self.push(&entry));
+        sqe::with_entry(frame, user_data, flags, |entry| self.push(&entry));
     }
 
     pub(crate) fn cancel(&mut self, frame: &OpFrame) {
@@ -235,6 +239,7 @@ impl Uring {
     pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
         self.gathering.take();
         self.completed.give_back_surplus();
+        self.heed_notes();
         self.reap();
         self.push_noted();
         let idle = self.completed.is_empty() && !self.woken;
@@ -459,6 +464,7 @@ impl Drop for Uring {
             self.push(&cancel.user_data(sqe::TAG_IGNORE));
             self.wait_or_die(Wait::Until(Some(DRAIN_ROUND)));
         }
+        self.files.close(&self.ring);
         self.groups.close(&self.ring);
         ENTERED_BY_THE_DEAD.fetch_add(self.entered, Ordering::Relaxed);
     }

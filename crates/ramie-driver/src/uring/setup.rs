@@ -179,6 +179,10 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     if !supports(opcode::SendZc::CODE) {
         lacking = lacking.with(Feature::Multishot);
     }
+    // Tables with empty places came with this op.
+    if !supports(opcode::Socket::CODE) {
+        lacking = lacking.with(Feature::FixedFiles);
+    }
     static BUFFERS: OnceLock<FeatureSet> = OnceLock::new();
     lacking = lacking.plus(*BUFFERS.get_or_init(|| buffer_ring::lacking(ring)));
     let used = caps.features;

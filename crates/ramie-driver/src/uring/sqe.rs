@@ -8,6 +8,7 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::types::Fd;
 
 use crate::call;
+use crate::fixed;
 use crate::op::{MAX_LEN, Op, OpFrame};
 use crate::sys::WORKING_DIRECTORY;
 
@@ -39,19 +40,29 @@ pub(super) fn of_multishot(index: u32) -> u64 {
 // The tag must fit below the alignment of a frame.
 const _: () = assert!(align_of::<OpFrame>() as u64 > TAG_BITS);
 
-/// Builds the entry for `op` and hands it to `put`.
+/// Builds the entry for a frame's op and hands it to `put`.
 ///
 /// The ops of busy streams have a branch each, with a `put` of its own, so that the entry is
 /// written straight into the queue, and in whole words. Read back in larger pieces than it was
 /// written in, as the pieces of `opcode`'s builders are, it would make the CPU wait: up to 12 ns.
 #[inline(always)]
-pub(super) fn with_entry(op: &Op, user_data: u64, flags: Flags, mut put: impl FnMut(Entry)) {
+pub(super) fn with_entry(
+    frame: &OpFrame,
+    user_data: u64,
+    flags: Flags,
+    mut put: impl FnMut(Entry),
+) {
+    let slot = frame.slot.get();
     let stream = |code: u8, fd: i32, buf: *const u8, len: u32, offset: u64, call_flags: u32| {
+        let (fd, flags) = match slot {
+            fixed::NO_SLOT => (fd, flags),
+            _ => (fixed::index_of(slot), flags | Flags::FIXED_FILE),
+        };
         let head = u64::from(code) | u64::from(flags.bits()) << 8 | u64::from(fd as u32) << 32;
         let len = u64::from(len.min(MAX_LEN)) | u64::from(call_flags) << 32;
         entry_of_words([head, offset, buf.expose_provenance() as u64, len, user_data, 0, 0, 0])
     };
-    match *op {
+    match frame.op {
         Op::Read { fd, buf, len, offset } => {
             put(stream(opcode::Read::CODE, fd, buf, len, offset, 0));
         }
@@ -65,7 +76,7 @@ pub(super) fn with_entry(op: &Op, user_data: u64, flags: Flags, mut put: impl Fn
             let flags = flags | crate::sys::MSG_NOSIGNAL;
             put(stream(opcode::Send::CODE, fd, buf, len, 0, flags as u32));
         }
-        _ => put(entry_of_others(op).user_data(user_data).flags(flags)),
+        _ => put(entry_of_others(&frame.op).user_data(user_data).flags(flags)),
     }
 }
 

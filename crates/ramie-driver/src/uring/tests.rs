@@ -117,3 +117,39 @@ fn other_errors_are_the_ops_own() {
     answer(&mut uring, &frame, -Errno::CONNRESET.raw_os_error());
     assert_eq!(finish(&mut uring, &frame), -Errno::CONNRESET.raw_os_error());
 }
+
+/// One byte through a pipe by an op that may name places.
+fn write_one(uring: &mut Uring, writer: &impl AsRawFd, file: &crate::FixedFile) -> u16 {
+    let byte = [7_u8];
+    let op = Op::Write { fd: writer.as_raw_fd(), buf: byte.as_ptr(), len: 1, offset: u64::MAX };
+    let frame = OpFrame::new(op);
+    frame.slot.set(uring.slot_of(file, writer.as_raw_fd()));
+    let _ = uring.submit(&frame);
+    assert_eq!(finish(uring, &frame), 1);
+    frame.slot.get()
+}
+
+#[test]
+fn a_place_of_an_older_generation_or_of_another_ring_is_not_named() {
+    let [mut first, mut second] =
+        [(); 2].map(|()| Uring::open(&Config::default()).expect("io_uring works here"));
+    let (_reader, writer) = std::io::pipe().unwrap();
+    let [file, other] = [(); 2].map(|()| crate::FixedFile::default());
+    (0..100).for_each(|_| _ = write_one(&mut first, &writer, &file));
+    if !first.caps().features.has(Feature::FixedFiles) {
+        return;
+    }
+    let slot = write_one(&mut first, &writer, &file);
+    assert!(slot > 0 && file.has_place());
+    assert_eq!(write_one(&mut second, &writer, &file), 0, "another ring's");
+    assert!(!second.release(&file));
+
+    let stale = crate::FixedFile::default();
+    stale.set(file.ring(), file.place());
+    assert!(first.release(&file));
+    (0..100).for_each(|_| _ = write_one(&mut first, &writer, &other));
+    assert_eq!(write_one(&mut first, &writer, &other), slot, "the place is used again");
+    assert_eq!(write_one(&mut first, &writer, &stale), 0, "an older generation");
+    first.release(&stale);
+    assert_eq!(write_one(&mut first, &writer, &other), slot, "a stale release does nothing");
+}

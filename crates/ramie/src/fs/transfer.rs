@@ -179,7 +179,7 @@ impl Transfer {
         if route == Route::Pool {
             return blocking_io(|| uninterrupted(|| self.read_here(buf, at))).map(Part::Whole);
         }
-        read_op(&READ, self.file.as_fd(), buf, offset).map(Part::Whole)
+        read_op(&READ, self.file.as_fd().into(), buf, offset).map(Part::Whole)
     }
 
     #[track_caller]
@@ -283,7 +283,7 @@ impl Transfer {
             let bufs = [IoSlice::new(buf)];
             return write_vectored_op(&WRITE, self.file.as_fd(), &bufs, offset, true);
         }
-        write_op(&WRITE, self.file.as_fd(), buf, offset)
+        write_op(&WRITE, self.file.as_fd().into(), buf, offset)
     }
 
     fn write_here(&self, buf: &[u8], at: Option<u64>) -> io::Result<usize> {

@@ -12,6 +12,7 @@ use ramie_driver::{CURRENT_POSITION, sys};
 use super::whole::{counted_read_exact, counted_write_all};
 use crate::{
     cancel,
+    fixed_file::StreamFd,
     park::WaitKind,
     ring::data::{MAX_BUFFERS, read_op, read_vectored_op, write_op, write_vectored_op},
 };
@@ -40,7 +41,7 @@ static WRITE: WaitKind = WaitKind::new("room in a pipe");
 /// ```
 pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     let (reader, writer) = io::pipe()?;
-    let whole = |fd| End { fd, refuses_to_wait: false };
+    let whole = |fd: OwnedFd| End { fd: fd.into(), refuses_to_wait: false };
     Ok((PipeReader(whole(reader.into())), PipeWriter(whole(writer.into()))))
 }
 
@@ -81,7 +82,7 @@ pub struct PipeWriter(End);
 /// The reads and writes of a descriptor that has readiness and no positions.
 #[derive(Debug)]
 pub(super) struct End {
-    fd: OwnedFd,
+    fd: StreamFd,
     /// It came in with `O_NONBLOCK`: the kernel, too, then says `WouldBlock`.
     refuses_to_wait: bool,
 }
@@ -89,11 +90,18 @@ pub(super) struct End {
 impl End {
     pub(super) fn adopt(fd: OwnedFd) -> Self {
         let refuses_to_wait = sys::is_nonblocking(&fd).unwrap_or(false);
-        End { fd, refuses_to_wait }
+        End { fd: fd.into(), refuses_to_wait }
+    }
+
+    /// Takes on a descriptor for the length of a call.
+    pub(super) fn of_lent(fd: OwnedFd) -> Self {
+        let refuses_to_wait = sys::is_nonblocking(&fd).unwrap_or(false);
+        End { fd: StreamFd::of_lent(fd), refuses_to_wait }
     }
 
     fn try_clone(&self) -> io::Result<Self> {
-        Ok(End { fd: sys::dup_cloexec(&self.fd)?, refuses_to_wait: self.refuses_to_wait })
+        let fd = sys::dup_cloexec(&self.fd)?.into();
+        Ok(End { fd, refuses_to_wait: self.refuses_to_wait })
     }
 
     #[track_caller]
@@ -103,7 +111,7 @@ impl End {
             cancel::check_io()?;
             return sys::read_now(&self.fd, &mut [IoSliceMut::new(buf)], CURRENT_POSITION);
         }
-        read_op(&READ, self.fd.as_fd(), buf, CURRENT_POSITION)
+        read_op(&READ, self.fd.named(), buf, CURRENT_POSITION)
     }
 
     #[track_caller]
@@ -123,7 +131,7 @@ impl End {
             cancel::check_io()?;
             return sys::write_now(&self.fd, &[IoSlice::new(buf)], CURRENT_POSITION);
         }
-        write_op(&WRITE, self.fd.as_fd(), buf, CURRENT_POSITION)
+        write_op(&WRITE, self.fd.named(), buf, CURRENT_POSITION)
     }
 
     #[track_caller]
@@ -174,7 +182,7 @@ macro_rules! pipe_end {
 
         impl From<$ours> for OwnedFd {
             fn from(ours: $ours) -> Self {
-                ours.0.fd
+                ours.0.fd.into_fd()
             }
         }
 
@@ -192,7 +200,7 @@ macro_rules! pipe_end {
 
         impl AsRawFd for $ours {
             fn as_raw_fd(&self) -> RawFd {
-                self.0.fd.as_raw_fd()
+                self.0.fd.as_fd().as_raw_fd()
             }
         }
 

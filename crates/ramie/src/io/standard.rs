@@ -45,7 +45,7 @@ impl Standard {
 
     fn look(&self) -> Lent<'_> {
         match sys::file_kind(standard_fd(self.fd)) {
-            FileKind::Stream => Lent::Stream(ManuallyDrop::new(End::adopt(lend(self.fd)))),
+            FileKind::Stream => Lent::Stream(ManuallyDrop::new(End::of_lent(lend(self.fd)))),
             FileKind::Local | FileKind::Remote => Lent::File(&self.file),
         }
     }

@@ -16,7 +16,9 @@ use ramie_driver::{Home, Kind, sys, sys::sockopt};
 
 pub(crate) use crate::ring::Address;
 use crate::{
-    cancel, intake,
+    cancel,
+    fixed_file::StreamFd,
+    intake,
     io_op::OpError,
     primitive::{AtomicBool, AtomicU64, Ordering},
     ring::socket as ring,
@@ -48,7 +50,7 @@ impl Drop for Options {
 }
 
 pub(crate) struct Socket {
-    fd: OwnedFd,
+    fd: StreamFd,
     options: Arc<Options>,
 }
 
@@ -121,7 +123,7 @@ impl Socket {
         for half in [Half::Read, Half::Write] {
             let _ = sockopt::set_socket_timeout(&self.fd, half.option(), self.timeout(half));
         }
-        self.fd
+        self.fd.into_fd()
     }
 
     /// Makes a description that we made nonblocking blocking again.
@@ -134,7 +136,7 @@ impl Socket {
 
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let fd = sys::dup_cloexec(&self.fd)?;
-        Ok(Socket { fd, options: Arc::clone(&self.options) })
+        Ok(Socket { fd: fd.into(), options: Arc::clone(&self.options) })
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
@@ -212,14 +214,14 @@ impl Socket {
             return Ok(bytes);
         }
         let (flags, deadline) = (self.flags(flags), self.deadline(Half::Read));
-        data_result(ring::receive_op(self.fd.as_fd(), buffer, flags, deadline))
+        data_result(ring::receive_op(self.fd.named(), buffer, flags, deadline))
     }
 
     #[track_caller]
     #[inline(always)]
     pub(crate) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
         let (flags, deadline) = (self.flags(0), self.deadline(Half::Write));
-        data_result(ring::send_op(self.fd.as_fd(), buffer, flags, deadline))
+        data_result(ring::send_op(self.fd.named(), buffer, flags, deadline))
     }
 
     #[track_caller]
@@ -292,7 +294,7 @@ impl Socket {
 
 impl From<OwnedFd> for Socket {
     fn from(fd: OwnedFd) -> Self {
-        Socket { fd, options: Arc::default() }
+        Socket { fd: fd.into(), options: Arc::default() }
     }
 }
 

@@ -13,6 +13,7 @@ use ramie_driver::{
 
 use crate::{
     blocking_io, cancel,
+    fixed_file::FdName,
     fs::route::{Route, route},
     io_op,
     park::WaitKind,
@@ -57,7 +58,7 @@ pub(crate) const MAX_BUFFERS: usize = 1024;
 pub fn read(fd: impl AsFd, buf: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), place(offset)?);
     if !is_for_the_pool(fd) {
-        return read_op(&READ, fd, buf, offset);
+        return read_op(&READ, fd.into(), buf, offset);
     }
     read_on_pool(fd, &mut [IoSliceMut::new(buf)], offset)
 }
@@ -97,7 +98,7 @@ pub fn readv(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: Option<u64>) ->
 pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), place(offset)?);
     if !is_for_the_pool(fd) {
-        return write_op(&WRITE, fd, buf, offset);
+        return write_op(&WRITE, fd.into(), buf, offset);
     }
     blocking_io(|| sys::write_vectored(fd, &[IoSlice::new(buf)], offset))
 }
@@ -106,13 +107,13 @@ pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize
 /// count.
 ///
 /// # Blocking
-/// As [`write()`].
+/// As [`write`].
 ///
 /// # Cancellation
 /// A cancel point. What was written is told.
 ///
 /// # Errors
-/// As [`write()`].
+/// As [`write`].
 #[track_caller]
 pub fn writev(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), place(offset)?);
@@ -153,14 +154,15 @@ fn read_on_pool(fd: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>], offset: u64) ->
 #[track_caller]
 pub(crate) fn read_op(
     kind: &'static WaitKind,
-    fd: BorrowedFd<'_>,
+    fd: FdName<'_>,
     buf: &mut [u8],
     offset: u64,
 ) -> io::Result<usize> {
     let len = buf.len().min(MAX_BYTES) as u32;
     let op = Op::Read { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, offset };
-    // SAFETY: the buffer is borrowed mutably for the length of this call.
-    Ok(unsafe { io_op::perform_inline(kind, op, Deadline::NEVER) }? as usize)
+    // SAFETY: the buffer is borrowed mutably for the length of this call; a name's place is that
+    // of its descriptor.
+    Ok(unsafe { io_op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
 }
 
 /// One read into several buffers. What `is_large` a ring leaves to a thread of the kernel.
@@ -185,14 +187,15 @@ pub(crate) fn read_vectored_op(
 #[track_caller]
 pub(crate) fn write_op(
     kind: &'static WaitKind,
-    fd: BorrowedFd<'_>,
+    fd: FdName<'_>,
     buf: &[u8],
     offset: u64,
 ) -> io::Result<usize> {
     let len = buf.len().min(MAX_BYTES) as u32;
     let op = Op::Write { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, offset };
-    // SAFETY: the buffer is borrowed for the length of this call.
-    Ok(unsafe { io_op::perform_inline(kind, op, Deadline::NEVER) }? as usize)
+    // SAFETY: the buffer is borrowed for the length of this call; a name's place is that of its
+    // descriptor.
+    Ok(unsafe { io_op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
 }
 
 /// One write of several buffers. What `is_large` a ring leaves to a thread of the kernel.

@@ -16,6 +16,7 @@ use super::{
     made::{make_at_once, own, raw},
 };
 use crate::{
+    fixed_file::FdName,
     io_op::{self, OpError},
     park::WaitKind,
     time::Deadline,
@@ -170,7 +171,7 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 /// Those of recv(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
 #[track_caller]
 pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
-    Ok(receive_op(fd.as_fd(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
+    Ok(receive_op(fd.as_fd().into(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
 }
 
 /// Sends, without SIGPIPE: `send`, a ring's op since Linux 5.6. May be short.
@@ -189,7 +190,7 @@ pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize
 /// Those of send(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
 #[track_caller]
 pub fn send(fd: impl AsFd, buf: &[u8], flags: SendFlags) -> io::Result<usize> {
-    Ok(send_op(fd.as_fd(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
+    Ok(send_op(fd.as_fd().into(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
 }
 
 /// What [`recvmsg`] brought.
@@ -267,22 +268,23 @@ pub fn sendmsg(
 #[inline(always)]
 #[track_caller]
 pub(crate) fn receive_op(
-    fd: BorrowedFd<'_>,
+    fd: FdName<'_>,
     buf: &mut [u8],
     flags: i32,
     deadline: Deadline,
 ) -> Result<u32, OpError> {
     let len = buf.len().min(MAX_BYTES) as u32;
     let op = Op::Recv { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, flags };
-    // SAFETY: the buffer is borrowed mutably for the length of this call.
-    unsafe { io_op::perform_inline(&RECEIVE, op, deadline) }
+    // SAFETY: the buffer is borrowed mutably for the length of this call; a name's place is that
+    // of its descriptor.
+    unsafe { io_op::perform_inline(&RECEIVE, op, deadline, fd.place()) }
 }
 
 /// One send with a deadline.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn send_op(
-    fd: BorrowedFd<'_>,
+    fd: FdName<'_>,
     buf: &[u8],
     flags: i32,
     deadline: Deadline,
@@ -290,8 +292,9 @@ pub(crate) fn send_op(
     let len = buf.len().min(MAX_BYTES) as u32;
     let flags = flags | sys::MSG_NOSIGNAL;
     let op = Op::Send { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, flags };
-    // SAFETY: the buffer is borrowed for the length of this call.
-    unsafe { io_op::perform_inline(&SEND, op, deadline) }
+    // SAFETY: the buffer is borrowed for the length of this call; a name's place is that of its
+    // descriptor.
+    unsafe { io_op::perform_inline(&SEND, op, deadline, fd.place()) }
 }
 
 /// One message received, with a deadline.

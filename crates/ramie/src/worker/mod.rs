@@ -138,6 +138,18 @@ fn wake_driver(target: &ramie_driver::Waker) {
     }
 }
 
+/// Gives a stream's place in a ring's table back: here, or where that ring is.
+#[cold]
+pub(crate) fn release_file(file: &ramie_driver::FixedFile) {
+    let is_here = with_existing(|worker| {
+        let mut driver = worker.driver.try_borrow_mut().ok()?;
+        Some(driver.as_mut()?.release_file(file))
+    });
+    if is_here.flatten() != Some(true) {
+        file.release_elsewhere();
+    }
+}
+
 /// Reads the clock of this thread's worker, or the system's.
 #[inline]
 pub(crate) fn now_ns() -> u64 {

@@ -16,7 +16,6 @@ mod common;
 
 mod deeds;
 mod ledger;
-mod spread;
 mod streams;
 mod tree;
 

@@ -1,0 +1,21 @@
+//! What threads tell a driver of descriptors.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// Lets any thread tell a driver that a descriptor is about to be closed.
+#[derive(Clone, Debug)]
+pub struct RemoteHandle(pub(crate) Option<Arc<polling::Poller>>);
+
+impl RemoteHandle {
+    /// Removes what the driver may have registered for `fd`. Call it before close(2).
+    ///
+    /// It matters only if a duplicate keeps the open file alive: the registration then stays
+    /// behind, switched off, as long as the duplicate. It can never deliver anything, so leaving
+    /// this out costs a little kernel memory and nothing else. A ring needs nothing.
+    pub fn deregister(&self, fd: RawFd) {
+        if let Some(poller) = &self.0 {
+            crate::poll::forget_fd(poller, fd);
+        }
+    }
+}

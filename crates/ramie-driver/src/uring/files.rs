@@ -1,0 +1,145 @@
+//! The ring's table of files; see [`fixed`](crate::fixed) for who uses it and when.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use io_uring::IoUring;
+
+use super::Uring;
+use crate::fixed::{FixedFile, NO_SLOT, Notes};
+
+/// How many places a table has; the smaller one where `ulimit -n` does not allow the other.
+const SIZES: [u32; 2] = [8192, 256];
+
+/// The table, made when the first stream takes a place.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// The ring's number; 0: it has no table.
+    ring: u32,
+    /// No table will be made.
+    is_off: bool,
+    size: u32,
+    /// Of the places that have been used.
+    generations: Vec<u16>,
+    free: Vec<u16>,
+    notes: Option<Arc<Notes>>,
+}
+
+impl Files {
+    pub(super) fn new(is_on: bool) -> Self {
+        Files { is_off: !is_on, ..Files::default() }
+    }
+
+    fn take(&mut self, ring: &IoUring, fd: RawFd) -> io::Result<u32> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.generations.len() < self.size as usize => {
+                self.generations.push(0);
+                (self.generations.len() - 1) as u16
+            }
+            None => return Err(io::ErrorKind::StorageFull.into()),
+        };
+        if let Err(error) = ring.submitter().register_files_update(u32::from(slot), &[fd]) {
+            self.free.push(slot);
+            return Err(error);
+        }
+        Ok(u32::from(self.generations[usize::from(slot)]) << 16 | u32::from(slot))
+    }
+
+    fn slot(&self, place: u32) -> u16 {
+        let slot = place as u16;
+        match self.generations.get(usize::from(slot)) {
+            Some(generation) if u32::from(*generation) == place >> 16 => slot + 1,
+            _ => NO_SLOT,
+        }
+    }
+
+    fn give_back(&mut self, ring: &IoUring, place: u32) {
+        let slot = self.slot(place);
+        if slot == NO_SLOT {
+            return;
+        }
+        let slot = slot - 1;
+        let generation = &mut self.generations[usize::from(slot)];
+        *generation = generation.wrapping_add(1);
+        // A place that could not be emptied is not used again.
+        if ring.submitter().register_files_update(u32::from(slot), &[-1]).is_ok() {
+            self.free.push(slot);
+        }
+    }
+
+    /// Empties the table: the ring itself may stay for a while after it is closed.
+    pub(super) fn close(&self, ring: &IoUring) {
+        if self.ring != 0 {
+            Notes::close(self.ring);
+            let _ = ring.submitter().unregister_files();
+        }
+    }
+}
+
+impl Uring {
+    /// The slot by which an op on that file's descriptor may name it.
+    #[inline]
+    pub(crate) fn slot_of(&mut self, file: &FixedFile, fd: RawFd) -> u16 {
+        match file.ring() {
+            0 if !self.files.is_off => self.consider(file, fd),
+            ring if ring == self.files.ring => self.files.slot(file.place()),
+            _ => NO_SLOT,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn consider(&mut self, file: &FixedFile, fd: RawFd) -> u16 {
+        if !file.claims_place() || !self.has_table() {
+            return NO_SLOT;
+        }
+        match self.files.take(&self.ring, fd) {
+            Ok(place) => {
+                file.set(self.files.ring, place);
+                self.files.slot(place)
+            }
+            Err(_) => NO_SLOT,
+        }
+    }
+
+    fn has_table(&mut self) -> bool {
+        if self.files.ring == 0 {
+            self.make_table();
+        }
+        !self.files.is_off
+    }
+
+    fn make_table(&mut self) {
+        let submitter = self.ring.submitter();
+        let made = |size: &u32| submitter.register_files_sparse(*size).is_ok();
+        let Some(size) = SIZES.into_iter().find(made) else {
+            self.files.is_off = true;
+            return;
+        };
+        let Some((ring, notes)) = Notes::open(self.waker()) else {
+            self.files.is_off = true;
+            return;
+        };
+        (self.files.size, self.files.ring, self.files.notes) = (size, ring, Some(notes));
+    }
+
+    /// Gives the file's place back, if it is here.
+    pub(crate) fn release(&mut self, file: &FixedFile) -> bool {
+        let is_here = self.files.ring != 0 && file.ring() == self.files.ring;
+        if is_here {
+            self.files.give_back(&self.ring, file.place());
+        }
+        is_here
+    }
+
+    /// Gives back the places of files that other threads have closed.
+    #[inline]
+    pub(super) fn heed_notes(&mut self) {
+        let Some(notes) = &self.files.notes else { return };
+        for place in notes.take() {
+            self.files.give_back(&self.ring, place);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A stream's descriptor, with its place in a ring's table of files, if it has one.
+//!
+//! The place is given back before the descriptor is closed or given away: as long as it is taken,
+//! the file is open, and its peer would wait for an end that does not come.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use ramie_driver::FixedFile;
+
+use crate::worker;
+
+/// The descriptor of a stream.
+#[derive(Debug)]
+pub(crate) struct StreamFd {
+    /// Before the descriptor, so that it is dropped first.
+    place: Place,
+    fd: OwnedFd,
+}
+
+#[derive(Debug)]
+struct Place(FixedFile);
+
+impl StreamFd {
+    /// Takes on a descriptor that is the caller's for the length of a call only.
+    pub(crate) fn of_lent(fd: OwnedFd) -> Self {
+        StreamFd { place: Place(FixedFile::never()), fd }
+    }
+
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        drop(self.place);
+        self.fd
+    }
+
+    /// What an op may call the stream by.
+    #[inline(always)]
+    pub(crate) fn named(&self) -> FdName<'_> {
+        FdName { fd: self.fd.as_fd(), place: Some(&self.place.0) }
+    }
+}
+
+impl From<OwnedFd> for StreamFd {
+    fn from(fd: OwnedFd) -> Self {
+        StreamFd { place: Place(FixedFile::default()), fd }
+    }
+}
+
+impl AsFd for StreamFd {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Place {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.has_place() {
+            worker::release_file(&self.0);
+        }
+    }
+}
+
+/// A borrowed descriptor, and the place of the stream it belongs to, if it is one.
+#[derive(Clone, Copy)]
+pub(crate) struct FdName<'a> {
+    fd: BorrowedFd<'a>,
+    /// INVARIANT: that of the stream with this descriptor.
+    place: Option<&'a FixedFile>,
+}
+
+impl<'a> FdName<'a> {
+    #[inline(always)]
+    pub(crate) fn place(&self) -> Option<&'a FixedFile> {
+        self.place
+    }
+}
+
+impl<'a> From<BorrowedFd<'a>> for FdName<'a> {
+    #[inline]
+    fn from(fd: BorrowedFd<'a>) -> Self {
+        FdName { fd, place: None }
+    }
+}
+
+impl AsRawFd for FdName<'_> {
+    #[inline(always)]
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
