@@ -1,0 +1,355 @@
+//! Ops that complete again and again, and the buffers that they fill.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ramie_driver::{
+    Choice, Config, Driver, Feature, FeatureSet, Home, Lease, MultishotId, MultishotOp, NextShot,
+    Op, OpFrame, Profile, Shot, Wait,
+};
+use support::{PATIENCE, finish, submit};
+
+/// Runs `test` with each ring that has such ops.
+fn rings(test: impl Fn(&mut Driver)) {
+    let incremental = FeatureSet::EMPTY.with(Feature::IncrementalBuffers);
+    for masked in [FeatureSet::EMPTY, incremental, Profile::LINUX_6_1.masked()] {
+        let config = Config { masked, ..Config::default() };
+        let mut driver = Driver::open(Choice::Uring, &config).unwrap();
+        if !driver.caps().features.has(Feature::Multishot) {
+            return eprintln!("skipped: this kernel has no such ops");
+        }
+        test(&mut driver);
+    }
+}
+
+fn start(driver: &mut Driver, op: MultishotOp) -> (MultishotId, Arc<Home>) {
+    let home = Arc::default();
+    (driver.start_multishot(op, &home).expect("it has such ops"), home)
+}
+
+fn receive(driver: &mut Driver, stream: &UnixStream) -> (MultishotId, Arc<Home>) {
+    start(driver, MultishotOp::Receive { fd: stream.as_raw_fd() })
+}
+
+/// Turns until there is a shot. An op that ended without notice is armed again by `next_shot`.
+fn shot(driver: &mut Driver, id: MultishotId) -> Shot {
+    let started = Instant::now();
+    loop {
+        match driver.next_shot(id) {
+            NextShot::Shot(shot) => return shot,
+            NextShot::Pending => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(started.elapsed() < PATIENCE, "no shot comes");
+        driver.turn(Wait::Until(Some(Duration::from_millis(20)))).unwrap();
+    }
+}
+
+fn bytes(driver: &mut Driver, id: MultishotId) -> Lease {
+    match shot(driver, id) {
+        Shot::Bytes(bytes) => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn pairs(count: usize) -> Vec<(UnixStream, UnixStream)> {
+    (0..count).map(|_| UnixStream::pair().unwrap()).collect()
+}
+
+#[test]
+fn idle_connections_hold_no_buffer() {
+    rings(|driver| {
+        let pairs = pairs(200);
+        let ops: Vec<_> = pairs.iter().map(|(stream, _)| receive(driver, stream)).collect();
+        for (id, _) in &ops {
+            assert!(matches!(driver.next_shot(*id), NextShot::Pending));
+        }
+        driver.turn(Wait::Never).unwrap();
+        let on_offer = driver.buffers();
+        assert!(on_offer <= 8, "{on_offer} buffers for 200 connections that are idle");
+        for (n, (_, peer)) in pairs.iter().enumerate() {
+            (&mut &*peer).write_all(&[n as u8; 50]).unwrap();
+            assert_eq!(&*bytes(driver, ops[n].0), &[n as u8; 50]);
+        }
+        assert!(driver.buffers() <= on_offer, "buffers that came back were used again");
+        for (id, home) in ops {
+            assert!(driver.stop_multishot(id));
+            assert!(!home.is_in_use());
+        }
+    });
+}
+
+/// The kernel runs out of buffers (ENOBUFS) again and again, and nobody sees it.
+#[test]
+fn the_pool_grows_while_leases_are_kept_and_shrinks_when_idle() {
+    rings(|driver| {
+        let (stream, mut peer) = UnixStream::pair().unwrap();
+        let (id, _home) = receive(driver, &stream);
+        let (mut kept, mut sum) = (Vec::new(), 0);
+        for round in 0..600_u32 {
+            peer.write_all(&[round as u8; 4096]).unwrap();
+            sum += 4096;
+            while kept.iter().map(|lease: &Lease| lease.len()).sum::<usize>() < sum {
+                kept.push(bytes(driver, id));
+            }
+        }
+        let mut all = kept.iter().flat_map(|lease| lease.iter());
+        for round in 0..600_u32 {
+            assert!(all.by_ref().take(4096).all(|byte| *byte == round as u8), "round {round}");
+        }
+        let grown = driver.buffers();
+        assert!(grown * 32 * 1024 >= sum, "{grown} buffers hold it");
+        drop(kept);
+        driver.turn(Wait::Never).unwrap();
+        assert!(driver.has_surplus());
+        driver.give_back_surplus();
+        assert!(driver.buffers() <= 16, "{} of {grown} are left", driver.buffers());
+        // The op finds that its buffers are gone, and goes on with others.
+        peer.write_all(b"after").unwrap();
+        assert_eq!(&*bytes(driver, id), b"after");
+        driver.stop_multishot(id);
+    });
+}
+
+#[test]
+fn many_connections_at_once_want_more_buffers_than_there_are() {
+    rings(|driver| {
+        let pairs = pairs(300);
+        let ops: Vec<_> = pairs.iter().map(|(stream, _)| receive(driver, stream)).collect();
+        for (id, _) in &ops {
+            assert!(matches!(driver.next_shot(*id), NextShot::Pending));
+        }
+        for (n, (_, peer)) in pairs.iter().enumerate() {
+            (&mut &*peer).write_all(&[n as u8; 5000]).unwrap();
+        }
+        for (n, (id, _)) in ops.iter().enumerate() {
+            let mut left = 5000;
+            while left > 0 {
+                let part = bytes(driver, *id);
+                assert!(part.iter().all(|byte| *byte == n as u8));
+                left -= part.len();
+            }
+        }
+        ops.iter().for_each(|(id, _)| assert!(driver.stop_multishot(*id)));
+    });
+}
+
+#[test]
+fn what_nobody_takes_is_paused() {
+    rings(|driver| {
+        let (stream, peer) = UnixStream::pair().unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let (id, home) = receive(driver, &stream);
+        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        let (mut sent, mut rounds_without) = (0_usize, 0);
+        while rounds_without < 20 {
+            match (&mut &peer).write(&[7; 1000]) {
+                Ok(count) => (sent, rounds_without) = (sent + count, 0),
+                Err(_) => rounds_without += 1,
+            }
+            driver.turn(Wait::Never).unwrap();
+        }
+        assert!(sent < 2 << 20, "{sent} bytes went out though nobody took them");
+        // What came before the stop is all there, in order, once.
+        assert!(driver.stop_multishot(id));
+        assert!(matches!(driver.next_shot(id), NextShot::Gone));
+        let mut early = 0;
+        while let Some(shot) = home.take_left() {
+            let Shot::Bytes(bytes) = shot else { panic!("{shot:?}") };
+            early += bytes.len();
+        }
+        drop(peer);
+        let mut rest = Vec::new();
+        (&mut &stream).read_to_end(&mut rest).unwrap();
+        assert_eq!(early + rest.len(), sent);
+    });
+}
+
+/// The hazard: a listener whose op ended without notice, and a server that accepts no more.
+#[cfg(feature = "faults")]
+#[test]
+fn each_op_that_ends_without_notice_is_armed_again() {
+    rings(|driver| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let accept = MultishotOp::Accept { fd: listener.as_raw_fd(), flags: 0 };
+        let (accepts, _) = start(driver, accept);
+        let (watched, mut trigger) = UnixStream::pair().unwrap();
+        let poll =
+            MultishotOp::Poll { fd: watched.as_raw_fd(), events: ramie_driver::sys::POLL_IN };
+        let (polls, _) = start(driver, poll);
+        let (stream, mut peer) = UnixStream::pair().unwrap();
+        let (receives, _) = receive(driver, &stream);
+        for round in 0..20_u8 {
+            for id in [accepts, polls, receives] {
+                // Arms it, and waits in vain.
+                assert!(matches!(driver.next_shot(id), NextShot::Pending));
+                driver.turn(Wait::Never).unwrap();
+                assert!(driver.await_shot(id, 1 << 63 | 5), "nothing has come");
+                end(driver, id);
+            }
+            // Whoever waits is told, and finds that there is nothing.
+            for _ in 0..3 {
+                assert_eq!(driver.pop_notice(), Some(1 << 63 | 5));
+            }
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            assert!(matches!(shot(driver, accepts), Shot::Connection(_)));
+            trigger.write_all(&[round]).unwrap();
+            assert!(matches!(shot(driver, polls), Shot::Ready(mask) if mask & 1 == 1));
+            (&watched).read_exact(&mut [0]).unwrap();
+            peer.write_all(&[round]).unwrap();
+            assert_eq!(&*bytes(driver, receives), [round]);
+            drop(client);
+        }
+        for id in [accepts, polls, receives] {
+            assert!(driver.stop_multishot(id));
+            assert!(matches!(driver.next_shot(id), NextShot::Gone));
+        }
+    });
+}
+
+/// Makes the kernel end the op: all that is told is that it was the last completion.
+#[cfg(feature = "faults")]
+fn end(driver: &mut Driver, id: MultishotId) {
+    driver.end_multishot_silently(id);
+    let started = Instant::now();
+    while driver.await_shot(id, 1 << 63 | 5) {
+        assert!(started.elapsed() < PATIENCE, "it does not end");
+        driver.turn(Wait::Until(Some(Duration::from_millis(20)))).unwrap();
+    }
+}
+
+/// The hazard: a full submission queue. It is emptied into the kernel.
+#[test]
+fn more_ops_than_entries_are_armed_and_stopped() {
+    let config = Config::small();
+    let mut driver = Driver::open(Choice::Uring, &config).unwrap();
+    if !driver.caps().features.has(Feature::Multishot) {
+        return;
+    }
+    let pairs = pairs(200);
+    let ops: Vec<_> = pairs.iter().map(|(stream, _)| receive(&mut driver, stream)).collect();
+    for (id, _) in &ops {
+        assert!(matches!(driver.next_shot(*id), NextShot::Pending));
+    }
+    for (_, peer) in &pairs {
+        (&mut &*peer).write_all(b"all at once").unwrap();
+    }
+    for (id, _) in &ops {
+        assert_eq!(&*bytes(&mut driver, *id), b"all at once");
+    }
+    // A drain ends all that is armed; frames and ops do not mind each other.
+    let frame = OpFrame::new(Op::Poll { fd: pairs[0].1.as_raw_fd(), events: 1 });
+    assert!(submit(&mut driver, &frame));
+    driver.drain();
+    assert!(finish(&mut driver, &frame) < 0);
+    for (id, home) in &ops {
+        assert!(matches!(driver.next_shot(*id), NextShot::Gone) && !home.is_in_use());
+    }
+}
+
+#[test]
+fn a_driver_that_goes_leaves_what_came_behind() {
+    rings(|_| {
+        let mut driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
+        let (stream, mut peer) = UnixStream::pair().unwrap();
+        let (id, home) = receive(&mut driver, &stream);
+        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        peer.write_all(b"early").unwrap();
+        driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
+        let waiting = home.request_stop(1 << 63 | 9);
+        assert!(waiting && home.op() == Some(id));
+        driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
+        while home.op().is_some() {
+            driver.turn(Wait::Until(Some(Duration::from_millis(20)))).unwrap();
+        }
+        assert_eq!(driver.pop_notice(), Some(1 << 63 | 9));
+        drop(driver);
+        let Some(Shot::Bytes(early)) = home.take_left() else { panic!("it is there") };
+        assert_eq!(&*early, b"early");
+        assert!(home.take_left().is_none() && !home.is_in_use());
+        std::thread::spawn(move || drop(early)).join().unwrap();
+    });
+}
+
+#[test]
+fn two_drivers_do_not_share_an_op() {
+    rings(|driver| {
+        let mut other = Driver::open(Choice::Uring, &Config::small()).unwrap();
+        let (stream, _peer) = UnixStream::pair().unwrap();
+        let (id, home) = receive(driver, &stream);
+        let op = MultishotOp::Receive { fd: stream.as_raw_fd() };
+        assert!(other.start_multishot(op, &home).is_none(), "the first has it");
+        assert!(matches!(other.next_shot(id), NextShot::Gone));
+        assert!(!other.stop_multishot(id) && home.op() == Some(id));
+        assert!(driver.stop_multishot(id) && home.op().is_none());
+    });
+}
+
+#[test]
+fn the_polling_driver_receives_one_by_one() {
+    for choice in [Choice::Poll, Choice::Uring] {
+        let mut driver = Driver::open(choice, &Config::small()).unwrap();
+        let (stream, mut peer) = UnixStream::pair().unwrap();
+        assert_eq!(driver.receive_now(&stream).unwrap_err(), 11, "EAGAIN");
+        let mut kept = Vec::new();
+        for round in 0..100_u8 {
+            peer.write_all(&[round; 1500]).unwrap();
+            kept.push(driver.receive_now(&stream).unwrap());
+        }
+        for (round, lease) in kept.iter().enumerate() {
+            assert_eq!(&**lease, &[round as u8; 1500][..lease.len()]);
+        }
+        let grown = driver.buffers();
+        assert!(grown < 10, "receives share their buffers: {grown}");
+        drop(driver);
+        drop(kept);
+    }
+    let mut polling = Driver::open(Choice::Poll, &Config::small()).unwrap();
+    let (stream, _peer) = UnixStream::pair().unwrap();
+    let op = MultishotOp::Receive { fd: stream.as_raw_fd() };
+    assert!(polling.start_multishot(op, &Arc::default()).is_none());
+}
+
+#[test]
+fn leases_come_back_from_many_threads() {
+    rings(|driver| {
+        let (stream, mut peer) = UnixStream::pair().unwrap();
+        let (id, _home) = receive(driver, &stream);
+        let (sender, receiver) = std::sync::mpsc::channel::<Lease>();
+        let receiver = std::sync::Mutex::new(receiver);
+        std::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    loop {
+                        let lease = receiver.lock().unwrap().recv();
+                        let Ok(lease) = lease else { return };
+                        assert!(lease.windows(2).all(|two| two[0] == two[1]), "torn");
+                    }
+                });
+            }
+            let mut sum = 0;
+            for round in 0..400_u32 {
+                peer.write_all(&[round as u8; 3000]).unwrap();
+                let mut left = 3000;
+                while left > 0 {
+                    let lease = bytes(driver, id);
+                    left -= lease.len();
+                    sum += lease.len();
+                    sender.send(lease).unwrap();
+                }
+            }
+            assert_eq!(sum, 400 * 3000);
+            drop(sender);
+        });
+        driver.stop_multishot(id);
+        driver.turn(Wait::Never).unwrap();
+        driver.give_back_surplus();
+        assert!(driver.buffers() <= 16, "{}", driver.buffers());
+    });
+}
