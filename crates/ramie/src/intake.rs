@@ -4,6 +4,9 @@
 //! waits in the driver until it is taken. The op belongs to the driver and what it left behind to
 //! the [`Home`], which a socket keeps: so an [`Intake`] may be forgotten, and nothing is lost.
 //!
+//! What the op's entry names is a number, which the kernel looks up when it takes the entry. So
+//! `next` returns only when it has: with a shot, or after `settle_multishot`.
+//!
 //! | the home of an intake | meaning | left by |
 //! |---|---|---|
 //! | quiet | nothing is on its way | `next`, where a runtime's worker has a driver that can, to busy |
@@ -67,10 +70,13 @@ impl Intake {
             return Err(OpError::Cancelled);
         }
         loop {
+            if self.id.is_none() && self.home.is_in_use() {
+                release(&worker, &self.home, &record)?;
+            }
             if let Some(left) = self.home.take_left() {
                 return Ok(Some(left));
             }
-            let Some(id) = self.op_of(&worker, &record)? else { return Ok(None) };
+            let Some(id) = self.op_of(&worker) else { return Ok(None) };
             match next_shot(&worker, id) {
                 NextShot::Shot(shot) => return Ok(Some(shot)),
                 NextShot::NoBuffers => return Ok(None),
@@ -78,45 +84,21 @@ impl Intake {
                     self.id = None;
                     self.restarts += 1;
                 }
-                NextShot::Pending => match wait(&worker, id, &record)? {
-                    Wake::Woken => {}
-                    why => return self.last_look(&worker, id, why),
+                NextShot::Pending => match wait(&worker, id, &record) {
+                    Ok(()) => {}
+                    Err(error) => return last_look(&worker, id, error),
                 },
             }
         }
     }
 
     /// The op of this intake; if it has none, one that is begun now.
-    fn op_of(
-        &mut self,
-        worker: &Worker,
-        record: &WaitRecord,
-    ) -> Result<Option<MultishotId>, OpError> {
-        if self.id.is_none() {
-            if self.home.is_in_use() {
-                release(worker, &self.home, record)?;
-            }
-            if worker.runs_fibers() && self.restarts < MOST_RESTARTS {
-                let started =
-                    worker.with_driver(|driver| driver.start_multishot(self.op, &self.home));
-                self.id = started.ok().flatten();
-            }
+    fn op_of(&mut self, worker: &Worker) -> Option<MultishotId> {
+        if self.id.is_none() && worker.runs_fibers() && self.restarts < MOST_RESTARTS {
+            let started = worker.with_driver(|driver| driver.start_multishot(self.op, &self.home));
+            self.id = started.ok().flatten();
         }
-        Ok(self.id)
-    }
-
-    /// The wait was ended from outside; what came nevertheless is returned.
-    fn last_look(
-        &self,
-        worker: &Worker,
-        id: MultishotId,
-        why: Wake,
-    ) -> Result<Option<Shot>, OpError> {
-        match next_shot(worker, id) {
-            NextShot::Shot(shot) => Ok(Some(shot)),
-            _ if why == Wake::TimedOut => Err(OpError::Elapsed),
-            _ => Err(OpError::Cancelled),
-        }
+        self.id
     }
 
     /// Ends the op, as dropping does; what it left is in the home.
@@ -137,7 +119,15 @@ fn next_shot(worker: &Worker, id: MultishotId) -> NextShot {
     worker.with_driver(|driver| driver.next_shot(id)).unwrap_or(NextShot::Gone)
 }
 
-fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<Wake, OpError> {
+/// The wait was ended from outside; what came nevertheless is returned. From here on the
+/// descriptor may be closed though the op goes on: the kernel has to know it by its file.
+#[cold]
+fn last_look(worker: &Worker, id: MultishotId, error: OpError) -> Result<Option<Shot>, OpError> {
+    let shot = worker.with_open_driver(|driver| driver.settle_multishot(id)).flatten();
+    shot.map_or(Err(error), |shot| Ok(Some(shot)))
+}
+
+fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpError> {
     let prepared = match park::prepare(worker, record) {
         Ok(prepared) => prepared,
         Err(Refused::Cancelled) => return Err(OpError::Cancelled),
@@ -147,14 +137,18 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<Wake, O
     let awaits = worker.with_open_driver(|driver| driver.await_shot(id, user));
     if awaits != Some(true) {
         prepared.abort_or_suspend();
-        return Ok(Wake::Woken);
+        return Ok(());
     }
-    Ok(prepared.suspend())
+    match prepared.suspend() {
+        Wake::Woken => Ok(()),
+        Wake::TimedOut => Err(OpError::Elapsed),
+        Wake::Cancelled => Err(OpError::Cancelled),
+    }
 }
 
 /// Awaits a shot with no other fiber running, for a little while: the strand unwinds.
 #[cold]
-fn await_inline(worker: &Worker, id: MultishotId) -> Result<Wake, OpError> {
+fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
     let limit = Deadline::after(crate::io_op::UNWINDING_LIMIT);
     // Any word that is no wake-up: it is dropped where wake-ups are dealt out.
     while worker.with_open_driver(|driver| driver.await_shot(id, worker::POPPED)) == Some(true) {
@@ -163,7 +157,7 @@ fn await_inline(worker: &Worker, id: MultishotId) -> Result<Wake, OpError> {
         }
         worker.turn_inline(Wait::Until(Some(std::time::Duration::from_millis(1))));
     }
-    Ok(Wake::Woken)
+    Ok(())
 }
 
 /// Sees to it that no driver does an op for `home`; waits for another thread's if need be.

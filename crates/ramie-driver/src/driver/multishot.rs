@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Backend, Driver};
 use crate::buffer::{Lease, Pool, Size};
-use crate::multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot};
+use crate::multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot, Shot};
 use crate::op::{IoVec, MessageHeader};
 use crate::sys::{self, SockAddrStorage, raw};
 
@@ -17,8 +17,10 @@ impl Driver {
     /// stopped.
     ///
     /// None: this driver does no such ops, or another does one for `home`: do them one by one.
-    /// The descriptor may be closed, and its number used again, as soon as the op is armed; the
-    /// kernel keeps the file until the op is stopped.
+    ///
+    /// The descriptor stays open while the op is armed without the kernel knowing it: until a shot
+    /// has come, or [`settle_multishot`](Self::settle_multishot). After that it may be closed, and
+    /// its number used again; the kernel keeps the file until the op is stopped.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -43,6 +45,21 @@ impl Driver {
             #[cfg(feature = "faults")]
             Backend::Faulty(faulty) => faulty.next_shot(id),
             _ => NextShot::Gone,
+        }
+    }
+
+    /// Sees to it that the kernel has looked up the op's descriptor, so that it may be closed, and
+    /// takes the oldest shot, if there is one. Arms nothing.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn settle_multishot(&mut self, id: MultishotId) -> Option<Shot> {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.settle_multishot(id),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.settle_multishot(id),
+            _ => None,
         }
     }
 

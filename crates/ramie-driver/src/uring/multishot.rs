@@ -178,11 +178,10 @@ impl Uring {
 
     /// Takes the next shot, or arms the op.
     pub(crate) fn next_shot(&mut self, id: MultishotId) -> NextShot {
-        let Some(op) = self.multishots.find(id) else { return NextShot::Gone };
-        if let Some(shot) = op.shots.pop_front() {
-            op.bytes -= shot.bytes();
+        if let Some(shot) = self.take_shot(id) {
             return NextShot::Shot(shot);
         }
+        let Some(op) = self.multishots.find(id) else { return NextShot::Gone };
         if op.state != State::Idle {
             return NextShot::Pending;
         }
@@ -345,6 +344,21 @@ impl Uring {
                 self.leave(index);
             }
         }
+    }
+
+    /// Sees to it that the kernel has looked the op's descriptor up, and takes a shot that is there.
+    pub(crate) fn settle_multishot(&mut self, id: MultishotId) -> Option<Shot> {
+        if self.multishots.find(id)?.state == State::Armed {
+            self.flush();
+        }
+        self.take_shot(id)
+    }
+
+    fn take_shot(&mut self, id: MultishotId) -> Option<Shot> {
+        let op = self.multishots.find(id)?;
+        let shot = op.shots.pop_front()?;
+        op.bytes -= shot.bytes();
+        Some(shot)
     }
 
     /// Whom to wake, as `await_shot` and `Home::request_stop` were told.
