@@ -353,3 +353,25 @@ fn leases_come_back_from_many_threads() {
         assert!(driver.buffers() <= 16, "{}", driver.buffers());
     });
 }
+
+#[test]
+fn a_shot_that_came_before_a_turn_keeps_it_from_waiting() {
+    rings(|_| {
+        // Without this the kernel completes ops at any system call.
+        let masked = FeatureSet::EMPTY.with(Feature::DeferTaskrun);
+        let config = Config { masked, ..Config::default() };
+        let mut driver = Driver::open(Choice::Uring, &config).unwrap();
+        let (stream, mut peer) = UnixStream::pair().unwrap();
+        let (id, _home) = receive(&mut driver, &stream);
+        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        driver.turn(Wait::Never).unwrap();
+        assert!(driver.await_shot(id, 1 << 63));
+        peer.write_all(b"early").unwrap();
+        let started = Instant::now();
+        driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
+        assert_eq!(driver.pop_notice(), Some(1 << 63));
+        assert!(started.elapsed() < PATIENCE / 2, "it has waited though a shot was there");
+        assert_eq!(&*bytes(&mut driver, id), b"early");
+        driver.stop_multishot(id);
+    });
+}

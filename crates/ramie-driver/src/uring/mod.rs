@@ -242,7 +242,7 @@ impl Uring {
         self.heed_notes();
         self.reap();
         self.push_noted();
-        let idle = self.completed.is_empty() && !self.woken;
+        let idle = self.completed.is_empty() && !self.woken && self.multishots.notices.is_empty();
         let wait = if idle { wait } else { Wait::Never };
         if wait != Wait::Never || self.kernel_has_work() {
             self.enter(wait)?;
