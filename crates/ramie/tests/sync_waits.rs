@@ -402,6 +402,10 @@ fn while_unwinding_a_wait_that_can_be_cancelled_says_that_it_was() {
             says(lock.lock_or_cancelled().unwrap_err());
             says(rwlock.read_or_cancelled().unwrap_err());
             says(rwlock.write_or_cancelled().unwrap_err());
+            let (free, condvar) = (Mutex::new(()), Condvar::new());
+            says(condvar.wait_or_cancelled(free.lock().unwrap()).unwrap_err());
+            says(condvar.wait_while_or_cancelled(free.lock().unwrap(), |()| true).unwrap_err());
+            assert!(free.try_lock().is_ok());
             says(Event::new().wait().unwrap_err());
             says(Event::new().wait_timeout(MS).unwrap_err());
             assert!(matches!(lock.lock_timeout(MS), Err(TryLockError::WouldBlock)));

@@ -107,13 +107,13 @@ pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize
 /// count.
 ///
 /// # Blocking
-/// As [`write`].
+/// As [`write()`].
 ///
 /// # Cancellation
 /// A cancel point. What was written is told.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 #[track_caller]
 pub fn writev(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), place(offset)?);

@@ -30,6 +30,18 @@ enum Slept {
     Notified,
     TimedOut,
     Cancelled,
+    /// Not at all: in a destructor that runs during a panic.
+    Unwinding,
+}
+
+impl Slept {
+    /// For a caller that has no way to say that it could not wait.
+    fn or_abort(self) -> Slept {
+        if self == Slept::Unwinding {
+            abort_wait_while_unwinding("a Condvar");
+        }
+        self
+    }
 }
 
 /// Lets strands wait until another says that something under a [`Mutex`] has changed; twin of
@@ -95,7 +107,7 @@ impl Condvar {
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let mutex = guard.mutex;
-        if self.sleep(guard, Deadline::NEVER, true) == Slept::Cancelled {
+        if self.sleep(guard, Deadline::NEVER, true).or_abort() == Slept::Cancelled {
             cancel::back_off();
         }
         mutex.lock()
@@ -112,10 +124,11 @@ impl Condvar {
     /// notification that wakes this strand is not lost by a cancellation.
     ///
     /// # Errors
-    /// The outer one: cancelled. The inner one: as for [`Condvar::wait`].
+    /// The outer one: cancelled; also in a destructor that runs during a panic on a fiber. The
+    /// inner one: as for [`Condvar::wait`].
     ///
     /// # Panics
-    /// As [`Condvar::wait`].
+    /// Inside [`no_switch`](crate::no_switch()); the lock is then free.
     #[track_caller]
     pub fn wait_or_cancelled<'a, T>(
         &self,
@@ -123,7 +136,7 @@ impl Condvar {
     ) -> Result<LockResult<MutexGuard<'a, T>>, Cancelled> {
         let mutex = guard.mutex;
         match self.sleep(guard, Deadline::NEVER, true) {
-            Slept::Cancelled => Err(cancel::cancelled()),
+            Slept::Cancelled | Slept::Unwinding => Err(cancel::cancelled()),
             Slept::Notified | Slept::TimedOut => Ok(mutex.lock()),
         }
     }
@@ -152,7 +165,7 @@ impl Condvar {
     {
         while condition(&mut *guard) {
             let mutex = guard.mutex;
-            let _ = self.sleep(guard, Deadline::NEVER, false);
+            let _ = self.sleep(guard, Deadline::NEVER, false).or_abort();
             guard = mutex.lock()?;
         }
         Ok(guard)
@@ -283,7 +296,7 @@ impl Condvar {
         is_cancel_point: bool,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
         let mutex = guard.mutex;
-        let slept = self.sleep(guard, deadline, is_cancel_point);
+        let slept = self.sleep(guard, deadline, is_cancel_point).or_abort();
         if slept == Slept::Cancelled {
             cancel::back_off();
         }
@@ -319,7 +332,7 @@ impl Condvar {
             Ok(Parked::TimedOut) => Slept::TimedOut,
             Ok(Parked::Cancelled) | Err(Refused::Cancelled) => Slept::Cancelled,
             Ok(Parked::Refused | Parked::Woken(_)) => Slept::Notified,
-            Err(Refused::Unwinding) => abort_wait_while_unwinding("a Condvar"),
+            Err(Refused::Unwinding) => Slept::Unwinding,
         }
     }
 

@@ -21,11 +21,12 @@ use ramie::{
 use crate::{
     common::Random,
     ledger::{Ledger, Token},
+    spread,
     streams::{pattern, receive, send, transfer},
 };
 
 pub(crate) fn any(ledger: &Ledger, mut random: Random) {
-    match random.below(18) {
+    match random.below(21) {
         0 => {
             let (reader, writer) = io::pipe().unwrap();
             transfer(ledger, random, (writer, reader));
@@ -45,6 +46,9 @@ pub(crate) fn any(ledger: &Ledger, mut random: Random) {
         14 => selects(ledger),
         15 => shares_a_lock_or_gives_up(ledger),
         16 => sends_to_one(ledger),
+        17 => spread::watches(ledger, &mut random),
+        18 => spread::broadcasts(ledger, &mut random),
+        19 => spread::awaits_values(ledger, &mut random),
         _ => works_on_the_pool(ledger),
     }
 }

@@ -16,6 +16,7 @@ mod common;
 
 mod deeds;
 mod ledger;
+mod spread;
 mod streams;
 mod tree;
 

@@ -8,7 +8,7 @@ use ramie::{
     structured::{par_map, par_map_unordered, race, set, try_par_map, try_scope},
 };
 
-use crate::{common::Random, deeds, ledger::Ledger};
+use crate::{common::Random, deeds, ledger::Ledger, spread};
 
 /// A random tree with so many leaves at most.
 pub(crate) fn node(ledger: &Ledger, mut random: Random, leaves: u64) {
@@ -21,7 +21,7 @@ pub(crate) fn node(ledger: &Ledger, mut random: Random, leaves: u64) {
     let left = || node(ledger, left, leaves / 2);
     let right = || node(ledger, right, leaves / 2);
     let limit = Duration::from_micros(own.below(3000));
-    match own.below(13) {
+    match own.below(14) {
         0 => both(left, right),
         1 => both_local(left, right),
         2 => drop(ramie::join!(left(), right())),
@@ -37,6 +37,7 @@ pub(crate) fn node(ledger: &Ledger, mut random: Random, leaves: u64) {
         9 => taken_one_by_one(left, right),
         10 => mapped(ledger, own, leaves / 3),
         11 => panics(left),
+        12 => spread::supervised(ledger, own, leaves / 3),
         _ => {
             left();
             right();
