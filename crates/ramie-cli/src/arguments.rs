@@ -135,13 +135,18 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) addr: String,
 
-    /// Worker threads, 1 to 1024 [default: one for each CPU]
+    /// Worker threads, 1 to 1024 [default: one for each CPU; one in each of several processes]
     #[arg(long, value_name = "N", value_parser = workers, allow_negative_numbers = true)]
     pub(crate) workers: Option<u32>,
 
-    /// How connections come to the workers
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub(crate) accept: Accept,
+    /// Serve by so many processes, 1 to 1024, under a supervisor: one that crashes is started
+    /// again, and SIGHUP restarts all of them in turn; no connection is refused meanwhile
+    #[arg(long, value_name = "N", value_parser = workers, allow_negative_numbers = true)]
+    pub(crate) processes: Option<u32>,
+
+    /// How connections come to the workers [default: per-worker; shared with --processes]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) accept: Option<Accept>,
 
     /// Close a connection that is idle for so long, whose request takes longer to arrive, or that
     /// does not take its answer
@@ -151,10 +156,9 @@ pub(crate) struct Serve {
 }
 
 /// How the connections of a server come to its workers.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Accept {
     /// Each worker has a listener, the kernel deals connections out by a hash
-    #[default]
     PerWorker,
     /// One worker accepts, and hands each connection to the worker that has the fewest
     LeastLoaded,
@@ -166,6 +170,7 @@ const SERVE_EXAMPLES: &str = "\
 Examples:
   ramie serve --hello
   ramie serve --hello --addr 0.0.0.0:8080 --workers 1
+  ramie serve --hello --processes 2
   curl http://127.0.0.1:8080/
   wrk -t1 -c256 -d5 http://127.0.0.1:8080/";
 

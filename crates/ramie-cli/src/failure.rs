@@ -44,10 +44,15 @@ impl Failure {
 
     /// Says it on stderr, if there is something to say, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
+        ExitCode::from(self.report_as_code())
+    }
+
+    /// The same for those who end a process by the number.
+    pub(crate) fn report_as_code(&self) -> u8 {
         if !self.sentence.is_empty() {
             crate::output::complain(&self.sentence);
         }
-        ExitCode::from(self.code)
+        self.code
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use support::{
     Server, ask, assert_sentence, is_closed, output, ramie, ramie_under, read_answer, signal,
 };
@@ -191,4 +191,46 @@ fn connections_come_to_workers_in_each_way() {
             assert_eq!(server.wait().code(), Some(0), "{how} {driver}");
         }
     }
+}
+
+/// The processes of a supervisor.
+fn processes(server: &Server) -> Vec<i32> {
+    let id = server.child.id();
+    let list = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    list.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+#[test]
+fn processes_that_crash_or_restart_refuse_no_connection() {
+    for driver in ["uring", "poll"] {
+        let mut command = ramie("serve --hello --addr 127.0.0.1:0 --processes 2 --workers 2");
+        command.env("RAMIE_DRIVER", driver);
+        let mut server = Server::started(command);
+        let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let all_answered = || {
+            for _ in 0..100 {
+                assert!(ask(&mut server.connect(), request).ends_with("Hello, world!\n"));
+            }
+        };
+        all_answered();
+        let first = processes(&server);
+        assert_eq!(first.len(), 2);
+        let one = Pid::from_raw(first[0]).unwrap();
+        rustix::process::kill_process(one, Signal::KILL).unwrap();
+        all_answered();
+        signal(&server.child, Signal::HUP);
+        while processes(&server).iter().any(|id| first.contains(id)) {
+            all_answered();
+        }
+        all_answered();
+        signal(&server.child, Signal::TERM);
+        assert_eq!(server.wait().code(), Some(0), "{driver}");
+        server.wait_until_closed();
+    }
+}
+
+#[test]
+fn processes_do_not_have_listeners_of_their_own() {
+    let arguments = "serve --hello --addr 127.0.0.1:0 --processes 2 --accept per-worker";
+    assert_sentence(&output(ramie(arguments)), 2, &["--processes", "least-loaded"]);
 }

@@ -6,8 +6,8 @@
 //! | busy (has a part of a request, or answers one) | the last answer is written | resting, or gone |
 //! | gone | | |
 //!
-//! To stop is to set the flag, to shut the listener down, and to end the reading side of each
-//! resting guest, whose read then gives "end of stream". Busy guests see the flag when they have
+//! To stop is to set the flag, to cancel those who accept, to shut the listeners down unless other
+//! processes share them, and to end the reading side of each resting guest, whose read then gives "end of stream". Busy guests see the flag when they have
 //! answered.
 //!
 //! The race to fear: a guest goes to rest just when the house is told to stop. The guest first
@@ -28,11 +28,17 @@ use std::{
     },
 };
 
-use ramie::net::{TcpListener, TcpStream};
+use ramie::{
+    cancel::{self, CancelHandle},
+    net::{TcpListener, TcpStream},
+};
 
 pub(super) struct House {
     listeners: Vec<TcpListener>,
+    /// Other processes accept from the listener, too.
+    is_shared: bool,
     is_stopping: AtomicBool,
+    accepting: Mutex<Vec<CancelHandle>>,
     /// Held for a few instructions only, and never across a park: std's lock will do on fibers.
     guests: Mutex<Guests>,
 }
@@ -56,8 +62,26 @@ pub(super) struct Guest {
 }
 
 impl House {
-    pub(super) fn new(listeners: Vec<TcpListener>) -> Self {
-        House { listeners, is_stopping: AtomicBool::new(false), guests: Mutex::default() }
+    pub(super) fn new(listeners: Vec<TcpListener>, is_shared: bool) -> Self {
+        House {
+            listeners,
+            is_shared,
+            is_stopping: AtomicBool::new(false),
+            accepting: Mutex::default(),
+            guests: Mutex::default(),
+        }
+    }
+
+    /// Runs `f`, whose accepts fail once the house is told to stop.
+    pub(super) fn keep_accepting<T>(&self, f: impl FnOnce() -> T) -> T {
+        cancel::scope(|scope| {
+            lock(&self.accepting).push(scope.handle());
+            // `stop` sets the flag before it looks at the handles.
+            if self.is_stopping() {
+                scope.cancel();
+            }
+            f()
+        })
     }
 
     /// Waits for the next connection at one of its doors, which all workers may use if it is the
@@ -83,7 +107,10 @@ impl House {
     /// Accepts no more and lets resting guests go; called on any thread.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
-        for listener in &self.listeners {
+        for accepting in lock(&self.accepting).iter() {
+            accepting.cancel();
+        }
+        for listener in self.listeners.iter().filter(|_| !self.is_shared) {
             // A socket that has failed already needs no ending.
             let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
         }
@@ -96,8 +123,12 @@ impl House {
     }
 
     fn guests(&self) -> MutexGuard<'_, Guests> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.guests)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Guest {

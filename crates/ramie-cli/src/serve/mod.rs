@@ -1,14 +1,16 @@
 //! `ramie serve`: an HTTP/1.1 server with a fiber for each connection.
 //!
 //! Rooms: [`http`] (bytes in, bytes out, no I/O), [`connection`] (one connection's life), [`house`]
-//! (all connections, and how they are asked to leave), [`signals`].
+//! (all connections, and how they are asked to leave), [`processes`] (a house in each of several),
+//! [`signals`].
 
 mod connection;
 mod house;
 mod http;
+mod processes;
 mod signals;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use ramie::{
     fiber::{self, Builder, Place},
@@ -28,6 +30,31 @@ const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
     raise_descriptor_limit();
+    match serve.processes {
+        Some(processes) => processes::serve(serve, processes),
+        None => {
+            let accept = serve.accept.unwrap_or(Accept::PerWorker);
+            in_runtime(serve.workers, || {
+                let listeners = match accept {
+                    Accept::PerWorker => TcpListener::bind_per_worker(&serve.addr),
+                    _ => TcpListener::bind(&serve.addr).map(|one| vec![one]),
+                };
+                let listeners = listeners.map_err(|error| cannot_listen(serve, &error))?;
+                let bound = listeners[0].local_addr();
+                let house = Arc::new(House::new(listeners, false));
+                signals::watch(Arc::clone(&house))?;
+                announce(bound.map_err(|error| cannot_listen(serve, &error))?)?;
+                host(&house, accept, patience(serve))
+            })
+        }
+    }
+}
+
+/// Runs `f` on as many workers as told, one for each CPU by default.
+fn in_runtime(
+    workers: Option<u32>,
+    f: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut builder = ramie::Runtime::builder().grace(GRACE).on_abandoned(|fibers| {
         output::complain(&format!(
             "{} connections were still busy {} s after the signal and were cut off",
@@ -35,38 +62,35 @@ pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
             GRACE.as_secs()
         ));
     });
-    if let Some(workers) = serve.workers {
+    if let Some(workers) = workers {
         builder = builder.workers(workers as usize);
     }
     let runtime = builder.build().map_err(|error| Failure::of_runtime(&error))?;
-    let patience = Duration::from_secs(serve.timeout.into());
-    runtime::run(&runtime, || host(&serve.addr, serve.accept, patience))?
+    runtime::run(&runtime, f)?
 }
 
-fn host(address: &str, accept: Accept, patience: Duration) -> Result<(), Failure> {
-    let cannot_listen = |error: io::Error| Failure::other(why_not_listening(address, &error));
-    let listeners = match accept {
-        Accept::PerWorker => TcpListener::bind_per_worker(address),
-        Accept::LeastLoaded | Accept::Shared => TcpListener::bind(address).map(|one| vec![one]),
-    };
-    let listeners = listeners.map_err(cannot_listen)?;
-    let bound = listeners[0].local_addr().map_err(cannot_listen)?;
-    let house = Arc::new(House::new(listeners));
-    signals::watch(Arc::clone(&house))?;
-    // Whoever reads no more of our output may still want our service; but where nobody can learn
-    // the port, there is no service.
-    if let Err(failure) = output::line(&format!("listening on {bound}"))
-        && !failure.is_silent()
-    {
-        return Err(failure);
+fn patience(serve: &Serve) -> Duration {
+    Duration::from_secs(serve.timeout.into())
+}
+
+/// Says where it listens. Whoever reads no more of our output may still want our service; but where
+/// nobody can learn the port, there is no service.
+fn announce(bound: SocketAddr) -> Result<(), Failure> {
+    match output::line(&format!("listening on {bound}")) {
+        Err(failure) if !failure.is_silent() => Err(failure),
+        _ => Ok(()),
     }
+}
+
+/// Accepts until told to stop.
+fn host(house: &Arc<House>, accept: Accept, patience: Duration) -> Result<(), Failure> {
     if accept == Accept::LeastLoaded {
-        return welcome(&house, 0, patience, Place::LeastLoaded);
+        return house.keep_accepting(|| welcome(house, 0, patience, Place::LeastLoaded));
     }
     // Each worker keeps the connections that it accepts.
-    let ends =
-        fiber::on_each_worker(|worker| welcome(&house, worker, patience, Place::Worker(worker)));
-    ends.into_iter().collect()
+    let serve =
+        |worker| house.keep_accepting(|| welcome(house, worker, patience, Place::Worker(worker)));
+    fiber::on_each_worker(serve).into_iter().collect()
 }
 
 /// Accepts at one door until told to stop.
@@ -153,6 +177,10 @@ impl Backoff {
 fn raise_descriptor_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+fn cannot_listen(serve: &Serve, error: &io::Error) -> Failure {
+    Failure::other(why_not_listening(&serve.addr, error))
 }
 
 fn why_not_listening(address: &str, error: &io::Error) -> String {

@@ -1,0 +1,62 @@
+//! Several processes that serve at one address, under a supervisor.
+
+use std::{io, sync::Arc, time::Duration};
+
+use ramie::prefork::{self, End, Listener, Member};
+
+use super::{GRACE, announce, cannot_listen, host, house::House, in_runtime, patience, signals};
+use crate::{
+    arguments::{Accept, Serve},
+    failure::Failure,
+    output,
+};
+
+/// What the supervisor grants beyond the grace that the processes grant to requests.
+const MARGIN: Duration = Duration::from_secs(2);
+/// Processes that fail as often as that within the time will not come to anything.
+const FAILURES: usize = 8;
+const WITHIN: Duration = Duration::from_secs(10);
+
+pub(super) fn serve(serve: &Serve, processes: u32) -> Result<(), Failure> {
+    if serve.accept == Some(Accept::PerWorker) {
+        return Err(Failure::usage(
+            "--accept per-worker cannot be had with --processes: connections in the queue of a \
+             process that crashes would be lost; leave it out, or choose least-loaded",
+        ));
+    }
+    let processes = processes as usize;
+    let listener = Listener::bind(&serve.addr).map_err(|error| cannot_listen(serve, &error))?;
+    announce(listener.local_addr().map_err(|error| cannot_listen(serve, &error))?)?;
+    let supervisor = prefork::Builder::new(processes)
+        .grace(GRACE + MARGIN)
+        .limit(FAILURES * processes, WITHIN)
+        .on_end(complain_of_failure);
+    let report = supervisor.run(|member| code(serve_in_one(serve, &listener, member)));
+    match report.map_err(|error| Failure::other(error.to_string()))? {
+        report if report.is_clean() => Ok(()),
+        // It has been said.
+        _ => Err(Failure::already_said(1)),
+    }
+}
+
+fn complain_of_failure(end: &End) {
+    if end.is_failure() {
+        output::complain(&end.to_string());
+    }
+}
+
+fn code(outcome: Result<(), Failure>) -> u8 {
+    outcome.map_or_else(|failure| failure.report_as_code(), |()| 0)
+}
+
+/// The life of one process.
+fn serve_in_one(serve: &Serve, listener: &Listener, member: &Member) -> Result<(), Failure> {
+    in_runtime(serve.workers.or(Some(1)), || {
+        let cannot_open = |error: io::Error| cannot_listen(serve, &error);
+        let house = House::new(vec![listener.open().map_err(cannot_open)?], true);
+        let house = Arc::new(house);
+        signals::watch(Arc::clone(&house))?;
+        member.ready();
+        host(&house, serve.accept.unwrap_or(Accept::Shared), patience(serve))
+    })
+}
