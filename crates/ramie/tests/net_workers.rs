@@ -242,3 +242,49 @@ fn what_is_placed_at_the_end_is_given_up_too() {
         assert_eq!(homes.into_iter().collect::<BTreeSet<_>>().len(), 3);
     }
 }
+
+/// A connection wakes one waiter. Where that one's time is just over, the connection must not be
+/// left lying while another waits.
+#[test]
+fn an_accept_that_is_cancelled_takes_no_wake_up_along() {
+    common::on_each(&[2], |runtime| {
+        runtime.run(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let left = AtomicUsize::new(2_000);
+            let client = move || {
+                for _ in 0..2_000 {
+                    let mut stream = StdStream::connect(address).unwrap();
+                    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+                    stream.read_exact(&mut [0]).expect("somebody accepts it");
+                }
+            };
+            let client = thread::spawn(client);
+            ramie::cancel::scope(|all| {
+                let all = all.handle();
+                let answer = |accepted: io::Result<(TcpStream, _)>| {
+                    let Ok((mut stream, _)) = accepted else { return };
+                    stream.write_all(b"!").unwrap();
+                    if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                        all.cancel();
+                    }
+                };
+                fiber::on_each_worker(|worker| {
+                    let mut random = common::Random::new("times");
+                    while !all.is_cancelled() {
+                        if worker == 1 {
+                            answer(listener.accept());
+                            continue;
+                        }
+                        let time = Duration::from_micros(random.below(60));
+                        match ramie::cancel::with_timeout(time, || listener.accept()) {
+                            Ok(accepted) => answer(accepted),
+                            Err(elapsed) => answer(elapsed.into_value()),
+                        }
+                    }
+                });
+            });
+            client.join().unwrap();
+        });
+    });
+}

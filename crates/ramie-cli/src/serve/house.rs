@@ -7,8 +7,9 @@
 //! | gone | | |
 //!
 //! To stop is to set the flag, to cancel those who accept, to shut the listeners down unless other
-//! processes share them, and to end the reading side of each resting guest, whose read then gives "end of stream". Busy guests see the flag when they have
-//! answered.
+//! processes share them, and to end the reading side of each resting guest, whose read then gives
+//! "end of stream". Busy guests see the flag when they have answered. A guest who has not asked for
+//! anything yet has a second to do so: its request may be under way.
 //!
 //! The race to fear: a guest goes to rest just when the house is told to stop. The guest first
 //! says that it rests, then looks at the flag; the stopper first sets the flag, then looks who
@@ -52,6 +53,8 @@ struct Guests {
 struct Seat {
     stream: TcpStream,
     is_resting: AtomicBool,
+    /// No request has begun yet.
+    is_new: AtomicBool,
 }
 
 /// One connection; dropping it closes the connection.
@@ -91,7 +94,11 @@ impl House {
         // Answers are written whole; waiting for more to send would only delay them. Where it
         // cannot be set, the connection is about to fail anyway.
         let _ = stream.set_nodelay(true);
-        let seat = Arc::new(Seat { stream, is_resting: AtomicBool::new(false) });
+        let seat = Arc::new(Seat {
+            stream,
+            is_resting: AtomicBool::new(false),
+            is_new: AtomicBool::new(true),
+        });
         let mut guests = self.guests();
         let key = guests.next_key;
         guests.next_key += 1;
@@ -114,9 +121,18 @@ impl House {
             // A socket that has failed already needs no ending.
             let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
         }
+        self.dismiss(|seat| !seat.is_new.load(Ordering::SeqCst));
+    }
+
+    /// Lets go of those who have rested all the time since the stop.
+    pub(super) fn dismiss_all(&self) {
+        self.dismiss(|_| true);
+    }
+
+    fn dismiss(&self, is_to_leave: impl Fn(&Seat) -> bool) {
         let present: Vec<_> = self.guests().present.values().cloned().collect();
         for seat in present {
-            if seat.is_resting.load(Ordering::SeqCst) {
+            if seat.is_resting.load(Ordering::SeqCst) && is_to_leave(&seat) {
                 let _ = seat.stream.shutdown(Shutdown::Read);
             }
         }
@@ -143,12 +159,13 @@ impl Guest {
     /// Goes to rest; false if it is time to leave instead.
     pub(super) fn rest(&self) -> bool {
         self.seat.is_resting.store(true, Ordering::SeqCst);
-        !self.house.is_stopping()
+        !self.house.is_stopping() || self.seat.is_new.load(Ordering::Relaxed)
     }
 
     /// A request has begun.
     pub(super) fn be_busy(&self) {
         self.seat.is_resting.store(false, Ordering::Relaxed);
+        self.seat.is_new.store(false, Ordering::Relaxed);
     }
 }
 

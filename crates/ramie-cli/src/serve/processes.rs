@@ -26,12 +26,23 @@ pub(super) fn serve(serve: &Serve, processes: u32) -> Result<(), Failure> {
     }
     let processes = processes as usize;
     let listener = Listener::bind(&serve.addr).map_err(|error| cannot_listen(serve, &error))?;
-    announce(listener.local_addr().map_err(|error| cannot_listen(serve, &error))?)?;
+    let bound = listener.local_addr().map_err(|error| cannot_listen(serve, &error))?;
+    let mut mute = None;
+    let announce = || {
+        announce(bound).map_err(|failure| {
+            mute = Some(failure);
+            io::Error::other("nobody can learn the port")
+        })
+    };
     let supervisor = prefork::Builder::new(processes)
         .grace(GRACE + MARGIN)
         .limit(FAILURES * processes, WITHIN)
+        .on_started(announce)
         .on_end(complain_of_failure);
     let report = supervisor.run(|member| code(serve_in_one(serve, &listener, member)));
+    if let Some(failure) = mute {
+        return Err(failure);
+    }
     match report.map_err(|error| Failure::other(error.to_string()))? {
         report if report.is_clean() => Ok(()),
         // It has been said.

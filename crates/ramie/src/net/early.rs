@@ -139,7 +139,7 @@ impl Socket {
     /// Waits for a connection.
     #[track_caller]
     pub(crate) fn accept_next(&self, intake: &mut Intake) -> io::Result<Socket> {
-        if self.is_nonblocking() {
+        if self.is_nonblocking() || self.is_shared() {
             intake.stop();
         } else {
             match intake.next(&ACCEPT, Deadline::NEVER)? {

@@ -32,6 +32,7 @@
 //! [`fiber::spawn_local`]: crate::fiber::spawn_local
 //! [`Place::LeastLoaded`]: crate::fiber::Place::LeastLoaded
 
+mod accept;
 mod addr;
 mod each;
 mod early;

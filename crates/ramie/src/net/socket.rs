@@ -16,7 +16,6 @@ use ramie_driver::{Home, Kind, sys, sys::sockopt};
 
 pub(crate) use crate::ring::Address;
 use crate::{
-    cancel,
     fixed_file::StreamFd,
     intake,
     io_op::OpError,
@@ -35,6 +34,8 @@ struct Options {
     is_nonblocking: AtomicBool,
     /// We set `O_NONBLOCK` on the description, for the polling driver.
     is_description_ours: AtomicBool,
+    /// A listener from which other processes accept, too.
+    is_shared: AtomicBool,
     /// Where what comes early is; made when something first may.
     home: OnceLock<Arc<Home>>,
 }
@@ -86,14 +87,18 @@ impl Socket {
 
     /// Takes on a listener that other processes may accept from, too.
     ///
-    /// The polling driver must not wait in the kernel for a connection that another has taken: it
-    /// makes the description nonblocking, for all of them.
-    pub(super) fn shared_listener(fd: OwnedFd) -> io::Result<Self> {
-        let kind = worker::current().with_driver(|driver| driver.kind())?;
-        if kind == Kind::Poll {
-            sys::set_nonblocking(&fd, true)?;
-        }
-        Ok(Socket::from(fd))
+    /// The description is nonblocking. Where the kernel waits by itself, a connection wakes one
+    /// waiter alone, and if that is of a process which is just dying, nobody accepts the connection
+    /// before the next one comes. So here all wait for readiness, and try.
+    pub(super) fn shared_listener(fd: OwnedFd) -> Self {
+        let socket = Socket::from(fd);
+        socket.options.is_description_ours.store(true, Ordering::Relaxed);
+        socket.options.is_shared.store(true, Ordering::Relaxed);
+        socket
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.options.is_shared.load(Ordering::Relaxed)
     }
 
     /// Makes a datagram socket.
@@ -252,30 +257,6 @@ impl Socket {
         let (fd, flags, deadline) = (self.fd.as_fd(), self.flags(0), self.deadline(Half::Write));
         // SAFETY: the buffers are borrowed for the length of this call.
         data_result(unsafe { ring::send_message(fd, &header, flags, deadline) })
-    }
-
-    #[track_caller]
-    pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
-        if let Some(home) = self.busy_home()
-            && let Some(fd) = self.accept_early(home)?
-        {
-            let peer = Address::of_peer(&fd)?;
-            return Ok((Socket::from(fd), peer));
-        }
-        let mut deadline = Deadline::NEVER;
-        if self.is_nonblocking() {
-            cancel::check_io()?;
-            if sys::poll_now(&self.fd, sys::POLL_IN)? == 0 {
-                return Err(sys::Errno::AGAIN.into());
-            }
-            // Another may take the connection in between; what would wait then is over at once.
-            deadline = Deadline::after(Duration::ZERO);
-        }
-        match ring::accept_op(self.fd.as_fd(), deadline) {
-            Ok((fd, address)) => Ok((Socket::from(fd), address)),
-            Err(OpError::Elapsed) => Err(sys::Errno::AGAIN.into()),
-            Err(error) => Err(error.into()),
-        }
     }
 
     #[track_caller]

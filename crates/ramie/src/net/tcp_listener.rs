@@ -110,9 +110,9 @@ impl TcpListener {
         })
     }
 
-    /// Makes the descriptor of a listener without asking any driver.
+    /// Makes the nonblocking descriptor of a listener without asking any driver.
     pub(crate) fn descriptor(address: &SocketAddr) -> io::Result<OwnedFd> {
-        let fd = sys::socket(family_of(address), sys::SocketType::STREAM, false)?;
+        let fd = sys::socket(family_of(address), sys::SocketType::STREAM, true)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
         sys::bind(&fd, address)?;
         sys::listen(&fd, BACKLOG)?;
@@ -121,8 +121,8 @@ impl TcpListener {
 
     /// Makes a listener of a descriptor from [`descriptor`](Self::descriptor), which other
     /// processes may share.
-    pub(crate) fn shared(fd: OwnedFd) -> io::Result<TcpListener> {
-        Ok(TcpListener { socket: Socket::shared_listener(fd)? })
+    pub(crate) fn shared(fd: OwnedFd) -> TcpListener {
+        TcpListener { socket: Socket::shared_listener(fd) }
     }
 
     /// A socket that is bound and does not listen yet.

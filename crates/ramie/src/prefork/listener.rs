@@ -49,13 +49,13 @@ impl Listener {
 
     /// Makes a listener to accept with, in the process that calls.
     ///
-    /// On the polling driver the open file description becomes nonblocking, which those who share
-    /// it through Ramie do not notice.
+    /// Its open file description is that of all processes, and nonblocking, which those who use it
+    /// through Ramie do not notice.
     ///
     /// # Errors
-    /// The process is out of descriptors, or has no driver.
+    /// The process is out of descriptors.
     pub fn open(&self) -> io::Result<TcpListener> {
-        TcpListener::shared(sys::dup_cloexec(&self.fd)?)
+        Ok(TcpListener::shared(sys::dup_cloexec(&self.fd)?))
     }
 }
 

@@ -49,7 +49,7 @@
 //! whoever dies, connections wait in its queue until another one, or the next, accepts them. To
 //! lose none at the end of a process, accept by
 //! [`TcpListener::accept`](crate::net::TcpListener::accept) in a scope that is cancelled when
-//! SIGTERM comes: a cancelled accept has accepted nothing. (`incoming` accepts ahead of who asks.)
+//! SIGTERM comes: a cancelled accept has accepted nothing.
 //! Do not shut a shared listener down: that ends it for all.
 //!
 //! # Fork
@@ -107,6 +107,7 @@ where
 }
 
 type OnEnd<'a> = Box<dyn FnMut(&End) + 'a>;
+type OnStarted<'a> = Box<dyn FnOnce() -> io::Result<()> + 'a>;
 
 /// Options of [`prefork`].
 ///
@@ -134,6 +135,7 @@ pub struct Builder<'a> {
     limit: Option<(usize, Duration)>,
     grace: Duration,
     on_end: OnEnd<'a>,
+    on_started: Option<OnStarted<'a>>,
 }
 
 impl<'a> Builder<'a> {
@@ -145,6 +147,7 @@ impl<'a> Builder<'a> {
             limit: None,
             grace: Duration::from_secs(30),
             on_end: Box::new(log_end),
+            on_started: None,
         }
     }
 
@@ -175,6 +178,13 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// Sets what is called, in the supervisor, when it has started all processes and heeds signals:
+    /// to tell others of the address, say. An error ends all again. It must not start threads.
+    pub fn on_started(mut self, f: impl FnOnce() -> io::Result<()> + 'a) -> Self {
+        self.on_started = Some(Box::new(f));
+        self
+    }
+
     /// Runs `f` as [`prefork`] does.
     ///
     /// # Blocking
@@ -184,7 +194,7 @@ impl<'a> Builder<'a> {
     /// Not a cancel point.
     ///
     /// # Errors
-    /// As [`prefork`]; the limit was exceeded.
+    /// As [`prefork`]; the limit was exceeded; the error of `on_started`.
     pub fn run<F, T>(self, mut f: F) -> io::Result<Report>
     where
         F: FnMut(&Member) -> T,

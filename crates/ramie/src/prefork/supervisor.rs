@@ -105,6 +105,11 @@ impl<'a> Supervisor<'a> {
                 break;
             }
         }
+        if let Some(on_started) = self.options.on_started.take().filter(|_| !self.is_stopping)
+            && let Err(error) = on_started()
+        {
+            self.give_up(error);
+        }
         while !self.processes.is_empty() || self.posts.iter().any(|post| post.due.is_some()) {
             self.wait()?;
             self.heed_signals();
