@@ -6,12 +6,14 @@
 //! - [`copy`] moves bytes between files, sockets and pipes in the kernel where it can.
 //! - [`Async`] waits for any descriptor that can be polled: an eventfd, inotify, a C library's
 //!   socket.
+//! - [`LineReader`] hands out lines and frames as views into its buffer, with a limit.
 //!
 //! What differs from std: `Stdout` and std's own `Stdout` have a buffer each, so mixing the two
 //! within a line mixes the text.
 
 mod async_fd;
 mod copy;
+mod line_reader;
 mod pipe;
 mod print;
 mod reentrant;
@@ -30,6 +32,7 @@ pub use ramie_driver::Lease;
 pub use self::{
     async_fd::{Async, ReadyEach},
     copy::copy,
+    line_reader::LineReader,
     pipe::{PipeReader, PipeWriter, pipe},
     stdin::{Stdin, StdinLock, stdin},
     stdout::{Stderr, StderrLock, Stdout, StdoutLock, stderr, stdout},

@@ -1,0 +1,311 @@
+//! Reading lines and frames as views into one buffer.
+
+use std::{
+    fmt,
+    io::{self, BufRead, ErrorKind, Read},
+    ops::Range,
+};
+
+/// Bytes read at once while the buffer is no larger.
+const CHUNK: usize = 8 << 10;
+
+/// Bytes of a line, unless another limit is set.
+const LIMIT: usize = 64 << 10;
+
+/// A buffered reader that hands out lines, delimited parts and exact counts of bytes as views into
+/// its buffer, none longer than a limit.
+///
+/// [`BufReader`](std::io::BufReader) copies each line into the caller's `String`, and lets a peer
+/// that never ends its line fill the memory. Here a line is a slice of the buffer until the next
+/// call, and one longer than the limit is an error. Over any [`Read`]: a socket, a pipe, TLS.
+///
+/// A failed call takes nothing: what had come by then is there for the next call. So a call that was
+/// cancelled may be made again.
+///
+/// # Cancellation
+/// A call that has to read is a cancel point if a read of the inner reader is one.
+///
+/// # Examples
+/// A reply of Redis: a line that tells how many bytes follow, then these.
+/// ```
+/// use ramie::io::LineReader;
+///
+/// let mut reply = LineReader::new(&b"$5\r\nhello\r\n+OK\r\n"[..]);
+/// let count = reply.next_str()?.and_then(|line| line.strip_prefix('$')?.parse().ok());
+/// assert_eq!(reply.exactly(count.unwrap())?, b"hello");
+/// reply.skip(2)?;
+/// assert_eq!(reply.next_line()?, Some(&b"+OK"[..]));
+/// assert_eq!(reply.next_line()?, None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct LineReader<R> {
+    inner: R,
+    buffer: Vec<u8>,
+    /// What has been read and not handed out.
+    unread: Range<usize>,
+    limit: usize,
+}
+
+impl<R: Read> LineReader<R> {
+    /// Makes a reader whose lines have 64 KiB at most. It allocates at the first read.
+    pub fn new(inner: R) -> Self {
+        Self::with_limit(inner, LIMIT)
+    }
+
+    /// Makes a reader whose lines have at most `limit` bytes, their ends not counted.
+    pub fn with_limit(inner: R, limit: usize) -> Self {
+        LineReader { inner, buffer: Vec::new(), unread: 0..0, limit }
+    }
+
+    /// Takes the next line without its end, `\n` or `\r\n`; `None` at the end of the input. What
+    /// stands after the last `\n` is a line, too.
+    ///
+    /// # Errors
+    /// `InvalidData`: the line is longer than the limit, the peer's fault. It stays: see
+    /// [`skip_line`](Self::skip_line). Those of the inner reader.
+    #[track_caller]
+    pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
+        let mut line = match self.part(b"\n", 1)? {
+            Part::Ended(line) => line,
+            Part::Last(rest) if rest.is_empty() => return Ok(None),
+            Part::Last(rest) => rest,
+        };
+        if self.buffer[line.clone()].ends_with(b"\r") {
+            line.end -= 1;
+        }
+        if line.len() > self.limit {
+            // What `part` let through for the sake of `\r`.
+            self.unread.start = line.start;
+            return Err(self.too_long());
+        }
+        Ok(Some(&self.buffer[line]))
+    }
+
+    /// Takes the next line as text; as [`next_line`](Self::next_line).
+    ///
+    /// # Errors
+    /// `InvalidData` also when it is not UTF-8; then it has been taken.
+    #[track_caller]
+    pub fn next_str(&mut self) -> io::Result<Option<&str>> {
+        let Some(line) = self.next_line()? else { return Ok(None) };
+        match std::str::from_utf8(line) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) => Err(io::Error::new(ErrorKind::InvalidData, error)),
+        }
+    }
+
+    /// Takes what comes before the next `delimiter`, and the delimiter with it; `None` at the end of
+    /// the input.
+    ///
+    /// # Errors
+    /// `InvalidData`: more than the limit comes before it; nothing is taken. `UnexpectedEof`: the
+    /// input ends before it; nothing is taken. Those of the inner reader.
+    ///
+    /// # Panics
+    /// The delimiter is empty.
+    #[track_caller]
+    pub fn until(&mut self, delimiter: &[u8]) -> io::Result<Option<&[u8]>> {
+        assert!(!delimiter.is_empty(), "a delimiter has at least one byte");
+        match self.part(delimiter, 0)? {
+            Part::Ended(part) => Ok(Some(&self.buffer[part])),
+            Part::Last(rest) if rest.is_empty() => Ok(None),
+            Part::Last(rest) => {
+                self.unread = rest;
+                Err(ended_early("the delimiter"))
+            }
+        }
+    }
+
+    /// Takes exactly `count` bytes. The limit does not hold here: the count is yours.
+    ///
+    /// # Errors
+    /// `UnexpectedEof`: the input ends before; nothing is taken. Those of the inner reader.
+    #[track_caller]
+    pub fn exactly(&mut self, count: usize) -> io::Result<&[u8]> {
+        while self.unread.len() < count {
+            if self.fill(count - self.unread.len())? == 0 {
+                return Err(ended_early("as many bytes"));
+            }
+        }
+        let start = self.unread.start;
+        self.unread.start += count;
+        Ok(&self.buffer[start..start + count])
+    }
+
+    /// Throws away `count` bytes.
+    ///
+    /// # Errors
+    /// `UnexpectedEof`: the input ends before. Those of the inner reader. What came is gone.
+    #[track_caller]
+    pub fn skip(&mut self, mut count: u64) -> io::Result<()> {
+        loop {
+            let here = self.unread.len().min(usize::try_from(count).unwrap_or(usize::MAX));
+            self.unread.start += here;
+            count -= here as u64;
+            if count == 0 {
+                return Ok(());
+            }
+            if self.fill(1)? == 0 {
+                return Err(ended_early("as many bytes"));
+            }
+        }
+    }
+
+    /// Throws away the next line, however long; tells whether there was one.
+    ///
+    /// # Errors
+    /// Those of the inner reader. What came of the line is gone.
+    #[track_caller]
+    pub fn skip_line(&mut self) -> io::Result<bool> {
+        let mut is_any = false;
+        loop {
+            is_any |= !self.unread.is_empty();
+            if let Some(end) = find(self.unread(), b"\n") {
+                self.unread.start += end + 1;
+                return Ok(true);
+            }
+            self.unread = 0..0;
+            if self.fill(1)? == 0 {
+                return Ok(is_any);
+            }
+        }
+    }
+
+    /// Returns what has been read and not yet handed out.
+    pub fn unread(&self) -> &[u8] {
+        &self.buffer[self.unread.clone()]
+    }
+
+    /// Returns the inner reader. What is read from it by itself goes past [`unread`](Self::unread).
+    pub fn get_ref(&self) -> &R {
+        &self.inner
+    }
+
+    /// As [`get_ref`](Self::get_ref), to change it: to write the answer, say.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.inner
+    }
+
+    /// Returns the inner reader, and forgets what is [`unread`](Self::unread).
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+
+    /// Finds and takes the part before a delimiter that has at most the limit's and `slack` bytes.
+    fn part(&mut self, delimiter: &[u8], slack: usize) -> io::Result<Part> {
+        let limit = self.limit.saturating_add(slack);
+        let mut searched = 0;
+        loop {
+            let start = self.unread.start;
+            let found = find(&self.unread()[searched..], delimiter).map(|at| searched + at);
+            if found.unwrap_or(self.unread.len().saturating_sub(delimiter.len() - 1)) > limit {
+                return Err(self.too_long());
+            }
+            if let Some(len) = found {
+                self.unread.start += len + delimiter.len();
+                return Ok(Part::Ended(start..start + len));
+            }
+            // The delimiter's beginning may have come.
+            searched = self.unread.len().saturating_sub(delimiter.len() - 1);
+            if self.fill(1)? == 0 {
+                let rest = self.unread.clone();
+                self.unread = rest.end..rest.end;
+                return Ok(Part::Last(rest));
+            }
+        }
+    }
+
+    /// Reads once, with room for `wanted` bytes at least; how many came.
+    fn fill(&mut self, wanted: usize) -> io::Result<usize> {
+        if self.unread.is_empty() {
+            self.unread = 0..0;
+        }
+        if self.buffer.len() - self.unread.end < wanted {
+            self.buffer.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+            let needed = (self.unread.end + wanted).next_multiple_of(CHUNK);
+            if needed > self.buffer.len() {
+                // Twice as much, so that a long line costs no more than its length.
+                self.buffer.resize(needed.max(2 * self.buffer.len()), 0);
+            }
+        }
+        loop {
+            match self.inner.read(&mut self.buffer[self.unread.end..]) {
+                Ok(count) => {
+                    self.unread.end += count;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    #[cold]
+    fn too_long(&self) -> io::Error {
+        let limit = self.limit;
+        let what = format!("longer than the limit of {limit} bytes (LineReader::with_limit)");
+        io::Error::new(ErrorKind::InvalidData, what)
+    }
+}
+
+enum Part {
+    Ended(Range<usize>),
+    Last(Range<usize>),
+}
+
+#[cold]
+fn ended_early(wanted: &str) -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, format!("the input ended before {wanted} came"))
+}
+
+fn find(bytes: &[u8], delimiter: &[u8]) -> Option<usize> {
+    match *delimiter {
+        // Eight at a time in std's search of a reader; a loop by bytes takes four times as long.
+        [byte] => {
+            let mut rest = bytes;
+            let taken = rest.skip_until(byte).expect("a slice does not fail");
+            (taken > 0 && bytes[taken - 1] == byte).then(|| taken - 1)
+        }
+        _ => bytes.windows(delimiter.len()).position(|window| window == delimiter),
+    }
+}
+
+/// Reads what is unread, then from the inner reader.
+impl<R: Read> Read for LineReader<R> {
+    #[track_caller]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.unread.is_empty() {
+            return self.inner.read(buf);
+        }
+        let count = self.unread.len().min(buf.len());
+        buf[..count].copy_from_slice(&self.unread()[..count]);
+        self.unread.start += count;
+        Ok(count)
+    }
+}
+
+impl<R: Read> BufRead for LineReader<R> {
+    #[track_caller]
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.unread.is_empty() {
+            self.fill(1)?;
+        }
+        Ok(self.unread())
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.unread.start = (self.unread.start + count).min(self.unread.end);
+    }
+}
+
+impl<R: fmt::Debug> fmt::Debug for LineReader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unread = self.unread.len();
+        f.debug_struct("LineReader")
+            .field("inner", &self.inner)
+            .field("unread", &unread)
+            .field("limit", &self.limit)
+            .finish()
+    }
+}
