@@ -12,6 +12,7 @@ mod file;
 pub mod fork;
 mod limits;
 mod memory;
+mod notify;
 mod process;
 pub(crate) mod raw;
 mod socket;
@@ -38,6 +39,7 @@ pub use limits::{
     raise_nofile_limit, seccomp_mode,
 };
 pub use memory::{map_anonymous, populate, prefetch};
+pub use notify::{Notice, inotify, inotify_read, inotify_unwatch, inotify_watch};
 pub use process::{futex_wait_for, pidfd_open};
 pub use rustix::event::PollFlags;
 pub use rustix::event::epoll::Event as EpollEvent;

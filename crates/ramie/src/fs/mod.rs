@@ -13,6 +13,8 @@
 //! | `metadata` of what is cached and local | at once; of what is not, the pool |
 //! | all else: listing, permissions, sizes, locks, whole-file writes, copies | the pool, one job a call |
 //!
+//! Beyond std, a [`Watcher`] tells what changes in a folder or a tree.
+//!
 //! A call through the ring takes some 8 us longer than the call itself, a job of the pool 27.
 //!
 //! What differs from std:
@@ -36,6 +38,7 @@ pub(crate) mod path;
 pub(crate) mod route;
 mod traits;
 mod transfer;
+mod watcher;
 
 pub use std::fs::{FileType, Permissions, TryLockError};
 
@@ -52,4 +55,5 @@ pub use self::{
     file::File,
     metadata::{FileTimes, Metadata},
     open::OpenOptions,
+    watcher::{Change, ChangeKind, Watcher},
 };

@@ -19,8 +19,8 @@ const LIMIT: usize = 64 << 10;
 /// that never ends its line fill the memory. Here a line is a slice of the buffer until the next
 /// call, and one longer than the limit is an error. Over any [`Read`]: a socket, a pipe, TLS.
 ///
-/// A failed call takes nothing: what had come by then is there for the next call. So a call that was
-/// cancelled may be made again.
+/// A failed call takes nothing: what had come by then is there for the next call. So a call that
+/// was cancelled may be made again.
 ///
 /// # Cancellation
 /// A call that has to read is a cancel point if a read of the inner reader is one.
@@ -94,8 +94,8 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Takes what comes before the next `delimiter`, and the delimiter with it; `None` at the end of
-    /// the input.
+    /// Takes what comes before the next `delimiter`, and the delimiter with it; `None` at the end
+    /// of the input.
     ///
     /// # Errors
     /// `InvalidData`: more than the limit comes before it; nothing is taken. `UnexpectedEof`: the

@@ -1,0 +1,114 @@
+//! Watching files: inotify.
+
+use std::ffi::OsStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+/// What happened to a watched file, or to an entry of a watched folder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// It is there now.
+    Created,
+    /// Its content has changed.
+    Modified,
+    /// It was closed by one who could write.
+    Written,
+    /// Its permissions, owner, times or links have changed.
+    Attributes,
+    /// It is gone.
+    Deleted,
+    /// It has gone to another name; the same number comes with where it went.
+    MovedFrom(u32),
+    /// It has come from another name.
+    MovedTo(u32),
+    /// The watch has ended: the file is gone, or its file system.
+    Unwatched,
+    /// The kernel's queue was full, and notices are lost.
+    Overflow,
+}
+
+/// Makes a nonblocking queue of notices.
+///
+/// # Errors
+/// `EMFILE`: among others, more than `fs.inotify.max_user_instances`.
+pub fn inotify() -> io::Result<OwnedFd> {
+    Ok(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?)
+}
+
+/// Watches a path; notices of it carry the number that is returned.
+///
+/// # Errors
+/// `ENOSPC`: more than `fs.inotify.max_user_watches`. `ENOTDIR`, `ELOOP`: not a folder, and
+/// `folder` allows nothing else. Those of a path.
+pub fn inotify_watch(queue: impl AsFd, path: &Path, folder: bool) -> io::Result<i32> {
+    let mut flags = WatchFlags::CREATE
+        | WatchFlags::MODIFY
+        | WatchFlags::CLOSE_WRITE
+        | WatchFlags::ATTRIB
+        | WatchFlags::DELETE
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE
+        | WatchFlags::EXCL_UNLINK;
+    if folder {
+        flags |= WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
+    }
+    Ok(inotify::add_watch(queue, path, flags)?)
+}
+
+/// Ends a watch.
+///
+/// # Errors
+/// `EINVAL`: it has ended.
+pub fn inotify_unwatch(queue: impl AsFd, watch: i32) -> io::Result<()> {
+    Ok(inotify::remove_watch(queue, watch)?)
+}
+
+/// Reads what is in the queue, at most some hundred notices: for each the watch's number, what
+/// happened, whether to a folder, and the entry's name, empty for the watched file itself.
+///
+/// # Errors
+/// `EAGAIN`: there is none.
+pub fn inotify_read(
+    queue: impl AsFd,
+    mut each: impl FnMut(i32, Notice, bool, &OsStr),
+) -> io::Result<()> {
+    let mut buffer = [MaybeUninit::uninit(); 8 << 10];
+    let mut reader = Reader::new(queue, &mut buffer);
+    loop {
+        let event = match reader.next() {
+            Err(Errno::INTR) => continue,
+            event => event?,
+        };
+        let name =
+            event.file_name().map_or(OsStr::new(""), |name| OsStr::from_bytes(name.to_bytes()));
+        let is_dir = event.events().contains(ReadFlags::ISDIR);
+        if let Some(notice) = notice(event.events(), event.cookie()) {
+            each(event.wd(), notice, is_dir, name);
+        }
+        if reader.is_buffer_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn notice(flags: ReadFlags, cookie: u32) -> Option<Notice> {
+    [
+        (ReadFlags::CREATE, Notice::Created),
+        (ReadFlags::MODIFY, Notice::Modified),
+        (ReadFlags::CLOSE_WRITE, Notice::Written),
+        (ReadFlags::ATTRIB, Notice::Attributes),
+        (ReadFlags::DELETE.union(ReadFlags::DELETE_SELF), Notice::Deleted),
+        (ReadFlags::MOVED_FROM, Notice::MovedFrom(cookie)),
+        (ReadFlags::MOVED_TO, Notice::MovedTo(cookie)),
+        (ReadFlags::IGNORED.union(ReadFlags::UNMOUNT), Notice::Unwatched),
+        (ReadFlags::QUEUE_OVERFLOW, Notice::Overflow),
+    ]
+    .into_iter()
+    .find_map(|(flag, notice)| flags.intersects(flag).then_some(notice))
+}

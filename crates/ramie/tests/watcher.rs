@@ -1,0 +1,146 @@
+//! Watching files, folders and trees.
+
+mod common;
+
+use std::{
+    fs as theirs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    time::Duration,
+};
+
+use common::everywhere;
+use ramie::{
+    cancel::{is_cancelled, with_timeout},
+    fiber,
+    fs::{Change, ChangeKind, Watcher},
+};
+
+/// A folder of a test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("ramie-watch-{}-{}", std::process::id(), COUNT.fetch_add(1, SeqCst));
+        let path = std::env::temp_dir().join(name);
+        theirs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = theirs::remove_dir_all(&self.0);
+    }
+}
+
+/// The changes up to one of a kind of a path; asserts that it is among them.
+fn until(watcher: &mut Watcher, path: &Path, kind: &ChangeKind) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let is_last = |change: &Change| change.path == path && change.kind == *kind;
+    let limit = Duration::from_secs(30);
+    let found = with_timeout(limit, || {
+        while !changes.last().is_some_and(is_last) {
+            changes.push(watcher.next().unwrap().unwrap());
+        }
+    });
+    assert!(found.is_ok(), "no {kind:?} of {} in {changes:?}", path.display());
+    changes
+}
+
+#[test]
+fn a_file_s_life_is_told_in_order() {
+    everywhere(|| {
+        let folder = Folder::new();
+        let mut watcher = Watcher::new(&folder.0).unwrap();
+        let (one, two) = (folder.0.join("one"), folder.0.join("two"));
+        theirs::write(&one, "text").unwrap();
+        theirs::set_permissions(&one, theirs::metadata(&one).unwrap().permissions()).unwrap();
+        theirs::rename(&one, &two).unwrap();
+        theirs::remove_file(&two).unwrap();
+        let changes = until(&mut watcher, &two, &ChangeKind::Removed);
+        let kinds: Vec<_> = changes.iter().map(|change| &change.kind).collect();
+        let renamed = ChangeKind::Renamed { from: one.clone() };
+        assert_eq!(
+            kinds,
+            [
+                &ChangeKind::Created,
+                &ChangeKind::Modified,
+                &ChangeKind::Written,
+                &ChangeKind::Attributes,
+                &renamed,
+                &ChangeKind::Removed
+            ]
+        );
+        assert!(changes[..4].iter().all(|change| change.path == one && !change.is_dir));
+    });
+}
+
+#[test]
+fn a_fiber_waits_for_a_change_while_others_run_and_loses_none_when_cancelled() {
+    everywhere(|| {
+        let folder = Folder::new();
+        let file = folder.0.join("file");
+        theirs::write(&file, "").unwrap();
+        let mut watcher = Watcher::new(&file).unwrap();
+        let late = with_timeout(Duration::from_millis(1), || watcher.next().unwrap().unwrap_err());
+        assert!(is_cancelled(&late.unwrap_err().into_value()));
+        fiber::scope(|s| {
+            s.spawn(|| until(&mut watcher, &file, &ChangeKind::Modified));
+            s.spawn(|| theirs::write(&file, "text").unwrap());
+        });
+        theirs::remove_file(&file).unwrap();
+        until(&mut watcher, &file, &ChangeKind::Removed);
+        assert!(watcher.next().is_none(), "what it watched is gone");
+    });
+}
+
+#[test]
+fn a_tree_is_watched_with_what_is_new_and_what_is_renamed() {
+    everywhere(|| {
+        let folder = Folder::new();
+        theirs::create_dir_all(folder.0.join("a/b")).unwrap();
+        let mut watcher = Watcher::tree(&folder.0).unwrap();
+        theirs::write(folder.0.join("a/b/deep"), "").unwrap();
+        until(&mut watcher, &folder.0.join("a/b/deep"), &ChangeKind::Written);
+
+        // Filled before it can be watched, and after.
+        theirs::create_dir_all(folder.0.join("new/er/est")).unwrap();
+        theirs::write(folder.0.join("new/er/early"), "").unwrap();
+        until(&mut watcher, &folder.0.join("new/er/early"), &ChangeKind::Created);
+        theirs::write(folder.0.join("new/er/est/late"), "").unwrap();
+        until(&mut watcher, &folder.0.join("new/er/est/late"), &ChangeKind::Created);
+
+        theirs::rename(folder.0.join("a"), folder.0.join("c")).unwrap();
+        let renamed = ChangeKind::Renamed { from: folder.0.join("a") };
+        let changes = until(&mut watcher, &folder.0.join("c"), &renamed);
+        assert!(changes.last().unwrap().is_dir);
+        theirs::write(folder.0.join("c/b/deep"), "more").unwrap();
+        until(&mut watcher, &folder.0.join("c/b/deep"), &ChangeKind::Written);
+
+        // Moved to where nobody watches: its entries are no more told of.
+        let elsewhere = Folder::new();
+        theirs::rename(folder.0.join("c"), elsewhere.0.join("c")).unwrap();
+        until(&mut watcher, &folder.0.join("c"), &ChangeKind::Removed);
+        theirs::write(elsewhere.0.join("c/b/deep"), "unseen").unwrap();
+        theirs::write(folder.0.join("seen"), "").unwrap();
+        let changes = until(&mut watcher, &folder.0.join("seen"), &ChangeKind::Created);
+        assert_eq!(changes.len(), 1, "{changes:?}");
+    });
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused_with_its_path() {
+    everywhere(|| {
+        let folder = Folder::new();
+        let file = folder.0.join("file");
+        theirs::write(&file, "").unwrap();
+        let error = Watcher::tree(&file).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotADirectory);
+        assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+        let error = Watcher::new(folder.0.join("missing")).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("missing"), "{error}");
+    });
+}
