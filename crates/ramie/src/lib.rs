@@ -35,6 +35,7 @@
 // `std::u32` and its kin are passed on, whoever still uses them.
 #![allow(clippy::legacy_numeric_constants)]
 
+pub mod actor;
 mod blocking;
 pub mod cancel;
 pub mod channel;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    actor,
     cancel::{Cancelled, check_cancelled, is_cancelled},
     channel,
     sync::{self, broadcast, oneshot, watch},
@@ -94,6 +95,7 @@ fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stat
 }
 
 failures! {
+    actor::CallError => actor::CallError::Cancelled,
     channel::RecvError => channel::RecvError::Cancelled,
     channel::RecvTimeoutError => channel::RecvTimeoutError::Cancelled,
     sync::AcquireError => sync::AcquireError::Cancelled,

@@ -1,0 +1,33 @@
+//! Why an actor did not do what it was asked for.
+
+use std::{error::Error, fmt};
+
+use crate::cancel::STRAND_CANCELLED;
+
+/// Why an actor did not do what it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallError {
+    /// The actor was stopped.
+    Stopped,
+    /// A closure panicked while it had the actor's state, and the actor went with it. The panic's
+    /// own message named the strand.
+    Panicked,
+    /// The strand that calls is cancelled.
+    Cancelled,
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CallError::Stopped => "the actor was stopped",
+            CallError::Panicked => "the actor ended, because a closure that it ran panicked",
+            CallError::Cancelled => "the call of the actor was cancelled",
+        })
+    }
+}
+
+impl Error for CallError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        (*self == CallError::Cancelled).then_some(&STRAND_CANCELLED as _)
+    }
+}
