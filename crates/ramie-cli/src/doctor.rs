@@ -110,9 +110,7 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
     say(ops_lines(report));
     if let Some(kind) = report.driver {
         say("\nFiles and processes".to_owned());
-        for (calls, way) in
-            ramie::fs::routes(kind == Kind::Uring, report.features.has(Feature::PathCalls))
-        {
+        for (calls, way) in ramie::fs::routes(kind == Kind::Uring, report.features) {
             say(format!("  {calls:<56}{way}"));
         }
     }
@@ -190,7 +188,7 @@ fn as_json(report: &Report, stacks: &Stacks) -> Value {
         })
     };
     let files = report.driver.map(|kind| {
-        let calls = ramie::fs::routes(kind == Kind::Uring, report.features.has(Feature::PathCalls));
+        let calls = ramie::fs::routes(kind == Kind::Uring, report.features);
         calls.map(|(calls, way)| json!({ "calls": calls, "way": way })).to_vec()
     });
     json!({

@@ -207,7 +207,10 @@ impl File {
     /// `InvalidInput`: the file is not open for writing, or the size is beyond the file system's.
     #[track_caller]
     pub fn set_len(&self, size: u64) -> io::Result<()> {
-        blocking_io(|| self.as_std().set_len(size))
+        // As std says it.
+        let size = i64::try_from(size)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        ring::ftruncate(self, size.cast_unsigned())
     }
 
     /// Reads the file's attributes.

@@ -2,7 +2,7 @@
 
 use std::{io, thread};
 
-use ramie_driver::{Call, Kind};
+use ramie_driver::{Call, Feature, FeatureSet, Kind};
 
 use crate::worker;
 
@@ -50,7 +50,7 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
 /// Lists calls on files and processes with the way each goes for a fiber, for `ramie doctor`.
 #[doc(hidden)]
 #[must_use]
-pub fn routes(is_ring: bool, has_path_calls: bool) -> [(&'static str, &'static str); 11] {
+pub fn routes(is_ring: bool, features: FeatureSet) -> [(&'static str, &'static str); 12] {
     let waiting = if is_ring { "ring" } else { "pool" };
     let if_cached =
         if is_ring { "at once if cached, else ring" } else { "at once if cached, else pool" };
@@ -69,11 +69,12 @@ pub fn routes(is_ring: bool, has_path_calls: bool) -> [(&'static str, &'static s
         ("metadata, symlink_metadata, exists", "at once if cached on a local disk, else pool"),
         (
             "create_dir, rename, links, remove_file, remove_dir",
-            if has_path_calls { "ring" } else { "pool" },
+            if features.has(Feature::PathCalls) { "ring" } else { "pool" },
         ),
         ("canonicalize, read_link", "pool"),
         ("read_dir, create_dir_all, remove_dir_all, write, copy", "pool, one job for many calls"),
-        ("set_len, set_permissions, set_times, lock", "pool"),
+        ("set_len", if features.has(Feature::Truncate) { "ring" } else { "pool" }),
+        ("set_permissions, set_times, lock", "pool"),
         ("process: spawn", "pool"),
         ("process: wait; pipes of a child", "driver, by readiness"),
     ]

@@ -10,6 +10,22 @@
 //! plainly: by a call that does not wait and readiness, or on the blocking pool. `ramie doctor`
 //! lists which ops the ring has. Flags are those of the `rustix` crate, passed on.
 //!
+//! | calls | without the op |
+//! |---|---|
+//! | [`read`], [`write`](write()), [`readv`], [`writev`] | tried without waiting, then readiness; of a file on a disk the blocking pool |
+//! | [`recv`], [`send`], [`recvmsg`], [`sendmsg`], [`accept`], [`connect`], [`poll`], [`epoll_wait`] | tried without waiting, then readiness |
+//! | [`socket`](socket()), [`bind`], [`listen`], [`shutdown`], [`pipe`](pipe()), [`futex_wake`], [`msg_ring`] | right here: they do not wait |
+//! | [`openat2`], [`statx`], [`fsync`], [`fallocate`], [`fadvise`], [`ftruncate`], [`rename`], [`unlink`], [`link`], [`symlink`], [`mkdir`], [`setxattr`] and its kin, [`close`](close()) | the blocking pool |
+//! | [`splice`], [`tee`] | readiness of both ends, then the blocking pool |
+//! | [`waitid`] | the readiness of the process's descriptor, or asking again |
+//! | [`futex_wait`] | the blocking pool, for 20 ms at a time |
+//! | [`timeout`] | a timer of the worker |
+//! | [`close_async`] | right here |
+//! | [`cancel_fd`], [`cancel_all`] | as with it: they are the driver's own |
+//!
+//! One call is cancelled by a scope around it ([`cancel`](crate::cancel)). What completes again and
+//! again (accept, receive) is had from the sockets of [`net`](crate::net).
+//!
 //! # Outside a fiber
 //! Everything works on an ordinary thread, which blocks in the call.
 
