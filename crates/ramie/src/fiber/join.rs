@@ -261,6 +261,14 @@ impl<T> fmt::Debug for JoinHandle<T> {
 }
 
 /// Waits for a strand of a scope; twin of [`std::thread::ScopedJoinHandle`].
+///
+/// It may be sent to another strand only if the value may:
+/// ```compile_fail,E0277
+/// ramie::fiber::scope(|scope| {
+///     let local = scope.spawn_local(|| std::rc::Rc::new(1));
+///     scope.spawn(move || local.join().is_ok());
+/// });
+/// ```
 pub struct ScopedJoinHandle<'scope, T> {
     raw: ManuallyDrop<RawHandle>,
     scope: &'scope ScopeData,

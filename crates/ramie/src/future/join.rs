@@ -26,6 +26,11 @@ use crate::{
 ///     assert_eq!(ramie::future::block_on(future), 42);
 /// });
 /// ```
+/// It may be sent to another thread only if the value may:
+/// ```compile_fail,E0277
+/// fn send<T: Send>(_: T) {}
+/// ramie::run(|| send(ramie::fiber::spawn_local(|| std::rc::Rc::new(1)).into_future()));
+/// ```
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct JoinFuture<T> {
     handle: Option<JoinHandle<T>>,

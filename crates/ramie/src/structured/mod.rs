@@ -61,8 +61,14 @@
 //! ramie::structured::race(|racers| racers.spawn(|| std::rc::Rc::new(1)));
 //! ```
 //! ```compile_fail,E0277
+//! ramie::structured::set(|set| set.spawn(|| std::rc::Rc::new(1)));
+//! ```
+//! ```compile_fail,E0277
 //! let local = std::rc::Rc::new(1);
 //! ramie::structured::par_map([1, 2], 2, |n| n + *local);
+//! ```
+//! ```compile_fail,E0277
+//! ramie::structured::par_map_unordered([1, 2], 2, std::rc::Rc::new, |_| ());
 //! ```
 
 mod failure;
