@@ -100,7 +100,7 @@ fn guards() {
     everywhere(|| {
         // On another strand: who holds a lock and waits for it is told so.
         let refused = |wait: &(dyn Fn() -> bool + Sync)| {
-            let wait = || with_timeout(SHORT, wait).map_or_else(cancel::Elapsed::into_value, |b| b);
+            let wait = || with_timeout(SHORT, wait).unwrap_or_else(cancel::Elapsed::into_value);
             assert!(!fiber::scope(|scope| scope.spawn(wait).join().unwrap()));
         };
         let mutex = Mutex::new(1);
@@ -133,7 +133,6 @@ fn ends_of_channels() {
         let (sender, receiver) = channel::bounded(1);
         sender.send(String::from("kept")).unwrap();
         forget(sender);
-        forget(receiver.iter());
         assert_eq!(receiver.recv().unwrap(), "kept");
         assert!(receiver.recv_timeout(SHORT).is_err());
         forget(receiver);
