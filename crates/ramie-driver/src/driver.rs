@@ -259,7 +259,7 @@ impl Driver {
     /// As [`submit`](Self::submit), for an op on a stream that may have a place, or take one now.
     ///
     /// # Safety
-    /// As `submit`; and `file` is that of the stream whose descriptor the op names.
+    /// As `submit`; and `file` is that of the stream whose descriptor the op names, and as valid.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -272,6 +272,7 @@ impl Driver {
         {
             op.slot.set(ring.slot_of(file, fd));
         }
+        op.registration.set(&raw const file.registration);
         // SAFETY: the caller's promise.
         unsafe { self.submit(frame) }
     }
@@ -450,7 +451,7 @@ impl Driver {
     /// Returns a handle for threads that close descriptors this driver may have registered.
     pub fn remote(&self) -> RemoteHandle {
         match &self.backend {
-            Backend::Poll(poll) => RemoteHandle(Some(poll.poller())),
+            Backend::Poll(poll) => RemoteHandle(Some(poll.set())),
             #[cfg(feature = "faults")]
             Backend::Faulty(faulty) => faulty.inner.remote(),
             _ => RemoteHandle(None),

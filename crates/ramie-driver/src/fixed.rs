@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::driver::Driver;
+use crate::poll::Registration;
 use crate::wake::Waker;
 
 /// After so many ops a stream takes a place.
@@ -40,12 +41,16 @@ const NONE: u64 = (u32::MAX as u64) << 32;
 /// A stream's place in a ring's table, if it has one. It goes before the stream's descriptor does:
 /// by [`Driver::release_file`], or else [`release_elsewhere`](Self::release_elsewhere).
 #[derive(Debug, Default)]
-pub struct FixedFile(AtomicU64);
+pub struct FixedFile {
+    word: AtomicU64,
+    /// With a polling driver, which has no places.
+    pub(crate) registration: Registration,
+}
 
 impl FixedFile {
     /// That of a stream which never takes a place.
     pub const fn never() -> Self {
-        FixedFile(AtomicU64::new(NONE))
+        FixedFile { word: AtomicU64::new(NONE), registration: Registration::never() }
     }
 
     /// Tells whether there is a place to give back.
@@ -54,29 +59,29 @@ impl FixedFile {
     }
 
     pub(crate) fn ring(&self) -> u32 {
-        (self.0.load(Ordering::Relaxed) >> 32) as u32
+        (self.word.load(Ordering::Relaxed) >> 32) as u32
     }
 
     /// The generation and the slot.
     pub(crate) fn place(&self) -> u32 {
-        self.0.load(Ordering::Relaxed) as u32
+        self.word.load(Ordering::Relaxed) as u32
     }
 
     /// Counts an op; tells whether the caller, and nobody else, is to look for a place now.
     pub(crate) fn claims_place(&self) -> bool {
-        let word = self.0.load(Ordering::Relaxed);
+        let word = self.word.load(Ordering::Relaxed);
         if word >> 32 != 0 {
             return false;
         }
         let next = if word + 1 < OPS_BEFORE { word + 1 } else { NONE };
         // Not a plain store: another thread may have stored its ring's place meanwhile. Relaxed:
         // whoever gives the place back got the stream from those who used it.
-        let swapped = self.0.compare_exchange(word, next, Ordering::Relaxed, Ordering::Relaxed);
+        let swapped = self.word.compare_exchange(word, next, Ordering::Relaxed, Ordering::Relaxed);
         swapped.is_ok() && next == NONE
     }
 
     pub(crate) fn set(&self, ring: u32, place: u32) {
-        self.0.store(u64::from(ring) << 32 | u64::from(place), Ordering::Relaxed);
+        self.word.store(u64::from(ring) << 32 | u64::from(place), Ordering::Relaxed);
     }
 
     /// Leaves the place to the thread whose ring it is in, and wakes that.
@@ -86,7 +91,7 @@ impl FixedFile {
         {
             notes.leave(self.place());
         }
-        self.0.store(NONE, Ordering::Relaxed);
+        self.word.store(NONE, Ordering::Relaxed);
     }
 }
 
@@ -148,7 +153,7 @@ impl Driver {
         // In the child of a fork the table is the parent's.
         let released = self.is_childs() || self.ring().is_some_and(|ring| ring.release(file));
         if released {
-            file.0.store(NONE, Ordering::Relaxed);
+            file.word.store(NONE, Ordering::Relaxed);
         }
         released
     }

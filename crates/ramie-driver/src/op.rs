@@ -7,6 +7,7 @@ use std::os::fd::RawFd;
 use std::ptr;
 
 use crate::call::Call;
+use crate::poll::Registration;
 use crate::sys::{EpollEvent, SockAddrStorage};
 
 /// The offset that means "at the file's current position", and that streams require.
@@ -230,6 +231,8 @@ pub struct OpFrame {
     pub(crate) is_zero_copy: bool,
     /// Its file's place in the ring's table, counted from 1; 0: it has none.
     pub(crate) slot: Cell<u16>,
+    /// Its file's registration with a polling driver, or null: valid while it is in flight.
+    pub(crate) registration: Cell<*const Registration>,
     /// The kernel is to have answered so, this often: a fault that the driver has to hide.
     #[cfg(feature = "faults")]
     pub(crate) hidden_errno: Cell<i32>,
@@ -254,6 +257,7 @@ impl OpFrame {
             in_background: false,
             is_zero_copy: false,
             slot: Cell::new(crate::fixed::NO_SLOT),
+            registration: Cell::new(ptr::null()),
             #[cfg(feature = "faults")]
             hidden_errno: Cell::new(0),
             #[cfg(feature = "faults")]

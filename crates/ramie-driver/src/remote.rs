@@ -3,9 +3,11 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
+use crate::poll::EpollSet;
+
 /// Lets any thread tell a driver that a descriptor is about to be closed.
 #[derive(Clone, Debug)]
-pub struct RemoteHandle(pub(crate) Option<Arc<polling::Poller>>);
+pub struct RemoteHandle(pub(crate) Option<Arc<EpollSet>>);
 
 impl RemoteHandle {
     /// Removes what the driver may have registered for `fd`. Call it before close(2).
@@ -14,8 +16,8 @@ impl RemoteHandle {
     /// behind, switched off, as long as the duplicate. It can never deliver anything, so leaving
     /// this out costs a little kernel memory and nothing else. A ring needs nothing.
     pub fn deregister(&self, fd: RawFd) {
-        if let Some(poller) = &self.0 {
-            crate::poll::forget_fd(poller, fd);
+        if let Some(set) = &self.0 {
+            set.forget(fd);
         }
     }
 }

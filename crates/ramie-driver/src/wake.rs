@@ -15,8 +15,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use polling::Poller;
-
+use crate::poll::EpollSet;
 use crate::sys;
 
 /// What a waker and the driver it wakes share.
@@ -33,7 +32,7 @@ pub(crate) enum Way {
     /// cannot have been reused by another file.
     Ring { eventfd: OwnedFd, ring: Mutex<Option<RawFd>> },
     /// An epoll set with its own notifier.
-    Poll(Arc<Poller>),
+    Poll(Arc<EpollSet>),
 }
 
 impl WakeTarget {
@@ -57,10 +56,7 @@ impl WakeTarget {
     pub(crate) fn notify(&self) {
         match &self.way {
             Way::Ring { eventfd, .. } => sys::eventfd_signal(eventfd),
-            Way::Poll(poller) => {
-                // It writes to an eventfd of its own, which cannot fail while it exists.
-                let _ = poller.notify();
-            }
+            Way::Poll(set) => set.notify(),
         }
     }
 

@@ -296,11 +296,11 @@ fn the_polling_driver_receives_one_by_one() {
     for choice in [Choice::Poll, Choice::Uring] {
         let mut driver = Driver::open(choice, &Config::small()).unwrap();
         let (stream, mut peer) = UnixStream::pair().unwrap();
-        assert_eq!(driver.receive_now(&stream).unwrap_err(), 11, "EAGAIN");
+        assert_eq!(driver.receive_now(&stream, None).unwrap_err(), 11, "EAGAIN");
         let mut kept = Vec::new();
         for round in 0..100_u8 {
             peer.write_all(&[round; 1500]).unwrap();
-            kept.push(driver.receive_now(&stream).unwrap());
+            kept.push(driver.receive_now(&stream, None).unwrap());
         }
         for (round, lease) in kept.iter().enumerate() {
             assert_eq!(&**lease, &[round as u8; 1500][..lease.len()]);

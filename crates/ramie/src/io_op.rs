@@ -14,12 +14,13 @@
 //! slot's cache line. The record says of which kind it is: whoever gives the fiber up asks.
 #![allow(unsafe_code)]
 
-use std::{io, ptr::NonNull, time::Duration};
+use std::{io, os::fd::AsRawFd, ptr::NonNull, time::Duration};
 
 use ramie_driver::{FixedFile, Op, OpFrame, Submitted, Wait};
 
 use crate::{
     cancel,
+    fixed_file::FdName,
     park::{self, Refused, WaitKind, WaitRecord},
     strand::Wake,
     time::Deadline,
@@ -83,6 +84,19 @@ pub(crate) fn perform_pointing_nowhere(
     unsafe { perform(kind, op, deadline) }
 }
 
+/// Waits until one of `events` may hold of a stream.
+#[track_caller]
+pub(crate) fn await_readiness(
+    kind: &'static WaitKind,
+    fd: FdName<'_>,
+    events: u32,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
+    let op = Op::Poll { fd: fd.as_raw_fd(), events };
+    // SAFETY: it points to nothing; the place is that of the stream with this descriptor.
+    unsafe { perform_plainly(kind, OpFrame::new(op), deadline, fd.place()) }
+}
+
 /// As [`perform`], for ops of which there are many: inlined into the code of the fiber, for the
 /// sake of its switch ([`Body::suspend`](worker::Body::suspend)); by the place in the ring's table
 /// that the op's descriptor may have.
@@ -130,7 +144,7 @@ unsafe fn perform_plainly(
     let worker = worker::current();
     let Some(body) = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER) else {
         // SAFETY: the caller's promise.
-        return unsafe { perform_bounded(&worker, kind, &frame, deadline) };
+        return unsafe { perform_bounded(&worker, kind, &frame, deadline, place) };
     };
     // SAFETY: the frame stays in place until it is popped, and what the op points to does by the
     // caller's promise; so it is with the place.
@@ -151,7 +165,7 @@ unsafe fn perform_plainly(
 /// Performs the op of a strand that is no fiber, has a limit or a scope around it, or unwinds.
 ///
 /// # Safety
-/// As [`perform`]; the frame stays in place during this call.
+/// As [`perform_inline`]; the frame stays in place during this call.
 #[track_caller]
 #[inline(never)]
 unsafe fn perform_bounded(
@@ -159,6 +173,7 @@ unsafe fn perform_bounded(
     kind: &'static WaitKind,
     frame: &OpFrame,
     deadline: Deadline,
+    place: Option<&FixedFile>,
 ) -> Result<u32, OpError> {
     worker.check_may_switch();
     worker.check_stack();
@@ -169,7 +184,7 @@ unsafe fn perform_bounded(
     }
     // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the op
     // points to does by the caller's promise.
-    match unsafe { worker.submit(frame, None) }? {
+    match unsafe { worker.submit(frame, place) }? {
         Submitted::Complete => result_of(frame, None),
         Submitted::InFlight => wait_for(worker, frame, record),
     }

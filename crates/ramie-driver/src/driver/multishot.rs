@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use super::{Backend, Driver};
 use crate::buffer::{Lease, Pool, Size};
+use crate::fixed::FixedFile;
 use crate::multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot, Shot};
 use crate::op::{IoVec, MessageHeader};
+use crate::poll::Poll;
 use crate::sys::{self, SockAddrStorage, raw};
 
 impl Driver {
@@ -113,13 +115,30 @@ impl Driver {
         }
     }
 
-    /// Receives from a stream what is there, without waiting, into one of the driver's buffers.
+    fn as_poll(&mut self) -> Option<&mut Poll> {
+        match &mut self.backend {
+            Backend::Poll(poll) => Some(poll),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.as_poll(),
+            _ => None,
+        }
+    }
+
+    /// Receives from a stream what is there, without waiting, into one of the driver's buffers. By
+    /// what is kept beside the descriptor a polling driver may know that nothing is there.
     ///
     /// # Errors
     /// The errno: `EAGAIN` where nothing is there.
-    pub fn receive_now(&mut self, fd: impl AsFd) -> Result<Lease, i32> {
+    pub fn receive_now(&mut self, fd: impl AsFd, file: Option<&FixedFile>) -> Result<Lease, i32> {
         let fd = fd.as_fd().as_raw_fd();
+        if let Some((poll, file)) = self.as_poll().zip(file)
+            && poll.is_known_to_wait(fd, &file.registration, sys::POLL_IN)
+        {
+            return Err(rustix::io::Errno::AGAIN.raw_os_error());
+        }
+        let mut room_len = 0;
         let receive = |room: NonNull<u8>, len| {
+            room_len = len as u32;
             uninterrupted(|| {
                 // SAFETY: `fill` gives that room.
                 unsafe { raw::recv(fd, room.as_ptr(), len as u32, sys::MSG_DONTWAIT) }
@@ -127,6 +146,10 @@ impl Driver {
         };
         // SAFETY: recv writes into the room only, as many bytes as it says.
         let received = unsafe { self.pool().fill(receive) };
+        let result = received.as_ref().map_or_else(|error| *error, |bytes| bytes.len() as i32);
+        if let Some((poll, file)) = self.as_poll().zip(file) {
+            poll.note_received(fd, &file.registration, result, room_len, 0);
+        }
         received.map_err(|error| -error)
     }
 

@@ -7,23 +7,25 @@
 //! can deliver nothing, so closing the descriptor on any thread, reusing its number, or keeping
 //! the file alive by a duplicate makes no ghosts: the next op on that number finds by the
 //! kernel's answer (`ENOENT`, `EEXIST`) whether to add or to modify. The generation in the key is
-//! a second lock on the same door.
+//! a second lock on the same door. The exception are descriptors whose owner keeps a
+//! [`Registration`]: those stay registered between waits ([`edges`]).
 //!
 //! While an op waits, its submitter keeps the descriptor open (contract of `Driver::submit`).
 #![allow(unsafe_code)]
 
 mod attempt;
+mod edges;
+mod epoll_set;
+mod registration;
 mod slots;
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use polling::{Event, Events, Poller};
-use rustix::event::epoll::{self, EventFlags};
+use rustix::event::epoll::{Event, EventFlags};
 use rustix::io::Errno;
 
 use crate::buffer::Pool;
@@ -31,24 +33,26 @@ use crate::caps::Caps;
 use crate::completed::{Completed, FrameList};
 use crate::driver::{Submitted, Wait};
 use crate::op::{Op, OpFrame, State};
-use crate::sys::raw;
+use crate::sys::{POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT};
 use crate::wake::{WakeTarget, Waker, Way};
 use attempt::AGAIN;
+pub(crate) use epoll_set::EpollSet;
+pub(crate) use registration::Registration;
 use slots::{Slot, Slots};
 
 const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 
 /// Events taken from the kernel in one call.
-const BATCH: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+const BATCH: usize = 256;
 
 /// An epoll set and the ops that wait for its descriptors.
 pub(crate) struct Poll {
-    poller: Arc<Poller>,
+    set: Arc<EpollSet>,
     /// By descriptor number.
     slots: Slots,
     pub(crate) completed: Completed,
     in_flight: usize,
-    events: Events,
+    events: Vec<Event>,
     target: Arc<WakeTarget>,
     caps: Caps,
     pub(crate) pool: Pool,
@@ -56,14 +60,14 @@ pub(crate) struct Poll {
 
 impl Poll {
     pub(crate) fn open() -> io::Result<Self> {
-        let poller = Arc::new(Poller::new()?);
+        let set = Arc::new(EpollSet::open()?);
         Ok(Poll {
-            target: WakeTarget::new(Way::Poll(Arc::clone(&poller))),
-            poller,
+            target: WakeTarget::new(Way::Poll(Arc::clone(&set))),
+            set,
             slots: Slots::default(),
             completed: Completed::default(),
             in_flight: 0,
-            events: Events::with_capacity(BATCH),
+            events: Vec::with_capacity(BATCH),
             caps: Caps::of_poll(),
             pool: Pool::new(),
         })
@@ -81,8 +85,8 @@ impl Poll {
         Waker(Arc::clone(&self.target))
     }
 
-    pub(crate) fn poller(&self) -> Arc<Poller> {
-        Arc::clone(&self.poller)
+    pub(crate) fn set(&self) -> Arc<EpollSet> {
+        Arc::clone(&self.set)
     }
 
     /// Readiness shows only when the kernel is asked, so while ops wait the answer is yes.
@@ -93,8 +97,8 @@ impl Poll {
     pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
         debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
         // Whoever waits already goes first.
-        if !self.has_waiters_before(frame) && !pretends_to_wait(frame) {
-            let result = attempt::attempt(frame);
+        if !self.has_waiters_before(frame) && !pretends_to_wait(frame) && !self.must_wait(frame) {
+            let result = self.attempt(frame);
             if result != AGAIN || !may_wait(frame) {
                 return done(frame, result);
             }
@@ -107,6 +111,12 @@ impl Poll {
         }
     }
 
+    fn attempt(&mut self, frame: &OpFrame) -> i32 {
+        let result = attempt::attempt(frame);
+        self.note(frame, result);
+        result
+    }
+
     fn has_waiters_before(&mut self, frame: &OpFrame) -> bool {
         let slot = frame.op.fd().and_then(|fd| self.slots.get_mut(fd));
         !matches!(frame.op, Op::Poll { .. })
@@ -116,10 +126,8 @@ impl Poll {
     fn wait_for_readiness(&mut self, frame: &OpFrame) -> Result<(), Errno> {
         let fd = frame.op.fd().filter(|fd| *fd >= 0).ok_or(Errno::BADF)?;
         self.slots.reach(fd);
-        let armed = self.slots[fd].armed;
-        let wanted = armed | frame.op.readiness();
-        if wanted != armed || armed == 0 {
-            self.arm(fd, wanted)?;
+        if !self.keep(fd, frame) {
+            self.arm_for(fd, frame.op.readiness())?;
         }
         self.slots[fd].queue(&frame.op).push(frame);
         frame.state.set(State::InFlight);
@@ -127,34 +135,42 @@ impl Poll {
         Ok(())
     }
 
+    /// Arms the registration for one op more.
+    fn arm_for(&mut self, fd: RawFd, events: u32) -> Result<(), Errno> {
+        if self.slots[fd].is_kept {
+            self.disarm(fd);
+            let others = self.slots[fd].interests();
+            return self.arm(fd, others | events);
+        }
+        let armed = self.slots[fd].armed;
+        let wanted = armed | events;
+        if wanted != armed || armed == 0 { self.arm(fd, wanted) } else { Ok(()) }
+    }
+
     /// Arms the registration of `fd`, one-shot. The kernel adds error and hang-up by itself.
     ///
-    /// Not through the poller, whose "readable" includes out-of-band data: a peer that sends some
-    /// would then keep us busy, since our reads leave it where it is.
+    /// Not for out-of-band data: a peer that sends some would then keep us busy, since our reads
+    /// leave it where it is.
     fn arm(&mut self, fd: RawFd, interests: u32) -> Result<(), Errno> {
         let slot = &mut self.slots[fd];
-        let key = epoll::EventData::new_u64(key_of(fd, slot.generation) as u64);
+        let key = key_of(fd, slot.generation);
         let flags = EventFlags::from_bits_retain(interests) | EventFlags::ONESHOT;
-        let add = || epoll::add(&self.poller, raw::borrow(&fd), key, flags);
-        let modify = || epoll::modify(&self.poller, raw::borrow(&fd), key, flags);
         // The guess may be wrong either way (module documentation).
-        let armed = match if slot.registered { modify() } else { add() } {
-            Err(Errno::NOENT) => add(),
-            Err(Errno::EXIST) => modify(),
-            result => result,
-        };
+        let armed = self.set.set(fd, key, flags, slot.registered);
         slot.registered = armed.is_ok();
         slot.armed = if armed.is_ok() { interests } else { 0 };
         armed
     }
 
-    /// Nobody waits on `fd` any more though its registration is armed: delete it.
+    /// Nobody waits on `fd` any more though its registration is armed, or it is to be made anew:
+    /// deletes it.
     fn disarm(&mut self, fd: RawFd) {
         let slot = &mut self.slots[fd];
         slot.registered = false;
         slot.armed = 0;
+        slot.is_kept = false;
         slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
-        forget_fd(&self.poller, fd);
+        self.set.forget(fd);
     }
 
     pub(crate) fn cancel(&mut self, frame: &OpFrame) {
@@ -166,7 +182,7 @@ impl Poll {
             result => result,
         };
         self.finish(frame, result);
-        if self.slots[fd].is_idle() {
+        if self.slots[fd].is_idle() && !self.slots[fd].is_kept {
             self.disarm(fd);
         }
     }
@@ -195,28 +211,32 @@ impl Poll {
             Wait::Until(limit) if self.completed.is_empty() => limit,
             _ => Some(Duration::ZERO),
         };
-        self.events.clear();
         let mut events = std::mem::take(&mut self.events);
-        let waited = self.poller.wait(&mut events, limit);
+        let waited = self.set.wait(&mut events, limit);
         self.target.acknowledge();
-        for event in events.iter() {
+        for event in events.drain(..) {
             self.on_event(event);
         }
         self.events = events;
-        waited.map(drop)
+        waited
     }
 
     fn on_event(&mut self, event: Event) {
-        let (fd, generation) = fd_of(event.key);
+        let Some((fd, generation)) = epoll_set::key(&event).map(fd_of) else { return };
         let Some(slot) = self.slots.get_mut(fd) else { return };
         if slot.generation != generation {
             return;
         }
+        let flags = event.flags;
+        if slot.is_kept {
+            return self.on_edge(fd, flags);
+        }
         slot.armed = 0;
-        if event.readable {
+        let over = POLL_ERR | POLL_HUP;
+        if flags.bits() & (POLL_IN | over) != 0 {
             self.retry(fd, |slot| &mut slot.readers);
         }
-        if event.writable {
+        if flags.bits() & (POLL_OUT | over) != 0 {
             self.retry(fd, |slot| &mut slot.writers);
         }
         // These may wait for what the event has no name for.
@@ -238,7 +258,7 @@ impl Poll {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { frame.as_ref() };
             let hopeless = !still_waiting.is_empty() && !matches!(frame.op, Op::Poll { .. });
-            match if hopeless { AGAIN } else { attempt::attempt(frame) } {
+            match if hopeless { AGAIN } else { self.attempt(frame) } {
                 AGAIN => still_waiting.push(frame),
                 result => self.finish(frame, result),
             }
@@ -301,21 +321,15 @@ fn done(frame: &OpFrame, result: i32) -> Submitted {
     Submitted::Complete
 }
 
-/// Keeps the key's top bit clear: all ones is the poller's own key.
+/// Keeps the key's top bit clear: all ones is the notifier's.
 const GENERATION_MASK: u32 = 0x7fff_ffff;
 
-fn key_of(fd: RawFd, generation: u32) -> usize {
-    fd as usize | (generation as usize) << 32
+fn key_of(fd: RawFd, generation: u32) -> u64 {
+    fd as u64 | u64::from(generation) << 32
 }
 
-fn fd_of(key: usize) -> (RawFd, u32) {
+fn fd_of(key: u64) -> (RawFd, u32) {
     (key as u32 as RawFd, (key >> 32) as u32)
-}
-
-/// Deletes the registration of `fd`, if there is one.
-pub(crate) fn forget_fd(poller: &Poller, fd: RawFd) {
-    // Not registered, or not open: nothing to forget.
-    let _ = poller.delete(raw::borrow(&fd));
 }
 
 impl std::fmt::Debug for Poll {

@@ -25,6 +25,12 @@ pub(super) struct Slot {
     pub(super) registered: bool,
     /// What the registration is armed for, as `poll(2)` bits.
     pub(super) armed: u32,
+    /// It is registered for edges, and stays so between waits.
+    pub(super) is_kept: bool,
+    /// Of those: what edges told and no call has found otherwise, as `poll(2)` bits.
+    pub(super) ready: u32,
+    /// Of those: after a receive that fills less than it was given, there is nothing more.
+    pub(super) is_drained_by_short: bool,
 }
 
 impl Slot {
@@ -36,6 +42,9 @@ impl Slot {
             generation: 0,
             registered: false,
             armed: 0,
+            is_kept: false,
+            ready: 0,
+            is_drained_by_short: false,
         }
     }
 
@@ -90,6 +99,11 @@ impl Slots {
 
     pub(super) fn len(&self) -> usize {
         self.pages.len() * PAGE
+    }
+
+    pub(super) fn get(&self, fd: RawFd) -> Option<&Slot> {
+        let at = usize::try_from(fd).ok()?;
+        self.pages.get(at / PAGE).map(|page| &page[at % PAGE])
     }
 
     pub(super) fn get_mut(&mut self, fd: RawFd) -> Option<&mut Slot> {

@@ -55,6 +55,7 @@ pub use rustix::net::{
 pub use rustix::pipe::SpliceFlags;
 pub use rustix::process::{Pid, WaitId, WaitIdOptions};
 pub use rustix::thread::futex::Flags as FutexFlags;
+pub(crate) use socket::is_tcp;
 pub use socket::{
     accept, bind, connect, listen, local_addr, not_an_ip_address, peer_addr, peer_storage, recv,
     send, shutdown, socket,

@@ -84,6 +84,11 @@ pub fn peer_storage(fd: impl AsFd) -> io::Result<(SockAddrStorage, u32)> {
         .map_err(|error| io::Error::from_raw_os_error(-error))
 }
 
+/// Tells whether it is a TCP socket.
+pub(crate) fn is_tcp(fd: impl AsFd) -> bool {
+    net::sockopt::socket_protocol(fd) == Ok(Some(net::ipproto::TCP))
+}
+
 /// What std says of an address of another family.
 pub fn not_an_ip_address() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "invalid argument")

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use ramie_driver::{Datagram, Home, Lease, MultishotOp, Op, Shot, sys};
+use ramie_driver::{Datagram, Home, Lease, MultishotOp, Shot, sys};
 
 use super::socket::{Address, Half, Socket, data_result};
 use crate::{
@@ -160,7 +160,11 @@ impl Socket {
             Some(_) => return Ok(None),
             None => {}
         }
-        let bytes = self.one_by_one(|driver| driver.receive_now(self))?;
+        let bytes = self.one_by_one(|driver| {
+            // Who does not wait has to ask the kernel itself.
+            let place = self.named().place().filter(|_| !self.is_nonblocking());
+            driver.receive_now(self, place)
+        })?;
         Ok(if bytes.is_empty() { None } else { Some(bytes) })
     }
 
@@ -204,8 +208,8 @@ impl Socket {
             if self.is_nonblocking() {
                 return Err(sys::Errno::AGAIN.into());
             }
-            let op = Op::Poll { fd: self.as_fd().as_raw_fd(), events: sys::POLL_IN };
-            data_result(io_op::perform_pointing_nowhere(&RECEIVE, op, deadline))?;
+            let fd = self.named();
+            data_result(io_op::await_readiness(&RECEIVE, fd, sys::POLL_IN, deadline))?;
         }
     }
 }

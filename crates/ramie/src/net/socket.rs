@@ -16,7 +16,7 @@ use ramie_driver::{Home, Kind, sys, sys::sockopt};
 
 pub(crate) use crate::ring::Address;
 use crate::{
-    fixed_file::StreamFd,
+    fixed_file::{FdName, StreamFd},
     intake,
     io_op::OpError,
     primitive::{AtomicBool, AtomicU64, Ordering},
@@ -192,6 +192,11 @@ impl Socket {
             0 => Deadline::NEVER,
             ns => Deadline::after(Duration::from_nanos(ns)),
         }
+    }
+
+    /// What an op may call the socket by.
+    pub(super) fn named(&self) -> FdName<'_> {
+        self.fd.named()
     }
 
     /// Where what comes early is.

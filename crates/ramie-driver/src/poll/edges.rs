@@ -1,0 +1,178 @@
+//! Descriptors that stay registered between waits, edge-triggered ([`Registration`]).
+//!
+//! Each edge of such a descriptor sets bits in its slot; a call that would have waited clears them.
+//! An op whose bit is clear waits at once: the useless first call and the renewal of the
+//! registration, two system calls for each request of a server, are left out. INVARIANT: **while
+//! an op waits for a bit, that bit is clear, and whatever would set it makes an edge.**
+//!
+//! A receive that fills less than it was given has emptied a TCP socket: what comes later makes an
+//! edge. So the bit is cleared then, too, but not once an edge told of the stream's end, of an
+//! error, or of urgent data, at which a receive may stop short.
+//!
+//! A peer that sends to a socket nobody reads would wake the driver with each segment. So the
+//! second edge in vain ends the registration.
+#![allow(unsafe_code)]
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use rustix::event::epoll::EventFlags;
+
+use super::attempt::AGAIN;
+use super::registration::Registration;
+use super::slots::Slot;
+use super::{GENERATION_MASK, Poll, key_of, may_wait};
+use crate::completed::FrameList;
+use crate::op::{Op, OpFrame};
+use crate::sys::{self, POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT, raw};
+
+/// What the owner of the op's descriptor keeps for it, if it is a stream's.
+#[inline]
+fn registration_of(frame: &OpFrame) -> Option<&Registration> {
+    // SAFETY: null, or valid while the op is in flight (contract of `Driver::submit_fixed`).
+    unsafe { frame.registration.get().as_ref() }
+}
+
+/// What is waited for by edges; ops that want something else are registered for each wait.
+const KEPT: u32 = POLL_IN | POLL_OUT;
+
+impl Poll {
+    /// Whether what the slot says of the number is true of the file of this registration.
+    #[inline]
+    fn is_kept(&self, fd: RawFd, registration: &Registration) -> bool {
+        self.slots.get(fd).is_some_and(|slot| {
+            slot.is_kept && registration.has_stamp(self.stamp_of(slot.generation))
+        })
+    }
+
+    fn stamp_of(&self, generation: u32) -> u64 {
+        u64::from(self.set.id) << 32 | u64::from(generation)
+    }
+
+    /// Whether a call that has this registration would find none of `events`.
+    pub(crate) fn is_known_to_wait(
+        &self,
+        fd: RawFd,
+        registration: &Registration,
+        events: u32,
+    ) -> bool {
+        events & !KEPT == 0 && self.is_kept(fd, registration) && self.slots[fd].ready & events == 0
+    }
+
+    /// The same of an op.
+    #[inline]
+    pub(super) fn must_wait(&self, frame: &OpFrame) -> bool {
+        let Some((fd, registration)) = frame.op.fd().zip(registration_of(frame)) else {
+            return false;
+        };
+        may_wait(frame)
+            && !matches!(frame.op, Op::Connect { .. })
+            && self.is_known_to_wait(fd, registration, frame.op.readiness())
+    }
+
+    /// Takes note of what a call on a kept descriptor returned.
+    #[inline]
+    pub(super) fn note(&mut self, frame: &OpFrame, result: i32) {
+        let Some((fd, registration)) = frame.op.fd().zip(registration_of(frame)) else { return };
+        if result == AGAIN {
+            self.note_empty(fd, registration, frame.op.readiness());
+        } else if let Op::Recv { len, flags, .. } = frame.op {
+            self.note_received(fd, registration, result, len, flags);
+        }
+    }
+
+    fn note_empty(&mut self, fd: RawFd, registration: &Registration, events: u32) {
+        if self.is_kept(fd, registration) {
+            self.slots[fd].ready &= !events;
+        }
+    }
+
+    /// The same of a receive into `len` bytes.
+    pub(crate) fn note_received(
+        &mut self,
+        fd: RawFd,
+        registration: &Registration,
+        result: i32,
+        len: u32,
+        flags: i32,
+    ) {
+        let is_plain = flags & !(sys::MSG_DONTWAIT | sys::MSG_NOSIGNAL) == 0;
+        let is_short = is_plain && result > 0 && (result as u32) < len;
+        let is_empty = |slot: &Slot| result == AGAIN || (is_short && slot.is_drained_by_short);
+        if self.is_kept(fd, registration) && is_empty(&self.slots[fd]) {
+            self.slots[fd].ready &= !POLL_IN;
+        }
+    }
+
+    /// Sees to it that an edge will tell when `frame` can go on. False: the descriptor has to be
+    /// registered for this wait.
+    pub(super) fn keep(&mut self, fd: RawFd, frame: &OpFrame) -> bool {
+        let Some(registration) = registration_of(frame) else { return false };
+        let events = frame.op.readiness();
+        if self.is_known_to_wait(fd, registration, events) {
+            return true;
+        }
+        // Those who wait in another way must not be forgotten.
+        if events & !KEPT != 0 || !self.slots[fd].is_idle() {
+            return false;
+        }
+        let set = Arc::clone(&self.set);
+        registration.take_on(&set, fd, || self.register(fd))
+    }
+
+    /// Registers a descriptor on which nobody waits, for all edges; gives its stamp.
+    fn register(&mut self, fd: RawFd) -> Option<u64> {
+        let slot = &mut self.slots[fd];
+        slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::PRI;
+        let key = key_of(fd, slot.generation);
+        let was_registered = slot.registered;
+        slot.is_kept = self.set.set(fd, key, flags | EventFlags::ET, was_registered).is_ok();
+        slot.registered = slot.is_kept;
+        slot.armed = 0;
+        slot.ready = 0;
+        slot.is_drained_by_short = sys::is_tcp(raw::borrow(&fd));
+        slot.is_kept.then(|| self.stamp_of(self.slots[fd].generation))
+    }
+
+    /// Something happened on a kept descriptor.
+    pub(super) fn on_edge(&mut self, fd: RawFd, flags: EventFlags) {
+        let ending = EventFlags::ERR | EventFlags::HUP;
+        let mut ready = 0;
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | ending) {
+            ready |= POLL_IN;
+        }
+        if flags.intersects(EventFlags::OUT | ending) {
+            ready |= POLL_OUT;
+        }
+        let slot = &mut self.slots[fd];
+        if flags.intersects(EventFlags::RDHUP | EventFlags::PRI | ending) {
+            slot.is_drained_by_short = false;
+        }
+        if slot.is_idle() && slot.ready & ready & POLL_IN != 0 {
+            return self.disarm(fd);
+        }
+        slot.ready |= ready;
+        if ready & POLL_IN != 0 {
+            self.retry(fd, |slot| &mut slot.readers);
+        }
+        if ready & POLL_OUT != 0 {
+            self.retry(fd, |slot| &mut slot.writers);
+        }
+        self.answer_pollers(fd, flags.bits());
+    }
+
+    /// Tells those who only ask what the edge told.
+    fn answer_pollers(&mut self, fd: RawFd, flags: u32) {
+        let mut still_waiting = FrameList::new();
+        while let Some(frame) = self.slots[fd].pollers.pop() {
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+            let frame = unsafe { frame.as_ref() };
+            match flags & (frame.op.readiness() | POLL_ERR | POLL_HUP) {
+                0 => still_waiting.push(frame),
+                mask => self.finish(frame, mask as i32),
+            }
+        }
+        self.slots[fd].pollers = still_waiting;
+    }
+}

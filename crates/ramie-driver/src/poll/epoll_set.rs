@@ -1,0 +1,115 @@
+//! One epoll set, and the eventfd by which any thread ends a wait for it.
+
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use crate::sys::{self, fork::ForkMark, raw};
+
+/// The notifier's key; no descriptor's, whose top bit is clear.
+const NOTIFIER: u64 = u64::MAX;
+
+/// Longer waits end early: the kernel counts milliseconds in 31 bits.
+const LONGEST: Duration = Duration::from_secs(1 << 20);
+/// What the kernel's clock for waits counts in.
+const TICK: Duration = Duration::from_millis(1);
+
+#[derive(Debug)]
+pub(crate) struct EpollSet {
+    epoll: OwnedFd,
+    notifier: OwnedFd,
+    /// Unlike any other set's of the process; not 0.
+    pub(super) id: u32,
+    mark: ForkMark,
+}
+
+impl EpollSet {
+    pub(super) fn open() -> io::Result<Self> {
+        static SETS: AtomicU32 = AtomicU32::new(1);
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let notifier = sys::eventfd()?;
+        // Each write is an edge, so nobody need read the count.
+        let edges = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &notifier, EventData::new_u64(NOTIFIER), edges)?;
+        let id = SETS.fetch_add(1, Ordering::Relaxed);
+        Ok(EpollSet { epoll, notifier, id, mark: ForkMark::get() })
+    }
+
+    /// Registers `fd` so, whether it was registered already or not; `guess` says what is likely.
+    pub(super) fn set(
+        &self,
+        fd: RawFd,
+        key: u64,
+        flags: EventFlags,
+        guess: bool,
+    ) -> Result<(), Errno> {
+        let key = EventData::new_u64(key);
+        let add = || epoll::add(&self.epoll, raw::borrow(&fd), key, flags);
+        let modify = || epoll::modify(&self.epoll, raw::borrow(&fd), key, flags);
+        match if guess { modify() } else { add() } {
+            Err(Errno::NOENT) => add(),
+            Err(Errno::EXIST) => modify(),
+            result => result,
+        }
+    }
+
+    /// Deletes the registration of `fd`, if there is one.
+    pub(crate) fn forget(&self, fd: RawFd) {
+        // The child of a fork would delete its parent's.
+        if !self.mark.is_child() {
+            // Not registered, or not open: nothing to forget.
+            let _ = epoll::delete(&self.epoll, raw::borrow(&fd));
+        }
+    }
+
+    /// Ends the present wait, or else the next one.
+    pub(crate) fn notify(&self) {
+        sys::eventfd_signal(&self.notifier);
+    }
+
+    /// Waits until something is ready, it is notified, or the time is over, and puts what is ready
+    /// behind `events`, as much as there is room for. It may end early.
+    pub(super) fn wait(&self, events: &mut Vec<Event>, limit: Option<Duration>) -> io::Result<()> {
+        let result = match limit.map(|limit| limit.min(LONGEST)) {
+            // The rest of a millisecond that epoll_pwait(2) knows nothing of; epoll_pwait2(2) is
+            // not to be had everywhere.
+            Some(limit) if !limit.is_zero() && limit < TICK => self.wait_briefly(events, limit),
+            Some(limit) => self.wait_in_ticks(events, Some(limit)),
+            None => self.wait_in_ticks(events, None),
+        };
+        match result {
+            Err(Errno::INTR) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    fn wait_briefly(&self, events: &mut Vec<Event>, limit: Duration) -> Result<(), Errno> {
+        let mut set = [PollFd::new(&self.epoll, PollFlags::IN)];
+        match rustix::event::poll(&mut set, Some(&timespec(limit)))? {
+            0 => Ok(()),
+            _ => self.wait_in_ticks(events, Some(Duration::ZERO)),
+        }
+    }
+
+    fn wait_in_ticks(&self, events: &mut Vec<Event>, limit: Option<Duration>) -> Result<(), Errno> {
+        let limit = limit.map(|limit| Duration::from_millis(limit.as_millis() as u64));
+        let limit = limit.map(timespec);
+        epoll::wait(&self.epoll, spare_capacity(events), limit.as_ref()).map(drop)
+    }
+}
+
+/// The descriptor's key of an event; none: it was the notifier.
+pub(super) fn key(event: &Event) -> Option<u64> {
+    let data = event.data;
+    Some(data.u64()).filter(|key| *key != NOTIFIER)
+}
+
+fn timespec(limit: Duration) -> Timespec {
+    Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() }
+}

@@ -1,0 +1,92 @@
+//! A registration that outlives one wait: kept beside a stream's descriptor, so that a polling
+//! driver need not ask the kernel for it each time.
+//!
+//! A descriptor's number says nothing of the file behind it: the number may have been closed and
+//! opened again since the driver saw it last. So a driver trusts what it knows of a number only if
+//! the op comes with a `Registration` whose stamp is that of the number's slot. The owner drops it
+//! before the descriptor is closed, which deletes the registration; a duplicate that lives on
+//! cannot make a ghost of it.
+//!
+//! | stamp | meaning | left by |
+//! |---|---|---|
+//! | 0 | no driver has registered it | a wait on a polling driver, which becomes its owner |
+//! | the slot's | its owner knows from edges whether it is ready | whatever registers the number in another way, or deletes it: the slot's generation changes |
+//! | another | stale | the next wait on its owner |
+//!
+//! A socket that is used on several workers is registered by the first; the others register it for
+//! each wait, as they do what has no `Registration`.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::epoll_set::EpollSet;
+
+/// What a polling driver keeps beside a stream's descriptor, and drops before that is closed. It is
+/// for one descriptor, which stays the same open file as long as this lives.
+#[derive(Debug, Default)]
+pub(crate) struct Registration {
+    /// The owner's id and the generation of the slot; 0: none.
+    stamp: AtomicU64,
+    owner: Mutex<Option<Owner>>,
+}
+
+/// No slot's: generations have their top bit clear.
+const NEVER: u64 = u64::MAX;
+
+#[derive(Debug)]
+struct Owner {
+    set: Weak<EpollSet>,
+    fd: RawFd,
+}
+
+impl Registration {
+    /// That of a descriptor which is registered for each wait.
+    pub(crate) const fn never() -> Self {
+        Registration { stamp: AtomicU64::new(NEVER), owner: Mutex::new(None) }
+    }
+
+    #[inline]
+    pub(super) fn has_stamp(&self, stamp: u64) -> bool {
+        // Relaxed: only its owner, who wrote it, finds its own id in it.
+        self.stamp.load(Ordering::Relaxed) == stamp
+    }
+
+    /// Runs `register` and notes its stamp, unless another driver is the owner.
+    pub(super) fn take_on(
+        &self,
+        set: &Arc<EpollSet>,
+        fd: RawFd,
+        register: impl FnOnce() -> Option<u64>,
+    ) -> bool {
+        if self.has_stamp(NEVER) {
+            return false;
+        }
+        let mut owner = self.owner();
+        let is_others =
+            owner.as_ref().is_some_and(|owner| !std::ptr::eq(owner.set.as_ptr(), &raw const **set));
+        // A driver that is gone has taken its set along.
+        if is_others && owner.as_ref().is_some_and(|owner| owner.set.strong_count() > 0) {
+            return false;
+        }
+        let Some(stamp) = register() else { return false };
+        *owner = Some(Owner { set: Arc::downgrade(set), fd });
+        self.stamp.store(stamp, Ordering::Relaxed);
+        true
+    }
+
+    fn owner(&self) -> MutexGuard<'_, Option<Owner>> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Owner { set, fd }) = owner
+            && let Some(set) = set.upgrade()
+        {
+            set.forget(fd);
+        }
+    }
+}
