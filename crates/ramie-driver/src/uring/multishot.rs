@@ -346,7 +346,8 @@ impl Uring {
         }
     }
 
-    /// Sees to it that the kernel has looked the op's descriptor up, and takes a shot that is there.
+    /// Sees to it that the kernel has looked the op's descriptor up, and takes a shot that is
+    /// there.
     pub(crate) fn settle_multishot(&mut self, id: MultishotId) -> Option<Shot> {
         if self.multishots.find(id)?.state == State::Armed {
             self.flush();
