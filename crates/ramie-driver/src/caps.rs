@@ -66,6 +66,8 @@ features! {
     BufferRing = "BUFRING", "5.19";
     /// Busy streams have a place in a table of the ring beside their descriptor, which ops name.
     FixedFiles = "FIXED_FILES", "5.19";
+    /// Memory that the ring knows, so that an op need not pin it.
+    Regions = "FIXED_BUFFERS", "5.19";
     /// Only one thread submits: less locking.
     SingleIssuer = "SINGLE_ISSUER", "6.0";
     /// One op accepts, receives or polls again and again; else one by one.

@@ -187,7 +187,7 @@ impl Faulty {
         };
         let mut frame = OpFrame::new(op);
         frame.in_background = asked.in_background;
-        frame.is_zero_copy = asked.is_zero_copy;
+        frame.manner = asked.manner.clone();
         frame.user.set(real.as_ptr() as u64);
         if let Some(Fault::Hidden(errno, times)) = fault
             && can_hide(&op, errno)

@@ -206,6 +206,16 @@ pub(crate) enum State {
     Complete,
 }
 
+/// How a ring does an op; done again, it is done plainly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Plain,
+    /// The kernel is to send the caller's bytes themselves, where it can.
+    ZeroCopy,
+    /// The bytes lie in the region of this number.
+    Registered(u16),
+}
+
 /// An op's home while it is in flight: lies in the caller's frame and must not move.
 ///
 /// The driver links it into its lists and writes the result; the address identifies the op to
@@ -227,8 +237,7 @@ pub struct OpFrame {
     pub(crate) connecting: Cell<bool>,
     /// The kernel is to do it on a thread of its own from the start.
     pub(crate) in_background: bool,
-    /// The kernel is to send the caller's bytes themselves, where it can.
-    pub(crate) is_zero_copy: bool,
+    pub(crate) manner: Cell<Manner>,
     /// Its file's place in the ring's table, counted from 1; 0: it has none.
     pub(crate) slot: Cell<u16>,
     /// Its file's registration with a polling driver, or null: valid while it is in flight.
@@ -255,7 +264,7 @@ impl OpFrame {
             cancel_asked: Cell::new(false),
             connecting: Cell::new(false),
             in_background: false,
-            is_zero_copy: false,
+            manner: Cell::new(Manner::Plain),
             slot: Cell::new(crate::fixed::NO_SLOT),
             registration: Cell::new(ptr::null()),
             #[cfg(feature = "faults")]
@@ -294,7 +303,16 @@ impl OpFrame {
     #[inline]
     #[must_use]
     pub const fn zero_copy(mut self) -> Self {
-        self.is_zero_copy = true;
+        self.manner = Cell::new(Manner::ZeroCopy);
+        self
+    }
+
+    /// Says that the op's bytes lie in a region that the driver has registered under this number
+    /// ([`Driver::register`](crate::Driver::register)). Of reads and writes of one buffer only.
+    #[inline]
+    #[must_use]
+    pub const fn registered(mut self, number: u16) -> Self {
+        self.manner = Cell::new(Manner::Registered(number));
         self
     }
 

@@ -11,6 +11,7 @@ use crate::fixed::FixedFile;
 use crate::multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot, Shot};
 use crate::op::{IoVec, MessageHeader};
 use crate::poll::Poll;
+use crate::region::Region;
 use crate::sys::{self, SockAddrStorage, raw};
 
 impl Driver {
@@ -176,6 +177,22 @@ impl Driver {
         // SAFETY: recvmsg writes into the room only, as many bytes as it says.
         let received = unsafe { self.pool().fill_whole(Size::Datagram, receive) };
         received.map(|bytes| Datagram { bytes, from, from_len }).map_err(|error| -error)
+    }
+
+    /// Makes a region known to the ring; reads and writes of it then name its number
+    /// ([`OpFrame::registered`](crate::OpFrame::registered)). The number is good for an op that is
+    /// submitted next, before another region is registered. None: there is no ring, or the kernel
+    /// or the limit of locked memory does not allow it.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn register(&mut self, region: &Arc<Region>) -> Option<u16> {
+        self.check_fork();
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.register(region),
+            // Late ops could name a number that another region has by then.
+            _ => None,
+        }
     }
 
     /// Tells whether an idle driver has more buffers than it needs.

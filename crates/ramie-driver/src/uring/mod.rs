@@ -13,11 +13,13 @@
 #![allow(unsafe_code)]
 
 mod buffer_ring;
+mod drain;
 mod ends;
 mod files;
 mod in_flight;
 mod multishot;
 mod reap;
+mod regions;
 mod setup;
 mod sqe;
 #[cfg(test)]
@@ -41,13 +43,14 @@ use crate::buffer::Pool;
 use crate::caps::{Caps, Feature};
 use crate::completed::{Completed, FrameList};
 use crate::driver::{Config, Submitted, Wait};
-use crate::op::{OpFrame, State};
+use crate::op::{Manner, OpFrame, State};
 use crate::sys;
 use crate::wake::{WakeTarget, Waker, Way};
 use buffer_ring::Groups;
 use files::Files;
 use in_flight::InFlight;
 use multishot::Multishots;
+use regions::Regions;
 
 /// Ops that wait for others, so as to enter the kernel together. `len` 0: none do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,6 +90,7 @@ pub(crate) struct Uring {
     pub(crate) pool: Pool,
     groups: Groups,
     multishots: Multishots,
+    regions: Regions,
 }
 
 impl Uring {
@@ -108,6 +112,7 @@ impl Uring {
             multishots: Multishots::new(Waker(Arc::clone(&target))),
             pool: Pool::new(),
             groups: Groups::default(),
+            regions: Regions::default(),
             target,
             woken: false,
             wake_armed: false,
@@ -165,8 +170,10 @@ impl Uring {
             // Nothing is done, and `route` answers with the errno.
             return self.push(&opcode::Nop::new().build().user_data(user_data));
         }
-        if frame.is_zero_copy && self.caps.features.has(Feature::ZeroCopy) {
-            return self.push(&sqe::zero_copy_entry(&frame.op).user_data(user_data));
+        if frame.manner.get() != Manner::Plain
+            && let Some(entry) = self.special_entry(frame)
+        {
+            return self.push(&entry.user_data(user_data));
         }
         let flags = if frame.in_background { Flags::ASYNC } else { Flags::empty() };
         sqe::with_entry(frame, user_data, flags, |entry| self.push(&entry));
@@ -393,51 +400,6 @@ impl Uring {
         self.push(&message.user_data(address | sqe::TAG_MESSAGE_SENT));
         self.flush();
     }
-
-    pub(crate) fn drain(&mut self) {
-        self.draining = true;
-        let (mut left, mut still) = (usize::MAX, 0);
-        self.push_cancel_all();
-        self.stop_all_multishots();
-        while self.left() > 0 {
-            while let Some(frame) = self.retries.pop() {
-                // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
-                let frame = unsafe { frame.as_ref() };
-                self.finish(frame, -Errno::CANCELED.raw_os_error());
-            }
-            let before = self.left();
-            if before >= left {
-                // Nothing moves: the kernel may have missed what it was just moving itself.
-                still += 1;
-                if still >= MOST_STILL_ROUNDS {
-                    self.forget_unreleased();
-                }
-                self.push_cancel_all();
-                self.stop_all_multishots();
-            }
-            left = before;
-            self.wait_or_die(Wait::Until(Some(DRAIN_ROUND)));
-        }
-        self.draining = false;
-    }
-
-    /// What the kernel is to give back before the ring may go.
-    fn left(&self) -> usize {
-        self.in_flight() + self.messages + self.closing + self.multishots.armed()
-    }
-
-    fn wait_or_die(&mut self, wait: Wait) {
-        if let Err(error) = self.enter(wait) {
-            sys::fatal(&format!("ops in flight cannot be waited for ({error})"));
-        }
-        self.reap();
-        while self.overflowed() {
-            if let Err(error) = self.enter(Wait::Never) {
-                sys::fatal(&format!("ops in flight cannot be waited for ({error})"));
-            }
-            self.reap();
-        }
-    }
 }
 
 /// A year: longer waits overflow nothing, but nobody means them.
@@ -449,26 +411,6 @@ const MAX_ROUNDS: usize = 8;
 /// How long ops may wait for others, while fibers run, to enter the kernel together: an enter
 /// costs some 300 ns, and the fibers' caches.
 const GATHERING: Duration = Duration::from_micros(20);
-
-/// How long `drain` waits before it asks again.
-const DRAIN_ROUND: Duration = Duration::from_millis(20);
-/// After so many rounds, a second, bytes that a peer does not take are no reason to wait.
-const MOST_STILL_ROUNDS: u32 = 50;
-
-impl Drop for Uring {
-    fn drop(&mut self) {
-        self.target.close_ring();
-        self.drain();
-        while self.wake_armed {
-            let cancel = opcode::AsyncCancel::new(sqe::TAG_WAKE).build();
-            self.push(&cancel.user_data(sqe::TAG_IGNORE));
-            self.wait_or_die(Wait::Until(Some(DRAIN_ROUND)));
-        }
-        self.files.close(&self.ring);
-        self.groups.close(&self.ring);
-        ENTERED_BY_THE_DEAD.fetch_add(self.entered, Ordering::Relaxed);
-    }
-}
 
 /// Puts a completion into a ring, through one that is made for it: `-errno` or 0.
 pub(crate) fn send_message(target: i32, result: i32, data: u64) -> i32 {

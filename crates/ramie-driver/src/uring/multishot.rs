@@ -369,7 +369,7 @@ impl Uring {
 
     /// Whether an idle driver has more buffers than it needs.
     pub(crate) fn has_surplus(&self) -> bool {
-        self.pool.has_surplus() || self.groups.has_surplus()
+        self.pool.has_surplus() || self.groups.has_surplus() || self.regions.has_dead()
     }
 
     /// Frees the buffers that an idle driver does not need.
@@ -386,6 +386,7 @@ impl Uring {
             self.groups.free_retired(&retired);
         }
         self.pool.give_back_surplus();
+        self.regions.give_back(&self.ring);
     }
 
     /// Lets an op end as the kernel may end it, without notice: a fault.

@@ -9,7 +9,7 @@ use io_uring::cqueue;
 use rustix::io::Errno;
 
 use super::{Uring, sqe};
-use crate::op::{Op, OpFrame, State};
+use crate::op::{Manner, Op, OpFrame, State};
 use crate::sys;
 use crate::wake::WakeTarget;
 
@@ -171,6 +171,7 @@ impl Uring {
     /// Leaves `frame` for the next turn to hand over.
     fn note(&mut self, frame: &OpFrame, state: State) {
         frame.state.set(state);
+        frame.manner.set(Manner::Plain);
         self.retries.push(frame);
     }
 

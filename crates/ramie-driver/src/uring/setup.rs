@@ -106,7 +106,7 @@ fn build(entries: u32, cq_entries: u32, features: FeatureSet) -> io::Result<IoUr
 }
 
 /// The op codes of the driver, with the kernel's names, and the feature that each belongs to.
-const OPS: [(&str, u8, Option<Feature>); 45] = [
+const OPS: [(&str, u8, Option<Feature>); 47] = [
     ("NOP", opcode::Nop::CODE, None),
     ("READ", opcode::Read::CODE, None),
     ("WRITE", opcode::Write::CODE, None),
@@ -131,6 +131,8 @@ const OPS: [(&str, u8, Option<Feature>); 45] = [
     ("ASYNC_CANCEL", opcode::AsyncCancel::CODE, None),
     ("TEE", opcode::Tee::CODE, Some(Feature::Tee)),
     ("SHUTDOWN", opcode::Shutdown::CODE, Some(Feature::Shutdown)),
+    ("READ_FIXED", opcode::ReadFixed::CODE, Some(Feature::Regions)),
+    ("WRITE_FIXED", opcode::WriteFixed::CODE, Some(Feature::Regions)),
     ("SEND_ZC", opcode::SendZc::CODE, Some(Feature::ZeroCopy)),
     ("SENDMSG_ZC", opcode::SendMsgZc::CODE, Some(Feature::ZeroCopy)),
     ("RENAMEAT", opcode::RenameAt::CODE, Some(Feature::PathCalls)),

@@ -38,6 +38,7 @@ mod futex;
 mod made;
 mod name;
 mod pipe;
+mod registered;
 pub(crate) mod socket;
 mod wait;
 mod xattr;
@@ -60,6 +61,7 @@ pub use self::{
     futex::{futex_wait, futex_wake},
     name::{link, mkdir, rename, symlink, unlink},
     pipe::{pipe, splice, tee},
+    registered::RegisteredBuffer,
     socket::{
         Message, accept, bind, connect, listen, recv, recvmsg, send, sendmsg, shutdown, socket,
     },

@@ -1,0 +1,58 @@
+//! Memory that rings may be told of once, instead of at each op.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::io;
+use std::ptr::NonNull;
+
+/// Pages, all zero at first, that [`Driver::register`](crate::Driver::register) takes.
+#[derive(Debug)]
+pub struct Region {
+    memory: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: it owns its memory, and gives out nothing but the address.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// The most bytes of a region: what Linux registers at most, 1 GiB.
+    pub const MOST: usize = 1 << 30;
+
+    /// Makes a region of so many bytes, 1 to [`MOST`](Self::MOST).
+    ///
+    /// # Errors
+    /// `InvalidInput`: none, or too many. `OutOfMemory`.
+    pub fn new(len: usize) -> io::Result<Region> {
+        if len == 0 || len > Self::MOST {
+            let text = format!("a region has 1 to {} bytes, not {len}", Self::MOST);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let layout = Layout::from_size_align(len, 4096).map_err(io::Error::other)?;
+        // SAFETY: the layout's size is not zero.
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) });
+        let memory = memory.ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Region { memory, layout })
+    }
+
+    /// The first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        self.memory
+    }
+
+    /// How many bytes it has.
+    #[allow(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout. A ring that still knows it holds the pages
+        // themselves.
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}

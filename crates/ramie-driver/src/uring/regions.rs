@@ -1,0 +1,130 @@
+//! Memory that the ring knows (registered buffers): an op on it need not look its pages up and pin
+//! them.
+//!
+//! | a slot | left by |
+//! |---|---|
+//! | empty | `register`, to taken |
+//! | taken: the kernel has the region's pages | the region is dropped: to dead; `register` of another when all are taken: to taken by that |
+//! | dead: the pages are pinned for nobody | `register` or an idle driver: to empty or taken |
+//!
+//! *The race to fear* is an entry that names a slot which is taken by another region before the
+//! kernel has looked. So what is queued is submitted before a slot changes hands; what the kernel
+//! has begun keeps the pages it found. An op that is done again is done plainly.
+#![allow(unsafe_code)]
+
+use std::slice;
+use std::sync::{Arc, Weak};
+
+use io_uring::squeue::Entry;
+use io_uring::types::Fd;
+use io_uring::{IoUring, opcode};
+
+use super::{Uring, sqe};
+use crate::caps::Feature;
+use crate::op::{IoVec, MAX_LEN, Manner, Op, OpFrame};
+use crate::region::Region;
+
+/// How many regions a ring knows at a time.
+const SLOTS: usize = 64;
+
+/// The regions that a ring knows.
+#[derive(Default)]
+pub(super) struct Regions {
+    /// Empty until the first is registered.
+    slots: Vec<Weak<Region>>,
+    /// Which slot changes hands next when all are taken.
+    next: usize,
+    /// The kernel refuses: there will be none.
+    refused: bool,
+}
+
+impl Regions {
+    fn find(&self, region: &Arc<Region>) -> Option<usize> {
+        self.slots.iter().position(|known| known.as_ptr() == Arc::as_ptr(region))
+    }
+
+    /// The slot for one more.
+    fn choose(&mut self) -> usize {
+        if let Some(free) = self.slots.iter().position(|known| known.strong_count() == 0) {
+            return free;
+        }
+        self.next = (self.next + 1) % SLOTS;
+        self.next
+    }
+
+    /// Whether pages are pinned for nobody.
+    pub(super) fn has_dead(&self) -> bool {
+        self.slots.iter().any(is_dead)
+    }
+
+    /// Lets go of the pages of regions that are gone.
+    pub(super) fn give_back(&mut self, ring: &IoUring) {
+        for (slot, known) in self.slots.iter_mut().enumerate().filter(|(_, known)| is_dead(known)) {
+            if tell(ring, slot, IoVec { base: std::ptr::null_mut(), len: 0 }) {
+                *known = Weak::new();
+            }
+        }
+    }
+}
+
+/// `Weak::new` has no region, and never had.
+fn is_dead(known: &Weak<Region>) -> bool {
+    known.strong_count() == 0 && !known.ptr_eq(&Weak::new())
+}
+
+/// Tells the kernel what a slot has.
+fn tell(ring: &IoUring, slot: usize, part: IoVec) -> bool {
+    // SAFETY: `IoVec` is laid out as `iovec`, and outlives the call.
+    let parts = unsafe { slice::from_raw_parts((&raw const part).cast(), 1) };
+    // SAFETY: the pages are the region's, which is alive; the kernel holds them from here on.
+    unsafe { ring.submitter().register_buffers_update(slot as u32, parts, None) }.is_ok()
+}
+
+impl Uring {
+    /// Makes the region known to the ring, if it is not; returns its number. None where the kernel
+    /// cannot, or the limit of locked memory is reached.
+    pub(crate) fn register(&mut self, region: &Arc<Region>) -> Option<u16> {
+        if let Some(slot) = self.regions.find(region) {
+            return Some(slot as u16);
+        }
+        if self.regions.refused || !self.caps.features.has(Feature::Regions) {
+            return None;
+        }
+        if self.regions.slots.is_empty() {
+            if self.ring.submitter().register_buffers_sparse(SLOTS as u32).is_err() {
+                self.regions.refused = true;
+                return None;
+            }
+            self.regions.slots = (0..SLOTS).map(|_| Weak::new()).collect();
+        }
+        let slot = self.regions.choose();
+        if !self.ring.submission().is_empty() {
+            self.flush();
+        }
+        let part = IoVec { base: region.start().as_ptr(), len: region.len() };
+        if !tell(&self.ring, slot, part) {
+            return None;
+        }
+        self.regions.slots[slot] = Arc::downgrade(region);
+        Some(slot as u16)
+    }
+
+    /// The entry of an op that is not to be done plainly; none where it is, after all.
+    #[cold]
+    pub(super) fn special_entry(&self, frame: &OpFrame) -> Option<Entry> {
+        match (frame.manner.get(), frame.op) {
+            (Manner::ZeroCopy, _) if self.caps.features.has(Feature::ZeroCopy) => {
+                Some(sqe::zero_copy_entry(&frame.op))
+            }
+            (Manner::Registered(number), Op::Read { fd, buf, len, offset }) => {
+                let read = opcode::ReadFixed::new(Fd(fd), buf, len.min(MAX_LEN), number);
+                Some(read.offset(offset).build())
+            }
+            (Manner::Registered(number), Op::Write { fd, buf, len, offset }) => {
+                let write = opcode::WriteFixed::new(Fd(fd), buf, len.min(MAX_LEN), number);
+                Some(write.offset(offset).build())
+            }
+            _ => None,
+        }
+    }
+}

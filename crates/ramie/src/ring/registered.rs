@@ -1,0 +1,167 @@
+//! Memory that the rings know.
+#![allow(unsafe_code)]
+
+use std::{
+    fmt, io,
+    ops::{Bound, Deref, DerefMut, RangeBounds},
+    os::fd::{AsFd, AsRawFd},
+    slice,
+    sync::Arc,
+};
+
+use ramie_driver::{CURRENT_POSITION, Op, OpFrame, Region};
+
+use crate::{
+    io_op::{self, OpError},
+    park::WaitKind,
+    time::Deadline,
+    worker,
+};
+
+static READ: WaitKind = WaitKind::new("data to be read");
+static WRITE: WaitKind = WaitKind::new("data to be written");
+
+/// A buffer that each worker's ring is told of once: reads and writes of its bytes then spare the
+/// kernel the work of finding and pinning their pages. That pays for direct I/O and large pieces.
+///
+/// A ring knows the 64 regions that it used last. Where it cannot (kernels before 5.19, the limit
+/// of locked memory, no ring), the same calls do plain reads and writes.
+///
+/// # Examples
+/// ```
+/// use ramie::ring::{self, RegisteredBuffer};
+///
+/// ramie::run(|| {
+///     let (from, to) = ring::pipe()?;
+///     let mut buffer = RegisteredBuffer::new(4096)?;
+///     buffer[..5].copy_from_slice(b"hello");
+///     assert_eq!(buffer.write(&to, ..5, None)?, 5);
+///     assert_eq!(buffer.read(&from, 100..200, None)?, 5);
+///     assert_eq!(&buffer[100..105], b"hello");
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct RegisteredBuffer {
+    region: Arc<Region>,
+}
+
+impl RegisteredBuffer {
+    /// Makes a buffer of so many bytes, 1 to 2^30, all zero.
+    ///
+    /// # Errors
+    /// `InvalidInput`: another number. `OutOfMemory`.
+    pub fn new(len: usize) -> io::Result<RegisteredBuffer> {
+        Ok(RegisteredBuffer { region: Arc::new(Region::new(len)?) })
+    }
+
+    /// Reads into a part of the buffer, at `offset` or at the file's current position.
+    ///
+    /// # Blocking
+    /// Parks the strand until there is something to read.
+    ///
+    /// # Cancellation
+    /// A cancel point. Bytes that arrived are returned.
+    ///
+    /// # Errors
+    /// As of [`ring::read`](super::read).
+    ///
+    /// # Panics
+    /// The part does not lie in the buffer. Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn read(
+        &mut self,
+        fd: impl AsFd,
+        part: impl RangeBounds<usize>,
+        offset: Option<u64>,
+    ) -> io::Result<usize> {
+        let (start, len) = self.bounds(&part);
+        let buf = self[start..].as_mut_ptr();
+        let offset = offset.unwrap_or(CURRENT_POSITION);
+        let op = Op::Read { fd: fd.as_fd().as_raw_fd(), buf, len, offset };
+        // SAFETY: the buffer is borrowed mutably for the length of this call.
+        Ok(unsafe { self.perform(&READ, op) }? as usize)
+    }
+
+    /// Writes a part of the buffer, at `offset` or at the file's current position.
+    ///
+    /// # Blocking
+    /// Parks the strand until some of it is written.
+    ///
+    /// # Cancellation
+    /// A cancel point. What was written is told.
+    ///
+    /// # Errors
+    /// As of [`ring::write`](super::write).
+    ///
+    /// # Panics
+    /// The part does not lie in the buffer. Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub fn write(
+        &self,
+        fd: impl AsFd,
+        part: impl RangeBounds<usize>,
+        offset: Option<u64>,
+    ) -> io::Result<usize> {
+        let (start, len) = self.bounds(&part);
+        let buf = self[start..].as_ptr();
+        let offset = offset.unwrap_or(CURRENT_POSITION);
+        let op = Op::Write { fd: fd.as_fd().as_raw_fd(), buf, len, offset };
+        // SAFETY: the buffer is borrowed for the length of this call.
+        Ok(unsafe { self.perform(&WRITE, op) }? as usize)
+    }
+
+    /// Where a part begins and how many bytes it has; one call moves no more than 2^30.
+    #[track_caller]
+    fn bounds(&self, part: &impl RangeBounds<usize>) -> (usize, u32) {
+        let start = match part.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match part.end_bound() {
+            Bound::Included(last) => last + 1,
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => self.len(),
+        };
+        (start, self[start..end].len() as u32)
+    }
+
+    /// # Safety
+    /// The op reads or writes bytes of this buffer, which are not used in a conflicting way until
+    /// the call has returned.
+    #[track_caller]
+    unsafe fn perform(&self, kind: &'static WaitKind, op: Op) -> Result<u32, OpError> {
+        let worker = worker::current();
+        worker.check_may_switch();
+        let known = worker.with_open_driver(|driver| driver.register(&self.region)).flatten();
+        let frame = match known {
+            Some(number) => OpFrame::new(op).registered(number),
+            None => OpFrame::new(op),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { io_op::perform_frame(kind, frame, Deadline::NEVER) }
+    }
+}
+
+impl Deref for RegisteredBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: initialized at first, and this buffer's alone.
+        unsafe { slice::from_raw_parts(self.region.start().as_ptr(), self.region.len()) }
+    }
+}
+
+impl DerefMut for RegisteredBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`.
+        unsafe { slice::from_raw_parts_mut(self.region.start().as_ptr(), self.region.len()) }
+    }
+}
+
+impl fmt::Debug for RegisteredBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegisteredBuffer").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
