@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod choice;
+mod config;
 mod multishot;
 
 use std::io;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::caps::{Caps, FeatureSet};
+use crate::caps::Caps;
 #[cfg(feature = "faults")]
 use crate::faults::{Faults, Faulty};
 use crate::fixed::FixedFile;
@@ -23,40 +24,7 @@ use crate::sys::fork::ForkMark;
 use crate::uring::Uring;
 use crate::wake::Waker;
 pub use choice::{Choice, Kind};
-
-/// How large a driver is.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Entries of the submission queue, 1 to 32,768, rounded up to a power of two. It bounds a
-    /// batch, not the ops in flight.
-    pub entries: u32,
-    /// Entries of the completion queue; raised to four times `entries` if below.
-    pub cq_entries: u32,
-    /// Whether busy streams take a place in the ring's table of files ([`FixedFile`]). Not for a
-    /// thread that may stay away from its driver: it has to come round when others close them.
-    ///
-    /// [`FixedFile`]: crate::FixedFile
-    pub fixed_files: bool,
-    /// Features not to use though the kernel has them, besides those that `RAMIE_CAPS` masks: for
-    /// tests of what an old kernel lacks ([`Profile`](crate::Profile)).
-    pub masked: FeatureSet,
-}
-
-impl Default for Config {
-    /// 256 and 4,096 entries: 80 KiB, for a worker.
-    fn default() -> Self {
-        let (entries, cq_entries, masked) = (256, 4096, FeatureSet::EMPTY);
-        Config { entries, cq_entries, fixed_files: true, masked }
-    }
-}
-
-impl Config {
-    /// 8 and 32 entries: for a thread that waits for one op at a time.
-    pub fn small() -> Self {
-        let (entries, cq_entries, masked) = (8, 32, FeatureSet::EMPTY);
-        Config { entries, cq_entries, fixed_files: false, masked }
-    }
-}
+pub use config::Config;
 
 /// Why no driver could be opened: a sentence with the cause and the cure.
 #[derive(Clone, Debug)]
@@ -168,14 +136,22 @@ impl Driver {
     }
 
     fn open_plain(choice: Choice, config: &Config) -> Result<Driver, OpenError> {
-        let (backend, reason) = match choice {
-            Choice::Uring => (Self::uring(config)?, "io_uring was asked for".into()),
-            Choice::Poll => (Self::poll()?, "polling was asked for".into()),
+        let (backend, mut reason, enter) = match choice {
+            Choice::Uring => {
+                let (backend, enter) = Self::uring(config)?;
+                (backend, "io_uring was asked for".to_owned(), enter)
+            }
+            Choice::Poll => (Self::poll()?, "polling was asked for".into(), config.enter.vain()),
             Choice::Auto => match Self::uring(config) {
-                Ok(backend) => (backend, "a trial of io_uring succeeded".into()),
-                Err(refused) => (Self::poll()?, format!("polling, since {refused}")),
+                Ok((backend, enter)) => (backend, "a trial of io_uring succeeded".into(), enter),
+                Err(refused) => {
+                    (Self::poll()?, format!("polling, since {refused}"), config.enter.vain())
+                }
             },
         };
+        if let Some(enter) = enter {
+            reason = format!("{reason}; {enter}");
+        }
         let driver = Driver { backend, reason: reason.into(), mark: ForkMark::get() };
         driver.announce();
         Ok(driver)
@@ -189,9 +165,9 @@ impl Driver {
         log::log!(level, "driver {}: {}", self.kind().name(), self.reason);
     }
 
-    fn uring(config: &Config) -> Result<Backend, OpenError> {
-        match Uring::open(config) {
-            Ok(uring) => Ok(Backend::Uring(Box::new(uring))),
+    fn uring(config: &Config) -> Result<(Backend, Option<String>), OpenError> {
+        match Uring::open_entered(config) {
+            Ok((uring, enter)) => Ok((Backend::Uring(Box::new(uring)), enter)),
             Err(error) => {
                 let (cause, cure) = report::why_refused(&error);
                 Err(OpenError::new(

@@ -58,6 +58,7 @@ mod call;
 mod caps;
 mod completed;
 mod driver;
+mod enter;
 #[cfg(feature = "faults")]
 mod faults;
 mod fixed;
@@ -65,6 +66,7 @@ mod mask;
 mod multishot;
 mod op;
 mod poll;
+mod primitive;
 mod region;
 mod remote;
 mod report;
@@ -76,6 +78,7 @@ pub use buffer::Lease;
 pub use call::{Call, ChildInfo, OpenHow, Timespec};
 pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 pub use driver::{Choice, Config, Driver, Kind, OpenError, Submitted, Wait};
+pub use enter::Enter;
 #[cfg(feature = "faults")]
 pub use faults::{Fault, Faults};
 pub use fixed::FixedFile;

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::caps::{Caps, Feature, FeatureSet, Refusal};
 use crate::driver::{Choice, Config, Driver, Kind};
+use crate::enter::Enter;
 use crate::poll::Poll;
 use crate::sys::{self, Limit};
 use crate::uring::Uring;
@@ -106,7 +107,10 @@ pub fn probe_report() -> Report {
     };
     let mut checks = Vec::new();
     match Uring::open(&Config::default()) {
-        Ok(uring) => check_ring(uring.caps(), &mut checks),
+        Ok(uring) => {
+            check_ring(uring.caps(), &mut checks);
+            checks.extend([Enter::Sidecar, Enter::KERNEL_THREAD].map(check_enterer));
+        }
         Err(error) => checks.push(refused("io_uring", &error, why_refused(&error))),
     }
     checks.push(match Poll::open() {
@@ -171,6 +175,25 @@ fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
             check.cure = Some("a newer kernel; until then something plainer is used".into());
         }
         checks.push(check);
+    }
+}
+
+/// Tries somebody else than the worker.
+fn check_enterer(enter: Enter) -> Check {
+    let config = Config { enter, ..Config::default() };
+    match Uring::open_with_enterer(&config) {
+        Ok(_) => {
+            let detail = "can enter the kernel for a busy worker; RAMIE_ENTER asks for it";
+            ok(Topic::Driver, enter.name(), detail.into())
+        }
+        Err(error) => Check {
+            topic: Topic::Driver,
+            name: enter.name(),
+            outcome: Outcome::Refused,
+            detail: error.to_string(),
+            cause: Some(format!("{} cannot enter the kernel here", enter.who())),
+            cure: Some("none is needed: the worker enters the kernel itself".into()),
+        },
     }
 }
 

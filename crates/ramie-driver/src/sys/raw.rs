@@ -4,6 +4,7 @@
 
 use std::os::fd::{BorrowedFd, RawFd};
 
+use rustix::io::Errno;
 use sc::nr;
 
 use crate::op::{IoVec, MessageHeader};
@@ -13,6 +14,26 @@ use crate::sys::{EpollEvent, SockAddrStorage};
 pub(crate) const RWF_NOWAIT: u32 = 0x8;
 
 const INTERRUPTED: i32 = -rustix::io::Errno::INTR.raw_os_error();
+
+/// Hands a ring's whole submission queue to the kernel; gives how many entries that were.
+///
+/// # Errors
+/// `BUSY`, `AGAIN`: no room now. `INTR`.
+pub(crate) fn ring_submit(ring: RawFd) -> Result<u32, Errno> {
+    let all = u32::MAX as usize;
+    // SAFETY: no memory is named: what the entries name is kept valid by those who put them there.
+    let raw = result(unsafe { sc::syscall6(nr::IO_URING_ENTER, ring as usize, all, 0, 0, 0, 0) });
+    if raw < 0 { Err(Errno::from_raw_os_error(-raw)) } else { Ok(raw as u32) }
+}
+
+/// Blocks all signals on this thread, so that handlers run on others.
+pub(crate) fn block_signals() {
+    const BLOCK: usize = 0;
+    let all = u64::MAX;
+    let (set, size) = (&raw const all as usize, size_of::<u64>());
+    // SAFETY: `all` is a signal set of the size given, which the kernel reads during the call.
+    unsafe { sc::syscall4(nr::RT_SIGPROCMASK, BLOCK, set, 0, size) };
+}
 
 /// Narrows a raw result; counts fit, since Linux moves less than 2^31 bytes in a call.
 fn result(raw: usize) -> i32 {

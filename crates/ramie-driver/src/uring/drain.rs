@@ -67,6 +67,7 @@ impl Drop for Uring {
     fn drop(&mut self) {
         self.target.close_ring();
         self.drain();
+        self.end_enterer();
         while self.wake_armed {
             let cancel = opcode::AsyncCancel::new(sqe::TAG_WAKE).build();
             self.push(&cancel.user_data(sqe::TAG_IGNORE));

@@ -15,12 +15,15 @@
 mod buffer_ring;
 mod drain;
 mod ends;
+mod enterer;
 mod files;
+mod handshake;
 mod in_flight;
 mod multishot;
 mod reap;
 mod regions;
 mod setup;
+mod sidecar;
 mod sqe;
 #[cfg(test)]
 mod tests;
@@ -35,7 +38,7 @@ use std::time::Duration;
 
 use io_uring::cqueue::CompletionStatus;
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::Fd;
 use io_uring::{EnterFlags, IoUring, opcode};
 use rustix::io::Errno;
 
@@ -47,6 +50,7 @@ use crate::op::{Manner, OpFrame, State};
 use crate::sys;
 use crate::wake::{WakeTarget, Waker, Way};
 use buffer_ring::Groups;
+use enterer::Enterer;
 use files::Files;
 use in_flight::InFlight;
 use multishot::Multishots;
@@ -91,6 +95,8 @@ pub(crate) struct Uring {
     groups: Groups,
     multishots: Multishots,
     regions: Regions,
+    /// Who enters the kernel while the worker is busy, if it is not the worker.
+    enterer: Option<Enterer>,
 }
 
 impl Uring {
@@ -123,6 +129,7 @@ impl Uring {
             closing: 0,
             draining: false,
             caps,
+            enterer: None,
         };
         uring.trial()?;
         Ok(uring)
@@ -204,11 +211,17 @@ impl Uring {
         if unsafe { self.ring.submission().push(entry) }.is_err() {
             sys::fatal("a submission queue that was emptied has no room");
         }
+        if self.enterer.is_some() {
+            self.tell_enterer();
+        }
     }
 
     /// Empties the submission queue into the kernel, however often it says that it is busy.
     #[cold]
     fn flush(&mut self) {
+        if self.kernel_thread_makes_room() {
+            return;
+        }
         while !self.ring.submission().is_empty() {
             if let Err(error) = self.enter(Wait::Never) {
                 sys::fatal(&format!("the ring takes no more ops ({error})"));
@@ -233,6 +246,9 @@ impl Uring {
     /// Whether the `len` ops in the queue need not wait for more: none has joined them since the
     /// last question (or there is one only), or they have waited for long enough.
     fn has_gathered(&self, len: usize) -> bool {
+        if self.enterer.is_some() {
+            return false;
+        }
         let before = self.gathering.get();
         if len <= before.len.max(1) {
             return true;
@@ -251,7 +267,9 @@ impl Uring {
         self.push_noted();
         let idle = self.completed.is_empty() && !self.woken && self.multishots.notices.is_empty();
         let wait = if idle { wait } else { Wait::Never };
-        if wait != Wait::Never || self.kernel_has_work() {
+        if self.enterer.is_some() {
+            self.enter_beside(wait)?;
+        } else if wait != Wait::Never || self.kernel_has_work() {
             self.enter(wait)?;
             self.reap();
             self.enter_until_reaped()?;
@@ -327,52 +345,12 @@ impl Uring {
         self.push(&read.build().user_data(sqe::TAG_WAKE));
     }
 
-    /// Submits and, if told, waits. Interrupted or timed out is success; busy is retried.
-    fn enter(&mut self, wait: Wait) -> io::Result<()> {
-        loop {
-            self.entered += 1;
-            let entered = match wait {
-                Wait::Never => self.submit_and_look(),
-                Wait::Until(None) => self.ring.submit_and_wait(1),
-                Wait::Until(Some(limit)) => self.enter_for(limit),
-            };
-            let Err(error) = entered else { return Ok(()) };
-            match Errno::from_io_error(&error) {
-                Some(Errno::INTR | Errno::TIME) => return Ok(()),
-                // Busy: the completion queue is full, or the kernel is short of memory. Reading
-                // completions makes room.
-                Some(Errno::BUSY | Errno::AGAIN) => {
-                    self.reap();
-                    if !self.completed.is_empty() {
-                        return Ok(());
-                    }
-                    rustix::thread::sched_yield();
-                }
-                Some(Errno::BADR) => sys::fatal("the kernel has lost a completion (EBADR)"),
-                _ => return Err(error),
-            }
-        }
-    }
-
     /// Submits, and has the kernel work off what has completed meanwhile: deferred, it would take
     /// another enter.
     fn submit_and_look(&mut self) -> io::Result<usize> {
         let len = self.ring.submission().len() as u32;
         // SAFETY: `len` entries are in the queue, each as `push` says; there is no argument.
         unsafe { self.ring.submitter().enter::<()>(len, 0, EnterFlags::GETEVENTS.bits(), None) }
-    }
-
-    fn enter_for(&mut self, limit: Duration) -> io::Result<usize> {
-        let limit = Timespec::from(limit.min(LONGEST_WAIT));
-        if self.caps.ext_arg() {
-            let args = SubmitArgs::new().timespec(&limit);
-            return self.ring.submitter().submit_with_args(1, &args);
-        }
-        // Count 1: it also ends with the next completion, and so leaves nothing behind. The
-        // kernel copies the time when it takes the entry, which is before `limit` goes.
-        let timeout = opcode::Timeout::new(&limit).count(1).build();
-        self.push(&timeout.user_data(sqe::TAG_IGNORE));
-        self.ring.submit_and_wait(1)
     }
 
     /// Wakes another driver, by a message if both are rings.
@@ -401,9 +379,6 @@ impl Uring {
         self.flush();
     }
 }
-
-/// A year: longer waits overflow nothing, but nobody means them.
-const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// How often a turn asks for more deferred completions.
 const MAX_ROUNDS: usize = 8;

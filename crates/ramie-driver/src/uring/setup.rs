@@ -7,14 +7,19 @@ use io_uring::{IoUring, Probe, opcode};
 use rustix::io::Errno;
 
 use super::buffer_ring;
+use super::enterer;
 use crate::caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 use crate::driver::{Config, Kind};
+use crate::enter::Enter;
 use crate::mask;
 
 /// The largest queue that the kernel allows.
 const MAX_ENTRIES: u32 = 32_768;
 /// The smallest queue that we try when memory is short.
 const MIN_ENTRIES: u32 = 4;
+
+/// The longest that a kernel's thread polls in vain: a minute.
+const MAX_IDLE_MS: u128 = 60_000;
 
 /// The flags of io_uring_setup(2), in the order in which they are given up: newest first.
 const GIVEN_UP: [Feature; 7] = [
@@ -34,10 +39,11 @@ const GIVEN_UP: [Feature; 7] = [
 pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
     let mut entries = config.entries.clamp(1, MAX_ENTRIES).next_power_of_two();
     let masked = config.masked.plus(mask::of_drivers());
-    let mut features = consistent(FeatureSet::all().minus(masked));
+    let unfit = enterer::unfit_for(config.enter);
+    let mut features = consistent(FeatureSet::all().minus(masked).minus(unfit));
     let mut refused = Vec::new();
     let ring = loop {
-        let error = match build(entries, config.cq_entries, features) {
+        let error = match build(entries, config, features) {
             Ok(ring) => break ring,
             Err(error) => error,
         };
@@ -56,6 +62,7 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
     let mut caps = Caps {
         kernel: crate::sys::kernel_release(),
         kind: Kind::Uring,
+        enter: config.enter,
         features,
         masked,
         refused,
@@ -82,11 +89,11 @@ fn consistent(mut features: FeatureSet) -> FeatureSet {
     features
 }
 
-fn build(entries: u32, cq_entries: u32, features: FeatureSet) -> io::Result<IoUring> {
+fn build(entries: u32, config: &Config, features: FeatureSet) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.dontfork();
     if features.has(Feature::CqSize) {
-        builder.setup_clamp().setup_cqsize(cq_entries.max(entries.saturating_mul(4)));
+        builder.setup_clamp().setup_cqsize(config.cq_entries.max(entries.saturating_mul(4)));
     }
     if features.has(Feature::SubmitAll) {
         builder.setup_submit_all();
@@ -101,6 +108,11 @@ fn build(entries: u32, cq_entries: u32, features: FeatureSet) -> io::Result<IoUr
     }
     if features.has(Feature::NoSqArray) {
         builder.setup_no_sqarray();
+    }
+    if let Enter::KernelThread { idle } = config.enter {
+        // 0 would mean the kernel's own default, a second.
+        let idle_ms = idle.as_nanos().div_ceil(1_000_000).clamp(1, MAX_IDLE_MS);
+        builder.setup_sqpoll(idle_ms as u32);
     }
     builder.build(entries)
 }

@@ -4,7 +4,9 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use ramie_driver::{Choice, Config, Driver, FeatureSet, Op, OpFrame, Profile, Submitted, Wait};
+use ramie_driver::{
+    Choice, Config, Driver, Enter, FeatureSet, Op, OpFrame, Profile, Submitted, Wait,
+};
 
 /// Long enough that only a lost completion or wake reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -14,7 +16,8 @@ pub fn both(test: impl Fn(&mut Driver)) {
     both_sized(&Config::default(), test);
 }
 
-/// Runs `test` with drivers of this size: of each kind, and with rings as older kernels make them.
+/// Runs `test` with drivers of this size: of each kind, with rings as older kernels make them, and
+/// with rings that others than the worker enter.
 pub fn both_sized(config: &Config, test: impl Fn(&mut Driver)) {
     run_with(Choice::Poll, config, &test);
     let mut tried = Vec::new();
@@ -27,10 +30,13 @@ pub fn both_sized(config: &Config, test: impl Fn(&mut Driver)) {
             run_with(Choice::Uring, &Config { masked, ..config.clone() }, &test);
         }
     }
+    for enter in [Enter::Sidecar, Enter::KERNEL_THREAD] {
+        run_with(Choice::Uring, &Config { enter, ..config.clone() }, &test);
+    }
 }
 
 fn run_with(choice: Choice, config: &Config, test: impl Fn(&mut Driver)) {
-    eprintln!("driver: {choice:?}");
+    eprintln!("driver: {choice:?}, entered by {:?}", config.enter);
     let mut driver = Driver::open(choice, config).expect("this machine has both");
     test(&mut driver);
     assert_eq!(driver.in_flight(), 0, "nothing stays behind");

@@ -34,7 +34,7 @@ use std::{
     ptr,
 };
 
-use ramie_driver::{Driver, OpFrame, OpenError};
+use ramie_driver::{Driver, Enter, OpFrame, OpenError};
 
 pub(crate) use self::{
     attach::on_thread_strand,
@@ -60,6 +60,10 @@ use crate::{
 /// A worker looks at completions, timers and its inbox at least every so many switches.
 pub(crate) const SWITCHES_PER_POLL: u32 = 61;
 
+/// The same where others hand over its ops, and completions may come at any time: the look costs
+/// little then, and the fibers that compute meanwhile may take their time.
+const SWITCHES_PER_POLL_BESIDE_ENTERER: u32 = 4;
+
 /// What a switch touches comes first, in one cache line or two.
 #[repr(C, align(64))]
 pub(crate) struct Worker {
@@ -81,6 +85,7 @@ pub(crate) struct Worker {
     shared: &'static Shared,
     driver: RefCell<Option<Driver>>,
     driver_choice: ramie_driver::Choice,
+    switches_per_poll: u32,
     timers: RefCell<Timers>,
     slots: FreeList,
     bodies: Bodies,
@@ -190,19 +195,25 @@ impl Worker {
         if let Clock::Manual(manual) = &clock {
             manual.add_worker(shared);
         }
+        let enter = driver.as_ref().map_or(Enter::Worker, |driver| driver.caps().enter);
+        let switches_per_poll = match enter {
+            Enter::Worker => SWITCHES_PER_POLL,
+            _ => SWITCHES_PER_POLL_BESIDE_ENTERER,
+        };
         let has_team_mates = seat.as_ref().is_some_and(Seat::has_team_mates);
         Worker {
             ready: RunQueue::new(),
             current: Cell::new(ptr::null()),
             no_switch_depth: Cell::new(0),
             masked: Cell::new(ptr::null()),
-            countdown: Cell::new(SWITCHES_PER_POLL),
+            countdown: Cell::new(switches_per_poll),
             has_team_mates,
             may_chain: !has_team_mates,
             prefers_fresh: Cell::new(false),
             shared,
             driver: RefCell::new(driver),
             driver_choice,
+            switches_per_poll,
             timers: RefCell::new(Timers::default()),
             slots: FreeList::new(),
             bodies: Bodies::new(shared, stack_size),

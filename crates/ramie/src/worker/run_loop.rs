@@ -9,7 +9,7 @@
 //! where there are several; then the two queues take turns, so neither can starve the other.
 #![allow(unsafe_code)]
 
-use super::{Body, SWITCHES_PER_POLL, Worker, run_queue::Next};
+use super::{Body, Worker, run_queue::Next};
 use crate::strand::{Slot, Wake};
 
 /// When the loop returns.
@@ -201,7 +201,7 @@ impl Worker {
     /// the runtime's grace period is over.
     #[cold]
     pub(super) fn poll(&self) -> bool {
-        self.countdown.set(SWITCHES_PER_POLL);
+        self.countdown.set(self.switches_per_poll);
         self.ready.measure();
         self.drain_inbox();
         self.fire_timers();

@@ -122,6 +122,7 @@ pub fn child_with(limits: &str, test: &str, variables: &[(&str, &str)]) -> Outpu
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env_remove("RAMIE_CAPS")
         .env_remove("RAMIE_DRIVER")
+        .env_remove("RAMIE_ENTER")
         .env_remove("RAMIE_STACK")
         .env_remove("RAMIE_STRANDS")
         .env(CHILD, "1")

@@ -1,0 +1,41 @@
+//! How large a driver is, and what it leaves alone.
+
+use crate::caps::FeatureSet;
+use crate::enter::Enter;
+
+/// How large a driver is.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Entries of the submission queue, 1 to 32,768, rounded up to a power of two. It bounds a
+    /// batch, not the ops in flight.
+    pub entries: u32,
+    /// Entries of the completion queue; raised to four times `entries` if below.
+    pub cq_entries: u32,
+    /// Whether busy streams take a place in the ring's table of files ([`FixedFile`]). Not for a
+    /// thread that may stay away from its driver: it has to come round when others close them.
+    ///
+    /// [`FixedFile`]: crate::FixedFile
+    pub fixed_files: bool,
+    /// Features not to use though the kernel has them, besides those that `RAMIE_CAPS` masks: for
+    /// tests of what an old kernel lacks ([`Profile`](crate::Profile)).
+    pub masked: FeatureSet,
+    /// Who enters the kernel while the worker is busy. The poll backend knows nobody but the
+    /// worker, and so does a ring where the kernel refuses: [`Caps::enter`] tells who it is.
+    pub enter: Enter,
+}
+
+impl Default for Config {
+    /// 256 and 4,096 entries: 80 KiB, for a worker.
+    fn default() -> Self {
+        let (entries, cq_entries) = (256, 4096);
+        Config { entries, cq_entries, fixed_files: true, ..Config::small() }
+    }
+}
+
+impl Config {
+    /// 8 and 32 entries: for a thread that waits for one op at a time.
+    pub fn small() -> Self {
+        let (entries, cq_entries, masked) = (8, 32, FeatureSet::EMPTY);
+        Config { entries, cq_entries, fixed_files: false, masked, enter: Enter::Worker }
+    }
+}

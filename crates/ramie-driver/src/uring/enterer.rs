@@ -1,0 +1,190 @@
+//! Rings whose ops somebody else hands to the kernel while the worker is busy.
+//!
+//! A ring is its queues, which the worker fills and reads, and the one who enters the kernel for
+//! it; the ring's flags follow the latter. A kernel's thread and a [`Sidecar`] look alike from
+//! here: both take entries out of the queue while they are awake, both fall asleep after a while,
+//! and the worker looks after each entry whether it has to wake them. Completions come by
+//! themselves; the worker finds them in the queue.
+//!
+//! A worker with nothing to run waits in the kernel itself, and hands over what is left as it
+//! enters. So a sleeping worker is woken by what wakes any other, no op depends on anybody's
+//! being awake while the worker sleeps, and neither costs CPU time then.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use io_uring::opcode;
+use io_uring::types::{SubmitArgs, Timespec};
+use rustix::io::Errno;
+
+use super::sidecar::Sidecar;
+use super::{Uring, sqe};
+use crate::caps::{Feature, FeatureSet};
+use crate::driver::{Config, Wait};
+use crate::enter::Enter;
+use crate::sys;
+
+/// Who enters, if it is not the worker.
+#[derive(Debug)]
+pub(super) enum Enterer {
+    KernelThread,
+    Sidecar(Sidecar),
+}
+
+/// What a ring must do without when `enter` enters for it.
+///
+/// Work is deferred to the one task that submits, or announced to it by a flag: here another one
+/// submits. And a message to another ring is worth it if the kernel has it at once.
+pub(super) fn unfit_for(enter: Enter) -> FeatureSet {
+    let unfit = [
+        Feature::SingleIssuer,
+        Feature::DeferTaskrun,
+        Feature::CoopTaskrun,
+        Feature::TaskrunFlag,
+        Feature::MsgRing,
+    ];
+    match enter {
+        Enter::Worker => FeatureSet::EMPTY,
+        _ => unfit.into_iter().fold(FeatureSet::EMPTY, FeatureSet::with),
+    }
+}
+
+/// A year: longer waits overflow nothing, but nobody means them.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl Uring {
+    /// Makes a ring for which `config.enter` enters; the worker, if that is not to be had. Gives
+    /// a sentence on that, unless it is the worker who was asked for.
+    pub(crate) fn open_entered(config: &Config) -> io::Result<(Self, Option<String>)> {
+        let who = config.enter.who();
+        if config.enter == Enter::Worker {
+            return Ok((Uring::open(config)?, None));
+        }
+        match Uring::open_with_enterer(config) {
+            Ok(uring) => Ok((uring, Some(format!("{who} enters the kernel")))),
+            Err(error) => {
+                let uring = Uring::open(&Config { enter: Enter::Worker, ..config.clone() })?;
+                let why = format!("the worker enters the kernel, since {who} cannot ({error})");
+                log::warn!("{why}");
+                Ok((uring, Some(why)))
+            }
+        }
+    }
+
+    /// Makes a ring for which `config.enter` enters, or says why it cannot.
+    pub(crate) fn open_with_enterer(config: &Config) -> io::Result<Self> {
+        let mut uring = Uring::open(config)?;
+        if !uring.caps.ext_arg() {
+            // A timeout would be an entry that points to this thread's stack, and is read late.
+            return Err(io::Error::other("waits take no timeout here, before Linux 5.11"));
+        }
+        uring.enterer = match config.enter {
+            Enter::Worker => None,
+            Enter::KernelThread { .. } => Some(Enterer::KernelThread),
+            Enter::Sidecar => {
+                let stops_at_errors = !uring.caps.features.has(Feature::SubmitAll);
+                let sidecar = Sidecar::start(uring.ring.as_raw_fd(), stops_at_errors)?;
+                Some(Enterer::Sidecar(sidecar))
+            }
+        };
+        Ok(uring)
+    }
+
+    /// Submits and, if told, waits. Interrupted or timed out is success; busy is retried.
+    pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        loop {
+            self.entered += 1;
+            let entered = match wait {
+                Wait::Never => self.submit_and_look(),
+                Wait::Until(None) => self.ring.submit_and_wait(1),
+                Wait::Until(Some(limit)) => self.enter_for(limit),
+            };
+            let Err(error) = entered else { return Ok(()) };
+            match Errno::from_io_error(&error) {
+                Some(Errno::INTR | Errno::TIME) => return Ok(()),
+                // Busy: the completion queue is full, or the kernel is short of memory. Reading
+                // completions makes room.
+                Some(Errno::BUSY | Errno::AGAIN) => {
+                    self.reap();
+                    if !self.completed.is_empty() {
+                        return Ok(());
+                    }
+                    rustix::thread::sched_yield();
+                }
+                Some(Errno::BADR) => sys::fatal("the kernel has lost a completion (EBADR)"),
+                _ => return Err(error),
+            }
+        }
+    }
+
+    fn enter_for(&mut self, limit: Duration) -> io::Result<usize> {
+        let limit = Timespec::from(limit.min(LONGEST_WAIT));
+        if self.caps.ext_arg() {
+            let args = SubmitArgs::new().timespec(&limit);
+            return self.ring.submitter().submit_with_args(1, &args);
+        }
+        // Count 1: it also ends with the next completion, and so leaves nothing behind. The
+        // kernel copies the time when it takes the entry, which is before `limit` goes.
+        let timeout = opcode::Timeout::new(&limit).count(1).build();
+        self.push(&timeout.user_data(sqe::TAG_IGNORE));
+        self.ring.submit_and_wait(1)
+    }
+
+    /// Tells who enters that something is in the queue, and wakes it if it sleeps.
+    #[cold]
+    pub(super) fn tell_enterer(&mut self) {
+        match &self.enterer {
+            None => {}
+            Some(Enterer::Sidecar(sidecar)) => sidecar.post(),
+            Some(Enterer::KernelThread) => self.wake_kernel_thread(),
+        }
+    }
+
+    fn wake_kernel_thread(&mut self) {
+        // It fences: either the thread sees the entry, or we that it sleeps.
+        if !self.ring.submission().need_wakeup() {
+            return;
+        }
+        self.entered += 1;
+        if let Err(error) = self.ring.submit() {
+            sys::fatal(&format!("the kernel's thread cannot be woken ({error})"));
+        }
+    }
+
+    /// Waits until the kernel's thread has made room in the queue, if it is the one who does.
+    pub(super) fn kernel_thread_makes_room(&mut self) -> bool {
+        if !matches!(self.enterer, Some(Enterer::KernelThread)) {
+            return false;
+        }
+        while self.ring.submission().is_full() {
+            self.wake_kernel_thread();
+            // Interrupted, or refused for whatever reason: then it is looked at again.
+            if self.ring.submitter().squeue_wait().is_err() {
+                rustix::thread::sched_yield();
+            }
+        }
+        true
+    }
+
+    /// Enters where somebody else hands over what is queued: only to wait, or for completions that
+    /// the kernel has kept back.
+    pub(super) fn enter_beside(&mut self, wait: Wait) -> io::Result<()> {
+        if wait != Wait::Never {
+            self.enter(wait)?;
+            self.reap();
+        }
+        while self.overflowed() {
+            self.enter(Wait::Never)?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    /// Ends the one who enters; from now on the worker does. Nothing of others is in flight.
+    pub(super) fn end_enterer(&mut self) {
+        if let Some(Enterer::Sidecar(mut sidecar)) = self.enterer.take() {
+            self.entered += sidecar.end();
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! How a worker and its sidecar agree on who looks at the submission queue.
+//!
+//! The worker posts: it counts what it has put into the queue. The sidecar hands the queue to the
+//! kernel whenever the count has changed. When it has not changed for a while, the sidecar sleeps,
+//! and the next post has to wake it.
+//!
+//! | state | meaning | left by |
+//! |---|---|---|
+//! | `WATCHING` | the sidecar will look at the count again | the sidecar, to `ASLEEP`; the worker, to `ENDING` |
+//! | `ASLEEP` | the sidecar sleeps, or looks a last time before it does | the worker that posts, to `WATCHING`, and it owes one wake; the sidecar, to `WATCHING`, if its last look found something; the worker, to `ENDING` |
+//! | `ENDING` | the ring is going away | nobody |
+//!
+//! *The race to fear* is a post between the sidecar's last look and its sleep. The worker counts
+//! first and reads the state then; the sidecar writes `ASLEEP` first and looks at the count then;
+//! there is a sequentially consistent fence between the two on either side. So at least one of them
+//! sees what the other wrote: the worker `ASLEEP`, and it wakes; or the sidecar the new count, and
+//! it does not sleep.
+
+use crate::primitive::{AtomicU32, Ordering, fence};
+
+const WATCHING: u32 = 0;
+const ASLEEP: u32 = 1;
+const ENDING: u32 = 2;
+
+/// What a worker and its sidecar share.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    posted: AtomicU32,
+    state: AtomicU32,
+}
+
+impl Handshake {
+    pub(crate) fn new() -> Self {
+        Handshake { posted: AtomicU32::new(0), state: AtomicU32::new(WATCHING) }
+    }
+
+    /// Worker: something new is in the queue. True: the caller has to wake the sidecar.
+    pub(crate) fn post(&self) -> bool {
+        let posted = self.posted.load(Ordering::Relaxed);
+        // Release: whoever sees the count sees the entry in the queue.
+        self.posted.store(posted.wrapping_add(1), Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.state.load(Ordering::Relaxed) == ASLEEP && self.change(ASLEEP, WATCHING)
+    }
+
+    /// Worker: the ring is going away. The caller wakes the sidecar in any case.
+    pub(crate) fn end(&self) {
+        self.state.swap(ENDING, Ordering::AcqRel);
+    }
+
+    /// Sidecar: how much has been posted.
+    pub(crate) fn posted(&self) -> u32 {
+        self.posted.load(Ordering::Acquire)
+    }
+
+    /// Sidecar: whether it has to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ENDING
+    }
+
+    /// Sidecar: sleeps in `sleep`, which may return early, until it is woken; not at all if more
+    /// than `seen` has been posted.
+    pub(crate) fn fall_asleep(&self, seen: u32, mut sleep: impl FnMut()) {
+        if !self.change(WATCHING, ASLEEP) {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        if self.posted() != seen {
+            // The worker may have been quicker: then there is a wake too many.
+            self.change(ASLEEP, WATCHING);
+            return;
+        }
+        while self.state.load(Ordering::Acquire) == ASLEEP {
+            sleep();
+        }
+    }
+
+    fn change(&self, from: u32, to: u32) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}

@@ -1,0 +1,191 @@
+//! Rings that somebody else than the worker enters.
+mod support;
+
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use ramie_driver::{
+    Choice, Config, Driver, Enter, Feature, FeatureSet, Op, OpFrame, Outcome, Profile, Wait,
+    probe_report, sys,
+};
+use support::{PATIENCE, in_child_with, submit};
+
+const OTHERS: [Enter; 2] = [Enter::Sidecar, Enter::KERNEL_THREAD];
+
+fn open(enter: Enter, masked: FeatureSet) -> Driver {
+    let config = Config { enter, masked, ..Config::default() };
+    Driver::open(Choice::Uring, &config).expect("io_uring works here")
+}
+
+/// The names of this process's threads.
+fn threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let comm = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.ok()?.path().join("comm")).ok()
+    };
+    tasks.filter_map(comm).map(|name| name.trim().to_owned()).collect()
+}
+
+fn others() -> usize {
+    threads().iter().filter(|name| *name == "ramie-sidecar" || name.starts_with("iou-sqp")).count()
+}
+
+/// Looks at completions without ever entering the kernel, until the op is complete.
+#[track_caller]
+fn watch(driver: &mut Driver, frame: &OpFrame) -> i32 {
+    let started = Instant::now();
+    while !frame.is_complete() {
+        assert!(started.elapsed() < PATIENCE, "nobody hands over {:?}", frame.op());
+        if driver.needs_turn() {
+            driver.turn(Wait::Never).unwrap();
+        }
+        // Whoever enters may need this CPU.
+        std::thread::yield_now();
+    }
+    while driver.pop_complete().is_some() {}
+    frame.result()
+}
+
+#[test]
+fn nobody_else_enters_unless_asked() {
+    in_child_with("child_nobody_else_enters", &[("RAMIE_ENTER", None)]);
+    // The variable is for runtimes; a driver by itself does what its configuration says.
+    in_child_with("child_nobody_else_enters", &[("RAMIE_ENTER", Some("sidecar"))]);
+}
+
+#[test]
+#[ignore = "run in a child by nobody_else_enters_unless_asked"]
+fn child_nobody_else_enters() {
+    let before = threads().len();
+    for choice in [Choice::Auto, Choice::Uring, Choice::Poll] {
+        for config in [Config::default(), Config::small()] {
+            let driver = Driver::open(choice, &config).unwrap();
+            assert_eq!(driver.caps().enter, Enter::Worker);
+            assert_eq!((threads().len(), others()), (before, 0));
+            assert!(!driver.reason().contains("enters"), "{}", driver.reason());
+        }
+    }
+}
+
+#[test]
+fn the_one_who_is_asked_for_comes_and_goes() {
+    in_child_with("child_comes_and_goes", &[]);
+}
+
+#[test]
+#[ignore = "run in a child by the_one_who_is_asked_for_comes_and_goes"]
+fn child_comes_and_goes() {
+    for enter in OTHERS {
+        let driver = open(enter, FeatureSet::EMPTY);
+        assert_eq!(driver.caps().enter, enter);
+        assert_eq!(others(), 1, "{:?}", threads());
+        assert!(driver.reason().contains("enters the kernel"), "{}", driver.reason());
+        drop(driver);
+        let started = Instant::now();
+        // The kernel takes its own away when it has closed the ring.
+        while others() > 0 {
+            assert!(started.elapsed() < PATIENCE, "{:?}", threads());
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn ops_are_done_though_the_worker_never_enters() {
+    for enter in OTHERS {
+        for masked in Profile::ALL.map(Profile::masked).into_iter().chain([FeatureSet::EMPTY]) {
+            let mut driver = open(enter, masked);
+            assert_eq!(driver.caps().enter, enter);
+            let frame = OpFrame::new(Op::Nop);
+            assert!(submit(&mut driver, &frame));
+            assert_eq!(watch(&mut driver, &frame), 0);
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let mut buf = [0; 4];
+            let (fd, at) = (ours.as_raw_fd(), buf.as_mut_ptr());
+            let frame = OpFrame::new(Op::Recv { fd, buf: at, len: 4, flags: 0 });
+            assert!(submit(&mut driver, &frame));
+            sys::write(&theirs, b"data").unwrap();
+            assert_eq!(watch(&mut driver, &frame), 4);
+            assert_eq!(&buf, b"data");
+        }
+    }
+}
+
+/// Pauses that end when the sidecar falls asleep, or about then: a wake that is lost hangs here.
+#[test]
+fn no_op_is_lost_between_the_last_look_and_the_sleep() {
+    for enter in [Enter::Sidecar, Enter::KernelThread { idle: Duration::from_millis(1) }] {
+        let mut driver = open(enter, FeatureSet::EMPTY);
+        let about = if enter == Enter::Sidecar { 100 } else { 1000 };
+        let rounds = if enter == Enter::Sidecar { 1500 } else { 150 };
+        let mut pause = 7_u64;
+        for _ in 0..rounds {
+            pause = pause.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let pause = Duration::from_micros(about / 2 + (pause >> 33) % (about * 3 / 2));
+            let started = Instant::now();
+            while started.elapsed() < pause {
+                std::hint::spin_loop();
+            }
+            let frame = OpFrame::new(Op::Nop);
+            assert!(submit(&mut driver, &frame));
+            assert_eq!(watch(&mut driver, &frame), 0);
+        }
+    }
+}
+
+#[test]
+fn where_waits_take_no_timeout_the_worker_enters() {
+    for enter in OTHERS {
+        let masked = FeatureSet::EMPTY.with(Feature::ExtArg);
+        let mut driver = open(enter, masked);
+        assert_eq!(driver.caps().enter, Enter::Worker);
+        let reason = driver.reason().to_owned();
+        assert!(reason.contains("the worker enters the kernel, since"), "{reason}");
+        assert_eq!(support::run(&mut driver, Op::Nop), 0);
+    }
+}
+
+#[test]
+fn polling_knows_nobody_else_and_says_so() {
+    for enter in OTHERS {
+        let config = Config { enter, ..Config::default() };
+        let driver = Driver::open(Choice::Poll, &config).unwrap();
+        assert_eq!(driver.caps().enter, Enter::Worker);
+        assert!(driver.reason().contains("only a ring can be entered by"), "{}", driver.reason());
+    }
+}
+
+#[test]
+fn the_report_names_both() {
+    let report = probe_report();
+    for name in ["sidecar", "kernel-thread"] {
+        let check = report.checks.iter().find(|check| check.name == name).unwrap();
+        assert_eq!(check.outcome, Outcome::Ok, "{check:?}");
+    }
+}
+
+#[test]
+fn the_environment_names_who_enters() {
+    for (value, expected) in [(None, "none"), (Some(""), "none"), (Some("worker"), "Worker")] {
+        in_child_with("child_environment", &[("RAMIE_ENTER", value), ("WANTED", Some(expected))]);
+    }
+    for (value, expected) in
+        [("sidecar", "Sidecar"), ("kernel-thread", "KernelThread"), ("sqpoll", "worker, kernel-")]
+    {
+        let variables = [("RAMIE_ENTER", Some(value)), ("WANTED", Some(expected))];
+        in_child_with("child_environment", &variables);
+    }
+}
+
+#[test]
+#[ignore = "run in a child by the_environment_names_who_enters"]
+fn child_environment() {
+    let found = match Enter::from_env() {
+        Ok(None) => "none".to_owned(),
+        Ok(Some(enter)) => format!("{enter:?}"),
+        Err(error) => error.to_string(),
+    };
+    let wanted = std::env::var("WANTED").unwrap();
+    assert!(found.contains(&wanted), "{found}");
+}
