@@ -31,6 +31,8 @@ Environment:
   RAMIE_CAPS=LIST                 features of io_uring not to use: -defer_taskrun,-msg_ring or
                                   as on an older kernel: linux-5.15, linux-6.1, linux-6.6
   RAMIE_DRIVER=uring|poll         the driver of fibers' I/O; by default what a trial finds
+  RAMIE_ENTER=worker|kernel-thread|sidecar
+                                  who enters the kernel for fibers; --on sidecar is the latter
   RAMIE_STACK=BYTES               a fiber's stack: 32768 (32 KiB) to 1073741824 (1 GiB)
   RAMIE_STRANDS=fibers|threads    what `serve` serves on; `run` and `lab` go by --on";
 
@@ -87,14 +89,16 @@ Every number of a workload is required and is a whole number of 1 or more. A wro
 with 1. In `feed`, fibers yield after each nutrient; threads do not, the kernel preempts them.
 
 basic, recurse and recurse2 are of one task, which runs on fibers, coroutines or futures; the others
-are of many strands, which are fibers, threads or a hybrid.";
+are of many strands, which are fibers, threads or a hybrid; those of pipe and socketpair, which
+do I/O, also fibers with a sidecar.";
 
 /// How a workload is run.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "How to run it")]
 pub(crate) struct Manner {
-    /// What it runs on: strands that are fibers of one worker, OS threads, or fibers of several
-    /// workers; one task on a fiber, as a bare coroutine, or as a future
+    /// What it runs on: strands that are fibers of one worker, OS threads, fibers of several
+    /// workers, or fibers with a thread beside that enters the kernel; one task on a fiber, as a
+    /// bare coroutine, or as a future
     #[arg(long, global = true, value_enum, default_value_t = On::Fibers, value_name = "WHAT")]
     pub(crate) on: On,
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use ramie_coro::{GUARD_BYTES, GuardKind};
 use ramie_driver::{
-    Check, Choice, Config, Driver, Feature, FeatureSet, Kind, Outcome, Report, Setting, Topic,
-    masked_from_env, probe_report,
+    Check, Choice, Config, Driver, Enter, Feature, FeatureSet, Kind, Outcome, Report, Setting,
+    Topic, masked_from_env, probe_report,
 };
 use serde_json::{Value, json};
 
@@ -60,6 +60,24 @@ fn masked() -> Option<String> {
     Some(masked.iter().map(Feature::name).collect::<Vec<_>>().join(", "))
 }
 
+/// Who enters the kernel, and why, where `RAMIE_ENTER` asks for somebody.
+fn entered_by(report: &Report) -> Option<(&'static str, String)> {
+    let asked = Enter::from_env().ok().flatten()?;
+    let refused = |check: &&Check| check.name == asked.name() && check.outcome != Outcome::Ok;
+    let why_not = match report.driver {
+        _ if asked == Enter::Worker => None,
+        Some(Kind::Uring) => report.checks.iter().find(refused).map(|check| check.detail.clone()),
+        _ => Some("only a ring can be entered by others".to_owned()),
+    };
+    Some(match why_not {
+        None => (asked.name(), "RAMIE_ENTER asks for it".to_owned()),
+        Some(why) => (
+            Enter::Worker.name(),
+            format!("RAMIE_ENTER asks for {}, which is not to be had: {why}", asked.name()),
+        ),
+    })
+}
+
 /// How stacks are guarded here, and why so.
 struct Stacks {
     guard: &'static str,
@@ -90,6 +108,9 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
     say(format!("driver  {driver}: {}", report.reason));
     if let Some(masked) = masked() {
         say(format!("caps    without {masked}: RAMIE_CAPS asks for it"));
+    }
+    if let Some((who, why)) = entered_by(report) {
+        say(format!("enter   {who}: {why}"));
     }
     say(format!("guards  {}: {}", stacks.guard, stacks.cause));
     if let Some(cure) = stacks.cure {
@@ -197,6 +218,7 @@ fn as_json(report: &Report, stacks: &Stacks) -> Value {
         "driver": report.driver.map(|kind| kind.name()),
         "reason": report.reason,
         "masked": masked(),
+        "enter": entered_by(report).map_or(Enter::Worker.name(), |(who, _)| who),
         "guards": {
             "kind": stacks.guard,
             "cause": stacks.cause,

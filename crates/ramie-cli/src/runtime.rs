@@ -7,6 +7,7 @@ use std::{
 };
 
 use ramie_coro::StackSize;
+use ramie_driver::{Choice, Config, Driver, Enter};
 
 use crate::failure::{Failure, payload_text};
 
@@ -24,11 +25,36 @@ pub(crate) fn install_panic_hook() {
     }));
 }
 
-/// Makes a runtime whose strands are fibers, whatever `RAMIE_STRANDS` asks for: the command line
-/// says what is measured.
-pub(crate) fn of_fibers(workers: usize) -> Result<ramie::Runtime, Failure> {
+/// Makes a runtime whose strands are fibers, whatever `RAMIE_STRANDS` asks for, and with sidecars
+/// for its workers if they are `beside`, whatever `RAMIE_ENTER`: the command line says what is
+/// measured.
+pub(crate) fn of_fibers(workers: usize, beside: bool) -> Result<ramie::Runtime, Failure> {
     let builder = ramie::Runtime::builder().strands(ramie::Strands::Fibers).workers(workers);
+    let builder = match beside {
+        true => {
+            check_sidecar()?;
+            builder.enter(Enter::Sidecar)
+        }
+        false => builder,
+    };
     builder.build().map_err(|error| Failure::of_runtime(&error))
+}
+
+/// Refuses to measure what would quietly be something else.
+fn check_sidecar() -> Result<(), Failure> {
+    check_environment()?;
+    let choice = Choice::from_env().map_err(|error| Failure::usage(error.to_string()))?;
+    let config = Config { enter: Enter::Sidecar, ..Config::default() };
+    let driver =
+        Driver::open(choice, &config).map_err(|error| Failure::other(error.to_string()))?;
+    if driver.caps().enter == Enter::Sidecar {
+        return Ok(());
+    }
+    Err(Failure::other(format!(
+        "there is no sidecar here (driver {}: {}); use --on fibers",
+        driver.kind().name(),
+        driver.reason()
+    )))
 }
 
 /// Refuses variables with which no runtime can be made.

@@ -56,6 +56,8 @@ fn it_heeds_the_environment() {
     for (variable, value, line) in [
         ("RAMIE_DRIVER", "poll", "driver  poll: RAMIE_DRIVER asks for it"),
         ("RAMIE_CAPS", "-msg_ring", "caps    without MSG_RING: RAMIE_CAPS asks for it"),
+        ("RAMIE_ENTER", "sidecar", "enter   sidecar: RAMIE_ENTER asks for it"),
+        ("RAMIE_ENTER", "kernel-thread", "enter   kernel-thread: RAMIE_ENTER asks for it"),
         ("RAMIE_STACK", "65536", "stacks  64 KiB usable"),
         ("RAMIE_STRANDS", "threads", "strands threads: RAMIE_STRANDS asks for it"),
     ] {
@@ -63,7 +65,11 @@ fn it_heeds_the_environment() {
         assert!(output.status.success(), "{variable}: {}", text(&output.stderr));
         assert!(text(&output.stdout).contains(line), "{}", text(&output.stdout));
     }
-    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    let mut polling = ramie("doctor");
+    polling.env("RAMIE_ENTER", "sidecar").env("RAMIE_DRIVER", "poll");
+    let polling = text(&output(polling).stdout);
+    assert!(polling.contains("enter   worker: RAMIE_ENTER asks for sidecar, which"), "{polling}");
+    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_ENTER", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let output = said(variable, "garbage");
         assert_sentence(&output, 2, &[variable, "garbage"]);
         assert!(text(&output.stdout).contains("Limits"), "it reports all the same");

@@ -128,7 +128,8 @@ fn messages_of_any_size_go_through_any_number_of_pairs() {
     for workload in ["pipe", "socketpair"] {
         for (pairs, messages, bytes) in [(3, 400, 1), (2, 5, 300_000), (1, 20, 1024), (9, 1, 9)] {
             let load = format!("--pairs {pairs} --messages {messages} --bytes {bytes}");
-            for on in ["fibers", "threads", "hybrid --workers 4"] {
+            for on in ["fibers", "threads", "hybrid --workers 4", "sidecar", "sidecar --workers 2"]
+            {
                 let rows = rows(&format!("run {workload} {load} --on {on} --json"));
                 assert_eq!(rows[0]["ops"], pairs * messages);
             }
@@ -144,6 +145,21 @@ fn messages_get_through_by_polling_too() {
         command.env("RAMIE_DRIVER", "poll");
         let output = output(command);
         assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_sidecar_is_one_or_it_is_an_error() {
+    let run = "run pipe --pairs 2 --messages 3 --bytes 4 --on sidecar";
+    let row = &rows(&format!("{run} --json"))[0];
+    assert_eq!((&row["on"], &row["workers"]), (&"sidecar".into(), &1.into()));
+    for (variable, value, why) in [
+        ("RAMIE_DRIVER", "poll", "only a ring can be entered by a sidecar thread"),
+        ("RAMIE_CAPS", "-ext_arg", "a sidecar thread cannot"),
+    ] {
+        let mut command = ramie(run);
+        command.env(variable, value);
+        assert_sentence(&output(command), 1, &["there is no sidecar here", why, "--on fibers"]);
     }
 }
 

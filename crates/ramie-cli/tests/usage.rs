@@ -65,7 +65,7 @@ fn unknown_words_are_met_with_the_likely_one() {
     wrong("run feed --peple 1", &["--peple", "--people"]);
     wrong(
         "run spawn --count 1 --on thread",
-        &["'thread'", "fibers, threads, hybrid, coroutines, futures"],
+        &["'thread'", "fibers, threads, hybrid, sidecar, coroutines, futures"],
     );
     wrong("run basic --yields 1 --call fast", &["'fast'", "quick, medium, slow"]);
     wrong("frobnicate", &["'frobnicate'", "ramie --help"]);
@@ -94,6 +94,9 @@ fn workloads_do_not_run_on_everything() {
                 format!("does not run on {on}; use --on fibers, --on threads, --on hybrid");
             wrong(&format!("run {workload} --on {on}"), &[&does_not]);
         }
+    }
+    for workload in strands {
+        wrong(&format!("run {workload} --on sidecar"), &["does not run on sidecar; use --on fib"]);
     }
     for workload in ["basic --yields 1", "recurse --depth 1", "recurse2 --depth 1"] {
         for on in ["threads", "hybrid"] {
@@ -130,7 +133,10 @@ fn environment_variables_are_checked() {
         let parts = [&format!("RAMIE_STACK is {bytes} bytes"), "32 KiB", "1 GiB"];
         assert_sentence(&output(stack), 2, &parts);
     }
-    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    let mut enter = ramie("run spawn --count 1");
+    enter.env("RAMIE_ENTER", "sqpoll");
+    assert_sentence(&output(enter), 2, &["RAMIE_ENTER", "sqpoll", "kernel-thread or sidecar"]);
+    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_ENTER", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let mut empty = ramie("run spawn --count 1");
         empty.env(variable, "");
         assert!(output(empty).status.success(), "an empty {variable} is as good as none");

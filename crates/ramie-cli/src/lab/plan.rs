@@ -214,7 +214,7 @@ fn transfer(
         title: title.to_owned(),
         about,
         x_noun: "pairs of strands",
-        points: grid(pairs.iter().copied(), |x| workload(small(x), messages, 1024)),
+        points: grid_on(&On::IO, pairs.iter().copied(), |x| workload(small(x), messages, 1024)),
         views: vec![
             View { title: time, quantity: Quantity::PerOp },
             View { title: "CPU time for one message, of all CPUs", quantity: Quantity::Cpu },

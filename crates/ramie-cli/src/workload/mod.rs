@@ -170,9 +170,10 @@ impl Workload {
 
     /// What it can run on.
     fn runs_on(&self) -> &'static [On] {
-        match self.task() {
-            None => &On::STRANDS,
-            Some(task) => task.runs_on(),
+        match (self, self.task()) {
+            (Workload::Pipe(_) | Workload::Socketpair(_), _) => &On::IO,
+            (_, None) => &On::STRANDS,
+            (_, Some(task)) => task.runs_on(),
         }
     }
 
@@ -301,9 +302,9 @@ impl Bench {
         let ground = match (on, task) {
             (On::Coroutines, Some(task)) => Ground::Coroutines(task),
             (On::Futures, Some(task)) => Ground::Futures(task, futures::runtime()?),
-            (On::Fibers | On::Hybrid, _) => {
+            (On::Fibers | On::Hybrid | On::Sidecar, _) => {
                 let workers = workers.map_or(on.default_workers(), |count| count as usize);
-                Ground::Fibers(runtime::of_fibers(workers)?)
+                Ground::Fibers(runtime::of_fibers(workers, on == On::Sidecar)?)
             }
             (On::Threads, _) | (_, None) => Ground::Threads,
         };

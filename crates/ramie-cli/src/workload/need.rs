@@ -38,7 +38,7 @@ impl Need {
             // Threads that are too many are refused one by one, and counted.
             On::Threads => (strands.saturating_mul(THREAD), 0),
             On::Futures => (bookkeeping, 0),
-            On::Fibers | On::Hybrid | On::Coroutines => {
+            On::Fibers | On::Hybrid | On::Sidecar | On::Coroutines => {
                 let each = (runtime::stack_bytes() as u64).saturating_add(GUARD_BYTES as u64);
                 let of_stacks = stacks.saturating_mul(each);
                 // Stacks come in batches: some more are mapped than used.

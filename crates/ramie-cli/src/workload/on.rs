@@ -19,6 +19,8 @@ pub(crate) enum On {
     Threads,
     /// Fibers over several workers
     Hybrid,
+    /// Fibers on one worker, for which a thread beside it enters the kernel (pipe, socketpair)
+    Sidecar,
     /// One coroutine that a loop resumes, without a scheduler (basic, recurse, recurse2)
     Coroutines,
     /// A future on tokio's current-thread runtime (basic, recurse, recurse2)
@@ -28,6 +30,8 @@ pub(crate) enum On {
 impl On {
     /// For the workloads of many strands.
     pub(crate) const STRANDS: [On; 3] = [On::Fibers, On::Threads, On::Hybrid];
+    /// For those whose strands do I/O.
+    pub(crate) const IO: [On; 4] = [On::Fibers, On::Threads, On::Hybrid, On::Sidecar];
     /// For the workloads of one task.
     pub(crate) const TASKS: [On; 3] = [On::Fibers, On::Futures, On::Coroutines];
 
@@ -36,6 +40,7 @@ impl On {
             On::Fibers => "fibers",
             On::Threads => "threads",
             On::Hybrid => "hybrid",
+            On::Sidecar => "sidecar",
             On::Coroutines => "coroutines",
             On::Futures => "futures",
         }
@@ -47,6 +52,7 @@ impl On {
             On::Fibers => "a fiber",
             On::Threads => "a thread",
             On::Hybrid => "a hybrid",
+            On::Sidecar => "a fiber with a sidecar",
             On::Coroutines => "a coroutine",
             On::Futures => "futures",
         }
@@ -54,7 +60,11 @@ impl On {
 
     /// As the subject or the object of a sentence.
     pub(crate) fn all(self) -> &'static str {
-        if self == On::Hybrid { "the hybrid" } else { self.name() }
+        match self {
+            On::Hybrid => "the hybrid",
+            On::Sidecar => "fibers with a sidecar",
+            _ => self.name(),
+        }
     }
 
     pub(super) fn default_workers(self) -> usize {
@@ -66,13 +76,13 @@ impl On {
 
     /// Whether it runs on stacks that Ramie makes.
     pub(super) fn has_fiber_stacks(self) -> bool {
-        matches!(self, On::Fibers | On::Hybrid | On::Coroutines)
+        matches!(self, On::Fibers | On::Hybrid | On::Sidecar | On::Coroutines)
     }
 
     /// Refuses `--workers` where there is no scheduler of ours.
     pub(crate) fn check_has_workers(self) -> Result<(), Failure> {
         let (name, why) = match self {
-            On::Fibers | On::Hybrid => return Ok(()),
+            On::Fibers | On::Hybrid | On::Sidecar => return Ok(()),
             On::Threads => ("threads", "every strand is an OS thread"),
             On::Coroutines => ("coroutines", "a loop resumes the one coroutine"),
             On::Futures => ("futures", "the one thread of tokio's runtime polls them"),
