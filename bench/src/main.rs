@@ -2,6 +2,7 @@
 
 mod cases;
 mod connections;
+mod enter;
 mod files;
 mod http;
 mod limits;
@@ -52,6 +53,8 @@ enum Command {
     /// Reads, hashes and copies a large file by 64 fibers, and looks how late a ticker is
     /// meanwhile.
     Files(files::Options),
+    /// Measures when it pays that a sidecar or a thread of the kernel enters the kernel.
+    Enter(enter::Options),
     /// Runs one sample in this process; the bench starts itself so.
     #[command(hide = true)]
     Sample { peer: Peer, workload: Workload },
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
             kind.serve().map(|()| true).map_err(|error| error.to_string())
         }
         Some(Command::EchoServer) => connections::echo().map(|()| true),
+        Some(Command::Enter(options)) => enter::compare(&options),
         None => run_cases(&arguments),
     };
     match outcome {
