@@ -465,3 +465,39 @@ fn mistakes_are_errors_of_the_call() {
         );
     });
 }
+
+/// Waits in its destructor.
+struct Waits(i32);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let (from, _to) = ring::pipe().unwrap();
+        let (_from, into) = ring::pipe().unwrap();
+        let child = WaitId::Pid(Pid::from_raw(self.0).unwrap());
+        assert!(ring::read(&from, &mut [0], None).is_err());
+        assert!(ring::splice(&from, None, &into, None, 1, NONE).is_err());
+        assert!(ring::waitid(child, WaitIdOptions::STOPPED).is_err());
+        let _ = ring::futex_wait(&AtomicU32::new(0), 0, FutexFlags::PRIVATE);
+        let _ = ring::timeout(Duration::from_secs(600));
+        ring::close(from).unwrap();
+    }
+}
+
+#[test]
+fn waits_come_to_an_end_while_unwinding() {
+    on_each(&[1], |runtime| {
+        let mut cat = Command::new("cat");
+        let mut child = cat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let id = child.id() as i32;
+        let panicked = runtime.run(|| {
+            let fiber = fiber::spawn(move || {
+                let _waits = Waits(id);
+                panic!("on purpose");
+            });
+            fiber.join().is_err()
+        });
+        assert!(panicked);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    });
+}

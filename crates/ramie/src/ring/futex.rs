@@ -1,7 +1,7 @@
 //! Futexes: words that fibers, threads and other processes wait for.
 #![allow(unsafe_code)]
 
-use std::{io, sync::atomic::AtomicU32, time::Duration};
+use std::{io, sync::atomic::AtomicU32, thread, time::Duration};
 
 use ramie_driver::{
     Call,
@@ -62,6 +62,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, flags: FutexFlags) -> io::Res
         Way::Here => unsafe { plainly(call) }.map(drop),
         Way::Otherwise => loop {
             match blocking_io(|| sys::futex_wait_for(word, expected, is_shared, SLICE)) {
+                // While unwinding it returns for no reason: the worker would stand still.
+                Err(error) if is_over(&error) && thread::panicking() => return Ok(()),
                 Err(error) if is_over(&error) => {}
                 result => return result,
             }

@@ -5,7 +5,7 @@ use std::{
     io,
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    slice,
+    slice, thread,
     time::Duration,
 };
 
@@ -181,6 +181,10 @@ fn wait_otherwise(id: &WaitId<'_>, options: WaitIdOptions, asked: Call) -> io::R
         if options.intersects(WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED)
             || !wait_for_end(id)?
         {
+            if thread::panicking() {
+                // No sleep lasts while unwinding.
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             fiber::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -218,6 +222,10 @@ fn wait_for_end(id: &WaitId<'_>) -> io::Result<bool> {
 /// Cancelled.
 #[track_caller]
 pub fn timeout(duration: Duration) -> io::Result<()> {
+    if thread::panicking() {
+        // As any sleep while unwinding.
+        return Ok(());
+    }
     let time = Timespec::from(duration);
     let call = Call::Timeout { time: &raw const time };
     if way(&call) == Way::Ring {
