@@ -30,8 +30,8 @@ pub struct Case {
 }
 
 use Peer::{
-    Compio, Corosensei, CorosenseiLoop, Go, Go2, May, May2, Monoio, Ramie, Ramie2, RamieApart, Raw,
-    RawRegistered, Threads, Tokio, Tokio2, TokioCell, TokioNotify,
+    Compio, Corosensei, CorosenseiLoop, Go, Go2, May, May2, Monoio, Ramie, Ramie2, RamieApart,
+    RamiePlain, Raw, RawRegistered, Threads, Tokio, Tokio2, TokioCell, TokioNotify,
 };
 use Target::{Between, Bytes, Enters, Nanoseconds, Ratio};
 
@@ -199,8 +199,10 @@ const fn channel(name: &'static str, capacity: usize, senders: usize, receivers:
 
 /// At the limit of a loop without fibers, and ahead of each peer.
 const TRANSFER_TARGETS: &[Target] = &[
-    Ratio(Raw, 1.08),
-    Enters(Raw, 1.05),
+    // Each with files that are registered with the ring, and each without.
+    Ratio(RawRegistered, 1.08),
+    Between(RamiePlain, Raw, 1.08),
+    Enters(RawRegistered, 1.05),
     Ratio(Tokio, 1.0),
     Ratio(Monoio, 1.0),
     Ratio(Compio, 1.0),
@@ -210,8 +212,10 @@ const TRANSFER_TARGETS: &[Target] = &[
 
 const fn transfer(name: &'static str, medium: Medium, threads: usize) -> Case {
     let peers: &[Peer] = match medium {
-        Medium::Pipe => &[Ramie, Raw, RawRegistered, Tokio, Compio, May, Threads],
-        Medium::SocketPair => &[Ramie, Raw, RawRegistered, Tokio, Monoio, Compio, May, Threads],
+        Medium::Pipe => &[Ramie, RawRegistered, RamiePlain, Raw, Tokio, Compio, May, Threads],
+        Medium::SocketPair => {
+            &[Ramie, RawRegistered, RamiePlain, Raw, Tokio, Monoio, Compio, May, Threads]
+        }
     };
     let plan = Plan { medium, pairs: 48, messages: 10_000, bytes: 1024, threads };
     Case { name, workload: Workload::Transfer(plan), peers, targets: TRANSFER_TARGETS }

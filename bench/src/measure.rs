@@ -81,6 +81,7 @@ fn sample_in_child(peer: Peer, workload: Workload) -> Result<Sample, String> {
     let failed = |why: &str| format!("{} failed at {workload}: {why}", peer.name());
     let child = process::ourselves()?
         .args(["sample", peer.name(), &workload.to_string()])
+        .env("RAMIE_CAPS", peer.masked())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

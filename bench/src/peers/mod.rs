@@ -20,6 +20,8 @@ pub enum Peer {
     Ramie2,
     /// On two workers: senders on one, receivers on the other.
     RamieApart,
+    /// With streams known to the ring by their descriptors only.
+    RamiePlain,
     Corosensei,
     /// The same, but the clock starts when all stacks are mapped.
     CorosenseiLoop,
@@ -46,6 +48,7 @@ impl Peer {
             Peer::Ramie => "ramie",
             Peer::Ramie2 => "ramie2",
             Peer::RamieApart => "ramie-apart",
+            Peer::RamiePlain => "ramie-plain",
             Peer::Tokio2 => "tokio2",
             Peer::May => "may",
             Peer::May2 => "may2",
@@ -64,12 +67,18 @@ impl Peer {
         }
     }
 
+    /// The features that its processes do without, as `RAMIE_CAPS`.
+    pub fn masked(self) -> &'static str {
+        if self == Peer::RamiePlain { "-fixed_files" } else { "" }
+    }
+
     /// What a reader of a figure must know.
     pub fn note(self, workload: Workload) -> &'static str {
         match (self, workload) {
             (Peer::Monoio, Workload::Switch { .. } | Workload::Feed { .. }) => {
                 "  (no round-robin: the yielding task runs again)"
             }
+            (Peer::Raw | Peer::RamiePlain, _) => "  (files not registered)",
             (Peer::CorosenseiLoop, _) => "  (stacks mapped before the clock starts)",
             (Peer::Tokio, Workload::Ring { .. }) => "  (by mpsc::channel)",
             (Peer::TokioNotify, _) => "  (by Notify)",

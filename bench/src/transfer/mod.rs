@@ -43,7 +43,7 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
     match peer {
         Peer::Raw => Some(raw::run(plan, raw::Files::Plain)),
         Peer::RawRegistered => Some(raw::run(plan, raw::Files::Registered)),
-        Peer::Ramie => Some(blocking::run_fibers(plan)),
+        Peer::Ramie | Peer::RamiePlain => Some(blocking::run_fibers(plan)),
         Peer::Tokio => Some(tokio::run(plan)),
         Peer::Monoio => monoio::run(plan),
         Peer::Compio => Some(compio::run(plan)),
