@@ -83,6 +83,8 @@ features! {
     Futex = "FUTEX", "6.7";
     /// `waitid` through the ring.
     WaitId = "WAITID", "6.7";
+    /// A file that lies in the ring's table only can get a descriptor.
+    InstallFd = "FIXED_FD_INSTALL", "6.8";
     /// `ftruncate` through the ring.
     Truncate = "FTRUNCATE", "6.9";
     /// `bind` and `listen` through the ring.

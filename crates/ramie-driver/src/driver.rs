@@ -449,7 +449,7 @@ impl Driver {
     }
 
     #[inline]
-    fn check_fork(&self) {
+    pub(crate) fn check_fork(&self) {
         if self.mark.is_child() {
             used_after_fork();
         }

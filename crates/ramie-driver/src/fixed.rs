@@ -25,6 +25,7 @@
 //! ([`Config::small`](crate::Config::small)), and one that goes empties its own.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -156,6 +157,29 @@ impl Driver {
             file.word.store(NONE, Ordering::Relaxed);
         }
         released
+    }
+}
+
+impl Driver {
+    /// Takes a place for a file that an accept is to put there, and that gets no descriptor; false
+    /// if this driver has none. The accept is submitted by
+    /// [`submit_fixed`](Self::submit_fixed) with this file, its flags do not count, and its result
+    /// is 0; later ops on the file name the descriptor -1.
+    pub fn reserve_place(&mut self, file: &FixedFile) -> bool {
+        !self.is_childs() && self.ring().is_some_and(|ring| ring.reserve(file))
+    }
+
+    /// Gives a file that has a place here, and perhaps nothing else, a new descriptor, which is the
+    /// caller's.
+    ///
+    /// # Errors
+    /// The process is out of descriptors; `EBADF`: the file has no place here.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn install_file(&mut self, file: &FixedFile) -> io::Result<RawFd> {
+        self.check_fork();
+        self.ring().map_or_else(|| Err(rustix::io::Errno::BADF.into()), |ring| ring.install(file))
     }
 }
 

@@ -3,10 +3,13 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use io_uring::IoUring;
 
 use super::Uring;
+use crate::caps::Feature;
+use crate::driver::Wait;
 use crate::fixed::{FixedFile, NO_SLOT, Notes};
 
 /// How many places a table has; the smaller one where `ulimit -n` does not allow the other.
@@ -24,6 +27,8 @@ pub(super) struct Files {
     generations: Vec<u16>,
     free: Vec<u16>,
     notes: Option<Arc<Notes>>,
+    /// What came of the last file that was to get a descriptor.
+    installed: Option<i32>,
 }
 
 impl Files {
@@ -31,20 +36,34 @@ impl Files {
         Files { is_off: !is_on, ..Files::default() }
     }
 
-    fn take(&mut self, ring: &IoUring, fd: RawFd) -> io::Result<u32> {
+    /// Takes a place that is empty; none when all are taken.
+    fn take(&mut self) -> Option<u32> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None if self.generations.len() < self.size as usize => {
                 self.generations.push(0);
                 (self.generations.len() - 1) as u16
             }
-            None => return Err(io::ErrorKind::StorageFull.into()),
+            None => return None,
         };
-        if let Err(error) = ring.submitter().register_files_update(u32::from(slot), &[fd]) {
-            self.free.push(slot);
-            return Err(error);
+        Some(u32::from(self.generations[usize::from(slot)]) << 16 | u32::from(slot))
+    }
+
+    /// Takes a place and puts a descriptor's file there.
+    fn take_for(&mut self, ring: &IoUring, fd: RawFd) -> Option<u32> {
+        let place = self.take()?;
+        let slot = place as u16;
+        match ring.submitter().register_files_update(u32::from(slot), &[fd]) {
+            Ok(_) => Some(place),
+            Err(_) => {
+                self.free.push(slot);
+                None
+            }
         }
-        Ok(u32::from(self.generations[usize::from(slot)]) << 16 | u32::from(slot))
+    }
+
+    pub(super) fn note_installed(&mut self, result: i32) {
+        self.installed = Some(result);
     }
 
     fn slot(&self, place: u32) -> u16 {
@@ -95,12 +114,45 @@ impl Uring {
         if !file.claims_place() || !self.has_table() {
             return NO_SLOT;
         }
-        match self.files.take(&self.ring, fd) {
-            Ok(place) => {
+        match self.files.take_for(&self.ring, fd) {
+            Some(place) => {
                 file.set(self.files.ring, place);
                 self.files.slot(place)
             }
-            Err(_) => NO_SLOT,
+            None => NO_SLOT,
+        }
+    }
+
+    /// Takes an empty place for a file that is to get no descriptor; tells whether there is one.
+    pub(crate) fn reserve(&mut self, file: &FixedFile) -> bool {
+        let features = self.caps.features;
+        let is_able = features.has(Feature::FixedFiles) && features.has(Feature::InstallFd);
+        if self.files.is_off || !is_able || !self.has_table() {
+            return false;
+        }
+        let place = self.files.take();
+        if let Some(place) = place {
+            file.set(self.files.ring, place);
+        }
+        place.is_some()
+    }
+
+    /// Gives a file in the table a descriptor: the op is done as it is submitted.
+    pub(crate) fn install(&mut self, file: &FixedFile) -> io::Result<RawFd> {
+        let slot = if file.ring() == self.files.ring { self.files.slot(file.place()) } else { 0 };
+        if slot == NO_SLOT {
+            return Err(rustix::io::Errno::BADF.into());
+        }
+        self.files.installed = None;
+        self.push(&super::sqe::install_entry(slot));
+        while self.files.installed.is_none() {
+            self.enter(Wait::Until(Some(Duration::from_secs(1))))?;
+            self.reap();
+        }
+        match self.files.installed.take() {
+            Some(fd) if fd >= 0 => Ok(fd),
+            Some(error) => Err(io::Error::from_raw_os_error(-error)),
+            None => Err(rustix::io::Errno::IO.into()),
         }
     }
 

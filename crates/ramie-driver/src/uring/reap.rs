@@ -71,6 +71,7 @@ impl Uring {
                     self.woken |= self.target.acknowledge();
                 }
             }
+            sqe::TAG_INSTALLED => self.files.note_installed(result),
             sqe::TAG_MESSAGE => self.woken |= self.target.acknowledge(),
             sqe::TAG_MESSAGE_SENT => {
                 self.messages -= 1;

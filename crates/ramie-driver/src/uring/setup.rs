@@ -118,7 +118,7 @@ fn build(entries: u32, config: &Config, features: FeatureSet) -> io::Result<IoUr
 }
 
 /// The op codes of the driver, with the kernel's names, and the feature that each belongs to.
-const OPS: [(&str, u8, Option<Feature>); 47] = [
+const OPS: [(&str, u8, Option<Feature>); 48] = [
     ("NOP", opcode::Nop::CODE, None),
     ("READ", opcode::Read::CODE, None),
     ("WRITE", opcode::Write::CODE, None),
@@ -161,6 +161,7 @@ const OPS: [(&str, u8, Option<Feature>); 47] = [
     ("FUTEX_WAIT", opcode::FutexWait::CODE, Some(Feature::Futex)),
     ("FUTEX_WAKE", opcode::FutexWake::CODE, Some(Feature::Futex)),
     ("WAITID", opcode::WaitId::CODE, Some(Feature::WaitId)),
+    ("FIXED_FD_INSTALL", opcode::FixedFdInstall::CODE, Some(Feature::InstallFd)),
     ("FTRUNCATE", opcode::Ftruncate::CODE, Some(Feature::Truncate)),
     ("BIND", opcode::Bind::CODE, Some(Feature::BindListen)),
     ("LISTEN", opcode::Listen::CODE, Some(Feature::BindListen)),

@@ -5,12 +5,12 @@ use std::mem;
 
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::Fd;
+use io_uring::types::{DestinationSlot, Fd, Fixed};
 
 use crate::call;
 use crate::fixed;
 use crate::op::{MAX_LEN, Op, OpFrame};
-use crate::sys::WORKING_DIRECTORY;
+use crate::sys::{SockAddrStorage, WORKING_DIRECTORY};
 
 /// Low bits of `user_data`: who the completion is for. The rest is an address.
 pub(super) const TAG_BITS: u64 = 0b111;
@@ -29,6 +29,8 @@ pub(super) const TAG_MESSAGE_SENT: u64 = 5;
 
 /// A descriptor that is being closed for nobody: the number stands in place of an address.
 pub(super) const TAG_CLOSE: u64 = 6;
+/// A file of the table has got a descriptor.
+pub(super) const TAG_INSTALLED: u64 = 7;
 /// How far the number is from the tag.
 pub(super) const CLOSE_SHIFT: u32 = TAG_BITS.count_ones();
 
@@ -76,6 +78,9 @@ pub(super) fn with_entry(
             let flags = flags | crate::sys::MSG_NOSIGNAL;
             put(stream(opcode::Send::CODE, fd, buf, len, 0, flags as u32));
         }
+        Op::Accept { fd, addr, addr_len, .. } if slot != fixed::NO_SLOT => {
+            put(accept_into(slot, fd, addr, addr_len).user_data(user_data).flags(flags));
+        }
         _ => put(entry_of_others(&frame.op).user_data(user_data).flags(flags)),
     }
 }
@@ -87,6 +92,20 @@ fn entry_of_words(words: [u64; 8]) -> Entry {
     const _: () = assert!(size_of::<Entry>() == 64 && cfg!(target_endian = "little"));
     // SAFETY: an entry is a `repr(C)` struct of 64 bytes, all integers: any bits are valid.
     unsafe { mem::transmute_copy::<[u64; 8], Entry>(&words) }
+}
+
+/// The entry of an accept whose connection gets no descriptor, but a slot of the table.
+#[inline(never)]
+fn accept_into(slot: u16, fd: i32, addr: *mut SockAddrStorage, addr_len: *mut u32) -> Entry {
+    let target = u32::from(slot) - 1;
+    // It fails for numbers beyond 32 bits only.
+    let target = DestinationSlot::try_from_slot_target(target).ok();
+    opcode::Accept::new(Fd(fd), addr.cast(), addr_len).file_index(target).build()
+}
+
+/// The entry that gives the file in a slot a descriptor, closed on exec.
+pub(super) fn install_entry(slot: u16) -> Entry {
+    opcode::FixedFdInstall::new(Fixed(u32::from(slot) - 1), 0).build().user_data(TAG_INSTALLED)
 }
 
 /// The entry of an op that has no branch of its own in [`with_entry`].

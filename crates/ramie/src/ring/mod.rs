@@ -33,6 +33,7 @@ mod address;
 mod cancel;
 mod close;
 pub(crate) mod data;
+mod direct;
 mod file;
 mod futex;
 mod made;
@@ -57,6 +58,7 @@ pub use self::{
     cancel::{cancel_all, cancel_fd, msg_ring},
     close::{close, close_async},
     data::{read, readv, write, writev},
+    direct::{DirectStream, accept_direct},
     file::{fadvise, fallocate, fsync, ftruncate, openat2, statx},
     futex::{futex_wait, futex_wake},
     name::{link, mkdir, rename, symlink, unlink},

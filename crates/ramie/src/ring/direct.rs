@@ -1,0 +1,184 @@
+//! Connections that have no descriptor: they lie in the table of one ring.
+#![allow(unsafe_code)]
+
+use std::{
+    fmt,
+    io::{self, Read, Write},
+    marker::PhantomData,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+use ramie_driver::{Op, sys};
+
+use super::{
+    Address,
+    socket::{ACCEPT, accept_op, receive_op, send_op},
+};
+use crate::{
+    fixed_file::{DirectFile, FdName, StreamFd},
+    io_op,
+    time::Deadline,
+};
+
+/// A connection that lies in the table of this worker's ring and has no descriptor: the process's
+/// table, its lock and `ulimit -n` have no part in it. It stays on its worker.
+///
+/// Where the ring has no table (Linux before 6.8, the polling driver, an ordinary thread), and when
+/// it is full, the connection has a descriptor after all, and all else is the same.
+///
+/// Dropping it closes the connection. Once its runtime has ended it is closed, and its calls fail.
+///
+/// # Cancellation
+/// Reads and writes are cancel points.
+///
+/// # Examples
+/// ```
+/// use std::io::{Read, Write};
+///
+/// use ramie::{fiber, net::{TcpListener, TcpStream}, ring};
+///
+/// ramie::run(|| {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let address = listener.local_addr()?;
+///     let client = fiber::spawn(move || -> std::io::Result<String> {
+///         let mut text = String::new();
+///         TcpStream::connect(address)?.read_to_string(&mut text)?;
+///         Ok(text)
+///     });
+///     let (mut connection, _peer) = ring::accept_direct(&listener)?;
+///     connection.write_all(b"no descriptor")?;
+///     drop(connection);
+///     assert_eq!(client.join().unwrap()?, "no descriptor");
+///     Ok(())
+/// })
+/// # .map_err(|error: std::io::Error| error).unwrap();
+/// ```
+pub struct DirectStream {
+    file: File,
+    /// Its ring is this thread's.
+    _stays: PhantomData<*const ()>,
+}
+
+enum File {
+    Direct(DirectFile),
+    Plain(StreamFd),
+}
+
+/// Waits for a connection and accepts it without a descriptor; tells the peer's address.
+///
+/// # Blocking
+/// Parks the strand until there is a connection.
+///
+/// # Cancellation
+/// A cancel point. No connection is lost: a cancelled call has accepted none.
+///
+/// # Errors
+/// Those of accept4(2).
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()).
+#[track_caller]
+pub fn accept_direct(listener: impl AsFd) -> io::Result<(DirectStream, Address)> {
+    let listener = listener.as_fd();
+    let (file, address) = match DirectFile::reserve() {
+        Some(file) => accept_into(file, listener)?,
+        None => {
+            let (fd, address) = accept_op(listener, Deadline::NEVER)?;
+            (File::Plain(fd.into()), address)
+        }
+    };
+    Ok((DirectStream { file, _stays: PhantomData }, address))
+}
+
+#[track_caller]
+fn accept_into(file: DirectFile, listener: BorrowedFd<'_>) -> io::Result<(File, Address)> {
+    let mut address = Address::new();
+    let op = Op::Accept {
+        fd: listener.as_raw_fd(),
+        addr: &raw mut address.storage,
+        addr_len: &raw mut address.len,
+        flags: 0,
+    };
+    let place = file.named().place();
+    // SAFETY: address and length lie in this frame. The place is that of the connection, which the
+    // op puts there: that is what an accept takes it for.
+    unsafe { io_op::perform_inline(&ACCEPT, op, Deadline::NEVER, place) }?;
+    Ok((File::Direct(file), address))
+}
+
+impl DirectStream {
+    /// Gives the connection a descriptor, and frees its place in the table.
+    ///
+    /// # Errors
+    /// The process is out of descriptors, or the runtime of the connection has ended: it is closed
+    /// then.
+    pub fn try_into_fd(self) -> io::Result<OwnedFd> {
+        match self.file {
+            File::Plain(fd) => Ok(fd.into_fd()),
+            File::Direct(file) => {
+                let fd = file.install()?;
+                // SAFETY: the ring made this descriptor just now, for its caller.
+                Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+            }
+        }
+    }
+
+    /// Tells whether the connection has no descriptor.
+    pub fn is_direct(&self) -> bool {
+        matches!(self.file, File::Direct(_))
+    }
+
+    #[inline(always)]
+    fn named(&self) -> FdName<'_> {
+        match &self.file {
+            File::Direct(file) => file.named(),
+            File::Plain(fd) => fd.named(),
+        }
+    }
+}
+
+impl Read for &DirectStream {
+    #[track_caller]
+    #[inline]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        Ok(receive_op(self.named(), buf, 0, Deadline::NEVER)? as usize)
+    }
+}
+
+impl Read for DirectStream {
+    #[track_caller]
+    #[inline]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buf)
+    }
+}
+
+impl Write for &DirectStream {
+    #[track_caller]
+    #[inline]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        Ok(send_op(self.named(), buf, sys::MSG_NOSIGNAL, Deadline::NEVER)? as usize)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for DirectStream {
+    #[track_caller]
+    #[inline]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self).write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for DirectStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectStream").field("is_direct", &self.is_direct()).finish()
+    }
+}
