@@ -375,3 +375,50 @@ fn a_shot_that_came_before_a_turn_keeps_it_from_waiting() {
         driver.stop_multishot(id);
     });
 }
+
+/// The kernel ends an op when its completion queue is full, and says nothing but that: a server
+/// that does not look accepts no more.
+#[test]
+fn multishot_ending_without_notice() {
+    for masked in [FeatureSet::EMPTY, FeatureSet::EMPTY.with(Feature::DeferTaskrun)] {
+        let config = Config { masked, ..Config::small() };
+        let mut driver = Driver::open(Choice::Uring, &config).unwrap();
+        if !driver.caps().features.has(Feature::Multishot) {
+            return;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let op = MultishotOp::Accept { fd: listener.as_raw_fd(), flags: 0 };
+        let (accepts, _) = start(&mut driver, op);
+        let (watched, mut trigger) = UnixStream::pair().unwrap();
+        let op = MultishotOp::Poll { fd: watched.as_raw_fd(), events: 1 };
+        let (polls, _) = start(&mut driver, op);
+        let pairs = pairs(40);
+        let receives: Vec<_> =
+            pairs.iter().map(|(stream, _)| receive(&mut driver, stream)).collect();
+        let all = receives.iter().map(|(id, _)| *id).chain([accepts, polls]);
+        for id in all.clone() {
+            assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        }
+        driver.turn(Wait::Never).unwrap();
+        for round in 0..5_u8 {
+            // Far more at once than the queue has room for.
+            let clients: Vec<_> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
+            trigger.write_all(&[round]).unwrap();
+            for (_, peer) in &pairs {
+                (&mut &*peer).write_all(&[round]).unwrap();
+            }
+            for _ in &clients {
+                assert!(matches!(shot(&mut driver, accepts), Shot::Connection(_)));
+            }
+            assert!(matches!(shot(&mut driver, polls), Shot::Ready(_)));
+            (&watched).read_exact(&mut [0]).unwrap();
+            for (id, _) in &receives {
+                assert_eq!(&*bytes(&mut driver, *id), [round]);
+            }
+        }
+        for id in all {
+            assert!(driver.stop_multishot(id));
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //!
 //! - [`pipe`], [`stdin`], [`stdout`], [`stderr`] park the strand, never the worker. They leave the
 //!   open file description as it is: other processes share it.
+//! - [`Lease`] is what `recv_each` of streams hands out: bytes in a buffer of the runtime's.
 //! - [`copy`] moves bytes between files, sockets and pipes in the kernel where it can.
 //! - [`Async`] waits for any descriptor that can be polled: an eventfd, inotify, a C library's
 //!   socket.
