@@ -12,7 +12,8 @@ use std::{
 use ramie::{
     fiber,
     os::unix::process::{CommandExt, ExitStatusExt},
-    process::{Command, Stdio},
+    process::{Command, Stdio, is_subreaper, set_subreaper},
+    ring::{self, Pid, WaitId, WaitIdOptions},
 };
 
 /// Runs `f` on each driver, and on a plain thread.
@@ -181,4 +182,25 @@ fn what_was_built_can_be_read_back() {
     assert_eq!(command.get_current_dir(), Some(std::path::Path::new("/")));
     command.env_remove("K").env_clear();
     assert_eq!(command.get_envs().count(), 0);
+}
+
+#[test]
+fn a_subreaper_gets_the_orphans() {
+    set_subreaper(true).unwrap();
+    assert!(is_subreaper().unwrap());
+    everywhere(|| {
+        // The shell goes, its child waits for the end of what the shell was given.
+        let mut parent = shell("exec 3<&0; (read line <&3; exit 7) >/dev/null & echo $!");
+        let mut parent = parent.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let input = parent.stdin.take();
+        let mut id = String::new();
+        parent.stdout.take().unwrap().read_to_string(&mut id).unwrap();
+        assert!(parent.wait().unwrap().success());
+        drop(input);
+        let orphan = Pid::from_raw(id.trim().parse().unwrap()).unwrap();
+        let end = ring::waitid(WaitId::Pid(orphan), WaitIdOptions::EXITED).unwrap().unwrap();
+        assert_eq!((end.pid, end.status), (orphan.as_raw_nonzero().get(), 7));
+    });
+    set_subreaper(false).unwrap();
+    assert!(!is_subreaper().unwrap());
 }

@@ -15,6 +15,7 @@ mod memory;
 mod notify;
 mod process;
 pub(crate) mod raw;
+mod ready;
 mod socket;
 pub mod supervise;
 mod unix;
@@ -40,7 +41,8 @@ pub use limits::{
 };
 pub use memory::{map_anonymous, populate, prefetch};
 pub use notify::{Notice, inotify, inotify_read, inotify_unwatch, inotify_watch};
-pub use process::{futex_wait_for, pidfd_open};
+pub use process::{futex_wait_for, is_subreaper, pidfd_open, set_subreaper};
+pub use ready::{poll_all_now, readiness_of};
 pub use rustix::event::PollFlags;
 pub use rustix::event::epoll::Event as EpollEvent;
 pub use rustix::fs::{

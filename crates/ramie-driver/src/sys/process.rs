@@ -18,6 +18,24 @@ pub fn pidfd_open(id: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(id.ok_or(rustix::io::Errno::SRCH)?, PidfdFlags::empty())?)
 }
 
+/// Chooses whether this process becomes the parent of its orphaned descendants.
+///
+/// # Errors
+/// `EINVAL`, before Linux 3.4.
+pub fn set_subreaper(is_subreaper: bool) -> io::Result<()> {
+    // Any number but 0 says yes.
+    let yes = is_subreaper.then(rustix::process::getpid);
+    Ok(rustix::process::set_child_subreaper(yes)?)
+}
+
+/// Tells whether this process becomes the parent of its orphaned descendants.
+///
+/// # Errors
+/// `EINVAL`, before Linux 3.4.
+pub fn is_subreaper() -> io::Result<bool> {
+    Ok(rustix::process::child_subreaper()?.is_some())
+}
+
 /// Waits until a futex is woken, if it is `expected`, for `limit` at most.
 ///
 /// # Errors

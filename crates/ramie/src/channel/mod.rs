@@ -39,6 +39,50 @@
 //! `try_send` and `try_recv` work as ever. [`check_cancelled`](crate::cancel::check_cancelled)
 //! tells the reason.
 //!
+//! # Descriptors and strands among the arms
+//! They become an arm by a strand each that waits and then tells a channel; when an arm was chosen
+//! a cancel scope ends the others. Let those strands only *wait* (until something can be read,
+//! until a strand has ended) and take nothing: what the losers of a race have taken is lost.
+//! ```
+//! use std::io::Read;
+//! use ramie::{cancel, channel, fiber, io::{self, Polled}, select};
+//!
+//! fn line_or_message(pipe: &mut io::PipeReader, messages: &channel::Receiver<String>) -> String {
+//!     let message = cancel::scope(|until_found| fiber::scope(|s| {
+//!         let (tell, readable) = channel::bounded(1);
+//!         let pipe = &*pipe;
+//!         s.spawn(move || {
+//!             if io::wait_any(&mut [Polled::readable(pipe)]).is_ok() {
+//!                 let _ = tell.send(());
+//!             }
+//!         });
+//!         let message = select! {
+//!             recv(messages) -> message => message.ok(),
+//!             recv(readable) -> _ => None,
+//!         };
+//!         until_found.cancel();
+//!         message
+//!     }));
+//!     message.unwrap_or_else(|| {
+//!         let mut buffer = [0; 80];
+//!         let count = pipe.read(&mut buffer).unwrap();
+//!         String::from_utf8_lossy(&buffer[..count]).into_owned()
+//!     })
+//! }
+//! # ramie::run(|| {
+//! #     use std::io::Write;
+//! #     let (sender, messages) = channel::unbounded();
+//! #     let (mut pipe, mut writer) = io::pipe().unwrap();
+//! #     sender.send("message".to_owned()).unwrap();
+//! #     assert_eq!(line_or_message(&mut pipe, &messages), "message");
+//! #     writer.write_all(b"line").unwrap();
+//! #     assert_eq!(line_or_message(&mut pipe, &messages), "line");
+//! # });
+//! ```
+//! Such a choice costs a scope with its strands, a few us. Where it is made again and again, have a
+//! strand a source that reads for good and sends what it reads into one channel: its receiver is
+//! the choice, and costs what a receive costs.
+//!
 //! # Fairness
 //! Waiters are served in order. A select starts at an arm taken at random.
 

@@ -104,6 +104,9 @@ impl Watcher {
     /// # Blocking
     /// Parks the strand while the path is looked up.
     ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
     /// # Errors
     /// Those of opening the path. `EMFILE`, `ENOSPC`: beyond the limits of inotify(7), whose
     /// sysctls are in its manual.
@@ -115,6 +118,9 @@ impl Watcher {
     ///
     /// # Blocking
     /// Parks the strand while the folders are listed.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
     ///
     /// # Errors
     /// As of [`new`](Self::new), for each folder. `NotADirectory`.

@@ -7,6 +7,7 @@
 //! - [`copy`] moves bytes between files, sockets and pipes in the kernel where it can.
 //! - [`Async`] waits for any descriptor that can be polled: an eventfd, inotify, a C library's
 //!   socket.
+//! - [`wait_any`] waits for several descriptors at once.
 //! - [`LineReader`] hands out lines and frames as views into its buffer, with a limit.
 //!
 //! What differs from std: `Stdout` and std's own `Stdout` have a buffer each, so mixing the two
@@ -22,13 +23,14 @@ mod standard;
 mod stdin;
 mod stdout;
 mod terminal;
+mod wait_any;
 pub(crate) mod whole;
 
 pub use std::io::*;
 
 #[doc(hidden)]
 pub use self::print::{_eprint, _print};
-pub use ramie_driver::Lease;
+pub use ramie_driver::{Lease, sys::PollFlags};
 
 pub use self::{
     async_fd::{Async, ReadyEach},
@@ -38,4 +40,5 @@ pub use self::{
     stdin::{Stdin, StdinLock, stdin},
     stdout::{Stderr, StderrLock, Stdout, StdoutLock, stderr, stdout},
     terminal::IsTerminal,
+    wait_any::{Polled, wait_any},
 };

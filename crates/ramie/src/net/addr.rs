@@ -153,8 +153,9 @@ pub(super) fn first_success<T>(
             Err(error) => last_error = Some(error),
         }
     }
-    Err(last_error.unwrap_or_else(|| {
-        let text = "could not resolve to any addresses";
-        io::Error::new(io::ErrorKind::InvalidInput, text)
-    }))
+    Err(last_error.unwrap_or_else(no_address))
+}
+
+pub(super) fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any addresses")
 }

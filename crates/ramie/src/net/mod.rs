@@ -38,6 +38,7 @@ mod each;
 mod early;
 pub(crate) mod handle;
 pub(crate) mod message;
+mod racing;
 pub(crate) mod socket;
 mod tcp_listener;
 mod tcp_stream;

@@ -262,7 +262,7 @@ impl TcpStream {
 }
 
 #[track_caller]
-fn connect(address: &SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
+pub(super) fn connect(address: &SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
     let socket = Socket::stream(family_of(address))?;
     socket.connect(&address.into(), deadline)?;
     Ok(TcpStream { socket })

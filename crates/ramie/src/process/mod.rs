@@ -19,6 +19,7 @@
 mod child;
 mod command;
 mod pipes;
+mod subreaper;
 pub(crate) mod unix;
 
 pub use std::process::{
@@ -29,4 +30,5 @@ pub use self::{
     child::Child,
     command::Command,
     pipes::{ChildStderr, ChildStdin, ChildStdout},
+    subreaper::{is_subreaper, set_subreaper},
 };

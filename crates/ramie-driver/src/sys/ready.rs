@@ -1,0 +1,55 @@
+//! The readiness of many descriptors at once.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, epoll};
+use rustix::io::Errno;
+
+/// Asks poll(2), without waiting, what of each descriptor's events holds now, in their order;
+/// errors and hang-ups always count.
+///
+/// # Errors
+/// Out of memory, or there are more descriptors than the process may have.
+pub fn poll_all_now(fds: &[(BorrowedFd<'_>, PollFlags)]) -> io::Result<Vec<PollFlags>> {
+    let mut set: Vec<_> =
+        fds.iter().map(|(fd, interest)| PollFd::from_borrowed_fd(*fd, *interest)).collect();
+    let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+    loop {
+        match rustix::event::poll(&mut set, Some(&zero)) {
+            Err(Errno::INTR) => {}
+            Ok(_) => return Ok(set.iter().map(PollFd::revents).collect()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Makes a descriptor that is readable when one of these is ready.
+///
+/// Files on a disk are left out: they are always ready, or never asked for.
+///
+/// # Errors
+/// Those of epoll_create1(2) and epoll_ctl(2): out of descriptors or memory, or epoll sets that
+/// contain one another.
+pub fn readiness_of(fds: &[(BorrowedFd<'_>, PollFlags)]) -> io::Result<OwnedFd> {
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let nothing = epoll::EventData::new_u64(0);
+    for (fd, interest) in fds {
+        match epoll::add(&set, fd, nothing, events_of(*interest)) {
+            Ok(()) | Err(Errno::PERM) => {}
+            // It is on the list twice, perhaps to read and to write: a set has it once.
+            Err(Errno::EXIST) => {
+                let same = fds.iter().filter(|(other, _)| other.as_raw_fd() == fd.as_raw_fd());
+                let all = same.fold(PollFlags::empty(), |all, (_, interest)| all | *interest);
+                epoll::modify(&set, fd, nothing, events_of(all))?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(set)
+}
+
+/// The bits of poll(2) and epoll(7) are the same.
+fn events_of(interest: PollFlags) -> epoll::EventFlags {
+    epoll::EventFlags::from_bits_retain(interest.bits().into())
+}

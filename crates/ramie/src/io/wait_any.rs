@@ -1,0 +1,115 @@
+//! Waiting for several descriptors at once.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+};
+
+use ramie_driver::{
+    Op,
+    sys::{self, PollFlags},
+};
+
+use crate::{cancel, io_op, park::WaitKind, time::Deadline};
+
+static READY: WaitKind = WaitKind::new("one of several descriptors to be ready");
+
+/// A descriptor, what to wait for, and what [`wait_any`] has found.
+#[derive(Clone, Debug)]
+pub struct Polled<'fd> {
+    fd: BorrowedFd<'fd>,
+    interest: PollFlags,
+    ready: PollFlags,
+}
+
+impl<'fd> Polled<'fd> {
+    /// Asks for any of `interest`.
+    pub fn new(fd: &'fd impl AsFd, interest: PollFlags) -> Self {
+        Polled { fd: fd.as_fd(), interest, ready: PollFlags::empty() }
+    }
+
+    /// Asks whether there is something to read, or the end.
+    pub fn readable(fd: &'fd impl AsFd) -> Self {
+        Polled::new(fd, PollFlags::IN)
+    }
+
+    /// Asks whether there is room to write.
+    pub fn writable(fd: &'fd impl AsFd) -> Self {
+        Polled::new(fd, PollFlags::OUT)
+    }
+
+    /// Returns what the last [`wait_any`] has found; errors and hang-ups are told unasked.
+    #[must_use]
+    pub fn ready(&self) -> PollFlags {
+        self.ready
+    }
+
+    /// Tells whether the last [`wait_any`] has found anything.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+}
+
+/// Waits until one or more of the descriptors are ready, writes into each what it is ready for, and
+/// returns how many are: poll(2) for strands.
+///
+/// It takes nothing out of them: another strand may be quicker, so read without waiting, or have
+/// one reader a descriptor. Where one is ready at once this is one system call; else it makes an
+/// epoll set and closes it again, which takes some us for each descriptor. Who waits again and
+/// again for the same ones has a strand for each instead. For channels and strands among them see
+/// [`channel`](crate::channel#descriptors-and-strands-among-the-arms).
+///
+/// # Blocking
+/// Parks the fiber, or the thread outside one.
+///
+/// # Cancellation
+/// A cancel point; [`with_timeout`](crate::cancel::with_timeout) limits the wait.
+///
+/// # Errors
+/// `InvalidInput`: there is no descriptor, so nothing would end the wait. Out of descriptors: an
+/// epoll set is one.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+///
+/// # Examples
+/// ```
+/// use ramie::io::{self, Polled, Write};
+///
+/// ramie::run(|| {
+///     let ((first, _first), (second, mut sender)) = (io::pipe()?, io::pipe()?);
+///     sender.write_all(b"x")?;
+///     let mut polled = [Polled::readable(&first), Polled::readable(&second)];
+///     assert_eq!(io::wait_any(&mut polled)?, 1);
+///     assert!(!polled[0].is_ready() && polled[1].is_ready());
+///     Ok::<(), io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn wait_any(descriptors: &mut [Polled<'_>]) -> io::Result<usize> {
+    if descriptors.is_empty() {
+        let text = "there is no descriptor to wait for";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let asked: Vec<_> = descriptors.iter().map(|polled| (polled.fd, polled.interest)).collect();
+    let mut set = None;
+    loop {
+        cancel::check_io()?;
+        let found = sys::poll_all_now(&asked)?;
+        let count = found.iter().filter(|ready| !ready.is_empty()).count();
+        if count > 0 {
+            for (polled, ready) in descriptors.iter_mut().zip(found) {
+                polled.ready = ready;
+            }
+            return Ok(count);
+        }
+        let set = match &set {
+            Some(set) => set,
+            None => set.insert(sys::readiness_of(&asked)?),
+        };
+        let op = Op::Poll { fd: set.as_raw_fd(), events: sys::POLL_IN };
+        io_op::perform_pointing_nowhere(&READY, op, Deadline::NEVER)?;
+    }
+}

@@ -1,0 +1,39 @@
+//! Becoming the parent of orphans.
+
+use std::io;
+
+use ramie_driver::sys;
+
+/// Chooses whether the children of this process's children, and theirs in turn, become its own when
+/// their parents end before them, instead of init's.
+///
+/// A supervisor learns of the ends of programs that put themselves into the background by it, and
+/// has to wait for all of them: [`ring::waitid`](crate::ring::waitid) takes any process id, or
+/// `WaitId::All`. What is chosen holds for the whole process; its children do not inherit it.
+///
+/// # Blocking
+/// Never.
+///
+/// # Errors
+/// The kernel is older than Linux 3.4.
+///
+/// # Examples
+/// ```
+/// use ramie::process;
+///
+/// process::set_subreaper(true)?;
+/// assert!(process::is_subreaper()?);
+/// # process::set_subreaper(false)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn set_subreaper(is_subreaper: bool) -> io::Result<()> {
+    sys::set_subreaper(is_subreaper)
+}
+
+/// Tells whether orphaned descendants become children of this process.
+///
+/// # Errors
+/// As [`set_subreaper`].
+pub fn is_subreaper() -> io::Result<bool> {
+    sys::is_subreaper()
+}
