@@ -79,6 +79,12 @@ fn child_comes_and_goes() {
     for enter in OTHERS {
         let driver = open(enter, FeatureSet::EMPTY);
         assert_eq!(driver.caps().enter, enter);
+        let started = Instant::now();
+        // A thread gives itself its name, once it runs.
+        while others() == 0 {
+            assert!(started.elapsed() < PATIENCE, "{:?}", threads());
+            std::thread::yield_now();
+        }
         assert_eq!(others(), 1, "{:?}", threads());
         assert!(driver.reason().contains("enters the kernel"), "{}", driver.reason());
         drop(driver);
