@@ -4,6 +4,7 @@ mod cases;
 mod connections;
 mod enter;
 mod files;
+mod handover;
 mod http;
 mod limits;
 mod measure;
@@ -55,6 +56,8 @@ enum Command {
     Files(files::Options),
     /// Measures when it pays that a sidecar or a thread of the kernel enters the kernel.
     Enter(enter::Options),
+    /// Hands a value there and back between two workers, beside what the kernel has for it.
+    Handover(handover::Options),
     /// Runs one sample in this process; the bench starts itself so.
     #[command(hide = true)]
     Sample { peer: Peer, workload: Workload },
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Some(Command::Http(options)) => http::compare(&options),
         Some(Command::Connections(options)) => connections::check(&options),
         Some(Command::Files(options)) => files::check(&options),
+        Some(Command::Handover(options)) => handover::compare(&options),
         Some(Command::HttpServer { kind }) => {
             kind.serve().map(|()| true).map_err(|error| error.to_string())
         }

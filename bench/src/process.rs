@@ -50,9 +50,18 @@ pub fn cpus() -> Result<Vec<usize>, String> {
 /// Leaves this thread, and those it starts, one CPU.
 pub fn pin_to_first_cpu() -> Result<(), String> {
     let first = *cpus()?.first().ok_or("no CPU is allowed")?;
+    try_pin_to(first).map_err(|error| format!("cannot pin to CPU {first}: {error}"))
+}
+
+/// Leaves this thread one of the CPUs that [`cpus`] names.
+pub fn pin_to(cpu: usize) {
+    try_pin_to(cpu).expect("a CPU that may be used");
+}
+
+fn try_pin_to(cpu: usize) -> rustix::io::Result<()> {
     let mut one = CpuSet::new();
-    one.set(first);
-    sched_setaffinity(None, &one).map_err(|error| format!("cannot pin to CPU {first}: {error}"))
+    one.set(cpu);
+    sched_setaffinity(None, &one)
 }
 
 /// The CPU time of a process so far.
