@@ -322,7 +322,10 @@ fn prefetch(address: *const ()) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strand::FreeList;
+    use crate::{
+        strand::FreeList,
+        worker::{Shared, ThreadWaker},
+    };
 
     fn take(slots: &FreeList) -> &'static Slot {
         slots.take(false).expect("memory for a slot")
@@ -409,12 +412,10 @@ mod tests {
         let queue = RunQueue::new();
         let count = 4 * queue.capacity();
         (0..count).for_each(|_| queue.push_fresh(take(&slots)));
-        let body = Box::new([0_u64; 64]);
-        // SAFETY: a queue stores bodies and never looks into them.
-        let body = unsafe { &*ptr::from_ref(&*body).cast::<Body>() };
+        let body = Body::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())));
         for _ in 0..count {
             assert!(queue.pop_fresh().is_some());
-            queue.push_fiber(body);
+            queue.push_fiber(&body);
         }
         let mut yielded = 0;
         while let Some(next) = queue.pop() {
