@@ -16,6 +16,14 @@ mod canaries;
 use canaries::{CANARIES, Canary};
 
 const SOURCES: &str = "../crates/ramie/src";
+/// Shipped files that lie elsewhere.
+const ELSEWHERE: &[(&str, &str)] =
+    &[("handshake.rs", "../crates/ramie-driver/src/uring/handshake.rs")];
+
+fn source(file: &str) -> PathBuf {
+    let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == file);
+    elsewhere.map_or_else(|| Path::new(SOURCES).join(file), |(_, path)| PathBuf::from(path))
+}
 
 /// The files that are checked, and those that they cannot do without.
 const SHIPPED: &[&str] = &[
@@ -35,6 +43,7 @@ const SHIPPED: &[&str] = &[
     "channel/timed.rs",
     "channel/waiters.rs",
     "completion.rs",
+    "handshake.rs",
     "park.rs",
     "parking_lot.rs",
     "spin_lock.rs",
@@ -56,10 +65,12 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("channel/models", &["channel::models"]),
     ("channel/select_models", &["channel::select_models"]),
     ("deque", &["worker::team_models"]),
+    ("handshake", &["models::handshake"]),
     ("models/cancel", &["models::cancel"]),
     ("models/cancel_points", &["models::cancel_points"]),
     ("models/completion", &["models::completion"]),
     ("models/event", &["models::event"]),
+    ("models/handshake", &["models::handshake"]),
     ("models/mutex", &["models::mutex"]),
     ("models/oneshot", &["models::oneshot"]),
     ("models/park", &["models::park"]),
@@ -164,7 +175,7 @@ fn make_tree(name: &str, out: &Path, stand_ins: &[PathBuf], canary: Option<&Cana
         write(&out.join(name).join(place), &adapt(name, &prune(place, &text, canary)));
     }
     for file in SHIPPED {
-        let text = fs::read_to_string(Path::new(SOURCES).join(file)).expect("a readable source");
+        let text = fs::read_to_string(source(file)).expect("a readable source");
         let text = match canary.filter(|canary| canary.file == *file) {
             Some(canary) => spoil(canary, &text),
             None => text,
@@ -195,5 +206,5 @@ fn main() {
     write(&out.join("trees.rs"), &root);
     println!("cargo::rerun-if-changed=tree");
     println!("cargo::rerun-if-changed=canaries.rs");
-    SHIPPED.iter().for_each(|file| println!("cargo::rerun-if-changed={SOURCES}/{file}"));
+    SHIPPED.iter().for_each(|file| println!("cargo::rerun-if-changed={}", source(file).display()));
 }

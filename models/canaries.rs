@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "the build script and the tests each use some of the fields")]
 pub struct Canary {
     pub name: &'static str,
-    /// Below `crates/ramie/src`.
+    /// Below `crates/ramie/src`, or where the build script says.
     pub file: &'static str,
     pub from: &'static str,
     pub to: &'static str,
@@ -581,6 +581,46 @@ pub const CANARIES: &[Canary] = &[
         to: "self.changes.fetch_or(1, Ordering::Relaxed);",
         model: "models::event::a_set_wakes_all",
         verdict: RACE,
+    },
+    Canary {
+        name: "post_without_a_fence",
+        file: "handshake.rs",
+        from: "fence(Ordering::SeqCst);\n        self.state.load",
+        to: "self.state.load",
+        model: "models::handshake::each_post_is_handed_over",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "sidecar_without_a_fence",
+        file: "handshake.rs",
+        from: "fence(Ordering::SeqCst);\n        if",
+        to: "if",
+        model: "models::handshake::each_post_is_handed_over",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "sidecar_without_a_last_look",
+        file: "handshake.rs",
+        from: "if self.posted() != seen {",
+        to: "if false {",
+        model: "models::handshake::each_post_is_handed_over",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "post_does_not_release",
+        file: "handshake.rs",
+        from: "self.posted.store(posted.wrapping_add(1), Ordering::Release)",
+        to: "self.posted.store(posted.wrapping_add(1), Ordering::Relaxed)",
+        model: "models::handshake::each_post_is_handed_over",
+        verdict: RACE,
+    },
+    Canary {
+        name: "sidecar_sleeps_over_the_end",
+        file: "handshake.rs",
+        from: "if !self.change(WATCHING, ASLEEP) {\n            return;\n        }",
+        to: "self.state.swap(ASLEEP, Ordering::AcqRel);",
+        model: "models::handshake::the_end_is_seen",
+        verdict: DEADLOCK,
     },
     Canary {
         name: "sleeper_does_not_look_again",

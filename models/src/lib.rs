@@ -1,8 +1,8 @@
 //! Ramie's protocols under a model checker.
 //!
-//! What is checked are the sources in `crates/ramie/src` themselves: the build script makes a tree
-//! of modules of them, in which atomics and cells are the checker's and the run loop is a small
-//! stand-in (`tree/`). Each model (`tree/models/`, `tree/channel/models.rs`) must hold in every
+//! What is checked are the sources in `crates/ramie/src` (and one of `ramie-driver`) themselves: the
+//! build script makes a tree of modules of them, in which atomics and cells are the checker's and
+//! the run loop is a small stand-in (`tree/`). Each model (`tree/models/`, `tree/channel/models.rs`) must hold in every
 //! interleaving, within a bound on preemptions; and each *canary*, a bug written into a copy of the
 //! tree (`canaries.rs`), must be caught by its model, or the model is worth nothing.
 //!
@@ -157,6 +157,10 @@ hold! {
     event = crate::shipped::models::event: [
         a_set_wakes_all,
         a_reset_wakes_nobody,
+    ]
+    handshake = crate::shipped::models::handshake: [
+        each_post_is_handed_over,
+        the_end_is_seen,
     ]
     sleep = crate::shipped::models::sleep: [
         a_push_ends_the_sleep,

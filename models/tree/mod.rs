@@ -9,6 +9,7 @@ mod deque;
 mod driver;
 mod fiber;
 mod future;
+pub(crate) mod handshake;
 pub(crate) mod models;
 mod park;
 mod parking_lot;

@@ -7,6 +7,7 @@ pub(crate) mod cancel;
 pub(crate) mod cancel_points;
 pub(crate) mod completion;
 pub(crate) mod event;
+pub(crate) mod handshake;
 pub(crate) mod mutex;
 pub(crate) mod oneshot;
 pub(crate) mod park;
