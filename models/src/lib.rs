@@ -1,10 +1,11 @@
 //! Ramie's protocols under a model checker.
 //!
-//! What is checked are the sources in `crates/ramie/src` (and one of `ramie-driver`) themselves: the
-//! build script makes a tree of modules of them, in which atomics and cells are the checker's and the
-//! run loop is a small stand-in (`tree/`). Each model (`tree/models/`, `tree/channel/models.rs`) must
-//! hold in every interleaving, within a bound on preemptions; and each *canary*, a bug written into a
-//! copy of the tree (`canaries.rs`), must be caught by its model, or the model is worth nothing.
+//! What is checked are the sources in `crates/ramie/src` (and one of `ramie-driver`) themselves:
+//! the build script makes a tree of modules of them, in which atomics and cells are the checker's
+//! and the run loop is a small stand-in (`tree/`). Each model (`tree/models/`,
+//! `tree/channel/models.rs`) must hold in every interleaving, within a bound on preemptions; and
+//! each *canary*, a bug written into a copy of the tree (`canaries.rs`), must be caught by its
+//! model, or the model is worth nothing.
 //!
 //! Not modelled: strands that are given up, destructors during a panic, several fibers on one
 //! worker (they do not run at the same time), the deques.
