@@ -49,7 +49,8 @@ struct Arguments {
 enum Command {
     /// Loads HTTP servers by wrk: Ramie's, loops over a bare ring and a bare epoll set, and peers.
     Http(http::Options),
-    /// Opens 10,000 connections to an echo server and looks at what is left of them.
+    /// Opens 10,000 connections to an echo server and looks at what is left of them; weighs idle
+    /// connections of an HTTP server.
     Connections(connections::Options),
     /// Reads, hashes and copies a large file by 64 fibers, and looks how late a ticker is
     /// meanwhile.
@@ -66,7 +67,10 @@ enum Command {
     HttpServer { kind: http::Kind },
     /// Echoes on Ramie.
     #[command(hide = true)]
-    EchoServer,
+    EchoServer { addresses: usize },
+    /// Talks to it.
+    #[command(hide = true)]
+    EchoClient { addresses: String, count: usize },
 }
 
 fn main() -> ExitCode {
@@ -82,7 +86,10 @@ fn main() -> ExitCode {
         Some(Command::HttpServer { kind }) => {
             kind.serve().map(|()| true).map_err(|error| error.to_string())
         }
-        Some(Command::EchoServer) => connections::echo().map(|()| true),
+        Some(Command::EchoServer { addresses }) => connections::echo(addresses).map(|()| true),
+        Some(Command::EchoClient { addresses, count }) => {
+            connections::run_client(&addresses, count).map(|()| true)
+        }
         Some(Command::Enter(options)) => enter::compare(&options),
         None => run_cases(&arguments),
     };

@@ -30,7 +30,10 @@ pub fn serve() -> io::Result<()> {
     let mut connections = HashMap::new();
     let mut events = Vec::with_capacity(256);
     loop {
-        epoll::wait(&set, spare_capacity(&mut events), None)?;
+        match epoll::wait(&set, spare_capacity(&mut events), None) {
+            Err(Errno::INTR) => continue,
+            waited => waited?,
+        };
         for event in events.drain(..) {
             match { event.data }.u64() {
                 LISTENER => accept_all(&set, &listener, &mut connections)?,

@@ -1,0 +1,244 @@
+//! Ten thousand connections, or a hundred thousand, to an echo server on Ramie, and what is left of
+//! them; and what an idle one costs an HTTP server.
+//!
+//! Clients and servers are processes of their own: as many of each as the limit of descriptors asks
+//! for. The servers are looked at from outside, through /proc: their descriptors, their mappings,
+//! and what they wait for in the kernel. A baseline is taken after a warm-up; when all connections
+//! are closed, each server must be back at it.
+
+mod client;
+mod holdings;
+mod idle;
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+pub use self::client::run as run_client;
+use self::{client::Client, holdings::Holdings};
+use crate::{
+    http::first_line,
+    process::{self, Server},
+};
+
+const MESSAGE: usize = 64;
+const WARM_UP: usize = 10;
+/// How long a server may take to notice that its clients have come or gone.
+const SETTLE_MAX: Duration = Duration::from_secs(10);
+/// Descriptors that are no connections.
+const OTHERS: usize = 100;
+/// What a connection may take in memory, in bytes: a fiber, two sockets, their slots.
+const MEMORY_EACH: u64 = 16 << 10;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Connections, all open at once.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
+    /// Only this driver.
+    #[arg(long, value_parser = ["uring", "poll"])]
+    driver: Option<String>,
+    /// The program `ramie`, whose idle connections are weighed; without it that is left out.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/ramie"))]
+    ramie: PathBuf,
+}
+
+/// Tells whether the servers of every driver were back at their baselines, and no idle connection
+/// takes too much.
+pub fn check(options: &Options) -> Result<bool, String> {
+    let count = options.count as usize;
+    let each = raise_descriptor_limit()?.min(count);
+    check_settings(count as u64)?;
+    let mut all_well = true;
+    for driver in ["uring", "poll"] {
+        if options.driver.as_deref().is_none_or(|wanted| wanted == driver) {
+            let say = |why| format!("{driver}: {why}");
+            all_well &= check_driver(driver, count, each).map_err(say)?;
+            all_well &= idle::weigh(&options.ramie, driver, each.min(10_000)).map_err(say)?;
+        }
+    }
+    Ok(all_well)
+}
+
+/// Gives how many connections one process may hold.
+fn raise_descriptor_limit() -> Result<usize, String> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+        .map_err(|error| format!("cannot raise the limit of descriptors: {error}"))?;
+    let each = maximum.map_or(usize::MAX, |maximum| maximum as usize).saturating_sub(OTHERS);
+    if each > WARM_UP {
+        Ok(each)
+    } else {
+        Err("too few descriptors: raise `ulimit -Hn`".to_owned())
+    }
+}
+
+/// Says which setting of the machine allows too little, and how to raise it.
+fn check_settings(count: u64) -> Result<(), String> {
+    // Both ends are files; the tracker, if there is one, knows each connection once.
+    for (name, needed) in
+        [("fs.file-max", 2 * count + 10_000), ("net.netfilter.nf_conntrack_max", count + 1_000)]
+    {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        let Ok(text) = fs::read_to_string(path) else { continue };
+        if text.trim().parse::<u64>().is_ok_and(|allowed| allowed < needed) {
+            let now = text.trim();
+            return Err(format!("{name} is {now}: as root, `sysctl -w {name}={needed}`"));
+        }
+    }
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let available = available.and_then(|rest| rest.trim().strip_suffix(" kB"));
+    let needed = (count * MEMORY_EACH) >> 20;
+    match available.and_then(|text| text.parse::<u64>().ok()).map(|kib| kib >> 10) {
+        Some(mib) if mib < needed => {
+            Err(format!("{needed} MiB are needed for {count} connections, and {mib} are available"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A server, and the client that fills it.
+struct Pair {
+    server: Server,
+    addresses: String,
+    count: usize,
+    baseline: Holdings,
+}
+
+fn check_driver(driver: &str, count: usize, each: usize) -> Result<bool, String> {
+    let pairs = count.div_ceil(each);
+    let share = |pair: usize| count / pairs + usize::from(pair < count % pairs);
+    let pairs = (0..pairs).map(|pair| Pair::start(driver, share(pair)));
+    let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+    let start = Instant::now();
+    let peak = fill(&pairs)?;
+    let time = start.elapsed();
+    let processes = if pairs.len() == 1 { "one process" } else { "several processes" };
+    println!(
+        "{driver}: {count} connections to {processes} ({}), all open at once, all bytes right \
+         twice, {time:.2?}",
+        pairs.len()
+    );
+    let after = pairs.iter().map(Pair::settled).collect::<Result<Vec<_>, _>>()?;
+    let baselines: Vec<_> = pairs.iter().map(|pair| pair.baseline).collect();
+    for (name, all) in [("baseline", &baselines), ("peak", &peak), ("after", &after)] {
+        let Holdings { descriptors, mappings, in_flight } = holdings::sum(all);
+        println!("  {name:<9}{descriptors:>7} fds{mappings:>7} mappings{in_flight:>7} in flight");
+    }
+    let is_back = |(pair, after): (&Pair, &Holdings)| after.is_back_at(&pair.baseline);
+    if pairs.iter().zip(&after).all(is_back) {
+        println!("  -> back at the baseline");
+        return Ok(true);
+    }
+    fill(&pairs)?;
+    let again =
+        pairs.iter().zip(&after).map(|(pair, after)| pair.settle(|now| now.is_back_at(after)));
+    let again = again.collect::<Result<Vec<_>, _>>()?;
+    let is_same = again.iter().zip(&after).all(|(again, after)| again.is_back_at(after));
+    let kept = if is_same { "kept, the same a second time" } else { "it grows" };
+    println!("  -> NOT back at the baseline: {kept}");
+    Ok(false)
+}
+
+/// Opens all connections, looks at the servers when they have accepted them, sends and checks two
+/// messages on each, and closes them.
+fn fill(pairs: &[Pair]) -> Result<Vec<Holdings>, String> {
+    let clients = pairs.iter().map(|pair| Client::start(&pair.addresses, pair.count));
+    let mut clients = clients.collect::<Result<Vec<_>, _>>()?;
+    clients.iter_mut().try_for_each(|client| client.expect("open"))?;
+    let full = |pair: &Pair| {
+        let full = pair.baseline.descriptors + pair.count;
+        pair.settle(move |now| now.descriptors >= full)
+    };
+    let peak = pairs.iter().map(full).collect::<Result<Vec<_>, _>>()?;
+    for _ in 0..2 {
+        clients.iter_mut().try_for_each(Client::order)?;
+        clients.iter_mut().try_for_each(|client| client.expect("right"))?;
+    }
+    clients.into_iter().try_for_each(Client::finish)?;
+    Ok(peak)
+}
+
+impl Pair {
+    /// Starts a server, and takes its baseline after a warm-up.
+    fn start(driver: &str, count: usize) -> Result<Self, String> {
+        let child = process::ourselves()?
+            .args(["echo-server", &client::addresses_for(count).to_string()])
+            .env("RAMIE_DRIVER", driver)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let mut server = Server(child);
+        let addresses = first_line(&mut server)?;
+        let fresh = look(&server)?;
+        let mut pair = Pair { server, addresses, count: WARM_UP, baseline: fresh };
+        fill(std::slice::from_ref(&pair))?;
+        // The connections of the warm-up are gone when there are no more descriptors than before.
+        pair.baseline = pair.settle(|now| now.descriptors <= fresh.descriptors)?;
+        pair.count = count;
+        Ok(pair)
+    }
+
+    fn settled(&self) -> Result<Holdings, String> {
+        self.settle(|now| now.is_back_at(&self.baseline))
+    }
+
+    /// Looks until it is as wished, or time is up; gives what was seen last.
+    fn settle(&self, is_settled: impl Fn(&Holdings) -> bool) -> Result<Holdings, String> {
+        let end = Instant::now() + SETTLE_MAX;
+        loop {
+            let now = look(&self.server)?;
+            if is_settled(&now) || Instant::now() > end {
+                return Ok(now);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn look(server: &Server) -> Result<Holdings, String> {
+    Holdings::of(server.0.id()).map_err(|error| format!("cannot look at the server: {error}"))
+}
+
+/// The server: a fiber for each connection, at so many loopback addresses. Runs until it is killed.
+pub fn echo(addresses: usize) -> Result<(), String> {
+    let serve = || -> io::Result<()> {
+        let first = ::ramie::net::TcpListener::bind((client::loopback(0), 0))?;
+        let port = first.local_addr()?.port();
+        let mut names = first.local_addr()?.to_string();
+        for number in 1..addresses {
+            let address = SocketAddr::new(client::loopback(number), port);
+            let listener = ::ramie::net::TcpListener::bind(address)?;
+            names = format!("{names},{address}");
+            ::ramie::fiber::spawn(move || accept_all(&listener));
+        }
+        println!("{names}");
+        accept_all(&first)
+    };
+    ::ramie::run(serve).map_err(|error| error.to_string())
+}
+
+fn accept_all(listener: &::ramie::net::TcpListener) -> io::Result<()> {
+    for stream in listener.incoming() {
+        let mut stream = stream?;
+        ::ramie::fiber::spawn(move || -> io::Result<()> {
+            let mut buffer = [0; MESSAGE];
+            loop {
+                match stream.read(&mut buffer)? {
+                    0 => return Ok(()),
+                    count => stream.write_all(&buffer[..count])?,
+                }
+            }
+        });
+    }
+    Ok(())
+}
