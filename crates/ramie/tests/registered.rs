@@ -102,21 +102,31 @@ fn many_take_turns() {
 /// Queued ops whose numbers change hands before they are submitted.
 #[test]
 fn ops_of_many_fibers_do_not_mix_their_buffers() {
-    everywhere(|| {
-        fiber::scope(|s| {
-            for n in 0..100_u8 {
-                s.spawn(move || {
-                    let (left, right) = UnixStream::pair().unwrap();
-                    let mut buffer = RegisteredBuffer::new(4096).unwrap();
-                    for _ in 0..10 {
-                        buffer[..64].fill(n);
-                        write_all(&buffer, &left, 0..64, None);
-                        assert_eq!(read_to(&mut buffer, &right, 1000..1064, None), 64);
-                        assert_eq!(buffer[1000..1064], [n; 64]);
-                    }
-                });
-            }
-        });
+    everywhere(mix);
+}
+
+/// Then somebody else empties the queue before a number changes hands.
+#[test]
+fn nor_where_others_enter_the_kernel() {
+    for enter in [ramie::Enter::Sidecar, ramie::Enter::KERNEL_THREAD] {
+        ramie::Runtime::builder().workers(1).enter(enter).build().unwrap().run(mix);
+    }
+}
+
+fn mix() {
+    fiber::scope(|s| {
+        for n in 0..100_u8 {
+            s.spawn(move || {
+                let (left, right) = UnixStream::pair().unwrap();
+                let mut buffer = RegisteredBuffer::new(4096).unwrap();
+                for _ in 0..10 {
+                    buffer[..64].fill(n);
+                    write_all(&buffer, &left, 0..64, None);
+                    assert_eq!(read_to(&mut buffer, &right, 1000..1064, None), 64);
+                    assert_eq!(buffer[1000..1064], [n; 64]);
+                }
+            });
+        }
     });
 }
 

@@ -152,17 +152,15 @@ impl Uring {
         }
     }
 
-    /// Waits until the kernel's thread has made room in the queue, if it is the one who does.
-    pub(super) fn kernel_thread_makes_room(&mut self) -> bool {
+    /// Waits until the kernel's thread has emptied the queue, if it is the one who does.
+    pub(super) fn kernel_thread_empties_queue(&mut self) -> bool {
         if !matches!(self.enterer, Some(Enterer::KernelThread)) {
             return false;
         }
-        while self.ring.submission().is_full() {
+        while !self.ring.submission().is_empty() {
             self.wake_kernel_thread();
-            // Interrupted, or refused for whatever reason: then it is looked at again.
-            if self.ring.submitter().squeue_wait().is_err() {
-                rustix::thread::sched_yield();
-            }
+            // It may want this very CPU.
+            rustix::thread::sched_yield();
         }
         true
     }

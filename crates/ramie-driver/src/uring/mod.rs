@@ -219,7 +219,7 @@ impl Uring {
     /// Empties the submission queue into the kernel, however often it says that it is busy.
     #[cold]
     fn flush(&mut self) {
-        if self.kernel_thread_makes_room() {
+        if self.kernel_thread_empties_queue() {
             return;
         }
         while !self.ring.submission().is_empty() {
