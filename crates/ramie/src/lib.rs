@@ -49,6 +49,7 @@ mod intake;
 pub mod io;
 mod io_op;
 mod local;
+pub mod metrics;
 pub mod net;
 mod no_switch;
 pub mod os;

@@ -84,6 +84,11 @@ impl Timers {
         }
     }
 
+    /// How many strands have an entry.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len() - self.stale
+    }
+
     /// The time of the next entry in ns; `u64::MAX`: there is none.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {

@@ -55,9 +55,11 @@ impl<'fd> Polled<'fd> {
 /// returns how many are: poll(2) for strands.
 ///
 /// It takes nothing out of them: another strand may be quicker, so read without waiting, or have
-/// one reader a descriptor. Where one is ready at once this is one system call; else it makes an
-/// epoll set and closes it again, which takes some us for each descriptor. Who waits again and
-/// again for the same ones has a strand for each instead. For channels and strands among them see
+/// one reader a descriptor. Where one is ready at once this is one system call (0.5 us for two
+/// descriptors, 0.9 for 16); else it makes an epoll set and closes it again (8 us for two, and
+/// about 1 for each more). Two or three are cheaper to [`race`](crate::structured::race), with a
+/// [`ring::poll`](crate::ring::poll) each (3 us for two); who waits again and again for the same
+/// ones has a strand for each, and pays what a read costs. For channels and strands among them see
 /// [`channel`](crate::channel#descriptors-and-strands-among-the-arms).
 ///
 /// # Blocking

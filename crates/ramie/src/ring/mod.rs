@@ -28,6 +28,12 @@
 //!
 //! # Outside a fiber
 //! Everything works on an ordinary thread, which blocks in the call.
+//!
+//! # What a runtime on a ring offers, and where it is
+//! Runtimes that show their ring to programs, such as UringMachine for Ruby, offer these; most of
+//! them stand in rooms of their own here.
+//!
+#![doc = include_str!("../../docs/offers.md")]
 
 mod address;
 mod cancel;

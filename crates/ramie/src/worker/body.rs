@@ -242,6 +242,11 @@ impl Bodies {
         self.default_size
     }
 
+    /// How many there are, with a fiber or without.
+    pub(super) fn count(&self) -> usize {
+        self.all.borrow().len()
+    }
+
     #[inline]
     pub(crate) fn fits(&self, body: &Body, slot: &Slot) -> bool {
         body.stack_size == self.size_for(slot)

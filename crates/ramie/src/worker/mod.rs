@@ -8,7 +8,7 @@
 //! in the place of the queue), [`no_switch`] (where strands must not suspend),
 //! [`locals`] (the locals of the thread's own strand), [`crew`] (the threads of a runtime whose
 //! strands are threads), [`attach`] (the small worker of a thread outside `run`), [`abandon`]
-//! (what becomes of fibers that do not end).
+//! (what becomes of fibers that do not end), [`figures`] (what it tells of itself).
 //!
 //! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
 //! thread-locals. What moves between workers is closures that have no stack yet.
@@ -18,6 +18,7 @@ mod attach;
 mod body;
 mod crew;
 mod current;
+mod figures;
 mod idle;
 mod locals;
 mod no_switch;
@@ -36,6 +37,7 @@ use std::{
 
 use ramie_driver::{Driver, Enter, OpFrame, OpenError};
 
+pub use self::figures::WorkerMetrics;
 pub(crate) use self::{
     attach::on_thread_strand,
     body::Body,

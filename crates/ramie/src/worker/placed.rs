@@ -72,6 +72,11 @@ impl Roster {
         self.berths.len()
     }
 
+    /// The parts of the workers that other threads may touch.
+    pub(super) fn members(&self) -> impl Iterator<Item = &'static Shared> {
+        self.berths.iter().filter_map(|berth| berth.shared.get().copied())
+    }
+
     /// The worker with the fewest fibers; of several the first one from `home` on.
     fn least_loaded(&self, home: usize) -> usize {
         let count = self.len();

@@ -259,6 +259,17 @@ impl RunQueue {
         slot
     }
 
+    /// How many can be run; goes through the ring.
+    pub(super) fn len(&self) -> usize {
+        let (mut place, mut count) = (self.head.get(), 0);
+        while place != self.tail.get() {
+            let word = read(place).addr();
+            count += if word & TAG == FRESH { word / ONE_FRESH } else { 1 };
+            place = self.after(place);
+        }
+        count
+    }
+
     /// Finds out whether prefetching pays; asked now and then.
     pub(crate) fn measure(&self) {
         let (head, tail) = (self.head.get().addr().get(), self.tail.get().addr().get());
