@@ -33,7 +33,7 @@ pub(super) fn colour(on: On) -> RGBColor {
         On::Fibers => RGBColor(0x00, 0x72, 0xB2),
         On::Threads => RGBColor(0xD5, 0x5E, 0x00),
         On::Hybrid => RGBColor(0x00, 0x9E, 0x73),
-        On::Sidecar => RGBColor(0x99, 0x4F, 0x00),
+        On::Sidecar => RGBColor(0x6A, 0x3D, 0x9A),
         On::Futures => RGBColor(0xCC, 0x79, 0xA7),
         On::Coroutines => RGBColor(0xE6, 0x9F, 0x00),
     }
@@ -118,10 +118,11 @@ fn draw_series(chart: &mut Plane<'_>, on: On, series: &Series) -> Result<(), Box
     let style = colour.filled();
     match on {
         On::Fibers => chart.draw_series(medians().map(|at| Circle::new(at, RADIUS, style)))?,
+        On::Sidecar => chart.draw_series(medians().map(|at| Cross::new(at, RADIUS, style)))?,
         On::Hybrid | On::Coroutines => {
             chart.draw_series(medians().map(|at| TriangleMarker::new(at, RADIUS + 2, style)))?
         }
-        On::Threads | On::Futures | On::Sidecar => {
+        On::Threads | On::Futures => {
             let square = [(-RADIUS, -RADIUS), (RADIUS, RADIUS)];
             let marker = |at| EmptyElement::at(at) + Rectangle::new(square, style);
             chart.draw_series(medians().map(marker))?
