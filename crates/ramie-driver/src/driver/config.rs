@@ -20,7 +20,8 @@ pub struct Config {
     /// tests of what an old kernel lacks ([`Profile`](crate::Profile)).
     pub masked: FeatureSet,
     /// Who enters the kernel while the worker is busy. The poll backend knows nobody but the
-    /// worker, and so does a ring where the kernel refuses: [`Caps::enter`](crate::Caps) tells who it is.
+    /// worker, and so does a ring where the kernel refuses: [`Caps::enter`](crate::Caps) tells
+    /// who it is.
     pub enter: Enter,
 }
 
