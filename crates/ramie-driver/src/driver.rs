@@ -439,6 +439,8 @@ impl Driver {
     pub(crate) fn ring(&mut self) -> Option<&mut Uring> {
         match &mut self.backend {
             Backend::Uring(uring) => Some(uring),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.ring(),
             _ => None,
         }
     }

@@ -188,6 +188,8 @@ impl Faulty {
         let mut frame = OpFrame::new(op);
         frame.in_background = asked.in_background;
         frame.manner = asked.manner.clone();
+        frame.slot.set(asked.slot.get());
+        frame.registration.set(asked.registration.get());
         frame.user.set(real.as_ptr() as u64);
         if let Some(Fault::Hidden(errno, times)) = fault
             && can_hide(&op, errno)
@@ -371,6 +373,8 @@ fn can_hide(op: &Op, errno: i32) -> bool {
         (Op::Connect { .. }, Errno::INTR | Errno::AGAIN) | (Op::Poll { .. }, Errno::AGAIN) => false,
         // It would mean that the descriptor is closed.
         (Op::Close { .. }, Errno::INTR) => false,
+        // What has no descriptor never says so, and could not be polled.
+        (op, Errno::AGAIN) if op.fd().is_none_or(|fd| fd < 0) => false,
         (op, Errno::AGAIN) => op.readiness() != 0 && !op.refuses_to_wait() && is_anywhere(op),
         _ => true,
     }

@@ -83,7 +83,7 @@ pub use enter::Enter;
 pub use faults::{Fault, Faults};
 pub use fixed::FixedFile;
 pub use mask::{Profile, masked_from_env};
-pub use multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot, Shot};
+pub use multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot, OneByOne, Shot};
 pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame};
 pub use region::Region;
 pub use remote::RemoteHandle;

@@ -21,6 +21,10 @@
 //! `stop` waits for that one (it is a matter of microseconds: what waits for readiness is cancelled
 //! at once), and only then hands over what came.
 //!
+//! # Beside others
+//! Who waits by an op of its own does not see what this one has brought. So none begins as long as
+//! somebody does ([`Home::take_one_by_one`]), and whoever begins to, stops the one that there is.
+//!
 //! # Too much of it
 //! An op whose shots nobody takes is paused (cancelled) at [`MOST_SHOTS`] or [`MOST_BYTES`], and
 //! armed again when they have been taken. Until the request arrives, more may come.
@@ -31,7 +35,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::buffer::Lease;
@@ -157,7 +161,20 @@ const LEFT: u8 = 2;
 pub struct Home {
     /// Whether a driver has an op, and whether shots are left: of `inner`, to be read without it.
     state: AtomicU8,
+    /// How many take one by one now. They wait in the kernel and do not look here, so meanwhile
+    /// nothing may be brought here.
+    takers: AtomicU32,
     inner: Mutex<Inner>,
+}
+
+/// Somebody who takes one by one; made by [`Home::take_one_by_one`].
+#[derive(Debug)]
+pub struct OneByOne<'a>(&'a Home);
+
+impl Drop for OneByOne<'_> {
+    fn drop(&mut self) {
+        self.0.takers.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -176,6 +193,15 @@ impl Home {
     pub fn is_in_use(&self) -> bool {
         // Acquire: what is found then, under the lock, is found for sure.
         self.state.load(Ordering::Acquire) != 0
+    }
+
+    /// Announces one who takes by an op of its own: as long as it does, no other op begins. One
+    /// that has begun is to be stopped, and what it left to be taken, before that one waits.
+    pub fn take_one_by_one(&self) -> OneByOne<'_> {
+        self.takers.fetch_add(1, Ordering::Relaxed);
+        // Pairs with the fence of `adopt`: either the op is seen from now on, or this is seen there.
+        fence(Ordering::SeqCst);
+        OneByOne(self)
     }
 
     /// Tells which op a driver does now.
@@ -226,7 +252,7 @@ impl Home {
         drop(left);
     }
 
-    /// A driver has begun an op. False: another is at it.
+    /// A driver begins an op. False: another is at it, or somebody takes one by one.
     pub(crate) fn adopt(&self, requests: &Arc<Requests>, id: MultishotId) -> bool {
         let mut inner = lock(&self.inner);
         if inner.owner.is_some() {
@@ -234,7 +260,14 @@ impl Home {
         }
         inner.owner = Some((Arc::clone(requests), id));
         self.note(&inner);
-        true
+        // Pairs with the fence of `take_one_by_one`.
+        fence(Ordering::SeqCst);
+        let is_alone = self.takers.load(Ordering::Relaxed) == 0;
+        if !is_alone {
+            inner.owner = None;
+            self.note(&inner);
+        }
+        is_alone
     }
 
     /// The op is gone, and this is what it left. Returns who waited for that.

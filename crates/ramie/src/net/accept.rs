@@ -1,11 +1,13 @@
 //! Accepting, by one who may be cancelled and beside others who do the same.
 //!
-//! *The race to fear*: the kernel wakes one of those who wait for a connection, and that one's wait
+//! *The races to fear*: the kernel wakes one of those who wait for a connection, and that one's wait
 //! has just been ended from outside. It may be another strand of this process, or another process.
+//! And: one op accepts again and again, and its strand does not come back for what it brought,
+//! while another strand waits in the kernel. So there is no such op as long as one waits so.
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd},
     time::Duration,
 };
 
@@ -22,7 +24,10 @@ use crate::{
 impl Socket {
     #[track_caller]
     pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
-        if let Some(home) = self.busy_home()
+        // What comes while it waits comes to it, and not to the home.
+        let home = self.home();
+        let _waiting = home.take_one_by_one();
+        if home.is_in_use()
             && let Some(fd) = self.accept_early(home)?
         {
             let peer = Address::of_peer(&fd)?;
@@ -40,34 +45,11 @@ impl Socket {
             // Another may take the connection in between; what would wait then is over at once.
             deadline = Deadline::after(Duration::ZERO);
         }
-        let accepted = match ring::accept_op(self.as_fd(), deadline) {
-            Err(error @ (OpError::Elapsed | OpError::Cancelled)) => {
-                self.accept_what_is_there().ok_or(error)
-            }
-            accepted => accepted,
-        };
-        match accepted {
+        match ring::accept_op(self.as_fd(), deadline) {
             Ok((fd, address)) => Ok((Socket::from(fd), address)),
             Err(OpError::Elapsed) => Err(sys::Errno::AGAIN.into()),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Accepts for a wait that was ended from outside. A connection wakes one of several waiters in
-    /// the kernel; if that one was just being cancelled, the others sleep on.
-    #[cold]
-    #[track_caller]
-    fn accept_what_is_there(&self) -> Option<(OwnedFd, Address)> {
-        while sys::poll_now(self, sys::POLL_IN).is_ok_and(|events| events & sys::POLL_IN != 0) {
-            let at_once = Deadline::after(Duration::ZERO);
-            match cancel::shield(|| ring::accept_op(self.as_fd(), at_once)) {
-                Ok(accepted) => return Some(accepted),
-                // Another was faster.
-                Err(OpError::Elapsed) => {}
-                Err(_) => return None,
-            }
-        }
-        None
     }
 
     /// Accepts from a listener of several processes.

@@ -83,7 +83,7 @@ impl UdpSocket {
     /// with a stream's bytes.
     ///
     /// What has come and was not taken when the iterator is dropped, the next `recv_from` or
-    /// `recv` returns.
+    /// `recv` returns; one that waits already, on another strand, may not see it.
     ///
     /// # Blocking
     /// Each step that has to wait for a datagram parks the fiber, or the thread outside one.

@@ -12,9 +12,10 @@ use ramie_driver::{Op, sys};
 
 use super::{
     Address,
-    socket::{ACCEPT, accept_op, receive_op, send_op},
+    socket::{ACCEPT, accept_by, accept_op, receive_op, send_op},
 };
 use crate::{
+    cancel,
     fixed_file::{DirectFile, FdName, StreamFd},
     io_op,
     time::Deadline,
@@ -79,6 +80,7 @@ enum File {
 /// Inside [`no_switch`](crate::no_switch()).
 #[track_caller]
 pub fn accept_direct(listener: impl AsFd) -> io::Result<(DirectStream, Address)> {
+    cancel::check_io()?;
     let listener = listener.as_fd();
     let (file, address) = match DirectFile::reserve() {
         Some(file) => accept_into(file, listener)?,
@@ -92,17 +94,19 @@ pub fn accept_direct(listener: impl AsFd) -> io::Result<(DirectStream, Address)>
 
 #[track_caller]
 fn accept_into(file: DirectFile, listener: BorrowedFd<'_>) -> io::Result<(File, Address)> {
-    let mut address = Address::new();
-    let op = Op::Accept {
-        fd: listener.as_raw_fd(),
-        addr: &raw mut address.storage,
-        addr_len: &raw mut address.len,
-        flags: 0,
-    };
     let place = file.named().place();
-    // SAFETY: address and length lie in this frame. The place is that of the connection, which the
-    // op puts there: that is what an accept takes it for.
-    unsafe { io_op::perform_inline(&ACCEPT, op, Deadline::NEVER, place) }?;
+    let address = accept_by(listener, Deadline::NEVER, |deadline| {
+        let mut address = Address::new();
+        let op = Op::Accept {
+            fd: listener.as_raw_fd(),
+            addr: &raw mut address.storage,
+            addr_len: &raw mut address.len,
+            flags: 0,
+        };
+        // SAFETY: address and length lie in this frame. The place is that of the connection, which
+        // the op puts there: that is what an accept takes it for.
+        unsafe { io_op::perform_inline(&ACCEPT, op, deadline, place) }.map(|_| address)
+    })?;
     Ok((File::Direct(file), address))
 }
 

@@ -4,6 +4,7 @@
 use std::{
     io::{self, IoSlice, IoSliceMut},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 use ramie_driver::{
@@ -16,6 +17,7 @@ use super::{
     made::{make_at_once, own, raw},
 };
 use crate::{
+    cancel,
     fixed_file::FdName,
     io_op::{self, OpError},
     park::WaitKind,
@@ -141,6 +143,7 @@ pub fn shutdown(fd: impl AsFd, how: Shutdown) -> io::Result<()> {
 /// Those of accept4(2), but never `EINTR`; `EAGAIN` of a nonblocking listener is waited for.
 #[track_caller]
 pub fn accept(fd: impl AsFd) -> io::Result<(OwnedFd, Address)> {
+    cancel::check_io()?;
     Ok(accept_op(fd.as_fd(), Deadline::NEVER)?)
 }
 
@@ -336,6 +339,45 @@ pub(crate) fn accept_op(
     fd: BorrowedFd<'_>,
     deadline: Deadline,
 ) -> Result<(OwnedFd, Address), OpError> {
+    accept_by(fd, deadline, |deadline| accept_once(fd, deadline))
+}
+
+/// Accepts by an op that `accept` performs, and where its wait was ended from outside, looks once
+/// more. A connection wakes one of several waiters in the kernel; if that one is just being
+/// cancelled, the connection stays there, and the others sleep on.
+#[track_caller]
+pub(super) fn accept_by<T>(
+    listener: BorrowedFd<'_>,
+    deadline: Deadline,
+    mut accept: impl FnMut(Deadline) -> Result<T, OpError>,
+) -> Result<T, OpError> {
+    match accept(deadline) {
+        Err(error @ (OpError::Elapsed | OpError::Cancelled)) => {
+            accept_what_is_there(listener, accept).ok_or(error)
+        }
+        accepted => accepted,
+    }
+}
+
+#[cold]
+#[track_caller]
+fn accept_what_is_there<T>(
+    listener: BorrowedFd<'_>,
+    mut accept: impl FnMut(Deadline) -> Result<T, OpError>,
+) -> Option<T> {
+    while sys::poll_now(listener, sys::POLL_IN).is_ok_and(|events| events & sys::POLL_IN != 0) {
+        match cancel::shield(|| accept(Deadline::after(Duration::ZERO))) {
+            Ok(accepted) => return Some(accepted),
+            // Another was faster.
+            Err(OpError::Elapsed) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+#[track_caller]
+fn accept_once(fd: BorrowedFd<'_>, deadline: Deadline) -> Result<(OwnedFd, Address), OpError> {
     let mut address = Address::new();
     let op = Op::Accept {
         fd: fd.as_raw_fd(),
