@@ -325,24 +325,31 @@ fn what_is_to_be_closed_is_closed_when_the_runtime_ends() {
 
 #[test]
 fn waits_are_ended_by_descriptor_and_altogether() {
+    let pipes = || [ring::pipe().unwrap(), ring::pipe().unwrap()];
     on_each(&[1], |runtime| {
         runtime.run(|| {
-            let ((one, _to_one), (two, to_two)) = (ring::pipe().unwrap(), ring::pipe().unwrap());
+            let [(one, to_one), (two, to_two)] = pipes();
             fiber::scope(|s| {
+                // Their ends end the reads, should this here fail.
+                let (_to_one, to_two) = (to_one, to_two);
                 let ended = s.spawn_local(|| errno(ring::read(&one, &mut [0], None)));
                 let spared = s.spawn_local(|| ring::read(&two, &mut [0], None));
                 while ring::cancel_fd(&one) == 0 {
+                    assert!(!ended.is_finished());
                     fiber::yield_now();
                 }
                 assert_eq!(ended.join().unwrap(), ECANCELED);
                 ring::write(&to_two, b"x", None).unwrap();
                 assert_eq!(spared.join().unwrap().unwrap(), 1);
             });
+            let [(one, to_one), (two, to_two)] = pipes();
             fiber::scope(|s| {
+                let _ends = (to_one, to_two);
                 let reads = [&one, &two]
                     .map(|fd| s.spawn_local(move || errno(ring::read(fd, &mut [0], None))));
                 let mut count = 0;
                 while count < 2 {
+                    assert!(reads.iter().filter(|read| read.is_finished()).count() <= count);
                     fiber::yield_now();
                     count += ring::cancel_all();
                 }
@@ -422,7 +429,8 @@ fn waits_are_cancel_points() {
         ended("sendmsg", || {
             ring::sendmsg(&stream, &[IoSlice::new(&full)], None, SendFlags::empty())
         });
-        whole(65536, |at| ring::write(&to, &full[at..65536], None));
+        // At once: short writes would leave room in its pages, and it would take less.
+        (&File::from(to.try_clone().unwrap())).write_all(&full[..65536]).unwrap();
         ended("write", || ring::write(&to, b"x", None));
         ended("writev", || ring::writev(&to, &[IoSlice::new(b"x")], None));
         child.kill().unwrap();

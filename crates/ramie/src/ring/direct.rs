@@ -12,12 +12,12 @@ use ramie_driver::{Op, sys};
 
 use super::{
     Address,
-    socket::{ACCEPT, accept_by, accept_op, receive_op, send_op},
+    socket::{ACCEPT, accept_op, accept_what_is_there, receive_op, send_op},
 };
 use crate::{
     cancel,
     fixed_file::{DirectFile, FdName, StreamFd},
-    io_op,
+    io_op::{self, OpError},
     time::Deadline,
 };
 
@@ -94,20 +94,34 @@ pub fn accept_direct(listener: impl AsFd) -> io::Result<(DirectStream, Address)>
 
 #[track_caller]
 fn accept_into(file: DirectFile, listener: BorrowedFd<'_>) -> io::Result<(File, Address)> {
+    let accepted = match accept_once_into(&file, listener, Deadline::NEVER) {
+        Err(error @ OpError::Cancelled) => {
+            let again = |deadline| accept_once_into(&file, listener, deadline);
+            accept_what_is_there(listener, again).ok_or(error)
+        }
+        accepted => accepted,
+    };
+    Ok((File::Direct(file), accepted?))
+}
+
+#[track_caller]
+fn accept_once_into(
+    file: &DirectFile,
+    listener: BorrowedFd<'_>,
+    deadline: Deadline,
+) -> Result<Address, OpError> {
+    let mut address = Address::new();
+    let op = Op::Accept {
+        fd: listener.as_raw_fd(),
+        addr: &raw mut address.storage,
+        addr_len: &raw mut address.len,
+        flags: 0,
+    };
     let place = file.named().place();
-    let address = accept_by(listener, Deadline::NEVER, |deadline| {
-        let mut address = Address::new();
-        let op = Op::Accept {
-            fd: listener.as_raw_fd(),
-            addr: &raw mut address.storage,
-            addr_len: &raw mut address.len,
-            flags: 0,
-        };
-        // SAFETY: address and length lie in this frame. The place is that of the connection, which
-        // the op puts there: that is what an accept takes it for.
-        unsafe { io_op::perform_inline(&ACCEPT, op, deadline, place) }.map(|_| address)
-    })?;
-    Ok((File::Direct(file), address))
+    // SAFETY: address and length lie in this frame. The place is that of the connection, which the
+    // op puts there: that is what an accept takes it for.
+    unsafe { io_op::perform_inline(&ACCEPT, op, deadline, place) }?;
+    Ok(address)
 }
 
 impl DirectStream {

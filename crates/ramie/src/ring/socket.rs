@@ -339,29 +339,19 @@ pub(crate) fn accept_op(
     fd: BorrowedFd<'_>,
     deadline: Deadline,
 ) -> Result<(OwnedFd, Address), OpError> {
-    accept_by(fd, deadline, |deadline| accept_once(fd, deadline))
-}
-
-/// Accepts by an op that `accept` performs, and where its wait was ended from outside, looks once
-/// more. A connection wakes one of several waiters in the kernel; if that one is just being
-/// cancelled, the connection stays there, and the others sleep on.
-#[track_caller]
-pub(super) fn accept_by<T>(
-    listener: BorrowedFd<'_>,
-    deadline: Deadline,
-    mut accept: impl FnMut(Deadline) -> Result<T, OpError>,
-) -> Result<T, OpError> {
-    match accept(deadline) {
+    match accept_once(fd, deadline) {
         Err(error @ (OpError::Elapsed | OpError::Cancelled)) => {
-            accept_what_is_there(listener, accept).ok_or(error)
+            accept_what_is_there(fd, |deadline| accept_once(fd, deadline)).ok_or(error)
         }
         accepted => accepted,
     }
 }
 
+/// Looks once more, by an op that `accept` performs, for a wait that was ended from outside. A
+/// connection wakes one of several waiters in the kernel; if that one is just being cancelled, the
+/// connection stays there, and the others sleep on.
 #[cold]
-#[track_caller]
-fn accept_what_is_there<T>(
+pub(super) fn accept_what_is_there<T>(
     listener: BorrowedFd<'_>,
     mut accept: impl FnMut(Deadline) -> Result<T, OpError>,
 ) -> Option<T> {
