@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 
@@ -373,11 +373,43 @@ fn can_hide(op: &Op, errno: i32) -> bool {
         (Op::Connect { .. }, Errno::INTR | Errno::AGAIN) | (Op::Poll { .. }, Errno::AGAIN) => false,
         // It would mean that the descriptor is closed.
         (Op::Close { .. }, Errno::INTR) => false,
-        // What has no descriptor never says so, and could not be polled.
-        (op, Errno::AGAIN) if op.fd().is_none_or(|fd| fd < 0) => false,
-        (op, Errno::AGAIN) => op.readiness() != 0 && !op.refuses_to_wait() && is_anywhere(op),
+        (op, Errno::AGAIN) => {
+            !op.refuses_to_wait() && is_anywhere(op) && op.fd().is_some_and(|fd| can_wait(op, fd))
+        }
         _ => true,
     }
+}
+
+/// Whether this op, on this descriptor, may have to wait: else the kernel says at once what is
+/// wrong with it, and its readiness may never come.
+fn can_wait(op: &Op, fd: i32) -> bool {
+    if fd < 0 || op.readiness() == 0 {
+        return false;
+    }
+    let file = raw::borrow(&fd);
+    let Ok(stat) = rustix::fs::fstat(file) else { return false };
+    let is_epoll = matches!(op, Op::EpollWait { .. });
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Socket => {
+            let listens = sockopt::socket_acceptconn(file) == Ok(true);
+            listens == matches!(op, Op::Accept { .. }) && !is_epoll
+        }
+        FileType::Fifo => {
+            let mode = rustix::fs::fcntl_getfl(file).unwrap_or(OFlags::empty()) & OFlags::RWMODE;
+            let other =
+                if op.readiness() == sys::POLL_IN { OFlags::WRONLY } else { OFlags::RDONLY };
+            is_plain(op) && mode != other
+        }
+        FileType::Unknown => is_epoll,
+        _ => false,
+    }
+}
+
+fn is_plain(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Read { .. } | Op::Write { .. } | Op::ReadVectored { .. } | Op::WriteVectored { .. }
+    )
 }
 
 /// Whether polling the file in the op's stead is as good, as of streams; disk files are not

@@ -254,6 +254,25 @@ fn more_ops_than_entries_are_armed_and_stopped() {
 }
 
 #[test]
+fn none_begins_while_somebody_takes_one_by_one() {
+    rings(|driver| {
+        let (stream, _peer) = UnixStream::pair().unwrap();
+        let op = MultishotOp::Receive { fd: stream.as_raw_fd() };
+        let home: Arc<Home> = Arc::default();
+        let (one, another) = (home.take_one_by_one(), home.take_one_by_one());
+        assert!(driver.start_multishot(op, &home).is_none() && !home.is_in_use());
+        drop(one);
+        assert!(driver.start_multishot(op, &home).is_none() && home.op().is_none());
+        drop(another);
+        let id = driver.start_multishot(op, &home).expect("nobody is there");
+        // Whoever comes now sees it.
+        let _late = home.take_one_by_one();
+        assert_eq!(home.op(), Some(id));
+        assert!(driver.stop_multishot(id) && !home.is_in_use());
+    });
+}
+
+#[test]
 fn a_driver_that_goes_leaves_what_came_behind() {
     rings(|_| {
         let mut driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
