@@ -199,7 +199,7 @@ impl Home {
     /// that has begun is to be stopped, and what it left to be taken, before that one waits.
     pub fn take_one_by_one(&self) -> OneByOne<'_> {
         self.takers.fetch_add(1, Ordering::Relaxed);
-        // Pairs with the fence of `adopt`: either the op is seen from now on, or this is seen there.
+        // Pairs with the fence of `adopt`: either the op is seen from now on, or this is there.
         fence(Ordering::SeqCst);
         OneByOne(self)
     }

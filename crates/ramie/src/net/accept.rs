@@ -1,9 +1,9 @@
 //! Accepting, by one who may be cancelled and beside others who do the same.
 //!
-//! *The races to fear*: the kernel wakes one of those who wait for a connection, and that one's wait
-//! has just been ended from outside. It may be another strand of this process, or another process.
-//! And: one op accepts again and again, and its strand does not come back for what it brought,
-//! while another strand waits in the kernel. So there is no such op as long as one waits so.
+//! *The races to fear*: the kernel wakes one of those who wait for a connection, and that one's
+//! wait has just been ended from outside. It may be another strand of this process, or another
+//! process. And: one op accepts again and again, and its strand does not come back for what it
+//! brought, while another strand waits in the kernel. So no such op begins as long as one waits so.
 
 use std::{
     io,
