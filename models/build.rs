@@ -40,6 +40,7 @@ const SHIPPED: &[&str] = &[
     "channel/receiver.rs",
     "channel/select.rs",
     "channel/sender.rs",
+    "channel/state.rs",
     "channel/timed.rs",
     "channel/waiters.rs",
     "completion.rs",

@@ -33,24 +33,28 @@ impl Lock for Mutex<u64> {
 }
 
 impl Sends for mpsc::Sender<u64> {
+    #[inline(always)]
     fn put(&self, value: u64) {
         self.send(value).expect("a receiver");
     }
 }
 
 impl Receives for mpsc::Receiver<u64> {
+    #[inline(always)]
     fn take(&self) -> Option<u64> {
         self.recv().ok()
     }
 }
 
 impl Sends for mpmc::Sender<u64> {
+    #[inline(always)]
     fn put(&self, value: u64) {
         self.send(value).expect("a receiver");
     }
 }
 
 impl Receives for mpmc::Receiver<u64> {
+    #[inline(always)]
     fn take(&self) -> Option<u64> {
         self.recv().ok()
     }

@@ -38,10 +38,12 @@ trait Lock: Default + Send + Sync + 'static {
     fn with(&self, f: impl FnOnce(&mut u64));
 }
 
+/// Inlined where it is used, as the calls would be that it stands for.
 trait Sends: Send + 'static {
     fn put(&self, value: u64);
 }
 
+/// Inlined, too.
 trait Receives: Send + 'static {
     /// `None` when all senders are gone.
     fn take(&self) -> Option<u64>;

@@ -35,12 +35,14 @@ impl Lock for Mutex<u64> {
 }
 
 impl Sends for Sender<u64> {
+    #[inline(always)]
     fn put(&self, value: u64) {
         self.send(value).expect("a receiver");
     }
 }
 
 impl Receives for Receiver<u64> {
+    #[inline(always)]
     fn take(&self) -> Option<u64> {
         self.recv().ok()
     }

@@ -10,6 +10,7 @@ mod receiver;
 mod select;
 pub(crate) mod select_models;
 mod sender;
+mod state;
 mod timed;
 mod waiters;
 

@@ -250,7 +250,7 @@ impl<T> Arm for SendArm<'_, T> {
         let mut locked = self.sender.core.lock();
         if !locked.may_put(wait) {
             // SAFETY: the caller's promise.
-            unsafe { locked.waiting_senders.push(&self.waiter, wait) };
+            unsafe { locked.queue_sender(&self.waiter, wait) };
             return Enlisted::Waiting;
         }
         if wait.claim(Wake::Woken).is_none() {

@@ -2,23 +2,22 @@
 #![allow(unsafe_code)]
 
 use std::{
-    collections::VecDeque,
+    mem::ManuallyDrop,
     ops::{Deref, DerefMut},
     panic::{RefUnwindSafe, UnwindSafe},
-    task::Waker,
 };
 
 use super::{
     error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
-    futures::Futures,
-    waiters::{Outcome, Waiter, Waiters},
+    state::{State, UNBOUNDED, Woken},
+    waiters::{Outcome, Waiter},
 };
 use crate::{
     cancel,
     park::{self, Refused, WaitKind, WaitRecord},
     primitive::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell},
     spin_lock::BackOff,
-    strand::{Slot, Wake, WakeRef},
+    strand::Wake,
     time::Deadline,
     worker,
 };
@@ -26,11 +25,8 @@ use crate::{
 static SEND: WaitKind = WaitKind::new("room in a channel");
 static RECEIVE: WaitKind = WaitKind::new("a channel's value");
 
-/// Below so many places the queue keeps its memory.
-const KEPT_PLACES: usize = 64;
-
-/// Laid out so that what a value's way through the channel touches is one cache line: the lock and
-/// the head of the state.
+/// Laid out so that what a value's way through the channel touches is one cache line, if neither
+/// senders nor futures wait: the lock and the head of the state.
 #[repr(C, align(64))]
 pub(super) struct Core<T> {
     is_locked: AtomicBool,
@@ -49,133 +45,9 @@ unsafe impl<T: Send> Sync for Core<T> {}
 impl<T> UnwindSafe for Core<T> {}
 impl<T> RefUnwindSafe for Core<T> {}
 
-#[repr(C)]
-pub(super) struct State<T> {
-    has_senders: bool,
-    pub(super) has_receivers: bool,
-    capacity: u32,
-    pub(super) waiting_receivers: Waiters<T>,
-    values: VecDeque<T>,
-    pub(super) waiting_senders: Waiters<T>,
-    pub(super) futures: Futures<T>,
-}
-
-const UNBOUNDED: u32 = u32::MAX;
-
-/// The strand to schedule when the lock is free again.
-pub(super) type Woken = Option<&'static Slot>;
-
 pub(super) fn wake(woken: Woken) {
     if let Some(slot) = woken {
         worker::schedule(slot);
-    }
-}
-
-impl<T> State<T> {
-    /// Gives a value to a waiting receiver or to the queue.
-    #[inline]
-    pub(super) fn put(&mut self, value: T) -> Result<Woken, TrySendError<T>> {
-        if !self.has_receivers {
-            return Err(TrySendError::Disconnected(value));
-        }
-        if let Some(receiver) = self.waiting_receivers.claim_first() {
-            return Ok(Some(receiver.give(value)));
-        }
-        if self.has_room() {
-            self.values.push_back(value);
-            return Ok(None);
-        }
-        Err(TrySendError::Full(value))
-    }
-
-    /// Takes a value from the queue, and lets a waiting sender fill the gap; or from that sender.
-    #[inline]
-    pub(super) fn get(&mut self) -> Result<(T, Woken), TryRecvError> {
-        let Some(value) = self.values.pop_front() else {
-            return self.get_from_sender();
-        };
-        let mut woken = None;
-        if self.has_room() {
-            let (next, slot) = self.take_from_sender();
-            self.values.extend(next);
-            woken = slot;
-        }
-        self.give_memory_back();
-        Ok((value, woken))
-    }
-
-    fn get_from_sender(&mut self) -> Result<(T, Woken), TryRecvError> {
-        // Where there are places, a sender waits only while they are taken.
-        if self.capacity == 0
-            && let (Some(value), woken) = self.take_from_sender()
-        {
-            return Ok((value, woken));
-        }
-        Err(if self.has_senders { TryRecvError::Empty } else { TryRecvError::Disconnected })
-    }
-
-    /// Takes the value of a sender that waits: strands and futures in turn, if both do.
-    #[inline(always)]
-    fn take_from_sender(&mut self) -> (Option<T>, Woken) {
-        if let Some(value) = self.futures.take_value_in_turn() {
-            return (Some(value), None);
-        }
-        match self.waiting_senders.claim_first() {
-            Some(sender) => {
-                let (value, slot) = sender.take();
-                (value, Some(slot))
-            }
-            None => (self.futures.take_value(), None),
-        }
-    }
-
-    #[inline(always)]
-    fn has_room(&self) -> bool {
-        self.values.len() < self.capacity as usize || self.capacity == UNBOUNDED
-    }
-
-    /// Whether `get` would find something, a value or the end, by all that can be told.
-    fn has_something(&self) -> bool {
-        !self.values.is_empty()
-            || !self.has_senders
-            || !self.waiting_senders.is_empty()
-            || self.futures.has_values()
-    }
-
-    /// Whether `get` would find something for a strand in this wait, by all that can be told.
-    pub(super) fn may_get(&self, wait: WakeRef) -> bool {
-        !self.values.is_empty()
-            || !self.has_senders
-            || self.waiting_senders.has_other_than(wait)
-            || self.futures.has_values()
-    }
-
-    /// Whether `put` would find a place for a strand in this wait, by all that can be told.
-    pub(super) fn may_put(&self, wait: WakeRef) -> bool {
-        !self.has_receivers || self.has_room() || self.waiting_receivers.has_other_than(wait)
-    }
-
-    /// A queue that was long once does not stay so.
-    #[inline]
-    fn give_memory_back(&mut self) {
-        let (len, places) = (self.values.len(), self.values.capacity());
-        if places > KEPT_PLACES && len < places / 4 {
-            self.values.shrink_to(len * 2);
-        }
-    }
-
-    /// Takes back the value of a receiver that was given up before it ran: it was first in line.
-    pub(super) fn put_back(&mut self, value: T) -> Result<Woken, T> {
-        if !self.has_receivers {
-            return Err(value);
-        }
-        match self.waiting_receivers.claim_first() {
-            Some(receiver) => Ok(Some(receiver.give(value))),
-            None => {
-                self.values.push_front(value);
-                Ok(None)
-            }
-        }
     }
 }
 
@@ -203,23 +75,29 @@ impl<T> DerefMut for Locked<'_, T> {
 impl<T> Drop for Locked<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl<T> Locked<'_, T> {
+    /// What dropping it does, inlined: the compiler makes that a call, which takes one more line of
+    /// each strand's stack.
+    #[inline(always)]
+    fn unlock(self) {
+        ManuallyDrop::new(self).release();
+    }
+
+    #[inline(always)]
+    fn release(&mut self) {
         // Every change of the channel ends here, so this is where futures are told.
         let mut wakers = None;
-        if !self.futures.is_none() {
+        if self.has_futures() {
             wakers = Some(self.take_wakers());
         }
         self.0.is_locked.store(false, Ordering::Release);
         if let Some(wakers) = wakers {
             wakers.into_iter().for_each(crate::future::wake);
         }
-    }
-}
-
-impl<T> Locked<'_, T> {
-    #[cold]
-    fn take_wakers(&mut self) -> Vec<Waker> {
-        let has_something = self.has_something();
-        self.futures.take_due(has_something)
     }
 }
 
@@ -231,20 +109,9 @@ struct Stay<'a, T> {
 
 impl<T> Core<T> {
     pub(super) fn new(capacity: usize) -> Self {
-        // More places than that, memory does not have either.
-        let capacity = u32::try_from(capacity).unwrap_or(UNBOUNDED);
-        let state = State {
-            has_senders: true,
-            has_receivers: true,
-            capacity,
-            waiting_receivers: Waiters::new(),
-            values: VecDeque::new(),
-            waiting_senders: Waiters::new(),
-            futures: Futures::new(),
-        };
         Core {
             is_locked: AtomicBool::new(false),
-            state: UnsafeCell::new(state),
+            state: UnsafeCell::new(State::new(capacity)),
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
         }
@@ -308,7 +175,7 @@ impl<T> Core<T> {
             let mut locked = self.lock();
             value = match locked.put(value) {
                 Ok(woken) => {
-                    drop(locked);
+                    locked.unlock();
                     wake(woken);
                     return Ok(());
                 }
@@ -337,11 +204,11 @@ impl<T> Core<T> {
                 }
             };
             // SAFETY: it lies in this frame, which is left below only when it was taken off.
-            unsafe { locked.waiting_senders.push(&stay.waiter, prepared.wake_ref()) };
-            drop(locked);
+            unsafe { locked.queue_sender(&stay.waiter, prepared.wake_ref()) };
+            locked.unlock();
             let reason = prepared.suspend();
             if reason != Wake::Woken || stay.waiter.outcome.get() == Outcome::Nothing {
-                self.lock().waiting_senders.remove(&stay.waiter);
+                self.lock().unqueue_sender(&stay.waiter);
             }
             let outcome = stay.waiter.outcome.get();
             if outcome == Outcome::Done {
@@ -371,7 +238,7 @@ impl<T> Core<T> {
             let mut locked = self.lock();
             match locked.get() {
                 Ok((value, woken)) => {
-                    drop(locked);
+                    locked.unlock();
                     wake(woken);
                     return Ok(value);
                 }
@@ -393,7 +260,7 @@ impl<T> Core<T> {
             };
             // SAFETY: it lies in this frame, which is left below only when it was taken off.
             unsafe { locked.waiting_receivers.push(&stay.waiter, prepared.wake_ref()) };
-            drop(locked);
+            locked.unlock();
             let reason = prepared.suspend();
             if reason != Wake::Woken || stay.waiter.outcome.get() == Outcome::Nothing {
                 self.lock().waiting_receivers.remove(&stay.waiter);
@@ -423,10 +290,10 @@ impl<T> Core<T> {
         let mut locked = self.lock();
         locked.has_receivers = false;
         let values = std::mem::take(&mut locked.values);
-        locked.futures.hang_up();
+        locked.futures().hang_up();
         drop(locked);
         loop {
-            let sender = self.lock().waiting_senders.claim_first();
+            let sender = self.lock().claim_sender();
             let Some(sender) = sender else { break };
             worker::schedule(sender.disconnect());
         }
@@ -460,7 +327,7 @@ impl<T> Core<T> {
     }
 
     pub(super) fn give_up_sender(&self, waiter: &Waiter<T>) {
-        self.lock().waiting_senders.remove(waiter);
+        self.lock().unqueue_sender(waiter);
     }
 }
 

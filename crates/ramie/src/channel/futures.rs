@@ -131,7 +131,7 @@ impl<T> Core<T> {
         let got = locked.get();
         let is_empty = matches!(got, Err(TryRecvError::Empty));
         let (waker, unused) = if is_empty { (Some(waker), None) } else { (None, Some(waker)) };
-        let old = locked.futures.replace_receiver(future, waker);
+        let old = locked.futures().replace_receiver(future, waker);
         drop(locked);
         drop((old, unused));
         let (value, woken) = got?;
@@ -141,7 +141,7 @@ impl<T> Core<T> {
 
     /// Drops the waker of a future that waits no more.
     pub(super) fn forget_receiver(&self, future: u64) {
-        let old = self.lock().futures.replace_receiver(future, None);
+        let old = self.lock().futures().replace_receiver(future, None);
         drop(old);
     }
 
@@ -168,7 +168,7 @@ impl<T> Core<T> {
             }
             Err(TrySendError::Full(value)) => {
                 let offer = Offer { future, value, waker: Some(waker) };
-                locked.futures.waiting().senders.push_back(offer);
+                locked.futures().waiting().senders.push_back(offer);
                 Poll::Pending
             }
         }
@@ -178,14 +178,14 @@ impl<T> Core<T> {
         let mut new = Some(waker.clone());
         let mut locked = self.lock();
         if !locked.has_receivers {
-            let offer = locked.futures.withdraw(future);
+            let offer = locked.futures().withdraw(future);
             drop(locked);
             return Poll::Ready(match offer {
                 Some(offer) => Err(SendError::Disconnected(offer.value)),
                 None => Ok(()),
             });
         }
-        let polled = match locked.futures.offer(future) {
+        let polled = match locked.futures().offer(future) {
             Some(offer) => {
                 std::mem::swap(&mut offer.waker, &mut new);
                 Poll::Pending
@@ -199,7 +199,7 @@ impl<T> Core<T> {
 
     /// Takes back what a future has to send that waits no more, if nobody has taken it.
     pub(super) fn forget_sender(&self, future: u64) {
-        let offer = self.lock().futures.withdraw(future);
+        let offer = self.lock().futures().withdraw(future);
         drop(offer);
     }
 }

@@ -97,6 +97,7 @@ mod receiver;
 mod select;
 mod select_macro;
 mod sender;
+mod state;
 mod timed;
 mod waiters;
 

@@ -44,7 +44,7 @@ impl<T> Receiver<T> {
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         match &self.flavor {

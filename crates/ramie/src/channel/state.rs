@@ -1,0 +1,194 @@
+//! What a channel's lock protects: its values, and who waits.
+#![allow(unsafe_code)]
+
+use std::{collections::VecDeque, task::Waker};
+
+use super::{
+    error::{TryRecvError, TrySendError},
+    futures::Futures,
+    waiters::{Claimed, Waiter, Waiters},
+};
+use crate::strand::{Slot, WakeRef};
+
+/// Below so many places the queue keeps its memory.
+const KEPT_PLACES: usize = 64;
+
+#[repr(C)]
+pub(super) struct State<T> {
+    pub(super) has_senders: bool,
+    pub(super) has_receivers: bool,
+    /// Whether somebody may wait in the fields of the second line; unset, it need not be fetched.
+    has_far_waiters: bool,
+    pub(super) capacity: u32,
+    pub(super) waiting_receivers: Waiters<T>,
+    pub(super) values: VecDeque<T>,
+    // The second line.
+    waiting_senders: Waiters<T>,
+    futures: Futures<T>,
+}
+
+pub(super) const UNBOUNDED: u32 = u32::MAX;
+
+/// The strand to schedule when the lock is free again.
+pub(super) type Woken = Option<&'static Slot>;
+
+impl<T> State<T> {
+    pub(super) fn new(capacity: usize) -> Self {
+        State {
+            has_senders: true,
+            has_receivers: true,
+            has_far_waiters: false,
+            // More places than that, memory does not have either.
+            capacity: u32::try_from(capacity).unwrap_or(UNBOUNDED),
+            waiting_receivers: Waiters::new(),
+            values: VecDeque::new(),
+            waiting_senders: Waiters::new(),
+            futures: Futures::new(),
+        }
+    }
+
+    /// Gives a value to a waiting receiver or to the queue.
+    #[inline(always)]
+    pub(super) fn put(&mut self, value: T) -> Result<Woken, TrySendError<T>> {
+        if !self.has_receivers {
+            return Err(TrySendError::Disconnected(value));
+        }
+        if let Some(receiver) = self.waiting_receivers.claim_first() {
+            return Ok(Some(receiver.give(value)));
+        }
+        if self.has_room() {
+            self.values.push_back(value);
+            return Ok(None);
+        }
+        Err(TrySendError::Full(value))
+    }
+
+    /// Takes a value from the queue, and lets a waiting sender fill the gap; or from that sender.
+    #[inline(always)]
+    pub(super) fn get(&mut self) -> Result<(T, Woken), TryRecvError> {
+        let Some(value) = self.values.pop_front() else {
+            return self.get_from_sender();
+        };
+        let mut woken = None;
+        if self.has_far_waiters && self.has_room() {
+            let (next, slot) = self.take_from_sender();
+            self.values.extend(next);
+            woken = slot;
+        }
+        self.give_memory_back();
+        Ok((value, woken))
+    }
+
+    fn get_from_sender(&mut self) -> Result<(T, Woken), TryRecvError> {
+        // Where there are places, a sender waits only while they are taken.
+        if self.capacity == 0
+            && self.has_far_waiters
+            && let (Some(value), woken) = self.take_from_sender()
+        {
+            return Ok((value, woken));
+        }
+        Err(if self.has_senders { TryRecvError::Empty } else { TryRecvError::Disconnected })
+    }
+
+    /// Takes the value of a sender that waits: strands and futures in turn, if both do.
+    #[inline(always)]
+    fn take_from_sender(&mut self) -> (Option<T>, Woken) {
+        if let Some(value) = self.futures.take_value_in_turn() {
+            return (Some(value), None);
+        }
+        if let Some(sender) = self.waiting_senders.claim_first() {
+            let (value, slot) = sender.take();
+            return (value, Some(slot));
+        }
+        self.has_far_waiters = !self.futures.is_none();
+        (self.futures.take_value(), None)
+    }
+
+    /// Puts a sender's waiter at the end of their queue.
+    ///
+    /// # Safety
+    /// As [`Waiters::push`].
+    #[inline(always)]
+    pub(super) unsafe fn queue_sender(&mut self, waiter: &Waiter<T>, wait: WakeRef) {
+        self.has_far_waiters = true;
+        // SAFETY: the caller's promise.
+        unsafe { self.waiting_senders.push(waiter, wait) };
+    }
+
+    pub(super) fn unqueue_sender(&mut self, waiter: &Waiter<T>) {
+        self.waiting_senders.remove(waiter);
+    }
+
+    /// Takes senders off the front until one's wait is claimed.
+    pub(super) fn claim_sender(&mut self) -> Option<Claimed<T>> {
+        self.waiting_senders.claim_first()
+    }
+
+    /// Whether futures are to be told of a change.
+    #[inline(always)]
+    pub(super) fn has_futures(&self) -> bool {
+        self.has_far_waiters && !self.futures.is_none()
+    }
+
+    /// The wakers that are to be called when the lock is free again.
+    #[cold]
+    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
+        let has_something = self.has_something();
+        self.futures.take_due(has_something)
+    }
+
+    /// The futures, of which one may begin to wait.
+    pub(super) fn futures(&mut self) -> &mut Futures<T> {
+        self.has_far_waiters = true;
+        &mut self.futures
+    }
+
+    #[inline(always)]
+    pub(super) fn has_room(&self) -> bool {
+        self.values.len() < self.capacity as usize || self.capacity == UNBOUNDED
+    }
+
+    /// Whether `get` would find something, a value or the end, by all that can be told.
+    fn has_something(&self) -> bool {
+        !self.values.is_empty()
+            || !self.has_senders
+            || !self.waiting_senders.is_empty()
+            || self.futures.has_values()
+    }
+
+    /// Whether `get` would find something for a strand in this wait, by all that can be told.
+    pub(super) fn may_get(&self, wait: WakeRef) -> bool {
+        !self.values.is_empty()
+            || !self.has_senders
+            || self.waiting_senders.has_other_than(wait)
+            || self.futures.has_values()
+    }
+
+    /// Whether `put` would find a place for a strand in this wait, by all that can be told.
+    pub(super) fn may_put(&self, wait: WakeRef) -> bool {
+        !self.has_receivers || self.has_room() || self.waiting_receivers.has_other_than(wait)
+    }
+
+    /// A queue that was long once does not stay so.
+    #[inline]
+    fn give_memory_back(&mut self) {
+        let (len, places) = (self.values.len(), self.values.capacity());
+        if places > KEPT_PLACES && len < places / 4 {
+            self.values.shrink_to(len * 2);
+        }
+    }
+
+    /// Takes back the value of a receiver that was given up before it ran: it was first in line.
+    pub(super) fn put_back(&mut self, value: T) -> Result<Woken, T> {
+        if !self.has_receivers {
+            return Err(value);
+        }
+        match self.waiting_receivers.claim_first() {
+            Some(receiver) => Ok(Some(receiver.give(value))),
+            None => {
+                self.values.push_front(value);
+                Ok(None)
+            }
+        }
+    }
+}
