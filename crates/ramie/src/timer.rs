@@ -71,6 +71,8 @@ impl Timers {
             return entry;
         }
         self.entries.push(body);
+        // Room for all numbers now, while it holds none: no copy when many fire.
+        self.unused.reserve(self.entries.capacity());
         u32::try_from(self.entries.len() - 1).expect("fewer timers than strands, of which are 2^28")
     }
 

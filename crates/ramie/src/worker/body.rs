@@ -295,7 +295,10 @@ impl Bodies {
         let home = unsafe { &*body }.coroutine.get();
         // SAFETY: as above.
         unsafe { (*home).write(coroutine) };
-        self.all.borrow_mut().push(pointer);
+        let mut all = self.all.borrow_mut();
+        all.push(pointer);
+        // Room for all of them now, while it holds none: a copy when many go idle takes 1 ms.
+        self.idle.borrow_mut().reserve(all.capacity());
         Ok(pointer)
     }
 
@@ -380,11 +383,18 @@ impl Bodies {
             // Dropped rather than pooled, a stack gives all its memory back.
             drop(self.retire(body));
         }
+        self.give_back_room();
+    }
+
+    fn give_back_room(&self) {
+        let needed = self.count().max(IDLE_KEPT);
         for list in [&self.idle, &self.all] {
             let mut list = list.borrow_mut();
-            if list.capacity() > list.len().max(IDLE_KEPT) * 4 {
+            if list.capacity() > needed * 4 {
                 // A copy: glibc would leave a large list that shrinks in a mapping of its own.
-                *list = list.as_slice().to_vec();
+                let mut small = Vec::with_capacity(needed);
+                small.extend_from_slice(&list);
+                *list = small;
             }
         }
     }
