@@ -55,6 +55,8 @@ features! {
     SubmitAll = "SUBMIT_ALL", "5.18";
     /// Rings can send messages to each other; else an eventfd wakes.
     MsgRing = "MSG_RING", "5.18";
+    /// The worker names its ring by a place in a table of its thread, not by a descriptor.
+    RegisteredRing = "REGISTERED_RING", "5.18";
     /// A flag in shared memory says that completions are waiting.
     TaskrunFlag = "TASKRUN_FLAG", "5.19";
     /// Completions do not interrupt us; used where `DeferTaskrun` is not.

@@ -65,6 +65,28 @@ fn drivers_come_and_go_with_their_threads() {
     }
 }
 
+/// A thread's table has 16 places, and a ring stays open as long as it has one.
+#[test]
+fn places_of_rings_in_their_threads_table_are_given_back() {
+    let feature = Feature::RegisteredRing;
+    let open = || Driver::open(Choice::Uring, &Config::small()).unwrap();
+    if !open().caps().features.has(feature) {
+        return eprintln!("skipped: this kernel has no such table");
+    }
+    for _ in 0..40 {
+        assert!(open().caps().features.has(feature));
+    }
+    // Those beyond are entered by their descriptors.
+    let mut drivers: Vec<_> = (0..20).map(|_| open()).collect();
+    let places = drivers.iter().filter(|driver| driver.caps().features.has(feature)).count();
+    assert!((1..=16).contains(&places), "{places}");
+    for driver in &mut drivers {
+        assert_eq!(support::run(driver, Op::Nop), 0);
+    }
+    drop(drivers);
+    assert!(open().caps().features.has(feature));
+}
+
 #[test]
 fn thread_exit_with_ops_in_flight() {
     thread_local! {

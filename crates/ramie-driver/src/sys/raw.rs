@@ -3,10 +3,12 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr;
 
 use rustix::io::Errno;
 use sc::nr;
 
+use crate::call::Timespec;
 use crate::op::{IoVec, MessageHeader};
 use crate::sys::{EpollEvent, SockAddrStorage};
 
@@ -20,9 +22,79 @@ const INTERRUPTED: i32 = -rustix::io::Errno::INTR.raw_os_error();
 /// # Errors
 /// `BUSY`, `AGAIN`: no room now. `INTR`.
 pub(crate) fn ring_submit(ring: RawFd) -> Result<u32, Errno> {
-    let all = u32::MAX as usize;
-    // SAFETY: no memory is named: what the entries name is kept valid by those who put them there.
-    let raw = result(unsafe { sc::syscall6(nr::IO_URING_ENTER, ring as usize, all, 0, 0, 0, 0) });
+    ring_enter(ring, (u32::MAX, 0), 0, None)
+}
+
+/// What an enter with `IORING_ENTER_EXT_ARG` takes: `struct io_uring_getevents_arg`.
+#[repr(C)]
+struct Limits {
+    signals: u64,
+    signals_size: u32,
+    least_wait_us: u32,
+    time: u64,
+}
+
+/// Enters the kernel for a ring, with `len` entries, until there are `least` completions; gives how
+/// many entries it has taken. A limit needs `IORING_ENTER_EXT_ARG` among the flags.
+///
+/// # Errors
+/// Those of io_uring_enter(2).
+pub(crate) fn ring_enter(
+    ring: i32,
+    (len, least): (u32, u32),
+    flags: u32,
+    limit: Option<&Timespec>,
+) -> Result<u32, Errno> {
+    let limits = limit.map(|limit| {
+        let time = ptr::from_ref(limit) as u64;
+        Limits { signals: 0, signals_size: 0, least_wait_us: 0, time }
+    });
+    let (arg, size) = match &limits {
+        Some(limits) => (ptr::from_ref(limits) as usize, size_of::<Limits>()),
+        None => (0, 0),
+    };
+    let (ring, len, least, flags) = (ring as usize, len as usize, least as usize, flags as usize);
+    // SAFETY: the limits outlive the call; what the entries name is kept valid by those who put
+    // them there.
+    let raw = unsafe { sc::syscall6(nr::IO_URING_ENTER, ring, len, least, flags, arg, size) };
+    checked(raw)
+}
+
+/// `struct io_uring_rsrc_update`, as registrations of rings use it.
+#[repr(C)]
+struct RingPlace {
+    place: u32,
+    reserved: u32,
+    ring: u64,
+}
+
+const REGISTER_RING_FDS: usize = 20;
+const UNREGISTER_RING_FDS: usize = 21;
+
+/// Puts a ring into a table of this thread's, by whose places it may be entered; gives the place.
+///
+/// # Errors
+/// `INVAL`: the kernel has no such table. `BUSY`: it is full.
+pub(crate) fn register_ring(ring: RawFd) -> Result<u32, Errno> {
+    let mut place = RingPlace { place: u32::MAX, reserved: 0, ring: ring as u64 };
+    let at = &raw mut place as usize;
+    // SAFETY: one place, which outlives the call; the kernel writes its number there.
+    checked(unsafe {
+        sc::syscall4(nr::IO_URING_REGISTER, ring as usize, REGISTER_RING_FDS, at, 1)
+    })?;
+    Ok(place.place)
+}
+
+/// Takes a ring out of this thread's table.
+pub(crate) fn unregister_ring(ring: RawFd, place: u32) {
+    let place = RingPlace { place, reserved: 0, ring: 0 };
+    let (ring, at) = (ring as usize, &raw const place as usize);
+    // SAFETY: one place, which outlives the call.
+    unsafe { sc::syscall4(nr::IO_URING_REGISTER, ring, UNREGISTER_RING_FDS, at, 1) };
+}
+
+fn checked(raw: usize) -> Result<u32, Errno> {
+    let raw = result(raw);
     if raw < 0 { Err(Errno::from_raw_os_error(-raw)) } else { Ok(raw as u32) }
 }
 

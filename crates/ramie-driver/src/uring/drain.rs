@@ -75,6 +75,7 @@ impl Drop for Uring {
         }
         self.files.close(&self.ring);
         self.groups.close(&self.ring);
+        self.doorway.give_back();
         ENTERED_BY_THE_DEAD.fetch_add(self.entered, Ordering::Relaxed);
     }
 }

@@ -14,12 +14,12 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use io_uring::opcode;
-use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{EnterFlags, opcode, types};
 use rustix::io::Errno;
 
 use super::sidecar::Sidecar;
 use super::{Uring, sqe};
+use crate::call::Timespec;
 use crate::caps::{Feature, FeatureSet};
 use crate::driver::{Config, Wait};
 use crate::enter::Enter;
@@ -96,39 +96,48 @@ impl Uring {
         loop {
             self.entered += 1;
             let entered = match wait {
-                Wait::Never => self.submit_and_look(),
-                Wait::Until(None) => self.ring.submit_and_wait(1),
-                Wait::Until(Some(limit)) => self.enter_for(limit),
+                Wait::Never => self.enter_once(0, None),
+                Wait::Until(None) => self.enter_once(1, None),
+                Wait::Until(Some(limit)) => self.enter_for(limit.min(LONGEST_WAIT)),
             };
             let Err(error) = entered else { return Ok(()) };
-            match Errno::from_io_error(&error) {
-                Some(Errno::INTR | Errno::TIME) => return Ok(()),
+            match error {
+                Errno::INTR | Errno::TIME => return Ok(()),
                 // Busy: the completion queue is full, or the kernel is short of memory. Reading
                 // completions makes room.
-                Some(Errno::BUSY | Errno::AGAIN) => {
+                Errno::BUSY | Errno::AGAIN => {
                     self.reap();
                     if !self.completed.is_empty() {
                         return Ok(());
                     }
                     rustix::thread::sched_yield();
                 }
-                Some(Errno::BADR) => sys::fatal("the kernel has lost a completion (EBADR)"),
-                _ => return Err(error),
+                Errno::BADR => sys::fatal("the kernel has lost a completion (EBADR)"),
+                _ => return Err(error.into()),
             }
         }
     }
 
-    fn enter_for(&mut self, limit: Duration) -> io::Result<usize> {
-        let limit = Timespec::from(limit.min(LONGEST_WAIT));
+    /// Hands over what is queued and waits for `least` completions.
+    fn enter_once(&mut self, least: u32, limit: Option<&Timespec>) -> Result<u32, Errno> {
+        let queue = self.ring.submission();
+        let len = queue.len() as u32;
+        let has_thread = matches!(self.caps.enter, Enter::KernelThread { .. });
+        let sleeps = has_thread && queue.need_wakeup();
+        let flags = if sleeps { EnterFlags::SQ_WAKEUP } else { EnterFlags::empty() };
+        self.doorway.enter((len, least), flags, limit)
+    }
+
+    fn enter_for(&mut self, limit: Duration) -> Result<u32, Errno> {
         if self.caps.ext_arg() {
-            let args = SubmitArgs::new().timespec(&limit);
-            return self.ring.submitter().submit_with_args(1, &args);
+            return self.enter_once(1, Some(&limit.into()));
         }
         // Count 1: it also ends with the next completion, and so leaves nothing behind. The
         // kernel copies the time when it takes the entry, which is before `limit` goes.
+        let limit = types::Timespec::from(limit);
         let timeout = opcode::Timeout::new(&limit).count(1).build();
         self.push(&timeout.user_data(sqe::TAG_IGNORE));
-        self.ring.submit_and_wait(1)
+        self.enter_once(1, None)
     }
 
     /// Tells who enters that something is in the queue, and wakes it if it sleeps.

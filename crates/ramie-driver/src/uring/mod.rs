@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 mod buffer_ring;
+mod doorway;
 mod drain;
 mod ends;
 mod enterer;
@@ -39,7 +40,7 @@ use std::time::Duration;
 use io_uring::cqueue::CompletionStatus;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::Fd;
-use io_uring::{EnterFlags, IoUring, opcode};
+use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
 use crate::buffer::Pool;
@@ -50,6 +51,7 @@ use crate::op::{Manner, OpFrame, State};
 use crate::sys;
 use crate::wake::{WakeTarget, Waker, Way};
 use buffer_ring::Groups;
+use doorway::Doorway;
 use enterer::Enterer;
 use files::Files;
 use in_flight::InFlight;
@@ -66,6 +68,7 @@ struct Gathering {
 /// One ring and what is on its way through it.
 pub(crate) struct Uring {
     ring: IoUring,
+    doorway: Doorway,
     /// INVARIANT: of `ring`, which outlives it.
     status: CompletionStatus,
     pub(crate) completed: Completed,
@@ -102,13 +105,14 @@ pub(crate) struct Uring {
 impl Uring {
     /// Makes a ring and sends one op through it.
     pub(crate) fn open(config: &Config) -> io::Result<Self> {
-        let (mut ring, caps) = setup::ring(config)?;
+        let (mut ring, mut caps) = setup::ring(config)?;
         setup::require_ops(&caps)?;
         // SAFETY: kept beside the ring, in the same struct (invariant of the field).
         let status = unsafe { ring.completion().status() };
         let way = Way::Ring { eventfd: sys::eventfd()?, ring: Mutex::new(Some(ring.as_raw_fd())) };
         let target = WakeTarget::new(way);
         let mut uring = Uring {
+            doorway: setup::doorway(&ring, &mut caps),
             ring,
             status,
             completed: Completed::default(),
@@ -343,14 +347,6 @@ impl Uring {
         let read = opcode::Read::new(Fd(eventfd.as_raw_fd()), count, 8).offset(u64::MAX);
         self.wake_armed = true;
         self.push(&read.build().user_data(sqe::TAG_WAKE));
-    }
-
-    /// Submits, and has the kernel work off what has completed meanwhile: deferred, it would take
-    /// another enter.
-    fn submit_and_look(&mut self) -> io::Result<usize> {
-        let len = self.ring.submission().len() as u32;
-        // SAFETY: `len` entries are in the queue, each as `push` says; there is no argument.
-        unsafe { self.ring.submitter().enter::<()>(len, 0, EnterFlags::GETEVENTS.bits(), None) }
     }
 
     /// Wakes another driver, by a message if both are rings.

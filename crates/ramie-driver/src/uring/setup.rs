@@ -1,12 +1,14 @@
 //! Making a ring: every flag is asked for, and given up one by one where the kernel refuses.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
 use io_uring::{IoUring, Probe, opcode};
 use rustix::io::Errno;
 
 use super::buffer_ring;
+use super::doorway::Doorway;
 use super::enterer;
 use crate::caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 use crate::driver::{Config, Kind};
@@ -173,6 +175,19 @@ const OPS: [(&str, u8, Option<Feature>); 48] = [
 pub(super) fn require_ops(caps: &Caps) -> io::Result<()> {
     let is_missing = |op: &OpSupport| !op.supported && op.feature.is_none();
     if caps.ops.iter().any(is_missing) { Err(Errno::NOSYS.into()) } else { Ok(()) }
+}
+
+/// How this thread is to enter the ring.
+pub(super) fn doorway(ring: &IoUring, caps: &mut Caps) -> Doorway {
+    let feature = Feature::RegisteredRing;
+    let mut doorway = Doorway::new(ring.as_raw_fd());
+    if caps.features.has(feature)
+        && let Err(errno) = doorway.take_place()
+    {
+        caps.features = caps.features.without(feature);
+        caps.refused.push(Refusal { feature, errno: Some(errno) });
+    }
+    doorway
 }
 
 fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
