@@ -1,4 +1,9 @@
-//! Asking that many ops end, and closing descriptors for nobody.
+//! Asking that ops end, and closing descriptors for nobody.
+//!
+//! *The race to fear*: the kernel is just moving the op, from one wait to the next, when it looks for
+//! it. It then says that there is none (`ENOENT`), as it does of an op that is complete, and the op
+//! waits on. (Seen where a thread of the kernel enters, of a receive that waits for all its bytes.)
+//! So after such an answer whatever is to be cancelled and still in flight is asked for again.
 #![allow(unsafe_code)]
 
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -6,10 +11,48 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use io_uring::opcode;
 use io_uring::types::Fd;
 
+use rustix::io::Errno;
+
 use super::{Uring, sqe};
-use crate::op::OpFrame;
+use crate::op::{OpFrame, State};
+
+const NOT_FOUND: i32 = -Errno::NOENT.raw_os_error();
 
 impl Uring {
+    pub(crate) fn cancel(&mut self, frame: &OpFrame) {
+        self.asked += 1;
+        // What waits for its retry is not in the kernel: the request follows it there.
+        if !matches!(frame.state.get(), State::ToRetry | State::ToAwait) {
+            self.push_cancel(frame);
+        }
+    }
+
+    pub(super) fn push_cancel(&mut self, frame: &OpFrame) {
+        let target = std::ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
+        // Its own completion does not say whose it was: the frame may be gone when it comes.
+        self.push(&opcode::AsyncCancel::new(target).build().user_data(sqe::CANCEL));
+    }
+
+    /// What the kernel has said of a request to cancel an op.
+    pub(super) fn note_cancel(&mut self, result: i32) {
+        self.missed |= result == NOT_FOUND && self.asked > 0;
+    }
+
+    /// Asks again for what is to be cancelled and still in the kernel.
+    #[cold]
+    pub(super) fn cancel_again(&mut self) {
+        self.missed = false;
+        for place in (0..self.frames.places()).rev() {
+            let Some(frame) = self.frames.at(place) else { continue };
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+            let frame = unsafe { &*frame };
+            let is_found = matches!(frame.state.get(), State::InFlight | State::AwaitingReadiness);
+            if frame.cancel_asked.get() && is_found {
+                self.push_cancel(frame);
+            }
+        }
+    }
+
     /// Cancels what is meant, and tells how many that are.
     pub(crate) fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
         let mut count = 0;

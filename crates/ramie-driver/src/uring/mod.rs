@@ -74,6 +74,10 @@ pub(crate) struct Uring {
     pub(crate) completed: Completed,
     /// Ops to hand to the kernel again.
     retries: FrameList,
+    /// How many ops in flight are to be cancelled.
+    asked: usize,
+    /// The kernel has not found an op that it was asked to cancel.
+    missed: bool,
     frames: InFlight,
     files: Files,
     target: Arc<WakeTarget>,
@@ -117,6 +121,8 @@ impl Uring {
             status,
             completed: Completed::default(),
             retries: FrameList::new(),
+            asked: 0,
+            missed: false,
             frames: InFlight::default(),
             files: Files::new(config.fixed_files && caps.features.has(Feature::FixedFiles)),
             multishots: Multishots::new(Waker(Arc::clone(&target))),
@@ -190,19 +196,6 @@ impl Uring {
         sqe::with_entry(frame, user_data, flags, |entry| self.push(&entry));
     }
 
-    pub(crate) fn cancel(&mut self, frame: &OpFrame) {
-        // What waits for its retry is not in the kernel: the request follows it there.
-        if !matches!(frame.state.get(), State::ToRetry | State::ToAwait) {
-            self.push_cancel(frame);
-        }
-    }
-
-    fn push_cancel(&mut self, frame: &OpFrame) {
-        let target = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
-        // Its own completion is ignored: the frame may be gone when it comes.
-        self.push(&opcode::AsyncCancel::new(target).build().user_data(sqe::TAG_IGNORE));
-    }
-
     /// Puts an entry into the submission queue, emptying the queue into the kernel if it is full.
     #[inline(always)]
     fn push(&mut self, entry: &Entry) {
@@ -235,7 +228,7 @@ impl Uring {
 
     #[inline]
     pub(crate) fn needs_turn(&self) -> bool {
-        if !self.status.is_empty() || self.woken || !self.retries.is_empty() {
+        if !self.status.is_empty() || self.woken || !self.retries.is_empty() || self.missed {
             return true;
         }
         // SAFETY: `&self` is the only reference (the driver is not `Sync`), and every other use
@@ -320,6 +313,9 @@ impl Uring {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { frame.as_ref() };
             self.hand_over_again(frame);
+        }
+        if self.missed {
+            self.cancel_again();
         }
         if self.multishots.are_used() {
             self.tend_multishots();

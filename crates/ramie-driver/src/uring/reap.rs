@@ -88,6 +88,7 @@ impl Uring {
                     sys::raw::close((address >> sqe::CLOSE_SHIFT) as i32);
                 }
             }
+            _ if user_data == sqe::CANCEL => self.note_cancel(result),
             _ => {}
         }
     }
@@ -115,7 +116,7 @@ impl Uring {
             let frame = unsafe { &*frame };
             if frame.state.get() == State::AwaitingRelease {
                 frame.state.set(State::Forgotten);
-                self.frames.remove(frame);
+                self.note_end(frame);
             }
         }
     }
@@ -179,8 +180,14 @@ impl Uring {
     /// The op is complete.
     #[inline]
     pub(super) fn finish(&mut self, frame: &OpFrame, result: i32) {
-        self.frames.remove(frame);
+        self.note_end(frame);
         self.completed.complete(frame, result);
+    }
+
+    #[inline]
+    fn note_end(&mut self, frame: &OpFrame) {
+        self.asked -= usize::from(frame.cancel_asked.get());
+        self.frames.remove(frame);
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) const TAG_MULTISHOT: u64 = 1;
 pub(super) const TAG_WAKE: u64 = 2;
 /// Nobody: a cancel request's own completion, a timeout.
 pub(super) const TAG_IGNORE: u64 = 3;
+/// Of those, a request to cancel an op.
+pub(super) const CANCEL: u64 = TAG_IGNORE | 1 << TAG_BITS.count_ones();
 /// A wake that another ring has put into our completion queue.
 pub(super) const TAG_MESSAGE: u64 = 4;
 /// Our side of a wake sent to another ring: the address is its `Arc<WakeTarget>`.

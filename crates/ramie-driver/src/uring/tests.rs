@@ -81,9 +81,25 @@ fn an_answer_to_a_cancel_is_final() {
         let (mut uring, mut buf) = (open(), [0; 4]);
         let frame = receive(&ours, &mut buf);
         frame.cancel_asked.set(true);
+        uring.asked += 1;
         answer(&mut uring, &frame, result);
         assert_eq!(finish(&mut uring, &frame), CANCELLED);
     }
+}
+
+#[test]
+fn a_request_that_has_missed_its_op_is_made_again() {
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let (mut uring, mut buf) = (open(), [0; 4]);
+    let frame = receive(&ours, &mut buf);
+    let _ = uring.submit(&frame);
+    uring.turn(Wait::Never).unwrap();
+    // As if the kernel had been asked, and had found nothing.
+    frame.cancel_asked.set(true);
+    uring.asked += 1;
+    uring.note_cancel(-Errno::NOENT.raw_os_error());
+    assert!(uring.needs_turn());
+    assert_eq!(finish(&mut uring, &frame), CANCELLED);
 }
 
 #[test]
