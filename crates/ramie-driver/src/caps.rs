@@ -89,6 +89,8 @@ features! {
     InstallFd = "FIXED_FD_INSTALL", "6.8";
     /// `ftruncate` through the ring.
     Truncate = "FTRUNCATE", "6.9";
+    /// One receive fills several buffers, and one completion tells of them.
+    Bundle = "BUNDLE", "6.10";
     /// `bind` and `listen` through the ring.
     BindListen = "BIND_LISTEN", "6.11";
     /// The kernel fills a buffer that it picked part by part.

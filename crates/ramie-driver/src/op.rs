@@ -6,6 +6,7 @@ use std::marker::PhantomPinned;
 use std::os::fd::RawFd;
 use std::ptr;
 
+use crate::buffer::Lease;
 use crate::call::Call;
 use crate::poll::Registration;
 use crate::sys::{EpollEvent, SockAddrStorage};
@@ -84,6 +85,12 @@ pub enum Op {
     /// `recv`. With `MSG_DONTWAIT` it fails with `EAGAIN` instead of waiting.
     #[allow(missing_docs)]
     Recv { fd: RawFd, buf: *mut u8, len: u32, flags: i32 },
+    /// `recv` into buffers of the ring's own, as many as the bytes that are there take; they are
+    /// leased into the list. The result is how many bytes that are. A ring needs
+    /// [`Feature::BufferRing`](crate::Feature::BufferRing), and takes one buffer only without
+    /// [`Feature::Bundle`](crate::Feature::Bundle); else it is refused, with `ENOBUFS`.
+    #[allow(missing_docs)]
+    RecvBundle { fd: RawFd, into: *mut Vec<Lease> },
     /// `send`, never raising SIGPIPE. With `MSG_DONTWAIT` it fails with `EAGAIN`. Send datagrams
     /// in that way: one that finds the receiver full once its bytes are copied is tried again by
     /// the ring without them, and goes out empty (seen on Linux 6.18, Unix datagrams).
@@ -130,6 +137,7 @@ impl Op {
             Op::Read { .. }
             | Op::ReadVectored { .. }
             | Op::Recv { .. }
+            | Op::RecvBundle { .. }
             | Op::RecvMessage { .. }
             | Op::EpollWait { .. }
             | Op::Accept { .. } => crate::sys::POLL_IN,
@@ -152,6 +160,7 @@ impl Op {
             | Op::ReadVectored { fd, .. }
             | Op::WriteVectored { fd, .. }
             | Op::Recv { fd, .. }
+            | Op::RecvBundle { fd, .. }
             | Op::Send { fd, .. }
             | Op::RecvMessage { fd, .. }
             | Op::SendMessage { fd, .. }
@@ -172,6 +181,14 @@ impl Op {
                 unsafe { &*call }.fds().contains(&Some(fd))
             }
             _ => self.fd() == Some(fd),
+        }
+    }
+
+    /// How a ring does it when nothing else is asked for.
+    pub(crate) const fn manner(&self) -> Manner {
+        match self {
+            Op::RecvBundle { .. } => Manner::Bundle,
+            _ => Manner::Plain,
         }
     }
 
@@ -206,7 +223,7 @@ pub(crate) enum State {
     Complete,
 }
 
-/// How a ring does an op; done again, it is done plainly.
+/// How a ring does an op; done again, it is done as if nothing had been asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Plain,
@@ -214,6 +231,8 @@ pub(crate) enum Manner {
     ZeroCopy,
     /// The bytes lie in the region of this number.
     Registered(u16),
+    /// Into the ring's own buffers.
+    Bundle,
 }
 
 /// An op's home while it is in flight: lies in the caller's frame and must not move.
@@ -264,7 +283,7 @@ impl OpFrame {
             cancel_asked: Cell::new(false),
             connecting: Cell::new(false),
             in_background: false,
-            manner: Cell::new(Manner::Plain),
+            manner: Cell::new(op.manner()),
             slot: Cell::new(crate::fixed::NO_SLOT),
             registration: Cell::new(ptr::null()),
             #[cfg(feature = "faults")]

@@ -9,8 +9,9 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use std::sync::Arc;
 
-use ramie_driver::{Choice, Config, Driver, Op, OpFrame, Wait, sys};
+use ramie_driver::{Choice, Config, Driver, MultishotOp, NextShot, Op, OpFrame, Shot, Wait, sys};
 use support::{PATIENCE, both, cancel, finish, run, submit};
 
 const WAIT_FOR_ALL: i32 = libc::MSG_WAITALL;
@@ -83,6 +84,77 @@ fn cancelled_between_two_chunks_of_a_receive() {
             // Nothing is lost: it is in the buffer, or still in the socket.
             assert_eq!(taken + count_rest(&ours), 5 * chunks);
             assert!(b"chunkchunk".starts_with(&bytes[..taken]));
+        }
+    });
+}
+
+/// Numbers of one byte each, from where a stream has come to.
+fn put(to: &mut UnixStream, sent: &mut Vec<u8>, count: usize) {
+    let bytes: Vec<u8> = (sent.len()..sent.len() + count).map(|at| (at % 251) as u8).collect();
+    to.write_all(&bytes).unwrap();
+    sent.extend(bytes);
+}
+
+/// Every byte is received, told of, or left in the socket, and in order, whether the kernel fills
+/// several of its buffers at a time or one.
+#[test]
+fn cancelled_between_two_chunks_of_a_bundle() {
+    both(|driver| {
+        for chunks in 0..12 {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let (mut sent, mut leases) = (Vec::new(), Vec::new());
+            let op = Op::RecvBundle { fd: ours.as_raw_fd(), into: &raw mut leases };
+            let frame = OpFrame::new(op);
+            let in_flight = submit(driver, &frame);
+            if chunks % 2 == 0 {
+                driver.turn(Wait::Never).unwrap();
+            }
+            for _ in 0..chunks {
+                put(&mut theirs, &mut sent, 9_999);
+            }
+            let result = end(driver, &frame, in_flight);
+            drop(theirs);
+            let taken: usize = leases.iter().map(|lease| lease.len()).sum();
+            let errors = [-libc::ECANCELED, -libc::ENOBUFS];
+            assert!(result as usize == taken || (taken == 0 && errors.contains(&result)));
+            let mut all: Vec<u8> = leases.iter().flat_map(|lease| lease.iter().copied()).collect();
+            (&ours).read_to_end(&mut all).unwrap();
+            assert!(all == sent, "{chunks} chunks, {result} told");
+        }
+    });
+}
+
+/// The same of a receive that completes again and again, and is stopped among its completions.
+#[test]
+fn stopped_between_two_chunks_of_a_bundle() {
+    both(|driver| {
+        for chunks in 0..12 {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let home = Arc::default();
+            let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
+            let Some(id) = driver.start_multishot(op, &home) else { return };
+            let (mut sent, mut all) = (Vec::new(), Vec::new());
+            let mut take = |shot| match shot {
+                Shot::Bytes(bytes) => all.extend(bytes.iter().copied()),
+                other => panic!("{other:?}"),
+            };
+            assert!(matches!(driver.next_shot(id), NextShot::Pending));
+            for chunk in 0..chunks {
+                put(&mut theirs, &mut sent, 9_999);
+                if chunk % 3 == 2 {
+                    driver.turn(Wait::Never).unwrap();
+                }
+                if chunk == 5
+                    && let NextShot::Shot(shot) = driver.next_shot(id)
+                {
+                    take(shot);
+                }
+            }
+            assert!(driver.stop_multishot(id));
+            std::iter::from_fn(|| home.take_left()).for_each(take);
+            drop(theirs);
+            (&ours).read_to_end(&mut all).unwrap();
+            assert!(all == sent, "{chunks} chunks");
         }
     });
 }

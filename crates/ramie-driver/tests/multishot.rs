@@ -17,8 +17,9 @@ use support::{PATIENCE, finish, submit};
 
 /// Runs `test` with each ring that has such ops.
 fn rings(test: impl Fn(&mut Driver)) {
-    let incremental = FeatureSet::EMPTY.with(Feature::IncrementalBuffers);
-    for masked in [FeatureSet::EMPTY, incremental, Profile::LINUX_6_1.masked()] {
+    let [bundle, incremental] = [Feature::Bundle, Feature::IncrementalBuffers]
+        .map(|feature| FeatureSet::EMPTY.with(feature));
+    for masked in [FeatureSet::EMPTY, bundle, incremental, Profile::LINUX_6_1.masked()] {
         let config = Config { masked, ..Config::default() };
         let mut driver = Driver::open(Choice::Uring, &config).unwrap();
         if !driver.caps().features.has(Feature::Multishot) {

@@ -409,6 +409,7 @@ fn waits_are_cancel_points() {
         ended("read", || ring::read(&from, &mut [0], None));
         ended("readv", || ring::readv(&from, &mut [IoSliceMut::new(&mut [0])], None));
         ended("recv", || ring::recv(&stream, &mut [0], RecvFlags::empty()));
+        ended("recv_bundle", || ring::recv_bundle(&stream));
         ended("recvmsg", || {
             ring::recvmsg(&stream, &mut [IoSliceMut::new(&mut [0])], RecvFlags::empty())
         });
@@ -465,6 +466,7 @@ fn mistakes_are_errors_of_the_call() {
         let nothing = unsafe { std::os::fd::BorrowedFd::borrow_raw(900_000) };
         assert_eq!(errno(ring::shutdown(nothing, Shutdown::Both)), EBADF);
         assert_eq!(errno(ring::recv(nothing, &mut [0], RecvFlags::empty())), EBADF);
+        assert_eq!(errno(ring::recv_bundle(nothing)), EBADF);
         assert_eq!(errno(ring::splice(nothing, None, nothing, None, 1, NONE)), EBADF);
         let not_readable = ring::poll(nothing, PollFlags::IN);
         assert!(

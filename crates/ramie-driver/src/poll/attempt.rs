@@ -65,6 +65,8 @@ fn call(frame: &OpFrame) -> i32 {
         Op::WriteVectored { fd, iov, count, offset } => {
             Stream { fd, iov, count, offset, write: true }.attempt()
         }
+        // There are no buffers of the kernel's choice.
+        Op::RecvBundle { .. } => -Errno::NOBUFS.raw_os_error(),
         Op::Accept { fd, .. } => accept(fd, &frame.op),
         Op::Connect { fd, .. } => connect(fd, frame),
         Op::Poll { fd, events } => match ready(fd, events) {

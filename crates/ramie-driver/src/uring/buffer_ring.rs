@@ -5,6 +5,11 @@
 //! incremental consumption (`IOU_PBUF_RING_INC`, 6.12) the kernel fills a buffer part by part and
 //! says when it is done with it; else one completion uses up one buffer.
 //!
+//! A bundle (`IORING_RECVSEND_BUNDLE`, 6.10) is one completion for the bytes of several buffers:
+//! the one it names, filled to its end, and on in the order in which they were offered. Only buffers
+//! that are filled part by part are received into so: of the others the kernel shortens some as it
+//! bundles them, and does not tell.
+//!
 //! | a place of a group | left by |
 //! |---|---|
 //! | free | `offer`, to on offer |
@@ -22,8 +27,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use io_uring::IoUring;
 use io_uring::types::BufRingEntry;
+use io_uring::{IoUring, cqueue};
 
 use crate::buffer::{Buffer, Lease, Pool, Size, let_go};
 use crate::caps::{Feature, FeatureSet};
@@ -35,11 +40,30 @@ const FIRST: u16 = 8;
 /// `IOU_PBUF_RING_INC`.
 const INCREMENTAL: u16 = 2;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Place {
     /// Set while the buffer is on offer. INVARIANT: with a hold.
     buffer: Option<NonNull<Buffer>>,
     cursor: u32,
+    /// Where in the ring it was offered.
+    at: u16,
+}
+
+/// What a completion says of the buffers that it has filled.
+pub(super) struct Filled {
+    /// The first of them.
+    id: u16,
+    len: u32,
+    /// The kernel goes on to fill the last of them.
+    has_more: bool,
+}
+
+impl Filled {
+    /// None: the completion has to do with no buffer.
+    pub(super) fn of(result: i32, flags: u32) -> Option<Self> {
+        let id = cqueue::buffer_select(flags)?;
+        Some(Filled { id, len: result.max(0) as u32, has_more: cqueue::buffer_more(flags) })
+    }
 }
 
 /// One size's ring.
@@ -48,6 +72,8 @@ struct Group {
     tail: u16,
     is_incremental: bool,
     places: Box<[Place]>,
+    /// Which place's buffer was offered there in the ring.
+    offered: Box<[u16]>,
     free: Vec<u16>,
     /// How many are to be on offer.
     wanted: u16,
@@ -82,6 +108,7 @@ impl Group {
             tail: 0,
             is_incremental,
             places: (0..PLACES).map(|_| Place::default()).collect(),
+            offered: (0..PLACES).collect(),
             free: (0..PLACES).rev().collect(),
             wanted: FIRST,
         })
@@ -109,9 +136,9 @@ impl Group {
     }
 
     fn offer(&mut self, id: u16, buffer: NonNull<Buffer>) {
-        let at = usize::from(self.tail & (PLACES - 1));
+        let at = self.tail & (PLACES - 1);
         // SAFETY: inside of the page of entries.
-        let entry = unsafe { self.entries.add(at) };
+        let entry = unsafe { self.entries.add(usize::from(at)) };
         // SAFETY: the pool's hold went over to this group.
         let head = unsafe { buffer.as_ref() };
         // SAFETY: behind the tail, so that the kernel does not look at it yet. The first entry's
@@ -120,8 +147,24 @@ impl Group {
         entry.set_addr(head.memory().as_ptr() as u64);
         entry.set_len(head.size().bytes() as u32);
         entry.set_bid(id);
-        self.places[usize::from(id)] = Place { buffer: Some(buffer), cursor: 0 };
+        self.places[usize::from(id)] = Place { buffer: Some(buffer), cursor: 0, at };
+        self.offered[usize::from(at)] = id;
         self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Leases what a completion has filled, buffer by buffer.
+    fn lease_each(&mut self, size: Size, filled: Filled, mut take: impl FnMut(Lease)) {
+        let Filled { mut id, len: mut left, has_more } = filled;
+        loop {
+            let Place { cursor, at, .. } = self.places[usize::from(id)];
+            let part = left.min(size.bytes() as u32 - cursor);
+            left -= part;
+            take(self.lease(id, part, has_more && left == 0));
+            if left == 0 {
+                return;
+            }
+            id = self.offered[usize::from((at + 1) & (PLACES - 1))];
+        }
     }
 
     /// Leases the `len` bytes that the kernel has put next into the buffer `id`.
@@ -166,11 +209,27 @@ impl Group {
 pub(super) struct Groups {
     /// By size; none: not registered now.
     groups: [Option<Group>; Size::ALL.len()],
-    /// The kernel has refused one: there will be none.
+    /// There will be none: the kernel has refused one, or they are not to be used.
     refused: bool,
+    /// An op that is to be handed over again has found no buffer.
+    is_short: bool,
 }
 
 impl Groups {
+    pub(super) fn new(are_to_be_had: bool) -> Self {
+        Groups { refused: !are_to_be_had, ..Groups::default() }
+    }
+
+    /// Notes that the kernel has run out. False: there will be no more.
+    pub(super) fn note_shortage(&mut self) -> bool {
+        self.is_short = true;
+        !self.refused
+    }
+
+    pub(super) fn take_shortage(&mut self) -> bool {
+        std::mem::take(&mut self.is_short)
+    }
+
     /// Sees to it that buffers of that size are on offer, and more than before where they ran out.
     /// False: there are none to be had.
     pub(super) fn prepare(
@@ -201,9 +260,9 @@ impl Groups {
     }
 
     /// Leases what a completion has filled.
-    pub(super) fn lease(&mut self, size: Size, id: u16, len: u32, has_more: bool) -> Lease {
+    pub(super) fn lease_each(&mut self, size: Size, filled: Filled, take: impl FnMut(Lease)) {
         match &mut self.groups[size as usize] {
-            Some(group) => group.lease(id, len, has_more),
+            Some(group) => group.lease_each(size, filled, take),
             None => crate::sys::fatal("the kernel has filled a buffer of no group"),
         }
     }

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 mod buffer_ring;
+mod bundle;
 mod doorway;
 mod drain;
 mod ends;
@@ -127,7 +128,7 @@ impl Uring {
             files: Files::new(config.fixed_files && caps.features.has(Feature::FixedFiles)),
             multishots: Multishots::new(Waker(Arc::clone(&target))),
             pool: Pool::new(),
-            groups: Groups::default(),
+            groups: Groups::new(caps.features.has(Feature::BufferRing)),
             regions: Regions::default(),
             target,
             woken: false,

@@ -11,6 +11,7 @@ use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
 use rustix::io::Errno;
 
+use super::buffer_ring::Filled;
 use super::{Uring, sqe};
 use crate::buffer::{Lease, Size};
 use crate::caps::Feature;
@@ -26,6 +27,8 @@ const AGAIN: i32 = Errno::AGAIN.raw_os_error();
 const CANCELLED: i32 = Errno::CANCELED.raw_os_error();
 const INTERRUPTED: i32 = Errno::INTR.raw_os_error();
 const NO_BUFFERS: i32 = Errno::NOBUFS.raw_os_error();
+/// What a bundle says of a group that is not there any more.
+const NO_GROUP: i32 = Errno::NOENT.raw_os_error();
 
 /// How long a stop waits before it asks again.
 const ROUND: Duration = Duration::from_millis(20);
@@ -202,6 +205,9 @@ impl Uring {
     fn arm(&mut self, index: u32, op: MultishotOp, size: Size) {
         let group = size as u16;
         let entry = match op {
+            MultishotOp::Receive { fd } if self.is_bundled(size) => {
+                opcode::RecvMultiBundle::new(Fd(fd), group).build()
+            }
             MultishotOp::Receive { fd } => opcode::RecvMulti::new(Fd(fd), group).build(),
             MultishotOp::ReceiveFrom { fd } => {
                 let header = (&raw const *self.multishots.header).cast();
@@ -241,21 +247,24 @@ impl Uring {
         if !cqueue::more(flags) {
             op.state = State::Idle;
         }
-        let (what, size, is_idle) = (op.op, op.size, op.state == State::Idle);
-        self.multishots.armed -= usize::from(is_idle);
-        let lease = cqueue::buffer_select(flags).map(|buffer| {
-            let has_more = cqueue::buffer_more(flags);
-            self.groups.lease(size, buffer, result.max(0) as u32, has_more)
-        });
-        let shot = shot_of(what, result, lease);
-        let Some(op) = self.multishots.at(index) else { return };
+        let (size, is_idle) = (op.size, op.state == State::Idle);
         op.ran_out |= result == -NO_BUFFERS;
-        if let Some(shot) = shot {
-            op.take_in(shot);
+        let mut take = |lease| {
+            if let Some(shot) = shot_of(op.op, result, lease) {
+                op.take_in(shot);
+            }
+        };
+        match Filled::of(result, flags) {
+            Some(filled) => self.groups.lease_each(size, filled, |lease| take(Some(lease))),
+            None => take(None),
         }
         let (is_full, user) = (op.is_to_pause(), op.user);
-        if user != 0 && (is_idle || !op.shots.is_empty()) {
+        let is_told = user != 0 && (is_idle || !op.shots.is_empty());
+        if is_told {
             op.user = 0;
+        }
+        self.multishots.armed -= usize::from(is_idle);
+        if is_told {
             self.multishots.notices.push_back(user);
         }
         if is_idle {
@@ -433,6 +442,7 @@ fn shot_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Option<Shot> {
     match (op, result) {
         (_, result) if result < 0 => match -result {
             AGAIN | CANCELLED | INTERRUPTED | NO_BUFFERS => None,
+            NO_GROUP if matches!(op, MultishotOp::Receive { .. }) => None,
             errno => Some(Shot::Failed(errno)),
         },
         (MultishotOp::Receive { .. }, 0) => Some(Shot::End),

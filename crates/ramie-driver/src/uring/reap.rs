@@ -8,8 +8,9 @@ use std::sync::Arc;
 use io_uring::cqueue;
 use rustix::io::Errno;
 
+use super::buffer_ring::Filled;
 use super::{Uring, sqe};
-use crate::op::{Manner, Op, OpFrame, State};
+use crate::op::{Op, OpFrame, State};
 use crate::sys;
 use crate::wake::WakeTarget;
 
@@ -18,6 +19,9 @@ const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
 const ALREADY: i32 = -Errno::ALREADY.raw_os_error();
 const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
+const NO_BUFFERS: i32 = -Errno::NOBUFS.raw_os_error();
+/// What a bundle says of a group that is not there any more.
+const NO_GROUP: i32 = -Errno::NOENT.raw_os_error();
 
 /// `ERESTARTSYS` and its kin: a signal interrupted the call.
 const KERNELS_OWN: RangeInclusive<i32> = -516..=-512;
@@ -57,8 +61,8 @@ impl Uring {
                 let frame = unsafe { &*(address as *const OpFrame) };
                 #[cfg(feature = "faults")]
                 let result = frame.hidden_answer().unwrap_or(result);
-                if cqueue::more(flags) || cqueue::notif(flags) {
-                    return self.route_zero_copy(frame, result, cqueue::notif(flags));
+                if !is_plain(flags) {
+                    return self.route_special(frame, result, flags);
                 }
                 self.decide(frame, result);
             }
@@ -91,6 +95,15 @@ impl Uring {
             _ if user_data == sqe::CANCEL => self.note_cancel(result),
             _ => {}
         }
+    }
+
+    #[cold]
+    fn route_special(&mut self, frame: &OpFrame, result: i32, flags: u32) {
+        let Some(filled) = Filled::of(result, flags) else {
+            return self.route_zero_copy(frame, result, cqueue::notif(flags));
+        };
+        self.take_bundle(frame, filled);
+        self.decide(frame, result);
     }
 
     /// A send that does not copy is done, or the kernel has let go of its bytes.
@@ -140,6 +153,9 @@ impl Uring {
             INTERRUPTED if matches!(frame.op, Op::Connect { .. }) => self.await_connection(frame),
             INTERRUPTED | CANCELLED => self.note(frame, State::ToRetry),
             _ if awaited => self.became_ready(frame, result),
+            NO_BUFFERS | NO_GROUP if self.finds_more_buffers(frame) => {
+                self.note(frame, State::ToRetry)
+            }
             AGAIN if waits_for_readiness(&frame.op) => {
                 if asked {
                     self.finish(frame, CANCELLED);
@@ -173,7 +189,7 @@ impl Uring {
     /// Leaves `frame` for the next turn to hand over.
     fn note(&mut self, frame: &OpFrame, state: State) {
         frame.state.set(state);
-        frame.manner.set(Manner::Plain);
+        frame.manner.set(frame.op.manner());
         self.retries.push(frame);
     }
 
@@ -189,6 +205,13 @@ impl Uring {
         self.asked -= usize::from(frame.cancel_asked.get());
         self.frames.remove(frame);
     }
+}
+
+/// Whether a completion is its op's only one, and has to do with no buffer of the ring's. (A
+/// receive may say besides that the socket has more.)
+#[inline]
+fn is_plain(flags: u32) -> bool {
+    cqueue::buffer_select(flags).is_none() && !cqueue::more(flags) && !cqueue::notif(flags)
 }
 
 /// Whether EAGAIN means "not yet" for this op. O_NONBLOCK makes some kernels say so at once,

@@ -111,8 +111,9 @@ impl Uring {
 
     /// The entry of an op that is not to be done plainly; none where it is, after all.
     #[cold]
-    pub(super) fn special_entry(&self, frame: &OpFrame) -> Option<Entry> {
+    pub(super) fn special_entry(&mut self, frame: &OpFrame) -> Option<Entry> {
         match (frame.manner.get(), frame.op) {
+            (_, Op::RecvBundle { fd, .. }) => Some(self.bundle_entry(fd)),
             (Manner::ZeroCopy, _) if self.caps.features.has(Feature::ZeroCopy) => {
                 Some(sqe::zero_copy_entry(&frame.op))
             }

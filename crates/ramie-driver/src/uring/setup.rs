@@ -205,6 +205,9 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     if !ring.params().is_feature_ext_arg() {
         lacking = lacking.with(Feature::ExtArg);
     }
+    if !ring.params().is_feature_recvsend_bundle() {
+        lacking = lacking.with(Feature::Bundle);
+    }
     // Multishot receives came in the same release as this op.
     if !supports(opcode::SendZc::CODE) {
         lacking = lacking.with(Feature::Multishot);

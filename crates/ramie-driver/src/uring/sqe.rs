@@ -117,6 +117,7 @@ fn entry_of_others(op: &Op) -> Entry {
         Op::Read { .. } | Op::Write { .. } | Op::Recv { .. } | Op::Send { .. } | Op::Nop => {
             opcode::Nop::new().build()
         }
+        Op::RecvBundle { .. } => unreachable!("it has a manner of its own (`Op::manner`)"),
         Op::ReadVectored { fd, iov, count, offset } => {
             opcode::Readv::new(Fd(fd), iov.cast(), count).offset(offset).build()
         }

@@ -13,7 +13,7 @@
 //! | calls | without the op |
 //! |---|---|
 //! | [`read`], [`write`](write()), [`readv`], [`writev`] | tried without waiting, then readiness; of a file on a disk the blocking pool |
-//! | [`recv`], [`send`], [`recvmsg`], [`sendmsg`], [`accept`], [`connect`], [`poll`], [`epoll_wait`] | tried without waiting, then readiness |
+//! | [`recv`], [`recv_bundle`], [`send`], [`recvmsg`], [`sendmsg`], [`accept`], [`connect`], [`poll`], [`epoll_wait`] | tried without waiting, then readiness |
 //! | [`socket`](socket()), [`bind`], [`listen`], [`shutdown`], [`pipe`](pipe()), [`futex_wake`], [`msg_ring`] | right here: they do not wait |
 //! | [`openat2`], [`statx`], [`fsync`], [`fallocate`], [`fadvise`], [`ftruncate`], [`rename`], [`unlink`], [`link`], [`symlink`], [`mkdir`], [`setxattr`] and its kin, [`close`](close()) | the blocking pool |
 //! | [`splice`], [`tee`] | readiness of both ends, then the blocking pool |
@@ -36,6 +36,7 @@
 #![doc = include_str!("../../docs/offers.md")]
 
 mod address;
+mod bundle;
 mod cancel;
 mod close;
 pub(crate) mod data;
@@ -61,6 +62,7 @@ pub use ramie_driver::{
 
 pub use self::{
     address::Address,
+    bundle::recv_bundle,
     cancel::{cancel_all, cancel_fd, msg_ring},
     close::{close, close_async},
     data::{read, readv, write, writev},

@@ -1,0 +1,93 @@
+//! A receive into the runtime's own buffers, as many as it takes.
+#![allow(unsafe_code)]
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+};
+
+use ramie_driver::{
+    Feature, Op,
+    sys::{self, Errno},
+};
+
+use super::socket::RECEIVE;
+use crate::{
+    cancel,
+    io::Lease,
+    io_op::{self, OpError},
+    time::Deadline,
+    worker,
+};
+
+/// How many buffers one call fills without the op; with it, as many as there are.
+const MOST_BUFFERS: usize = 8;
+
+/// Receives what is there into buffers of the runtime's own, as many as the bytes take: a bundle, a
+/// ring's op since Linux 6.10 (into one buffer since 5.19). None is held while the call waits. No
+/// buffer at all is the end of the stream.
+///
+/// For sockets of streams; a datagram may be cut off. What comes again and again is had from
+/// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each), lease by lease.
+///
+/// # Blocking
+/// Parks the strand until something arrives.
+///
+/// # Cancellation
+/// A cancel point. Bytes that arrived are returned.
+///
+/// # Errors
+/// Those of recv(2), but never `EINTR`, `EAGAIN` or `ENOBUFS`.
+///
+/// # Examples
+/// ```
+/// use ramie::{io::Write, os::unix::net::UnixStream, ring};
+///
+/// ramie::run(|| {
+///     let (from, mut to) = UnixStream::pair()?;
+///     to.write_all(b"in whatever pieces")?;
+///     let leases = ring::recv_bundle(&from)?;
+///     let bytes: Vec<u8> = leases.iter().flat_map(|lease| lease.iter().copied()).collect();
+///     assert_eq!(bytes, b"in whatever pieces");
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[track_caller]
+pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
+    let fd = fd.as_fd();
+    let has_buffers =
+        worker::current().with_driver(|driver| driver.caps().features.has(Feature::BufferRing))?;
+    if has_buffers {
+        let mut leases = Vec::new();
+        let op = Op::RecvBundle { fd: fd.as_raw_fd(), into: &raw mut leases };
+        // SAFETY: the list lies in this frame, and is not looked at before the call returns.
+        match unsafe { io_op::perform(&RECEIVE, op, Deadline::NEVER) } {
+            // The kernel takes no buffers of ours.
+            Err(OpError::Errno(errno)) if errno == Errno::NOBUFS.raw_os_error() => {}
+            done => return Ok(done.map(|_| leases)?),
+        }
+    }
+    receive_plainly(fd)
+}
+
+#[track_caller]
+fn receive_plainly(fd: BorrowedFd<'_>) -> io::Result<Vec<Lease>> {
+    cancel::check_io()?;
+    let mut leases = Vec::new();
+    loop {
+        match worker::current().with_driver(|driver| driver.receive_now(fd, None))? {
+            // The end of the stream is seen again by the next call.
+            Ok(lease) if lease.is_empty() => return Ok(leases),
+            Ok(lease) => leases.push(lease),
+            Err(_) if !leases.is_empty() => return Ok(leases),
+            Err(errno) if errno == Errno::AGAIN.raw_os_error() => {
+                io_op::await_readiness(&RECEIVE, fd.into(), sys::POLL_IN, Deadline::NEVER)?;
+            }
+            Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
+        }
+        if leases.len() == MOST_BUFFERS {
+            return Ok(leases);
+        }
+    }
+}
