@@ -4,7 +4,7 @@
 //! for it. It then says that there is none (`ENOENT`), as it does of an op that is complete, and the
 //! op waits on. (Seen where a thread of the kernel enters, of a receive that waits for all its
 //! bytes.) So after such an answer whatever is to be cancelled and still in flight is asked for
-//! again.
+//! again; and an op that completes again and again counts as armed again.
 #![allow(unsafe_code)]
 
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -34,15 +34,25 @@ impl Uring {
         self.push(&opcode::AsyncCancel::new(target).build().user_data(sqe::CANCEL));
     }
 
-    /// What the kernel has said of a request to cancel an op.
-    pub(super) fn note_cancel(&mut self, result: i32) {
-        self.missed |= result == NOT_FOUND && self.asked > 0;
+    /// What the kernel has said of a request to cancel an op, by the request's user data.
+    pub(super) fn note_cancel(&mut self, user_data: u64, result: i32) {
+        if result != NOT_FOUND {
+            return;
+        }
+        if user_data == sqe::CANCEL {
+            self.missed |= self.asked > 0;
+        } else if let Some(index) = sqe::leaving(user_data) {
+            self.missed |= self.multishots.note_missed(index);
+        }
     }
 
     /// Asks again for what is to be cancelled and still in the kernel.
     #[cold]
     pub(super) fn cancel_again(&mut self) {
         self.missed = false;
+        if self.asked == 0 {
+            return;
+        }
         for place in (0..self.frames.places()).rev() {
             let Some(frame) = self.frames.at(place) else { continue };
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).

@@ -73,7 +73,7 @@ pub(super) struct Multishots {
     free: Vec<u32>,
     /// How many the kernel has.
     armed: usize,
-    /// To be cancelled by the next turn: too much of theirs waits.
+    /// To be looked at by the next turn, whether the kernel is to let go of them.
     to_pause: Vec<u32>,
     /// Whom to wake.
     pub(super) notices: VecDeque<u64>,
@@ -109,6 +109,21 @@ impl Multishots {
 
     fn at(&mut self, index: u32) -> Option<&mut Multishot> {
         self.places.get_mut(index as usize)?.1.as_deref_mut()
+    }
+
+    /// The kernel has not found the op that it was to let go of. True: it is there.
+    pub(super) fn note_missed(&mut self, index: u32) -> bool {
+        let Some(op) = self.at(index).filter(|op| op.state == State::Leaving) else { return false };
+        op.state = State::Armed;
+        self.to_pause.push(index);
+        true
+    }
+
+    /// As if the kernel had been asked to let go of it for good.
+    #[cfg(test)]
+    pub(super) fn pretend_to_stop(&mut self, index: u32) {
+        let Some(op) = self.at(index) else { return };
+        (op.is_stopped, op.state) = (true, State::Leaving);
     }
 
     fn find(&mut self, id: MultishotId) -> Option<&mut Multishot> {
@@ -307,7 +322,7 @@ impl Uring {
             op.state = State::Leaving;
         }
         let cancel = opcode::AsyncCancel::new(sqe::of_multishot(index)).build();
-        self.push(&cancel.user_data(sqe::TAG_IGNORE));
+        self.push(&cancel.user_data(sqe::of_leaving(index)));
     }
 
     fn begin_stop(&mut self, id: MultishotId) {
@@ -408,10 +423,12 @@ impl Uring {
 }
 
 impl Multishot {
-    /// Whether the kernel is to let go of it, until its shots are taken or with another group.
+    /// Whether the kernel is to let go of it: for good, until its shots are taken, or with another
+    /// group.
     fn is_to_pause(&self) -> bool {
         let is_full = self.shots.len() >= MOST_SHOTS || self.bytes >= MOST_BYTES;
-        self.state == State::Armed && (is_full || self.next_size != self.size)
+        let is_to_leave = self.is_stopped || is_full || self.next_size != self.size;
+        self.state == State::Armed && is_to_leave
     }
 
     fn take_in(&mut self, shot: Shot) {

@@ -92,8 +92,7 @@ impl Uring {
                     sys::raw::close((address >> sqe::CLOSE_SHIFT) as i32);
                 }
             }
-            _ if user_data == sqe::CANCEL => self.note_cancel(result),
-            _ => {}
+            _ => self.note_cancel(user_data, result),
         }
     }
 

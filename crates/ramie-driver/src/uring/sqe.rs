@@ -22,7 +22,7 @@ pub(super) const TAG_MULTISHOT: u64 = 1;
 pub(super) const TAG_WAKE: u64 = 2;
 /// Nobody: a cancel request's own completion, a timeout.
 pub(super) const TAG_IGNORE: u64 = 3;
-/// Of those, a request to cancel an op.
+/// Of those, a request to cancel an op: which one it is, nobody may know when it is answered.
 pub(super) const CANCEL: u64 = TAG_IGNORE | 1 << TAG_BITS.count_ones();
 /// A wake that another ring has put into our completion queue.
 pub(super) const TAG_MESSAGE: u64 = 4;
@@ -39,6 +39,16 @@ pub(super) const CLOSE_SHIFT: u32 = TAG_BITS.count_ones();
 /// The user data of the op in that place.
 pub(super) fn of_multishot(index: u32) -> u64 {
     u64::from(index) << TAG_BITS.count_ones() | TAG_MULTISHOT
+}
+
+/// The user data of a request to let go of the op in that place.
+pub(super) fn of_leaving(index: u32) -> u64 {
+    (u64::from(index) + 2) << TAG_BITS.count_ones() | TAG_IGNORE
+}
+
+/// The place that [`of_leaving`] has put down, if it has.
+pub(super) fn leaving(user_data: u64) -> Option<u32> {
+    (user_data >> TAG_BITS.count_ones()).checked_sub(2).map(|index| index as u32)
 }
 
 // The tag must fit below the alignment of a frame.

@@ -97,9 +97,26 @@ fn a_request_that_has_missed_its_op_is_made_again() {
     // As if the kernel had been asked, and had found nothing.
     frame.cancel_asked.set(true);
     uring.asked += 1;
-    uring.note_cancel(-Errno::NOENT.raw_os_error());
+    uring.note_cancel(sqe::CANCEL, -Errno::NOENT.raw_os_error());
     assert!(uring.needs_turn());
     assert_eq!(finish(&mut uring, &frame), CANCELLED);
+}
+
+#[test]
+fn a_stop_that_has_missed_its_op_is_asked_for_again() {
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let (mut uring, home) = (open(), Arc::default());
+    let op = crate::MultishotOp::Receive { fd: ours.as_raw_fd() };
+    let Some(id) = uring.start_multishot(op, &home) else { return };
+    assert!(matches!(uring.next_shot(id), crate::NextShot::Pending));
+    uring.turn(Wait::Never).unwrap();
+    // The kernel is asked for another op, and finds nothing.
+    uring.multishots.pretend_to_stop(id.index);
+    uring.note_cancel(sqe::of_leaving(id.index), -Errno::NOENT.raw_os_error());
+    assert!(uring.needs_turn() && uring.multishots.armed() == 1);
+    while home.is_in_use() {
+        uring.turn(Wait::Until(Some(Duration::from_secs(20)))).expect("a turn");
+    }
 }
 
 #[test]
