@@ -30,6 +30,15 @@ fn a_masked_feature_is_not_used() {
 }
 
 #[test]
+fn the_suite_is_run_under_each_profile() {
+    let script = include_str!("../../../.ci/profiles");
+    for profile in Profile::ALL {
+        let count = script.matches(profile.name()).count();
+        assert!(count > 0, ".ci/profiles leaves out {}", profile.name());
+    }
+}
+
+#[test]
 fn feature_sets_add_and_subtract() {
     let set = FeatureSet::EMPTY.with(Feature::MsgRing).with(Feature::ExtArg);
     assert_eq!(set.iter().count(), 2);
