@@ -6,9 +6,9 @@
 //! says when it is done with it; else one completion uses up one buffer.
 //!
 //! A bundle (`IORING_RECVSEND_BUNDLE`, 6.10) is one completion for the bytes of several buffers:
-//! the one it names, filled to its end, and on in the order in which they were offered. Only buffers
-//! that are filled part by part are received into so: of the others the kernel shortens some as it
-//! bundles them, and does not tell.
+//! the one it names, filled to its end, and on in the order in which they were offered. Only
+//! buffers that are filled part by part are received into so: of the others the kernel shortens
+//! some as it bundles them, and does not tell.
 //!
 //! | a place of a group | left by |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! Asking that ops end, and closing descriptors for nobody.
 //!
 //! *The race to fear*: the kernel is just moving the op, from one wait to the next, when it looks
-//! for it. It then says that there is none (`ENOENT`), as it does of an op that is complete, and the
-//! op waits on. (Seen where a thread of the kernel enters, of a receive that waits for all its
+//! for it. It then says that there is none (`ENOENT`), as it does of an op that is complete, and
+//! the op waits on. (Seen where a thread of the kernel enters, of a receive that waits for all its
 //! bytes.) So after such an answer whatever is to be cancelled and still in flight is asked for
 //! again; and an op that completes again and again counts as armed again.
 #![allow(unsafe_code)]
