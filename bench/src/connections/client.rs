@@ -2,7 +2,7 @@
 //!
 //! | it reads | it does | it prints |
 //! |---|---|---|
-//! | - | opens all connections | `open` |
+//! | - | opens all connections, from several addresses | `open` |
 //! | a line | sends a message on each, and compares what comes back | `right` |
 //! | the end | closes them and ends | - |
 
@@ -15,7 +15,7 @@ use std::{
 
 use ::tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
 };
 
 use super::MESSAGE;
@@ -23,6 +23,9 @@ use crate::process::{self, Server};
 
 /// At most so many messages are on their way at once: the others' connections are idle.
 const AT_ONCE: usize = 512;
+
+/// From so many addresses a client connects in turn.
+const SOURCES: usize = 8;
 
 /// A client process, which ends with the value.
 pub struct Client {
@@ -78,7 +81,7 @@ pub fn run(addresses: &str, count: usize) -> Result<(), String> {
         let mut streams = Vec::with_capacity(count);
         for number in 0..count {
             let address = addresses[number % addresses.len()];
-            let opened = TcpStream::connect(address).await;
+            let opened = connect(source(number), address).await;
             streams.push(opened.map_err(|error| format!("connection {number}: {error}"))?);
         }
         println!("open");
@@ -93,6 +96,18 @@ pub fn run(addresses: &str, count: usize) -> Result<(), String> {
         }
         Ok(())
     })
+}
+
+/// Connects from that address.
+async fn connect(source: IpAddr, target: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(source, 0))?;
+    socket.connect(target).await
+}
+
+/// Where the connection of that number comes from: each source has ports of its own.
+fn source(number: usize) -> IpAddr {
+    loopback((1 << 16) + number % SOURCES)
 }
 
 /// Sends a message on each of these, and only then looks for the answers.
@@ -142,7 +157,7 @@ pub fn loopback(number: usize) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use super::{addresses_for, loopback, message};
+    use super::{SOURCES, addresses_for, loopback, message, source};
 
     #[test]
     fn messages_differ() {
@@ -156,5 +171,12 @@ mod tests {
         assert_eq!(addresses_for(1), 1);
         assert!(addresses_for(1_000_000) > 10);
         assert_eq!(loopback(255).to_string(), "127.0.1.0");
+    }
+
+    #[test]
+    fn they_come_from_several_addresses() {
+        assert_eq!(source(0).to_string(), "127.1.0.1");
+        assert_eq!(source(SOURCES - 1).to_string(), "127.1.0.8");
+        assert_eq!(source(SOURCES), source(0));
     }
 }
