@@ -30,31 +30,32 @@ use crate::{local::Locals, park::WaitRecord, strand::Slot, timer::Armed};
 type Coroutine = BareCoroutine<(), (), ()>;
 type Yielder = BareYielder<(), ()>;
 
-/// It lies at the base of its own stack, in the page that every switch touches, and so that the
-/// fields a switch touches share one cache line with the link to the resumer, which the switch
-/// keeps in the 16 bytes below:
+/// It lies at the base of its own stack, in the page that every switch touches. What a switch
+/// touches shares one cache line with the link to the resumer, which the switch keeps in the 16
+/// bytes below; what a wait touches besides, and no more, is in the next:
 ///
 /// ```text
-///   base of the stack (a multiple of 64) ┐
-///   │ …  rarely used fields              │
-///   │ slot, yielder, coroutine's sp      │ one line
-///   │ the switch's link to the resumer   │
+///   base of the stack (a multiple of 64)     ┐
+///   │ …  rarely used fields                  │
+///   │ yielder, record, stack_size, strand    │ one line
+///   │ slot, coroutine, its sp towards the end│ one line
+///   │ the switch's link to the resumer       │
 ///   └ first frame, growing downwards
 /// ```
 #[repr(C, align(16))]
 pub(crate) struct Body {
     slot: Cell<*const Slot>,
-    yielder: Cell<*const Yielder>,
     /// INVARIANT: initialised from `Bodies::make` on, until `retire` or `leak` takes it; never in a
     /// thread's body.
     coroutine: UnsafeCell<MaybeUninit<Coroutine>>,
+    yielder: Cell<*const Yielder>,
     /// What the strand waits for, null when it does not wait. Lies in the frame that waits.
     pub(crate) record: Cell<*const WaitRecord>,
+    stack_size: usize,
+    pub(crate) strand: context::Strand,
     /// The worker that this body never leaves.
     pub(crate) home: &'static Shared,
     pub(crate) armed: Armed,
-    pub(crate) strand: context::Strand,
-    stack_size: usize,
     uses: Cell<u32>,
     /// INVARIANT: where this body stands in `Bodies::all`.
     position: Cell<usize>,
