@@ -443,6 +443,9 @@ impl Worker {
             }
         }
         wake_noticed(driver);
+        // A batch of completions makes the queue long at once. Measured now and then only, it was
+        // found short in its last part, and the next batch went without prefetches.
+        self.ready.measure();
     }
 }
 
