@@ -136,6 +136,9 @@ impl Worker {
     }
 
     fn wait_for_events(&self, bound: Option<Duration>) {
+        // The next look comes so many switches after this one: were it to come with the first op of
+        // a batch in the queue, that op would enter the kernel alone.
+        self.countdown.set(self.switches_per_poll);
         let mut driver = self.driver.borrow_mut();
         match driver.as_mut() {
             Some(driver) => self.turn_driver(driver, Wait::Until(bound)),
