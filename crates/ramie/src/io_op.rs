@@ -263,11 +263,23 @@ const ENOSYS: i32 = 38;
 const ECANCELED: i32 = 125;
 
 /// What the op came to; `ended_by` is why we cancelled it, if we did.
+///
+/// Errors lie out of line: with them the compiler makes one jump by a table out of this and of what
+/// the callers do with it.
+#[inline(always)]
 fn result_of(frame: &OpFrame, ended_by: Option<OpError>) -> Result<u32, OpError> {
-    match (frame.result(), ended_by) {
-        (count, _) if count >= 0 => Ok(count as u32),
-        (error, Some(why)) if -error == ECANCELED => Err(why),
-        (error, _) => Err(OpError::Errno(-error)),
+    match frame.result() {
+        count @ 0.. => Ok(count as u32),
+        error => Err(error_of(-error, ended_by)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn error_of(errno: i32, ended_by: Option<OpError>) -> OpError {
+    match ended_by {
+        Some(why) if errno == ECANCELED => why,
+        _ => OpError::Errno(errno),
     }
 }
 
