@@ -243,12 +243,10 @@ impl Driver {
     pub unsafe fn submit_fixed(&mut self, frame: NonNull<OpFrame>, file: &FixedFile) -> Submitted {
         // SAFETY: the caller keeps the frame alive.
         let op = unsafe { frame.as_ref() };
-        if let Some(ring) = self.ring()
-            && let Some(fd) = op.op.fd()
-        {
-            op.slot.set(ring.slot_of(file, fd));
+        match self.ring() {
+            Some(ring) => op.slot.set(ring.slot_of(file, &op.op)),
+            None => op.registration.set(&raw const file.registration),
         }
-        op.registration.set(&raw const file.registration);
         // SAFETY: the caller's promise.
         unsafe { self.submit(frame) }
     }

@@ -11,6 +11,7 @@ use super::Uring;
 use crate::caps::Feature;
 use crate::driver::Wait;
 use crate::fixed::{FixedFile, NO_SLOT, Notes};
+use crate::op::Op;
 
 /// How many places a table has; the smaller one where `ulimit -n` does not allow the other.
 const SIZES: [u32; 2] = [8192, 256];
@@ -100,9 +101,9 @@ impl Files {
 impl Uring {
     /// The slot by which an op on that file's descriptor may name it.
     #[inline]
-    pub(crate) fn slot_of(&mut self, file: &FixedFile, fd: RawFd) -> u16 {
+    pub(crate) fn slot_of(&mut self, file: &FixedFile, op: &Op) -> u16 {
         match file.ring() {
-            0 if !self.files.is_off => self.consider(file, fd),
+            0 if !self.files.is_off => self.consider(file, op),
             ring if ring == self.files.ring => self.files.slot(file.place()),
             _ => NO_SLOT,
         }
@@ -110,7 +111,8 @@ impl Uring {
 
     #[cold]
     #[inline(never)]
-    fn consider(&mut self, file: &FixedFile, fd: RawFd) -> u16 {
+    fn consider(&mut self, file: &FixedFile, op: &Op) -> u16 {
+        let Some(fd) = op.fd() else { return NO_SLOT };
         if !file.claims_place() || !self.has_table() {
             return NO_SLOT;
         }

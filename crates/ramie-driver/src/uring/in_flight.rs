@@ -13,39 +13,77 @@ const KEPT_PLACES: usize = 1024;
 /// A table of frames; each knows its place in it (`OpFrame::place`).
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// Null in free places.
-    places: Vec<*const OpFrame>,
-    free: Vec<u32>,
+    /// A frame, or of a free place the next free one: so each op touches one line of one table.
+    places: Vec<Place>,
+    /// The place that was freed last, as [`Place`] names it.
+    free: Place,
+    len: usize,
+}
+
+/// A frame's address, or twice the number of a place plus 1, or null: no more free places. (Frames
+/// are aligned.)
+#[derive(Clone, Copy, Debug)]
+struct Place(*const OpFrame);
+
+impl Default for Place {
+    fn default() -> Self {
+        Place(ptr::null())
+    }
+}
+
+impl Place {
+    #[inline]
+    fn of(number: u32) -> Self {
+        Place(ptr::without_provenance(number as usize * 2 + 1))
+    }
+
+    /// The number, if it is one.
+    #[inline]
+    fn number(self) -> Option<u32> {
+        (self.0.addr() & 1 == 1).then_some((self.0.addr() / 2) as u32)
+    }
+
+    fn frame(self) -> Option<*const OpFrame> {
+        (!self.0.is_null() && self.number().is_none()).then_some(self.0)
+    }
 }
 
 impl InFlight {
     pub(super) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.len
     }
 
     #[inline]
     pub(super) fn add(&mut self, frame: &OpFrame) {
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.places[place as usize] = frame;
-                place
+        self.len += 1;
+        let number = match self.free.number() {
+            Some(number) => {
+                let place = &mut self.places[number as usize];
+                self.free = *place;
+                *place = Place(frame);
+                number
             }
-            None => {
-                self.places.push(frame);
-                // Frames are 64 bytes: memory ends before 2^32 of them.
-                (self.places.len() - 1) as u32
-            }
+            None => self.add_place(frame),
         };
-        frame.place.set(place);
+        frame.place.set(number);
+    }
+
+    #[cold]
+    fn add_place(&mut self, frame: &OpFrame) -> u32 {
+        self.places.push(Place(frame));
+        // Frames are 64 bytes: memory ends before 2^32 of them.
+        (self.places.len() - 1) as u32
     }
 
     #[inline]
     pub(super) fn remove(&mut self, frame: &OpFrame) {
-        let place = frame.place.get();
-        debug_assert!(ptr::eq(self.places[place as usize], frame));
-        self.places[place as usize] = ptr::null();
-        self.free.push(place);
-        if self.places.len() > KEPT_PLACES && self.len() < self.places.len() / 16 {
+        let number = frame.place.get();
+        let place = &mut self.places[number as usize];
+        debug_assert!(ptr::eq(place.0, frame));
+        *place = self.free;
+        self.free = Place::of(number);
+        self.len -= 1;
+        if self.places.len() > KEPT_PLACES && self.len < self.places.len() / 16 {
             self.close_ranks();
         }
     }
@@ -55,12 +93,12 @@ impl InFlight {
     #[allow(unsafe_code)]
     fn close_ranks(&mut self) {
         // A new table: glibc would leave a large one that shrinks in a mapping of its own.
-        self.places = self.places.iter().copied().filter(|frame| !frame.is_null()).collect();
-        self.free = Vec::new();
-        for (place, frame) in self.places.iter().enumerate() {
+        self.places = self.places.iter().copied().filter(|place| place.frame().is_some()).collect();
+        self.free = Place::default();
+        for (number, place) in self.places.iter().enumerate() {
             // SAFETY: a frame stays where it is while it is in flight, which it is as long as it
             // is in this table (`Backend::submit`).
-            unsafe { &**frame }.place.set(place as u32);
+            unsafe { &*place.0 }.place.set(number as u32);
         }
     }
 
@@ -71,7 +109,7 @@ impl InFlight {
 
     /// The frame in a place, if one is there.
     pub(super) fn at(&self, place: usize) -> Option<*const OpFrame> {
-        self.places.get(place).copied().filter(|frame| !frame.is_null())
+        self.places.get(place)?.frame()
     }
 }
 

@@ -200,13 +200,19 @@ impl Uring {
     /// Puts an entry into the submission queue, emptying the queue into the kernel if it is full.
     #[inline(always)]
     fn push(&mut self, entry: &Entry) {
+        let mut queue = self.ring.submission();
         // First, so that the entry need not be kept for another attempt.
-        if self.ring.submission().is_full() {
+        if queue.is_full() {
+            drop(queue);
             self.flush();
+            queue = self.ring.submission();
         }
         // SAFETY: entries are built from ops whose memory the submitter keeps valid (contract of
         // `Driver::submit`), or from `wake_count`, which outlives its read.
-        if unsafe { self.ring.submission().push(entry) }.is_err() {
+        let pushed = unsafe { queue.push(entry) };
+        // The tail is written as the queue is dropped.
+        drop(queue);
+        if pushed.is_err() {
             sys::fatal("a submission queue that was emptied has no room");
         }
         if self.enterer.is_some() {

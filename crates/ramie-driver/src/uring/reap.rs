@@ -51,23 +51,30 @@ impl Uring {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn route(&mut self, user_data: u64, result: i32, flags: u32) {
+        if user_data & sqe::TAG_BITS != sqe::TAG_FRAME {
+            return self.route_other(user_data, result, flags);
+        }
+        // SAFETY: an address, its tag being 0, made from a frame in `hand_over`; and frames stay
+        // alive until they are complete (contract of `Driver::submit`).
+        const _: () = assert!(sqe::TAG_FRAME == 0);
+        let frame = unsafe { &*(user_data as *const OpFrame) };
+        #[cfg(feature = "faults")]
+        let result = frame.hidden_answer().unwrap_or(result);
+        if !is_plain(flags) {
+            return self.route_special(frame, result, flags);
+        }
+        self.decide(frame, result);
+    }
+
+    /// A completion that is no frame's.
+    #[inline(never)]
+    fn route_other(&mut self, user_data: u64, result: i32, flags: u32) {
         let address = user_data & !sqe::TAG_BITS;
         match user_data & sqe::TAG_BITS {
-            sqe::TAG_FRAME => {
-                // SAFETY: the address was made from a frame in `hand_over`, and frames stay
-                // alive until they are complete (contract of `Driver::submit`).
-                let frame = unsafe { &*(address as *const OpFrame) };
-                #[cfg(feature = "faults")]
-                let result = frame.hidden_answer().unwrap_or(result);
-                if !is_plain(flags) {
-                    return self.route_special(frame, result, flags);
-                }
-                self.decide(frame, result);
-            }
             sqe::TAG_MULTISHOT => {
-                self.on_shot((user_data >> sqe::TAG_BITS.count_ones()) as u32, result, flags);
+                self.on_shot((address >> sqe::TAG_BITS.count_ones()) as u32, result, flags);
             }
             sqe::TAG_WAKE => {
                 self.wake_armed = false;
@@ -134,10 +141,16 @@ impl Uring {
     }
 
     /// Complete, or once more: the target's own result decides, and nothing else.
+    #[inline(always)]
     pub(super) fn decide(&mut self, frame: &OpFrame, result: i32) {
         if result >= 0 && frame.state.get() == State::InFlight {
             return self.finish(frame, result);
         }
+        self.decide_rare(frame, result);
+    }
+
+    #[inline(never)]
+    fn decide_rare(&mut self, frame: &OpFrame, result: i32) {
         let asked = frame.cancel_asked.get() || self.draining;
         let awaited = frame.state.get() == State::AwaitingReadiness;
         // A splice in a thread of the kernel answers as only the kernel itself should see.

@@ -156,7 +156,7 @@ fn write_one(uring: &mut Uring, writer: &impl AsRawFd, file: &crate::FixedFile) 
     let byte = [7_u8];
     let op = Op::Write { fd: writer.as_raw_fd(), buf: byte.as_ptr(), len: 1, offset: u64::MAX };
     let frame = OpFrame::new(op);
-    frame.slot.set(uring.slot_of(file, writer.as_raw_fd()));
+    frame.slot.set(uring.slot_of(file, &frame.op));
     let _ = uring.submit(&frame);
     assert_eq!(finish(uring, &frame), 1);
     frame.slot.get()
