@@ -7,8 +7,9 @@
 //! # Prefetch
 //! With thousands of fibers each stack has left the first-level cache by the time its turn comes
 //! round. So, while the queue is long, each pop prefetches the body that is [`AHEAD`] places down,
-//! its two lines that a wait touches, and the [`STACK_LINES`] below it, where the frames of a shallow fiber lie. Places beyond the
-//! tail hold old words, which does no harm: a prefetch cannot fault.
+//! the two lines of it that a wait touches, and the [`STACK_LINES`] below it, where the frames of a
+//! shallow fiber lie. Places beyond the tail hold old words, which does no harm: a prefetch cannot
+//! fault.
 //!
 //! (A list linked through the bodies needs fewer instructions, and was tried: the load of the next
 //! link from a line that is not in the cache stands between every two switches then.)
