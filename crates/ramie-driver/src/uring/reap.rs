@@ -56,9 +56,9 @@ impl Uring {
         if user_data & sqe::TAG_BITS != sqe::TAG_FRAME {
             return self.route_other(user_data, result, flags);
         }
+        const _: () = assert!(sqe::TAG_FRAME == 0);
         // SAFETY: an address, its tag being 0, made from a frame in `hand_over`; and frames stay
         // alive until they are complete (contract of `Driver::submit`).
-        const _: () = assert!(sqe::TAG_FRAME == 0);
         let frame = unsafe { &*(user_data as *const OpFrame) };
         #[cfg(feature = "faults")]
         let result = frame.hidden_answer().unwrap_or(result);
