@@ -11,10 +11,13 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use common::{descriptors, everywhere, on_each, wait_until};
+use common::{
+    cancel::{SHORT, ended, refused},
+    descriptors, everywhere, on_each, wait_until,
+};
 use ramie::{
     cancel::{self, bytes_moved, is_cancelled, unsent_bytes, with_timeout},
     fiber, fs,
@@ -26,8 +29,6 @@ use ramie::{
     signal::{Signal, Signals},
 };
 use ramie_driver::sys;
-
-const SHORT: Duration = Duration::from_millis(2);
 
 /// A directory of this test's own.
 struct Folder(PathBuf);
@@ -56,44 +57,6 @@ fn connection() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     (client, listener.accept().unwrap().0)
-}
-
-/// The call, in a scope that is cancelled already, fails at once.
-#[track_caller]
-fn refused<T>(name: &str, call: impl FnOnce() -> Result<T>) {
-    let result = cancel::scope(|scope| {
-        scope.cancel();
-        call()
-    });
-    match result {
-        Ok(_) => panic!("{name} is no cancel point"),
-        Err(error) => assert!(is_cancelled(&error), "{name}: {error}"),
-    }
-}
-
-/// The call, which waits for what never comes, returns when it is cancelled, by a limit and by
-/// somebody else.
-#[track_caller]
-fn ended<T>(name: &str, mut call: impl FnMut() -> Result<T>) {
-    let started = Instant::now();
-    let outcome = with_timeout(SHORT, &mut call);
-    let error = outcome.err().unwrap_or_else(|| panic!("{name} did not wait")).into_value();
-    let error = error.err().unwrap_or_else(|| panic!("{name} is not ended by a limit"));
-    assert!(is_cancelled(&error), "{name}: {error}");
-    let outcome = cancel::scope(|scope| {
-        let handle = scope.handle();
-        let canceller = fiber::spawn(move || {
-            fiber::sleep(SHORT);
-            handle.cancel()
-        });
-        let outcome = call();
-        assert!(canceller.join().unwrap());
-        outcome
-    });
-    let error = outcome.err().unwrap_or_else(|| panic!("{name} is not ended by a request"));
-    assert!(is_cancelled(&error), "{name}: {error}");
-    assert!(started.elapsed() < Duration::from_secs(20), "{name} was slow to return");
-    refused(name, call);
 }
 
 #[test]

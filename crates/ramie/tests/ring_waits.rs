@@ -19,10 +19,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{everywhere, on_each};
+use common::{
+    cancel::{ended, refused},
+    everywhere, on_each,
+};
 use ramie::{
-    cancel::{self, is_cancelled, with_timeout},
-    fiber,
+    cancel, fiber,
     ring::{
         self, Address, AddressFamily, EpollEvent, FutexFlags, Pid, PollFlags, RecvFlags, SendFlags,
         Shutdown, SocketType, SpliceFlags, WaitId, WaitIdOptions,
@@ -370,29 +372,6 @@ fn a_message_goes_to_a_foreign_ring() {
         let refused = errno(unsafe { ring::msg_ring(&file, 0, 1) });
         assert!(matches!(refused, Some(77 | 22)), "{refused:?}");
     });
-}
-
-/// The call, in a scope that is cancelled already, does not begin.
-#[track_caller]
-fn refused<T>(name: &str, call: impl FnOnce() -> io::Result<T>) {
-    let result = cancel::scope(|scope| {
-        scope.cancel();
-        call()
-    });
-    match result {
-        Ok(_) => panic!("{name} is no cancel point"),
-        Err(error) => assert!(is_cancelled(&error), "{name}: {error}"),
-    }
-}
-
-/// The call, which waits for what never comes, is ended by a limit.
-#[track_caller]
-fn ended<T>(name: &str, mut call: impl FnMut() -> io::Result<T>) {
-    let error =
-        with_timeout(Duration::from_millis(2), &mut call).err().map(|late| late.into_value());
-    let error = error.and_then(Result::err).unwrap_or_else(|| panic!("{name} did not wait"));
-    assert!(is_cancelled(&error), "{name}: {error}");
-    refused(name, call);
 }
 
 #[test]

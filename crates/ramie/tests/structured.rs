@@ -13,10 +13,10 @@ use std::{
     time::Duration,
 };
 
-use common::{panic_text, with_workers};
+use common::{cancel::until_cancelled, on_workers, panic_text, with_workers};
 use ramie::{
     Runtime,
-    cancel::{self, Cancelled, check_cancelled},
+    cancel::{self, Cancelled},
     channel, fiber,
     structured::{
         BackOff, Failure, Failures, Racers, Ready, Restart, Strategy, Supervised, Supervisor,
@@ -24,22 +24,6 @@ use ramie::{
     },
     time::ManualClock,
 };
-
-const LONG: Duration = Duration::from_secs(3600);
-
-/// Sleeps until it is cancelled, and says so.
-fn until_cancelled() -> io::Result<()> {
-    while check_cancelled().is_ok() {
-        fiber::sleep(LONG);
-    }
-    Err(check_cancelled().unwrap_err().into())
-}
-
-fn on_workers(f: impl Fn()) {
-    for count in [1, 2] {
-        with_workers(count).run(&f);
-    }
-}
 
 #[test]
 fn what_succeeds_is_returned_and_children_borrow() {

@@ -6,30 +6,17 @@ mod common;
 use std::{
     io,
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
-    time::Duration,
 };
 
-use common::{assert_aborted, child, is_child, one_worker, panic_text, with_workers};
+use common::{
+    assert_aborted,
+    cancel::{LONG, until_cancelled},
+    child, is_child, on_workers, one_worker, panic_text,
+};
 use ramie::{
-    cancel::{self, check_cancelled},
-    fiber,
+    cancel, fiber,
     structured::{Failures, Ready, par_map, par_map_unordered, set, try_par_map, try_scope},
 };
-
-const LONG: Duration = Duration::from_secs(3600);
-
-fn until_cancelled() -> io::Result<()> {
-    while check_cancelled().is_ok() {
-        fiber::sleep(LONG);
-    }
-    Err(check_cancelled().unwrap_err().into())
-}
-
-fn on_workers(f: impl Fn()) {
-    for count in [1, 2] {
-        with_workers(count).run(&f);
-    }
-}
 
 #[test]
 fn a_child_that_fails_before_it_is_ready_is_the_cause() {

@@ -1,6 +1,8 @@
 //! What the tests share: each kind of runtime, a process of one's own, waiting for what must come.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod cancel;
+
 use std::{
     fs,
     os::unix::process::ExitStatusExt,
@@ -35,6 +37,13 @@ pub fn one_worker() -> Runtime {
 
 pub fn with_workers(count: usize) -> Runtime {
     Runtime::builder().workers(count).build().unwrap()
+}
+
+/// Runs `f` with one worker and with two.
+pub fn on_workers(f: impl Fn()) {
+    for count in [1, 2] {
+        with_workers(count).run(&f);
+    }
 }
 
 /// Lets others run until `condition` holds, which it must within a minute.
