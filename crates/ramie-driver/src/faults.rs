@@ -11,7 +11,7 @@
 //! | completed | `pop` |
 #![allow(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ pub(crate) struct Faulty {
     stand_ins: HashMap<usize, Box<StandIn>>,
     /// With the turns that are left.
     held: Vec<(u32, NonNull<OpFrame>, Option<Fault>)>,
-    completed: Vec<NonNull<OpFrame>>,
+    completed: VecDeque<NonNull<OpFrame>>,
 }
 
 impl Faulty {
@@ -117,7 +117,7 @@ impl Faulty {
         static OPENED: AtomicU64 = AtomicU64::new(0);
         let share = OPENED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let random = (faults.seed ^ share) | 1;
-        let (stand_ins, held, completed) = (HashMap::new(), Vec::new(), Vec::new());
+        let (stand_ins, held, completed) = (HashMap::new(), Vec::new(), VecDeque::new());
         Faulty { inner, faults, random, submitted: 0, stand_ins, held, completed }
     }
 
@@ -220,10 +220,11 @@ impl Faulty {
         let frame = unsafe { real.as_ref() };
         frame.result.set(result);
         frame.state.set(State::Complete);
-        let overtakes = self.faults.one_in > 0 && self.below(self.faults.one_in) == 0;
-        let at = if overtakes { self.below(self.completed.len() as u32 + 1) as usize } else { 0 };
-        // Popped from the end: the front is the last.
-        self.completed.insert(at, real);
+        self.completed.push_back(real);
+        if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
+            let (last, at) = (self.completed.len() - 1, self.below(self.completed.len() as u32));
+            self.completed.swap(last, at as usize);
+        }
     }
 
     pub(crate) fn cancel(&mut self, frame: &OpFrame) {
@@ -307,7 +308,7 @@ impl Faulty {
     }
 
     pub(crate) fn pop(&mut self) -> Option<NonNull<OpFrame>> {
-        self.completed.pop()
+        self.completed.pop_front()
     }
 
     pub(crate) fn in_flight(&self) -> usize {

@@ -293,8 +293,8 @@ fn bytes_that_arrived_are_returned_although_the_scope_was_cancelled() {
                 server
             });
             let mut bytes = [0; 16];
-            let read = client.read(&mut bytes);
-            assert!(read.is_ok_and(|count| count == 7), "{:?}", &bytes);
+            let count = client.read(&mut bytes).unwrap();
+            assert!(count > 0 && b"in time".starts_with(&bytes[..count]), "{bytes:?}");
             assert!(is_cancelled(&client.read(&mut bytes).unwrap_err()));
             drop(sender.join().unwrap());
         });

@@ -17,7 +17,10 @@ fn pair() -> (TcpStream, TcpStream) {
     let address = listener.local_addr().unwrap();
     let client = fiber::spawn(move || TcpStream::connect(address).unwrap());
     let (server, _) = listener.accept().unwrap();
-    (client.join().unwrap(), server)
+    let client = client.join().unwrap();
+    // Short writes would wait for acknowledgements, 40 ms each.
+    [&client, &server].map(|stream| stream.set_nodelay(true).unwrap());
+    (client, server)
 }
 
 /// The byte at that place of every stream of these tests.
