@@ -684,9 +684,17 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "thief_does_not_wake_the_next",
         file: "worker/team.rs",
-        from: "Steal::Success(slot) => {\n                        self.pass_search_on();",
-        to: "Steal::Success(slot) => {",
+        from: "Search::Found(slot) => {\n                    self.pass_search_on();",
+        to: "Search::Found(slot) => {",
         model: "worker::team_models::a_thief_wakes_the_next",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "one_that_has_enough_wakes_nobody",
+        file: "worker/team.rs",
+        from: "if matches!(outcome, Search::Left(_)) {\n            self.pass_search_on();",
+        to: "if matches!(outcome, Search::Left(_)) {",
+        model: "worker::team_models::one_that_has_enough_wakes_another",
         verdict: DEADLOCK,
     },
     Canary {

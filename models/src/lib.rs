@@ -114,6 +114,7 @@ hold! {
     team = crate::shipped::worker::team_models: [
         what_is_shared_is_stolen,
         a_thief_wakes_the_next,
+        one_that_has_enough_wakes_another,
         the_end_is_noticed,
     ]
     cancel = crate::shipped::models::cancel: [

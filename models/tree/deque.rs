@@ -53,7 +53,11 @@ impl<T> Worker<T> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.len.load(Ordering::Relaxed) == 0
+        self.len() == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len.load(Ordering::Relaxed)
     }
 }
 
@@ -63,16 +67,17 @@ impl<T> Stealer<T> {
         self.0.len.load(Ordering::Acquire) == 0
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len.load(Ordering::Relaxed)
+    }
+
     /// Takes one, though a batch would be allowed: what is left is there for others.
-    pub(crate) fn steal_batch_and_pop(&self, _: &Worker<T>) -> Steal<T> {
-        if self.0.len.load(Ordering::Acquire) == 0 {
-            return Steal::Empty;
-        }
+    pub(crate) fn steal_batch_with_limit_and_pop(&self, _: &Worker<T>, _: usize) -> Steal<T> {
         self.0.take().map_or_else(
             || {
-                // Another thief has taken it, and has not yet said so.
+                // Another thief has taken it, and has perhaps not yet said so.
                 loom::thread::yield_now();
-                Steal::Retry
+                Steal::Empty
             },
             Steal::Success,
         )

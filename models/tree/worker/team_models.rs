@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::{
     current,
-    team::{FreshQueue, Seat, Team},
+    team::{FreshQueue, Search, Seat, Team},
 };
 use crate::{
     blocking::Pool,
@@ -34,6 +34,11 @@ impl Place {
     }
 }
 
+/// Looks once at what the others have.
+fn search(seat: &Seat) -> Search {
+    seat.steal(current().shared().live(), true)
+}
+
 fn sleep(seat: &Seat) {
     let worker = current();
     worker.shared.fall_asleep(|| seat.announce_sleep(), || worker.kernel.event.wait());
@@ -43,7 +48,7 @@ fn sleep(seat: &Seat) {
 /// Runs a worker with nothing of its own to do until it has stolen something.
 fn steal(seat: &Seat) -> &'static Slot {
     loop {
-        if let Some(stolen) = seat.steal() {
+        if let Search::Found(stolen) = search(seat) {
             return stolen;
         }
         sleep(seat);
@@ -79,10 +84,37 @@ pub(crate) fn a_thief_wakes_the_next() {
     });
 }
 
+/// Who has many fibers leaves a closure to one that has none, and would sleep on.
+pub(crate) fn one_that_has_enough_wakes_another() {
+    check_within(2, || {
+        let mut places = places(3);
+        let (busy, thief) = (places.remove(1), places.remove(1));
+        let spawner = places.remove(0).take();
+        spawner.team.main_done();
+        current().shared().note_spawned();
+        let busy = thread::spawn(move || {
+            let seat = busy.take();
+            current().shared().set_live(100);
+            while !matches!(search(&seat), Search::Left(_)) && !seat.team.check_finished() {
+                sleep(&seat);
+            }
+        });
+        let thief = thread::spawn(move || {
+            let seat = thief.take();
+            steal(&seat);
+            current().shared().note_finished();
+            assert!(seat.team.check_finished());
+        });
+        spawner.share(slab::take());
+        busy.join().unwrap();
+        thief.join().unwrap();
+    });
+}
+
 /// Runs a worker whose last strand ends now, until the runtime has ended.
 fn end(seat: &Seat) {
     current().shared().note_finished();
-    while seat.steal().is_none() && !seat.team.check_finished() {
+    while matches!(search(seat), Search::Nothing) && !seat.team.check_finished() {
         sleep(seat);
     }
 }

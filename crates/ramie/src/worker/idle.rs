@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ramie_driver::Wait;
 
-use super::{Seat, Until, Worker};
+use super::{Seat, Until, Worker, spread::Looked};
 use crate::primitive::pause;
 
 /// How long a worker has to be idle before it gives surplus memory back.
@@ -34,24 +34,40 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(super) fn idle(&self, until: Until) -> bool {
+        self.set_idle(true);
+        let is_over = loop {
+            if let Some(is_over) = self.look_around(until) {
+                break is_over;
+            }
+        };
+        self.set_idle(false);
+        is_over
+    }
+
+    /// Looks everywhere once, and sleeps if there is nothing to run.
+    fn look_around(&self, until: Until) -> Option<bool> {
         self.drain_inbox();
         self.fire_timers();
         if self.has_ready() {
             if let Some(seat) = &self.seat {
                 seat.pass_search_on();
             }
-            return false;
+            return Some(false);
         }
-        if self.steal() {
-            return false;
-        }
+        let left_for = match self.steal() {
+            Looked::Found => return Some(false),
+            Looked::LeftFor(time) => Some(time),
+            Looked::InVain => None,
+        };
         if until == Until::Finished && self.is_finished() {
-            return true;
+            return Some(true);
         }
-        if self.patience.get() == 0 || !self.linger() {
-            self.sleep();
+        match left_for {
+            Some(time) => self.nap(time),
+            None if self.patience.get() > 0 && self.linger() => {}
+            None => self.sleep(),
         }
-        false
+        None
     }
 
     /// Waits a little for mail of other workers; tells whether it came, or something to steal.
@@ -74,19 +90,6 @@ impl Worker {
         self.has_runnable() || self.seat.as_ref().is_some_and(|seat| !seat.is_empty())
     }
 
-    fn steal(&self) -> bool {
-        let Some(seat) = &self.seat else { return false };
-        match seat.steal() {
-            Some(slot) => {
-                self.ready.push_fresh(slot);
-                // It runs first: from here nobody could steal it, from the other queue they can.
-                self.prefers_fresh.set(false);
-                true
-            }
-            None => false,
-        }
-    }
-
     fn is_finished(&self) -> bool {
         self.seat.as_ref().is_some_and(|seat| seat.team.check_finished())
     }
@@ -97,7 +100,7 @@ impl Worker {
             let has_nothing_to_steal = self.seat.as_ref().is_none_or(Seat::announce_sleep);
             has_nothing_to_steal && !self.has_due_timer()
         };
-        self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel());
+        self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(None));
         if self.shared.has_mail() {
             self.patience.set(PATIENCE);
         }
@@ -106,18 +109,23 @@ impl Worker {
         }
     }
 
+    /// Sleeps for a time while others may start what this worker left to them.
+    fn nap(&self, time: Duration) {
+        let may_sleep = || !self.has_due_timer();
+        self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(Some(time)));
+    }
+
     /// A clock that is moved by hand wakes as a pusher does: moved first, then notified.
     fn has_due_timer(&self) -> bool {
         let next = self.timers.borrow().next_ns();
         next != u64::MAX && next <= self.now_ns()
     }
 
-    fn sleep_in_kernel(&self) {
+    fn sleep_in_kernel(&self, longest: Option<Duration>) {
         let next = self.timers.borrow().next_ns();
-        let mut bound = self.clock.sleep_bound(next);
-        if let Some(grace) = self.seat.as_ref().and_then(|seat| seat.team.grace_left()) {
-            bound = Some(bound.map_or(grace, |bound| bound.min(grace)));
-        }
+        let grace = self.seat.as_ref().and_then(|seat| seat.team.grace_left());
+        let bounds = [self.clock.sleep_bound(next), grace, longest];
+        let bound = bounds.into_iter().flatten().min();
         let has_surplus = self.bodies.has_surplus()
             || self.ready.has_surplus()
             || self.with_open_driver(|driver| driver.has_surplus()).unwrap_or(false);

@@ -3,7 +3,8 @@
 //! Rooms: [`current`] (the worker of this thread), [`run_queue`] (what runs next), [`body`] (the
 //! stacks that fibers run on), [`run_loop`] (the loop), [`idle`] (what a worker does when nothing
 //! is runnable), [`shared`] (inbox and sleep, the part that other threads touch), [`team`] (the
-//! workers of one runtime: stealing and ending), [`placed`] (fibers for a certain worker),
+//! workers of one runtime: stealing and ending), [`spread`] (how their fibers are spread over
+//! them), [`placed`] (fibers for a certain worker),
 //! [`plugged`] (a policy that decides what runs next
 //! in the place of the queue), [`no_switch`] (where strands must not suspend),
 //! [`locals`] (the locals of the thread's own strand), [`crew`] (the threads of a runtime whose
@@ -27,6 +28,7 @@ mod plugged;
 mod run_loop;
 mod run_queue;
 mod shared;
+mod spread;
 mod team;
 mod thread_waker;
 
@@ -51,7 +53,9 @@ pub(crate) use self::{
     team::{AbandonedFiber, FreshQueue, Seat, Team},
     thread_waker::ThreadWaker,
 };
-use self::{body::Bodies, current::CURRENT, plugged::Plugged, run_queue::RunQueue};
+use self::{
+    body::Bodies, current::CURRENT, plugged::Plugged, run_queue::RunQueue, spread::Spreading,
+};
 use crate::{
     io_op,
     strand::{FreeList, Slot, Unpark, Wake, WakeRef},
@@ -102,6 +106,7 @@ pub(crate) struct Worker {
     crew: Option<std::sync::Arc<Crew>>,
     /// How often the worker may yet linger in vain (idle.rs).
     patience: Cell<u32>,
+    spreading: Spreading,
     /// What `ramie_coro` knows as the strand of the thread's own code.
     thread_strand: Cell<*const ramie_coro::context::Strand>,
     /// The wait of the thread for the end of its fibers.
@@ -226,6 +231,7 @@ impl Worker {
             plugged: Plugged::default(),
             crew: None,
             patience: Cell::new(0),
+            spreading: Spreading::default(),
             thread_strand: Cell::new(ptr::null()),
             waits_for_fibers: Cell::new(None),
         }

@@ -1,7 +1,8 @@
 //! Fibers placed on a certain worker: their closures come to it through its inbox.
 //!
-//! What lies in an inbox is either a fiber that goes on or a closure that has no stack yet; the
-//! worker queues the latter where nobody steals.
+//! What lies in an inbox is either a fiber that goes on or a closure that has no stack yet. The
+//! worker queues the latter where nobody steals, unless it was not placed but handed over
+//! ([`spread`](super::spread)).
 //!
 //! # Protocol of a gate
 //!
@@ -19,7 +20,7 @@ use std::{io, sync::OnceLock};
 
 use super::{Shared, Worker};
 use crate::{
-    primitive::{AtomicUsize, Ordering},
+    primitive::{AtomicBool, AtomicUsize, Ordering},
     strand::Slot,
 };
 
@@ -30,15 +31,26 @@ pub(crate) struct Roster {
     berths: Vec<Berth>,
 }
 
-#[derive(Default)]
 struct Berth {
     gate: AtomicUsize,
-    /// Closures placed on the worker that it has not started.
+    /// Closures placed on the worker that it has not started, and those handed over that are still
+    /// on their way.
     waiting: AtomicUsize,
+    /// Whether the worker has nothing to run, as it says itself; so it is before it has begun.
+    is_idle: AtomicBool,
     shared: OnceLock<&'static Shared>,
 }
 
 impl Berth {
+    fn new() -> Self {
+        Berth {
+            gate: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            is_idle: AtomicBool::new(true),
+            shared: OnceLock::new(),
+        }
+    }
+
     /// How many fibers the worker has, or is about to have.
     fn load(&self) -> usize {
         let live = self.shared.get().map_or(0, |shared| shared.live());
@@ -60,7 +72,7 @@ impl Berth {
 
 impl Roster {
     pub(crate) fn new(workers: usize) -> Self {
-        Roster { berths: (0..workers).map(|_| Berth::default()).collect() }
+        Roster { berths: (0..workers).map(|_| Berth::new()).collect() }
     }
 
     /// Says which worker has the index; before the runtime runs anything.
@@ -77,11 +89,24 @@ impl Roster {
         self.berths.iter().filter_map(|berth| berth.shared.get().copied())
     }
 
-    /// The worker with the fewest fibers; of several the first one from `home` on.
-    fn least_loaded(&self, home: usize) -> usize {
-        let count = self.len();
-        let from_home = (0..count).map(|offset| (home + offset) % count);
-        from_home.min_by_key(|&index| self.berths[index].load()).unwrap_or(home)
+    /// Says whether the worker has nothing to run. A hint: nothing is lost if it is old.
+    pub(super) fn set_idle(&self, index: usize, is_idle: bool) {
+        self.berths[index].is_idle.store(is_idle, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_idle(&self, index: usize) -> bool {
+        self.berths[index].is_idle.load(Ordering::Relaxed)
+    }
+
+    /// Sends a closure that any worker may start, unless that worker takes no more.
+    pub(super) fn hand_over(&self, slot: &'static Slot, index: usize) -> bool {
+        let berth = &self.berths[index];
+        berth.waiting.fetch_add(1, Ordering::Relaxed);
+        let is_sent = berth.send(slot);
+        if !is_sent {
+            berth.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_sent
     }
 }
 
@@ -110,7 +135,7 @@ impl Worker {
     pub(crate) fn find_place(&self, asked: Option<usize>) -> io::Result<Option<usize>> {
         let (Some(roster), Some(home)) = (&self.roster, self.index()) else { return Ok(None) };
         match asked {
-            None => Ok(Some(roster.least_loaded(home))),
+            None => Ok(Some(self.least_loaded(roster, home))),
             Some(index) if index < roster.len() => Ok(Some(index)),
             Some(index) => {
                 let workers = roster.len();
@@ -121,6 +146,19 @@ impl Worker {
                 Err(io::Error::new(io::ErrorKind::InvalidInput, sentence))
             }
         }
+    }
+
+    /// How many fibers that worker has, or is about to have.
+    pub(super) fn load_of(&self, roster: &Roster, index: usize) -> usize {
+        let fresh = self.team().map_or(0, |team| team.fresh(index));
+        roster.berths[index].load() + fresh
+    }
+
+    /// The worker with the fewest fibers; of several the first one from `home` on.
+    fn least_loaded(&self, roster: &Roster, home: usize) -> usize {
+        let count = roster.len();
+        let from_home = (0..count).map(|offset| (home + offset) % count);
+        from_home.min_by_key(|&index| self.load_of(roster, index)).unwrap_or(home)
     }
 
     /// Queues a closure that has no stack yet with the worker of this index.
@@ -150,10 +188,16 @@ impl Worker {
         if !slot.body.get().is_null() {
             return self.make_ready(slot);
         }
-        if let (Some(roster), Some(index)) = (&self.roster, self.index()) {
-            roster.berths[index].gate.fetch_sub(1, Ordering::Relaxed);
+        let (Some(roster), Some(seat)) = (&self.roster, &self.seat) else {
+            return self.ready.push_fresh(slot);
+        };
+        let berth = &roster.berths[seat.index];
+        berth.gate.fetch_sub(1, Ordering::Relaxed);
+        if crate::fiber::is_placed(slot) {
+            return self.ready.push_fresh(slot);
         }
-        self.ready.push_fresh(slot);
+        berth.waiting.fetch_sub(1, Ordering::Relaxed);
+        seat.share(slot);
     }
 
     /// Lets no closure come in any more, and waits for those that are on their way.

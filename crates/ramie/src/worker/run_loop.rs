@@ -55,6 +55,7 @@ impl Order for ByPolicy {
 
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
+        self.set_idle(false);
         match (self.plugged.is_some(), self.has_team_mates) {
             (true, _) => self.run_loop::<ByPolicy>(until),
             (false, true) => self.run_loop::<InTurns>(until),
@@ -107,10 +108,10 @@ impl Worker {
     fn next_of_two_queues(&self) -> Option<Next> {
         let seat = self.seat.as_ref()?;
         let prefers_fresh = self.prefers_fresh.replace(!self.prefers_fresh.get());
-        if prefers_fresh && let Some(slot) = seat.pop() {
+        if prefers_fresh && let Some(slot) = self.pop_shared(seat) {
             return Some(Next::Fresh(slot));
         }
-        self.ready.pop().or_else(|| seat.pop().map(Next::Fresh))
+        self.ready.pop().or_else(|| self.pop_shared(seat).map(Next::Fresh))
     }
 
     /// Switches to a fiber until it suspends. `current` names it still afterwards: whatever runs

@@ -10,6 +10,9 @@
 //! queues, then (SeqCst fence) reads `sleepers`; the thief announces itself there (SeqCst), then
 //! reads the queues. One of the two sees the other.
 //!
+//! A worker that has more fibers than its share of the team's leaves closures to whoever spawned
+//! them ([`is_ahead`]), but not for long: [`spread`](super::spread).
+//!
 //! # Ending
 //! `main_done` is set when the closure given to `run` has returned. From then on, a worker with
 //! nothing to do asks whether all strands have ended. Each worker counts those it spawned and
@@ -159,6 +162,43 @@ impl Team {
     pub(super) fn is_abandoning(&self) -> bool {
         self.abandoning.load(Ordering::Relaxed)
     }
+
+    /// How many closures of that worker anybody may start.
+    pub(super) fn fresh(&self, index: usize) -> usize {
+        self.stealers[index].len()
+    }
+}
+
+/// How many fibers more than another one a worker may have before it is ahead of that one.
+pub(super) const MARGIN: usize = 4;
+
+/// Whether a worker that has `own` fibers leaves new ones to one that has `other`.
+#[inline]
+pub(super) fn is_ahead(own: usize, other: usize) -> bool {
+    own > other + other / 8 + MARGIN
+}
+
+/// So many closures stay together where it can be done: fibers that talk to one another are often
+/// spawned one after the other.
+pub(super) const GROUP: usize = 4;
+
+/// As many closures as are stolen at a time.
+const LARGEST_BATCH: usize = 256;
+
+/// How many closures to steal of `fresh` ones: as many as make two workers even, but no more than
+/// half, and an eighth if the thief has more fibers anyway.
+fn batch(own: usize, theirs: usize, fresh: usize) -> usize {
+    let most = fresh.div_ceil(2).min(LARGEST_BATCH);
+    let even = (theirs.saturating_sub(own) / 2).max(fresh / 8);
+    (even / GROUP * GROUP).max(GROUP).min(most)
+}
+
+/// What came of a look at every queue.
+pub(super) enum Search {
+    Found(&'static Slot),
+    /// There are closures, but this worker has its share; who has them, has so many fibers.
+    Left(usize),
+    Nothing,
 }
 
 pub(crate) type FreshQueue = crossbeam_deque::Worker<&'static Slot>;
@@ -196,11 +236,17 @@ impl Seat {
         self.queue.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Wakes a sleeping worker to search, unless one searches already.
     fn wake_one(&self) {
         let team = &*self.team;
         let nobody_sleeps = team.sleepers.load(Ordering::SeqCst) == 0;
-        if nobody_sleeps || team.searching.load(Ordering::SeqCst) > 0 {
+        // Below 0 where one has taken itself off before its waker, below, has counted it.
+        let searching = team.searching.load(Ordering::SeqCst).cast_signed();
+        if nobody_sleeps || searching > 0 {
             return;
         }
         // Whoever clears a flag owes the wake.
@@ -222,26 +268,46 @@ impl Seat {
         }
     }
 
-    /// Looks at every queue of the team once, beginning behind this worker's own.
-    pub(super) fn steal(&self) -> Option<&'static Slot> {
-        let stealers = &self.team.stealers;
-        if stealers.len() == 1 {
-            return None;
-        }
-        for offset in 1..stealers.len() {
-            let victim = &stealers[(self.index + offset) % stealers.len()];
-            loop {
-                match victim.steal_batch_and_pop(&self.queue) {
-                    Steal::Success(slot) => {
-                        self.pass_search_on();
-                        return Some(slot);
-                    }
-                    Steal::Empty => break,
-                    Steal::Retry => {}
+    /// Looks at every queue of the team once, beginning behind this worker's own, which is empty;
+    /// the worker has `own` fibers. One that `has_enough` leaves the closures of those that it is
+    /// ahead of, and wakes somebody else.
+    pub(super) fn steal(&self, own: usize, has_enough: bool) -> Search {
+        let workers = self.team.stealers.len();
+        let mut outcome = Search::Nothing;
+        for offset in 1..workers {
+            match self.steal_from((self.index + offset) % workers, own, has_enough) {
+                Search::Found(slot) => {
+                    self.pass_search_on();
+                    return Search::Found(slot);
                 }
+                Search::Left(live) => outcome = Search::Left(live),
+                Search::Nothing => {}
             }
         }
-        None
+        if matches!(outcome, Search::Left(_)) {
+            self.pass_search_on();
+        }
+        outcome
+    }
+
+    fn steal_from(&self, index: usize, own: usize, has_enough: bool) -> Search {
+        let victim = &self.team.stealers[index];
+        loop {
+            let fresh = victim.len();
+            if fresh == 0 {
+                return Search::Nothing;
+            }
+            let live = self.team.member(index).map_or(0, Shared::live);
+            let theirs = live + fresh;
+            if has_enough && is_ahead(own, theirs) {
+                return Search::Left(live);
+            }
+            match victim.steal_batch_with_limit_and_pop(&self.queue, batch(own, theirs, fresh)) {
+                Steal::Success(slot) => return Search::Found(slot),
+                Steal::Empty => return Search::Nothing,
+                Steal::Retry => {}
+            }
+        }
     }
 
     /// Announces that the worker falls asleep, then takes the last look before the kernel; tells

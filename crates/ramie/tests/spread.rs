@@ -1,0 +1,250 @@
+//! How fibers that are spawned in a row spread over the workers.
+//!
+//! Fibers stay where they start, so what counts is where they started, and the fibers here stay.
+//! Where another worker has nothing to do, each of two gets a third of them at least. It need not
+//! when the system stops one worker's thread for more than a millisecond just then: for the other
+//! that is a fiber that does not suspend, whose closures it is to start. So most bursts must do.
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream as StdStream,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use common::{on_each, wait_until, with_workers};
+use ramie::{
+    AbandonedFibers, Runtime,
+    fiber::{self, JoinHandle},
+    io::PipeReader,
+    net::TcpListener,
+    sync::Event,
+};
+
+const FIBERS: usize = 96;
+const BURSTS: usize = 20;
+
+/// Makes bursts until most of some have been spread well over two workers.
+fn most_are_spread(mut burst: impl FnMut() -> Vec<usize>) {
+    let mut found = Vec::new();
+    for _ in 0..BURSTS {
+        let homes = burst();
+        let elsewhere = homes.iter().filter(|home| **home == 1).count();
+        found.push(elsewhere);
+        let third = homes.len() / 3;
+        let is_spread = |elsewhere: &&usize| (third..=homes.len() - third).contains(*elsewhere);
+        if found.iter().filter(is_spread).count() > BURSTS / 2 {
+            return;
+        }
+    }
+    panic!("on the other worker there were {found:?}");
+}
+
+fn homes(fibers: Vec<JoinHandle<usize>>) -> Vec<usize> {
+    fibers.into_iter().map(|fiber| fiber.join().unwrap()).collect()
+}
+
+fn home() -> usize {
+    fiber::worker().unwrap()
+}
+
+/// One that counts itself and stays until told to go.
+fn stay(started: &Arc<AtomicUsize>, go: &Arc<Event>) -> impl FnOnce() -> usize + Send + 'static {
+    let (started, go) = (Arc::clone(started), Arc::clone(go));
+    move || {
+        started.fetch_add(1, SeqCst);
+        go.wait().unwrap();
+        home()
+    }
+}
+
+/// `between` happens before each spawn, `behind` when all are spawned.
+fn burst_of_waiters(between: impl Fn(), behind: impl Fn()) -> Vec<usize> {
+    let (started, go) = (Arc::default(), Arc::new(Event::new()));
+    let spawn = |_| {
+        between();
+        fiber::spawn(stay(&started, &go))
+    };
+    let fibers: Vec<_> = (0..FIBERS).map(spawn).collect();
+    behind();
+    wait_until(|| started.load(SeqCst) == FIBERS);
+    go.set();
+    homes(fibers)
+}
+
+fn compute(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn those_spawned_by_a_fiber_that_then_waits() {
+    on_each(&[2], |runtime| {
+        runtime.run(|| most_are_spread(|| burst_of_waiters(|| (), || ())));
+    });
+}
+
+#[test]
+fn those_spawned_by_a_fiber_that_computes() {
+    let (little, more) = (Duration::from_micros(5), Duration::from_micros(200));
+    on_each(&[2], |runtime| {
+        runtime.run(|| {
+            most_are_spread(|| burst_of_waiters(|| (), || compute(more)));
+            most_are_spread(|| burst_of_waiters(|| compute(little), || ()));
+        });
+    });
+}
+
+#[test]
+fn those_that_wait_for_io() {
+    fn read(mut pipe: PipeReader) -> usize {
+        pipe.read_exact(&mut [0]).unwrap();
+        home()
+    }
+    on_each(&[2], |runtime| {
+        runtime.run(|| {
+            most_are_spread(|| {
+                let pipe = || ramie::io::pipe().unwrap();
+                let (fibers, writers): (Vec<_>, Vec<_>) = (0..FIBERS)
+                    .map(|_| pipe())
+                    .map(|(reader, writer)| (fiber::spawn(move || read(reader)), writer))
+                    .unzip();
+                fiber::sleep(Duration::from_millis(1));
+                writers.into_iter().for_each(|mut writer| writer.write_all(b"!").unwrap());
+                homes(fibers)
+            });
+        });
+    });
+}
+
+#[test]
+fn connections_that_one_fiber_accepts() {
+    on_each(&[2], |runtime| {
+        runtime.run(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            most_are_spread(|| {
+                let connect = move |_| StdStream::connect(address).unwrap();
+                let visit = move || drop((0..48).map(connect).collect::<Vec<_>>());
+                let (go, started) = (Arc::new(Event::new()), Arc::default());
+                let visitors = std::thread::spawn(visit);
+                let serve = |_| {
+                    let (stream, _) = listener.accept().unwrap();
+                    let stay = stay(&started, &go);
+                    fiber::spawn(move || {
+                        let _stream = stream;
+                        stay()
+                    })
+                };
+                let fibers: Vec<_> = (0..48).map(serve).collect();
+                wait_until(|| started.load(SeqCst) == 48);
+                go.set();
+                visitors.join().unwrap();
+                homes(fibers)
+            });
+        });
+    });
+}
+
+/// However many fibers a worker has, it starts what lies behind a fiber that does not suspend.
+#[test]
+fn nobody_waits_for_a_fiber_that_never_suspends() {
+    on_each(&[2, 3], |runtime| {
+        runtime.run(|| {
+            let (started, go) = (Arc::default(), Arc::new(Event::new()));
+            let fibers: Vec<_> = (0..300).map(|_| fiber::spawn(stay(&started, &go))).collect();
+            let start = Instant::now();
+            while started.load(SeqCst) < 300 {
+                assert!(start.elapsed() < Duration::from_secs(60), "{started:?} have started");
+                std::thread::yield_now();
+            }
+            go.set();
+            assert!(homes(fibers).into_iter().all(|home| home > 0));
+        });
+    });
+}
+
+#[test]
+fn local_ones_stay() {
+    on_each(&[2], |runtime| {
+        runtime.run(|| {
+            let here = home();
+            let spawn = || {
+                fiber::spawn_local(|| {
+                    fiber::sleep(Duration::from_micros(100));
+                    home()
+                })
+            };
+            let fibers: Vec<_> = (0..300).map(|_| spawn()).collect();
+            assert!(homes(fibers).into_iter().all(|home| home == here));
+        });
+    });
+}
+
+/// What ends at once is worked off by all, though one of them has many more fibers.
+#[test]
+fn work_is_shared_whoever_has_more_fibers() {
+    on_each(&[2], |runtime| {
+        for crowded in 0..2 {
+            runtime.run(|| {
+                let go = Arc::new(Event::new());
+                let place = || fiber::Builder::new().on(fiber::Place::Worker(crowded));
+                let crowd: Vec<_> =
+                    (0..200).map(|_| place().spawn(stay(&Arc::default(), &go)).unwrap()).collect();
+                // Each needs both workers at the same time.
+                for _ in 0..50 {
+                    let met = AtomicUsize::new(0);
+                    let meet = || {
+                        met.fetch_add(1, SeqCst);
+                        let start = Instant::now();
+                        while met.load(SeqCst) < 2 {
+                            assert!(start.elapsed() < Duration::from_secs(60), "alone");
+                            std::thread::yield_now();
+                        }
+                    };
+                    fiber::scope(|s| {
+                        s.spawn(meet);
+                        s.spawn(meet);
+                    });
+                }
+                go.set();
+                homes(crowd);
+            });
+        }
+    });
+}
+
+/// Closures that are handed over while the runtime gives up its fibers are given up, too, each
+/// once, and trouble no later runtime that gets the same memory.
+#[test]
+fn what_is_handed_over_at_the_end_is_given_up_too() {
+    for _ in 0..20 {
+        let (spawned, given_up) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let theirs = Arc::clone(&given_up);
+        let count = move |fibers: &AbandonedFibers| {
+            theirs.fetch_add(fibers.count(), SeqCst);
+        };
+        let builder = Runtime::builder().workers(3).grace(Duration::from_millis(2));
+        builder.on_abandoned(count).build().unwrap().run(|| {
+            let spawned = Arc::clone(&spawned);
+            drop(fiber::spawn(move || {
+                loop {
+                    for _ in 0..30 {
+                        spawned.fetch_add(1, SeqCst);
+                        drop(fiber::spawn(fiber::park));
+                    }
+                    fiber::sleep(Duration::from_micros(50));
+                }
+            }));
+        });
+        assert_eq!(given_up.load(SeqCst), spawned.load(SeqCst) + 1);
+        with_workers(3).run(|| fiber::on_each_worker(|_| ()));
+    }
+}
