@@ -32,16 +32,16 @@ pub struct Builder {
 /// Which worker starts a fiber, and keeps it: a fiber that has started does not move.
 ///
 /// # How fibers spread
-/// With [`Any`](Place::Any), closures that lie there to be started are taken by workers that have
-/// nothing to do, some at a time and in the order in which they were spawned. Since many fibers wait
-/// as soon as they have started, and for long, workers also look at how many each has: of fibers
-/// that one spawns in a row, and that stay, each idle worker gets about as many. One that has more
-/// leaves what another spawns to that one for a millisecond; it takes it then, and at once what
-/// does not stay. So a worker that is busy all the time gets no new fibers, and nothing waits behind
-/// a fiber that does not suspend.
+/// With [`Any`](Place::Any), closures that wait to be started are taken by workers that have
+/// nothing to do, some at a time and in the order in which they were spawned. Since many fibers
+/// wait as soon as they have started, and for long, workers also look at how many each has: of
+/// fibers that are spawned in a row, and that stay, each idle worker gets about as many. One that
+/// has more leaves what another spawns to that one, for a millisecond at most; what ends soon it
+/// takes at once. So nothing waits long behind a fiber that does not suspend, and a worker that
+/// always has something to run gets no new fibers.
 ///
-/// Two fibers spawned one after the other usually start on the same worker, but need not. Those that
-/// must be together are spawned by one of them, by [`spawn_local`](super::spawn_local).
+/// Two fibers that are spawned one after the other usually start on the same worker, but need not.
+/// Of those that must be together one spawns the other, by [`spawn_local`](super::spawn_local).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Place {
     /// This one, or one that has nothing to do.

@@ -54,8 +54,8 @@ static PARK: WaitKind = WaitKind::new("an unpark");
 /// Spawns a fiber and returns a handle to join it; twin of [`std::thread::spawn`].
 ///
 /// The closure is queued, not run: it starts when its turn comes, on this worker or on another
-/// that has nothing to do, and stays there; [`Place`] tells how fibers spread. Dropping the handle lets the fiber run on by itself;
-/// [`run`](crate::run) returns only when it has ended too.
+/// that has nothing to do, and stays there; [`Place`] tells how fibers spread. Dropping the handle
+/// lets the fiber run on by itself; [`run`](crate::run) returns only when it has ended too.
 ///
 /// No stack is taken until the closure starts. If there is no memory for one then, joining gives
 /// an error whose payload is a `String` that says so.

@@ -26,10 +26,12 @@
 //!
 //! The first deals connections out by a hash: of 8, one of two workers may well get 6. The second
 //! evens them out, and pays for it with a wake-up of the other worker. In the third the worker that
-//! is awake takes most of them.
+//! is awake takes most of them. Where the fiber that accepts simply spawns, connections that stay
+//! spread as [`Place`] says: evenly, as long as the other worker is idle now and then.
 //!
 //! [`fiber::on_each_worker`]: crate::fiber::on_each_worker
 //! [`fiber::spawn_local`]: crate::fiber::spawn_local
+//! [`Place`]: crate::fiber::Place
 //! [`Place::LeastLoaded`]: crate::fiber::Place::LeastLoaded
 
 mod accept;
