@@ -67,7 +67,7 @@ impl Worker {
             None if self.patience.get() > 0 && self.linger() => {}
             None => self.sleep(),
         }
-        None
+        self.has_runnable().then_some(false)
     }
 
     /// Waits a little for mail of other workers; tells whether it came, or something to steal.
