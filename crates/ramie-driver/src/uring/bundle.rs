@@ -53,11 +53,4 @@ impl Uring {
         let into = unsafe { &mut *into };
         self.groups.lease_each(SIZE, filled, |lease| into.push(lease));
     }
-
-    /// Whether such a receive, which found no buffers, will find some when it is handed over again.
-    #[cold]
-    pub(super) fn finds_more_buffers(&mut self, frame: &OpFrame) -> bool {
-        let is_asked = frame.cancel_asked.get() || self.draining;
-        matches!(frame.op, Op::RecvBundle { .. }) && !is_asked && self.groups.note_shortage()
-    }
 }

@@ -165,9 +165,11 @@ impl Uring {
             INTERRUPTED if matches!(frame.op, Op::Connect { .. }) => self.await_connection(frame),
             INTERRUPTED | CANCELLED => self.note(frame, State::ToRetry),
             _ if awaited => self.became_ready(frame, result),
-            NO_BUFFERS | NO_GROUP if self.finds_more_buffers(frame) => {
-                self.note(frame, State::ToRetry)
-            }
+            NO_BUFFERS | NO_GROUP if matches!(frame.op, Op::RecvBundle { .. }) => match asked {
+                true => self.finish(frame, CANCELLED),
+                false if self.groups.note_shortage() => self.note(frame, State::ToRetry),
+                false => self.finish(frame, NO_BUFFERS),
+            },
             AGAIN if waits_for_readiness(&frame.op) => {
                 if asked {
                     self.finish(frame, CANCELLED);

@@ -87,6 +87,21 @@ fn an_answer_to_a_cancel_is_final() {
     }
 }
 
+/// A bundle finds no buffer, or no group any more, and would be handed over again.
+#[test]
+fn a_bundle_without_buffers_that_is_to_be_cancelled_is() {
+    for result in [Errno::NOBUFS, Errno::NOENT].map(|errno| -errno.raw_os_error()) {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let (mut uring, mut into) = (open(), Vec::new());
+        let op = Op::RecvBundle { fd: ours.as_raw_fd(), into: &raw mut into };
+        let frame = OpFrame::new(op);
+        frame.cancel_asked.set(true);
+        uring.asked += 1;
+        answer(&mut uring, &frame, result);
+        assert_eq!(finish(&mut uring, &frame), CANCELLED);
+    }
+}
+
 #[test]
 fn a_request_that_has_missed_its_op_is_made_again() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
