@@ -2,7 +2,11 @@
 
 mod common;
 
-use std::{io::Write, os::unix::net::UnixStream as Plain, time::Duration};
+use std::{
+    io::{ErrorKind, Write},
+    os::unix::net::UnixStream as Plain,
+    time::Duration,
+};
 
 use common::{Random, assert_success, child_with, everywhere, is_child};
 use ramie::{
@@ -68,6 +72,21 @@ fn what_is_there_comes_in_few_calls() {
             calls += 1;
         }
         assert!(calls <= 8, "{calls} calls");
+    });
+}
+
+/// A peer that goes without having read all resets the connection, behind what it has sent.
+#[test]
+fn an_error_behind_the_bytes_is_no_end() {
+    everywhere(|| {
+        let (from, mut to) = Plain::pair().unwrap();
+        (&from).write_all(b"never read").unwrap();
+        to.write_all(&[byte(0), byte(1)]).unwrap();
+        drop(to);
+        let mut received = 0;
+        assert!(!take(&ring::recv_bundle(&from).unwrap(), &mut received));
+        let error = ring::recv_bundle(&from).unwrap_err();
+        assert_eq!((received, error.kind()), (2, ErrorKind::ConnectionReset));
     });
 }
 

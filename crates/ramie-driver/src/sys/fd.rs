@@ -70,6 +70,11 @@ pub fn poll_now(fd: impl AsFd, events: u32) -> io::Result<u32> {
     Ok(u32::from(ready.bits()))
 }
 
+/// Tells how many bytes a receive would find now; 0 where nobody knows.
+pub fn bytes_queued(fd: impl AsFd) -> u64 {
+    rustix::io::ioctl_fionread(fd).unwrap_or(0)
+}
+
 /// Takes the events of an epoll set that are there, without waiting, and tells how many.
 ///
 /// # Errors

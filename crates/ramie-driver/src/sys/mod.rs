@@ -25,8 +25,8 @@ pub use clock::monotonic_ns;
 pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC};
 pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub use fd::{
-    close, dup_cloexec, epoll_wait_now, eventfd, eventfd_signal, eventfd_take, is_nonblocking,
-    poll_now, set_nonblocking,
+    bytes_queued, close, dup_cloexec, epoll_wait_now, eventfd, eventfd_signal, eventfd_take,
+    is_nonblocking, poll_now, set_nonblocking,
 };
 pub use file::{
     FileKind, file_kind, look_up_cached, open_cached, read_now, read_vectored, write_now,
