@@ -87,8 +87,9 @@ pub enum Op {
     Recv { fd: RawFd, buf: *mut u8, len: u32, flags: i32 },
     /// `recv` into buffers of the ring's own, as many as the bytes that are there take; they are
     /// leased into the list. The result is how many bytes that are. A ring needs
-    /// [`Feature::BufferRing`](crate::Feature::BufferRing), and takes one buffer only without
-    /// [`Feature::Bundle`](crate::Feature::Bundle); else it is refused, with `ENOBUFS`.
+    /// [`Feature::BufferRing`](crate::Feature::BufferRing), else it refuses, with `ENOBUFS`; and to
+    /// take more than one buffer [`Feature::Bundle`](crate::Feature::Bundle) and
+    /// [`Feature::IncrementalBuffers`](crate::Feature::IncrementalBuffers).
     #[allow(missing_docs)]
     RecvBundle { fd: RawFd, into: *mut Vec<Lease> },
     /// `send`, never raising SIGPIPE. With `MSG_DONTWAIT` it fails with `EAGAIN`. Send datagrams

@@ -2,8 +2,13 @@
 //!
 //! One ring of buffers, a *group*, for each size. A buffer on offer is held by the kernel; each
 //! completion tells how much of which buffer it filled, and that part becomes a lease. With
-//! incremental consumption (`IOU_PBUF_RING_INC`, 6.12) the kernel fills a buffer part by part and
-//! says when it is done with it; else one completion uses up one buffer.
+//! incremental consumption (`IOU_PBUF_RING_INC`, 6.12) the kernel fills a buffer part by part until
+//! it is full; else one completion uses up one buffer.
+//!
+//! *The trap*: the kernel also says that it goes on to fill a buffer (`F_BUF_MORE`). But before
+//! 6.12.94, 6.18.36 and 7.0.13 it leaves that out of a bundle that it puts together of several
+//! receives (CVE-2026-53191), and some of these do so at a stream's end. Whoever believes it lets
+//! go of a buffer that the kernel writes to. So what counts is how much room is left.
 //!
 //! A bundle (`IORING_RECVSEND_BUNDLE`, 6.10) is one completion for the bytes of several buffers:
 //! the one it names, filled to its end, and on in the order in which they were offered. Only
@@ -13,7 +18,7 @@
 //! | a place of a group | left by |
 //! |---|---|
 //! | free | `offer`, to on offer |
-//! | on offer: the kernel has its buffer, filled up to `cursor` | a completion without `F_BUF_MORE`, to free |
+//! | on offer: the kernel has its buffer, filled up to `cursor` | a completion that fills it to its end, or any if it is not filled part by part, to free |
 //!
 //! A group begins with few buffers. Whenever the kernel has run out (`ENOBUFS`) there are to be
 //! twice as many; a buffer that went out is replaced when the next op is armed. When the driver is
@@ -54,15 +59,13 @@ pub(super) struct Filled {
     /// The first of them.
     id: u16,
     len: u32,
-    /// The kernel goes on to fill the last of them.
-    has_more: bool,
 }
 
 impl Filled {
     /// None: the completion has to do with no buffer.
     pub(super) fn of(result: i32, flags: u32) -> Option<Self> {
         let id = cqueue::buffer_select(flags)?;
-        Some(Filled { id, len: result.max(0) as u32, has_more: cqueue::buffer_more(flags) })
+        Some(Filled { id, len: result.max(0) as u32 })
     }
 }
 
@@ -154,12 +157,13 @@ impl Group {
 
     /// Leases what a completion has filled, buffer by buffer.
     fn lease_each(&mut self, size: Size, filled: Filled, mut take: impl FnMut(Lease)) {
-        let Filled { mut id, len: mut left, has_more } = filled;
+        let Filled { mut id, len: mut left } = filled;
         loop {
             let Place { cursor, at, .. } = self.places[usize::from(id)];
-            let part = left.min(size.bytes() as u32 - cursor);
+            let room = size.bytes() as u32 - cursor;
+            let part = left.min(room);
             left -= part;
-            take(self.lease(id, part, has_more && left == 0));
+            take(self.lease(id, part, self.is_incremental && part < room));
             if left == 0 {
                 return;
             }
@@ -167,14 +171,15 @@ impl Group {
         }
     }
 
-    /// Leases the `len` bytes that the kernel has put next into the buffer `id`.
-    fn lease(&mut self, id: u16, len: u32, has_more: bool) -> Lease {
+    /// Leases the `len` bytes that the kernel has put next into the buffer `id`, which it goes on
+    /// to fill, or not.
+    fn lease(&mut self, id: u16, len: u32, goes_on: bool) -> Lease {
         let place = &mut self.places[usize::from(id)];
         let Some(buffer) = place.buffer else {
             crate::sys::fatal("the kernel has filled a buffer that was not on offer")
         };
         let start = place.cursor;
-        if self.is_incremental && has_more {
+        if goes_on {
             place.cursor += len;
             // SAFETY: held by the place.
             unsafe { buffer.as_ref() }.hold();
@@ -184,7 +189,7 @@ impl Group {
             self.free.push(id);
         }
         // SAFETY: with a hold, as above. The kernel has written those bytes, and writes on behind
-        // them only.
+        // them only, as long as there is room (module documentation).
         unsafe { Lease::new(buffer, start, len) }
     }
 
@@ -351,4 +356,50 @@ pub(super) fn lacking(ring: &IoUring) -> FeatureSet {
     }
     let lacking = FeatureSet::EMPTY.with(Feature::IncrementalBuffers);
     if takes(false) { lacking } else { lacking.with(Feature::BufferRing) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A completion of `len` bytes, from the buffer that was offered in that place on, without
+    /// `F_BUF_MORE`.
+    fn complete(groups: &mut Groups, at: usize, len: usize) -> Vec<Lease> {
+        const BUFFER: u32 = 1;
+        let group = groups.groups[Size::Large as usize].as_mut().unwrap();
+        let flags = BUFFER | u32::from(group.offered[at]) << 16;
+        let mut leases = Vec::new();
+        let filled = Filled::of(len as i32, flags).unwrap();
+        groups.lease_each(Size::Large, filled, |lease| leases.push(lease));
+        leases
+    }
+
+    #[test]
+    fn a_buffer_is_the_kernels_until_it_is_full() {
+        let ring = IoUring::new(4).unwrap();
+        if lacking(&ring).has(Feature::IncrementalBuffers) {
+            return eprintln!("skipped: this kernel does not fill buffers part by part");
+        }
+        let (mut groups, mut pool) = (Groups::new(true), Pool::new());
+        assert!(groups.prepare(&ring, &mut pool, (Size::Large, true), false));
+        let size = Size::Large.bytes();
+        for buffer in groups.groups[Size::Large as usize].iter().flat_map(|group| &group.places) {
+            let Some(buffer) = buffer.buffer else { continue };
+            // SAFETY: held by the place.
+            let memory = unsafe { buffer.as_ref() }.memory();
+            // SAFETY: the buffer's, and nobody receives.
+            unsafe { memory.write_bytes(0, size) };
+        }
+        let on_offer =
+            |groups: &Groups| groups.groups[Size::Large as usize].as_ref().unwrap().on_offer();
+        let lens = |leases: &[Lease]| leases.iter().map(|lease| lease.len()).collect::<Vec<_>>();
+        let first = complete(&mut groups, 0, size + 100);
+        assert_eq!((lens(&first), on_offer(&groups)), (vec![size, 100], FIRST - 1));
+        let end = complete(&mut groups, 1, 0);
+        assert_eq!((lens(&end), on_offer(&groups)), (vec![0], FIRST - 1));
+        let rest = complete(&mut groups, 1, size - 100);
+        assert_eq!((lens(&rest), on_offer(&groups)), (vec![size - 100], FIRST - 2));
+        assert_eq!(rest[0].as_ptr(), first[1].as_ptr().wrapping_add(100));
+        groups.close(&ring);
+    }
 }

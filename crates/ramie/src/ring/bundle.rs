@@ -24,7 +24,7 @@ use crate::{
 const MOST_BUFFERS: usize = 8;
 
 /// Receives what is there into buffers of the runtime's own, as many as the bytes take: a bundle, a
-/// ring's op since Linux 6.10 (into one buffer since 5.19). None is held while the call waits. No
+/// ring's op since Linux 6.15 (into one buffer since 5.19). None is held while the call waits. No
 /// buffer at all is the end of the stream.
 ///
 /// For sockets of streams; a datagram may be cut off. What comes again and again is had from
