@@ -132,7 +132,7 @@ fn connections_that_one_fiber_accepts() {
             let address = listener.local_addr().unwrap();
             most_are_spread(|| {
                 let connect = move |_| StdStream::connect(address).unwrap();
-                let visit = move || drop((0..48).map(connect).collect::<Vec<_>>());
+                let visit = move || drop((0..64).map(connect).collect::<Vec<_>>());
                 let (go, started) = (Arc::new(Event::new()), Arc::default());
                 let visitors = std::thread::spawn(visit);
                 let serve = |_| {
@@ -143,8 +143,8 @@ fn connections_that_one_fiber_accepts() {
                         stay()
                     })
                 };
-                let fibers: Vec<_> = (0..48).map(serve).collect();
-                wait_until(|| started.load(SeqCst) == 48);
+                let fibers: Vec<_> = (0..64).map(serve).collect();
+                wait_until(|| started.load(SeqCst) == 64);
                 go.set();
                 visitors.join().unwrap();
                 homes(fibers)

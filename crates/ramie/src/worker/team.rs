@@ -170,7 +170,7 @@ impl Team {
 }
 
 /// How many fibers more than another one a worker may have before it is ahead of that one.
-pub(super) const MARGIN: usize = 4;
+pub(super) const MARGIN: usize = 8;
 
 /// Whether a worker that has `own` fibers leaves new ones to one that has `other`.
 #[inline]
