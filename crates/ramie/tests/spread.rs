@@ -248,3 +248,40 @@ fn what_is_handed_over_at_the_end_is_given_up_too() {
         with_workers(3).run(|| fiber::on_each_worker(|_| ()));
     }
 }
+
+/// One that is woken to look for closures may find its own fiber runnable first, and that one may
+/// never suspend: then another has to be woken to look.
+#[test]
+fn who_is_woken_to_search_and_finds_other_work_wakes_the_next() {
+    on_each(&[3], |runtime| {
+        runtime.run(|| {
+            for _ in 0..50 {
+                let started = Arc::new(AtomicUsize::new(0));
+                let (mut reader, mut writer) = ramie::io::pipe().unwrap();
+                let theirs = Arc::clone(&started);
+                let place = fiber::Builder::new().on(fiber::Place::Worker(1));
+                let other = place.spawn(move || {
+                    reader.read_exact(&mut [0]).unwrap();
+                    spin_until_started(&theirs);
+                });
+                // Meanwhile the others fall asleep.
+                fiber::sleep(Duration::from_millis(2));
+                let theirs = Arc::clone(&started);
+                let closure = fiber::spawn(move || theirs.fetch_add(1, SeqCst));
+                writer.write_all(b"!").unwrap();
+                spin_until_started(&started);
+                closure.join().unwrap();
+                other.unwrap().join().unwrap();
+            }
+        });
+    });
+}
+
+/// Does not suspend.
+fn spin_until_started(started: &AtomicUsize) {
+    let start = Instant::now();
+    while started.load(SeqCst) == 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "nobody has started it");
+        std::thread::yield_now();
+    }
+}

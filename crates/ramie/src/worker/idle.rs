@@ -49,10 +49,7 @@ impl Worker {
         self.drain_inbox();
         self.fire_timers();
         if self.has_ready() {
-            if let Some(seat) = &self.seat {
-                seat.pass_search_on();
-            }
-            return Some(false);
+            return Some(self.go_on());
         }
         let left_for = match self.steal() {
             Looked::Found => return Some(false),
@@ -67,7 +64,15 @@ impl Worker {
             None if self.patience.get() > 0 && self.linger() => {}
             None => self.sleep(),
         }
-        self.has_runnable().then_some(false)
+        self.has_runnable().then(|| self.go_on())
+    }
+
+    /// Has found something to run: if it was woken to search, another has to. The loop is not over.
+    fn go_on(&self) -> bool {
+        if let Some(seat) = &self.seat {
+            seat.pass_search_on();
+        }
+        false
     }
 
     /// Waits a little for mail of other workers; tells whether it came, or something to steal.
