@@ -96,8 +96,8 @@ impl InFlight {
         self.places = self.places.iter().copied().filter(|place| place.frame().is_some()).collect();
         self.free = Place::default();
         for (number, place) in self.places.iter().enumerate() {
-            // SAFETY: a frame stays where it is while it is in flight, which it is as long as it
-            // is in this table (`Backend::submit`).
+            // SAFETY: a frame stays where it is while it is in flight (contract of
+            // `Driver::submit`), which it is as long as it is in this table.
             unsafe { &*place.0 }.place.set(number as u32);
         }
     }

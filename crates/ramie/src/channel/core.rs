@@ -119,7 +119,7 @@ impl<T> Core<T> {
 
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, T> {
-        // Acquire: pairs with the release in `Locked::drop`.
+        // Acquire: pairs with the store in `Locked::release`.
         let free =
             self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         if free.is_err() {
