@@ -12,6 +12,8 @@ use crate::{
 pub struct Verdict {
     target: Target,
     got: f64,
+    /// Whom the figure is held against, where the target names several.
+    best: Option<Peer>,
 }
 
 impl Verdict {
@@ -22,6 +24,7 @@ impl Verdict {
     fn limit(&self) -> f64 {
         match self.target {
             Target::Between(_, _, limit)
+            | Target::Best(_, _, limit)
             | Target::Ratio(_, limit)
             | Target::Enters(_, limit)
             | Target::Nanoseconds(limit)
@@ -32,7 +35,9 @@ impl Verdict {
     /// Absolute targets depend on the machine, ratios hardly.
     fn kind(&self) -> &'static str {
         match self.target {
-            Target::Ratio(..) | Target::Between(..) | Target::Enters(..) => "ratio",
+            Target::Ratio(..) | Target::Between(..) | Target::Best(..) | Target::Enters(..) => {
+                "ratio"
+            }
             Target::Nanoseconds(_) | Target::Bytes(_) => "absolute",
         }
     }
@@ -41,6 +46,10 @@ impl Verdict {
         match self.target {
             Target::Ratio(peer, _) => format!("x {}", peer.name()),
             Target::Between(ours, peer, _) => format!("{} x {}", ours.name(), peer.name()),
+            Target::Best(ours, ..) => {
+                let best = self.best.map_or("none", Peer::name);
+                format!("{} x {best}, the best kept apart", ours.name())
+            }
             Target::Enters(peer, _) => format!("x the enters of {}", peer.name()),
             Target::Nanoseconds(_) => "ns".to_owned(),
             Target::Bytes(_) => "bytes".to_owned(),
@@ -63,19 +72,29 @@ fn of(figures: &[Figure], peer: Peer) -> Option<Figure> {
     figures.iter().copied().find(|figure| figure.peer == peer)
 }
 
+fn fastest(figures: &[Figure], peers: &[Peer]) -> Option<Peer> {
+    let theirs = figures.iter().filter(|figure| peers.contains(&figure.peer));
+    theirs.min_by(|one, other| one.ns_per_op.total_cmp(&other.ns_per_op)).map(|best| best.peer)
+}
+
 pub fn judge(case: &Case, figures: &[Figure]) -> Vec<Verdict> {
     let Some(ours) = of(figures, Peer::Ramie) else { return Vec::new() };
     let judge_one = |target: &Target| {
+        let mut best = None;
         let got = match *target {
             Target::Ratio(peer, _) => ours.ns_per_op / of(figures, peer)?.ns_per_op,
             Target::Between(ours, peer, _) => {
                 of(figures, ours)?.ns_per_op / of(figures, peer)?.ns_per_op
             }
             Target::Enters(peer, _) => ours.enters_per_1000 / of(figures, peer)?.enters_per_1000,
+            Target::Best(ours, peers, _) => {
+                best = fastest(figures, peers);
+                of(figures, ours)?.ns_per_op / of(figures, best?)?.ns_per_op
+            }
             Target::Nanoseconds(_) => ours.ns_per_op,
             Target::Bytes(_) => ours.bytes_per_op,
         };
-        Some(Verdict { target: *target, got })
+        Some(Verdict { target: *target, got, best })
     };
     case.targets.iter().filter_map(judge_one).collect()
 }

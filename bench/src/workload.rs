@@ -83,7 +83,7 @@ impl Workload {
                 Workload::Lock { tasks, count: count.min(1000), held: true }
             }
             (
-                Peer::Threads | Peer::RamieApart,
+                Peer::Threads | Peer::ThreadsApart | Peer::TokioApart | Peer::RamieApart,
                 Workload::Channel { capacity: 1, senders, receivers, count },
             ) => Workload::Channel { capacity: 1, senders, receivers, count: count.min(100_000) },
             // Guards by mprotect cost two mappings a stack, of vm.max_map_count (65,530) in all.
@@ -132,9 +132,11 @@ impl Workload {
                 Peer::Ramie2
                     | Peer::RamieApart
                     | Peer::Tokio2
+                    | Peer::TokioApart
                     | Peer::May2
                     | Peer::Go2
                     | Peer::Threads
+                    | Peer::ThreadsApart
             ),
             Workload::Transfer(plan) => plan.threads > 1,
             _ => false,

@@ -18,7 +18,7 @@ pub enum Peer {
     Ramie,
     /// On two workers.
     Ramie2,
-    /// On two workers: senders on one, receivers on the other.
+    /// On two workers, each with a CPU of its own: senders on one, receivers on the other.
     RamieApart,
     /// With streams known to the ring by their descriptors only.
     RamiePlain,
@@ -27,6 +27,9 @@ pub enum Peer {
     CorosenseiLoop,
     Tokio,
     Tokio2,
+    /// Two runtimes of one thread, each with a CPU of its own: senders on one, the receiver on the
+    /// other.
+    TokioApart,
     TokioNotify,
     TokioCell,
     Monoio,
@@ -36,6 +39,8 @@ pub enum Peer {
     Go,
     Go2,
     Threads,
+    /// Senders on one CPU, receivers on another.
+    ThreadsApart,
     /// A loop over a bare ring.
     Raw,
     /// The same with registered files.
@@ -50,6 +55,7 @@ impl Peer {
             Peer::RamieApart => "ramie-apart",
             Peer::RamiePlain => "ramie-plain",
             Peer::Tokio2 => "tokio2",
+            Peer::TokioApart => "tokio-apart",
             Peer::May => "may",
             Peer::May2 => "may2",
             Peer::Go => "go",
@@ -62,6 +68,7 @@ impl Peer {
             Peer::Monoio => "monoio",
             Peer::Compio => "compio",
             Peer::Threads => "threads",
+            Peer::ThreadsApart => "threads-apart",
             Peer::Raw => "raw",
             Peer::RawRegistered => "raw-registered",
         }
@@ -83,9 +90,10 @@ impl Peer {
             (Peer::Tokio, Workload::Ring { .. }) => "  (by mpsc::channel)",
             (Peer::TokioNotify, _) => "  (by Notify)",
             (Peer::TokioCell | Peer::Monoio, Workload::Ring { .. }) => "  (by a waker in a cell)",
-            (Peer::RamieApart, Workload::Channel { .. }) => {
-                "  (senders on one worker, receivers on the other)"
-            }
+            (
+                Peer::RamieApart | Peer::TokioApart | Peer::ThreadsApart,
+                Workload::Channel { .. },
+            ) => "  (senders on one CPU, receivers on the other)",
             (Peer::Go | Peer::Go2, Workload::Channel { capacity: 0, .. }) => {
                 "  (with room for all values)"
             }

@@ -11,8 +11,16 @@ use std::{sync::Arc, time::Instant};
 pub use self::go::build as build_go;
 use crate::{
     peers::Peer,
+    process,
     workload::{Sample, Workload},
 };
+
+/// Gives this thread the CPU of one end of the channels whose ends are kept apart: receivers the
+/// first, senders the second.
+fn keep_apart(end: usize) {
+    let cpus = process::cpus().expect("this process's CPUs");
+    process::pin_to(*cpus.get(end).expect("two CPUs, for ends that are kept apart"));
+}
 
 /// Strands of a peer.
 trait Strands {
@@ -59,11 +67,13 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
         Peer::RamieApart => ramie::run_apart(workload),
         Peer::Tokio => tokio::run(workload),
         Peer::Tokio2 => tokio::run_on_two(workload),
+        Peer::TokioApart => tokio::run_apart(workload),
         Peer::May => may::run(workload, 1),
         Peer::May2 => may::run(workload, 2),
         Peer::Go => go::run(workload, 1),
         Peer::Go2 => go::run(workload, 2),
         Peer::Threads => threads::run(workload),
+        Peer::ThreadsApart => threads::run_apart(workload),
         _ => None,
     }
 }

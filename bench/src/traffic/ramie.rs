@@ -35,7 +35,7 @@ impl Strands for Fibers {
     }
 }
 
-/// Half of the fibers on one worker, half on the other.
+/// Half of the fibers on one worker, half on the other, and each worker on a CPU of its own.
 struct Apart;
 
 /// Until it is set the fibers wait: a worker whose fibers yield would not look for more of them.
@@ -53,6 +53,7 @@ impl Strands for Apart {
         let has_started = Arc::new(AtomicBool::new(false));
         let started = Arc::clone(&has_started);
         let handle = fiber::spawn(move || {
+            super::keep_apart(1);
             started.store(true, SeqCst);
             GO.wait().expect("nobody cancels it");
             f()
@@ -124,5 +125,8 @@ pub fn run(workload: Workload, workers: usize) -> Option<Sample> {
 
 pub fn run_apart(workload: Workload) -> Option<Sample> {
     let runtime = ::ramie::Runtime::builder().workers(2).build().expect("a runtime");
-    runtime.run(move || measure::<Apart>(workload))
+    runtime.run(move || {
+        super::keep_apart(0);
+        measure::<Apart>(workload)
+    })
 }

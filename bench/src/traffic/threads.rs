@@ -28,6 +28,35 @@ impl Strands for Threads {
     }
 }
 
+/// Half of the threads on one CPU, half on another.
+struct Apart;
+
+impl Strands for Apart {
+    type Handle<R: Send + 'static> = JoinHandle<R>;
+
+    fn spawn<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+        thread::spawn(|| {
+            super::keep_apart(0);
+            f()
+        })
+    }
+
+    fn spawn_away<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+        thread::spawn(|| {
+            super::keep_apart(1);
+            f()
+        })
+    }
+
+    fn join<R: Send + 'static>(handle: JoinHandle<R>) -> R {
+        Threads::join(handle)
+    }
+
+    fn yield_now() {
+        thread::yield_now();
+    }
+}
+
 impl Lock for Mutex<u64> {
     fn with(&self, f: impl FnOnce(&mut u64)) {
         f(&mut self.lock().expect("not poisoned"));
@@ -54,6 +83,15 @@ fn ends(capacity: usize, senders: usize, receivers: usize) -> Ends<Sender<u64>, 
         _ => bounded(capacity),
     };
     (vec![sender; senders], vec![receiver; receivers])
+}
+
+pub fn run_apart(workload: Workload) -> Option<Sample> {
+    match workload {
+        Workload::Channel { capacity, senders, receivers, count } => {
+            Some(super::channel::<Apart, _, _>(ends(capacity, senders, receivers), count))
+        }
+        _ => None,
+    }
 }
 
 pub fn run(workload: Workload) -> Option<Sample> {

@@ -1,6 +1,6 @@
 //! tokio's tasks, with its `Mutex` and its `mpsc`. It has no channel for many receivers.
 
-use std::{sync::Arc, time::Instant};
+use std::{sync::Arc, thread, time::Instant};
 
 use ::tokio::{
     runtime::Builder,
@@ -19,6 +19,32 @@ pub fn run(workload: Workload) -> Option<Sample> {
 pub fn run_on_two(workload: Workload) -> Option<Sample> {
     let runtime = Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     runtime.block_on(async move { spawn(measure(workload)).await.expect("no panic") })
+}
+
+/// A runtime of one thread at either end: there is no other way to keep tasks where they are.
+pub fn run_apart(workload: Workload) -> Option<Sample> {
+    let Workload::Channel { capacity, senders, receivers: 1, count } = workload else {
+        return None;
+    };
+    let start = Instant::now();
+    let (sender, receiver) = ends(capacity);
+    let received = thread::spawn(move || {
+        super::keep_apart(0);
+        block_on(async move { spawn(receive(receiver)).await.expect("no panic") })
+    });
+    let sent = thread::spawn(move || {
+        super::keep_apart(1);
+        block_on(send_all(sender, senders, count));
+    });
+    sent.join().expect("no panic");
+    let tally = received.join().expect("no panic");
+    let sample = Sample::timed(start.elapsed());
+    assert_eq!(tally, (count, count * (count - 1) / 2));
+    Some(sample)
+}
+
+fn block_on<R>(future: impl Future<Output = R>) -> R {
+    Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
 async fn measure(workload: Workload) -> Option<Sample> {
@@ -94,16 +120,20 @@ async fn receive(mut receiver: Receiver) -> (u64, u64) {
     }
 }
 
-async fn channel(capacity: usize, senders: usize, count: u64) -> Sample {
-    let start = Instant::now();
-    let (sender, receiver) = ends(capacity);
-    let received = spawn(receive(receiver));
+async fn send_all(sender: Sender, senders: usize, count: u64) {
     let send = |first: usize| spawn(send(sender.clone(), first as u64, count, senders));
     let handles: Vec<_> = (0..senders).map(send).collect();
     drop(sender);
     for handle in handles {
         handle.await.expect("no panic");
     }
+}
+
+async fn channel(capacity: usize, senders: usize, count: u64) -> Sample {
+    let start = Instant::now();
+    let (sender, receiver) = ends(capacity);
+    let received = spawn(receive(receiver));
+    send_all(sender, senders, count).await;
     let tally = received.await.expect("no panic");
     let sample = Sample::timed(start.elapsed());
     assert_eq!(tally, (count, count * (count - 1) / 2));
