@@ -33,6 +33,7 @@ const SHIPPED: &[&str] = &[
     "cancel/mod.rs",
     "cancel/node.rs",
     "cancel/partial.rs",
+    "channel/apart.rs",
     "channel/arm.rs",
     "channel/core.rs",
     "channel/error.rs",

@@ -1,5 +1,6 @@
 //! The channel and its select, with their models: what they call is the channel's own.
 
+mod apart;
 mod arm;
 mod core;
 mod error;

@@ -107,13 +107,19 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 pub(crate) fn schedule(slot: &'static Slot) {
+    is_scheduled_away(slot);
+}
+
+pub(crate) fn is_scheduled_away(slot: &'static Slot) -> bool {
     // SAFETY: the body lies in its thread's worker, and that thread waits.
     let home = unsafe { &*slot.body.get() }.home;
     let worker = current();
-    match ptr::eq(home, worker.shared) {
-        true => assert!(!worker.is_ready.replace(true), "a strand was scheduled twice"),
-        false => home.push(slot),
+    let is_away = !ptr::eq(home, worker.shared);
+    match is_away {
+        false => assert!(!worker.is_ready.replace(true), "a strand was scheduled twice"),
+        true => home.push(slot),
     }
+    is_away
 }
 
 pub(crate) fn unpark(id: strand::FiberId) {
@@ -163,6 +169,11 @@ impl Worker {
 
     pub(crate) fn has_rivals(&self) -> bool {
         false
+    }
+
+    pub(crate) fn give_way(&self, _moment_ns: u64) {
+        assert!(!holds_spin_lock(), "a strand gives way while it holds a spin lock");
+        loom::thread::yield_now();
     }
 
     pub(crate) fn current_strand(&self) -> &Body {

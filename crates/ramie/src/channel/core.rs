@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    apart::Apart,
     error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
     state::{State, UNBOUNDED, Woken},
     waiters::{Outcome, Waiter},
@@ -30,6 +31,7 @@ static RECEIVE: WaitKind = WaitKind::new("a channel's value");
 #[repr(C, align(64))]
 pub(super) struct Core<T> {
     is_locked: AtomicBool,
+    pub(super) apart: Apart,
     /// INVARIANT: touched only while `is_locked` is held.
     state: UnsafeCell<State<T>>,
     /// Handles alive.
@@ -87,6 +89,17 @@ impl<T> Locked<'_, T> {
         ManuallyDrop::new(self).release();
     }
 
+    /// Lets the strand go on whose wait ended, once the lock is free.
+    #[inline(always)]
+    fn unlock_and_wake(self, woken: Woken) {
+        let Some(slot) = woken else { return self.unlock() };
+        let (core, has_queue) = (self.0, self.has_queue());
+        self.unlock();
+        if worker::is_scheduled_away(slot) && has_queue {
+            core.apart.set();
+        }
+    }
+
     #[inline(always)]
     fn release(&mut self) {
         // Every change of the channel ends here, so this is where futures are told.
@@ -111,6 +124,7 @@ impl<T> Core<T> {
     pub(super) fn new(capacity: usize) -> Self {
         Core {
             is_locked: AtomicBool::new(false),
+            apart: Apart::new(),
             state: UnsafeCell::new(State::new(capacity)),
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
@@ -143,14 +157,15 @@ impl<T> Core<T> {
 
     #[inline]
     pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        let put = self.lock().put(value);
-        put.map(wake)
+        let mut locked = self.lock();
+        locked.put(value).map(|woken| locked.unlock_and_wake(woken))
     }
 
     #[inline]
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
-        let (value, woken) = self.lock().get()?;
-        wake(woken);
+        let mut locked = self.lock();
+        let (value, woken) = locked.get()?;
+        locked.unlock_and_wake(woken);
         Ok(value)
     }
 
@@ -163,6 +178,7 @@ impl<T> Core<T> {
         is_cancel_point: bool,
     ) -> Result<(), SendTimeoutError<T>> {
         let mut value = value;
+        let mut may_look = true;
         let worker = worker::current();
         // Where nothing is set for the strand, one look for the whole call.
         let is_cancel_point = is_cancel_point && !worker.has_no_context();
@@ -175,8 +191,7 @@ impl<T> Core<T> {
             let mut locked = self.lock();
             value = match locked.put(value) {
                 Ok(woken) => {
-                    locked.unlock();
-                    wake(woken);
+                    locked.unlock_and_wake(woken);
                     return Ok(());
                 }
                 Err(TrySendError::Disconnected(value)) => {
@@ -186,6 +201,14 @@ impl<T> Core<T> {
             };
             if deadline.has_passed() {
                 return Err(SendTimeoutError::Timeout(value));
+            }
+            if self.apart.is_set() && std::mem::take(&mut may_look) {
+                let capacity = locked.capacity;
+                locked.unlock();
+                self.look_again(&worker, capacity, |state| {
+                    !state.has_receivers || state.has_room()
+                });
+                continue;
             }
             stay = Stay { core: self, waiter: Waiter::new(Some(value)) };
             let record = WaitRecord::new(&SEND)
@@ -228,6 +251,7 @@ impl<T> Core<T> {
         deadline: Deadline,
         is_cancel_point: bool,
     ) -> Result<T, RecvTimeoutError> {
+        let mut may_look = true;
         let worker = worker::current();
         // Where nothing is set for the strand, one look for the whole call.
         let is_cancel_point = is_cancel_point && !worker.has_no_context();
@@ -238,8 +262,7 @@ impl<T> Core<T> {
             let mut locked = self.lock();
             match locked.get() {
                 Ok((value, woken)) => {
-                    locked.unlock();
-                    wake(woken);
+                    locked.unlock_and_wake(woken);
                     return Ok(value);
                 }
                 Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
@@ -247,6 +270,12 @@ impl<T> Core<T> {
             }
             if deadline.has_passed() {
                 return Err(RecvTimeoutError::Timeout);
+            }
+            if self.apart.is_set() && std::mem::take(&mut may_look) {
+                let capacity = locked.capacity;
+                locked.unlock();
+                self.look_again(&worker, capacity, State::has_value_or_end);
+                continue;
             }
             let stay = Stay { core: self, waiter: Waiter::new(None) };
             let record = WaitRecord::new(&RECEIVE)

@@ -85,8 +85,11 @@
 //! the choice, and costs what a receive costs.
 //!
 //! # Fairness
-//! Waiters are served in order. A select starts at an arm taken at random.
+//! Waiters are served in order. A select starts at an arm taken at random. Where the ends of a
+//! channel are on different workers, a strand looks a second time before it waits, and until then
+//! others that come later may go before it.
 
+mod apart;
 mod arm;
 mod core;
 mod error;

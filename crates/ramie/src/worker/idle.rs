@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use ramie_driver::Wait;
+use ramie_driver::{Wait, sys::monotonic_ns};
 
 use super::{Seat, Until, Worker, spread::Looked};
 use crate::primitive::pause;
@@ -24,6 +24,8 @@ const QUIET: Duration = Duration::from_millis(50);
 
 /// After so many vain times a worker lingers no more.
 const PATIENCE: u32 = 4;
+/// Pauses between two looks at the clock.
+const SPIN: u32 = 2;
 /// Looks with a growing number of pauses between them: 1, 2, 4, …
 const SPINS: u32 = 6;
 /// Looks after that, each when other threads of this CPU had their turn.
@@ -89,6 +91,20 @@ impl Worker {
         }
         self.patience.set(self.patience.get() - 1);
         false
+    }
+
+    /// Lets the other fibers run once, if there are any; if not, lets a moment go by. For a strand
+    /// that may have to wait next, so this does what a wait may do, or less.
+    #[cold]
+    pub(crate) fn give_way(&self, moment_ns: u64) {
+        let may_suspend = self.running_fiber().is_some() && !std::thread::panicking();
+        if may_suspend && self.has_ready() {
+            return self.yield_now();
+        }
+        let end_ns = monotonic_ns() + moment_ns;
+        while monotonic_ns() < end_ns {
+            pause(SPIN);
+        }
     }
 
     fn has_ready(&self) -> bool {

@@ -115,8 +115,14 @@ pub(crate) struct Worker {
 
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
 #[inline]
-#[allow(unsafe_code)]
 pub(crate) fn schedule(slot: &'static Slot) {
+    is_scheduled_away(slot);
+}
+
+/// The same; tells whether that is another thread's worker.
+#[inline]
+#[allow(unsafe_code)]
+pub(crate) fn is_scheduled_away(slot: &'static Slot) -> bool {
     // SAFETY: the strand waited, so it has a body, which lives until the strand has ended; and it
     // goes on only when it is scheduled, below.
     let home = unsafe { &*slot.body.get() }.home;
@@ -125,9 +131,11 @@ pub(crate) fn schedule(slot: &'static Slot) {
     if let Some(worker) = unsafe { current.as_ref() }
         && ptr::eq(worker.shared, home)
     {
-        return worker.make_ready(slot);
+        worker.make_ready(slot);
+        return false;
     }
     home.push(slot);
+    true
 }
 
 /// Gives the token of `unpark` to a strand.

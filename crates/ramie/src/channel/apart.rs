@@ -1,0 +1,77 @@
+//! Looking again before a wait, where the other end of the channel runs on another worker.
+//!
+//! A wait that another worker ends is dear: some ten cache lines cross over for the waiter, its
+//! frame, its slot and the inbox. And it leads to the next one. While senders wait, whoever takes a
+//! value lets one of them fill the gap; so the queue stays full, and that sender, when it runs, has
+//! to wait again. The same goes for receivers and an empty queue.
+//!
+//! So a strand that would have to wait looks again first: it lets the other fibers of its worker
+//! run or, where there are none, a moment go by, in which the other end may get through the queue.
+//! Then values cross over by the queueful: 18 ns each with 64 places, where it took 50.
+//!
+//! Whether the ends are apart is a guess that no protocol relies on. It is made when a strand is
+//! woken that is another worker's, and given up when a strand has looked again in vain; so where
+//! all are on one worker nobody ever looks again. Nor does anybody where there is no queue, or room
+//! for one value: nothing is gained there.
+
+use super::{core::Core, state::State};
+use crate::{
+    primitive::{AtomicU32, Ordering},
+    worker::Worker,
+};
+
+/// A look costs the lock of the channel; the second is for a machine half as fast.
+const LOOKS: u32 = 2;
+/// What the other end needs for a place, in ns: too short a time is spent in vain. On one machine 5
+/// was too short, and 8 took 2 ns a value longer than 6.
+const NS_A_PLACE: u32 = 8;
+/// More places do not make the time longer: values cross over by so many then.
+const MOST_PLACES: u32 = 64;
+
+/// Whether the ends seem to be on different workers.
+pub(super) struct Apart(AtomicU32);
+
+impl Apart {
+    pub(super) fn new() -> Self {
+        Apart(AtomicU32::new(0))
+    }
+
+    #[inline(always)]
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    #[cold]
+    pub(super) fn set(&self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+
+    fn unset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// How long a strand lets the other end do its work before it looks again, in ns.
+fn moment_ns(capacity: u32) -> u64 {
+    u64::from(capacity.min(MOST_PLACES) * NS_A_PLACE)
+}
+
+impl<T> Core<T> {
+    /// Waits a moment for what a strand would have to wait for otherwise, and looks whether it is
+    /// there; not under the lock.
+    #[cold]
+    pub(super) fn look_again(
+        &self,
+        worker: &Worker,
+        capacity: u32,
+        is_there: impl Fn(&State<T>) -> bool,
+    ) {
+        for _ in 0..LOOKS {
+            worker.give_way(moment_ns(capacity));
+            if is_there(&self.lock()) {
+                return;
+            }
+        }
+        self.apart.unset();
+    }
+}
