@@ -6,7 +6,10 @@ mod ramie;
 mod threads;
 mod tokio;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Instant,
+};
 
 pub use self::go::build as build_go;
 use crate::{
@@ -18,8 +21,10 @@ use crate::{
 /// Gives this thread the CPU of one end of the channels whose ends are kept apart: receivers the
 /// first, senders the second.
 fn keep_apart(end: usize) {
-    let cpus = process::cpus().expect("this process's CPUs");
-    process::pin_to(*cpus.get(end).expect("two CPUs, for ends that are kept apart"));
+    // Asked once, before any thread is pinned: others that it starts inherit that.
+    static CPUS: LazyLock<Vec<usize>> =
+        LazyLock::new(|| process::cpus().expect("this process's CPUs"));
+    process::pin_to(*CPUS.get(end).expect("two CPUs, for ends that are kept apart"));
 }
 
 /// Strands of a peer.

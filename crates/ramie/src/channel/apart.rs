@@ -14,7 +14,10 @@
 //! all are on one worker nobody ever looks again. Nor does anybody where there is no queue, or room
 //! for one value: nothing is gained there.
 
-use super::{core::Core, state::State};
+use super::{
+    core::Core,
+    state::{State, UNBOUNDED},
+};
 use crate::{
     primitive::{AtomicU32, Ordering},
     worker::Worker,
@@ -28,26 +31,35 @@ const NS_A_PLACE: u32 = 8;
 /// More places do not make the time longer: values cross over by so many then.
 const MOST_PLACES: u32 = 64;
 
-/// Whether the ends seem to be on different workers.
+/// Whether the ends seem to be on different workers: `TOGETHER`, `APART`, or it does not matter.
 pub(super) struct Apart(AtomicU32);
 
+const TOGETHER: u32 = 0;
+const APART: u32 = 1;
+const NO_MATTER: u32 = 2;
+
 impl Apart {
-    pub(super) fn new() -> Self {
-        Apart(AtomicU32::new(0))
+    pub(super) fn new(capacity: usize) -> Self {
+        let has_queue = capacity > 1 && capacity < UNBOUNDED as usize;
+        Apart(AtomicU32::new(if has_queue { TOGETHER } else { NO_MATTER }))
     }
 
     #[inline(always)]
     pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
+        self.0.load(Ordering::Relaxed) == APART
     }
 
+    /// A strand was woken that is another worker's.
     #[cold]
-    pub(super) fn set(&self) {
-        self.0.store(1, Ordering::Relaxed);
+    pub(super) fn note(&self) {
+        if self.0.load(Ordering::Relaxed) == TOGETHER {
+            self.0.store(APART, Ordering::Relaxed);
+        }
     }
 
-    fn unset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+    /// It was in vain to look again, which is done only where the ends seemed to be apart.
+    fn give_up(&self) {
+        self.0.store(TOGETHER, Ordering::Relaxed);
     }
 }
 
@@ -72,6 +84,6 @@ impl<T> Core<T> {
                 return;
             }
         }
-        self.apart.unset();
+        self.apart.give_up();
     }
 }

@@ -89,17 +89,6 @@ impl<T> Locked<'_, T> {
         ManuallyDrop::new(self).release();
     }
 
-    /// Lets the strand go on whose wait ended, once the lock is free.
-    #[inline(always)]
-    fn unlock_and_wake(self, woken: Woken) {
-        let Some(slot) = woken else { return self.unlock() };
-        let (core, has_queue) = (self.0, self.has_queue());
-        self.unlock();
-        if worker::is_scheduled_away(slot) && has_queue {
-            core.apart.set();
-        }
-    }
-
     #[inline(always)]
     fn release(&mut self) {
         // Every change of the channel ends here, so this is where futures are told.
@@ -124,7 +113,7 @@ impl<T> Core<T> {
     pub(super) fn new(capacity: usize) -> Self {
         Core {
             is_locked: AtomicBool::new(false),
-            apart: Apart::new(),
+            apart: Apart::new(capacity),
             state: UnsafeCell::new(State::new(capacity)),
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
@@ -155,17 +144,26 @@ impl<T> Core<T> {
         }
     }
 
+    /// Lets a strand go on whose wait ended, now that the lock is free.
+    #[inline(always)]
+    fn wake(&self, woken: Woken) {
+        if let Some(slot) = woken
+            && worker::is_scheduled_away(slot)
+        {
+            self.apart.note();
+        }
+    }
+
     #[inline]
     pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        let mut locked = self.lock();
-        locked.put(value).map(|woken| locked.unlock_and_wake(woken))
+        let put = self.lock().put(value);
+        put.map(|woken| self.wake(woken))
     }
 
     #[inline]
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
-        let mut locked = self.lock();
-        let (value, woken) = locked.get()?;
-        locked.unlock_and_wake(woken);
+        let (value, woken) = self.lock().get()?;
+        self.wake(woken);
         Ok(value)
     }
 
@@ -191,7 +189,8 @@ impl<T> Core<T> {
             let mut locked = self.lock();
             value = match locked.put(value) {
                 Ok(woken) => {
-                    locked.unlock_and_wake(woken);
+                    locked.unlock();
+                    self.wake(woken);
                     return Ok(());
                 }
                 Err(TrySendError::Disconnected(value)) => {
@@ -262,7 +261,8 @@ impl<T> Core<T> {
             let mut locked = self.lock();
             match locked.get() {
                 Ok((value, woken)) => {
-                    locked.unlock_and_wake(woken);
+                    locked.unlock();
+                    self.wake(woken);
                     return Ok(value);
                 }
                 Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),

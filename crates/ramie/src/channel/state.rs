@@ -148,12 +148,6 @@ impl<T> State<T> {
         self.values.len() < self.capacity as usize || self.capacity == UNBOUNDED
     }
 
-    /// Whether several values may lie in the channel, but not any number.
-    #[inline(always)]
-    pub(super) fn has_queue(&self) -> bool {
-        self.capacity > 1 && self.capacity != UNBOUNDED
-    }
-
     /// Whether `get` would find a value or the end, where values lie in the channel.
     pub(super) fn has_value_or_end(&self) -> bool {
         !self.values.is_empty() || !self.has_senders
