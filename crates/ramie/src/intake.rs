@@ -34,8 +34,8 @@ use crate::{
     worker::{self, Worker},
 };
 
-/// So many ops are begun for one intake after others had to make room.
-const MOST_RESTARTS: u8 = 4;
+/// So many ops are begun for one intake, where others had to make room.
+const MOST_STARTS: u8 = 4;
 
 /// One who takes from a descriptor again and again. INVARIANT: the descriptor in `op` is open as
 /// long as this is used.
@@ -44,12 +44,17 @@ pub(crate) struct Intake {
     op: MultishotOp,
     home: Arc<Home>,
     id: Option<MultishotId>,
-    restarts: u8,
+    starts_left: u8,
 }
 
 impl Intake {
     pub(crate) fn new(op: MultishotOp, home: Arc<Home>) -> Self {
-        Intake { op, home, id: None, restarts: 0 }
+        Intake { op, home, id: None, starts_left: MOST_STARTS }
+    }
+
+    /// One for which no op is begun.
+    pub(crate) fn one_by_one(op: MultishotOp, home: Arc<Home>) -> Self {
+        Intake { op, home, id: None, starts_left: 0 }
     }
 
     /// Waits for what comes next. None: the caller is to take one by one, this time.
@@ -82,7 +87,7 @@ impl Intake {
                 NextShot::NoBuffers => return Ok(None),
                 NextShot::Gone => {
                     self.id = None;
-                    self.restarts += 1;
+                    self.starts_left -= 1;
                 }
                 NextShot::Pending => match wait(&worker, id, &record) {
                     Ok(()) => {}
@@ -94,7 +99,7 @@ impl Intake {
 
     /// The op of this intake; if it has none, one that is begun now.
     fn op_of(&mut self, worker: &Worker) -> Option<MultishotId> {
-        if self.id.is_none() && worker.runs_fibers() && self.restarts < MOST_RESTARTS {
+        if self.id.is_none() && worker.runs_fibers() && self.starts_left > 0 {
             let started = worker.with_driver(|driver| driver.start_multishot(self.op, &self.home));
             self.id = started.ok().flatten();
         }

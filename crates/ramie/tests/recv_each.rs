@@ -359,6 +359,22 @@ fn unix_streams_do_the_same() {
     });
 }
 
+/// Older kernels miss it, where one receive is done again and again.
+#[test]
+fn an_end_right_behind_the_bytes_of_a_unix_stream_is_seen() {
+    everywhere(|| {
+        for round in 0..200 {
+            let (mut left, right) = std::os::unix::net::UnixStream::pair().unwrap();
+            let writer = std::thread::spawn(move || left.write_all(&bytes(round, 123)).unwrap());
+            let mut at = 0;
+            let right = UnixStream::from(OwnedFd::from(right));
+            right.recv_each().for_each(|received| at += received.unwrap().len());
+            assert_eq!(at, 123);
+            writer.join().unwrap();
+        }
+    });
+}
+
 #[test]
 fn datagrams_come_whole_with_their_senders() {
     everywhere(|| {

@@ -22,6 +22,13 @@ impl<'a> RecvEach<'a> {
     pub(crate) fn new(socket: &'a Socket) -> Self {
         RecvEach { socket, intake: socket.receiver(), is_over: false }
     }
+
+    /// For Unix sockets. A kernel without "io_uring/poll: fix multishot recv missing EOF on
+    /// wakeup race" (2026) may not tell a receive that is done again and again that their stream
+    /// has ended.
+    pub(crate) fn one_by_one(socket: &'a Socket) -> Self {
+        RecvEach { socket, intake: socket.receiver_one_by_one(), is_over: false }
+    }
 }
 
 impl Iterator for RecvEach<'_> {

@@ -145,8 +145,9 @@ impl UnixStream {
     }
 
     /// Iterates over the bytes as they come, in the runtime's own buffers: see
-    /// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each). Descriptors that come along are
-    /// closed, as by a read.
+    /// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each). Each step is a receive of its
+    /// own: kernels older than spring 2026 may miss the end of a Unix stream in one that is done
+    /// again and again. Descriptors that come along are closed, as by a read.
     ///
     /// # Blocking
     /// Each step that has to wait for bytes parks the fiber, or the thread outside one.
@@ -157,7 +158,7 @@ impl UnixStream {
     /// # Errors
     /// Of a step: as of a read.
     pub fn recv_each(&self) -> RecvEach<'_> {
-        RecvEach::new(&self.socket)
+        RecvEach::one_by_one(&self.socket)
     }
 
     /// Shuts down reading, writing or both, for every handle of this connection. Reads that wait
