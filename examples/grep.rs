@@ -1,9 +1,10 @@
 //! Finds a text in the files under a folder: `grep needle folder`. One fiber walks the tree, some
-//! read and search, and the first one prints.
+//! read and search, and the first one prints. Where nobody reads that, all of them stop.
 
-use std::{env, io, path::PathBuf, process::ExitCode};
+use std::{env, path::PathBuf, process::ExitCode};
 
 use ramie::channel::{self, Receiver, Sender};
+use ramie::io::{self, Write};
 use ramie::{fs, thread};
 
 const SEARCHERS: usize = 16;
@@ -15,8 +16,8 @@ fn walk(folder: PathBuf, files: &Sender<PathBuf>) -> io::Result<()> {
         if kind.is_dir() {
             // A folder that may not be read is passed over, its neighbours are not.
             let _ = walk(entry.path(), files).map_err(|error| eprintln!("{error}"));
-        } else if kind.is_file() {
-            files.send(entry.path()).expect("the searchers wait for more");
+        } else if kind.is_file() && files.send(entry.path()).is_err() {
+            break;
         }
     }
     Ok(())
@@ -24,13 +25,12 @@ fn walk(folder: PathBuf, files: &Sender<PathBuf>) -> io::Result<()> {
 
 fn search(needle: &str, files: &Receiver<PathBuf>, found: &Sender<String>) {
     for path in files {
-        match fs::read(&path) {
-            Err(error) => eprintln!("{}: {error}", path.display()),
-            Ok(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                for (line, n) in text.lines().zip(1..).filter(|(line, _)| line.contains(needle)) {
-                    let _ = found.send(format!("{}:{n}:{line}", path.display()));
-                }
+        let name = path.display();
+        let bytes = fs::read(&path).inspect_err(|error| eprintln!("{name}: {error}"));
+        let text = String::from_utf8_lossy(bytes.as_deref().unwrap_or_default());
+        for (line, n) in text.lines().zip(1..).filter(|(line, _)| line.contains(needle)) {
+            if found.send(format!("{name}:{n}:{line}")).is_err() {
+                return;
             }
         }
     }
@@ -51,8 +51,9 @@ fn main() -> ExitCode {
             let (files, found) = (files.clone(), found.clone());
             scope.spawn(move || search(needle, &files, &found));
         }
-        drop(found);
-        let count = lines.iter().inspect(|line| println!("{line}")).count();
+        drop((files, found));
+        let mut out = io::stdout();
+        let count = lines.into_iter().take_while(|line| writeln!(out, "{line}").is_ok()).count();
         let walked = walker.join().unwrap().map_err(|error| eprintln!("{folder}: {error}"));
         ExitCode::from(if walked.is_err() { 2 } else { u8::from(count == 0) })
     })

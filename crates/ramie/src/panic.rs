@@ -11,7 +11,7 @@ pub use std::panic::{
     AssertUnwindSafe, Location, PanicHookInfo, RefUnwindSafe, UnwindSafe, catch_unwind, panic_any,
     resume_unwind, set_hook, take_hook,
 };
-use std::{sync::Once, thread};
+use std::{io::Write, sync::Once, thread};
 
 /// Runs `f`; a panic becomes the payload, as at the root of an OS thread.
 ///
@@ -31,7 +31,8 @@ pub(crate) fn install_hook() {
         let previous = take_hook();
         set_hook(Box::new(move |info| {
             if let Some(label) = crate::worker::current_fiber_label() {
-                eprintln!("{label} panicked:");
+                // Who cannot write it must not panic within a panic.
+                let _ = writeln!(std::io::stderr(), "{label} panicked:");
             }
             previous(info);
         }));

@@ -307,10 +307,9 @@ fn check_may_switch(worker: &Worker) -> Result<(), Refused> {
 /// has no way to say that it could not.
 #[cold]
 pub(crate) fn abort_wait_while_unwinding(what: &str) -> ! {
-    eprintln!(
-        "ramie: a destructor that runs during a panic waits for {what}. No other fiber can run \
+    ramie_driver::sys::fatal(&format!(
+        "a destructor that runs during a panic waits for {what}. No other fiber can run \
          then, so it would wait for ever. Do not wait in destructors, or by a call that can fail, \
          such as Mutex::lock_or_cancelled or JoinHandle::wait: it gives an error then. Aborting."
-    );
-    std::process::abort()
+    ))
 }

@@ -191,6 +191,11 @@ fn grep_finds_each_line_once() {
         assert_eq!(nowhere.status.code(), Some(2));
         assert!(common::stderr(&nowhere).contains("/nowhere: No such file"));
         assert_usage(&run("grep", strands, &[]));
+        // It ends, too, where nobody can read what it finds.
+        let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(example("grep")).args(["needle", path]).env("RAMIE_STRANDS", strands);
+        assert_eq!(command.stdout(full).status().expect("timeout is there").code(), Some(1));
     }
     fs::remove_dir_all(folder).expect("it was there");
 }

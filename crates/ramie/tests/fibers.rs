@@ -13,7 +13,8 @@ use std::{
 };
 
 use common::{
-    Counted, child, is_child, on_each, one_worker, stderr, text, wait_until, with_workers,
+    Counted, child, child_with, is_child, on_each, one_worker, stderr, text, wait_until,
+    with_workers,
 };
 use ramie::fiber::{self, Builder};
 
@@ -313,6 +314,9 @@ fn messages_of_panics_name_the_fiber() {
     assert!(report.contains("fiber 'masked' panicked:"), "{report}");
     assert!(report.contains("fiber FiberId("), "{report}");
     assert!(report.contains("first") && report.contains("third"), "{report}");
+    // Where they cannot be written, the panics are caught all the same.
+    let silent = child_with("exec 2>/dev/full", "messages_of_panics_name_the_fiber", &[]);
+    common::assert_success(&silent);
 }
 
 #[test]

@@ -362,8 +362,11 @@ fn a_destructor_that_panics_ends_the_process() {
     if common::is_child() {
         return one_worker(|| PANICS.with(|_| ()));
     }
-    let output = common::child("a_destructor_that_panics_ends_the_process");
+    let name = "a_destructor_that_panics_ends_the_process";
+    let output = common::child(name);
     common::assert_aborted(&output, "the destructor of a fiber-local value panicked");
+    // Also where the sentence cannot be written.
+    common::assert_aborted(&common::child_with("exec 2>/dev/full", name, &[]), "");
 }
 
 struct Slow;

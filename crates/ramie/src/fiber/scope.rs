@@ -16,7 +16,7 @@
 //! rule its parent is given up, too. Where it is not (the scope was opened outside of `run`), it is
 //! told, and the process ends: the parent could neither leave nor ever go on.
 
-use std::{fmt, marker::PhantomData, panic, process, sync::Mutex};
+use std::{fmt, marker::PhantomData, panic, sync::Mutex};
 
 use super::{Builder, ScopedJoinHandle};
 use crate::{
@@ -120,12 +120,11 @@ impl ScopeData {
             // Its own worker is about to give it up, too.
             let _ = Completion::new().wait(record);
         }
-        eprintln!(
-            "ramie: a strand of a scope was abandoned at the end of its run, and the scope, which \
+        ramie_driver::sys::fatal(
+            "a strand of a scope was abandoned at the end of its run, and the scope, which \
              was opened outside of that run, would wait for it for ever. Open the scope inside \
-             run, or join the strand before run ends. Aborting."
-        );
-        process::abort()
+             run, or join the strand before run ends. Aborting.",
+        )
     }
 }
 
@@ -134,8 +133,7 @@ impl Drop for ScopeData {
     /// about to go.
     fn drop(&mut self) {
         if self.strands.load(Ordering::Relaxed) > 1 {
-            eprintln!("ramie: a scope was dropped before its strands had ended. Aborting.");
-            process::abort()
+            ramie_driver::sys::fatal("a scope was dropped before its strands had ended. Aborting.")
         }
     }
 }

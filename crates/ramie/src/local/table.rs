@@ -13,7 +13,6 @@
 
 use std::{
     cell::Cell,
-    process,
     ptr::{self, NonNull},
 };
 
@@ -94,11 +93,10 @@ pub(super) unsafe fn free_unless_used(header: *mut Header) {
     let (free, is_used) = (*free, uses.get() != 0);
     // SAFETY: not in a table and not in use: this is the last reference.
     if !is_used && panic::catch(|| unsafe { free(header) }).is_err() {
-        eprintln!(
-            "ramie: the destructor of a fiber-local value panicked; nobody is left to take the \
-             panic. Aborting."
-        );
-        process::abort();
+        ramie_driver::sys::fatal(
+            "the destructor of a fiber-local value panicked; nobody is left to take the \
+             panic. Aborting.",
+        )
     }
 }
 

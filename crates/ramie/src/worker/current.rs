@@ -73,9 +73,8 @@ impl Drop for Installed<'_> {
 
 #[cold]
 fn abort_out_of_order() -> ! {
-    eprintln!(
-        "ramie: a run was left out of order: a coroutine of another library suspended inside its \
-         closure. Aborting."
-    );
-    std::process::abort()
+    ramie_driver::sys::fatal(
+        "a run was left out of order: a coroutine of another library suspended inside its \
+         closure. Aborting.",
+    )
 }

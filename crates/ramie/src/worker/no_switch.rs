@@ -48,21 +48,19 @@ impl Drop for NoSwitch {
 #[inline(never)]
 fn check_other_stack() {
     if ramie_coro::overflow::is_in_signal_handler() {
-        eprintln!(
-            "ramie: a signal handler called something that waits. It may only set flags and write \
-             to descriptors; wait for the signal on a fiber instead (ramie::signal). Aborting."
-        );
-        std::process::abort()
+        ramie_driver::sys::fatal(
+            "a signal handler called something that waits. It may only set flags and write \
+             to descriptors; wait for the signal on a fiber instead (ramie::signal). Aborting.",
+        )
     }
 }
 
 #[cold]
 fn abort_no_switch_out_of_order() -> ! {
-    eprintln!(
-        "ramie: a no_switch region was left on another fiber than the one that entered it, or out \
-         of order: a coroutine suspended inside. Let it suspend outside of no_switch. Aborting."
-    );
-    std::process::abort()
+    ramie_driver::sys::fatal(
+        "a no_switch region was left on another fiber than the one that entered it, or out \
+         of order: a coroutine suspended inside. Let it suspend outside of no_switch. Aborting.",
+    )
 }
 
 impl Worker {

@@ -42,8 +42,9 @@ impl Drop for AbortOnPanic {
 
 #[cold]
 fn abort(what: &str) -> ! {
-    eprintln!("ramie: {what}. Mend the type that is given to Builder::policy. Aborting.");
-    std::process::abort()
+    ramie_driver::sys::fatal(&format!(
+        "{what}. Mend the type that is given to Builder::policy. Aborting."
+    ))
 }
 
 impl Worker {

@@ -226,8 +226,9 @@ impl Worker {
     pub(super) fn turn_driver(&self, driver: &mut ramie_driver::Driver, wait: ramie_driver::Wait) {
         if let Err(error) = driver.turn(wait) {
             // The driver handles all that can be handled; what is left is a broken invariant.
-            eprintln!("ramie: the driver failed: {error}; please report this. Aborting.");
-            std::process::abort();
+            ramie_driver::sys::fatal(&format!(
+                "the driver failed: {error}; please report this. Aborting."
+            ))
         }
         self.wake_completed(driver);
     }
