@@ -25,7 +25,10 @@ fn dine(left: &Fork, right: &Fork, meals: u32) -> u32 {
 }
 
 fn main() {
-    let meals = env::args().nth(1).map_or(3, |text| text.parse().expect("a number of meals"));
+    let Ok(meals) = env::args().nth(1).map_or(Ok(3), |text| text.parse()) else {
+        eprintln!("usage: philosophers [<meals>]");
+        std::process::exit(2);
+    };
     ramie::run(|| {
         let forks: [Fork; 5] = Default::default();
         thread::scope(|scope| {

@@ -4,7 +4,7 @@ mod support;
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     path::Path,
     process::Stdio,
 };
@@ -82,6 +82,8 @@ fn a_bare_ramie_is_the_lab_and_an_interrupt_keeps_what_there_is() {
     // The second experiment has begun, so the first has figures.
     let mut stderr = BufReader::new(lab.stderr.take().unwrap()).lines();
     assert!(stderr.any(|line| line.unwrap().contains("100 nutrients")));
+    // `timeout` sends it twice: to its child, and to the group that the child is in.
+    signal(&lab, Signal::INT);
     signal(&lab, Signal::INT);
     assert!(lab.wait().unwrap().success());
 
@@ -105,6 +107,23 @@ fn points_that_fail_are_named_and_cost_only_themselves() {
     assert!(page.contains("What was not measured") && page.contains(" of 100 threads"));
     let said = text(&output.stderr);
     assert!(said.lines().any(|line| line.contains("on threads failed: only ")), "{said}");
+}
+
+#[test]
+fn what_was_found_is_told_where_the_report_cannot_be_written() {
+    let home = Folder::new("gone");
+    let out = home.0.join("out");
+    let mut command = ramie(&format!("lab --tiny --out {}", out.display()));
+    let mut lab = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(lab.stderr.take().unwrap());
+    stderr.read_line(&mut String::new()).unwrap();
+    fs::remove_dir(&out).unwrap();
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).unwrap();
+    let output = lab.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("Time for one hop"), "{}", text(&output.stdout));
+    assert!(said.contains("cannot write") && said.contains("results.csv"), "{said}");
 }
 
 #[test]

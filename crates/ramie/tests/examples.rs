@@ -225,6 +225,7 @@ fn philosophers_all_eat() {
         assert_eq!(lines.len(), 6, "{strands}: {text} {}", common::stderr(&output));
         assert!(lines[..5].iter().all(|line| line.ends_with(" ate 20 times")), "{text}");
         assert_eq!(lines[5], "forks were used 200 times");
+        assert_usage(&run("philosophers", strands, &["x"]));
     }
 }
 

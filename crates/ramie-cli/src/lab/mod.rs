@@ -15,6 +15,7 @@ mod home;
 mod interrupt;
 mod machine;
 mod measure;
+mod others;
 mod page;
 mod plan;
 mod results;
@@ -32,6 +33,7 @@ use self::{
     interrupt::Interrupt,
     machine::Machine,
     measure::Mishap,
+    others::Others,
     plan::Extent,
     results::{Finished, Outcome, Results, Trouble},
 };
@@ -53,8 +55,11 @@ pub(crate) fn lab(lab: &Lab) -> Result<(), Failure> {
         let _ = std::fs::remove_dir(&folder);
         return Err(Failure::other(nothing_measured(&results)));
     }
-    let report = write(&folder, &results)?;
-    tell(&results, &report)
+    let written = write(&folder, &results);
+    // First: where the report cannot be written, this is what is left of it.
+    tell(&results)?;
+    let partial = if results.is_partial { " (partial: it was interrupted)" } else { "" };
+    output::line(&format!("report: {}{partial}", written?.display()))
 }
 
 fn nothing_measured(results: &Results) -> String {
@@ -77,7 +82,7 @@ fn write(folder: &Path, results: &Results) -> Result<PathBuf, Failure> {
     home::write(folder, "report.html", &page::page(results)?)
 }
 
-fn tell(results: &Results, report: &Path) -> Result<(), Failure> {
+fn tell(results: &Results) -> Result<(), Failure> {
     for finding in finding::headlines(results) {
         output::line(&finding)?;
     }
@@ -86,8 +91,10 @@ fn tell(results: &Results, report: &Path) -> Result<(), Failure> {
             output::complain(&format!("{} failed: {why}", outcome.label()));
         }
     }
-    let partial = if results.is_partial { " (partial: it was interrupted)" } else { "" };
-    output::line(&format!("report: {}{partial}", report.display()))
+    for doubt in results.doubts() {
+        output::complain(&doubt);
+    }
+    Ok(())
 }
 
 /// Measures until all rounds are done, the time is over or the user has had enough.
@@ -99,7 +106,7 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
             Finished { experiment, outcomes }
         })
         .collect();
-    let budget = Budget::start();
+    let (budget, others) = (Budget::start(), Others::watch());
     let mut progress = Progress::start();
     let rounds = if extent == Extent::Tiny { 1 } else { ROUNDS_MAX };
     let mut rounds_begun = 0;
@@ -128,6 +135,8 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
         is_partial: interrupt.is_requested(),
         seconds: budget.spent().as_secs_f64(),
         rounds: rounds_begun,
+        rounds_wanted: rounds,
+        others: others.share(),
     }
 }
 

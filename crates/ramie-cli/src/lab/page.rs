@@ -283,6 +283,9 @@ fn where_threads_win(html: &mut String, results: &Results) {
 }
 
 fn method(html: &mut String, results: &Results) {
+    for doubt in results.doubts() {
+        let _ = writeln!(html, "<p><strong>Doubtful:</strong> {doubt}.</p>");
+    }
     let _ = write!(
         html,
         "<h2>How this was measured</h2>\n<ul>\n\

@@ -126,7 +126,10 @@ fn ring(extent: Extent) -> Experiment {
                 the hop alone is what `ramie run ring` tells with many more hops.",
         x_noun: "strands in the ring",
         points: grid(sizes.iter().copied(), |size| Workload::ring(small(size), hops)),
-        views: vec![View { title: "Time for one hop", quantity: Quantity::PerOp }],
+        views: vec![View {
+            title: "Time for one hop, the making of the strands included",
+            quantity: Quantity::PerOp,
+        }],
     }
 }
 

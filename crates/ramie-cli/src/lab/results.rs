@@ -44,7 +44,13 @@ pub(super) struct Results {
     pub(super) is_partial: bool,
     pub(super) seconds: f64,
     pub(super) rounds: u32,
+    pub(super) rounds_wanted: u32,
+    /// Which part of the CPUs' time other processes took.
+    pub(super) others: Option<f64>,
 }
+
+/// From this part on, other processes spoil the figures.
+const MUCH: f64 = 0.1;
 
 /// The middle of several readings, and how far they lie apart.
 #[derive(Debug, Clone, Copy)]
@@ -111,6 +117,25 @@ impl Finished {
 }
 
 impl Results {
+    /// Why the figures may be far off, in sentences.
+    pub(super) fn doubts(&self) -> Vec<String> {
+        let busy = self.others.filter(|share| *share > MUCH).map(|share| {
+            format!(
+                "other processes, or the machine's host, took {:.0} % of the CPUs meanwhile: \
+                 figures and ratios may be far off; leave the machine alone and run it again",
+                share * 100.0
+            )
+        });
+        let is_short = self.rounds < self.rounds_wanted && !self.is_partial;
+        let short = is_short.then(|| {
+            format!(
+                "there was time for {} of {} rounds: some figures are single readings",
+                self.rounds, self.rounds_wanted
+            )
+        });
+        busy.into_iter().chain(short).collect()
+    }
+
     pub(super) fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
         self.finished.iter().flat_map(|finished| &finished.outcomes)
     }

@@ -23,8 +23,10 @@
 //! | [`close_async`] | right here |
 //! | [`cancel_fd`], [`cancel_all`] | as with it: they are the driver's own |
 //!
-//! One call is cancelled by a scope around it ([`cancel`](crate::cancel)). What completes again and
-//! again (accept, receive) is had from the sockets of [`net`](crate::net).
+//! One call is cancelled by a scope around it ([`cancel`](crate::cancel)). A timeout that was set
+//! on a stream, or that it shall not wait, is kept by the stream for its own calls: here it is
+//! [`with_timeout`](crate::cancel::with_timeout) that limits. What completes again and again
+//! (accept, receive) is had from the sockets of [`net`](crate::net).
 //!
 //! # Outside a fiber
 //! Everything works on an ordinary thread, which blocks in the call.

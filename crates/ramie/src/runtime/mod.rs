@@ -32,12 +32,15 @@ use builder::Config;
 /// });
 /// assert_eq!(total, 42);
 /// ```
+#[track_caller]
 pub fn run<F, T>(f: F) -> T
 where
     F: FnOnce() -> T,
 {
-    let runtime = Runtime::builder().build().unwrap_or_else(|error| panic!("{error}"));
-    runtime.run(f)
+    match Runtime::builder().build() {
+        Ok(runtime) => runtime.run(f),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// A configuration whose parts have been tried; made by [`Runtime::builder`].
