@@ -21,8 +21,8 @@ pub(crate) struct BackOff {
 
 /// Rounds before this one pause, twice as often each time; later ones give way to other threads.
 const PAUSES: u32 = 7;
-/// The first wait is of 16 pauses: beginning with one, two workers that send and receive through one
-/// channel take 28 ns a value instead of 15, and 23 instead of 13 if it is unbounded.
+/// The first wait is of 16 pauses: beginning with one, two workers that send and receive through
+/// one channel take 28 ns a value instead of 15, and 23 instead of 13 if it is unbounded.
 const FIRST: u32 = 4;
 
 impl BackOff {
