@@ -52,9 +52,10 @@ impl Intake {
         Intake { op, home, id: None, starts_left: MOST_STARTS }
     }
 
-    /// One for which no op is begun.
-    pub(crate) fn one_by_one(op: MultishotOp, home: Arc<Home>) -> Self {
-        Intake { op, home, id: None, starts_left: 0 }
+    /// The same, for which no op is begun.
+    pub(crate) fn one_by_one(mut self) -> Self {
+        self.starts_left = 0;
+        self
     }
 
     /// Waits for what comes next. None: the caller is to take one by one, this time.

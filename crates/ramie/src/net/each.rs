@@ -27,7 +27,7 @@ impl<'a> RecvEach<'a> {
     /// wakeup race" (2026) may not tell a receive that is done again and again that their stream
     /// has ended.
     pub(crate) fn one_by_one(socket: &'a Socket) -> Self {
-        RecvEach { socket, intake: socket.receiver_one_by_one(), is_over: false }
+        RecvEach { socket, intake: socket.receiver().one_by_one(), is_over: false }
     }
 }
 

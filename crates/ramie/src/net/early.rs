@@ -124,12 +124,6 @@ impl Socket {
         Intake::new(op, Arc::clone(self.home()))
     }
 
-    /// The same, by an op for each receive.
-    pub(super) fn receiver_one_by_one(&self) -> Intake {
-        let op = MultishotOp::Receive { fd: self.as_fd().as_raw_fd() };
-        Intake::one_by_one(op, Arc::clone(self.home()))
-    }
-
     /// Makes one who receives datagrams again and again.
     pub(super) fn receiver_from(&self) -> Intake {
         let op = MultishotOp::ReceiveFrom { fd: self.as_fd().as_raw_fd() };
