@@ -4,7 +4,6 @@
 use std::cell::Cell;
 
 use super::{
-    core::wake,
     error::{RecvError, SendError, TryRecvError, TrySendError},
     receiver::{Flavor, Receiver},
     sender::Sender,
@@ -139,7 +138,7 @@ impl<T> Arm for RecvArm<'_, T> {
         drop(locked);
         match got {
             Ok((value, woken)) => {
-                wake(woken);
+                core.wake(woken);
                 self.finish(Some(value));
             }
             Err(TryRecvError::Disconnected) => self.finish(None),
@@ -259,7 +258,8 @@ impl<T> Arm for SendArm<'_, T> {
         let Some(value) = self.waiter.value.take() else { return Enlisted::Again };
         let put = locked.put(value);
         drop(locked);
-        if self.finish(put.map(wake)) { Enlisted::Done } else { Enlisted::Again }
+        let put = put.map(|woken| self.sender.core.wake(woken));
+        if self.finish(put) { Enlisted::Done } else { Enlisted::Again }
     }
 
     fn unlist(&self) {

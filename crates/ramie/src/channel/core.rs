@@ -47,12 +47,6 @@ unsafe impl<T: Send> Sync for Core<T> {}
 impl<T> UnwindSafe for Core<T> {}
 impl<T> RefUnwindSafe for Core<T> {}
 
-pub(super) fn wake(woken: Woken) {
-    if let Some(slot) = woken {
-        worker::schedule(slot);
-    }
-}
-
 /// The lock's holder.
 pub(super) struct Locked<'a, T>(&'a Core<T>);
 
@@ -146,7 +140,7 @@ impl<T> Core<T> {
 
     /// Lets a strand go on whose wait ended, now that the lock is free.
     #[inline(always)]
-    fn wake(&self, woken: Woken) {
+    pub(super) fn wake(&self, woken: Woken) {
         if let Some(slot) = woken
             && worker::is_scheduled_away(slot)
         {
@@ -351,7 +345,7 @@ impl<T> Core<T> {
         let passed_on = locked.put_back(value);
         drop(locked);
         if let Ok(woken) = passed_on {
-            wake(woken);
+            self.wake(woken);
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    core::{Core, wake},
+    core::Core,
     error::{SendError, TryRecvError, TrySendError},
 };
 
@@ -135,7 +135,7 @@ impl<T> Core<T> {
         drop(locked);
         drop((old, unused));
         let (value, woken) = got?;
-        wake(woken);
+        self.wake(woken);
         Ok(value)
     }
 
@@ -160,7 +160,7 @@ impl<T> Core<T> {
         match locked.put(value) {
             Ok(woken) => {
                 drop(locked);
-                wake(woken);
+                self.wake(woken);
                 Poll::Ready(Ok(()))
             }
             Err(TrySendError::Disconnected(value)) => {
