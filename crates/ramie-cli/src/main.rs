@@ -10,6 +10,7 @@ mod output;
 mod run;
 mod runtime;
 mod serve;
+mod signals;
 mod usage_error;
 mod workload;
 
