@@ -257,7 +257,9 @@ fn recurse(depth: u64, at_the_bottom: &impl Fn()) -> u64 {
         at_the_bottom();
         return 0;
     }
-    black_box(recurse(black_box(depth - 1), at_the_bottom)) + depth
+    let rest = recurse(depth - 1, at_the_bottom);
+    black_box(());
+    rest + depth
 }
 
 #[inline(never)]
@@ -266,5 +268,7 @@ fn recurse2(depth: u64, at_every_level: &impl Fn()) -> u64 {
     if depth == 0 {
         return 0;
     }
-    black_box(recurse2(black_box(depth - 1), at_every_level)) + depth
+    let rest = recurse2(depth - 1, at_every_level);
+    black_box(());
+    rest + depth
 }
