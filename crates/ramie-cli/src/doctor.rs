@@ -12,14 +12,19 @@ use serde_json::{Value, json};
 use crate::{arguments::Doctor, failure::Failure, output, runtime, workload};
 
 pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
+    let wrong = runtime::check_environment().err();
+    // Before the report: what it finds helps nobody until this is mended.
+    let code = wrong.as_ref().map(Failure::report_as_code);
     let report = as_asked(probe_report());
     let stacks = Stacks::found();
     if doctor.json {
-        output::line(&as_json(&report, &stacks).to_string())?;
+        output::line(&as_json(&report, &stacks, wrong.as_ref()).to_string())?;
     } else {
         output::line(as_text(&report, &stacks).trim_end())?;
     }
-    runtime::check_environment()?;
+    if let Some(code) = code {
+        return Err(Failure::already_said(code));
+    }
     match report.driver {
         Some(_) => workload::room_for_fibers(),
         None => Err(Failure::other(format!("fibers cannot run here: {}", report.reason))),
@@ -184,7 +189,7 @@ fn setting_line(setting: &Setting) -> String {
     format!("  {name:<26}{value} {unit}{hard}")
 }
 
-fn as_json(report: &Report, stacks: &Stacks) -> Value {
+fn as_json(report: &Report, stacks: &Stacks, wrong: Option<&Failure>) -> Value {
     let check = |check: &Check| {
         let topic = match check.topic {
             Topic::Driver => "driver",
@@ -213,6 +218,7 @@ fn as_json(report: &Report, stacks: &Stacks) -> Value {
         calls.map(|(calls, way)| json!({ "calls": calls, "way": way })).to_vec()
     });
     json!({
+        "wrong": wrong.map(Failure::to_string),
         "kernel": report.kernel,
         "cpus": report.cpus,
         "driver": report.driver.map(|kind| kind.name()),

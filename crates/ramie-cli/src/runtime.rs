@@ -72,9 +72,10 @@ pub(crate) fn stack_bytes() -> usize {
     size.unwrap_or_default().usable_bytes()
 }
 
-/// What `RAMIE_STRANDS` asks for, if anything.
+/// What `RAMIE_STRANDS` asks for, if it is anything that is to be had.
 pub(crate) fn asked_strands() -> Option<String> {
-    env::var("RAMIE_STRANDS").ok().filter(|text| !text.trim().is_empty())
+    let asked = env::var("RAMIE_STRANDS").ok()?;
+    ["fibers", "threads"].contains(&asked.trim()).then(|| asked.trim().to_owned())
 }
 
 /// Runs `f`, which may panic because the system refuses something; gives the panic's sentence.

@@ -72,8 +72,28 @@ fn it_heeds_the_environment() {
     for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_ENTER", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let output = said(variable, "garbage");
         assert_sentence(&output, 2, &[variable, "garbage"]);
-        assert!(text(&output.stdout).contains("Limits"), "it reports all the same");
+        let report = text(&output.stdout);
+        assert!(report.contains("Limits"), "it reports all the same");
+        assert!(!report.contains("garbage: "), "{variable} was taken for an answer: {report}");
     }
+}
+
+#[test]
+fn a_wrong_variable_is_named_first() {
+    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_ENTER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+        let mut command = ramie_under("exec 2>&1", "doctor");
+        command.env(variable, "garbage");
+        let said = text(&output(command).stdout);
+        let first = said.lines().next().unwrap_or_default();
+        assert!(first.starts_with(&format!("ramie: {variable} ")), "{said}");
+
+        let mut command = ramie("doctor --json");
+        command.env(variable, "garbage");
+        let report: Value = serde_json::from_slice(&output(command).stdout).unwrap();
+        assert!(report["wrong"].as_str().is_some_and(|wrong| wrong.contains(variable)), "{report}");
+    }
+    let report: Value = serde_json::from_slice(&output(ramie("doctor --json")).stdout).unwrap();
+    assert!(report["wrong"].is_null(), "{report}");
 }
 
 #[test]
