@@ -1,8 +1,12 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{ffi::OsStr, path::PathBuf, str::FromStr};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Arg, Args, CommandFactory, Error, FromArgMatches, Parser, Subcommand, ValueEnum,
+    builder::{EnumValueParser, PossibleValue, TypedValueParser},
+    error::{ContextKind, ContextValue},
+};
 
 use crate::workload::{On, Workload};
 
@@ -102,8 +106,8 @@ pub(crate) struct Manner {
     #[arg(long, global = true, value_enum, default_value_t = On::Fibers, value_name = "WHAT")]
     pub(crate) on: On,
 
-    /// Worker threads under the fibers, 1 to 1024 [default: fibers 1; hybrid one for each CPU, at
-    /// least 2]
+    /// Worker threads under the fibers, 1 to 1024 [default: fibers and sidecar 1; hybrid one for
+    /// each CPU, and at least 2]
     #[arg(long, global = true, value_name = "N", value_parser = workers)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) workers: Option<u32>,
@@ -120,6 +124,54 @@ pub(crate) struct Manner {
     /// This process is the fresh one.
     #[arg(long, global = true, hide = true)]
     pub(crate) fresh: bool,
+}
+
+/// Parses the command line of this process.
+pub(crate) fn parse() -> Result<Arguments, Error> {
+    Arguments::from_arg_matches_mut(&mut command().try_get_matches()?)
+}
+
+/// The commands, of which each workload offers only what it runs on.
+pub(crate) fn command() -> clap::Command {
+    let with_its_own = |workload: clap::Command| {
+        let choice = Workload::named_runs_on(workload.get_name());
+        workload.arg(
+            Arg::new("on")
+                .long("on")
+                .value_name("WHAT")
+                .value_parser(Offered(choice))
+                .default_value(On::Fibers.name())
+                .help("What it runs on")
+                .help_heading("How to run it"),
+        )
+    };
+    Arguments::command().mut_subcommand("run", |run| run.mut_subcommands(with_its_own))
+}
+
+/// Offers a choice. Takes the others as well: a workload has a sentence about each.
+#[derive(Clone)]
+struct Offered(&'static [On]);
+
+impl TypedValueParser for Offered {
+    type Value = On;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<On, Error> {
+        let on = EnumValueParser::new().parse_ref(command, argument, value);
+        on.map_err(|mut error| {
+            let names = self.0.iter().map(|on| on.name().to_owned()).collect();
+            error.insert(ContextKind::ValidValue, ContextValue::Strings(names));
+            error
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue>>> {
+        Some(Box::new(self.0.iter().filter_map(ValueEnum::to_possible_value)))
+    }
 }
 
 /// Serve HTTP/1.1, a fiber for each connection

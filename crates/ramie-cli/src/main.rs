@@ -16,16 +16,11 @@ mod workload;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::{
-    arguments::{Arguments, Command},
-    failure::Failure,
-};
+use crate::{arguments::Command, failure::Failure};
 
 fn main() -> ExitCode {
     runtime::install_panic_hook();
-    let arguments = match Arguments::try_parse() {
+    let arguments = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage_error::report(&error),
     };

@@ -37,8 +37,8 @@ struct Row {
 
 pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     let (workload, manner) = (&run.workload, &run.manner);
-    if manner.workers.is_some() {
-        manner.on.check_has_workers()?;
+    if let Some(workers) = manner.workers {
+        manner.on.check_workers(workers)?;
     }
     if workload.wants_fresh_process() && !manner.fresh {
         return run_in_fresh_processes(workload, manner);

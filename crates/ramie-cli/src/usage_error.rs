@@ -3,11 +3,11 @@
 use std::{env, process::ExitCode};
 
 use clap::{
-    Command, CommandFactory,
+    Command,
     error::{ContextKind, ContextValue, Error, ErrorKind},
 };
 
-use crate::{arguments::Arguments, failure::Failure, output};
+use crate::{arguments, failure::Failure, output};
 
 /// Prints help where it was asked for (exit code 0), else what is wrong (exit code 2).
 pub(crate) fn report(error: &Error) -> ExitCode {
@@ -98,7 +98,7 @@ fn help_command() -> String {
 
 /// The innermost command that the command line names.
 fn command_in_question() -> Command {
-    let mut command = Arguments::command();
+    let mut command = arguments::command();
     command.build();
     for word in env::args().skip(1).filter(|word| word != "help") {
         if let Some(inner) = command.find_subcommand(&word) {

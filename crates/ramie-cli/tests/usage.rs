@@ -63,10 +63,15 @@ fn missing_numbers_are_named() {
 fn unknown_words_are_met_with_the_likely_one() {
     wrong("run fed --people 1", &["'fed'", "did you mean feed?"]);
     wrong("run feed --peple 1", &["--peple", "--people"]);
-    wrong(
-        "run spawn --count 1 --on thread",
-        &["'thread'", "fibers, threads, hybrid, sidecar, coroutines, futures"],
-    );
+    for (workload, offered) in [
+        ("spawn --count 1", "fibers, threads, hybrid\n"),
+        ("pipe --pairs 1 --messages 1 --bytes 1", "fibers, threads, hybrid, sidecar\n"),
+        ("basic --yields 1", "fibers, futures, coroutines\n"),
+    ] {
+        wrong(&format!("run {workload} --on thread"), &["--on is 'thread'", offered]);
+    }
+    let of_any = "fibers, threads, hybrid, sidecar, coroutines, futures";
+    wrong("run --on thread spawn --count 1", &["--on is 'thread'", of_any]);
     wrong("run basic --yields 1 --call fast", &["'fast'", "quick, medium, slow"]);
     wrong("frobnicate", &["'frobnicate'", "ramie --help"]);
 }
@@ -77,6 +82,33 @@ fn workers_mean_nothing_without_fibers() {
     for on in ["coroutines", "futures"] {
         let arguments = format!("run basic --yields 1 --workers 2 --on {on}");
         wrong(&arguments, &["--workers", &format!("--on {on}"), "use --on fibers"]);
+    }
+}
+
+#[test]
+fn one_worker_is_no_hybrid() {
+    let cure = "use --on fibers, or 2 workers or more";
+    wrong("run spawn --count 1 --on hybrid --workers 1", &["--workers is 1", cure]);
+    wrong("run --workers 1 --on hybrid spawn --count 1", &["--workers is 1", cure]);
+}
+
+#[test]
+fn help_offers_what_a_workload_runs_on() {
+    const ALL: [&str; 6] = ["fibers", "threads", "hybrid", "sidecar", "coroutines", "futures"];
+    for (workload, offered) in [
+        ("feed", &ALL[..3]),
+        ("alive", &ALL[..3]),
+        ("pipe", &ALL[..4]),
+        ("socketpair", &ALL[..4]),
+        ("recurse", &["fibers", "coroutines", "futures"]),
+        ("", &ALL),
+    ] {
+        let help = text(&output(ramie(&format!("run {workload} --help"))).stdout);
+        for on in ALL {
+            let is_offered = help.contains(&format!("- {on}:"));
+            assert_eq!(is_offered, offered.contains(&on), "{workload}, {on}: {help}");
+        }
+        assert_eq!(help.matches("--on <WHAT>").count(), 1, "{help}");
     }
 }
 
@@ -96,7 +128,9 @@ fn workloads_do_not_run_on_everything() {
         }
     }
     for workload in strands {
-        wrong(&format!("run {workload} --on sidecar"), &["does not run on sidecar; use --on fib"]);
+        for run in [format!("{workload} --on sidecar"), format!("--on sidecar {workload}")] {
+            wrong(&format!("run {run}"), &["does not run on sidecar; use --on fib"]);
+        }
     }
     for workload in ["basic --yields 1", "recurse --depth 1", "recurse2 --depth 1"] {
         for on in ["threads", "hybrid"] {

@@ -170,10 +170,18 @@ impl Workload {
 
     /// What it can run on.
     fn runs_on(&self) -> &'static [On] {
-        match (self, self.task()) {
-            (Workload::Pipe(_) | Workload::Socketpair(_), _) => &On::IO,
-            (_, None) => &On::STRANDS,
-            (_, Some(task)) => task.runs_on(),
+        match self.call() {
+            Some(Call::Slow) => &[On::Fibers],
+            _ => Self::named_runs_on(self.name()),
+        }
+    }
+
+    /// What the workload of that name can run on, at most.
+    pub(crate) fn named_runs_on(name: &str) -> &'static [On] {
+        match name {
+            "pipe" | "socketpair" => &On::IO,
+            "basic" | "recurse" | "recurse2" => &On::TASKS,
+            _ => &On::STRANDS,
         }
     }
 

@@ -19,7 +19,7 @@ pub(crate) enum On {
     Threads,
     /// Fibers over several workers
     Hybrid,
-    /// Fibers on one worker, for which a thread beside it enters the kernel (pipe, socketpair)
+    /// Fibers, each worker of which has a thread beside it that enters the kernel (pipe, socketpair)
     Sidecar,
     /// One coroutine that a loop resumes, without a scheduler (basic, recurse, recurse2)
     Coroutines,
@@ -79,17 +79,23 @@ impl On {
         matches!(self, On::Fibers | On::Hybrid | On::Sidecar | On::Coroutines)
     }
 
-    /// Refuses `--workers` where there is no scheduler of ours.
-    pub(crate) fn check_has_workers(self) -> Result<(), Failure> {
-        let (name, why) = match self {
+    /// Refuses a number of workers that contradicts it.
+    pub(crate) fn check_workers(self, workers: u32) -> Result<(), Failure> {
+        let (why, cure) = match self {
+            On::Hybrid if workers == 1 => {
+                return Err(Failure::usage(
+                    "--on hybrid is fibers over several workers, but --workers is 1; use \
+                     --on fibers, or 2 workers or more",
+                ));
+            }
             On::Fibers | On::Hybrid | On::Sidecar => return Ok(()),
-            On::Threads => ("threads", "every strand is an OS thread"),
-            On::Coroutines => ("coroutines", "a loop resumes the one coroutine"),
-            On::Futures => ("futures", "the one thread of tokio's runtime polls them"),
+            On::Threads => ("every strand is an OS thread", "--on hybrid"),
+            On::Coroutines => ("a loop resumes the one coroutine", "--on fibers"),
+            On::Futures => ("the one thread of tokio's runtime polls them", "--on fibers"),
         };
-        let cure = if self == On::Threads { "--on hybrid" } else { "--on fibers" };
         Err(Failure::usage(format!(
-            "--workers has no meaning with --on {name}, where {why}; leave it out, or use {cure}"
+            "--workers has no meaning with --on {}, where {why}; leave it out, or use {cure}",
+            self.name()
         )))
     }
 }

@@ -145,10 +145,6 @@ impl Task {
         }
     }
 
-    pub(super) fn runs_on(self) -> &'static [On] {
-        if let Task::Basic(_, Call::Slow) = self { &[On::Fibers] } else { &On::TASKS }
-    }
-
     /// Refuses a recursion for which the stack might not do: an overflow would end the process.
     pub(super) fn check_depth(self, on: On) -> Result<(), Failure> {
         let (Task::Recurse(depth) | Task::Recurse2(depth)) = self else { return Ok(()) };
