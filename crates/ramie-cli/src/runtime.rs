@@ -28,8 +28,13 @@ pub(crate) fn install_panic_hook() {
 /// Makes a runtime whose strands are fibers, whatever `RAMIE_STRANDS` asks for, and with sidecars
 /// for its workers if they are `beside`, whatever `RAMIE_ENTER`: the command line says what is
 /// measured.
-pub(crate) fn of_fibers(workers: usize, beside: bool) -> Result<ramie::Runtime, Failure> {
+pub(crate) fn of_fibers(
+    workers: usize,
+    beside: bool,
+    stack_bytes: usize,
+) -> Result<ramie::Runtime, Failure> {
     let builder = ramie::Runtime::builder().strands(ramie::Strands::Fibers).workers(workers);
+    let builder = builder.stack_size(stack_bytes);
     let builder = match beside {
         true => {
             check_sidecar()?;
@@ -67,9 +72,13 @@ pub(crate) fn check_environment() -> Result<(), Failure> {
 
 /// The usable bytes of a fiber's stack, in an environment that was checked.
 pub(crate) fn stack_bytes() -> usize {
-    let asked = env::var("RAMIE_STACK").ok();
-    let size = asked.and_then(|text| StackSize::new(text.trim().parse().ok()?).ok());
-    size.unwrap_or_default().usable_bytes()
+    asked_stack_bytes().unwrap_or_else(|| StackSize::default().usable_bytes())
+}
+
+/// The same, if `RAMIE_STACK` says it.
+pub(crate) fn asked_stack_bytes() -> Option<usize> {
+    let asked = env::var("RAMIE_STACK").ok()?;
+    Some(StackSize::new(asked.trim().parse().ok()?).ok()?.usable_bytes())
 }
 
 /// What `RAMIE_STRANDS` asks for, if it is anything that is to be had.

@@ -256,11 +256,17 @@ impl Workload {
 
     /// What all strands together need, roughly.
     pub(crate) fn need(&self, on: On) -> Need {
-        let need = Need::of(on, self.strands(), self.stacks());
-        match self {
-            Workload::Pipe(load) | Workload::Socketpair(load) => need.plus(load.buffers()),
+        let need = Need::of(on, self.strands(), self.stacks(), self.stack_bytes());
+        match (self, self.task()) {
+            (Workload::Pipe(load) | Workload::Socketpair(load), _) => need.plus(load.buffers()),
+            (_, Some(task)) if on.has_fiber_stacks() => need.plus(task.depth_bytes()),
             _ => need,
         }
+    }
+
+    /// The usable bytes of each stack, if they are Ramie's.
+    fn stack_bytes(&self) -> usize {
+        self.task().map_or_else(runtime::stack_bytes, Task::stack_bytes)
     }
 
     /// Runs it where there are so many workers: 1 of threads, which need none.
@@ -302,17 +308,18 @@ impl Bench {
         if on.has_fiber_stacks() {
             runtime::check_environment()?;
         }
-        workload.need(on).check(on)?;
         let task = workload.task();
         if let Some(task) = task {
             task.check_depth(on)?;
         }
+        workload.need(on).check(on)?;
         let ground = match (on, task) {
             (On::Coroutines, Some(task)) => Ground::Coroutines(task),
             (On::Futures, Some(task)) => Ground::Futures(task, futures::runtime()?),
             (On::Fibers | On::Hybrid | On::Sidecar, _) => {
                 let workers = workers.map_or(on.default_workers(), |count| count as usize);
-                Ground::Fibers(runtime::of_fibers(workers, on == On::Sidecar)?)
+                let stack_bytes = workload.stack_bytes();
+                Ground::Fibers(runtime::of_fibers(workers, on == On::Sidecar, stack_bytes)?)
             }
             (On::Threads, _) | (_, None) => Ground::Threads,
         };

@@ -32,14 +32,14 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    pub(super) fn of(on: On, strands: u64, stacks: u64) -> Self {
+    pub(super) fn of(on: On, strands: u64, stacks: u64, stack_bytes: usize) -> Self {
         let bookkeeping = strands.saturating_mul(STRAND);
         let (memory, address_space) = match on {
             // Threads that are too many are refused one by one, and counted.
             On::Threads => (strands.saturating_mul(THREAD), 0),
             On::Futures => (bookkeeping, 0),
             On::Fibers | On::Hybrid | On::Sidecar | On::Coroutines => {
-                let each = (runtime::stack_bytes() as u64).saturating_add(GUARD_BYTES as u64);
+                let each = (stack_bytes as u64).saturating_add(GUARD_BYTES as u64);
                 let of_stacks = stacks.saturating_mul(each);
                 // Stacks come in batches: some more are mapped than used.
                 let mapped = of_stacks.saturating_add(of_stacks / 8);
@@ -59,25 +59,29 @@ impl Need {
 
     /// Refuses what would only get the process killed.
     pub(super) fn check(&self, on: On) -> Result<(), Failure> {
-        let (noun, strands) = (if on == On::Threads { "threads" } else { "fibers" }, self.strands);
+        let strands = match (on, self.strands) {
+            (_, 1) => format!("{} needs", on.one()),
+            (On::Threads, many) => format!("{many} threads need"),
+            (_, many) => format!("{many} fibers need"),
+        };
         let space = address_space_left();
         if self.address_space > space {
             let room = space.saturating_sub(HEADROOM);
             return Err(Failure::other(format!(
-                "{strands} {noun} need about {} of address space, but `ulimit -v` leaves {}; raise \
+                "{strands} about {} of address space, but `ulimit -v` leaves {}; raise \
                  it{}",
                 in_mib(self.address_space),
                 in_mib(space),
-                or_fewer(fitting(strands, self.address_space.saturating_sub(HEADROOM), room)),
+                or_fewer(fitting(self.strands, self.address_space.saturating_sub(HEADROOM), room)),
             )));
         }
         let memory = available_memory();
         if self.memory > memory {
             return Err(Failure::other(format!(
-                "{strands} {noun} need about {} of memory, but {} are available; free some{}",
+                "{strands} about {} of memory, but {} are available; free some{}",
                 in_mib(self.memory),
                 in_mib(memory),
-                or_fewer(fitting(strands, self.memory, memory)),
+                or_fewer(fitting(self.strands, self.memory, memory)),
             )));
         }
         Ok(())
@@ -91,7 +95,7 @@ impl Need {
 
 /// Refuses where not even two fibers could run.
 pub(crate) fn room_for_fibers() -> Result<(), Failure> {
-    Need::of(On::Fibers, 2, 2).check(On::Fibers)
+    Need::of(On::Fibers, 2, 2, runtime::stack_bytes()).check(On::Fibers)
 }
 
 fn in_mib(bytes: u64) -> String {

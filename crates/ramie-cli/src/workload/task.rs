@@ -145,27 +145,46 @@ impl Task {
         }
     }
 
+    /// What its recursion takes of a stack at most, if it has one.
+    pub(super) fn depth_bytes(self) -> u64 {
+        match self {
+            Task::Basic(..) => 0,
+            Task::Recurse(depth) | Task::Recurse2(depth) => depth * FRAME + OTHER_FRAMES,
+        }
+    }
+
+    /// The usable bytes of its stack: what `RAMIE_STACK` says, else what is sure to do.
+    pub(super) fn stack_bytes(self) -> usize {
+        let sure = self.depth_bytes().next_power_of_two().min(StackSize::MAX_BYTES as u64);
+        let sufficient = || runtime::stack_bytes().max(sure as usize);
+        runtime::asked_stack_bytes().unwrap_or_else(sufficient)
+    }
+
     /// Refuses a recursion for which the stack might not do: an overflow would end the process.
     pub(super) fn check_depth(self, on: On) -> Result<(), Failure> {
         let (Task::Recurse(depth) | Task::Recurse2(depth)) = self else { return Ok(()) };
         let (stack, frame) = match on {
             On::Futures => (thread_stack_bytes(), POLL_FRAME),
-            _ => (runtime::stack_bytes() as u64, FRAME),
+            _ => (self.stack_bytes() as u64, FRAME),
         };
         let most = |stack: u64| stack.saturating_sub(OTHER_FRAMES) / frame;
         if depth <= most(stack) {
             return Ok(());
         }
-        let needed = (depth * frame + OTHER_FRAMES).next_power_of_two();
-        let largest = StackSize::MAX_BYTES as u64;
         let cure = match on {
-            On::Futures => format!("raise `ulimit -s` to {}", needed >> 10),
-            _ if needed <= largest => format!("set RAMIE_STACK={needed}"),
-            _ => format!("for {} at most with RAMIE_STACK={largest}", most(largest)),
+            On::Futures => {
+                let needed = (depth * frame + OTHER_FRAMES).next_power_of_two();
+                format!(", or raise `ulimit -s` to {}", needed >> 10)
+            }
+            _ if runtime::asked_stack_bytes().is_some() => {
+                let most = depth.min(most(StackSize::MAX_BYTES as u64));
+                format!(", or leave RAMIE_STACK unset, which does for {most}")
+            }
+            _ => String::new(),
         };
         Err(Failure::other(format!(
             "a recursion {depth} deep does not surely fit into a stack of {} KiB; ask for {} \
-             at most, or {cure}",
+             at most{cure}",
             stack >> 10,
             most(stack)
         )))
@@ -209,7 +228,7 @@ impl Task {
     pub(super) fn cost_on_coroutine(self) -> Result<Cost, Failure> {
         let watch = Stopwatch::start();
         let body = move |yielder: &Yielder<(), ()>, ()| self.sum(|| yielder.suspend(()));
-        let coroutine = Builder::new().stack_size(runtime::stack_bytes()).build(body);
+        let coroutine = Builder::new().stack_size(self.stack_bytes()).build(body);
         let coroutine = coroutine.map_err(|error| {
             Failure::other(format!("the coroutine cannot be made: {error}; free some memory"))
         })?;
