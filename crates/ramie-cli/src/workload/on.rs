@@ -19,7 +19,7 @@ pub(crate) enum On {
     Threads,
     /// Fibers over several workers
     Hybrid,
-    /// Fibers, each worker of which has a thread beside it that enters the kernel (pipe, socketpair)
+    /// Fibers, with a thread beside each worker that enters the kernel (pipe, socketpair)
     Sidecar,
     /// One coroutine that a loop resumes, without a scheduler (basic, recurse, recurse2)
     Coroutines,
