@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 
 use crate::driver::{Driver, OpenError, Submitted, Wait};
-use crate::multishot::{Home, MultishotId, MultishotOp, NextShot};
+use crate::multishot::{Home, MultishotId, MultishotOp, NextShot, Shot};
 use crate::op::{CURRENT_POSITION, Op, OpFrame, State};
 use crate::sys::{self, raw};
 
@@ -35,7 +35,7 @@ pub enum Fault {
     Short,
     /// It is handed over this many turns late.
     Late(u32),
-    /// It fails with this errno, and is not done.
+    /// It fails with this errno, and is not done; but a close is, as the kernel's are.
     Fails(i32),
     /// The kernel answers so many times with this errno, which the driver has to hide: `EINTR`,
     /// `ECANCELED` that nobody asked for, or `EAGAIN` of an op that is to wait.
@@ -50,7 +50,8 @@ pub struct Faults {
     /// One op of so many has a random fault that a program which follows the rules does not see,
     /// and one completion of so many overtakes others; 0 for none.
     pub one_in: u32,
-    /// One op of so many fails with this errno.
+    /// One op of so many fails with this errno, and one wait of so many for an op that completes
+    /// again and again; but no errno that such an op never brings.
     pub failing: Option<(u32, i32)>,
     /// This op, counted from 0, has this fault.
     pub at: Option<(u64, Fault)>,
@@ -96,6 +97,8 @@ impl Faults {
 struct StandIn {
     frame: OpFrame,
     real: NonNull<OpFrame>,
+    /// What it is said to have come to.
+    told: Option<i32>,
 }
 
 /// The driver around another.
@@ -157,7 +160,7 @@ impl Faulty {
 
     pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
         match self.draw() {
-            Some(Fault::Fails(errno)) => {
+            Some(Fault::Fails(errno)) if !matches!(frame.op, Op::Close { .. }) => {
                 self.complete(NonNull::from(frame), -errno);
                 Submitted::InFlight
             }
@@ -198,7 +201,11 @@ impl Faulty {
             frame.hidden_times.set(times);
         }
         asked.state.set(State::InFlight);
-        let stand_in = Box::new(StandIn { frame, real });
+        let told = match fault {
+            Some(Fault::Fails(errno)) => Some(-errno),
+            _ => None,
+        };
+        let stand_in = Box::new(StandIn { frame, real, told });
         let address = NonNull::from(&stand_in.frame);
         self.stand_ins.insert(real.as_ptr() as usize, stand_in);
         // SAFETY: the box keeps its place until the frame has come out of `inner` (`take`), or is
@@ -212,7 +219,7 @@ impl Faulty {
     /// Lets go of a stand-in that is complete.
     fn take(&mut self, address: usize) -> (NonNull<OpFrame>, i32) {
         let stand_in = self.stand_ins.remove(&address).expect("completes once");
-        (stand_in.real, stand_in.frame.result())
+        (stand_in.real, stand_in.told.unwrap_or(stand_in.frame.result()))
     }
 
     fn complete(&mut self, real: NonNull<OpFrame>, result: i32) {
@@ -259,7 +266,22 @@ impl Faulty {
         if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
             self.inner.end_multishot_silently(id);
         }
-        self.inner.next_shot(id)
+        match (self.inner.next_shot(id), self.faults.failing) {
+            (NextShot::Pending, Some((one_in, errno))) if self.below(one_in) == 0 => {
+                self.fail_multishot(id, errno)
+            }
+            (next, _) => next,
+        }
+    }
+
+    /// Ends an op with an errno. As in the kernel that is the last of what it brings, and it has
+    /// looked up the descriptor.
+    fn fail_multishot(&mut self, id: MultishotId, errno: i32) -> NextShot {
+        if let Some(shot) = self.inner.settle_multishot(id) {
+            return NextShot::Shot(shot);
+        }
+        self.inner.end_multishot_silently(id);
+        if ends_in_silence(errno) { NextShot::Pending } else { NextShot::Shot(Shot::Failed(errno)) }
     }
 
     pub(crate) fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
@@ -404,6 +426,12 @@ fn can_wait(op: &Op, fd: i32) -> bool {
         FileType::Unknown => is_epoll,
         _ => false,
     }
+}
+
+/// Whether this answer to an op that completes again and again only ends it.
+fn ends_in_silence(errno: i32) -> bool {
+    let silent = [Errno::INTR, Errno::CANCELED, Errno::AGAIN, Errno::NOBUFS];
+    silent.contains(&Errno::from_raw_os_error(errno))
 }
 
 fn is_plain(op: &Op) -> bool {

@@ -1,11 +1,15 @@
 //! Faults of each kind: hidden where they must be, told where they must be told, and no op is lost.
 mod support;
 
-use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
 
-use ramie_driver::{Choice, Config, Driver, Fault, Faults, Op, OpFrame};
+use ramie_driver::{
+    Choice, Config, Driver, Fault, Faults, Home, MultishotOp, NextShot, Op, OpFrame, Shot, Wait,
+};
 use support::{cancel, finish, run, submit};
 
 /// Runs `test` with the first op at fault, on a driver of each kind.
@@ -45,6 +49,54 @@ fn the_errno_reaches_the_caller_and_nothing_was_done() {
             assert_eq!(run(driver, receive(ours, &mut buf)), -errno);
             assert_eq!(run(driver, receive(ours, &mut buf)), 4);
         });
+    }
+}
+
+#[test]
+fn a_close_that_fails_has_closed() {
+    with(Fault::Fails(libc::EIO), |driver, ours, mut theirs| {
+        let fd = ours.try_clone().unwrap().into_raw_fd();
+        assert_eq!(run(driver, Op::Close { fd }), -libc::EIO);
+        assert_eq!(run(driver, Op::Close { fd }), -libc::EBADF);
+        theirs.write_all(b"data").unwrap();
+        assert_eq!(run(driver, receive(ours, &mut [0; 8])), 4);
+    });
+}
+
+/// Receives until the op fails or brings something; what came, and what it left.
+fn receive_again_and_again(driver: &mut Driver, from: &UnixStream) -> Option<(Shot, Option<Shot>)> {
+    let home: Arc<Home> = Arc::default();
+    let op = MultishotOp::Receive { fd: from.as_raw_fd() };
+    let id = driver.start_multishot(op, &home)?;
+    let shot = loop {
+        match driver.next_shot(id) {
+            NextShot::Shot(shot) => break shot,
+            NextShot::Pending => driver.turn(Wait::Until(Some(Duration::from_millis(1)))).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(driver.stop_multishot(id));
+    Some((shot, home.take_left()))
+}
+
+#[test]
+fn an_op_that_completes_again_and_again_fails_and_loses_nothing() {
+    let driver = Driver::open(Choice::Auto, &Config::small()).unwrap();
+    let failing = Some((1, libc::EIO));
+    let faults = Faults { failing, at: None, ..Faults::at(0, Fault::Short) };
+    let mut driver = driver.with_faults(faults);
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    match receive_again_and_again(&mut driver, &ours) {
+        None => return eprintln!("skipped: this driver has no such ops"),
+        Some((shot, left)) => assert!(matches!((shot, left), (Shot::Failed(libc::EIO), None))),
+    }
+    theirs.write_all(b"data").unwrap();
+    match receive_again_and_again(&mut driver, &ours) {
+        Some((Shot::Bytes(bytes), None) | (Shot::Failed(_), Some(Shot::Bytes(bytes)))) => {
+            assert_eq!(&*bytes, b"data");
+        }
+        Some((Shot::Failed(_), None)) => (&ours).read_exact(&mut [0; 4]).unwrap(),
+        other => panic!("{other:?}"),
     }
 }
 
