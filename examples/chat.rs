@@ -7,7 +7,9 @@ use std::{
     env,
     io::{self, BufRead, BufReader, Write},
     net::SocketAddr,
+    process,
     sync::Arc,
+    time::Duration,
 };
 
 use ramie::{
@@ -50,11 +52,24 @@ fn talk(room: &Room, mut stream: TcpStream, address: SocketAddr) -> io::Result<(
 
 #[ramie::main]
 fn main() -> io::Result<()> {
-    let listener = TcpListener::bind(env::args().nth(1).as_deref().unwrap_or("127.0.0.1:7001"))?;
+    let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7001".to_owned());
+    let listener = TcpListener::bind(&address).unwrap_or_else(|error| {
+        eprintln!("cannot listen on {address}: {error}; usage: chat [<host>:<port>]");
+        process::exit(1);
+    });
     println!("listening on {}", listener.local_addr()?);
     let room = Arc::new(Room::default());
     loop {
-        let ((stream, address), room) = (listener.accept()?, Arc::clone(&room));
-        thread::spawn(move || talk(&room, stream, address));
+        match listener.accept() {
+            Ok((stream, address)) => {
+                let room = Arc::clone(&room);
+                thread::spawn(move || talk(&room, stream, address));
+            }
+            // No descriptor is left, perhaps: who leaves gives some back.
+            Err(error) => {
+                eprintln!("cannot accept: {error}");
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
     }
 }

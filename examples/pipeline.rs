@@ -18,27 +18,43 @@ fn start(index: usize, line: &str) -> io::Result<Child> {
 }
 
 /// Carries bytes until the source ends, or the sink wants no more.
-fn carry(mut from: ChildStdout, mut to: impl Write) -> u64 {
+fn carry(mut from: ChildStdout, mut to: impl Write) -> io::Result<u64> {
     let mut buffer = [0; 16 * 1024];
     let mut count = 0;
-    while let Ok(length @ 1..) = from.read(&mut buffer) {
-        if to.write_all(&buffer[..length]).is_err() {
-            break;
+    while let length @ 1.. = from.read(&mut buffer)? {
+        match to.write_all(&buffer[..length]) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            result => result?,
         }
         count += length as u64;
     }
-    count
+    Ok(count)
+}
+
+/// Starts all of them, or says why not and leaves none behind.
+fn start_all(lines: &[String]) -> Option<Vec<Child>> {
+    let mut children = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        match start(index, line) {
+            Ok(child) => children.push(child),
+            Err(error) => {
+                eprintln!("cannot start '{line}': {error}");
+                children.iter_mut().for_each(|child| drop(child.kill()));
+                return None;
+            }
+        }
+    }
+    Some(children)
 }
 
 #[ramie::main]
-fn main() -> io::Result<ExitCode> {
+fn main() -> ExitCode {
     let lines: Vec<String> = env::args().skip(1).collect();
-    if lines.iter().all(|line| line.trim().is_empty()) {
+    if lines.is_empty() || lines.iter().any(|line| line.trim().is_empty()) {
         eprintln!("usage: pipeline <command line>...");
-        return Ok(ExitCode::from(2));
+        return ExitCode::from(2);
     }
-    let started = lines.iter().enumerate().map(|(index, line)| start(index, line));
-    let mut children = started.collect::<io::Result<Vec<_>>>()?;
+    let Some(mut children) = start_all(&lines) else { return ExitCode::FAILURE };
     let sinks: Vec<_> = children.iter_mut().skip(1).map(|child| child.stdin.take()).collect();
     let mut links = Vec::new();
     for (child, sink) in children.iter_mut().zip(sinks.into_iter().chain([None])) {
@@ -51,9 +67,12 @@ fn main() -> io::Result<ExitCode> {
     }
     let mut is_success = true;
     for ((line, child), link) in lines.iter().zip(&mut children).zip(links) {
-        let (count, status) = (link.join().unwrap(), child.wait()?);
-        eprintln!("{line}: {count} bytes, {status}");
-        is_success &= status.success();
+        let (carried, status) = (link.join().unwrap(), child.wait().expect("it is our child"));
+        is_success &= carried.is_ok() && status.success();
+        match carried {
+            Ok(count) => eprintln!("{line}: {count} bytes, {status}"),
+            Err(error) => eprintln!("{line}: its bytes get no further: {error}; {status}"),
+        }
     }
-    Ok(ExitCode::from(u8::from(!is_success)))
+    ExitCode::from(u8::from(!is_success))
 }

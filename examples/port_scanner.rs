@@ -1,7 +1,7 @@
 //! Says which TCP ports of a host are open: `port_scanner 127.0.0.1 1 1024`. A few hundred fibers
 //! take the next port each, until there is none left.
 
-use std::{env, io, time::Duration};
+use std::{env, io, num::NonZero, time::Duration};
 
 use ramie::{
     net::{SocketAddr, TcpStream, ToSocketAddrs},
@@ -11,34 +11,55 @@ use ramie::{
 
 const PROBES: usize = 256;
 const TIMEOUT: Duration = Duration::from_millis(500);
+/// What a call fails with that got no descriptor, of the process or of the system.
+const NO_DESCRIPTOR: [i32; 2] = [24, 23];
 const USAGE: &str = "usage: port_scanner <host> <first port> <last port>";
 
+fn misused(why: &str) -> io::Error {
+    io::Error::other(format!("{why}{USAGE}"))
+}
+
 fn port(text: &str) -> io::Result<u16> {
-    text.parse().map_err(|_| io::Error::other(format!("'{text}' is no port; {USAGE}")))
+    let port = text.parse().map(NonZero::<u16>::get);
+    port.map_err(|_| misused(&format!("'{text}' is no port, 1 to 65535; ")))
+}
+
+fn is_open(address: SocketAddr) -> io::Result<bool> {
+    match TcpStream::connect_timeout(&address, TIMEOUT) {
+        // It says nothing about the port.
+        Err(error) if error.raw_os_error().is_some_and(|code| NO_DESCRIPTOR.contains(&code)) => {
+            Err(io::Error::other(format!("{error}; raise `ulimit -n` above {}", PROBES + 50)))
+        }
+        result => Ok(result.is_ok()),
+    }
 }
 
 fn scan(arguments: &[String]) -> io::Result<()> {
-    let [host, first, last] = arguments else { return Err(io::Error::other(USAGE)) };
+    let [host, first, last] = arguments else { return Err(misused("")) };
     let (first, last) = (port(first)?, port(last)?);
-    let mut found = (host.as_str(), first).to_socket_addrs()?;
-    let host = found.next().ok_or_else(|| io::Error::other("the host has no address"))?.ip();
+    if first > last {
+        return Err(misused(&format!("the first port, {first}, is above the last, {last}; ")));
+    }
+    let mut found = (host.as_str(), first)
+        .to_socket_addrs()
+        .map_err(|error| io::Error::other(format!("cannot find {host}: {error}")))?;
+    let host = found.next().ok_or_else(|| misused("the host has no address; "))?.ip();
     let ports = Mutex::new(first..=last);
     let open = Mutex::new(Vec::new());
     // The lock is held for as long as it takes to count, not while connecting.
     let next_port = || ports.lock().unwrap().next();
-    let probe = || {
+    let probe = || -> io::Result<()> {
         while let Some(port) = next_port() {
-            let address = SocketAddr::new(host, port);
-            if TcpStream::connect_timeout(&address, TIMEOUT).is_ok() {
+            if is_open(SocketAddr::new(host, port))? {
                 open.lock().unwrap().push(port);
             }
         }
+        Ok(())
     };
     thread::scope(|scope| {
-        for _ in 0..PROBES {
-            scope.spawn(probe);
-        }
-    });
+        let probes: Vec<_> = (0..PROBES).map(|_| scope.spawn(probe)).collect();
+        probes.into_iter().try_for_each(|probe| probe.join().unwrap())
+    })?;
     let mut open = open.into_inner().unwrap();
     open.sort_unstable();
     open.iter().for_each(|port| println!("{port} is open"));

@@ -4,6 +4,7 @@
 use std::{
     env,
     io::{self, BufRead, BufReader, Write},
+    process,
     time::Duration,
 };
 
@@ -17,7 +18,7 @@ use ramie::{
 fn answer(mut stream: TcpStream, name: &str) -> io::Result<()> {
     for line in BufReader::new(stream.try_clone()?).lines() {
         match line?.as_str() {
-            "crash" => std::process::abort(),
+            "crash" => process::abort(),
             line => stream.write_all(format!("{line}, says process {name}\n").as_bytes())?,
         }
     }
@@ -50,7 +51,10 @@ fn serve(listener: &TcpListener, member: &Member) -> io::Result<()> {
 
 fn main() -> io::Result<Report> {
     let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7002".to_owned());
-    let listener = Listener::bind(address)?;
+    let listener = Listener::bind(&address).unwrap_or_else(|error| {
+        eprintln!("cannot listen on {address}: {error}; usage: prefork [<host>:<port>]");
+        process::exit(1);
+    });
     println!("listening on {}", listener.local_addr()?);
     let processes = Builder::new(2).on_end(|end| eprintln!("{end}"));
     processes.run(|member| ramie::run(|| serve(&listener.open()?, member)))

@@ -125,11 +125,18 @@ fn echo_goes_on_when_descriptors_have_run_out() {
 }
 
 #[test]
-fn echo_says_why_it_cannot_listen() {
-    let output = run("echo", "fibers", &["nowhere"]);
-    let said = common::stderr(&output);
-    assert!(said.starts_with("cannot listen on nowhere: ") && !said.contains("Error {"), "{said}");
-    assert_eq!(output.status.code(), Some(1));
+fn servers_say_why_they_cannot_listen() {
+    let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let in_use = other.local_addr().expect("it is bound").to_string();
+    for server in ["echo", "chat", "prefork"] {
+        for (address, why) in [("nowhere", "invalid"), (&in_use, "already in use")] {
+            let output = run(server, "fibers", &[address]);
+            let said = common::stderr(&output);
+            assert!(said.starts_with(&format!("cannot listen on {address}: ")), "{server}: {said}");
+            assert!(said.contains(why) && !said.contains("{ "), "{server}: {said}");
+            assert_eq!(output.status.code(), Some(1));
+        }
+    }
 }
 
 #[test]
@@ -211,9 +218,23 @@ fn pipeline_carries_bytes_from_program_to_program() {
         assert!(run("pipeline", strands, &["cat", "wc -c"]).status.success());
         assert_eq!(run("pipeline", strands, &["seq 1", "false"]).status.code(), Some(1));
         assert_usage(&run("pipeline", strands, &[]));
-        let missing = run("pipeline", strands, &["/nowhere/program"]);
+        assert_usage(&run("pipeline", strands, &["seq 1", " ", "cat"]));
+        let missing = run("pipeline", strands, &["seq 1", "/nowhere/program x"]);
+        let said = common::stderr(&missing);
+        assert!(said.starts_with("cannot start '/nowhere/program x': No such file"), "{said}");
         assert_eq!(missing.status.code(), Some(1));
     }
+}
+
+#[test]
+fn pipeline_says_that_nobody_got_its_bytes() {
+    let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(example("pipeline")).arg("seq 3").stdin(Stdio::null()).stdout(full);
+    let output = command.output().expect("timeout is there");
+    let said = common::stderr(&output);
+    assert!(said.contains("its bytes get no further: No space left"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
@@ -248,10 +269,26 @@ fn the_port_scanner_finds_the_open_ports() {
         assert!(text.ends_with(&format!(" of {count} ports are open\n")), "{strands}: {text}");
         let by_name = run("port_scanner", strands, &["localhost", &range[1], &range[1]]);
         assert!(stdout(&by_name).ends_with(" of 1 ports are open\n"), "{}", stdout(&by_name));
-        for wrong in [&[][..], &["localhost"], &["localhost", "1", "last"]] {
+        for wrong in [
+            &[][..],
+            &["localhost"],
+            &["localhost", "1", "last"],
+            &["localhost", "0", "9"],
+            &["localhost", "9", "1"],
+        ] {
             assert_usage(&run("port_scanner", strands, wrong));
         }
     }
+}
+
+#[test]
+fn a_port_is_not_closed_because_no_descriptor_is_left() {
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -n 100; exec \"$0\" 127.0.0.1 1 2000"]);
+    let output = command.arg(example("port_scanner")).output().expect("bash is there");
+    let said = common::stderr(&output);
+    assert!(said.contains("Too many open files") && said.contains("ulimit -n"), "{said}");
+    assert_eq!(stdout(&output), "");
 }
 
 /// A server that answers so much to everybody, or nothing at all. Others than the example may come:
