@@ -68,8 +68,8 @@ impl Faults {
         Faults { seed: 1, one_in: 0, failing: None, at: Some((op, fault)) }
     }
 
-    /// Reads `RAMIE_FAULTS`: a seed; or a seed, a comma and an errno as a number, with which one
-    /// op of four then fails. Unset or empty for none.
+    /// Reads `RAMIE_FAULTS`: a seed; after a comma an errno as a number, with which ops then fail;
+    /// after another, one of how many does, four if nothing is said. Unset or empty for none.
     ///
     /// # Errors
     /// Another value: the user's mistake, said in a sentence.
@@ -78,18 +78,17 @@ impl Faults {
         if value.is_empty() {
             return Ok(None);
         }
-        let (seed, errno) = value.split_once(',').map_or((&*value, None), |(s, e)| (s, Some(e)));
-        let errno = errno.map(str::parse::<i32>).transpose();
-        match (seed.parse(), errno) {
-            (Ok(seed), Ok(errno)) => {
-                let failing = errno.map(|errno| (4, errno));
-                Ok(Some(Faults { failing, ..Faults::harmless(seed) }))
+        let numbers: Result<Vec<u64>, _> = value.split(',').map(str::parse).collect();
+        let (seed, failing) = match numbers.as_deref() {
+            Ok(&[seed]) => (seed, None),
+            Ok(&[seed, errno]) => (seed, Some((4, errno as i32))),
+            Ok(&[seed, errno, one_in]) => (seed, Some((one_in as u32, errno as i32))),
+            _ => {
+                let what = "which is none of SEED, SEED,ERRNO and SEED,ERRNO,ONE_IN: numbers";
+                return Err(OpenError::new(None, format!("{VARIABLE} is {value:?}, {what}")));
             }
-            _ => Err(OpenError::new(
-                None,
-                format!("{VARIABLE} is {value:?}, which is neither SEED nor SEED,ERRNO: numbers"),
-            )),
-        }
+        };
+        Ok(Some(Faults { failing, ..Faults::harmless(seed) }))
     }
 }
 
