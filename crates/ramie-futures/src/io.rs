@@ -124,8 +124,10 @@ impl<S: Socket> Io<S> {
             Direction::Read => &self.reading,
             Direction::Write => &self.writing,
         };
-        Readiness::register(readiness, &self.stream, to, context.waker());
-        Poll::Pending
+        match Readiness::register(readiness, &self.stream, to, context.waker()) {
+            Ok(()) => Poll::Pending,
+            Err(refusal) => Poll::Ready(Err(refusal)),
+        }
     }
 }
 

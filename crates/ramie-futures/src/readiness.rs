@@ -7,6 +7,9 @@
 //! the helper takes the new waker, too, or the poll finds no helper and starts another; readiness
 //! is level-triggered, so that one sees what the first has seen.
 //!
+//! A wait that is refused (no memory, no descriptor for a driver) is the error of the next poll that
+//! finds nothing; else the two would call each other for ever.
+//!
 //! No buffer is in the kernel's hands between two polls, so a future may be dropped, or forgotten,
 //! at any time. Dropping the stream cancels the helper.
 
@@ -38,6 +41,8 @@ struct State {
     has_helper: bool,
     /// Of the helper that waits.
     cancel: Option<CancelHandle>,
+    /// Why the last one did not wait.
+    refusal: Option<io::Error>,
     is_closed: bool,
 }
 
@@ -48,12 +53,20 @@ impl Readiness {
     }
 
     /// Has a waker called when the stream is ready.
-    pub(crate) fn register<S>(this: &Arc<Self>, stream: &Arc<S>, to: Direction, waker: &Waker)
+    pub(crate) fn register<S>(
+        this: &Arc<Self>,
+        stream: &Arc<S>,
+        to: Direction,
+        waker: &Waker,
+    ) -> io::Result<()>
     where
         S: AsFd + Send + Sync + 'static,
     {
         let waker = waker.clone();
         let mut state = this.lock();
+        if let Some(refusal) = state.refusal.take() {
+            return Err(refusal);
+        }
         let old = state.waker.replace(waker);
         let must_start = !std::mem::replace(&mut state.has_helper, true);
         drop(state);
@@ -68,14 +81,15 @@ impl Readiness {
                 drop(fiber::spawn_local(help));
             }
         }
+        Ok(())
     }
 
     fn help<S: AsFd>(&self, stream: Arc<S>, to: Direction) {
-        // A failure is what the next poll finds, too.
-        let _ = self.wait(&stream, to);
+        let waited = self.wait(&stream, to);
         drop(stream);
         let mut state = self.lock();
         state.has_helper = false;
+        state.refusal = waited.err();
         state.cancel = None;
         let waker = state.waker.take();
         drop(state);
