@@ -574,6 +574,19 @@ fn waits_for_processes_and_signals() {
             assert!(spared(|| child.wait()).success(), "it can be waited for again");
             first
         });
+        // Nobody can wait for one that is cancelled, so that is done in any case.
+        tried(1, 0, || {
+            let before = children();
+            let status = || ramie::process::Command::new("sleep").arg("0.2").status();
+            let late = cancel::with_timeout(Duration::from_millis(1), status);
+            let error = late.unwrap_or_else(cancel::Elapsed::into_value).unwrap_err();
+            if cancel::is_cancelled(&error) {
+                assert_eq!(children(), before);
+                return Ok(());
+            }
+            Err(error)
+        });
+
         let mut command = Command::new("cat");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         drop(child.stdin.take());
@@ -632,6 +645,14 @@ fn other_waits() {
             Ok(())
         });
     });
+}
+
+/// How many there are, dead ones among them.
+fn children() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let of_task = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
+    let lists = tasks.map(|task| of_task(task).unwrap_or_default());
+    lists.map(|list| list.split_whitespace().count()).sum()
 }
 
 /// A signal comes meanwhile.

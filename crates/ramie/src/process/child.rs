@@ -129,9 +129,14 @@ impl Child {
     #[track_caller]
     pub(super) fn end_if_cancelled(&mut self, error: &io::Error) {
         if cancel::is_cancelled(error) {
-            // They fail only if it was waited for already.
+            // They fail only if it was waited for already; but a driver may be out of memory.
             let _ = self.kill();
-            let _ = cancel::shield(|| self.wait());
+            let _ = cancel::shield(|| {
+                self.wait().or_else(|_| {
+                    let child = &mut self.child;
+                    blocking(|| child.wait())
+                })
+            });
         }
     }
 
