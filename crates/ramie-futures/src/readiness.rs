@@ -7,8 +7,8 @@
 //! the helper takes the new waker, too, or the poll finds no helper and starts another; readiness
 //! is level-triggered, so that one sees what the first has seen.
 //!
-//! A wait that is refused (no memory, no descriptor for a driver) is the error of the next poll that
-//! finds nothing; else the two would call each other for ever.
+//! A wait that is refused (no memory, no descriptor for a driver) is the error of the next poll
+//! that finds nothing; else the two would call each other for ever.
 //!
 //! No buffer is in the kernel's hands between two polls, so a future may be dropped, or forgotten,
 //! at any time. Dropping the stream cancels the helper.
