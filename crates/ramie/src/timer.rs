@@ -14,6 +14,8 @@
 
 use std::{cell::Cell, cmp::Reverse, collections::BinaryHeap};
 
+use ramie_driver::sys::prefetch;
+
 use crate::worker::Body;
 
 /// What a strand has in its worker's timers: the number of its live entry and when that fires.
@@ -97,15 +99,34 @@ impl Timers {
         self.heap.peek().map_or(u64::MAX, |Reverse((deadline, _))| *deadline)
     }
 
-    /// Takes out a strand whose entry fired at or before `now_ns`; it is unarmed then.
+    /// Takes out strands whose entries fired at or before `now_ns`, the earliest first, as many as
+    /// there is room for; they are unarmed then.
+    pub(crate) fn take_due<'a>(
+        &mut self,
+        now_ns: u64,
+        room: &'a mut [*const Body],
+    ) -> &'a [*const Body] {
+        let mut count = 0;
+        while count < room.len()
+            && let Some(body) = self.pop_due(now_ns)
+        {
+            room[count] = body;
+            count += 1;
+        }
+        &room[..count]
+    }
+
     #[allow(unsafe_code)]
-    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<*const Body> {
+    fn pop_due(&mut self, now_ns: u64) -> Option<*const Body> {
         while self.next_ns() <= now_ns {
             let Reverse((_, entry)) = self.heap.pop()?;
             self.unused.push(entry);
             let body = std::mem::replace(&mut self.entries[entry as usize], std::ptr::null());
             // SAFETY: the invariant of `entries`.
             if let Some(armed) = unsafe { body.as_ref() } {
+                // What is looked at next, and far away where many sleep.
+                prefetch(body.cast());
+                prefetch(body.wrapping_byte_add(64).cast());
                 armed.armed.deadline_ns.set(u64::MAX);
                 return Some(body);
             }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use ramie::{
     Runtime, fiber,
+    metrics::metrics,
     time::{self, Duration, Elapsed, Instant, ManualClock, MissedTick, SystemTime, UNIX_EPOCH},
 };
 
@@ -122,6 +123,65 @@ fn an_interval_ticks_on_a_plain_thread() {
     let start = Instant::now();
     let last = time::interval(period).take(4).last().unwrap();
     assert!(last - start >= 3 * period && Instant::now() >= last);
+}
+
+#[test]
+fn sleepers_wake_in_the_order_of_their_deadlines() {
+    const COUNT: u64 = 5000;
+    let clock = ManualClock::new();
+    let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
+    let mut woken = runtime.run(|| {
+        let start = Instant::now();
+        let woken = Mutex::new(Vec::new());
+        fiber::scope(|scope| {
+            for number in 0..COUNT {
+                let (woken, clock) = (&woken, &clock);
+                // Each number below `COUNT` once, without order: the factor is odd and no multiple
+                // of five.
+                let seconds = number * 2_654_435_761 % COUNT;
+                scope.spawn(move || {
+                    fiber::sleep_until(start + Duration::from_secs(seconds));
+                    assert!(start.elapsed().as_secs() >= seconds);
+                    woken.lock().unwrap().push(seconds);
+                    // The others that come due meanwhile do not overtake those due already.
+                    clock.advance(Duration::from_secs(1));
+                });
+            }
+            let_timers_fire();
+            clock.advance(Duration::from_secs(COUNT / 10));
+        });
+        woken.into_inner().unwrap()
+    });
+    assert!(woken.is_sorted(), "not in order");
+    woken.dedup();
+    assert_eq!(woken.len() as u64, COUNT);
+}
+
+#[test]
+fn the_first_of_many_due_sleepers_runs_before_all_others_are_woken() {
+    const COUNT: usize = 1000;
+    let clock = ManualClock::new();
+    let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
+    let mut left = runtime.run(|| {
+        let left = Mutex::new(Vec::new());
+        fiber::scope(|scope| {
+            for _ in 0..COUNT {
+                let left = &left;
+                scope.spawn(move || {
+                    fiber::sleep(TEN);
+                    left.lock().unwrap().push(metrics().worker.timers);
+                });
+            }
+            while metrics().worker.timers < COUNT {
+                fiber::yield_now();
+            }
+            clock.advance(TEN);
+        });
+        left.into_inner().unwrap()
+    });
+    // As many at a time as there are switches between two looks, or a few more.
+    assert!(left[0] >= COUNT - 100, "{} were left when the first ran", left[0]);
+    assert_eq!(left.pop(), Some(0));
 }
 
 #[test]
