@@ -97,6 +97,12 @@ pub const CASES: &[Case] = &[
         targets: &[Ratio(Corosensei, 1.5)],
     },
     Case {
+        name: "effects",
+        workload: Workload::Effects { count: 10_000_000 },
+        peers: &[Ramie, Corosensei],
+        targets: &[],
+    },
+    Case {
         name: "cancel 100000 parked",
         workload: Workload::Cancel { count: 100_000 },
         peers: &[Ramie, Tokio],

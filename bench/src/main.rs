@@ -2,6 +2,7 @@
 
 mod cases;
 mod connections;
+mod effects;
 mod enter;
 mod files;
 mod handover;

@@ -31,6 +31,8 @@ pub enum Workload {
     Recurse { depth: u64 },
     /// One task recurses 1,500 times, and yields at each level.
     Recurse2 { depth: u64 },
+    /// Effects that are performed and resumed with a value.
+    Effects { count: u64 },
     /// Parked tasks that are cancelled and joined.
     Cancel { count: u64 },
     /// Calls that do not wait, each under a time limit.
@@ -56,6 +58,7 @@ impl Workload {
             Workload::Channel { count, .. } => count,
             Workload::Spawn { count }
             | Workload::Alive { count }
+            | Workload::Effects { count }
             | Workload::Cancel { count }
             | Workload::Timeout { count }
             | Workload::Scope { count } => count,
@@ -111,6 +114,7 @@ impl Workload {
                 Workload::Channel { capacity, senders, receivers, count: count / 10 }
             }
             Workload::RingChannel { size, hops } => Workload::RingChannel { size, hops: hops / 10 },
+            Workload::Effects { count } => Workload::Effects { count: count / 10 },
             Workload::Cancel { count } => Workload::Cancel { count: count / 10 },
             Workload::Timeout { count } => Workload::Timeout { count: count / 10 },
             Workload::Scope { count } => Workload::Scope { count: count / 10 },
@@ -159,6 +163,7 @@ impl fmt::Display for Workload {
                 write!(f, "channel:{capacity}:{senders}:{receivers}:{count}")
             }
             Workload::RingChannel { size, hops } => write!(f, "ring-channel:{size}:{hops}"),
+            Workload::Effects { count } => write!(f, "effects:{count}"),
             Workload::Cancel { count } => write!(f, "cancel:{count}"),
             Workload::Timeout { count } => write!(f, "timeout:{count}"),
             Workload::Scope { count } => write!(f, "scope:{count}"),
@@ -197,6 +202,7 @@ impl FromStr for Workload {
                     [capacity, senders, receivers].map(|number| number as usize);
                 Ok(Workload::Channel { capacity, senders, receivers, count })
             }
+            ("effects", &[count]) => Ok(Workload::Effects { count }),
             ("cancel", &[count]) => Ok(Workload::Cancel { count }),
             ("timeout", &[count]) => Ok(Workload::Timeout { count }),
             ("scope", &[count]) => Ok(Workload::Scope { count }),

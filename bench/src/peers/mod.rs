@@ -8,7 +8,7 @@ mod tokio;
 mod tokio_places;
 
 use crate::{
-    limits, recursion, traffic, transfer,
+    effects, limits, recursion, traffic, transfer,
     workload::{Sample, Workload},
 };
 
@@ -123,6 +123,9 @@ impl Peer {
         | Workload::Timers { .. } = workload
         {
             return limits::run(self, workload);
+        }
+        if let Workload::Effects { count } = workload {
+            return effects::run(self, count);
         }
         if let Workload::Transfer(_) = workload {
             return transfer::run(self, workload);
