@@ -2,6 +2,7 @@
 
 use std::{
     hint::black_box,
+    io,
     sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -10,6 +11,8 @@ use std::{
 };
 
 use ::ramie::{cancel, fiber, sync::Event};
+use io_uring::{IoUring, types};
+use rustix::io::Errno;
 
 use crate::{
     peers::Peer,
@@ -34,6 +37,10 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
             let runtime = builder.enable_time().build().expect("a runtime");
             runtime.block_on(on_tokio(workload))
         }
+        Peer::Raw => match workload {
+            Workload::Timers { count } => Some(bare_timers(count).expect("a ring")),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -99,21 +106,23 @@ fn delays(count: u64) -> impl Iterator<Item = Duration> {
     (0..count).map(move |number| SPREAD.mul_f64(fraction(number) as f64 / f64::from(u32::MAX)))
 }
 
-/// The longest that one of the sleepers slept beyond its deadline. It bounds by how much two of
-/// them can be out of order, too.
+/// The longest that one of the sleepers slept beyond its deadline. They wake in order.
 fn timers(count: u64) -> Sample {
-    let (made, latest) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (made, latest, last) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let first = OnceLock::<Instant>::new();
     let may_sleep = Event::new();
     fiber::scope(|scope| {
         for delay in delays(count) {
-            let (made, latest, first, may_sleep) = (&made, &latest, &first, &may_sleep);
+            let (made, latest, last) = (&made, &latest, &last);
+            let (first, may_sleep) = (&first, &may_sleep);
             scope.spawn(move || {
                 made.fetch_add(1, Relaxed);
                 may_sleep.wait().expect("nobody cancels it");
                 let deadline = *first.get().expect("set before") + delay;
                 fiber::sleep_until(deadline.into());
                 latest.fetch_max(deadline.elapsed().as_nanos() as u64, Relaxed);
+                let delay = delay.as_nanos() as u64;
+                assert!(last.swap(delay, Relaxed) <= delay, "out of order");
             });
         }
         // Making the stacks is not what is measured.
@@ -124,6 +133,34 @@ fn timers(count: u64) -> Sample {
         may_sleep.set();
     });
     Sample::timed(Duration::from_nanos(latest.into_inner()))
+}
+
+/// The limit: a ring that waits for one deadline after another, known before and sorted. What it
+/// is late by is the machine's.
+fn bare_timers(count: u64) -> io::Result<Sample> {
+    let mut delays: Vec<Duration> = delays(count).collect();
+    delays.sort_unstable();
+    let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(8)?;
+    let first = Instant::now() + Duration::from_millis(10);
+    let mut latest = Duration::ZERO;
+    for deadline in delays.into_iter().map(|delay| first + delay) {
+        while let left = deadline.saturating_duration_since(Instant::now())
+            && !left.is_zero()
+        {
+            wait(&ring, left)?;
+        }
+        latest = latest.max(deadline.elapsed());
+    }
+    Ok(Sample::timed(latest))
+}
+
+fn wait(ring: &IoUring, time: Duration) -> io::Result<()> {
+    let time = types::Timespec::from(time);
+    let waited = ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&time));
+    match waited {
+        Err(error) if Errno::from_io_error(&error) != Some(Errno::TIME) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// What tokio has the like of.

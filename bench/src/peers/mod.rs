@@ -85,6 +85,7 @@ impl Peer {
             (Peer::Monoio, Workload::Switch { .. } | Workload::Feed { .. }) => {
                 "  (no round-robin: the yielding task runs again)"
             }
+            (Peer::Raw, Workload::Timers { .. }) => "  (a ring that waits, and nothing else)",
             (Peer::Raw | Peer::RamiePlain, _) => "  (files not registered)",
             (Peer::CorosenseiLoop, _) => "  (stacks mapped before the clock starts)",
             (Peer::Tokio, Workload::Ring { .. }) => "  (by mpsc::channel)",
