@@ -34,8 +34,8 @@ use std::{
 
 use crate::{
     park::{self, Refused, WaitRecord},
-    primitive::{AtomicBool, Cell, Ordering},
-    spin_lock::BackOff,
+    primitive::Cell,
+    spin_lock::RawSpinLock,
     strand::{FiberId, Slot, Wake, WakeRef},
     worker,
 };
@@ -92,8 +92,8 @@ struct Queue {
 }
 
 pub(crate) struct ParkingLot {
-    is_locked: AtomicBool,
-    /// INVARIANT: touched only while `is_locked` is held; links waiters whose frames are alive,
+    lock: RawSpinLock,
+    /// INVARIANT: touched only while the lock is held; links waiters whose frames are alive,
     /// because a waiter leaves its frame only after it was taken off.
     queue: Cell<Queue>,
 }
@@ -117,21 +117,13 @@ pub(crate) struct Candidate {
 impl ParkingLot {
     pub(crate) const fn new() -> Self {
         ParkingLot {
-            is_locked: AtomicBool::new(false),
+            lock: RawSpinLock::new(),
             queue: Cell::new(Queue { first: ptr::null(), last: ptr::null(), arrivals: 0 }),
         }
     }
 
     fn lock(&self) -> Locked<'_> {
-        let mut back_off = BackOff::new();
-        // Acquire: pairs with the release in `Locked::drop`.
-        while self
-            .is_locked
-            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            back_off.pause();
-        }
+        self.lock.lock();
         Locked { lot: self }
     }
 
@@ -294,7 +286,7 @@ struct Locked<'a> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.lot.is_locked.store(false, Ordering::Release);
+        self.lot.lock.unlock();
     }
 }
 

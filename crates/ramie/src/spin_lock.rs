@@ -40,32 +40,24 @@ impl BackOff {
     }
 }
 
-pub(crate) struct SpinLock<T> {
+/// The lock alone, for those who lay out themselves what it is for.
+pub(crate) struct RawSpinLock {
     is_locked: AtomicBool,
-    /// INVARIANT: touched only by the holder of the lock.
-    value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is touched by one thread at a time.
-unsafe impl<T: Send> Sync for SpinLock<T> {}
-
-// What is under the lock is whole whenever the lock is free: no user code runs under it.
-impl<T> RefUnwindSafe for SpinLock<T> {}
-
-impl<T> SpinLock<T> {
-    pub(crate) fn new(value: T) -> Self {
-        SpinLock { is_locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+impl RawSpinLock {
+    pub(crate) const fn new() -> Self {
+        RawSpinLock { is_locked: AtomicBool::new(false) }
     }
 
     #[inline(always)]
-    pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
-        // Acquire: pairs with the release in `SpinGuard::drop`.
+    pub(crate) fn lock(&self) {
+        // Acquire: pairs with the release in `unlock`.
         let free =
             self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         if free.is_err() {
             self.lock_contended();
         }
-        SpinGuard { lock: self }
     }
 
     #[cold]
@@ -80,10 +72,40 @@ impl<T> SpinLock<T> {
             back_off.pause();
         }
     }
+
+    /// To be called by the holder alone.
+    #[inline(always)]
+    pub(crate) fn unlock(&self) {
+        self.is_locked.store(false, Ordering::Release);
+    }
+}
+
+pub(crate) struct SpinLock<T> {
+    lock: RawSpinLock,
+    /// INVARIANT: touched only by the holder of the lock.
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is touched by one thread at a time.
+unsafe impl<T: Send> Sync for SpinLock<T> {}
+
+// What is under the lock is whole whenever the lock is free: no user code runs under it.
+impl<T> RefUnwindSafe for SpinLock<T> {}
+
+impl<T> SpinLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        SpinLock { lock: RawSpinLock::new(), value: UnsafeCell::new(value) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
+        self.lock.lock();
+        SpinGuard { of: self }
+    }
 }
 
 pub(crate) struct SpinGuard<'a, T> {
-    lock: &'a SpinLock<T>,
+    of: &'a SpinLock<T>,
 }
 
 impl<T> Deref for SpinGuard<'_, T> {
@@ -92,7 +114,7 @@ impl<T> Deref for SpinGuard<'_, T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: the lock is held (invariant of `value`).
-        unsafe { &*self.lock.value.get() }
+        unsafe { &*self.of.value.get() }
     }
 }
 
@@ -100,13 +122,13 @@ impl<T> DerefMut for SpinGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the lock is held (invariant of `value`), and this guard is borrowed mutably.
-        unsafe { &mut *self.lock.value.get() }
+        unsafe { &mut *self.of.value.get() }
     }
 }
 
 impl<T> Drop for SpinGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.lock.is_locked.store(false, Ordering::Release);
+        self.of.lock.unlock();
     }
 }

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     cancel,
     park::{self, Refused, WaitKind, WaitRecord},
-    primitive::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell},
-    spin_lock::BackOff,
+    primitive::{Arc, AtomicUsize, Ordering, UnsafeCell},
+    spin_lock::RawSpinLock,
     strand::Wake,
     time::Deadline,
     worker,
@@ -30,9 +30,9 @@ static RECEIVE: WaitKind = WaitKind::new("a channel's value");
 /// senders nor futures wait: the lock and the head of the state.
 #[repr(C, align(64))]
 pub(super) struct Core<T> {
-    is_locked: AtomicBool,
+    lock: RawSpinLock,
     pub(super) apart: Apart,
-    /// INVARIANT: touched only while `is_locked` is held.
+    /// INVARIANT: touched only while the lock is held.
     state: UnsafeCell<State<T>>,
     /// Handles alive.
     pub(super) senders: AtomicUsize,
@@ -90,7 +90,7 @@ impl<T> Locked<'_, T> {
         if self.has_futures() {
             wakers = Some(self.take_wakers());
         }
-        self.0.is_locked.store(false, Ordering::Release);
+        self.0.lock.unlock();
         if let Some(wakers) = wakers {
             wakers.into_iter().for_each(crate::future::wake);
         }
@@ -106,7 +106,7 @@ struct Stay<'a, T> {
 impl<T> Core<T> {
     pub(super) fn new(capacity: usize) -> Self {
         Core {
-            is_locked: AtomicBool::new(false),
+            lock: RawSpinLock::new(),
             apart: Apart::new(capacity),
             state: UnsafeCell::new(State::new(capacity)),
             senders: AtomicUsize::new(1),
@@ -116,26 +116,8 @@ impl<T> Core<T> {
 
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, T> {
-        // Acquire: pairs with the store in `Locked::release`.
-        let free =
-            self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        if free.is_err() {
-            self.lock_contended();
-        }
+        self.lock.lock();
         Locked(self)
-    }
-
-    #[cold]
-    fn lock_contended(&self) {
-        let mut back_off = BackOff::new();
-        while self.is_locked.load(Ordering::Relaxed)
-            || self
-                .is_locked
-                .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
-                .is_err()
-        {
-            back_off.pause();
-        }
     }
 
     /// Lets a strand go on whose wait ended, now that the lock is free.
