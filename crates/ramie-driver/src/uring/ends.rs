@@ -2,9 +2,12 @@
 //!
 //! *The race to fear*: the kernel is just moving the op, from one wait to the next, when it looks
 //! for it. It then says that there is none (`ENOENT`), as it does of an op that is complete, and
-//! the op waits on. (Seen where a thread of the kernel enters, of a receive that waits for all its
-//! bytes.) So after such an answer whatever is to be cancelled and still in flight is asked for
-//! again; and an op that completes again and again counts as armed again.
+//! the op waits on. (Seen where a thread of the kernel enters, of a receive that waits for all
+//! its bytes.) So after such an answer the op is asked for again, if it is still in flight; and
+//! one that completes again and again counts as armed again. The answer tells the op's place.
+//! Another that is to be cancelled may be there by now: it is asked for twice, which harms
+//! nothing. Where frames have changed places meanwhile, all that are to be cancelled are asked
+//! for.
 #![allow(unsafe_code)]
 
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -30,8 +33,8 @@ impl Uring {
 
     pub(super) fn push_cancel(&mut self, frame: &OpFrame) {
         let target = std::ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
-        // Its own completion does not say whose it was: the frame may be gone when it comes.
-        self.push(&opcode::AsyncCancel::new(target).build().user_data(sqe::CANCEL));
+        let answer = sqe::of_cancel(frame.place.get(), self.frames.changes());
+        self.push(&opcode::AsyncCancel::new(target).build().user_data(answer));
     }
 
     /// What the kernel has said of a request to cancel an op, by the request's user data.
@@ -39,28 +42,45 @@ impl Uring {
         if result != NOT_FOUND {
             return;
         }
-        if user_data == sqe::CANCEL {
-            self.missed |= self.asked > 0;
+        if let Some(place) = sqe::cancelled(user_data) {
+            let has_moved = user_data != sqe::of_cancel(place, self.frames.changes());
+            let is_to_ask = self.asked > 0 && (has_moved || self.frame_to_ask_for(place).is_some());
+            if is_to_ask {
+                self.missed = true;
+                self.requests_missed.push(user_data);
+            }
         } else if let Some(index) = sqe::leaving(user_data) {
             self.missed |= self.multishots.note_missed(index);
         }
     }
 
-    /// Asks again for what is to be cancelled and still in the kernel.
+    /// What is to be cancelled and still in the kernel, if it is in that place.
+    fn frame_to_ask_for(&self, place: u32) -> Option<*const OpFrame> {
+        let frame = self.frames.at(place as usize)?;
+        // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+        let op = unsafe { &*frame };
+        let is_found = matches!(op.state.get(), State::InFlight | State::AwaitingReadiness);
+        (op.cancel_asked.get() && is_found).then_some(frame)
+    }
+
+    /// Asks again for what the kernel has not found.
     #[cold]
     pub(super) fn cancel_again(&mut self) {
         self.missed = false;
-        if self.asked == 0 {
-            return;
-        }
-        for place in (0..self.frames.places()).rev() {
-            let Some(frame) = self.frames.at(place) else { continue };
-            // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
-            let frame = unsafe { &*frame };
-            let is_found = matches!(frame.state.get(), State::InFlight | State::AwaitingReadiness);
-            if frame.cancel_asked.get() && is_found {
-                self.push_cancel(frame);
+        for request in std::mem::take(&mut self.requests_missed) {
+            let place = sqe::cancelled(request).unwrap_or_default();
+            if request != sqe::of_cancel(place, self.frames.changes()) {
+                // Seldom, and then there are not many places.
+                return (0..self.frames.places() as u32).rev().for_each(|at| self.ask_again(at));
             }
+            self.ask_again(place);
+        }
+    }
+
+    fn ask_again(&mut self, place: u32) {
+        if let Some(frame) = self.frame_to_ask_for(place) {
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+            self.push_cancel(unsafe { &*frame });
         }
     }
 

@@ -18,6 +18,8 @@ pub(super) struct InFlight {
     /// The place that was freed last, as [`Place`] names it.
     free: Place,
     len: usize,
+    /// How often frames have moved to other places.
+    changes: u32,
 }
 
 /// A frame's address, or twice the number of a place plus 1, or null: no more free places. (Frames
@@ -95,11 +97,17 @@ impl InFlight {
         // A new table: glibc would leave a large one that shrinks in a mapping of its own.
         self.places = self.places.iter().copied().filter(|place| place.frame().is_some()).collect();
         self.free = Place::default();
+        self.changes = self.changes.wrapping_add(1);
         for (number, place) in self.places.iter().enumerate() {
             // SAFETY: a frame stays where it is while it is in flight (contract of
             // `Driver::submit`), which it is as long as it is in this table.
             unsafe { &*place.0 }.place.set(number as u32);
         }
+    }
+
+    /// How often frames have moved to other places, which they seldom do.
+    pub(super) fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// How far places go; some are free.

@@ -79,6 +79,8 @@ pub(crate) struct Uring {
     asked: usize,
     /// The kernel has not found an op that it was asked to cancel.
     missed: bool,
+    /// What such requests were, if not of ops that complete again and again.
+    requests_missed: Vec<u64>,
     frames: InFlight,
     files: Files,
     target: Arc<WakeTarget>,
@@ -124,6 +126,7 @@ impl Uring {
             retries: FrameList::new(),
             asked: 0,
             missed: false,
+            requests_missed: Vec::new(),
             frames: InFlight::default(),
             files: Files::new(config.fixed_files && caps.features.has(Feature::FixedFiles)),
             multishots: Multishots::new(Waker(Arc::clone(&target))),

@@ -22,8 +22,11 @@ pub(super) const TAG_MULTISHOT: u64 = 1;
 pub(super) const TAG_WAKE: u64 = 2;
 /// Nobody: a cancel request's own completion, a timeout.
 pub(super) const TAG_IGNORE: u64 = 3;
-/// Of those, a request to cancel an op: which one it is, nobody may know when it is answered.
-pub(super) const CANCEL: u64 = TAG_IGNORE | 1 << TAG_BITS.count_ones();
+/// Of those, a request to cancel an op: it tells the op's place, since the frame may be gone when
+/// it is answered, and as many low bits as there is room for of how often places had changed.
+const CANCEL: u64 = TAG_IGNORE | 1 << 63;
+const CHANGES_BITS: u32 = 28;
+const CHANGES_SHIFT: u32 = TAG_BITS.count_ones() + u32::BITS;
 /// A wake that another ring has put into our completion queue.
 pub(super) const TAG_MESSAGE: u64 = 4;
 /// Our side of a wake sent to another ring: the address is its `Arc<WakeTarget>`.
@@ -41,14 +44,26 @@ pub(super) fn of_multishot(index: u32) -> u64 {
     u64::from(index) << TAG_BITS.count_ones() | TAG_MULTISHOT
 }
 
+/// The user data of a request to cancel the op in that place.
+pub(super) fn of_cancel(place: u32, changes: u32) -> u64 {
+    let changes = u64::from(changes) & ((1 << CHANGES_BITS) - 1);
+    CANCEL | changes << CHANGES_SHIFT | u64::from(place) << TAG_BITS.count_ones()
+}
+
+/// The place that [`of_cancel`] has put down, if it has.
+pub(super) fn cancelled(user_data: u64) -> Option<u32> {
+    let is_cancel = user_data & (CANCEL | TAG_BITS) == CANCEL;
+    is_cancel.then_some((user_data >> TAG_BITS.count_ones()) as u32)
+}
+
 /// The user data of a request to let go of the op in that place.
 pub(super) fn of_leaving(index: u32) -> u64 {
-    (u64::from(index) + 2) << TAG_BITS.count_ones() | TAG_IGNORE
+    (u64::from(index) + 1) << TAG_BITS.count_ones() | TAG_IGNORE
 }
 
 /// The place that [`of_leaving`] has put down, if it has.
 pub(super) fn leaving(user_data: u64) -> Option<u32> {
-    (user_data >> TAG_BITS.count_ones()).checked_sub(2).map(|index| index as u32)
+    (user_data >> TAG_BITS.count_ones()).checked_sub(1).map(|index| index as u32)
 }
 
 // The tag must fit below the alignment of a frame.

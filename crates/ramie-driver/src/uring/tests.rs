@@ -102,18 +102,58 @@ fn a_bundle_without_buffers_that_is_to_be_cancelled_is() {
     }
 }
 
+/// The kernel's answer that it has not found the op in that place.
+fn miss(uring: &mut Uring, place: u32, changes: u32) {
+    uring.note_cancel(sqe::of_cancel(place, changes), -Errno::NOENT.raw_os_error());
+}
+
+/// Puts a receive into the kernel and has it cancelled, as if the kernel were asked already.
+fn to_be_cancelled(uring: &mut Uring, frame: &OpFrame) {
+    let _ = uring.submit(frame);
+    uring.turn(Wait::Never).unwrap();
+    frame.cancel_asked.set(true);
+    uring.asked += 1;
+}
+
 #[test]
 fn a_request_that_has_missed_its_op_is_made_again() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let (mut uring, mut buf) = (open(), [0; 4]);
     let frame = receive(&ours, &mut buf);
-    let _ = uring.submit(&frame);
-    uring.turn(Wait::Never).unwrap();
-    // As if the kernel had been asked, and had found nothing.
-    frame.cancel_asked.set(true);
-    uring.asked += 1;
-    uring.note_cancel(sqe::CANCEL, -Errno::NOENT.raw_os_error());
+    to_be_cancelled(&mut uring, &frame);
+    miss(&mut uring, frame.place.get(), 0);
     assert!(uring.needs_turn());
+    assert_eq!(finish(&mut uring, &frame), CANCELLED);
+}
+
+/// The op may lie in another place by then.
+#[test]
+fn a_request_is_made_again_where_places_have_changed_since() {
+    for changes in [1, 1 << 28] {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let (mut uring, mut buf) = (open(), [0; 4]);
+        let frame = receive(&ours, &mut buf);
+        to_be_cancelled(&mut uring, &frame);
+        let place = frame.place.get() + if changes == 1 { 5000 } else { 0 };
+        miss(&mut uring, place, changes);
+        assert!(uring.needs_turn(), "of {changes} changes only the low bits are told");
+        assert_eq!(finish(&mut uring, &frame), CANCELLED);
+    }
+}
+
+/// Of an op that is complete the kernel says the same; then nothing is to be done, least of all
+/// with others.
+#[test]
+fn an_op_that_is_complete_is_not_asked_for_again() {
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let (mut uring, mut buf) = (open(), [0; 4]);
+    let frame = receive(&ours, &mut buf);
+    to_be_cancelled(&mut uring, &frame);
+    for place in [frame.place.get() + 1, 5000] {
+        miss(&mut uring, place, 0);
+        assert!(!uring.needs_turn());
+    }
+    uring.push_cancel(&frame);
     assert_eq!(finish(&mut uring, &frame), CANCELLED);
 }
 
