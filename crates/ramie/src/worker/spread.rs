@@ -22,6 +22,8 @@
 
 use std::{cell::Cell, time::Duration};
 
+use ramie_driver::sys::monotonic_ns;
+
 use super::{
     Roster, Seat, Worker,
     team::{GROUP, MARGIN, Search, is_ahead},
@@ -44,12 +46,54 @@ pub(super) struct Spreading {
     in_a_row: Cell<usize>,
     /// How many it has if half of what it last stole has ended.
     enough: Cell<usize>,
-    /// Since when it has left closures to another, in ns on the system's clock; 0: it does not.
-    left_since_ns: Cell<u64>,
-    /// How many fibers that one had, and how often it was left closures in vain meanwhile.
-    left_to: Cell<(usize, u32)>,
+    leaving: Leaving,
     /// Which other worker is asked next whether it has less to do.
     next_mate: Cell<usize>,
+}
+
+/// How long a worker has left closures to another.
+#[derive(Default)]
+struct Leaving {
+    /// Since when, in ns on the system's clock; 0: it does not now.
+    since_ns: Cell<u64>,
+    /// How long it did before it had something to run itself: that time does not count.
+    before_ns: Cell<u64>,
+    /// How many fibers the other one had, and how often it was left closures in vain meanwhile.
+    left_to: Cell<(usize, u32)>,
+}
+
+impl Leaving {
+    /// How long it will yet leave them to the one that has so many fibers.
+    fn time_left(&self, live: usize, now_ns: u64) -> Duration {
+        let (live_before, mut in_vain) = self.left_to.get();
+        if live != live_before {
+            in_vain = 0;
+        }
+        if self.since_ns.get() == 0 {
+            self.since_ns.set(now_ns.saturating_sub(self.before_ns.take()));
+        }
+        let past = Duration::from_nanos(now_ns.saturating_sub(self.since_ns.get()));
+        let time_left = (PATIENCE / (1 << in_vain)).saturating_sub(past);
+        if time_left == Duration::ZERO {
+            in_vain = (in_vain + 1).min(16);
+        }
+        self.left_to.set((live, in_vain));
+        time_left
+    }
+
+    /// It has something to run itself.
+    #[inline]
+    fn interrupt(&self, now_ns: impl FnOnce() -> u64) {
+        let since = self.since_ns.take();
+        if since != 0 {
+            self.before_ns.set(now_ns().saturating_sub(since));
+        }
+    }
+
+    fn end(&self) {
+        self.since_ns.set(0);
+        self.before_ns.set(0);
+    }
 }
 
 /// What a worker found with the others.
@@ -68,6 +112,9 @@ impl Worker {
         {
             roster.set_idle(seat.index, is_idle);
             self.spreading.in_a_row.set(0);
+            if !is_idle {
+                self.spreading.leaving.interrupt(monotonic_ns);
+            }
         }
     }
 
@@ -127,13 +174,13 @@ impl Worker {
         let own = self.shared.live();
         let mut search = seat.steal(own, own > self.spreading.enough.get());
         if let Search::Left(live) = search {
-            let time_left = self.time_left_for(live);
+            let time_left = self.spreading.leaving.time_left(live, monotonic_ns());
             if time_left > Duration::ZERO {
                 return Looked::LeftFor(time_left);
             }
             search = seat.steal(own, false);
         }
-        self.spreading.left_since_ns.set(0);
+        self.spreading.leaving.end();
         let Search::Found(slot) = search else { return Looked::InVain };
         self.spreading.enough.set(own + seat.len().div_ceil(2));
         self.ready.push_fresh(slot);
@@ -141,24 +188,33 @@ impl Worker {
         self.prefers_fresh.set(false);
         Looked::Found
     }
+}
 
-    /// How long this worker will yet leave closures to the one that has so many fibers.
-    fn time_left_for(&self, live: usize) -> Duration {
-        let Spreading { left_since_ns, left_to, .. } = &self.spreading;
-        let (live_before, mut in_vain) = left_to.get();
-        if live != live_before {
-            in_vain = 0;
-        }
-        let now = ramie_driver::sys::monotonic_ns();
-        if left_since_ns.get() == 0 {
-            left_since_ns.set(now);
-        }
-        let past = Duration::from_nanos(now.saturating_sub(left_since_ns.get()));
-        let time_left = (PATIENCE / (1 << in_vain)).saturating_sub(past);
-        if time_left == Duration::ZERO {
-            in_vain = (in_vain + 1).min(16);
-        }
-        left_to.set((live, in_vain));
-        time_left
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF: u64 = PATIENCE.as_nanos() as u64 / 2;
+
+    #[test]
+    fn patience_ends_and_is_half_as_long_where_it_was_in_vain() {
+        let leaving = Leaving::default();
+        assert_eq!(leaving.time_left(9, 1), PATIENCE);
+        assert_eq!(leaving.time_left(9, 1 + 2 * HALF), Duration::ZERO);
+        leaving.end();
+        assert_eq!(leaving.time_left(9, 7 * HALF), PATIENCE / 2);
+        assert_eq!(leaving.time_left(8, 7 * HALF), PATIENCE, "that one has ended a fiber");
+    }
+
+    /// Else the next look, however much later, would find the time over.
+    #[test]
+    fn time_in_which_a_worker_has_something_to_run_does_not_count() {
+        let leaving = Leaving::default();
+        assert_eq!(leaving.time_left(9, 1), PATIENCE);
+        leaving.interrupt(|| 1 + HALF);
+        leaving.interrupt(|| unreachable!("it leaves nothing just now"));
+        let later = 100 * HALF;
+        assert_eq!(leaving.time_left(9, later), PATIENCE / 2);
+        assert_eq!(leaving.time_left(9, later + HALF), Duration::ZERO);
     }
 }
