@@ -114,6 +114,16 @@ pub const CANARIES: &[Canary] = &[
         verdict: "scheduled",
     },
     Canary {
+        name: "channel_looks_again_under_its_lock",
+        file: "channel/core.rs",
+        from: "locked.unlock();\n                \
+               self.look_again(&worker, capacity, State::has_value_or_end);",
+        to: "std::mem::forget(locked);\n                \
+             self.look_again(&worker, capacity, State::has_value_or_end);",
+        model: "channel::models::values_keep_their_order_where_ends_are_apart",
+        verdict: "a strand gives way while it holds a spin lock",
+    },
+    Canary {
         name: "channel_wakes_before_it_closes",
         file: "channel/core.rs",
         from: "self.lock().has_senders = false;\n        loop {\n            \

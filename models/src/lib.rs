@@ -93,6 +93,7 @@ hold! {
         a_value_is_handed_over,
         a_value_goes_through_the_queue,
         a_waiting_sender_fills_the_gap,
+        values_keep_their_order_where_ends_are_apart,
         no_value_goes_to_a_receiver_that_left,
         no_value_is_taken_from_a_sender_that_left,
         closing_wakes_receivers,

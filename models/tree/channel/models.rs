@@ -40,6 +40,17 @@ pub(crate) fn a_waiting_sender_fills_the_gap() {
     });
 }
 
+/// With room for two, who was once woken by the other end looks again before it waits.
+pub(crate) fn values_keep_their_order_where_ends_are_apart() {
+    check_within(2, || {
+        let (sender, receiver) = bounded(2);
+        let sending = thread::spawn(move || (0..4).all(|n| sender.send(n).is_ok()));
+        (0..4).for_each(|n| assert_eq!(receiver.recv().ok(), Some(n)));
+        assert!(sending.join().unwrap());
+        assert!(receiver.recv().is_err());
+    });
+}
+
 /// The race to fear: a value for a receiver that has just timed out goes to the next.
 pub(crate) fn no_value_goes_to_a_receiver_that_left() {
     check_within(2, || {
