@@ -197,6 +197,9 @@ impl Home {
 
     /// Announces one who takes by an op of its own: as long as it does, no other op begins. One
     /// that has begun is to be stopped, and what it left to be taken, before that one waits.
+    ///
+    /// A strand that is given up while it takes stays announced: whatever else is done with the
+    /// descriptor then is done one by one, which is as right, and dearer.
     pub fn take_one_by_one(&self) -> OneByOne<'_> {
         self.takers.fetch_add(1, Ordering::Relaxed);
         // Pairs with the fence of `adopt`: either the op is seen from now on, or this is there.

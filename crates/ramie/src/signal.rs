@@ -10,6 +10,15 @@
 //! had installed before is called in either case. One that is installed later takes the signal away
 //! from this module.
 //!
+//! # Handlers of one's own
+//! A handler that a program installs itself (sigaction(2)) may set flags and write to descriptors,
+//! and wait for nothing: it interrupts a fiber, or the worker, in the midst of anything. One that
+//! waits nevertheless, of those with `SA_ONSTACK`, ends the process with a sentence. One without
+//! runs on the stack of the fiber that it interrupts, and nothing tells it from that fiber's own
+//! code: its wait suspends the fiber within the handler, with the signal blocked for all the others
+//! of that worker, and with whatever was interrupted half done. So give a handler `SA_ONSTACK`,
+//! also because a fiber's stack may have little room left, and let a fiber wait here instead.
+//!
 //! # Protocol
 //! The handler sets the signal's bit in each listener's word, then adds one to the listener's
 //! eventfd. The waiter looks at the word first and reads the eventfd only when the word is empty,

@@ -64,6 +64,30 @@ fn a_coroutine_keeps_its_scopes_to_itself() {
     });
 }
 
+/// As the docs of `Coroutine::resume` say; deadlines are tightest for all.
+#[test]
+fn a_resumers_scope_reaches_a_coroutine_and_not_the_strands_of_its_own_scope() {
+    everywhere(|| {
+        let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+            cancel::scope(|_own| {
+                yielder.suspend(());
+                assert!(check_cancelled().is_err(), "the resumer's scope is cancelled");
+                let theirs = || (check_cancelled().is_ok(), cancel::current_deadline().is_some());
+                let theirs = fiber::scope(|scope| scope.spawn(theirs).join().unwrap());
+                assert_eq!(theirs, (true, true));
+            });
+        });
+        coroutine.resume(());
+        let limited = with_timeout(LONG, || {
+            cancel::scope(|scope| {
+                scope.handle().cancel();
+                assert!(coroutine.resume(()).returned().is_some());
+            });
+        });
+        assert!(limited.is_ok());
+    });
+}
+
 #[test]
 fn a_coroutine_in_a_scope_may_be_dropped_and_forgotten() {
     everywhere(|| {

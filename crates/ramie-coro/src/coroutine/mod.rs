@@ -230,6 +230,14 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
 
     /// Runs the coroutine until it suspends itself or is done.
     ///
+    /// Until then its body sees the [context](crate::context) that it is resumed in, behind what
+    /// it has set itself: a limit or a cancel scope around this call holds for what the body
+    /// calls. A strand that the body starts has a parent of one kind at most, the innermost. So if
+    /// the body has suspended inside a cancel scope of its own, strands of a scope that it opens
+    /// when it is resumed inside another are members of its own scope alone: cancelling the one
+    /// around this call does not reach them, only their opener. (A deadline does: they get the
+    /// tightest.)
+    ///
     /// # Panics
     /// When it is done or running, or is suspended inside a [`context::with`](crate::context::with)
     /// on another strand; and with whatever its body panics, after which it is done.

@@ -15,7 +15,9 @@
 //! Cancellation is *level-triggered*: once a scope is cancelled, every cancel point in it fails,
 //! until the scope is left. It reaches the strand that is in the scope and the strands of every
 //! [`fiber::scope`](crate::fiber::scope) opened in it, with theirs in turn. It does not reach
-//! detached strands ([`fiber::spawn`](crate::fiber::spawn)), which outlive the scope.
+//! detached strands ([`fiber::spawn`](crate::fiber::spawn)), which outlive the scope. A coroutine
+//! that is inside a scope of its own and is resumed inside another is reached by both; the strands
+//! of a `fiber::scope` that it opens then, by its own alone.
 //!
 //! # Calls that cannot say so
 //! Calls with std's shapes return what std's do, and some have no room for this error. Of those,
