@@ -234,6 +234,8 @@ pub(crate) struct Bodies {
 
 /// As many idle bodies as are kept however long the worker has been idle.
 const IDLE_KEPT: usize = 256;
+/// How many are given back between two looks for other work: a stack takes some us.
+const GIVEN_BACK_AT_ONCE: usize = 64;
 
 impl Bodies {
     pub(crate) fn new(home: &'static Shared, default_size: usize) -> Self {
@@ -373,18 +375,44 @@ impl Bodies {
         self.is_unchecked.get() || self.idle.borrow().len() > IDLE_KEPT
     }
 
-    /// Gives back pages of deep calls, and half of the idle bodies beyond those kept.
-    pub(crate) fn give_back_surplus(&self) {
-        if self.is_unchecked.replace(false) {
-            for body in self.idle.borrow().iter().rev().take(IDLE_KEPT) {
-                // SAFETY: bodies in `idle` are alive.
+    /// Gives back pages of deep calls, and half of the idle bodies beyond those kept: little by
+    /// little, until `is_wanted` says that there is something else to do.
+    pub(crate) fn give_back_surplus(&self, is_wanted: impl Fn() -> bool) {
+        self.check_hottest(&is_wanted);
+        let surplus = self.idle.borrow().len().saturating_sub(IDLE_KEPT);
+        let mut left = surplus.div_ceil(2).min(4096);
+        while left > 0 && !is_wanted() {
+            let count = left.min(GIVEN_BACK_AT_ONCE);
+            self.give_back(count);
+            left -= count;
+        }
+        self.give_back_room();
+    }
+
+    fn check_hottest(&self, is_wanted: impl Fn() -> bool) {
+        if !self.is_unchecked.get() {
+            return;
+        }
+        let hottest: Vec<_> = self.idle.borrow().iter().rev().take(IDLE_KEPT).copied().collect();
+        for bodies in hottest.chunks(GIVEN_BACK_AT_ONCE) {
+            if is_wanted() {
+                return;
+            }
+            for body in bodies {
+                // SAFETY: bodies in `idle` are alive, and leave it only when a fiber starts, or
+                // below.
                 give_back_deep_pages(unsafe { &**body });
             }
         }
+        self.is_unchecked.set(false);
+    }
+
+    /// Ends idle bodies: those below the ones kept, so that hardly any move in the list.
+    fn give_back(&self, count: usize) {
         let surplus: Vec<_> = {
             let mut idle = self.idle.borrow_mut();
-            let surplus = idle.len().saturating_sub(IDLE_KEPT);
-            idle.drain(..surplus.div_ceil(2).min(4096)).collect()
+            let end = idle.len().saturating_sub(IDLE_KEPT);
+            idle.drain(end.saturating_sub(count)..end).collect()
         };
         for body in surplus {
             // SAFETY: it was in `idle`: alive, and suspended at the bottom of its loop.
@@ -392,7 +420,6 @@ impl Bodies {
             // Dropped rather than pooled, a stack gives all its memory back.
             drop(self.retire(body));
         }
-        self.give_back_room();
     }
 
     fn give_back_room(&self) {

@@ -158,10 +158,16 @@ impl Worker {
         let slept_through = self.ready.is_empty() && !self.shared.has_mail();
         let is_manual = matches!(self.clock, crate::time::Clock::Manual(_));
         if slept_through && (is_manual || self.now_ns() - start >= QUIET.as_nanos() as u64) {
-            self.bodies.give_back_surplus();
+            self.bodies.give_back_surplus(|| self.is_wanted());
             self.ready.give_back_surplus();
             self.with_open_driver(ramie_driver::Driver::give_back_surplus);
         }
+    }
+
+    /// Whether something has come up while this worker takes its time before it sleeps on.
+    fn is_wanted(&self) -> bool {
+        self.poll_driver();
+        self.has_runnable() || self.shared.is_notified() || self.has_due_timer()
     }
 
     fn wait_for_events(&self, bound: Option<Duration>) {

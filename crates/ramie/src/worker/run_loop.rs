@@ -224,7 +224,7 @@ impl Worker {
         }
     }
 
-    fn poll_driver(&self) {
+    pub(super) fn poll_driver(&self) {
         let mut driver = self.driver.borrow_mut();
         if let Some(driver) = driver.as_mut().filter(|driver| driver.needs_turn()) {
             self.turn_driver(driver, ramie_driver::Wait::Never);

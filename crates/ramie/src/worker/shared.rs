@@ -169,6 +169,12 @@ impl Shared {
         !self.inbox.load(Ordering::Relaxed).is_null()
     }
 
+    /// Whether somebody has woken the worker since it last fell asleep or woke.
+    pub(crate) fn is_notified(&self) -> bool {
+        // Relaxed: who acts on it looks again after the swap of step 4.
+        self.state.load(Ordering::Relaxed) == NOTIFIED
+    }
+
     /// Lets the worker fall asleep in `sleep`, unless there is mail or `may_sleep`, the rest of the
     /// look of step 2, says no.
     pub(crate) fn fall_asleep(&self, may_sleep: impl FnOnce() -> bool, sleep: impl FnOnce()) {
