@@ -11,7 +11,7 @@ use std::{
 use ::may::io::CoIo;
 use ::ramie::{fiber, os::unix::net::UnixStream as RamieStream};
 
-use super::{Check, Medium, Plan, Source};
+use super::{Buffer, Check, Medium, Plan, Source};
 use crate::workload::Sample;
 
 fn write(mut writer: impl Write, plan: Plan, pair: u64) {
@@ -23,7 +23,7 @@ fn write(mut writer: impl Write, plan: Plan, pair: u64) {
 
 fn read(mut reader: impl Read, plan: Plan, pair: u64) {
     let mut check = Check::new(plan, pair);
-    let mut buffer = vec![0; plan.bytes];
+    let mut buffer = Buffer::new(plan.bytes);
     loop {
         let count = reader.read(&mut buffer).expect("a read");
         if !check.take(&buffer[..count]) {

@@ -45,7 +45,9 @@ async fn transfer(plan: Plan, pairs: Vec<u64>) {
 }
 
 async fn write(mut writer: impl AsyncWrite, plan: Plan, pair: u64) {
-    let (mut source, mut message) = Source::new(plan, pair);
+    let (mut source, message) = Source::new(plan, pair);
+    // What it takes is a Vec, which lies where it happens to.
+    let mut message = message.to_vec();
     while source.advance(&mut message) {
         let result;
         BufResult(result, message) = writer.write_all(message).await;

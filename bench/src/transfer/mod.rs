@@ -12,7 +12,7 @@ mod tokio;
 
 use std::thread;
 
-use self::messages::{Check, Source};
+use self::messages::{Buffer, Check, Source};
 use crate::{
     peers::Peer,
     workload::{Sample, Workload},

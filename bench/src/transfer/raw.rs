@@ -17,7 +17,7 @@ use io_uring::{
     types::Fd,
 };
 
-use super::{Check, Medium, Plan, Source, on_each_thread};
+use super::{Buffer, Check, Medium, Plan, Source, on_each_thread};
 use crate::workload::Sample;
 
 /// Whether ops name descriptors or places in the ring's table.
@@ -37,7 +37,7 @@ pub fn run(plan: Plan, files: Files) -> Sample {
 struct End {
     fd: OwnedFd,
     medium: Medium,
-    buffer: Vec<u8>,
+    buffer: Buffer,
     role: Role,
 }
 
@@ -63,7 +63,7 @@ impl End {
         let reads = Role::Reads(Check::new(plan, pair));
         Ok([
             End { fd: writer, medium, buffer: message, role: Role::Writes(source) },
-            End { fd: reader, medium, buffer: vec![0; plan.bytes], role: reads },
+            End { fd: reader, medium, buffer: Buffer::new(plan.bytes), role: reads },
         ])
     }
 

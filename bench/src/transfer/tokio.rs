@@ -8,7 +8,7 @@ use ::tokio::{
     runtime::Builder,
 };
 
-use super::{Check, Medium, Plan, Source};
+use super::{Buffer, Check, Medium, Plan, Source};
 use crate::workload::Sample;
 
 pub fn run(plan: Plan) -> Sample {
@@ -59,7 +59,7 @@ async fn write(mut writer: impl AsyncWrite + Unpin, plan: Plan, pair: u64) {
 
 async fn read(mut reader: impl AsyncRead + Unpin, plan: Plan, pair: u64) {
     let mut check = Check::new(plan, pair);
-    let mut buffer = vec![0; plan.bytes];
+    let mut buffer = Buffer::new(plan.bytes);
     loop {
         let count = reader.read(&mut buffer).await.expect("a read");
         if !check.take(&buffer[..count]) {
