@@ -12,12 +12,12 @@ use signal_hook::{
 
 use crate::failure::Failure;
 
-/// Watches on a plain thread, where `on_first` may block. What follows the first signal within
-/// `echo` is not yet the second.
-pub(crate) fn watch(
-    echo: Duration,
-    on_first: impl FnOnce() + Send + 'static,
-) -> Result<(), Failure> {
+/// The same signal again within so much time is the first one's echo: `timeout` signals its child,
+/// and then the group that the child is in.
+const ECHO: Duration = Duration::from_millis(300);
+
+/// Watches on a plain thread, where `on_first` may block.
+pub(crate) fn watch(on_first: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let cannot = |error| {
         Failure::other(format!(
             "cannot watch for signals: {error}; raise `ulimit -n` and try again"
@@ -26,13 +26,11 @@ pub(crate) fn watch(
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
     let watcher = move || {
         let mut signals = signals.forever();
-        if signals.next().is_none() {
-            return;
-        }
-        let first = Instant::now();
+        let Some(first) = signals.next() else { return };
+        let since = Instant::now();
         on_first();
         for signal in signals {
-            if first.elapsed() >= echo {
+            if signal != first || since.elapsed() >= ECHO {
                 process::exit(128 + signal);
             }
         }

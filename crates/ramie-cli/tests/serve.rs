@@ -121,6 +121,16 @@ fn a_second_interrupt_ends_with_130() {
     assert_eq!(server.wait().code(), Some(130));
 }
 
+/// As `timeout` sends it.
+#[test]
+fn the_same_signal_twice_is_one_request_to_end() {
+    let mut server = Server::start();
+    for _ in 0..2 {
+        signal(&server.child, Signal::TERM);
+    }
+    assert_eq!(server.wait().code(), Some(0));
+}
+
 #[test]
 fn running_out_of_descriptors_is_survived_and_said_once() {
     let command = ramie_under("ulimit -n 40", "serve --hello --addr 127.0.0.1:0 --workers 1");

@@ -227,6 +227,23 @@ fn a_second_request_to_end_kills_at_once() {
     assert!(processes.iter().all(|process| !is_alive(process.2)));
 }
 
+/// As `timeout` sends it.
+#[test]
+fn the_same_signal_twice_is_one_request_to_end() {
+    let mut supervisor = Supervisor::scene("sleepers");
+    let processes = [supervisor.up(), supervisor.up()];
+    // They end when they go on, unless they have been killed.
+    processes.iter().for_each(|process| signal(process.2, "STOP"));
+    supervisor.signal("TERM");
+    supervisor.signal("TERM");
+    processes.iter().for_each(|process| signal(process.2, "CONT"));
+    for _ in processes {
+        let line = supervisor.line();
+        assert!(line.contains("as it was asked to"), "{line}");
+    }
+    assert_eq!(supervisor.end().code(), Some(0));
+}
+
 #[test]
 fn a_successor_that_fails_leaves_the_one_before_in_place() {
     let mut supervisor = Supervisor::scene("unlucky");

@@ -1,18 +1,11 @@
 //! Ctrl-C: the first ends the measuring and keeps what there is, the second ends the program.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use crate::{failure::Failure, signals};
-
-/// What follows the first signal within so much time is its echo: `timeout` signals its child, and
-/// then the group that the child is in.
-const ECHO: Duration = Duration::from_millis(300);
 
 /// Whether the user wants the lab to end.
 #[derive(Debug)]
@@ -25,7 +18,7 @@ impl Interrupt {
     pub(super) fn watch() -> Result<Self, Failure> {
         let requested = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&requested);
-        signals::watch(ECHO, move || flag.store(true, Ordering::Relaxed))?;
+        signals::watch(move || flag.store(true, Ordering::Relaxed))?;
         Ok(Interrupt { requested })
     }
 

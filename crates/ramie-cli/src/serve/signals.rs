@@ -9,7 +9,7 @@ use crate::{failure::Failure, signals};
 const TIME_TO_ASK: Duration = Duration::from_secs(1);
 
 pub(super) fn watch(house: Arc<House>) -> Result<(), Failure> {
-    signals::watch(Duration::ZERO, move || {
+    signals::watch(move || {
         house.stop();
         // Where there is no thread to be had, the runtime's grace is what ends their wait.
         let _ = thread::Builder::new().spawn(move || {

@@ -36,7 +36,7 @@
 //! | it panics (101), exits with another code, or dies of a signal | the same again, after a [`BackOff`]; the others notice nothing |
 //! | that happens too often ([`Builder::limit`]) | all are asked to end, and [`prefork`] fails with a sentence |
 //! | SIGHUP comes | for each a successor is started; when that says [`Member::ready`], or has lived for a second, the one before is asked to end. A successor that fails leaves it in place |
-//! | SIGTERM or SIGINT comes | all are asked to end; when all have, [`prefork`] returns. A second one kills them |
+//! | SIGTERM or SIGINT comes | all are asked to end; when all have, [`prefork`] returns. A second one kills them, unless it is the same within 200 ms: `timeout` sends it twice |
 //! | one that was asked to end has not after the [grace](Builder::grace) | SIGKILL |
 //! | the supervisor itself dies, of SIGKILL even | the kernel kills its processes with it |
 //!

@@ -40,6 +40,10 @@ use crate::signal::Signal;
 /// A successor that has lived for so long is ready, whatever it says.
 const SETTLED: Duration = Duration::from_secs(1);
 
+/// The same signal so soon after the first is its echo: `timeout`, for one, sends it to its child
+/// and then to the group that the child is in.
+const ECHO: Duration = Duration::from_millis(200);
+
 type Live<'a> = &'a mut dyn FnMut(&Member) -> u8;
 
 pub(super) struct Supervisor<'a> {
@@ -51,6 +55,8 @@ pub(super) struct Supervisor<'a> {
     posts: Vec<Post>,
     processes: Vec<Process>,
     is_stopping: bool,
+    /// The signal that asked all to end, and when.
+    asked: Option<(Signal, Instant)>,
     /// When processes failed, the latest last.
     failures: VecDeque<Instant>,
     failure: Option<io::Error>,
@@ -93,6 +99,7 @@ impl<'a> Supervisor<'a> {
             id: supervise::own_id(),
             processes: Vec::new(),
             is_stopping: false,
+            asked: None,
             failures: VecDeque::new(),
             failure: None,
         })
@@ -171,10 +178,19 @@ impl<'a> Supervisor<'a> {
         while let Some(number) = self.signals.as_ref().and_then(Signals::next) {
             match Signal::from_raw(number) {
                 Some(Signal::HUP) if !self.is_stopping => self.renew(),
-                Some(Signal::TERM | Signal::INT) if self.is_stopping => self.kill_all(),
-                Some(Signal::TERM | Signal::INT) => self.stop(),
+                Some(signal @ (Signal::TERM | Signal::INT)) => self.heed_request_to_end(signal),
                 _ => {}
             }
+        }
+    }
+
+    fn heed_request_to_end(&mut self, signal: Signal) {
+        let is_echo = |asked: (Signal, Instant)| asked.0 == signal && asked.1.elapsed() < ECHO;
+        if !self.is_stopping {
+            self.asked = Some((signal, Instant::now()));
+            self.stop();
+        } else if !self.asked.is_some_and(is_echo) {
+            self.kill_all();
         }
     }
 
