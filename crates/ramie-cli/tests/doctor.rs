@@ -69,6 +69,7 @@ fn it_heeds_the_environment() {
     polling.env("RAMIE_ENTER", "sidecar").env("RAMIE_DRIVER", "poll");
     let polling = text(&output(polling).stdout);
     assert!(polling.contains("enter   worker: RAMIE_ENTER asks for sidecar, which"), "{polling}");
+    assert!(!polling.contains("in use"), "nothing of a ring is used: {polling}");
     for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_ENTER", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let output = said(variable, "garbage");
         assert_sentence(&output, 2, &[variable, "garbage"]);

@@ -57,6 +57,18 @@ fn too_few_descriptors() {
 }
 
 #[test]
+fn too_few_descriptors_to_listen() {
+    for arguments in ["--workers 2", "--processes 2"] {
+        let serve = format!("serve --hello --addr 127.0.0.1:0 {arguments}");
+        for descriptors in 4..8 {
+            let output = output(ramie_under(&format!("ulimit -n {descriptors}"), &serve));
+            let said = assert_sentence(&output, 1, &["Too many open files", "ulimit -n"]);
+            assert!(!said.contains("choose another") && !said.contains("fork first"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn too_few_descriptors_for_so_many_pairs() {
     for (workload, on) in [("pipe", "fibers"), ("socketpair", "threads"), ("pipe", "hybrid")] {
         let run = format!("run {workload} --pairs 1000 --messages 1 --bytes 1 --on {on}");

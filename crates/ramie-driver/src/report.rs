@@ -159,7 +159,7 @@ fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
             Some(refusal) => missing_feature(refusal),
             None if caps.masked.has(feature) => masked_feature(feature.name()),
             None if caps.features.has(feature) => {
-                ok(Topic::Feature, feature.name(), "in use".into())
+                ok(Topic::Feature, feature.name(), "works here".into())
             }
             None => ok(Topic::Feature, feature.name(), "not needed beside the others".into()),
         });

@@ -16,7 +16,10 @@ use ramie::{
     fiber::{self, Builder, Place},
     net::TcpListener,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::{
+    io::Errno,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
 
 use self::house::House;
 use crate::{
@@ -142,7 +145,6 @@ enum Refusal {
 
 impl Refusal {
     fn of(error: &io::Error) -> Self {
-        use rustix::io::Errno;
         match Errno::from_io_error(error) {
             Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Refusal::Shortage,
             Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK) => Refusal::Listener,
@@ -183,8 +185,14 @@ fn cannot_listen(serve: &Serve, error: &io::Error) -> Failure {
     Failure::other(why_not_listening(&serve.addr, error))
 }
 
+fn has_no_descriptor(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno == Some(Errno::MFILE) || errno == Some(Errno::NFILE)
+}
+
 fn why_not_listening(address: &str, error: &io::Error) -> String {
     let cure = match error.kind() {
+        _ if has_no_descriptor(error) => "raise `ulimit -n`",
         io::ErrorKind::AddrInUse => {
             "another program listens there, or has just ended; stop it or try again, or choose \
              another port (--addr 127.0.0.1:0 takes a free one)"

@@ -4,7 +4,10 @@ use std::{io, sync::Arc, time::Duration};
 
 use ramie::prefork::{self, End, Listener, Member};
 
-use super::{GRACE, announce, cannot_listen, host, house::House, in_runtime, patience, signals};
+use super::{
+    GRACE, announce, cannot_listen, has_no_descriptor, host, house::House, in_runtime, patience,
+    signals,
+};
 use crate::{
     arguments::{Accept, Serve},
     failure::Failure,
@@ -43,11 +46,21 @@ pub(super) fn serve(serve: &Serve, processes: u32) -> Result<(), Failure> {
     if let Some(failure) = mute {
         return Err(failure);
     }
-    match report.map_err(|error| Failure::other(error.to_string()))? {
+    match report.map_err(|error| cannot_supervise(&error))? {
         report if report.is_clean() => Ok(()),
         // It has been said.
         _ => Err(Failure::already_said(1)),
     }
+}
+
+fn cannot_supervise(error: &io::Error) -> Failure {
+    let cure = match error.raw_os_error() {
+        // Of Ramie's own: it says what to do.
+        None => return Failure::other(error.to_string()),
+        Some(_) if has_no_descriptor(error) => "raise `ulimit -n`",
+        Some(_) => "try again, or serve by one process, without --processes",
+    };
+    Failure::other(format!("cannot start or supervise processes ({error}): {cure}"))
 }
 
 fn complain_of_failure(end: &End) {

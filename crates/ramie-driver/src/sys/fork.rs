@@ -102,6 +102,12 @@ pub fn check_alone() -> io::Result<()> {
         Ok(threads) => {
             refuse(&format!("it has {threads} threads, of which a child would have only one"))
         }
-        Err(error) => refuse(&format!("its threads cannot be counted ({error}: /proc/self/task)")),
+        Err(error) => {
+            let sentence = format!(
+                "this process cannot be forked, since its threads cannot be counted ({error}: \
+                 /proc/self/task); see that /proc is mounted, and that `ulimit -n` leaves some"
+            );
+            Err(io::Error::new(error.kind(), sentence))
+        }
     }
 }

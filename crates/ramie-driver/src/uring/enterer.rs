@@ -77,7 +77,9 @@ impl Uring {
         let mut uring = Uring::open(config)?;
         if !uring.caps.ext_arg() {
             // A timeout would be an entry that points to this thread's stack, and is read late.
-            return Err(io::Error::other("waits take no timeout here, before Linux 5.11"));
+            return Err(io::Error::other(
+                "waits take no timeout here: that is EXT_ARG, of Linux 5.11",
+            ));
         }
         uring.enterer = match config.enter {
             Enter::Worker => None,
