@@ -21,6 +21,7 @@ use crate::poll::Poll;
 use crate::remote::RemoteHandle;
 use crate::report;
 use crate::sys::fork::ForkMark;
+use crate::sys::returns;
 use crate::uring::Uring;
 use crate::wake::Waker;
 pub use choice::{Choice, Kind};
@@ -136,6 +137,7 @@ impl Driver {
     }
 
     fn open_plain(choice: Choice, config: &Config) -> Result<Driver, OpenError> {
+        returns::look();
         let (backend, mut reason, enter) = match choice {
             Choice::Uring => {
                 let (backend, enter) = Self::uring(config)?;

@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use crate::sys::{self, fork::ForkMark, raw};
+use crate::sys::{self, fork::ForkMark, raw, returns};
 
 /// The notifier's key; no descriptor's, whose top bit is clear.
 const NOTIFIER: u64 = u64::MAX;
@@ -100,7 +100,9 @@ impl EpollSet {
     fn wait_in_ticks(&self, events: &mut Vec<Event>, limit: Option<Duration>) -> Result<(), Errno> {
         let limit = limit.map(|limit| Duration::from_millis(limit.as_millis() as u64));
         let limit = limit.map(timespec);
-        epoll::wait(&self.epoll, spare_capacity(events), limit.as_ref()).map(drop)
+        let waited = epoll::wait(&self.epoll, spare_capacity(events), limit.as_ref());
+        returns::renew();
+        waited.map(drop)
     }
 }
 

@@ -60,8 +60,8 @@ pub fn seccomp_mode() -> Option<u32> {
     line.trim().parse().ok()
 }
 
-/// Reads a small file of /proc without std, whose calls go through libc.
-fn read_small(path: &str) -> Option<String> {
+/// Reads a small file of /proc or /sys without std, whose calls go through libc.
+pub(super) fn read_small(path: &str) -> Option<String> {
     use rustix::fs::{Mode, OFlags, open};
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut text = Vec::new();

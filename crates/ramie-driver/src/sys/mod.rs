@@ -16,6 +16,7 @@ mod notify;
 mod process;
 pub(crate) mod raw;
 mod ready;
+pub(crate) mod returns;
 mod socket;
 pub mod supervise;
 mod unix;

@@ -10,7 +10,7 @@ use sc::nr;
 
 use crate::call::Timespec;
 use crate::op::{IoVec, MessageHeader};
-use crate::sys::{EpollEvent, SockAddrStorage};
+use crate::sys::{EpollEvent, SockAddrStorage, returns};
 
 /// `RWF_NOWAIT`: fail with `EAGAIN` where the call would wait.
 pub(crate) const RWF_NOWAIT: u32 = 0x8;
@@ -57,6 +57,7 @@ pub(crate) fn ring_enter(
     // SAFETY: the limits outlive the call; what the entries name is kept valid by those who put
     // them there.
     let raw = unsafe { sc::syscall6(nr::IO_URING_ENTER, ring, len, least, flags, arg, size) };
+    returns::renew();
     checked(raw)
 }
 
@@ -112,13 +113,20 @@ fn result(raw: usize) -> i32 {
     raw as isize as i32
 }
 
+/// The same of a call that is made often.
+#[inline(always)]
+fn often(raw: usize) -> i32 {
+    returns::renew();
+    result(raw)
+}
+
 /// # Safety
 /// The buffers are valid for the kernel to write.
 pub(crate) unsafe fn preadv2(fd: RawFd, iov: *const IoVec, n: u32, at: u64, flags: u32) -> i32 {
     // The kernel takes the position in two halves and, on 64 bits, looks at the first only.
     let (fd, iov, n, at) = (fd as usize, iov as usize, n as usize, at as usize);
     // SAFETY: the caller vouches for the buffers.
-    result(unsafe { sc::syscall6(nr::PREADV2, fd, iov, n, at, 0, flags as usize) })
+    often(unsafe { sc::syscall6(nr::PREADV2, fd, iov, n, at, 0, flags as usize) })
 }
 
 /// # Safety
@@ -126,7 +134,7 @@ pub(crate) unsafe fn preadv2(fd: RawFd, iov: *const IoVec, n: u32, at: u64, flag
 pub(crate) unsafe fn pwritev2(fd: RawFd, iov: *const IoVec, n: u32, at: u64, flags: u32) -> i32 {
     let (fd, iov, n, at) = (fd as usize, iov as usize, n as usize, at as usize);
     // SAFETY: the caller vouches for the buffers.
-    result(unsafe { sc::syscall6(nr::PWRITEV2, fd, iov, n, at, 0, flags as usize) })
+    often(unsafe { sc::syscall6(nr::PWRITEV2, fd, iov, n, at, 0, flags as usize) })
 }
 
 /// # Safety
@@ -134,7 +142,7 @@ pub(crate) unsafe fn pwritev2(fd: RawFd, iov: *const IoVec, n: u32, at: u64, fla
 pub(crate) unsafe fn recv(fd: RawFd, buf: *mut u8, len: u32, flags: i32) -> i32 {
     let (fd, buf, len, flags) = (fd as usize, buf as usize, len as usize, flags as usize);
     // SAFETY: the caller vouches for the buffer; no address is asked for.
-    result(unsafe { sc::syscall6(nr::RECVFROM, fd, buf, len, flags, 0, 0) })
+    often(unsafe { sc::syscall6(nr::RECVFROM, fd, buf, len, flags, 0, 0) })
 }
 
 /// # Safety
@@ -142,21 +150,21 @@ pub(crate) unsafe fn recv(fd: RawFd, buf: *mut u8, len: u32, flags: i32) -> i32 
 pub(crate) unsafe fn send(fd: RawFd, buf: *const u8, len: u32, flags: i32) -> i32 {
     let (fd, buf, len, flags) = (fd as usize, buf as usize, len as usize, flags as usize);
     // SAFETY: the caller vouches for the buffer; no address is given.
-    result(unsafe { sc::syscall6(nr::SENDTO, fd, buf, len, flags, 0, 0) })
+    often(unsafe { sc::syscall6(nr::SENDTO, fd, buf, len, flags, 0, 0) })
 }
 
 /// # Safety
 /// The header and all it points to is valid for the kernel to write.
 pub(crate) unsafe fn recvmsg(fd: RawFd, message: *mut MessageHeader, flags: i32) -> i32 {
     // SAFETY: the caller vouches for the header.
-    result(unsafe { sc::syscall3(nr::RECVMSG, fd as usize, message as usize, flags as usize) })
+    often(unsafe { sc::syscall3(nr::RECVMSG, fd as usize, message as usize, flags as usize) })
 }
 
 /// # Safety
 /// The header and all it points to is valid for the kernel to read.
 pub(crate) unsafe fn sendmsg(fd: RawFd, message: *const MessageHeader, flags: i32) -> i32 {
     // SAFETY: the caller vouches for the header.
-    result(unsafe { sc::syscall3(nr::SENDMSG, fd as usize, message as usize, flags as usize) })
+    often(unsafe { sc::syscall3(nr::SENDMSG, fd as usize, message as usize, flags as usize) })
 }
 
 /// # Safety
