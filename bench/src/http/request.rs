@@ -1,6 +1,6 @@
 //! What every server of the bench makes of its input: the same parser, the same answer.
 
-use std::io;
+use std::{io, mem::MaybeUninit};
 
 /// The answer that `ramie serve --hello` gives.
 pub const ANSWER: &[u8] =
@@ -14,9 +14,10 @@ const FIELDS_MAX: usize = 64;
 pub fn answer(input: &[u8], output: &mut Vec<u8>) -> io::Result<usize> {
     let mut used = 0;
     loop {
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        let mut request = httparse::Request::new(&mut fields);
-        match request.parse(&input[used..]).map_err(io::Error::other)? {
+        let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut []);
+        let parsed = request.parse_with_uninit_headers(&input[used..], &mut fields);
+        match parsed.map_err(io::Error::other)? {
             httparse::Status::Complete(length) => used += length,
             httparse::Status::Partial => return Ok(used),
         }
