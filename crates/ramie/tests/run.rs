@@ -12,8 +12,8 @@ use std::{
 };
 
 use common::{
-    assert_success, child_with, descriptors, is_child, on_each, one_worker, panic_text, text,
-    threads, wait_until, with_workers,
+    assert_success, child, child_with, descriptors, is_child, on_each, one_worker, panic_text,
+    stderr, text, threads, wait_until, with_workers,
 };
 use ramie::{Runtime, fiber};
 
@@ -59,6 +59,20 @@ fn a_panic_propagates_after_the_others_have_ended() {
         }));
         assert_eq!(text(&*outcome.unwrap_err()), "expected");
         assert_eq!(ended.load(Ordering::Relaxed), 10);
+    });
+}
+
+/// What is said of a misuse names the caller's line, not one of Ramie's.
+#[test]
+fn a_misuse_of_run_is_said_of_its_place() {
+    if !is_child() {
+        let said = stderr(&child("a_misuse_of_run_is_said_of_its_place"));
+        assert_eq!(said.matches("panicked at crates/ramie/tests/run.rs").count(), 2, "{said}");
+        return;
+    }
+    one_worker().run(|| {
+        let _ = catch_unwind(|| ramie::run(|| ()));
+        let _ = catch_unwind(|| one_worker().run(|| ()));
     });
 }
 

@@ -74,6 +74,7 @@ impl Runtime {
     ///
     /// # Panics
     /// As [`run`].
+    #[track_caller]
     pub fn run<F, T>(&self, f: F) -> T
     where
         F: FnOnce() -> T,

@@ -27,6 +27,7 @@ use crate::{
 /// The stack of the closure given to `run`, in bytes: what std gives to a thread.
 const MAIN_STACK: usize = 2 * 1024 * 1024;
 
+#[track_caller]
 pub(super) fn run<F, T>(config: &Config, f: F) -> T
 where
     F: FnOnce() -> T,
@@ -47,6 +48,7 @@ where
     }
 }
 
+#[track_caller]
 fn run_on_fibers<F, T>(config: &Config, f: F) -> T
 where
     F: FnOnce() -> T,
