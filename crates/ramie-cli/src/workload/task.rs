@@ -37,7 +37,8 @@ pub(crate) struct Basic {
 ///
 /// The recursion sums the numbers up to D. One op is one recursion, down and up again. Futures
 /// recurse with a box for each level. All sums must be right in the end. It runs on fibers,
-/// coroutines or futures.
+/// coroutines or futures. A fiber and a coroutine get the stack that D needs, unless RAMIE_STACK
+/// says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Recurse {
@@ -50,7 +51,8 @@ pub(crate) struct Recurse {
 ///
 /// The recursion sums the numbers up to D. One op is one level. Futures recurse with a box for each
 /// level, and every poll goes through all that are there. All sums must be right in the end. It
-/// runs on fibers, coroutines or futures.
+/// runs on fibers, coroutines or futures. A fiber and a coroutine get the stack that D needs,
+/// unless RAMIE_STACK says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Recurse2 {
