@@ -21,13 +21,13 @@
 //! for it for ever. `next` then says so, and its caller takes one by one, as without the kernel's
 //! help.
 
-use std::sync::Arc;
+use std::{os::fd::RawFd, sync::Arc};
 
 use ramie_driver::{Home, MultishotId, MultishotOp, NextShot, Shot, Wait};
 
 use crate::{
     cancel,
-    io_op::OpError,
+    io_op::{self, OpError},
     park::{self, Refused, WaitKind, WaitRecord},
     strand::Wake,
     time::Deadline,
@@ -60,18 +60,54 @@ impl Intake {
 
     /// Waits for what comes next. None: the caller is to take one by one, this time.
     #[track_caller]
+    #[inline(always)]
     pub(crate) fn next(
+        &mut self,
+        kind: &'static WaitKind,
+        deadline: Deadline,
+    ) -> Result<Option<Shot>, OpError> {
+        match self.next_plainly(kind, deadline) {
+            Some(shot) => Ok(Some(shot)),
+            None => self.next_bounded(kind, deadline),
+        }
+    }
+
+    /// Takes the next shot of an op that is on its way, by a plain wait (io_op.rs) if that will do.
+    #[track_caller]
+    #[inline(always)]
+    fn next_plainly(&self, kind: &'static WaitKind, deadline: Deadline) -> Option<Shot> {
+        let id = self.id?;
+        let worker = worker::current();
+        let body = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER)?;
+        let record = WaitRecord::new(kind).with_detail(self.fd() as u64, 0).of_plain_op();
+        loop {
+            match next_shot_or_await(&worker, id, io_op::body_bits(body)) {
+                NextShot::Shot(shot) => return Some(shot),
+                NextShot::Pending => io_op::suspend_plainly(body, &record),
+                NextShot::NoBuffers | NextShot::Gone => return None,
+            }
+        }
+    }
+
+    fn fd(&self) -> RawFd {
+        match self.op {
+            MultishotOp::Receive { fd } | MultishotOp::ReceiveFrom { fd } => fd,
+            MultishotOp::Accept { fd, .. } | MultishotOp::Poll { fd, .. } => fd,
+        }
+    }
+
+    /// As [`next`](Self::next), by a wait that a limit or a cancellation may end.
+    #[track_caller]
+    #[inline(never)]
+    fn next_bounded(
         &mut self,
         kind: &'static WaitKind,
         deadline: Deadline,
     ) -> Result<Option<Shot>, OpError> {
         let worker = worker::current();
         worker.check_may_switch();
-        let fd = match self.op {
-            MultishotOp::Receive { fd } | MultishotOp::ReceiveFrom { fd } => fd,
-            MultishotOp::Accept { fd, .. } | MultishotOp::Poll { fd, .. } => fd,
-        };
-        let record = WaitRecord::new(kind).with_detail(fd as u64, 0).until(deadline).cancellable();
+        let fd = self.fd() as u64;
+        let record = WaitRecord::new(kind).with_detail(fd, 0).until(deadline).cancellable();
         if cancel::is_cancelled_here() {
             return Err(OpError::Cancelled);
         }
@@ -121,6 +157,12 @@ impl Drop for Intake {
     }
 }
 
+#[inline(never)]
+fn next_shot_or_await(worker: &Worker, id: MultishotId, user: u64) -> NextShot {
+    let next = worker.with_open_driver(|driver| driver.next_shot_or_await(id, user));
+    next.unwrap_or(NextShot::Gone)
+}
+
 fn next_shot(worker: &Worker, id: MultishotId) -> NextShot {
     worker.with_driver(|driver| driver.next_shot(id)).unwrap_or(NextShot::Gone)
 }
@@ -155,7 +197,7 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpE
 /// Awaits a shot with no other fiber running, for a little while: the strand unwinds.
 #[cold]
 fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
-    let limit = Deadline::after(crate::io_op::UNWINDING_LIMIT);
+    let limit = Deadline::after(io_op::UNWINDING_LIMIT);
     // Any word that is no wake-up: it is dropped where wake-ups are dealt out.
     while worker.with_open_driver(|driver| driver.await_shot(id, worker::POPPED)) == Some(true) {
         if limit.has_passed() {

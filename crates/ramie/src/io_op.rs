@@ -141,25 +141,35 @@ unsafe fn perform_plainly(
     deadline: Deadline,
     place: Option<&FixedFile>,
 ) -> Result<u32, OpError> {
+    let detail = frame.op().fd().map_or(u64::MAX, |fd| fd as u64);
+    let record = WaitRecord::new(kind).with_detail(detail, 0).of_plain_op();
+    let wait = PlainWait { frame, record };
+    let frame = &wait.frame;
     let worker = worker::current();
     let Some(body) = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER) else {
         // SAFETY: the caller's promise.
-        return unsafe { perform_bounded(&worker, kind, &frame, deadline, place) };
+        return unsafe { perform_bounded(&worker, kind, frame, deadline, place) };
     };
     // SAFETY: the frame stays in place until it is popped, and what the op points to does by the
     // caller's promise; so it is with the place.
-    match unsafe { worker.submit(&frame, place) }? {
+    match unsafe { worker.submit(frame, place) }? {
         Submitted::Complete => {}
         Submitted::InFlight => {
             frame.user.set(body_bits(body));
-            let detail = frame.op().fd().map_or(u64::MAX, |fd| fd as u64);
-            let record = WaitRecord::new(kind).with_detail(detail, 0).of_plain_op();
-            while !is_popped(&frame) {
-                suspend_plainly(body, &record);
+            while !is_popped(frame) {
+                suspend_plainly(body, &wait.record);
             }
         }
     }
-    result_of(&frame, None)
+    result_of(frame, None)
+}
+
+/// A plain wait, whole: what its switch touches lies together, where the run queue's prefetch
+/// expects it (worker/run_queue.rs).
+#[repr(C)]
+struct PlainWait {
+    frame: OpFrame,
+    record: WaitRecord,
 }
 
 /// Performs the op of a strand that is no fiber, has a limit or a scope around it, or unwinds.
@@ -194,7 +204,7 @@ impl Worker {
     /// The fiber that runs, if nothing but the end of its op can end its wait for that: no limit
     /// and no scope is around it, and it does not unwind.
     #[inline(always)]
-    fn plain_fiber(&self) -> Option<&Body> {
+    pub(crate) fn plain_fiber(&self) -> Option<&Body> {
         let here = 0_u8;
         let body = self.running_fiber()?;
         let is_plain =
@@ -227,7 +237,7 @@ impl Worker {
 
 /// Suspends a fiber that its own worker, and nobody else, will put onto the run queue.
 #[inline(always)]
-fn suspend_plainly(body: &Body, record: &WaitRecord) {
+pub(crate) fn suspend_plainly(body: &Body, record: &WaitRecord) {
     body.record.set(record);
     body.suspend();
     body.record.set(std::ptr::null());
@@ -237,7 +247,7 @@ fn suspend_plainly(body: &Body, record: &WaitRecord) {
 /// [`WakeRef`](crate::strand::WakeRef) begin with a one, addresses do not; and a body lies on its
 /// stack, not at 1.)
 #[inline(always)]
-fn body_bits(body: &Body) -> u64 {
+pub(crate) fn body_bits(body: &Body) -> u64 {
     std::ptr::from_ref(body).expose_provenance() as u64
 }
 

@@ -301,3 +301,34 @@ fn a_fiber_in_io_is_given_up_and_its_op_with_it() {
         assert_abandoned(handle);
     });
 }
+
+#[test]
+fn a_fiber_that_receives_each_is_given_up_and_what_comes_later_wakes_nobody() {
+    use std::io::Write;
+    on_each_impatient(&[1, 2], |runtime, lines| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let (told, came) = std::sync::mpsc::channel();
+        let mut second = peer.try_clone().unwrap();
+        let handle = runtime.run(|| {
+            let handle = spawn_named("receiver", move || {
+                let stream = ramie::net::TcpStream::from(stream);
+                for bytes in stream.recv_each() {
+                    told.send(bytes.unwrap().len()).unwrap();
+                }
+            });
+            // It has waited once, so its op is on its way.
+            second.write_all(b"first").unwrap();
+            wait_until(|| came.try_recv() == Ok(5));
+            fiber::yield_now();
+            handle
+        });
+        assert_abandoned(handle);
+        let line = lines.lock().unwrap().pop().expect("one was given up");
+        assert!(line.contains("fiber 'receiver' waits for"), "{line}");
+        // What has come since is nobody's, and the worker runs others.
+        let _ = peer.write_all(b"second");
+        runtime.run(|| (0..100).for_each(|_| fiber::spawn(fiber::yield_now).join().unwrap()));
+    });
+}

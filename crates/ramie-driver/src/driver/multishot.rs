@@ -37,6 +37,18 @@ impl Driver {
         }
     }
 
+    /// As [`next_shot`](Self::next_shot), and where nothing has come as
+    /// [`await_shot`](Self::await_shot): in one step, for who has nothing else to wait for.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    pub fn next_shot_or_await(&mut self, id: MultishotId, user: u64) -> NextShot {
+        match self.next_shot(id) {
+            NextShot::Pending if !self.await_shot(id, user) => NextShot::Gone,
+            next => next,
+        }
+    }
+
     /// Takes the oldest shot; where there is none, sees to it that the op is armed.
     ///
     /// # Panics

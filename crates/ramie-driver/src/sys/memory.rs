@@ -41,6 +41,16 @@ pub unsafe fn populate(start: *mut u8, bytes: usize) {
     let _ = unsafe { madvise(start.cast(), bytes, Advice::LinuxPopulateWrite) };
 }
 
+/// Asks for all lines of the cache in which a value may lie; any address will do.
+#[inline(always)]
+pub fn prefetch_value<T>(value: *const T) {
+    for offset in (0..size_of::<T>()).step_by(64) {
+        prefetch(value.cast::<u8>().wrapping_add(offset));
+    }
+    // It may begin in the midst of a line.
+    prefetch(value.wrapping_add(1).cast());
+}
+
 /// Asks for the cache line of `address`; any address will do, since a prefetch cannot fault.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {

@@ -40,7 +40,7 @@ pub use limits::{
     Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
     raise_nofile_limit, seccomp_mode,
 };
-pub use memory::{map_anonymous, populate, prefetch};
+pub use memory::{map_anonymous, populate, prefetch, prefetch_value};
 pub use notify::{Notice, inotify, inotify_read, inotify_unwatch, inotify_watch};
 pub use process::{futex_wait_for, is_subreaper, pidfd_open, set_subreaper};
 pub use ready::{poll_all_now, readiness_of};

@@ -111,6 +111,14 @@ impl Multishots {
         self.places.get_mut(index as usize)?.1.as_deref_mut()
     }
 
+    /// Brings an op nearer whose completion is about to be looked at.
+    #[inline]
+    pub(super) fn prefetch(&self, index: u32) {
+        if let Some((_, Some(op))) = self.places.get(index as usize) {
+            sys::prefetch_value::<Multishot>(&raw const **op);
+        }
+    }
+
     /// The kernel has not found the op that it was to let go of. True: it is there.
     pub(super) fn note_missed(&mut self, index: u32) -> bool {
         let Some(op) = self.at(index).filter(|op| op.state == State::Leaving) else { return false };

@@ -40,10 +40,12 @@ impl Uring {
             }
             // Frames lie on as many stacks, which the kernel's work has pushed out of the cache.
             for entry in &*entries {
-                let frame = (entry.user_data() & !sqe::TAG_BITS) as *const OpFrame;
-                sys::prefetch(frame.cast());
-                // It may begin in the midst of a line.
-                sys::prefetch(frame.wrapping_add(1).cast());
+                let user_data = entry.user_data();
+                if user_data & sqe::TAG_BITS == sqe::TAG_MULTISHOT {
+                    self.multishots.prefetch(sqe::multishot(user_data));
+                    continue;
+                }
+                sys::prefetch_value((user_data & !sqe::TAG_BITS) as *const OpFrame);
             }
             for entry in entries {
                 self.route(entry.user_data(), entry.result(), entry.flags());
@@ -74,7 +76,7 @@ impl Uring {
         let address = user_data & !sqe::TAG_BITS;
         match user_data & sqe::TAG_BITS {
             sqe::TAG_MULTISHOT => {
-                self.on_shot((address >> sqe::TAG_BITS.count_ones()) as u32, result, flags);
+                self.on_shot(sqe::multishot(user_data), result, flags);
             }
             sqe::TAG_WAKE => {
                 self.wake_armed = false;

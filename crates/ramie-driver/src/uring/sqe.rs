@@ -56,6 +56,11 @@ pub(super) fn cancelled(user_data: u64) -> Option<u32> {
     is_cancel.then_some((user_data >> TAG_BITS.count_ones()) as u32)
 }
 
+/// The place that [`of_multishot`] has put down.
+pub(super) fn multishot(user_data: u64) -> u32 {
+    (user_data >> TAG_BITS.count_ones()) as u32
+}
+
 /// The user data of a request to let go of the op in that place.
 pub(super) fn of_leaving(index: u32) -> u64 {
     (u64::from(index) + 1) << TAG_BITS.count_ones() | TAG_IGNORE

@@ -224,7 +224,7 @@ pipe_end!(PipeWriter);
 
 impl Read for &PipeReader {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf)
     }
@@ -239,7 +239,7 @@ impl Read for &PipeReader {
 
 impl Read for PipeReader {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf)
     }
@@ -254,7 +254,7 @@ impl Read for PipeReader {
 
 impl Write for &PipeWriter {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.write(buf)
     }
@@ -273,7 +273,7 @@ impl Write for &PipeWriter {
 
 impl Write for PipeWriter {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.write(buf)
     }

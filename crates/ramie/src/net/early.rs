@@ -153,13 +153,19 @@ impl Socket {
 
     /// Waits for bytes and leases them; none at the end of the stream.
     #[track_caller]
+    #[inline(always)]
     pub(super) fn receive_next(&self, intake: &mut Intake) -> io::Result<Option<Lease>> {
         match self.next_of(intake)? {
-            Some(Shot::Bytes(bytes)) => return Ok(Some(bytes)),
-            Some(Shot::Failed(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-            Some(_) => return Ok(None),
-            None => {}
+            Some(Shot::Bytes(bytes)) => Ok(Some(bytes)),
+            Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(_) => Ok(None),
+            None => self.receive_once(),
         }
+    }
+
+    #[track_caller]
+    #[inline(never)]
+    fn receive_once(&self) -> io::Result<Option<Lease>> {
         let bytes = self.one_by_one(|driver| {
             // Who does not wait has to ask the kernel itself.
             let place = self.named().place().filter(|_| !self.is_nonblocking());
@@ -179,6 +185,7 @@ impl Socket {
     }
 
     #[track_caller]
+    #[inline(always)]
     fn next_of(&self, intake: &mut Intake) -> io::Result<Option<Shot>> {
         if self.is_nonblocking() {
             // The kernel is asked itself whether there is anything.

@@ -270,7 +270,7 @@ pub(super) fn connect(address: &SocketAddr, deadline: Deadline) -> io::Result<Tc
 
 impl Read for &TcpStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.socket.receive(buf, 0)
     }
@@ -285,7 +285,7 @@ impl Read for &TcpStream {
 
 impl Read for TcpStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (&*self).read(buf)
     }
@@ -300,7 +300,7 @@ impl Read for TcpStream {
 
 impl Write for &TcpStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.socket.send(buf)
     }
@@ -319,7 +319,7 @@ impl Write for &TcpStream {
 
 impl Write for TcpStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         (&*self).write(buf)
     }

@@ -157,7 +157,7 @@ impl DirectStream {
 
 impl Read for &DirectStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         Ok(receive_op(self.named(), buf, 0, Deadline::NEVER)? as usize)
     }
@@ -165,7 +165,7 @@ impl Read for &DirectStream {
 
 impl Read for DirectStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (&*self).read(buf)
     }
@@ -173,7 +173,7 @@ impl Read for DirectStream {
 
 impl Write for &DirectStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         Ok(send_op(self.named(), buf, sys::MSG_NOSIGNAL, Deadline::NEVER)? as usize)
     }
@@ -185,7 +185,7 @@ impl Write for &DirectStream {
 
 impl Write for DirectStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         (&*self).write(buf)
     }

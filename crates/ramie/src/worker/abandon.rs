@@ -57,7 +57,7 @@ impl Worker {
         if let Some(driver) = self.driver.borrow_mut().as_mut() {
             driver.drain();
             while driver.pop_complete().is_some() {}
-            super::wake_noticed(driver);
+            super::wake_others(driver);
         }
         given_up.report
     }

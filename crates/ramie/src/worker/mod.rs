@@ -25,6 +25,7 @@ mod locals;
 mod no_switch;
 mod placed;
 mod plugged;
+mod prefetch;
 mod run_loop;
 mod run_queue;
 mod shared;
@@ -442,6 +443,17 @@ impl Worker {
         }
     }
 
+    /// Wakes whom the driver knew by that word: the reference of a wait, a fiber in a plain one, or
+    /// nobody.
+    #[inline(always)]
+    fn wake_by_word(&self, word: u64) {
+        match WakeRef::from_bits(word) {
+            Some(wait) => drop(wait.wake(Wake::Woken)),
+            None if word == 0 || word == POPPED => {}
+            None => self.ready.push_body(io_op::body_of(word)),
+        }
+    }
+
     /// Wakes the strands whose ops are complete.
     #[allow(unsafe_code)]
     pub(crate) fn wake_completed(&self, driver: &mut Driver) {
@@ -449,24 +461,22 @@ impl Worker {
             // SAFETY: a frame stays valid until it came out of `pop_complete`, and its waiter runs
             // on only after the wake below.
             let frame: &OpFrame = unsafe { frame.as_ref() };
-            let user = frame.user.replace(POPPED);
-            match WakeRef::from_bits(user) {
-                Some(wait) => drop(wait.wake(Wake::Woken)),
-                None if user == 0 => {}
-                None => self.ready.push_body(io_op::body_of(user)),
-            }
+            self.wake_by_word(frame.user.replace(POPPED));
         }
-        wake_noticed(driver);
+        while let Some(word) = driver.pop_notice() {
+            self.wake_by_word(word);
+        }
         // A batch of completions makes the queue long at once. Measured now and then only, it was
         // found short in its last part, and the next batch went without prefetches.
-        self.ready.measure();
+        self.ready.measure_waits();
     }
 }
 
-/// Wakes the strands that wait for an op of the driver's own.
-fn wake_noticed(driver: &mut Driver) {
-    while let Some(user) = driver.pop_notice() {
-        if let Some(wait) = WakeRef::from_bits(user) {
+/// Wakes the strands of others that wait for an op of the driver's own to go; none of this worker's
+/// runs any more.
+fn wake_others(driver: &mut Driver) {
+    while let Some(word) = driver.pop_notice() {
+        if let Some(wait) = WakeRef::from_bits(word) {
             wait.wake(Wake::Woken);
         }
     }

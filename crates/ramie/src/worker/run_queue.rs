@@ -7,9 +7,12 @@
 //! # Prefetch
 //! With thousands of fibers each stack has left the first-level cache by the time its turn comes
 //! round. So, while the queue is long, each pop prefetches the body that is [`AHEAD`] places down,
-//! the two lines of it that a wait touches, and the [`STACK_LINES`] below it, where the frames of a
-//! shallow fiber lie. Places beyond the tail hold old words, which does no harm: a prefetch cannot
-//! fault.
+//! and the frames of a shallow fiber below it. Places beyond the tail hold old words, which does no
+//! harm: a prefetch cannot fault.
+//!
+//! Fibers whose ops have completed are deeper, and the kernel's work has pushed out their stacks
+//! even if they are a hundred. Where they go on is known by their records, when the body has
+//! arrived, [`NEAR`] places down; that is a look at a body, and so only at one in the queue.
 //!
 //! (A list linked through the bodies needs fewer instructions, and was tried: the load of the next
 //! link from a line that is not in the cache stands between every two switches then.)
@@ -20,7 +23,10 @@ use std::{
     ptr::{self, NonNull},
 };
 
-use super::Body;
+use super::{
+    Body,
+    prefetch::{self, Prefetch},
+};
 use crate::{primitive::Ordering, strand::Slot};
 
 /// What can be run next.
@@ -55,10 +61,10 @@ const ROOT: usize = 2;
 const TAG: usize = 3;
 const ONE_FRESH: usize = 4;
 
-/// How many places down the queue the prefetch looks; that many words lie behind the ring's end.
+/// How many places down the queue bodies are prefetched; that many words lie behind the ring's end.
 const AHEAD: usize = 6;
-/// How many lines of 64 bytes below a body the prefetch brings nearer.
-const STACK_LINES: usize = 4;
+/// How many places down the queue the frames of waits are, which takes a look at the body.
+const NEAR: usize = 3;
 /// Prefetching pays from about so many fibers on: fewer stay in the first-level cache anyway.
 const LONG: usize = 32;
 
@@ -75,7 +81,7 @@ pub(crate) struct RunQueue {
     end: Cell<NonNull<Word>>,
     head: Cell<NonNull<Word>>,
     tail: Cell<NonNull<Word>>,
-    is_long: Cell<bool>,
+    prefetch: Cell<Prefetch>,
     /// The closures of all runs, in order. INVARIANT: as many as the runs in the ring say.
     first_fresh: Cell<*const Slot>,
     last_fresh: Cell<*const Slot>,
@@ -95,7 +101,7 @@ impl RunQueue {
             end: Cell::new(unsafe { start.add(FIRST) }),
             head: Cell::new(start),
             tail: Cell::new(start),
-            is_long: Cell::new(false),
+            prefetch: Cell::new(Prefetch::Nothing),
             first_fresh: Cell::new(ptr::null()),
             last_fresh: Cell::new(ptr::null()),
         }
@@ -216,8 +222,10 @@ impl RunQueue {
         let word = read(head);
         if word.addr() & TAG == FIBER {
             self.head.set(self.after(head));
-            if self.is_long.get() {
-                prefetch_behind(head);
+            match self.prefetch.get() {
+                Prefetch::Nothing => {}
+                Prefetch::Shallow => prefetch_shallow(head),
+                Prefetch::Waits => self.prefetch_waits(head),
             }
             return Some(Next::Fiber(word));
         }
@@ -247,7 +255,7 @@ impl RunQueue {
         // SAFETY: the head is a run, so there is a first one; slots are never unmapped.
         let slot = unsafe { &*self.first_fresh.get() };
         let next = slot.link.load(Ordering::Relaxed);
-        prefetch(next.cast());
+        prefetch::line(next);
         self.first_fresh.set(next);
         if next.is_null() {
             self.last_fresh.set(ptr::null());
@@ -273,10 +281,39 @@ impl RunQueue {
 
     /// Finds out whether prefetching pays; asked now and then.
     pub(crate) fn measure(&self) {
+        let prefetch = match (self.is_long(), self.prefetch.get()) {
+            (false, _) => Prefetch::Nothing,
+            (true, Prefetch::Waits) => Prefetch::Waits,
+            (true, _) => Prefetch::Shallow,
+        };
+        self.prefetch.set(prefetch);
+    }
+
+    /// The same, when the queue has just got fibers whose ops are complete.
+    pub(crate) fn measure_waits(&self) {
+        let prefetch = if self.is_long() { Prefetch::Waits } else { Prefetch::Nothing };
+        self.prefetch.set(prefetch);
+    }
+
+    fn is_long(&self) -> bool {
         let (head, tail) = (self.head.get().addr().get(), self.tail.get().addr().get());
         let ring_bytes = self.capacity() * size_of::<Word>();
         let bytes = if tail >= head { tail - head } else { ring_bytes - (head - tail) };
-        self.is_long.set(bytes > LONG * size_of::<Word>());
+        bytes > LONG * size_of::<Word>()
+    }
+
+    #[inline(always)]
+    fn prefetch_waits(&self, head: NonNull<Word>) {
+        // SAFETY: `AHEAD` words lie behind the ring's end.
+        let body = read(unsafe { head.add(AHEAD) });
+        prefetch::body(body);
+        // SAFETY: fewer than that, at most to the same place.
+        let near = unsafe { head.add(NEAR) };
+        let last = if self.tail.get() < head { self.end.get() } else { self.tail.get() };
+        if near < last && read(near).addr() & TAG == FIBER {
+            // SAFETY: it lies between head and tail: a queued fiber is alive.
+            prefetch::frames_of_wait(unsafe { &*read(near) });
+        }
     }
 }
 
@@ -305,31 +342,11 @@ fn write(place: NonNull<Word>, word: Word) {
 }
 
 #[inline(always)]
-fn prefetch_behind(head: NonNull<Word>) {
+fn prefetch_shallow(head: NonNull<Word>) {
     // SAFETY: `AHEAD` words lie behind the ring's end.
     let body = read(unsafe { head.add(AHEAD) });
-    prefetch_body(body);
-}
-
-/// Brings a body and the frames of a shallow fiber nearer.
-#[inline(always)]
-pub(super) fn prefetch_body(body: *const Body) {
-    prefetch(body.wrapping_byte_add(64).cast());
-    for line in 0..=STACK_LINES {
-        prefetch(body.wrapping_byte_sub(64 * line).cast());
-    }
-}
-
-#[inline(always)]
-fn prefetch(address: *const ()) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch never faults, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
+    prefetch::body(body);
+    prefetch::frames_below(body);
 }
 
 #[cfg(test)]

@@ -242,7 +242,7 @@ converts_like_std!(UnixStream, std::os::unix::net::UnixStream);
 
 impl Read for &UnixStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.socket.receive(buf, 0)
     }
@@ -257,7 +257,7 @@ impl Read for &UnixStream {
 
 impl Read for UnixStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (&*self).read(buf)
     }
@@ -272,7 +272,7 @@ impl Read for UnixStream {
 
 impl Write for &UnixStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.socket.send(buf)
     }
@@ -291,7 +291,7 @@ impl Write for &UnixStream {
 
 impl Write for UnixStream {
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         (&*self).write(buf)
     }
