@@ -8,7 +8,8 @@
 //! is level-triggered, so that one sees what the first has seen.
 //!
 //! A wait that is refused (no memory, no descriptor for a driver) is the error of the next poll
-//! that finds nothing; else the two would call each other for ever.
+//! that finds nothing; else the two would call each other for ever. So it is with a helper that
+//! never runs, for want of memory for its stack: else the poll would wait for it for ever.
 //!
 //! No buffer is in the kernel's hands between two polls, so a future may be dropped, or forgotten,
 //! at any time. Dropping the stream cancels the helper.
@@ -72,8 +73,8 @@ impl Readiness {
         drop(state);
         drop(old);
         if must_start {
-            let (this, stream) = (Arc::clone(this), Arc::clone(stream));
-            let help = move || this.help(stream, to);
+            let (duty, stream) = (Duty::new(this), Arc::clone(stream));
+            let help = move || duty.help(stream, to);
             // On this worker, next to whom it wakes. A thread has no time to run fibers.
             if fiber::current().id().is_thread() {
                 drop(fiber::spawn(help));
@@ -84,9 +85,8 @@ impl Readiness {
         Ok(())
     }
 
-    fn help<S: AsFd>(&self, stream: Arc<S>, to: Direction) {
-        let waited = self.wait(&stream, to);
-        drop(stream);
+    /// A helper has ended.
+    fn end(&self, waited: io::Result<()>) {
         let mut state = self.lock();
         state.has_helper = false;
         state.refusal = waited.err();
@@ -124,5 +124,33 @@ impl Readiness {
         if let Some(cancel) = cancel {
             cancel.cancel();
         }
+    }
+}
+
+/// Of a helper, to say how its wait has ended: if it is dropped and never run, that it has not
+/// waited.
+struct Duty {
+    readiness: Arc<Readiness>,
+    waited: Option<io::Result<()>>,
+}
+
+impl Duty {
+    fn new(readiness: &Arc<Readiness>) -> Self {
+        Duty { readiness: Arc::clone(readiness), waited: None }
+    }
+
+    fn help<S: AsFd>(mut self, stream: Arc<S>, to: Direction) {
+        self.waited = Some(self.readiness.wait(&stream, to));
+        drop(stream);
+    }
+}
+
+impl Drop for Duty {
+    fn drop(&mut self) {
+        let waited = self.waited.take().unwrap_or_else(|| {
+            let why = "the fiber that was to wait for the stream could not run; see the log";
+            Err(io::Error::new(io::ErrorKind::OutOfMemory, why))
+        });
+        self.readiness.end(waited);
     }
 }

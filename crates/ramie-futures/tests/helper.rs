@@ -1,0 +1,49 @@
+//! A helper for which there is no memory: whoever polls learns of it, and would else wait for ever.
+
+use std::{io::ErrorKind, process::Command};
+
+use ramie::{Driver, Runtime, future::block_on, os::unix::net::UnixStream};
+use ramie_futures::Io;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use tokio::io::AsyncReadExt;
+
+const CHILD: &str = "RAMIE_TEST_CHILD";
+
+/// Leaves this process little more address space than it has taken.
+fn leave_no_room() {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    let room = Some(pages * rustix::param::page_size() as u64 + (4 << 20));
+    setrlimit(Resource::As, Rlimit { current: room, maximum: room }).unwrap();
+}
+
+fn without_memory() {
+    // The fiber of `run` has a stack of another size, so none of these has been mapped.
+    let runtime = Runtime::builder().driver(Driver::Poll).workers(1).stack_size(1 << 20);
+    runtime.build().unwrap().run(|| {
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut ours = Io::new(UnixStream::from(ours));
+        leave_no_room();
+        for _ in 0..2 {
+            let error = block_on(ours.read(&mut [0; 8])).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+        }
+    });
+}
+
+#[test]
+fn a_helper_that_cannot_start_is_an_error_of_the_stream() {
+    if std::env::var_os(CHILD).is_some() {
+        return without_memory();
+    }
+    let output = Command::new("timeout")
+        .arg("20")
+        .arg(std::env::current_exe().unwrap())
+        .args(["a_helper_that_cannot_start_is_an_error_of_the_stream", "--exact", "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    // The status of `timeout`, if nobody is told.
+    assert!(output.status.success(), "{}: {text}", output.status);
+}
