@@ -61,7 +61,12 @@ fn open(address: &str, count: usize) -> Result<Vec<TcpStream>, String> {
         Ok(stream)
     };
     let streams = (0..count).map(|_| ask()).collect::<std::io::Result<_>>();
-    streams.map_err(|error| format!("{address}: {error}"))
+    streams.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrNotAvailable => format!(
+            "no port is free to connect to {address} from; those of the run before are in a minute"
+        ),
+        _ => format!("{address}: {error}"),
+    })
 }
 
 /// The server's resident memory in bytes.
