@@ -329,6 +329,42 @@ fn two_strands_share_what_comes() {
     });
 }
 
+/// Outside all scopes nothing but the op ends their waits. Here they stop one another's ops, on the
+/// same worker and on another.
+#[test]
+fn strands_in_no_scope_share_what_comes() {
+    everywhere(|| {
+        const LEN: usize = 300_000;
+        let (mut client, server) = pair();
+        let server = std::sync::Arc::new(server);
+        let takers = [0, 1, 2, 3].map(|way| {
+            let server = std::sync::Arc::clone(&server);
+            fiber::spawn(move || {
+                let mut sum = 0;
+                loop {
+                    let mut buffer = [0; 500];
+                    let count = match way {
+                        0 => (&*server).read(&mut buffer).unwrap(),
+                        // Each of them waits more than once.
+                        _ => server.recv_each().take(3).map(|bytes| bytes.unwrap().len()).sum(),
+                    };
+                    if count == 0 {
+                        return sum;
+                    }
+                    sum += count;
+                }
+            })
+        });
+        for part in 0..300 {
+            client.write_all(&bytes(part, LEN / 300)).unwrap();
+            fiber::yield_now();
+        }
+        client.shutdown(Shutdown::Write).unwrap();
+        let taken: usize = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
+        assert_eq!(taken, LEN);
+    });
+}
+
 #[test]
 fn a_reset_is_an_error_and_then_the_end() {
     everywhere(|| {
