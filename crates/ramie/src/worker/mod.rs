@@ -399,7 +399,11 @@ impl Worker {
     #[inline(never)]
     fn yield_root(&self) {
         self.check_root_may_switch();
-        if !self.has_runnable() && !self.shared.has_mail() {
+        if !self.has_runnable() {
+            // The fibers of a thread that only yields may wait for a time, or for ops.
+            self.poll();
+        }
+        if !self.has_runnable() {
             return std::thread::yield_now();
         }
         self.ready.push_root();
