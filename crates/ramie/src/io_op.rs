@@ -165,7 +165,7 @@ unsafe fn perform_plainly(
 }
 
 /// A plain wait, whole: what its switch touches lies together, where the run queue's prefetch
-/// expects it (worker/run_queue.rs).
+/// expects it (worker/prefetch.rs).
 #[repr(C)]
 struct PlainWait {
     frame: OpFrame,
@@ -243,7 +243,7 @@ pub(crate) fn suspend_plainly(body: &Body, record: &WaitRecord) {
     body.record.set(std::ptr::null());
 }
 
-/// What `OpFrame::user` says of a fiber in a plain wait: where its body is. (The bits of a
+/// What the driver knows a fiber in a plain wait by: where its body is. (The bits of a
 /// [`WakeRef`](crate::strand::WakeRef) begin with a one, addresses do not; and a body lies on its
 /// stack, not at 1.)
 #[inline(always)]
