@@ -60,7 +60,7 @@ pub fn check(options: &Options) -> Result<bool, String> {
     let is_wanted = |driver: &&str| options.driver.as_deref().is_none_or(|one| one == *driver);
     let drivers = || ["uring", "poll"].into_iter().filter(is_wanted);
     let mut all_well = true;
-    // First: the ports of closed connections from addresses of their own cannot be had for a minute.
+    // First: ports of closed connections from addresses of their own cannot be had for a minute.
     for driver in drivers() {
         let weighed = idle::weigh(&options.ramie, driver, each.min(10_000));
         all_well &= weighed.map_err(|why| format!("{driver}: {why}"))?;

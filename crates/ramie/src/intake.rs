@@ -22,11 +22,11 @@
 //! help.
 //!
 //! # Plain waits
-//! A fiber that nothing but its op can wake leaves the address of its body with the driver, not the
-//! reference of a wait. No epoch turns a late wake-up by that away, so there must be none: the fiber
-//! leaves it as its last step before it suspends, and the driver gives it out once, with a shot, or
-//! the end of the op, whoever has stopped that. Until then the fiber does not run. If it is given
-//! up, the op is drained, and the word dropped (worker/abandon.rs).
+//! A fiber that nothing but its op can wake leaves the address of its body with the driver, not
+//! the reference of a wait. No epoch turns a late wake-up by that away, so there must be none: the
+//! fiber leaves it as its last step before it suspends, and the driver gives it out once, with a
+//! shot, or the end of the op, whoever has stopped that. Until then the fiber does not run. If it
+//! is given up, the op is drained, and the word dropped (worker/abandon.rs).
 
 use std::{os::fd::RawFd, sync::Arc};
 
