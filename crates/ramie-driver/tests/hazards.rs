@@ -10,8 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ramie_driver::{Choice, Config, Driver, MultishotOp, NextShot, Op, OpFrame, Shot, Wait, sys};
+use ramie_driver::{
+    Choice, Config, Driver, MultishotOp, NextShot, Op, OpFrame, Profile, Shot, Wait, sys,
+};
 use support::{PATIENCE, both, cancel, finish, run, submit};
 
 const WAIT_FOR_ALL: i32 = libc::MSG_WAITALL;
@@ -256,18 +259,50 @@ fn ebadr_aborts() {
     assert!(text.contains("lost a completion (EBADR)"), "{text}");
 }
 
-#[test]
-#[ignore = "run in a child by ebadr_aborts"]
-fn child_loses_a_completion() {
+/// From now on this is the kernel's answer to whatever this thread enters with.
+fn enter_fails_with(errno: i32) {
     use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
-    let mut driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
     let calls = std::iter::once((libc::SYS_io_uring_enter, Vec::new())).collect();
-    let answer = SeccompAction::Errno(libc::EBADR as u32);
+    let answer = SeccompAction::Errno(errno as u32);
     let here = TargetArch::try_from(std::env::consts::ARCH).unwrap();
     let filter = SeccompFilter::new(calls, SeccompAction::Allow, answer, here);
     let program: seccompiler::BpfProgram = filter.unwrap().try_into().unwrap();
     seccompiler::apply_filter(&program).unwrap();
+}
+
+#[test]
+#[ignore = "run in a child by ebadr_aborts"]
+fn child_loses_a_completion() {
+    let mut driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
+    enter_fails_with(libc::EBADR);
     let _ = driver.turn(Wait::Until(Some(PATIENCE)));
+}
+
+/// It waited on, though there was something to do, if that was no op's end.
+#[test]
+fn a_wake_that_is_read_because_the_kernel_is_busy_ends_the_wait() {
+    support::in_child("child_is_woken_while_the_kernel_is_busy", None);
+}
+
+#[test]
+#[ignore = "run in a child by a_wake_that_is_read_because_the_kernel_is_busy_ends_the_wait"]
+fn child_is_woken_while_the_kernel_is_busy() {
+    // Its completions come without an enter.
+    let config = Config { masked: Profile::LINUX_5_15.masked(), ..Config::small() };
+    let mut driver = Driver::open(Choice::Uring, &config).unwrap();
+    driver.turn(Wait::Never).unwrap();
+    let waker = driver.waker();
+    std::thread::spawn(move || {
+        // Not before the driver waits, or nothing is tried.
+        std::thread::sleep(Duration::from_millis(20));
+        waker.wake();
+        std::thread::sleep(PATIENCE);
+        sys::fatal("it waits on");
+    });
+    enter_fails_with(libc::EBUSY);
+    driver.turn(Wait::Until(None)).unwrap();
+    // It could not be drained.
+    std::mem::forget(driver);
 }
 
 #[test]

@@ -106,10 +106,12 @@ impl Uring {
             match error {
                 Errno::INTR | Errno::TIME => return Ok(()),
                 // Busy: the completion queue is full, or the kernel is short of memory. Reading
-                // completions makes room.
+                // completions makes room; and what it has found, were it a wake or a shot only, may
+                // be what is waited for.
                 Errno::BUSY | Errno::AGAIN => {
+                    let found_some = !self.status.is_empty();
                     self.reap();
-                    if !self.completed.is_empty() {
+                    if found_some || !self.completed.is_empty() {
                         return Ok(());
                     }
                     rustix::thread::sched_yield();
