@@ -305,6 +305,30 @@ fn child_is_woken_while_the_kernel_is_busy() {
     std::mem::forget(driver);
 }
 
+/// It went on asking, and no timer of the thread's came.
+#[test]
+fn a_kernel_that_stays_busy_keeps_nobody_beyond_the_limit() {
+    support::in_child("child_waits_while_the_kernel_stays_busy", None);
+}
+
+#[test]
+#[ignore = "run in a child by a_kernel_that_stays_busy_keeps_nobody_beyond_the_limit"]
+fn child_waits_while_the_kernel_stays_busy() {
+    let mut driver = Driver::open(Choice::Uring, &Config::small()).unwrap();
+    driver.turn(Wait::Never).unwrap();
+    std::thread::spawn(|| {
+        std::thread::sleep(PATIENCE);
+        sys::fatal("it waits on");
+    });
+    enter_fails_with(libc::EAGAIN);
+    let limit = Duration::from_millis(5);
+    let began = std::time::Instant::now();
+    driver.turn(Wait::Until(Some(limit))).unwrap();
+    assert!(began.elapsed() >= limit, "it waits, as far as it can");
+    // It could not be drained.
+    std::mem::forget(driver);
+}
+
 #[test]
 fn ops_that_wait_are_ended_by_descriptor_and_altogether() {
     both(|driver| {

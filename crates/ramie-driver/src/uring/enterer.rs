@@ -12,7 +12,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use io_uring::{EnterFlags, opcode, types};
 use rustix::io::Errno;
@@ -95,6 +95,7 @@ impl Uring {
 
     /// Submits and, if told, waits. Interrupted or timed out is success; busy is retried.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        let mut busy_since = None;
         loop {
             self.entered += 1;
             let entered = match wait {
@@ -112,6 +113,10 @@ impl Uring {
                     let found_some = !self.status.is_empty();
                     self.reap();
                     if found_some || !self.completed.is_empty() {
+                        return Ok(());
+                    }
+                    let since = *busy_since.get_or_insert_with(Instant::now);
+                    if matches!(wait, Wait::Until(Some(limit)) if since.elapsed() >= limit) {
                         return Ok(());
                     }
                     rustix::thread::sched_yield();

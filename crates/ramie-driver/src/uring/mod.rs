@@ -272,8 +272,7 @@ impl Uring {
         self.heed_notes();
         self.reap();
         self.push_noted();
-        let idle = self.completed.is_empty() && !self.woken && self.multishots.notices.is_empty();
-        let wait = if idle { wait } else { Wait::Never };
+        let wait = if self.is_idle() { wait } else { Wait::Never };
         if self.enterer.is_some() {
             self.enter_beside(wait)?;
         } else if wait != Wait::Never || self.kernel_has_work() {
@@ -285,6 +284,14 @@ impl Uring {
             self.stop_as_requested();
         }
         Ok(())
+    }
+
+    /// Whether nothing is to be done before something completes. (A full queue is emptied into the
+    /// kernel, and what is read meanwhile may have left notes.)
+    fn is_idle(&self) -> bool {
+        let has_news = self.woken || !self.completed.is_empty();
+        let has_notes = self.missed || !self.retries.is_empty();
+        !has_news && !has_notes && self.multishots.notices.is_empty()
     }
 
     /// Enters until all is submitted and no completion is kept back. Deferred ones come 20 at a
