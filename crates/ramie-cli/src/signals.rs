@@ -1,4 +1,5 @@
-//! SIGTERM and Ctrl-C: the first is a request, the second ends the program at once.
+//! SIGTERM and Ctrl-C: the first is a request, the second ends the program at once; the same one
+//! within 200 ms is no second one, but an echo.
 
 use std::{
     process, thread,
@@ -14,7 +15,7 @@ use crate::failure::Failure;
 
 /// The same signal again within so much time is the first one's echo: `timeout` signals its child,
 /// and then the group that the child is in.
-const ECHO: Duration = Duration::from_millis(300);
+const ECHO: Duration = Duration::from_millis(200);
 
 /// Watches on a plain thread, where `on_first` may block.
 pub(crate) fn watch(on_first: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
