@@ -69,7 +69,7 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
         Peer::Ramie => {
             let runtime = ramie::Runtime::builder().workers(1).build().expect("a runtime");
             let task = move || direct(workload, ramie::fiber::yield_now);
-            // Once it runs, as in the other cases: to begin and to end takes 0.3 to 0.5 ms of the 30.
+            // Once it runs, as in the other cases: to begin and end takes 0.3 to 0.5 ms of the 30.
             return Some(runtime.run(|| {
                 let start = Instant::now();
                 ramie::fiber::spawn(task).join().expect("no panic");
