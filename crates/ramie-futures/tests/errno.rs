@@ -1,13 +1,14 @@
 //! A wait that the driver refuses: the errno reaches whoever polls, who would else poll for ever.
 
-use std::{io::Write, process::Command};
+mod common;
+
+use std::io::Write;
 
 use ramie::{Driver, Runtime, future::block_on, os::unix::net::UnixStream};
 use ramie_futures::Io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const ENOMEM: i32 = 12;
-const CHILD: &str = "RAMIE_TEST_CHILD";
 
 fn everywhere(f: impl Fn() + Sync) {
     for driver in [Driver::Uring, Driver::Poll] {
@@ -37,18 +38,7 @@ fn refused() {
 
 #[test]
 fn a_refused_wait_is_an_error_of_the_stream() {
-    if std::env::var_os(CHILD).is_some() {
-        return refused();
-    }
-    let output = Command::new("timeout")
-        .arg("20")
-        .arg(std::env::current_exe().unwrap())
-        .args(["a_refused_wait_is_an_error_of_the_stream", "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .env("RAMIE_FAULTS", format!("1,{ENOMEM},1"))
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    // The status of `timeout`, if it is polled for ever.
-    assert!(output.status.success(), "{}: {text}", output.status);
+    let faults = format!("1,{ENOMEM},1");
+    let environment = [("RAMIE_FAULTS", &*faults)];
+    common::in_child("a_refused_wait_is_an_error_of_the_stream", &environment, refused);
 }

@@ -1,13 +1,13 @@
 //! A helper for which there is no memory: whoever polls learns of it, and would else wait for ever.
 
-use std::{io::ErrorKind, process::Command};
+mod common;
+
+use std::io::ErrorKind;
 
 use ramie::{Driver, Runtime, future::block_on, os::unix::net::UnixStream};
 use ramie_futures::Io;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::io::AsyncReadExt;
-
-const CHILD: &str = "RAMIE_TEST_CHILD";
 
 /// Leaves this process little more address space than it has taken.
 fn leave_no_room() {
@@ -33,17 +33,5 @@ fn without_memory() {
 
 #[test]
 fn a_helper_that_cannot_start_is_an_error_of_the_stream() {
-    if std::env::var_os(CHILD).is_some() {
-        return without_memory();
-    }
-    let output = Command::new("timeout")
-        .arg("20")
-        .arg(std::env::current_exe().unwrap())
-        .args(["a_helper_that_cannot_start_is_an_error_of_the_stream", "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    // The status of `timeout`, if nobody is told.
-    assert!(output.status.success(), "{}: {text}", output.status);
+    common::in_child("a_helper_that_cannot_start_is_an_error_of_the_stream", &[], without_memory);
 }

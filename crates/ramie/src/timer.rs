@@ -14,9 +14,7 @@
 
 use std::{cell::Cell, cmp::Reverse, collections::BinaryHeap};
 
-use ramie_driver::sys::prefetch;
-
-use crate::worker::Body;
+use crate::worker::{Body, prefetch};
 
 /// What a strand has in its worker's timers: the number of its live entry and when that fires.
 pub(crate) struct Armed {
@@ -125,8 +123,7 @@ impl Timers {
             // SAFETY: the invariant of `entries`.
             if let Some(armed) = unsafe { body.as_ref() } {
                 // What is looked at next, and far away where many sleep.
-                prefetch(body.cast());
-                prefetch(body.wrapping_byte_add(64).cast());
+                prefetch::body(body);
                 armed.armed.deadline_ns.set(u64::MAX);
                 return Some(body);
             }

@@ -23,9 +23,8 @@ use ramie_coro::{
     bare::{BareCoroutine, BareYielder},
     context,
 };
-use ramie_driver::sys::prefetch;
 
-use super::{Shared, Worker};
+use super::{Shared, Worker, prefetch};
 use crate::{local::Locals, park::WaitRecord, strand::Slot, timer::Armed};
 
 type Coroutine = BareCoroutine<(), (), ()>;
@@ -114,8 +113,8 @@ impl Body {
     /// Brings nearer what the end of its wait touches.
     #[inline]
     pub(super) fn prefetch_wait(&self) {
-        prefetch(self.slot.get().cast());
-        prefetch(self.record.get().cast());
+        prefetch::line(self.slot.get());
+        prefetch::line(self.record.get());
     }
 
     /// Whether a local variable lies on this body's stack, at whose base the body itself lies.

@@ -25,7 +25,7 @@ mod locals;
 mod no_switch;
 mod placed;
 mod plugged;
-mod prefetch;
+pub(crate) mod prefetch;
 mod run_loop;
 mod run_queue;
 mod shared;

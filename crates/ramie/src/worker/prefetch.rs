@@ -30,7 +30,7 @@ pub(super) fn line<T>(address: *const T) {
 
 /// The two lines of a body that a wait touches.
 #[inline(always)]
-pub(super) fn body(body: *const Body) {
+pub(crate) fn body(body: *const Body) {
     lines::<2>(body.cast());
 }
 
