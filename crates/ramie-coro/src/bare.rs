@@ -31,6 +31,10 @@ use corosensei::CoroutineResult;
 
 use crate::{Resumed, Stack};
 
+/// The largest closure that is moved to the base of its stack; a larger one is boxed. corosensei
+/// refuses more.
+pub(crate) const MOST_BYTES_ON_STACK: usize = 1024;
+
 /// What corosensei sees of a stack: its bounds.
 struct Bounds {
     base: NonZeroUsize,
@@ -123,7 +127,8 @@ pub struct BareCoroutine<Input, Yield, Return> {
 }
 
 impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
-    /// Makes a coroutine that will run `body` on `stack`, onto which it is moved.
+    /// Makes a coroutine that will run `body` on `stack`, onto which it is moved; a closure of more
+    /// than 1,024 bytes is boxed first.
     pub fn with_stack<F>(stack: Stack, body: F) -> Self
     where
         F: FnOnce(&BareYielder<Input, Yield>, Input) -> Return + 'static,
@@ -169,9 +174,16 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         );
         let base = NonZeroUsize::new(stack.base().get() - reserved).expect("far above zero");
         let bounds = Bounds { base, limit: stack.limit() };
-        let body = move |yielder: &_, input| body(BareYielder::from_ref(yielder), input);
-        // SAFETY: the caller's promise.
-        let inner = unsafe { corosensei::Coroutine::with_stack_unchecked(bounds, body) };
+        let inner = if const { size_of::<F>() > MOST_BYTES_ON_STACK } {
+            let body = Box::new(body);
+            let body = move |yielder: &_, input| body(BareYielder::from_ref(yielder), input);
+            // SAFETY: the caller's promise.
+            unsafe { corosensei::Coroutine::with_stack_unchecked(bounds, body) }
+        } else {
+            let body = move |yielder: &_, input| body(BareYielder::from_ref(yielder), input);
+            // SAFETY: the caller's promise.
+            unsafe { corosensei::Coroutine::with_stack_unchecked(bounds, body) }
+        };
         BareCoroutine { inner: ManuallyDrop::new(inner), stack: ManuallyDrop::new(stack) }
     }
 

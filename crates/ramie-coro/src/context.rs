@@ -40,23 +40,32 @@ use std::{
     cell::Cell,
     ops::Range,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
 };
 
 use crate::{abort::abort_with, sys::stack_pointer};
 
 /// Tells one sort of frames from others, by its address: make it a `static`.
+///
+/// A constant has no address of its own, because the compiler may merge equal constants. So a key
+/// has memory that could change, which no constant has:
+/// ```compile_fail,E0716
+/// use ramie_coro::context::{self, Key};
+/// const KEY: Key = Key::new();
+/// context::with(&KEY, &1, || {});
+/// ```
 #[derive(Debug)]
 pub struct Key {
-    // Of non-zero size, so that two keys have two addresses.
-    _address: u8,
+    /// Not of size zero, so that two keys have two addresses; interior mutability, so that they are
+    /// never merged and `&Key::new()` is never a `&'static Key`. Nobody reads or writes it.
+    _identity: AtomicU8,
 }
 
 impl Key {
     /// Makes a key.
     #[must_use]
     pub const fn new() -> Key {
-        Key { _address: 0 }
+        Key { _identity: AtomicU8::new(0) }
     }
 }
 

@@ -12,16 +12,7 @@
 //! assert_eq!(result, 22);
 //! ```
 //!
-//! # Protocol
-//! A body runs on a stack of its own. `shift` leaves its function in its frame, suspends the body,
-//! and whoever resumed that calls the function: `reset`, or the resumption before.
-//!
-//! | state of a body | left by |
-//! |---|---|
-//! | running | a `shift` to its prompt; its end; a panic, which comes out of where it was resumed |
-//! | suspended in a `shift` | [`Captured::resume`], [`Continuation::resume`]; or it is unwound |
-//! | done | nothing |
-//!
+//! # What a resumption is inside of
 //! A body that goes on is inside its `reset` again; the function is not, nor under the
 //! [handlers](crate::effect) inside of it. Each resumption waits for the rest of the body, so a
 //! million of them, one inside the other, overflow the stack; effects that go on with
@@ -31,6 +22,16 @@
 //! The function outlives the frame that it came from: it may drop the rest, which unwinds the body,
 //! and go on. So it borrows only from outside of the `reset`. The body's borrows, forgotten and
 //! kept resumptions, and why there is one shot: all as for [effects](crate::effect).
+
+// # Protocol
+// A body runs on a stack of its own. `shift` leaves its function in its frame, suspends the body,
+// and whoever resumed that calls the function: `reset`, or the resumption before.
+//
+// | state of a body | left by |
+// |---|---|
+// | running | a `shift` to its prompt; its end; a panic, which comes out of where it was resumed |
+// | suspended in a `shift` | [`Captured::resume`], [`Continuation::resume`]; or it is unwound |
+// | done | nothing |
 #![allow(unsafe_code)]
 
 use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};

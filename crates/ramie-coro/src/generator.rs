@@ -2,7 +2,7 @@
 
 use std::{fmt, iter::FusedIterator};
 
-use crate::{Coroutine, Resumed, State, Yielder};
+use crate::{Coroutine, Resumed, State, Yielder, bare::MOST_BYTES_ON_STACK};
 
 /// Yields items from a [`Generator`]'s body.
 pub type GeneratorYielder<T> = Yielder<(), T>;
@@ -50,7 +50,12 @@ impl<T: 'static> Generator<T> {
     where
         F: FnOnce(&GeneratorYielder<T>) + 'static,
     {
-        Coroutine::new(move |yielder, ()| body(yielder)).into()
+        if const { size_of::<F>() > MOST_BYTES_ON_STACK } {
+            let body = Box::new(body);
+            Coroutine::new(move |yielder, ()| body(yielder)).into()
+        } else {
+            Coroutine::new(move |yielder, ()| body(yielder)).into()
+        }
     }
 }
 

@@ -25,6 +25,11 @@
 //!
 //! The switch is [corosensei](https://docs.rs/corosensei)'s. A coroutine never leaves its thread.
 //!
+//! The modes of floating-point arithmetic (on x86 MXCSR and the x87 control word: rounding,
+//! flushing to zero) belong to the thread and are not switched, because Rust forbids changing them
+//! and the ABI has a C function put them back before it returns. A foreign function that leaves
+//! them changed shows that to all coroutines of its thread.
+//!
 //! # Examples
 //! ```
 //! use ramie_coro::Generator;
@@ -51,6 +56,8 @@ pub mod overflow;
 mod resumed;
 mod stack;
 mod sys;
+#[doc(hidden)]
+pub mod thread_end;
 
 pub use crate::{
     coroutine::{Builder, ContinuationScope, Coroutine, State, Yielder, suspend_to},

@@ -469,6 +469,58 @@ fn bodies_left_by_bare_coroutines_out_of_order_abort() {
     let _ = catch_unwind(AssertUnwindSafe(|| second.resume(())));
 }
 
+/// Runs `f` as another strand of this thread.
+fn on_another_strand<T>(id: u64, f: impl FnOnce() -> T) -> T {
+    let strand = context::Strand::new(id);
+    // SAFETY: it stays in this frame until the thread's own is set again.
+    unsafe { context::set_current(&strand) };
+    let value = f();
+    // SAFETY: the thread itself.
+    unsafe { context::set_current(std::ptr::null()) };
+    value
+}
+
+/// The body is inside of a scope of its own strand, so it cannot be unwound on another one.
+#[test]
+fn a_resumption_dropped_on_another_strand_leaves_the_body_to_its_own() {
+    const NAME: &str = "a_resumption_dropped_on_another_strand_leaves_the_body_to_its_own";
+    static DEPTH: context::Key = context::Key::new();
+    if !is_child() {
+        return assert_success(&child(NAME));
+    }
+    let order = RefCell::new(Vec::new());
+    let body = || {
+        let _guard = Guard("body", &order);
+        context::with(&DEPTH, &1, || perform(Ask(1)))
+    };
+    let result = handle(body, |_: Ask, resume| {
+        on_another_strand(79, || drop(resume));
+        order.borrow_mut().push("handler");
+        Next::Return(9)
+    });
+    assert_eq!((result, order.take()), (9, vec!["handler", "body"]));
+}
+
+#[test]
+fn a_body_that_cannot_be_unwound_ends_the_process() {
+    const NAME: &str = "a_body_that_cannot_be_unwound_ends_the_process";
+    static DEPTH: context::Key = context::Key::new();
+    if !is_child() {
+        let output = child(NAME);
+        assert_signal(&output, libc::SIGABRT);
+        return assert!(stderr(&output).contains("was left unfinished where it cannot be unwound"));
+    }
+    let strand = context::Strand::new(80);
+    let body = || context::with(&DEPTH, &1, || perform(Ask(1)));
+    handle(body, |_: Ask, resume| {
+        std::mem::forget(resume);
+        // SAFETY: it stays in its frame until the process ends.
+        unsafe { context::set_current(&strand) };
+        Next::Return(0)
+    });
+    eprintln!("handle has returned, and its body may still borrow");
+}
+
 // ---- kept
 
 fn ask_twice(order: &Rc<RefCell<Vec<&'static str>>>) -> Step<Ask, Continuation<Ask, u32>, u32> {

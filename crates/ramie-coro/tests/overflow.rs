@@ -8,7 +8,7 @@ use std::{
 };
 
 use common::{assert_signal, assert_success, child, is_child, stderr, use_stack};
-use ramie_coro::{Builder, Coroutine, overflow};
+use ramie_coro::{Builder, Coroutine, Stack, StackPool, StackSize, bare::BareCoroutine, overflow};
 
 fn overflow_a_coroutine(label: Option<&str>) {
     let builder = Builder::new().stack_size(64 * 1024);
@@ -37,6 +37,43 @@ fn an_unlabelled_overflow_is_reported() {
     let output = child("an_unlabelled_overflow_is_reported");
     assert_signal(&output, libc::SIGABRT);
     assert!(stderr(&output).contains("a coroutine has overflowed its stack"));
+}
+
+/// Takes a stack, labels it, gives it back by `give_back`, and overflows the next one, which is it.
+fn overflow_a_stack_that_was_labelled(give_back: fn(&mut StackPool, Stack)) {
+    let mut pool = StackPool::new(StackSize::new(64 * 1024).unwrap());
+    let stack = pool.take().unwrap();
+    let base = stack.base();
+    stack.set_label(Some("its former user".into()));
+    give_back(&mut pool, stack);
+    let others = (0..64).map_while(|_| pool.take().ok());
+    let again = others.into_iter().find(|stack| stack.base() == base).expect("it is used again");
+    let mut deep: BareCoroutine<(), (), u8> =
+        BareCoroutine::with_stack(again, |_, ()| use_stack(1 << 30));
+    deep.resume(());
+}
+
+#[test]
+fn a_stack_that_is_used_again_has_lost_its_label() {
+    const NAME: &str = "a_stack_that_is_used_again_has_lost_its_label";
+    if is_child() {
+        return overflow_a_stack_that_was_labelled(StackPool::put);
+    }
+    let output = child(NAME);
+    assert_signal(&output, libc::SIGABRT);
+    let report = stderr(&output);
+    assert!(report.contains("a coroutine has overflowed its stack"), "{report}");
+}
+
+#[test]
+fn a_stack_that_was_dropped_has_lost_its_label() {
+    if is_child() {
+        return overflow_a_stack_that_was_labelled(|_, stack| drop(stack));
+    }
+    let output = child("a_stack_that_was_dropped_has_lost_its_label");
+    assert_signal(&output, libc::SIGABRT);
+    let report = stderr(&output);
+    assert!(report.contains("a coroutine has overflowed its stack"), "{report}");
 }
 
 #[test]

@@ -2,18 +2,10 @@
 
 mod common;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use common::{child, child_under, is_child, page_size, resident_pages, use_stack};
 use ramie_coro::{
     GuardKind, Stack, StackPool, StackSize, bare::BareCoroutine, guards, overflow::stack_of, stats,
 };
-
-/// Tests that compare counts of the whole process run one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn pool() -> StackPool {
     StackPool::new(StackSize::default())
@@ -105,8 +97,11 @@ fn the_arena_is_guarded_and_has_no_huge_pages() {
     }
 }
 
-fn hold_stacks(count: usize) {
-    let _alone = alone();
+/// In a process of its own, because it counts the stacks and mappings of the whole process.
+fn hold_stacks(test: &str, count: usize) {
+    if !is_child() {
+        return common::assert_success(&child(test));
+    }
     if guards().kind() == GuardKind::Protection {
         return eprintln!("skipped: {}", guards().cause());
     }
@@ -128,13 +123,13 @@ fn hold_stacks(count: usize) {
 
 #[test]
 fn a_hundred_thousand_stacks_take_few_vmas() {
-    hold_stacks(100_000);
+    hold_stacks("a_hundred_thousand_stacks_take_few_vmas", 100_000);
 }
 
 #[test]
 #[ignore = "takes half a gigabyte of page tables"]
 fn a_million_stacks_take_few_vmas() {
-    hold_stacks(1_000_000);
+    hold_stacks("a_million_stacks_take_few_vmas", 1_000_000);
 }
 
 #[test]
@@ -178,7 +173,10 @@ fn the_pool_gives_back_the_memory_of_a_deep_call() {
 
 #[test]
 fn trimming_gives_back_memory_and_stacks() {
-    let _alone = alone();
+    // In a process of its own: other tests would take the stacks that are given back.
+    if !is_child() {
+        return common::assert_success(&child("trimming_gives_back_memory_and_stacks"));
+    }
     let mut pool = pool();
     let stacks: Vec<_> = (0..20).map(|_| call_deep(pool.take().unwrap(), 50_000)).collect();
     let infos: Vec<_> =
@@ -188,6 +186,42 @@ fn trimming_gives_back_memory_and_stacks() {
     assert_eq!(pool.len(), 2);
     let kept = infos.iter().filter(|info| info.high_water_mark() > 0).count();
     assert_eq!(kept, 2);
+}
+
+#[test]
+fn a_dropped_stack_gives_its_memory_back() {
+    // A size of its own, so that no other test takes the stack meanwhile.
+    let mut pool = StackPool::new(StackSize::new(304 * 1024).unwrap());
+    let stack = call_deep(pool.take().unwrap(), 100_000);
+    let info = stack_of(stack.base().get() - 1).unwrap();
+    assert!(info.high_water_mark() >= 100_000);
+    drop(stack);
+    assert_eq!(info.high_water_mark(), 0, "the stack keeps its pages");
+}
+
+/// The kernel is asked for no huge pages, and not only because `MAP_STACK` means that since 6.7.
+#[test]
+fn huge_pages_are_refused_by_advice() {
+    use seccompiler::{
+        SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    };
+    if !is_child() {
+        let output = child("huge_pages_are_refused_by_advice");
+        return common::assert_signal(&output, libc::SIGSYS);
+    }
+    let advice = libc::MADV_NOHUGEPAGE as u64;
+    let is_refusal =
+        SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, advice).unwrap();
+    let rule = SeccompRule::new(vec![is_refusal]).unwrap();
+    let filter = SeccompFilter::new(
+        [(libc::SYS_madvise, vec![rule])].into(),
+        SeccompAction::Allow,
+        SeccompAction::KillProcess,
+        std::env::consts::ARCH.try_into().unwrap(),
+    );
+    let program: seccompiler::BpfProgram = filter.unwrap().try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+    drop(pool().take());
 }
 
 #[test]

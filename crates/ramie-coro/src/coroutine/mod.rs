@@ -34,7 +34,12 @@ pub use self::{
     named::{ContinuationScope, suspend_to},
     yielder::Yielder,
 };
-use crate::{Resumed, Stack, StackSize, abort::abort_with, bare::BareCoroutine};
+use crate::{
+    Resumed, Stack, StackSize,
+    abort::abort_with,
+    bare::{BareCoroutine, BareYielder, MOST_BYTES_ON_STACK},
+    thread_end,
+};
 
 /// Says what a coroutine is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,9 +64,14 @@ pub enum State {
 ///   aborts the process. So does a panic in a destructor, as it does in any unwinding.
 /// - While the thread is unwinding from a panic of its own, it works all the same.
 /// - With `panic = "abort"` there is no unwinding: the stack is leaked, with what lives on it, and
-///   counted in [`stats`](crate::stats). The same holds in the destructors of thread-locals at the
-///   end of a thread, once the thread's pool of stacks is gone; and if the body is suspended inside
+///   counted in [`stats`](crate::stats). The same holds if the body is suspended inside
 ///   [`context::with`](crate::context::with) on another strand than the one that drops it.
+/// - In the destructors of thread-locals at the end of a thread the stack is leaked, too, because
+///   the body may refer to a thread-local that is destroyed already (it suspended inside
+///   `LocalKey::with`). This crate learns that those destructors run from thread-locals of its own,
+///   which it first uses when a coroutine starts: for each of a thread's first 16, and then
+///   whenever their number has doubled. Of the destructors that run before the first of those it
+///   knows nothing; see below.
 ///
 /// Forgetting a coroutine leaks its stack and is otherwise harmless.
 ///
@@ -69,6 +79,11 @@ pub enum State {
 /// Suspend inside the initialiser of a `thread_local!`, or inside any closure-style access that
 /// relies on being left in the reverse order of being entered, as `scoped-tls` does: others run on
 /// the same thread in the meantime. The compiler cannot check it.
+///
+/// Nor must a coroutine that is suspended inside `LocalKey::with` be resumed by the destructor of a
+/// thread-local, or be dropped by that of one which was first used after the last of this crate's:
+/// the value may be gone. std does not tell when a thread's destructors begin, so this is an
+/// assumption, too.
 ///
 /// # No borrows, no sending
 /// A handle can be forgotten, so neither body nor values may borrow:
@@ -130,6 +145,9 @@ pub struct Coroutine<Input, Yield, Return> {
 
 impl<Input: 'static, Yield: 'static, Return: 'static> Coroutine<Input, Yield, Return> {
     /// Makes a coroutine with a stack of the default size from this thread's pool.
+    ///
+    /// The body's closure is moved to the base of that stack; one of more than 1 KiB is boxed, and
+    /// in a build without optimization copied to the stack when it is called.
     ///
     /// # Panics
     /// When there is no stack to be had; [`Builder::build`] returns that as an error.
@@ -304,7 +322,7 @@ fn finish(stack: Option<Stack>, panic: Option<Box<dyn Any + Send>>) -> Option<St
 
 /// Whether a suspended body may be unwound, see [`Coroutine`]'s documentation on dropping.
 fn can_unwind(control: &Control) -> bool {
-    cfg!(panic = "unwind") && pools::is_alive() && !control.is_bound_elsewhere()
+    cfg!(panic = "unwind") && !thread_end::has_begun() && !control.is_bound_elsewhere()
 }
 
 /// # Safety
@@ -318,12 +336,28 @@ where
     F: FnOnce(&Yielder<Input, Yield>, Input) -> Return,
 {
     let control = Rc::clone(control);
-    let body = move |yielder: &_, input| {
+    if const { size_of::<F>() > MOST_BYTES_ON_STACK } {
+        // Boxed before it is wrapped, because unoptimized code copies a closure in each wrapper.
+        let body = with_yielder(control, Box::new(body));
+        // SAFETY: the caller's promise.
+        unsafe { BareCoroutine::with_stack_unchecked(stack, 0, body) }
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { BareCoroutine::with_stack_unchecked(stack, 0, with_yielder(control, body)) }
+    }
+}
+
+/// The body for a bare coroutine.
+#[inline]
+fn with_yielder<Input, Yield, Return>(
+    control: Rc<Control>,
+    body: impl FnOnce(&Yielder<Input, Yield>, Input) -> Return,
+) -> impl FnOnce(&BareYielder<Input, Yield>, Input) -> Return {
+    move |yielder, input| {
+        thread_end::note_start();
         let yielder = Yielder::new(yielder, control);
         body(&yielder, input)
-    };
-    // SAFETY: the caller's promise.
-    unsafe { BareCoroutine::with_stack_unchecked(stack, 0, body) }
+    }
 }
 
 impl<Input, Yield, Return> Drop for Coroutine<Input, Yield, Return> {

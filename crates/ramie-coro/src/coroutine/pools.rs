@@ -33,8 +33,3 @@ pub(super) fn put(stack: Stack) {
         }
     });
 }
-
-/// Whether this thread still has its pools, or is at its end.
-pub(super) fn is_alive() -> bool {
-    POOLS.try_with(|_| ()).is_ok()
-}

@@ -29,17 +29,7 @@
 //! assert_eq!((total, seen), (4, vec!["two".to_string()]));
 //! ```
 //!
-//! # Protocol
-//! A body runs on a stack of its own. Its context segment has the effect's type as its tag; by it
-//! `perform` finds the handler, from however deep a call and through the stacks of coroutines and
-//! other handlers' bodies in between. The effect and, later, the output lie in `perform`'s frame.
-//!
-//! | state of a body | left by |
-//! |---|---|
-//! | running | `perform` of its effect; its end; a panic, which comes out of `handle` |
-//! | suspended in `perform` | [`Resume::with`], [`Resume::step`]; or it is unwound |
-//! | done | nothing |
-//!
+//! # Which handler
 //! - Handlers are *deep*: the body that goes on is under the same handler again. A handler itself
 //!   is not under itself: what it performs goes to the handlers outside, so performing the same
 //!   effect there is how it is raised again. What nobody handles is a panic that names the effect's
@@ -62,6 +52,17 @@
 //! # Why a resumption is used at most once
 //! Multi-shot resumptions would copy the stack, and with it each `Box`, guard and file on it, whose
 //! owners would then be two. Rust's types cannot say of a stack that it holds `Copy` values alone.
+
+// # Protocol
+// A body runs on a stack of its own. Its context segment has the effect's type as its tag; by it
+// `perform` finds the handler, from however deep a call and through the stacks of coroutines and
+// other handlers' bodies in between. The effect and, later, the output lie in `perform`'s frame.
+//
+// | state of a body | left by |
+// |---|---|
+// | running | `perform` of its effect; its end; a panic, which comes out of `handle` |
+// | suspended in `perform` | [`Resume::with`], [`Resume::step`]; or it is unwound |
+// | done | nothing |
 #![allow(unsafe_code)]
 
 mod handle;
