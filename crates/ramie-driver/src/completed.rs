@@ -116,3 +116,43 @@ impl Completed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{Config, Wait};
+    use crate::op::Op;
+    use crate::poll::Poll;
+    use crate::uring::Uring;
+
+    /// Completes many ops at once, pops them, and sees what room is left after one more turn.
+    fn room_after_a_busy_time(completed: &mut Completed, mut turn: impl FnMut(&mut Completed)) {
+        let frames: Vec<_> = (0..KEPT * 4).map(|_| OpFrame::new(Op::Nop)).collect();
+        frames.iter().for_each(|frame| completed.complete(frame, 0));
+        assert!(completed.0.capacity() >= KEPT * 4);
+        turn(completed);
+        for frame in &frames {
+            assert_eq!(completed.pop(), Some(NonNull::from(frame)), "in their order");
+        }
+        turn(completed);
+        let room = completed.0.capacity();
+        assert!(room <= KEPT, "room for {room} is kept");
+    }
+
+    #[test]
+    fn a_turn_of_either_driver_gives_the_room_of_a_busy_time_back() {
+        let mut uring = Uring::open(&Config::small()).expect("io_uring works here");
+        let mut completed = Completed::default();
+        room_after_a_busy_time(&mut completed, |completed| {
+            std::mem::swap(&mut uring.completed, completed);
+            uring.turn(Wait::Never).expect("a turn");
+            std::mem::swap(&mut uring.completed, completed);
+        });
+        let mut poll = Poll::open().expect("epoll works everywhere");
+        room_after_a_busy_time(&mut completed, |completed| {
+            std::mem::swap(&mut poll.completed, completed);
+            poll.turn(Wait::Never).expect("a turn");
+            std::mem::swap(&mut poll.completed, completed);
+        });
+    }
+}

@@ -16,10 +16,12 @@ use crate::caps::Caps;
 #[cfg(feature = "faults")]
 use crate::faults::{Faults, Faulty};
 use crate::fixed::FixedFile;
-use crate::op::OpFrame;
+use crate::op::{OpFrame, TakenIn};
 use crate::poll::Poll;
 use crate::remote::RemoteHandle;
 use crate::report;
+use crate::say;
+use crate::sys::HandedOut;
 use crate::sys::fork::ForkMark;
 use crate::sys::returns;
 use crate::uring::Uring;
@@ -163,8 +165,10 @@ impl Driver {
     fn announce(&self) {
         static ANNOUNCED: AtomicBool = AtomicBool::new(false);
         let is_first = !ANNOUNCED.swap(true, Ordering::Relaxed);
-        let level = if is_first { log::Level::Info } else { log::Level::Debug };
-        log::log!(level, "driver {}: {}", self.kind().name(), self.reason);
+        match is_first {
+            true => say!(Info, "driver {}: {}", self.kind().name(), self.reason),
+            false => say!(Debug, "driver {}: {}", self.kind().name(), self.reason),
+        }
     }
 
     fn uring(config: &Config) -> Result<(Backend, Option<String>), OpenError> {
@@ -225,13 +229,16 @@ impl Driver {
         self.check_fork();
         // SAFETY: the caller keeps the frame alive.
         let frame = unsafe { frame.as_ref() };
-        match &mut self.backend {
+        let taken = HandedOut::<TakenIn>::new();
+        let submitted = match &mut self.backend {
             Backend::Uring(uring) => uring.submit(frame),
             Backend::Poll(poll) => poll.submit(frame),
             #[cfg(feature = "faults")]
             Backend::Faulty(faulty) => faulty.submit(frame),
             Backend::Leaked => unreachable!("left behind by Drop only"),
-        }
+        };
+        taken.settle();
+        submitted
     }
 
     /// As [`submit`](Self::submit), for an op on a stream that may have a place, or take one now.
@@ -376,6 +383,18 @@ impl Driver {
             Backend::Faulty(faulty) => faulty.in_flight(),
             Backend::Leaked => 0,
         }
+    }
+
+    /// Tells whether anything may yet complete by itself: an op in flight, or one that completes
+    /// again and again and that the kernel has.
+    pub fn has_ops(&self) -> bool {
+        let is_armed = match &self.backend {
+            Backend::Uring(uring) => uring.has_armed_multishots(),
+            #[cfg(feature = "faults")]
+            Backend::Faulty(faulty) => faulty.inner.has_ops(),
+            Backend::Poll(_) | Backend::Leaked => false,
+        };
+        is_armed || self.in_flight() > 0
     }
 
     /// Returns a handle that wakes this driver from any thread.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::driver::OpenError;
+use crate::say;
 
 /// Who hands a worker's ops to the kernel while its fibers run.
 ///
@@ -84,7 +85,7 @@ impl Enter {
         let why = "the worker enters the kernel, since only a ring can be entered by";
         let sentence = format!("{why} {}", self.who());
         (self != Enter::Worker).then(|| {
-            log::warn!("{sentence}");
+            say!(Warn, "{sentence}");
             sentence
         })
     }

@@ -62,6 +62,8 @@ mod enter;
 #[cfg(feature = "faults")]
 mod faults;
 mod fixed;
+#[doc(hidden)]
+pub mod logging;
 mod mask;
 mod multishot;
 mod op;

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use crate::caps::{Feature, FeatureSet};
 use crate::driver::OpenError;
+use crate::say;
 
 /// The environment variable that masks features.
 const VARIABLE: &str = "RAMIE_CAPS";
@@ -109,7 +110,7 @@ fn refusal(word: &str) -> String {
 /// What is not to be used by the environment's leave; nothing if it does not parse.
 pub(crate) fn of_drivers() -> FeatureSet {
     masked_from_env().unwrap_or_else(|error| {
-        log::warn!("{error}");
+        say!(Warn, "{error}");
         FeatureSet::EMPTY
     })
 }

@@ -35,7 +35,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::buffer::Lease;
@@ -118,23 +118,23 @@ pub enum NextShot {
 /// Names an op, of whatever driver of this process, for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MultishotId {
-    pub(crate) driver: u32,
+    pub(crate) driver: u64,
     pub(crate) index: u32,
-    pub(crate) generation: u32,
+    pub(crate) generation: u64,
 }
 
 /// What another thread asks of the driver that has an op.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    /// Of the driver, unlike all others'.
-    pub(crate) driver: u32,
+    /// Of the driver, unlike all others': 64 bits do not wrap around in a process's life.
+    pub(crate) driver: u64,
     pub(crate) to_stop: Mutex<Vec<MultishotId>>,
     waker: Waker,
 }
 
 impl Requests {
     pub(crate) fn new(waker: Waker) -> Arc<Self> {
-        static DRIVERS: AtomicU32 = AtomicU32::new(1);
+        static DRIVERS: AtomicU64 = AtomicU64::new(1);
         let driver = DRIVERS.fetch_add(1, Ordering::Relaxed);
         Arc::new(Requests { driver, to_stop: Mutex::default(), waker })
     }
@@ -162,8 +162,9 @@ pub struct Home {
     /// Whether a driver has an op, and whether shots are left: of `inner`, to be read without it.
     state: AtomicU8,
     /// How many take one by one now. They wait in the kernel and do not look here, so meanwhile
-    /// nothing may be brought here.
-    takers: AtomicU32,
+    /// nothing may be brought here. As wide as this because a strand that is given up raises it for
+    /// good.
+    takers: AtomicUsize,
     inner: Mutex<Inner>,
 }
 

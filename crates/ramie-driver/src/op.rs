@@ -9,9 +9,14 @@ use std::ptr;
 use crate::buffer::Lease;
 use crate::call::Call;
 use crate::poll::Registration;
-use crate::sys::{EpollEvent, SockAddrStorage};
+use crate::sys::{EpollEvent, Lent, SockAddrStorage};
 
 /// The offset that means "at the file's current position", and that streams require.
+///
+/// For a file that has positions a caller of a ring should not use it, because the position stays
+/// where it was, and the next write overwrites this one, if the kernel moves part of the bytes and
+/// then fails (a full disk), or if a device moves them directly (`O_DIRECT`); seen on Linux 6.18.
+/// The caller passes the position instead, and moves it by the result.
 pub const CURRENT_POSITION: u64 = u64::MAX;
 
 /// The most bytes that Linux moves in one call; longer requests are capped, the result is short.
@@ -203,6 +208,13 @@ impl Op {
             _ => false,
         }
     }
+}
+
+/// Lent to the driver: the frame that it takes in.
+pub(crate) enum TakenIn {}
+
+impl Lent for TakenIn {
+    const WHAT: &'static str = "the driver took an op in";
 }
 
 /// Where an op is on its way.

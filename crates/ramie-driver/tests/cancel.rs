@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use ramie_driver::{Config, Feature, FeatureSet, Op, OpFrame, Wait};
+use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, Wait};
 use support::{PATIENCE, both, both_sized, cancel, finish, submit};
 
 struct Receive {
@@ -219,4 +219,37 @@ fn draining_ends_everything_and_the_driver_goes_on() {
             }
         });
     }
+}
+
+fn receive_one(from: &UnixStream, byte: &mut u8) -> OpFrame {
+    OpFrame::new(Op::Recv { fd: from.as_raw_fd(), buf: byte, len: 1, flags: 0 })
+}
+
+/// What has arrived by then is the op's, though no turn has seen it.
+#[test]
+fn a_cancel_returns_what_has_arrived_before_the_next_turn() {
+    let mut driver = Driver::open(Choice::Poll, &Config::small()).unwrap();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut byte = 0;
+    let frame = receive_one(&ours, &mut byte);
+    assert!(submit(&mut driver, &frame));
+    theirs.write_all(&[7]).unwrap();
+    cancel(&mut driver, &frame);
+    assert_eq!((finish(&mut driver, &frame), byte), (1, 7));
+}
+
+#[test]
+fn who_waits_longer_receives_first() {
+    let mut driver = Driver::open(Choice::Poll, &Config::small()).unwrap();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut bytes = [0; 2];
+    let [first, second] = &mut bytes;
+    let frames = [receive_one(&ours, first), receive_one(&ours, second)];
+    assert!(submit(&mut driver, &frames[0]));
+    theirs.write_all(&[1]).unwrap();
+    assert!(submit(&mut driver, &frames[1]), "it takes what the first has waited for");
+    assert_eq!(finish(&mut driver, &frames[0]), 1);
+    theirs.write_all(&[2]).unwrap();
+    assert_eq!(finish(&mut driver, &frames[1]), 1);
+    assert_eq!(bytes, [1, 2]);
 }

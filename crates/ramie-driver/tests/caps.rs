@@ -9,23 +9,44 @@ use support::{in_child, in_child_with, run};
 
 #[test]
 fn auto_takes_io_uring_where_it_works() {
+    if !support::has_ring() {
+        return;
+    }
     let driver = Driver::open(Choice::Auto, &Config::default()).unwrap();
     assert_eq!(driver.kind(), Kind::Uring);
     assert!(driver.reason().contains("trial"), "{}", driver.reason());
     let caps = driver.caps();
     assert!(caps.sq_entries == 256 && caps.cq_entries >= 1024, "{caps:?}");
-    assert!(caps.ops.iter().all(|op| op.supported), "{caps:?}");
+    // An older kernel lacks some, each with its feature.
+    let is_lacking = |feature: Option<Feature>| feature.is_some_and(|of| !caps.features.has(of));
+    assert!(caps.ops.iter().all(|op| op.supported || is_lacking(op.feature)), "{caps:?}");
     assert!(!caps.kernel.is_empty());
 }
 
 #[test]
 fn a_masked_feature_is_not_used() {
+    if !support::has_ring() {
+        return;
+    }
     for feature in Feature::ALL {
         let masked = FeatureSet::EMPTY.with(feature);
         let config = Config { masked, ..Config::small() };
         let mut driver = Driver::open(Choice::Uring, &config).unwrap();
         assert!(!driver.caps().features.has(feature), "{}", feature.name());
         assert_eq!(run(&mut driver, Op::Nop), 0);
+    }
+}
+
+/// The lane boots the kernel of a profile, and names the profile.
+#[test]
+#[ignore = "run by .ci/older-kernel, on an older kernel"]
+fn a_profile_masks_what_its_kernel_lacks() {
+    let name = std::env::var("PROFILE").expect("set by .ci/older-kernel");
+    let profile = Profile::ALL.into_iter().find(|profile| profile.name() == name).unwrap();
+    let driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
+    for feature in Feature::ALL {
+        let is_lacking = !driver.caps().features.has(feature);
+        assert_eq!(is_lacking, profile.masked().has(feature), "{}", feature.name());
     }
 }
 
@@ -49,6 +70,9 @@ fn feature_sets_add_and_subtract() {
 
 #[test]
 fn the_report_names_what_was_tried() {
+    if !support::has_ring() {
+        return;
+    }
     let report = probe_report();
     assert_eq!(report.driver, Some(Kind::Uring));
     assert!(report.cpus >= 1);
@@ -99,6 +123,9 @@ fn child_environment_unset() {
 
 #[test]
 fn the_environment_masks_features() {
+    if !support::has_ring() {
+        return;
+    }
     let mask = |test, value| in_child_with(test, &[("RAMIE_CAPS", value)]);
     mask("child_masked", Some("linux-5.15,-ext_arg"));
     mask("child_mask_of_nonsense", Some("-multishto"));
@@ -195,6 +222,66 @@ fn child_absent() {
     assert_eq!(ring.outcome, Outcome::Missing);
 }
 
+/// Shows this thread, and no other, a file in place of the sysctl; false where it may not.
+fn pretend_io_uring_disabled(value: &str) -> bool {
+    use std::ffi::CString;
+    // SAFETY: concerns this thread alone.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return false;
+    }
+    let file = std::env::temp_dir().join(format!("ramie-sysctl-{}", std::process::id()));
+    std::fs::write(&file, value).unwrap();
+    let text = |path: &std::path::Path| CString::new(path.to_str().unwrap()).unwrap();
+    let mount = |from: &str, to: &str, flags| {
+        let (from, to) = (text(from.as_ref()), text(to.as_ref()));
+        // SAFETY: the paths live across the call; no file system takes data.
+        unsafe {
+            libc::mount(from.as_ptr(), to.as_ptr(), std::ptr::null(), flags, std::ptr::null())
+        }
+    };
+    let is_private = mount("none", "/", libc::MS_REC | libc::MS_PRIVATE) == 0;
+    let sysctl = "/proc/sys/kernel/io_uring_disabled";
+    let is_mounted = is_private && mount(file.to_str().unwrap(), sysctl, libc::MS_BIND) == 0;
+    std::fs::remove_file(&file).unwrap();
+    is_mounted
+}
+
+#[test]
+fn a_sysctl_that_switches_io_uring_off_is_named() {
+    in_child("child_switched_off_for_some", None);
+    in_child("child_switched_off_for_all", None);
+}
+
+/// The kernel answers EPERM at 1 (to whoever is not in the group) and at 2 (to all).
+fn switched_off(value: &str, sentence: &str) {
+    if !pretend_io_uring_disabled(value) {
+        return eprintln!("skipped: this user may not mount over the sysctl");
+    }
+    forbid_io_uring(libc::EPERM);
+    let mut driver = Driver::open(Choice::Auto, &Config::default()).unwrap();
+    assert_eq!(driver.kind(), Kind::Poll);
+    assert!(driver.reason().contains(sentence), "{}", driver.reason());
+    assert_eq!(run(&mut driver, Op::Nop), 0);
+    let error = Driver::open(Choice::Uring, &Config::default()).unwrap_err().to_string();
+    assert!(error.contains(sentence) && error.contains("RAMIE_DRIVER=poll"), "{error}");
+    let report = probe_report();
+    let ring = report.checks.iter().find(|check| check.name == "io_uring").unwrap();
+    assert_eq!(ring.outcome, Outcome::Refused);
+    assert!(ring.cure.as_ref().unwrap().contains("set it to 0"), "{ring:?}");
+}
+
+#[test]
+#[ignore = "run in a child by a_sysctl_that_switches_io_uring_off_is_named"]
+fn child_switched_off_for_some() {
+    switched_off("1\n", "is 1 and this user is not in kernel.io_uring_group");
+}
+
+#[test]
+#[ignore = "run in a child by a_sysctl_that_switches_io_uring_off_is_named"]
+fn child_switched_off_for_all() {
+    switched_off("2\n", "the administrator has switched it off");
+}
+
 #[test]
 fn memlock_limit() {
     in_child("child_no_locked_memory", None);
@@ -232,6 +319,7 @@ fn too_few_descriptors_are_said_in_a_sentence() {
 #[test]
 #[ignore = "run in a child by too_few_descriptors_are_said_in_a_sentence"]
 fn child_out_of_descriptors() {
+    let choices = [Choice::Auto].into_iter().chain(support::choices());
     // The next descriptor would be one too many.
     let mut files = vec![std::fs::File::open("/dev/null").unwrap()];
     let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
@@ -240,7 +328,7 @@ fn child_out_of_descriptors() {
     while let Ok(file) = files[0].try_clone() {
         files.push(file);
     }
-    for choice in [Choice::Auto, Choice::Uring, Choice::Poll] {
+    for choice in choices {
         let error = Driver::open(choice, &Config::default()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
         assert!(error.to_string().contains("ulimit -n"), "{error}");

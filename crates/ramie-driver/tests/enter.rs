@@ -49,6 +49,9 @@ fn watch(driver: &mut Driver, frame: &OpFrame) -> i32 {
 
 #[test]
 fn nobody_else_enters_unless_asked() {
+    if !support::has_ring() {
+        return;
+    }
     in_child_with("child_nobody_else_enters", &[("RAMIE_ENTER", None)]);
     // The variable is for runtimes; a driver by itself does what its configuration says.
     in_child_with("child_nobody_else_enters", &[("RAMIE_ENTER", Some("sidecar"))]);
@@ -70,6 +73,9 @@ fn child_nobody_else_enters() {
 
 #[test]
 fn the_one_who_is_asked_for_comes_and_goes() {
+    if !support::has_ring() {
+        return;
+    }
     in_child_with("child_comes_and_goes", &[]);
 }
 
@@ -99,6 +105,9 @@ fn child_comes_and_goes() {
 
 #[test]
 fn ops_are_done_though_the_worker_never_enters() {
+    if !support::has_ring() {
+        return;
+    }
     for enter in OTHERS {
         for masked in Profile::ALL.map(Profile::masked).into_iter().chain([FeatureSet::EMPTY]) {
             let mut driver = open(enter, masked);
@@ -121,6 +130,9 @@ fn ops_are_done_though_the_worker_never_enters() {
 /// Pauses that end when the sidecar falls asleep, or about then: a wake that is lost hangs here.
 #[test]
 fn no_op_is_lost_between_the_last_look_and_the_sleep() {
+    if !support::has_ring() {
+        return;
+    }
     for enter in [Enter::Sidecar, Enter::KernelThread { idle: Duration::from_millis(1) }] {
         let mut driver = open(enter, FeatureSet::EMPTY);
         let about = if enter == Enter::Sidecar { 100 } else { 1000 };
@@ -142,6 +154,9 @@ fn no_op_is_lost_between_the_last_look_and_the_sleep() {
 
 #[test]
 fn where_waits_take_no_timeout_the_worker_enters() {
+    if !support::has_ring() {
+        return;
+    }
     for enter in OTHERS {
         let masked = FeatureSet::EMPTY.with(Feature::ExtArg);
         let mut driver = open(enter, masked);
@@ -164,6 +179,9 @@ fn polling_knows_nobody_else_and_says_so() {
 
 #[test]
 fn the_report_names_both() {
+    if !support::has_ring() {
+        return;
+    }
     let report = probe_report();
     for name in ["sidecar", "kernel-thread"] {
         let check = report.checks.iter().find(|check| check.name == name).unwrap();

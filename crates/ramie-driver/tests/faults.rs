@@ -14,7 +14,7 @@ use support::{cancel, finish, run, submit};
 
 /// Runs `test` with the first op at fault, on a driver of each kind.
 fn with(fault: Fault, test: impl Fn(&mut Driver, &UnixStream, UnixStream)) {
-    for choice in [Choice::Uring, Choice::Poll] {
+    for choice in support::choices() {
         let driver = Driver::open(choice, &Config::small()).unwrap();
         let mut driver = driver.with_faults(Faults::at(0, fault));
         let (ours, theirs) = UnixStream::pair().unwrap();

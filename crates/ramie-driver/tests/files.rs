@@ -1,5 +1,7 @@
 //! Ops on files: opening, writing in the background, syncing, on each backend.
 
+mod support;
+
 use std::{
     fs,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
@@ -7,20 +9,14 @@ use std::{
     ptr::NonNull,
 };
 
-use ramie_driver::{Call, Choice, Config, Driver, Op, OpFrame, Submitted, Wait, sys};
+use ramie_driver::{Call, Config, Driver, Op, OpFrame, Submitted, Wait, sys};
 
 const ENOENT: i32 = 2;
 const EBADF: i32 = 9;
 
 fn drivers() -> impl Iterator<Item = Driver> {
-    let open = |choice| match Driver::open(choice, &Config::small()) {
-        Ok(driver) => Some(driver),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-    };
-    [Choice::Uring, Choice::Poll].into_iter().filter_map(open)
+    let open = |choice| Driver::open(choice, &Config::small()).unwrap();
+    support::choices().into_iter().map(open)
 }
 
 fn run(driver: &mut Driver, frame: &OpFrame) -> i32 {

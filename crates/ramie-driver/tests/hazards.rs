@@ -175,16 +175,21 @@ fn short_reads_and_writes() {
             len: (bytes.len() - at) as u32,
             offset: u64::MAX,
         };
-        // Less than asked for is told, and the rest is for the caller to ask for again.
-        let (mut written, mut read) = (0, Vec::new());
-        while written < bytes.len() {
-            let count = run(driver, write(written));
-            assert!((1..=4096).contains(&count), "{count}");
-            written += count as usize;
-            let mut room = vec![0; count as usize];
-            reader.read_exact(&mut room).unwrap();
-            read.extend(room);
-        }
+        // Less than asked for may be told, and the rest is for the caller to ask for again. Before
+        // Linux 6.4 the kernel writes to a pipe in a thread that waits until all is written.
+        let mut written = 0;
+        let read = std::thread::scope(|s| {
+            let reads = s.spawn(|| {
+                let mut all = vec![0; bytes.len()];
+                reader.read_exact(&mut all).map(|()| all)
+            });
+            while written < bytes.len() {
+                let count = run(driver, write(written));
+                assert!((1..=bytes.len() as i32).contains(&count), "{count}");
+                written += count as usize;
+            }
+            reads.join().unwrap().unwrap()
+        });
         assert_eq!(read, bytes);
         let mut room = [0_u8; 64];
         let (fd, buf) = (reader.as_raw_fd(), room.as_mut_ptr());
@@ -199,6 +204,9 @@ fn short_reads_and_writes() {
 /// A descriptor is closed, and its number given to another file, while an op holds the first.
 #[test]
 fn fd_reuse_while_an_op_is_in_flight() {
+    if !support::has_ring() {
+        return;
+    }
     let mut driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut bytes = [0_u8; 8];
@@ -251,6 +259,9 @@ fn cancel_race_with_connections_that_arrive() {
 
 #[test]
 fn ebadr_aborts() {
+    if !support::has_ring() {
+        return;
+    }
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child_loses_a_completion", "--ignored", "--nocapture"]);
     let output = command.output().unwrap();
@@ -281,6 +292,9 @@ fn child_loses_a_completion() {
 /// It waited on, though there was something to do, if that was no op's end.
 #[test]
 fn a_wake_that_is_read_because_the_kernel_is_busy_ends_the_wait() {
+    if !support::has_ring() {
+        return;
+    }
     support::in_child("child_is_woken_while_the_kernel_is_busy", None);
 }
 
@@ -308,6 +322,9 @@ fn child_is_woken_while_the_kernel_is_busy() {
 /// It went on asking, and no timer of the thread's came.
 #[test]
 fn a_kernel_that_stays_busy_keeps_nobody_beyond_the_limit() {
+    if !support::has_ring() {
+        return;
+    }
     support::in_child("child_waits_while_the_kernel_stays_busy", None);
 }
 
@@ -360,7 +377,7 @@ fn what_is_closed_later_is_closed_before_the_driver_goes() {
         driver.turn(Wait::Never).unwrap();
         assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
     });
-    for choice in [Choice::Uring, Choice::Poll] {
+    for choice in support::choices() {
         let mut driver = Driver::open(choice, &Config::small()).unwrap();
         // More than the queue holds.
         let (ours, theirs): (Vec<_>, Vec<_>) = (0..50).map(|_| UnixStream::pair().unwrap()).unzip();

@@ -200,6 +200,39 @@ fn files_are_read_and_written_at_positions() {
     });
 }
 
+/// A pipe that does not know `RWF_NOWAIT`: each before Linux 6.4, since then one that was spliced.
+fn old_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let (from, mut to) = std::io::pipe().unwrap();
+    to.write_all(b"x").unwrap();
+    let (none, fds) = (std::ptr::null_mut(), (from.as_raw_fd(), writer.as_raw_fd()));
+    // SAFETY: both are open, and there are no offsets.
+    assert_eq!(unsafe { libc::splice(fds.0, none, fds.1, none, 1, 0) }, 1);
+    reader.read_exact(&mut [0]).unwrap();
+    (reader, writer)
+}
+
+#[test]
+fn parts_are_gathered_though_the_pipe_knows_no_flag_against_waiting() {
+    both(|driver| {
+        let (mut reader, writer) = old_pipe();
+        let (mut a, mut b, mut long) = (*b"one", *b"two", [3; 5000]);
+        let parts = [iov(&mut []), iov(&mut a), iov(&mut []), iov(&mut b)];
+        let (fd, count) = (writer.as_raw_fd(), 4);
+        let op = Op::WriteVectored { fd, iov: parts.as_ptr(), count, offset: CURRENT_POSITION };
+        assert_eq!(run(driver, op), 6);
+        // As much as surely goes without waiting, at least.
+        let parts = [iov(&mut a), iov(&mut long), iov(&mut b)];
+        let op = Op::WriteVectored { fd, iov: parts.as_ptr(), count: 3, offset: CURRENT_POSITION };
+        let written = run(driver, op);
+        assert!((4096..=5006).contains(&written), "{written}");
+        let mut all = vec![0; 6 + written as usize];
+        reader.read_exact(&mut all).unwrap();
+        let whole = [&b"onetwoone"[..], &long, b"two"].concat();
+        assert_eq!(all, whole[..all.len()]);
+    });
+}
+
 #[test]
 fn files_are_read_and_written_in_parts() {
     both(|driver| {
@@ -522,4 +555,42 @@ fn addresses_go_in_and_out_unchanged() {
         assert_eq!(room.to_std(len - 1), None);
     }
     assert_eq!(SockAddrStorage::new().to_std(0), None);
+}
+
+/// A terminal, which no flag makes a write refuse to wait: the side that programs write to, and the
+/// other. None where there are no terminals.
+fn terminal() -> Option<(OwnedFd, File)> {
+    // SAFETY: takes flags.
+    let master = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) };
+    if master < 0 {
+        return None;
+    }
+    // SAFETY: just made.
+    let other_side = unsafe { File::from_raw_fd(master) };
+    // SAFETY: it is the descriptor of a terminal.
+    let is_unlocked = unsafe { libc::unlockpt(master) } == 0;
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: as above; takes flags.
+    let fd = unsafe { libc::ioctl(master, libc::TIOCGPTPEER, flags) };
+    // SAFETY: just made.
+    (is_unlocked && fd >= 0).then(|| (unsafe { OwnedFd::from_raw_fd(fd) }, other_side))
+}
+
+#[test]
+fn a_vectored_write_to_a_terminal_passes_over_empty_parts() {
+    both(|driver| {
+        let Some((program, mut user)) = terminal() else {
+            return eprintln!("skipped: there are no terminals");
+        };
+        let (mut empty, mut data) = ([0_u8; 0], *b"data");
+        let parts = [iov(&mut empty), iov(&mut data), iov(&mut empty)];
+        let (fd, offset) = (program.as_raw_fd(), CURRENT_POSITION);
+        let op = Op::WriteVectored { fd, iov: parts.as_ptr(), count: 3, offset };
+        assert_eq!(run(driver, op), 4);
+        let mut seen = [0; 4];
+        user.read_exact(&mut seen).unwrap();
+        assert_eq!(&seen, b"data");
+        let op = Op::WriteVectored { fd, iov: parts.as_ptr(), count: 1, offset };
+        assert_eq!(run(driver, op), 0, "nothing is to be written");
+    });
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ramie_driver::{Config, Feature, FeatureSet, Op, OpFrame, Wait, sys};
+use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, Wait, sys};
 use support::{PATIENCE, both_sized, cancel, finish, submit};
 
 fn tiny() -> Config {
@@ -67,6 +67,32 @@ fn cq_overflow_without_deferred_completions() {
     polls_come_through_whole(&Config { masked, ..tiny() }, 5_000);
     let masked = masked.with(Feature::TaskrunFlag);
     polls_come_through_whole(&Config { masked, ..tiny() }, 5_000);
+}
+
+/// What does not fit into the completion queue is kept back by the kernel: a driver that ignores
+/// that would not ask for it before it waits, or would believe that there is nothing to do.
+#[test]
+fn completions_that_do_not_fit_come_by_one_turn_that_does_not_wait() {
+    const COUNT: usize = 5_000;
+    let masked = FeatureSet::EMPTY.with(Feature::DeferTaskrun);
+    for masked in [masked, masked.with(Feature::TaskrunFlag)] {
+        let config = Config { masked, ..tiny() };
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let poll = Op::Poll { fd: ours.as_raw_fd(), events: sys::POLL_IN };
+        let frames: Vec<_> = (0..COUNT).map(|_| OpFrame::new(poll)).collect();
+        // Dropped before the frames, also when an assertion fails.
+        let mut driver = Driver::open(Choice::Uring, &config).unwrap();
+        assert!(frames.iter().all(|frame| submit(&mut driver, frame)));
+        driver.turn(Wait::Never).unwrap();
+        assert!(driver.pop_complete().is_none() && !driver.needs_turn());
+        theirs.write_all(b"x").unwrap();
+        // Reads off one queue's worth, so that only the kernel knows of the others.
+        assert!(driver.needs_turn());
+        driver.turn(Wait::Never).unwrap();
+        let popped = std::iter::from_fn(|| driver.pop_complete()).count();
+        assert_eq!(popped, COUNT, "the rest is kept back by the kernel");
+        assert!(!driver.needs_turn());
+    }
 }
 
 #[test]

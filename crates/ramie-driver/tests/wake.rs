@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Wait, Waker};
+use ramie_driver::{Config, Driver, Feature, FeatureSet, Wait, Waker};
 use support::{PATIENCE, both, both_sized};
 
 fn is_send_and_sync<T: Send + Sync + Clone>() {}
@@ -127,7 +127,7 @@ fn no_wake_is_lost_with_many_wakers() {
 fn drivers_wake_each_other_by_message_or_eventfd() {
     const ROUNDS: u64 = 2_000;
     for masked in [FeatureSet::EMPTY, FeatureSet::EMPTY.with(Feature::MsgRing)] {
-        for other in [Choice::Uring, Choice::Poll] {
+        for other in support::choices() {
             both_sized(&Config { masked, ..Config::small() }, |driver| {
                 no_wake_is_lost(driver, ROUNDS, |waker, count| {
                     thread::spawn(move || {
@@ -147,7 +147,7 @@ fn drivers_wake_each_other_by_message_or_eventfd() {
 fn a_wake_sent_around_goes_round() {
     // Two drivers play ping-pong: each waits without a limit for the other's wake.
     const ROUNDS: u64 = 3_000;
-    for choice in [Choice::Uring, Choice::Poll] {
+    for choice in support::choices() {
         let turn = Arc::new(AtomicU64::new(0));
         let (give, take) = mpsc::channel::<Waker>();
         let (give_back, take_back) = mpsc::channel::<Waker>();
@@ -179,7 +179,7 @@ fn a_wake_sent_around_goes_round() {
 #[test]
 fn waking_a_driver_that_is_gone_does_nothing() {
     both(|driver| {
-        for choice in [Choice::Uring, Choice::Poll] {
+        for choice in support::choices() {
             let gone = Driver::open(choice, &Config::small()).unwrap().waker();
             gone.wake();
             driver.wake(&gone);

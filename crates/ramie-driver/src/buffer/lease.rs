@@ -15,7 +15,7 @@ use super::{Buffer, let_go};
 /// used again: copy out (`to_vec`) what is to stay for long.
 pub struct Lease {
     /// INVARIANT: the lease has a hold on it.
-    buffer: NonNull<Buffer>,
+    pub(super) buffer: NonNull<Buffer>,
     /// INVARIANT: `start..start + len` lies in the buffer, is initialized, and no other lease,
     /// nor whoever fills the buffer, has any of it.
     start: u32,

@@ -16,20 +16,29 @@
 //! then says `CLOSED`, for good: whoever finds that frees the buffer himself. A buffer is pushed by
 //! one holder only, the last, who does not touch it once it is on the stack. The pool takes the
 //! whole stack in one swap, so no head is ever compared that was gone in between.
+//!
+//! Safe code can raise the count without an end, because a part of a lease can be forgotten. A
+//! count that wrapped around would give the buffer back while leases of it are alive, so the
+//! process ends before that, at half of the range, as it does for an `Arc`.
 #![allow(unsafe_code)]
 
 mod lease;
 mod pool;
+#[cfg(test)]
+mod tests;
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
 
+use crate::sys::{map_pages, unmap_pages};
+
 pub use lease::Lease;
 pub(crate) use pool::{Pool, Size};
 
-/// A buffer's head; its memory lies elsewhere, so that it begins on a page or a cache line.
+/// A buffer's head; its memory lies elsewhere, on pages of its own. The allocator would keep pages
+/// of buffers that are gone, because something that is still in use lies between them.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     /// How many hold it (module documentation).
@@ -41,19 +50,29 @@ pub(crate) struct Buffer {
     returns: Arc<Returns>,
 }
 
-const fn layout(size: Size) -> Layout {
-    match Layout::from_size_align(size.bytes(), 64) {
-        Ok(layout) => layout,
-        Err(_) => panic!("sizes are small, and 64 is a power of two"),
-    }
+/// The most holders of a buffer. Above it lies as much of the range again, so threads that all pass
+/// the limit at once, before one of them ends the process, do not reach the end of the range.
+const MOST_HOLDERS: u32 = u32::MAX / 2;
+
+#[cold]
+fn abort_too_many_holders() -> ! {
+    crate::sys::fatal(
+        "a received buffer has more than 2147483647 leases: parts of a lease were forgotten \
+         (mem::forget) or are kept. Drop each part that `split_off` returned. Aborting.",
+    )
 }
 
 impl Buffer {
-    /// Makes a buffer with one hold, the caller's. Its memory is not initialized.
-    fn new(size: Size, returns: &Arc<Returns>) -> NonNull<Buffer> {
-        // SAFETY: no size is zero.
-        let memory = unsafe { alloc(layout(size)) };
-        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout(size)) };
+    /// Makes a buffer with one hold, the caller's. None: there is no memory for it.
+    fn new(size: Size, returns: &Arc<Returns>) -> Option<NonNull<Buffer>> {
+        // Of a box, but one that may fail.
+        // SAFETY: the layout's size is not zero.
+        let place = NonNull::new(unsafe { alloc(Layout::new::<Buffer>()) })?.cast::<Buffer>();
+        let Some(memory) = map_pages(size.mapped()).ok().and_then(NonNull::new) else {
+            // SAFETY: allocated above with this layout, and nothing is in it.
+            unsafe { dealloc(place.as_ptr().cast(), Layout::new::<Buffer>()) };
+            return None;
+        };
         let buffer = Buffer {
             holders: AtomicU32::new(1),
             size,
@@ -61,7 +80,9 @@ impl Buffer {
             memory,
             returns: Arc::clone(returns),
         };
-        NonNull::from(Box::leak(Box::new(buffer)))
+        // SAFETY: allocated above, with the size and alignment of a buffer.
+        unsafe { place.write(buffer) };
+        Some(place)
     }
 
     pub(crate) fn memory(&self) -> NonNull<u8> {
@@ -76,16 +97,18 @@ impl Buffer {
     #[inline]
     pub(crate) fn hold(&self) {
         // Relaxed: whoever is given the hold gets the buffer by other means.
-        self.holders.fetch_add(1, Ordering::Relaxed);
+        if self.holders.fetch_add(1, Ordering::Relaxed) > MOST_HOLDERS {
+            abort_too_many_holders();
+        }
     }
 
     /// # Safety
     /// The caller is the only holder, and nobody refers to the buffer any more.
     unsafe fn free(buffer: NonNull<Buffer>) {
-        // SAFETY: made by `new` from a box; the caller's promise.
+        // SAFETY: allocated by `new` as a box allocates it; the caller's promise.
         let buffer = unsafe { Box::from_raw(buffer.as_ptr()) };
-        // SAFETY: allocated by `new` with this layout.
-        unsafe { dealloc(buffer.memory.as_ptr(), layout(buffer.size)) };
+        // SAFETY: mapped by `new` with this length; nobody holds the buffer.
+        unsafe { unmap_pages(buffer.memory.as_ptr(), buffer.size.mapped()) };
     }
 }
 

@@ -13,6 +13,9 @@ const LEAST_PART: usize = 2048;
 /// Free buffers of each size that an idle driver keeps.
 const KEPT: usize = 4;
 
+/// What a receive answers where there is no memory for a buffer.
+const NO_MEMORY: i32 = -rustix::io::Errno::NOMEM.raw_os_error();
+
 /// The sizes that buffers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -35,6 +38,11 @@ impl Size {
             Size::Datagram => (64 << 10) + 512,
         }
     }
+
+    /// The length of its mapping: whole pages.
+    pub(super) const fn mapped(self) -> usize {
+        self.bytes().next_multiple_of(4096)
+    }
 }
 
 /// A buffer that is being filled by the pool's own receives.
@@ -51,14 +59,15 @@ pub(crate) struct Pool {
     /// INVARIANT: nobody holds them.
     free: [Vec<NonNull<Buffer>>; Size::ALL.len()],
     filling: Option<Filling>,
-    /// Made here and not freed here; those that were out when the pool closed are freed elsewhere.
-    made: usize,
+    /// The bytes of buffers made here and not freed here; those that were out when the pool closed
+    /// are freed elsewhere.
+    held: usize,
     returns: Arc<Returns>,
 }
 
 impl Pool {
     pub(crate) fn new() -> Self {
-        Pool { free: Default::default(), filling: None, made: 0, returns: Returns::new() }
+        Pool { free: Default::default(), filling: None, held: 0, returns: Returns::new() }
     }
 
     /// Whether buffers have come back that [`reclaim`](Self::reclaim) has not seen.
@@ -76,28 +85,25 @@ impl Pool {
         }
     }
 
-    /// Takes a buffer out with one hold, the caller's.
-    pub(crate) fn take(&mut self, size: Size) -> NonNull<Buffer> {
+    /// Takes a buffer out with one hold, the caller's. None: there is no memory for one more.
+    pub(crate) fn take(&mut self, size: Size) -> Option<NonNull<Buffer>> {
         if self.free[size as usize].is_empty() && self.has_returns() {
             self.reclaim();
         }
-        match self.free[size as usize].pop() {
-            Some(buffer) => {
-                // SAFETY: free buffers are alive, and nobody holds them (invariant).
-                unsafe { buffer.as_ref() }.holders.store(1, Ordering::Relaxed);
-                buffer
-            }
-            None => {
-                self.made += 1;
-                Buffer::new(size, &self.returns)
-            }
+        if let Some(buffer) = self.free[size as usize].pop() {
+            // SAFETY: free buffers are alive, and nobody holds them (invariant).
+            unsafe { buffer.as_ref() }.holders.store(1, Ordering::Relaxed);
+            return Some(buffer);
         }
+        let buffer = Buffer::new(size, &self.returns)?;
+        self.held += size.mapped();
+        Some(buffer)
     }
 
     /// Calls `receive` with room, its address and length, and leases the bytes that it put there.
     ///
     /// # Errors
-    /// What `receive` answers below 0, as it is.
+    /// What `receive` answers below 0, as it is; `-ENOMEM` where there is no memory for a buffer.
     ///
     /// # Safety
     /// `receive` writes inside of the room only, and initializes as many bytes as it says.
@@ -108,7 +114,7 @@ impl Pool {
         let size = Size::Large.bytes();
         let mut filling = match self.filling.take() {
             Some(filling) => filling,
-            None => Filling { buffer: self.take(Size::Large), cursor: 0 },
+            None => Filling { buffer: self.take(Size::Large).ok_or(NO_MEMORY)?, cursor: 0 },
         };
         // SAFETY: held by `filling`.
         let memory = unsafe { filling.buffer.as_ref() }.memory();
@@ -138,7 +144,7 @@ impl Pool {
     /// Calls `receive` with a whole buffer, and leases the bytes that it put there.
     ///
     /// # Errors
-    /// What `receive` answers below 0, as it is.
+    /// What `receive` answers below 0, as it is; `-ENOMEM` where there is no memory for a buffer.
     ///
     /// # Safety
     /// As [`fill`](Self::fill).
@@ -147,7 +153,7 @@ impl Pool {
         size: Size,
         receive: impl FnOnce(NonNull<u8>, usize) -> i32,
     ) -> Result<Lease, i32> {
-        let buffer = self.take(size);
+        let buffer = self.take(size).ok_or(NO_MEMORY)?;
         // SAFETY: held since `take`.
         let memory = unsafe { buffer.as_ref() }.memory();
         let received = receive(memory, size.bytes());
@@ -164,10 +170,10 @@ impl Pool {
     /// Frees what an idle driver does not need.
     pub(crate) fn give_back_surplus(&mut self) {
         self.reclaim();
-        for free in &mut self.free {
+        for (free, size) in self.free.iter_mut().zip(Size::ALL) {
             while free.len() > KEPT {
                 let Some(buffer) = free.pop() else { break };
-                self.made -= 1;
+                self.held -= size.mapped();
                 // SAFETY: free buffers are nobody's (invariant), and it is on no list any more.
                 unsafe { Buffer::free(buffer) };
             }
@@ -175,9 +181,9 @@ impl Pool {
         }
     }
 
-    /// How many buffers there are: free, held by the kernel, lent.
-    pub(crate) fn made(&self) -> usize {
-        self.made
+    /// The bytes of all buffers there are: free, held by the kernel, lent.
+    pub(crate) fn held(&self) -> usize {
+        self.held
     }
 }
 

@@ -141,7 +141,7 @@ impl Driver {
     /// what is kept beside the descriptor a polling driver may know that nothing is there.
     ///
     /// # Errors
-    /// The errno: `EAGAIN` where nothing is there.
+    /// The errno: `EAGAIN` where nothing is there, `ENOMEM` where there is no memory for a buffer.
     pub fn receive_now(&mut self, fd: impl AsFd, file: Option<&FixedFile>) -> Result<Lease, i32> {
         let fd = fd.as_fd().as_raw_fd();
         if let Some((poll, file)) = self.as_poll().zip(file)
@@ -241,9 +241,9 @@ impl Driver {
         }
     }
 
-    /// Tells how many buffers there are: free, on offer to the kernel, lent.
-    pub fn buffers(&mut self) -> usize {
-        self.pool().made()
+    /// Tells how many bytes its buffers have: those that are free, on offer to the kernel, lent.
+    pub fn buffer_bytes(&mut self) -> usize {
+        self.pool().held()
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::call::Call;
-use crate::op::{CURRENT_POSITION, IoVec, MAX_LEN, Op, OpFrame};
+use crate::op::{CURRENT_POSITION, IoVec, MAX_LEN, MessageHeader, Op, OpFrame};
 use crate::sys::{self, POLL_IN, POLL_OUT, raw};
 
 pub(super) const AGAIN: i32 = -Errno::AGAIN.raw_os_error();
@@ -23,6 +23,8 @@ const UNSUPPORTED: i32 = -Errno::OPNOTSUPP.raw_os_error();
 
 /// What a pipe takes without waiting once poll(2) says that it is writable (`PIPE_BUF`).
 const CERTAIN_WRITE: usize = 4096;
+/// As many buffers as one such write gathers.
+const CERTAIN_PARTS: usize = 16;
 
 /// Tries the op of `frame` once, without waiting: its result, or `-EAGAIN` for "not yet".
 pub(super) fn attempt(frame: &OpFrame) -> i32 {
@@ -161,14 +163,35 @@ impl Stream {
 
     /// Writes no more than what surely goes without waiting.
     fn write_certain_part(&self) -> i32 {
-        if self.count == 0 {
-            return self.call(0);
+        const NONE: IoVec = IoVec { base: std::ptr::null_mut(), len: 0 };
+        let mut parts = [NONE; CERTAIN_PARTS];
+        let (mut count, mut room) = (0, CERTAIN_WRITE);
+        for at in 0..self.count as usize {
+            // SAFETY: within the vector, which has `count` parts.
+            let part = unsafe { self.iov.add(at) };
+            // SAFETY: the submitter keeps the vector valid (contract of `Driver::submit`).
+            let part = unsafe { *part };
+            if part.len == 0 {
+                continue;
+            }
+            parts[count] = IoVec { base: part.base, len: part.len.min(room) };
+            room -= parts[count].len;
+            count += 1;
+            if room == 0 || count == CERTAIN_PARTS {
+                break;
+            }
         }
-        // SAFETY: the submitter keeps the vector valid (contract of `Driver::submit`).
-        let first = unsafe { *self.iov };
-        let part = IoVec { base: first.base, len: first.len.min(CERTAIN_WRITE) };
-        Stream { iov: &raw const part, count: 1, ..*self }.call(0)
+        Stream { iov: parts.as_ptr(), count: count as u32, ..*self }.call(0)
     }
+}
+
+/// Makes a header say that nothing was received: no bytes, from nobody.
+pub(super) fn clear_message(message: *mut MessageHeader) {
+    // SAFETY: the submitter keeps the header valid (contract of `Driver::submit`).
+    let message = unsafe { &mut *message };
+    message.name_len = 0;
+    message.control_len = 0;
+    message.flags = 0;
 }
 
 /// Waits, if need be: epoll refused the descriptor, and only disk files are refused.
@@ -247,4 +270,37 @@ fn connect(fd: RawFd, frame: &OpFrame) -> i32 {
         return AGAIN;
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A pipe that does not know `RWF_NOWAIT`, and blocks: before Linux 6.4 all are like that.
+    #[test]
+    fn a_large_write_to_a_blocking_pipe_does_not_wait_for_a_reader() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (sender, written) = mpsc::channel();
+        std::thread::spawn(move || {
+            let bytes = vec![7_u8; 1 << 20];
+            let all = IoVec { base: bytes.as_ptr().cast_mut(), len: bytes.len() };
+            let (fd, iov) = (writer.as_raw_fd(), &raw const all);
+            let stream = Stream { fd, iov, count: 1, offset: CURRENT_POSITION, write: true };
+            let mut sum = 0;
+            loop {
+                match stream.attempt_polled() {
+                    AGAIN => break,
+                    count => sum += usize::try_from(count).expect("a write that succeeds"),
+                }
+            }
+            sender.send(sum).expect("the test waits");
+        });
+        let written = written.recv_timeout(Duration::from_secs(20)).expect("the write waits");
+        assert!((CERTAIN_WRITE..1 << 20).contains(&written), "{written} bytes");
+        drop(reader);
+    }
 }

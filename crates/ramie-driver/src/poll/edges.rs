@@ -56,7 +56,12 @@ impl Poll {
         registration: &Registration,
         events: u32,
     ) -> bool {
-        events & !KEPT == 0 && self.is_kept(fd, registration) && self.slots[fd].ready & events == 0
+        if events & !KEPT != 0 || !self.is_kept(fd, registration) {
+            return false;
+        }
+        let slot = &self.slots[fd];
+        // No edge will tell once more that a socket was shut down ([`Poll::conclude`]).
+        slot.ready & events == 0 && !(slot.has_ended && events & POLL_IN != 0)
     }
 
     /// The same of an op.
@@ -112,8 +117,9 @@ impl Poll {
         if self.is_known_to_wait(fd, registration, events) {
             return true;
         }
-        // Those who wait in another way must not be forgotten.
-        if events & !KEPT != 0 || !self.slots[fd].is_idle() {
+        // Those who wait in another way must not be forgotten. A set without a number of its own
+        // cannot tell its stamps from another's.
+        if events & !KEPT != 0 || !self.slots[fd].is_idle() || self.set.id == 0 {
             return false;
         }
         let set = Arc::clone(&self.set);
@@ -131,6 +137,7 @@ impl Poll {
         slot.registered = slot.is_kept;
         slot.armed = 0;
         slot.ready = 0;
+        slot.has_ended = false;
         slot.is_drained_by_short = sys::is_tcp(raw::borrow(&fd));
         slot.is_kept.then(|| self.stamp_of(self.slots[fd].generation))
     }
@@ -149,6 +156,7 @@ impl Poll {
         if flags.intersects(EventFlags::RDHUP | EventFlags::PRI | ending) {
             slot.is_drained_by_short = false;
         }
+        slot.has_ended |= flags.contains(EventFlags::RDHUP);
         if slot.is_idle() && slot.ready & ready & POLL_IN != 0 {
             return self.disarm(fd);
         }

@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(1);
 pub(crate) struct EpollSet {
     epoll: OwnedFd,
     notifier: OwnedFd,
-    /// Unlike any other set's of the process; not 0.
+    /// Unlike any other set's of the process; 0: all such numbers have been used.
     pub(super) id: u32,
     mark: ForkMark,
 }
@@ -37,7 +37,9 @@ impl EpollSet {
         // Each write is an edge, so nobody need read the count.
         let edges = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, &notifier, EventData::new_u64(NOTIFIER), edges)?;
-        let id = SETS.fetch_add(1, Ordering::Relaxed);
+        // The count stops at its end. Threads that come and go, each with a set, could reach it.
+        let next = |next: u32| next.checked_add(1);
+        let id = SETS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(0);
         Ok(EpollSet { epoll, notifier, id, mark: ForkMark::get() })
     }
 

@@ -18,6 +18,7 @@ mod edges;
 mod epoll_set;
 mod registration;
 mod slots;
+mod vain;
 
 use std::io;
 use std::os::fd::RawFd;
@@ -39,6 +40,7 @@ use attempt::AGAIN;
 pub(crate) use epoll_set::EpollSet;
 pub(crate) use registration::Registration;
 use slots::{Slot, Slots};
+use vain::Resting;
 
 const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 
@@ -50,6 +52,7 @@ pub(crate) struct Poll {
     set: Arc<EpollSet>,
     /// By descriptor number.
     slots: Slots,
+    resting: Resting,
     pub(crate) completed: Completed,
     in_flight: usize,
     events: Vec<Event>,
@@ -65,6 +68,7 @@ impl Poll {
             target: WakeTarget::new(Way::Poll(Arc::clone(&set))),
             set,
             slots: Slots::default(),
+            resting: Resting::default(),
             completed: Completed::default(),
             in_flight: 0,
             events: Vec::with_capacity(BATCH),
@@ -98,7 +102,10 @@ impl Poll {
         debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
         // Whoever waits already goes first.
         if !self.has_waiters_before(frame) && !pretends_to_wait(frame) && !self.must_wait(frame) {
-            let result = self.attempt(frame);
+            let mut result = self.attempt(frame);
+            if result == AGAIN && may_wait(frame) {
+                result = self.conclude_if_ended(frame);
+            }
             if result != AGAIN || !may_wait(frame) {
                 return done(frame, result);
             }
@@ -207,8 +214,11 @@ impl Poll {
     }
 
     pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.completed.give_back_surplus();
         let limit = match wait {
-            Wait::Until(limit) if self.completed.is_empty() => limit,
+            Wait::Until(limit) if self.completed.is_empty() => {
+                limit.into_iter().chain(self.resting.limit()).min()
+            }
             _ => Some(Duration::ZERO),
         };
         let mut events = std::mem::take(&mut self.events);
@@ -218,6 +228,9 @@ impl Poll {
             self.on_event(event);
         }
         self.events = events;
+        if !self.resting.is_empty() {
+            self.arm_rested();
+        }
         waited
     }
 
@@ -232,6 +245,7 @@ impl Poll {
             return self.on_edge(fd, flags);
         }
         slot.armed = 0;
+        let in_flight = self.in_flight;
         let over = POLL_ERR | POLL_HUP;
         if flags.bits() & (POLL_IN | over) != 0 {
             self.retry(fd, |slot| &mut slot.readers);
@@ -244,7 +258,14 @@ impl Poll {
         if self.slots[fd].is_idle() {
             return;
         }
-        let interests = self.slots[fd].interests();
+        if self.in_flight < in_flight || self.note_vain(fd) {
+            let interests = self.slots[fd].interests();
+            self.arm_or_fail(fd, interests);
+        }
+    }
+
+    /// Arms the registration of `fd`; if that cannot be, whoever waits is told why.
+    fn arm_or_fail(&mut self, fd: RawFd, interests: u32) {
         if let Err(errno) = self.arm(fd, interests) {
             self.fail_all(fd, errno);
         }
@@ -258,7 +279,11 @@ impl Poll {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { frame.as_ref() };
             let hopeless = !still_waiting.is_empty() && !matches!(frame.op, Op::Poll { .. });
-            match if hopeless { AGAIN } else { self.attempt(frame) } {
+            let result = match if hopeless { AGAIN } else { self.attempt(frame) } {
+                AGAIN if !hopeless => self.conclude(frame),
+                result => result,
+            };
+            match result {
                 AGAIN => still_waiting.push(frame),
                 result => self.finish(frame, result),
             }
@@ -266,7 +291,6 @@ impl Poll {
         *queue(&mut self.slots[fd]) = still_waiting;
     }
 
-    /// The registration cannot be renewed: whoever waits is told why.
     fn fail_all(&mut self, fd: RawFd, errno: Errno) {
         while let Some(frame) = self.slots[fd].pop() {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).

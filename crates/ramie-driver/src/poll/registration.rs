@@ -90,3 +90,20 @@ impl Drop for Registration {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_driver_at_a_time_keeps_a_descriptor() {
+        let [first, second] = [(); 2].map(|()| Arc::new(EpollSet::open().unwrap()));
+        let registration = Registration::default();
+        assert!(registration.take_on(&first, 0, || Some(1)));
+        let taken_over = registration.take_on(&second, 0, || Some(2));
+        assert!(!taken_over && registration.has_stamp(1), "two drivers keep it");
+        assert!(registration.take_on(&first, 0, || Some(3)), "its owner may renew it");
+        drop(first);
+        assert!(registration.take_on(&second, 0, || Some(4)), "its owner is gone");
+    }
+}

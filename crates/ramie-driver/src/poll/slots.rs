@@ -6,6 +6,7 @@ use std::{
     ptr::NonNull,
 };
 
+use super::vain::Vain;
 use crate::{
     completed::FrameList,
     op::{Op, OpFrame},
@@ -31,6 +32,9 @@ pub(super) struct Slot {
     pub(super) ready: u32,
     /// Of those: after a receive that fills less than it was given, there is nothing more.
     pub(super) is_drained_by_short: bool,
+    /// Of those: an edge told of the end of what can be read.
+    pub(super) has_ended: bool,
+    pub(super) vain: Vain,
 }
 
 impl Slot {
@@ -45,6 +49,8 @@ impl Slot {
             is_kept: false,
             ready: 0,
             is_drained_by_short: false,
+            has_ended: false,
+            vain: Vain::default(),
         }
     }
 

@@ -33,6 +33,14 @@ pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(fd, flags)?)
 }
 
+/// Makes a pipe, closed on exec: its reading end and its writing end.
+///
+/// # Errors
+/// The process or the system is out of descriptors.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
 /// Makes an eventfd at 0, closed on exec, whose reads wait.
 ///
 /// # Errors
@@ -59,7 +67,7 @@ pub fn eventfd_take(fd: impl AsFd) -> u64 {
 /// # Errors
 /// `EBADF` if the descriptor is not open.
 pub fn poll_now(fd: impl AsFd, events: u32) -> io::Result<u32> {
-    let interest = PollFlags::from_bits_retain(events as u16);
+    let interest = PollFlags::from_bits_retain(events as _);
     let mut set = [PollFd::new(&fd, interest)];
     let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
     while rustix::event::poll(&mut set, Some(&zero)) == Err(rustix::io::Errno::INTR) {}
@@ -67,7 +75,14 @@ pub fn poll_now(fd: impl AsFd, events: u32) -> io::Result<u32> {
     if ready.contains(PollFlags::NVAL) {
         return Err(rustix::io::Errno::BADF.into());
     }
-    Ok(u32::from(ready.bits()))
+    // Under Miri, where rustix calls libc, the bits are signed.
+    Ok(ready.bits() as u32 & 0xffff)
+}
+
+/// Tells whether nothing more can be received from a socket, or accepted, than what is there now:
+/// it was shut down, or the peer has ended the stream.
+pub fn is_shut_down_for_reading(fd: impl AsFd) -> bool {
+    poll_now(fd, super::POLL_RDHUP).is_ok_and(|ready| ready & super::POLL_RDHUP != 0)
 }
 
 /// Tells how many bytes a receive would find now; 0 where nobody knows.

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, SeekFrom, StatxFlags};
 use rustix::io::ReadWriteFlags;
 
 /// `AT_FDCWD`: paths start at the working directory.
@@ -59,6 +59,44 @@ pub fn read_vectored(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: u64) ->
 pub fn write_vectored(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
     let none = ReadWriteFlags::empty();
     Ok(rustix::io::retry_on_intr(|| rustix::io::pwritev2(&fd, bufs, offset, none))?)
+}
+
+/// Returns the current position of an open file.
+///
+/// # Errors
+/// `ESPIPE`: it has none, because it is a stream.
+pub fn position(fd: impl AsFd) -> io::Result<u64> {
+    let at = rustix::fs::seek(fd, SeekFrom::Current(0));
+    super::returns::renew();
+    Ok(at?)
+}
+
+/// Sets the current position of an open file.
+///
+/// # Errors
+/// Those of lseek(2).
+pub fn set_position(fd: impl AsFd, at: u64) -> io::Result<()> {
+    let set = rustix::fs::seek(fd, SeekFrom::Start(at));
+    super::returns::renew();
+    Ok(set.map(drop)?)
+}
+
+/// Sets the current position of an open file to its end.
+///
+/// # Errors
+/// Those of lseek(2).
+pub fn set_position_to_end(fd: impl AsFd) -> io::Result<()> {
+    rustix::fs::seek(fd, SeekFrom::End(0))?;
+    Ok(())
+}
+
+/// Returns how a file was opened, and what has been changed of that since: the access mode,
+/// `O_APPEND`, `O_DIRECT`, `O_NONBLOCK`.
+///
+/// # Errors
+/// Those of fcntl(2).
+pub fn status_flags(fd: impl AsFd) -> io::Result<OFlags> {
+    Ok(rustix::fs::fcntl_getfl(fd)?)
 }
 
 /// What a descriptor refers to, as far as waiting is concerned.

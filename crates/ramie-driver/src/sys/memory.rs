@@ -31,6 +31,32 @@ pub fn map_anonymous(bytes: usize, align: usize) -> io::Result<*mut u8> {
     Ok(aligned.cast())
 }
 
+/// Maps `bytes` of zeroed memory, whole pages, of which each is committed when it is touched.
+///
+/// # Errors
+/// `ENOMEM`: the address space or its limit (`ulimit -v`) is exhausted, or there are too many
+/// mappings.
+pub(crate) fn map_pages(bytes: usize) -> io::Result<*mut u8> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+    let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) }?;
+    Ok(start.cast())
+}
+
+/// Gives back what [`map_pages`] has mapped.
+///
+/// # Safety
+/// The mapping is as `map_pages` returned it, and nobody refers to it any more.
+pub(crate) unsafe fn unmap_pages(start: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    if unsafe { munmap(start.cast(), bytes) }.is_err() {
+        // Neighbours are one mapping to the kernel, and there were too many to split this one. The
+        // addresses are lost, the memory is not.
+        // SAFETY: as above.
+        let _ = unsafe { madvise(start.cast(), bytes, Advice::LinuxDontNeed) };
+    }
+}
+
 /// Commits a part of a mapping in one call (Linux 5.14); where the kernel declines, pages are
 /// committed when they are touched.
 ///

@@ -10,6 +10,7 @@ mod copy;
 mod fd;
 mod file;
 pub mod fork;
+mod handed_out;
 mod limits;
 mod memory;
 mod notify;
@@ -25,24 +26,28 @@ pub use addr::SockAddrStorage;
 pub use clock::monotonic_ns;
 pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC};
 pub use copy::{copy_file_range, sendfile, splice_now, write};
+pub(crate) use fd::pipe;
 pub use fd::{
     bytes_queued, close, dup_cloexec, epoll_wait_now, eventfd, eventfd_signal, eventfd_take,
-    is_nonblocking, poll_now, set_nonblocking,
+    is_nonblocking, is_shut_down_for_reading, poll_now, set_nonblocking,
 };
 pub use file::{
-    FileKind, file_kind, look_up_cached, open_cached, read_now, read_vectored, write_now,
-    write_vectored,
+    FileKind, file_kind, look_up_cached, open_cached, position, read_now, read_vectored,
+    set_position, set_position_to_end, status_flags, write_now, write_vectored,
 };
 pub use file::{
     O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, WORKING_DIRECTORY,
 };
+pub use handed_out::{HandedOut, Lent};
 pub use limits::{
     Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
     raise_nofile_limit, seccomp_mode,
 };
 pub use memory::{map_anonymous, populate, prefetch, prefetch_value};
+pub(crate) use memory::{map_pages, unmap_pages};
 pub use notify::{Notice, inotify, inotify_read, inotify_unwatch, inotify_watch};
 pub use process::{futex_wait_for, is_subreaper, pidfd_open, set_subreaper};
+pub(crate) use ready::await_hang_up;
 pub use ready::{poll_all_now, readiness_of};
 pub use rustix::event::PollFlags;
 pub use rustix::event::epoll::Event as EpollEvent;

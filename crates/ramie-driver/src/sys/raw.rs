@@ -94,6 +94,21 @@ pub(crate) fn unregister_ring(ring: RawFd, place: u32) {
     unsafe { sc::syscall4(nr::IO_URING_REGISTER, ring, UNREGISTER_RING_FDS, at, 1) };
 }
 
+const REGISTER_FILES: usize = 2;
+/// The ring is named by its place in this thread's table (Linux 6.3).
+const BY_PLACE: usize = 1 << 31;
+
+/// Makes `fd` the only registered file of a ring that is in this thread's table.
+///
+/// # Errors
+/// `INVAL` before Linux 6.3; `BUSY`: the ring has files already.
+pub(crate) fn register_file_of_place(place: u32, fd: RawFd) -> Result<(), Errno> {
+    let (place, at) = (place as usize, &raw const fd as usize);
+    // SAFETY: one descriptor, which outlives the call.
+    checked(unsafe { sc::syscall4(nr::IO_URING_REGISTER, place, REGISTER_FILES | BY_PLACE, at, 1) })
+        .map(drop)
+}
+
 fn checked(raw: usize) -> Result<u32, Errno> {
     let raw = result(raw);
     if raw < 0 { Err(Errno::from_raw_os_error(-raw)) } else { Ok(raw as u32) }

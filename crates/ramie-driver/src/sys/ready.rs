@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
@@ -20,6 +21,20 @@ pub fn poll_all_now(fds: &[(BorrowedFd<'_>, PollFlags)]) -> io::Result<Vec<PollF
             Err(Errno::INTR) => {}
             Ok(_) => return Ok(set.iter().map(PollFd::revents).collect()),
             Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits until nobody can write to a pipe any more, for `limit` at most; signals interrupt nothing.
+pub(crate) fn await_hang_up(reader: BorrowedFd<'_>, limit: Duration) {
+    let end = super::monotonic_ns() + limit.as_nanos() as u64;
+    loop {
+        let left = Duration::from_nanos(end.saturating_sub(super::monotonic_ns()));
+        let (tv_sec, tv_nsec) = (left.as_secs() as i64, left.subsec_nanos().into());
+        let mut set = [PollFd::from_borrowed_fd(reader, PollFlags::empty())];
+        match rustix::event::poll(&mut set, Some(&Timespec { tv_sec, tv_nsec })) {
+            Err(Errno::INTR) => {}
+            _ => return,
         }
     }
 }
@@ -51,5 +66,6 @@ pub fn readiness_of(fds: &[(BorrowedFd<'_>, PollFlags)]) -> io::Result<OwnedFd> 
 
 /// The bits of poll(2) and epoll(7) are the same.
 fn events_of(interest: PollFlags) -> epoll::EventFlags {
-    epoll::EventFlags::from_bits_retain(interest.bits().into())
+    // Under Miri, where rustix calls libc, the bits are signed.
+    epoll::EventFlags::from_bits_retain(interest.bits() as u32 & 0xffff)
 }

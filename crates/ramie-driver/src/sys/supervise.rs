@@ -3,6 +3,10 @@
 //!
 //! Signals are blocked, not handled: nothing runs in between, and nothing is left behind in a
 //! child but the mask, which it resets.
+//!
+//! Dispositions and masks come through exec from whoever has started the program. With SIGCHLD
+//! ignored, the kernel reports no child's end; with SIGTERM ignored or blocked, a child cannot be
+//! asked to end. So both are set right here, for good.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -20,6 +24,7 @@ use sc::nr;
 /// The kernel's set of signals: bit n - 1 is signal n.
 const SET_BYTES: usize = 8;
 const SIG_BLOCK: usize = 0;
+const SIG_UNBLOCK: usize = 1;
 const SIG_SETMASK: usize = 2;
 /// `SFD_CLOEXEC | SFD_NONBLOCK`.
 const SIGNALFD_FLAGS: usize = 0x8_0000 | 0x800;
@@ -34,7 +39,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the signals, by number, and begins to collect them.
+    /// Blocks the signals, by number, and begins to collect them. If SIGCHLD, one of them, is
+    /// ignored, it gets its default disposition, because the kernel does not send it otherwise.
     ///
     /// # Errors
     /// Out of descriptors.
@@ -47,6 +53,9 @@ impl Signals {
         let fd = checked(fd)? as RawFd;
         // SAFETY: a new descriptor, which nobody else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        if signals.contains(&libc::SIGCHLD) {
+            heed(libc::SIGCHLD);
+        }
         Ok(Signals { fd, before: change_mask(SIG_BLOCK, set)? })
     }
 
@@ -85,6 +94,35 @@ fn change_mask(how: usize, set: u64) -> io::Result<u64> {
     let result = unsafe { sc::syscall4(nr::RT_SIGPROCMASK, how, set_at, before_at, SET_BYTES) };
     checked(result)?;
     Ok(before)
+}
+
+/// Gives a signal that is ignored its default disposition. One that has a handler keeps it, and
+/// sends no end of a child to nowhere any more.
+fn heed(signal: i32) {
+    // SAFETY: zeros are an action: no handler, no flags, nothing blocked.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes an action; without a new one it changes nothing.
+    unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    let drops_ends = signal == libc::SIGCHLD && action.sa_flags & libc::SA_NOCLDWAIT != 0;
+    if action.sa_sigaction == libc::SIG_IGN {
+        action.sa_sigaction = libc::SIG_DFL;
+    } else if !drops_ends {
+        return;
+    }
+    action.sa_flags &= !libc::SA_NOCLDWAIT;
+    // SAFETY: the default, or the handler that was there, installed by code that vouches for it.
+    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+}
+
+/// In a child: lets SIGTERM end it, and reports the ends of its own children, whatever it has
+/// inherited; and blocks none of the signals that a supervisor is sent.
+pub fn be_open_to_signals() {
+    heed(libc::SIGTERM);
+    heed(libc::SIGCHLD);
+    let signals = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGCHLD];
+    let set = signals.iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
+    // It cannot fail: the set is one that the kernel knows.
+    let _ = change_mask(SIG_UNBLOCK, set);
 }
 
 fn checked(result: usize) -> io::Result<usize> {

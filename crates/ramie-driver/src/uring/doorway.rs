@@ -37,6 +37,16 @@ impl Doorway {
         Ok(())
     }
 
+    /// Its place in the table, if it has one.
+    pub(super) fn place(&self) -> Option<u32> {
+        self.place
+    }
+
+    /// Leaves the ring in the table when its descriptor is closed.
+    pub(super) fn stay(&mut self) {
+        self.place = None;
+    }
+
     /// Takes the ring out of the table.
     pub(super) fn give_back(&mut self) {
         if let Some(place) = self.place.take() {

@@ -7,8 +7,10 @@ use std::time::Duration;
 use io_uring::opcode;
 use rustix::io::Errno;
 
+use super::parting::{self, Prospect};
 use super::{ENTERED_BY_THE_DEAD, Uring, sqe};
 use crate::driver::Wait;
+use crate::enter::Enter;
 use crate::sys;
 
 /// How long `drain` waits before it asks again.
@@ -75,7 +77,13 @@ impl Drop for Uring {
         }
         self.files.close(&self.ring);
         self.groups.close(&self.ring);
-        self.doorway.give_back();
+        self.regions.close(&self.ring);
+        let prospect = Prospect {
+            // A thread of the kernel would go on to look for its entries.
+            may_park: !matches!(self.caps.enter, Enter::KernelThread { .. }),
+            thread_goes_on: self.thread_goes_on,
+        };
+        self.parting = parting::part(&self.ring, &mut self.doorway, prospect);
         ENTERED_BY_THE_DEAD.fetch_add(self.entered, Ordering::Relaxed);
     }
 }

@@ -23,7 +23,7 @@ use crate::call::Timespec;
 use crate::caps::{Feature, FeatureSet};
 use crate::driver::{Config, Wait};
 use crate::enter::Enter;
-use crate::sys;
+use crate::{say, sys};
 
 /// Who enters, if it is not the worker.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Uring {
             Err(error) => {
                 let uring = Uring::open(&Config { enter: Enter::Worker, ..config.clone() })?;
                 let why = format!("the worker enters the kernel, since {who} cannot ({error})");
-                log::warn!("{why}");
+                say!(Warn, "{why}");
                 Ok((uring, Some(why)))
             }
         }

@@ -9,7 +9,8 @@
 //! and handed over by the next turn. So a full queue never recurses.
 //!
 //! **Drop order**: [`Drop`] drains to the last completion, the eventfd's read included; then the
-//! fields go, the ring before the memory that its ops wrote to.
+//! fields go, the ring before the memory that its ops wrote to, and last, where need be, a wait for
+//! the kernel to take the ring apart ([`parting`]).
 #![allow(unsafe_code)]
 
 mod buffer_ring;
@@ -22,9 +23,11 @@ mod files;
 mod handshake;
 mod in_flight;
 mod multishot;
+mod parting;
 mod reap;
 mod regions;
 mod setup;
+mod shot;
 mod sidecar;
 mod sqe;
 #[cfg(test)]
@@ -57,6 +60,7 @@ use enterer::Enterer;
 use files::Files;
 use in_flight::InFlight;
 use multishot::Multishots;
+use parting::Parting;
 use regions::Regions;
 
 /// Ops that wait for others, so as to enter the kernel together. `len` 0: none do.
@@ -107,6 +111,10 @@ pub(crate) struct Uring {
     regions: Regions,
     /// Who enters the kernel while the worker is busy, if it is not the worker.
     enterer: Option<Enterer>,
+    /// Its thread makes other calls when this is dropped.
+    thread_goes_on: bool,
+    /// INVARIANT: dropped last.
+    parting: Parting,
 }
 
 impl Uring {
@@ -144,6 +152,8 @@ impl Uring {
             draining: false,
             caps,
             enterer: None,
+            thread_goes_on: false,
+            parting: Parting::default(),
         };
         uring.trial()?;
         Ok(uring)
@@ -167,6 +177,14 @@ impl Uring {
 
     pub(crate) fn in_flight(&self) -> usize {
         self.frames.len()
+    }
+
+    pub(crate) fn has_armed_multishots(&self) -> bool {
+        self.multishots.armed() > 0
+    }
+
+    pub(crate) fn note_thread_goes_on(&mut self) {
+        self.thread_goes_on = true;
     }
 
     pub(crate) fn waker(&self) -> Waker {
@@ -295,16 +313,23 @@ impl Uring {
     }
 
     /// Enters until all is submitted and no completion is kept back. Deferred ones come 20 at a
-    /// time, and new ones may arrive for ever, so of those it takes a bounded number.
+    /// time, and new ones may arrive for ever, so of those it takes a bounded number: an op that
+    /// brings shots faster than they are taken is to let the strands run, or to be paused.
     fn enter_until_reaped(&mut self) -> io::Result<()> {
         for _ in 0..MAX_ROUNDS {
             if !self.kernel_has_work() {
                 return Ok(());
             }
+            if self.multishots.are_too_fast() {
+                break;
+            }
             self.enter(Wait::Never)?;
             self.reap();
         }
         while self.overflowed() || !self.ring.submission().is_empty() {
+            if self.multishots.are_too_fast() {
+                self.tend_multishots();
+            }
             self.enter(Wait::Never)?;
             self.reap();
         }

@@ -1,34 +1,25 @@
 //! The ring's side of ops that complete again and again; the protocol is in
 //! [`crate::multishot`].
-#![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
-use rustix::io::Errno;
 
 use super::buffer_ring::Filled;
+use super::shot::{NO_BUFFERS, shot_of};
 use super::{Uring, sqe};
-use crate::buffer::{Lease, Size};
+use crate::buffer::Size;
 use crate::caps::Feature;
 use crate::driver::Wait;
 use crate::multishot::{
-    Datagram, Home, MOST_BYTES, MOST_SHOTS, MultishotId, MultishotOp, NextShot, Requests, Shot,
+    Home, MOST_BYTES, MOST_SHOTS, MultishotId, MultishotOp, NextShot, Requests, Shot,
 };
 use crate::op::MessageHeader;
 use crate::sys::{self, SockAddrStorage};
 use crate::wake::Waker;
-
-const AGAIN: i32 = Errno::AGAIN.raw_os_error();
-const CANCELLED: i32 = Errno::CANCELED.raw_os_error();
-const INTERRUPTED: i32 = Errno::INTR.raw_os_error();
-const NO_BUFFERS: i32 = Errno::NOBUFS.raw_os_error();
-/// What a bundle says of a group that is not there any more.
-const NO_GROUP: i32 = Errno::NOENT.raw_os_error();
 
 /// How long a stop waits before it asks again.
 const ROUND: Duration = Duration::from_millis(20);
@@ -69,7 +60,7 @@ struct Multishot {
 pub(super) struct Multishots {
     requests: Arc<Requests>,
     /// INVARIANT: an op that is not idle stays in its place, whose number its completions carry.
-    places: Vec<(u32, Option<Box<Multishot>>)>,
+    places: Vec<(u64, Option<Box<Multishot>>)>,
     free: Vec<u32>,
     /// How many the kernel has.
     armed: usize,
@@ -100,6 +91,11 @@ impl Multishots {
     #[inline]
     pub(super) fn are_used(&self) -> bool {
         !self.places.is_empty()
+    }
+
+    /// Whether some have brought as much as may wait to be taken.
+    pub(super) fn are_too_fast(&self) -> bool {
+        !self.to_pause.is_empty()
     }
 
     /// How many the kernel has.
@@ -146,7 +142,7 @@ impl Multishots {
             self.places.len() as u32 - 1
         });
         let (generation, place) = &mut self.places[index as usize];
-        *generation = generation.wrapping_add(1);
+        *generation += 1;
         *place = Some(op);
         MultishotId { driver: self.requests.driver, index, generation: *generation }
     }
@@ -460,41 +456,4 @@ impl Multishot {
             self.next_size = Size::Large;
         }
     }
-}
-
-/// What a completion means; none: only that the op may have ended.
-fn shot_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Option<Shot> {
-    match (op, result) {
-        (_, result) if result < 0 => match -result {
-            AGAIN | CANCELLED | INTERRUPTED | NO_BUFFERS => None,
-            NO_GROUP if matches!(op, MultishotOp::Receive { .. }) => None,
-            errno => Some(Shot::Failed(errno)),
-        },
-        (MultishotOp::Receive { .. }, 0) => Some(Shot::End),
-        (MultishotOp::Receive { .. }, _) => lease.map(Shot::Bytes),
-        (MultishotOp::ReceiveFrom { .. }, _) => {
-            lease.and_then(datagram).map(|datagram| Shot::Datagram(Box::new(datagram)))
-        }
-        (MultishotOp::Accept { .. }, fd) => {
-            // SAFETY: a successful accept returns a new descriptor that nobody else owns.
-            Some(Shot::Connection(unsafe { OwnedFd::from_raw_fd(fd) }))
-        }
-        (MultishotOp::Poll { .. }, mask) => Some(Shot::Ready(mask as u32)),
-    }
-}
-
-/// What the kernel puts before the address: four words, of which the first and third count.
-const HEAD: usize = 16;
-
-/// Takes apart what a multishot `recvmsg` has written.
-fn datagram(mut lease: Lease) -> Option<Datagram> {
-    let word = |at: usize| {
-        lease.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes)
-    };
-    let (name_len, len) = (word(0)?, word(8)?);
-    let from = SockAddrStorage::from_bytes(lease.get(HEAD..)?)?;
-    let before = HEAD + SockAddrStorage::LEN as usize;
-    lease.advance(before.min(lease.len()));
-    lease.truncate(len as usize);
-    Some(Datagram { bytes: lease, from, from_len: name_len.min(SockAddrStorage::LEN) })
 }

@@ -72,7 +72,7 @@ impl Uring {
 
     /// A completion that is no frame's.
     #[inline(never)]
-    fn route_other(&mut self, user_data: u64, result: i32, flags: u32) {
+    pub(super) fn route_other(&mut self, user_data: u64, result: i32, flags: u32) {
         let address = user_data & !sqe::TAG_BITS;
         match user_data & sqe::TAG_BITS {
             sqe::TAG_MULTISHOT => {

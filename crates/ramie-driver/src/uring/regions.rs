@@ -57,6 +57,13 @@ impl Regions {
         self.slots.iter().any(is_dead)
     }
 
+    /// Lets go of all pages: the ring may be kept (parting.rs).
+    pub(super) fn close(&mut self, ring: &IoUring) {
+        if !std::mem::take(&mut self.slots).is_empty() {
+            let _ = ring.submitter().unregister_buffers();
+        }
+    }
+
     /// Lets go of the pages of regions that are gone.
     pub(super) fn give_back(&mut self, ring: &IoUring) {
         for (slot, known) in self.slots.iter_mut().enumerate().filter(|(_, known)| is_dead(known)) {

@@ -16,8 +16,21 @@ const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
 const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
 
-fn open() -> Uring {
-    Uring::open(&Config::small()).expect("io_uring works here")
+/// A ring, or none where this machine refuses io_uring.
+fn open() -> Option<Uring> {
+    open_with(&Config::small())
+}
+
+fn open_with(config: &Config) -> Option<Uring> {
+    match Uring::open(config) {
+        Ok(uring) => Some(uring),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) => {
+            // Past libtest, which shows only what failing tests print.
+            let _ = writeln!(std::io::stderr(), "skipped: {error}");
+            None
+        }
+        Err(error) => panic!("io_uring is allowed, but {error}"),
+    }
 }
 
 fn receive(from: &UnixStream, buf: &mut [u8; 4]) -> OpFrame {
@@ -45,7 +58,7 @@ fn finish(uring: &mut Uring, frame: &OpFrame) -> i32 {
 fn an_op_that_was_not_done_is_handed_over_again() {
     for result in [AGAIN, CANCELLED, INTERRUPTED] {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let (mut uring, mut buf) = (open(), [0; 4]);
+        let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
         let frame = receive(&ours, &mut buf);
         answer(&mut uring, &frame, result);
         assert!(!frame.is_complete() && uring.needs_turn());
@@ -61,7 +74,7 @@ fn a_cancel_between_the_answer_and_the_next_turn_is_not_lost() {
     for result in [AGAIN, CANCELLED, INTERRUPTED] {
         for turns in 0..3 {
             let (ours, _theirs) = UnixStream::pair().unwrap();
-            let (mut uring, mut buf) = (open(), [0; 4]);
+            let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
             let frame = receive(&ours, &mut buf);
             answer(&mut uring, &frame, result);
             for _ in 0..turns {
@@ -78,7 +91,7 @@ fn a_cancel_between_the_answer_and_the_next_turn_is_not_lost() {
 fn an_answer_to_a_cancel_is_final() {
     for result in [AGAIN, CANCELLED, INTERRUPTED] {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        let (mut uring, mut buf) = (open(), [0; 4]);
+        let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
         let frame = receive(&ours, &mut buf);
         frame.cancel_asked.set(true);
         uring.asked += 1;
@@ -92,7 +105,7 @@ fn an_answer_to_a_cancel_is_final() {
 fn a_bundle_without_buffers_that_is_to_be_cancelled_is() {
     for result in [Errno::NOBUFS, Errno::NOENT].map(|errno| -errno.raw_os_error()) {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        let (mut uring, mut into) = (open(), Vec::new());
+        let (Some(mut uring), mut into) = (open(), Vec::new()) else { return };
         let op = Op::RecvBundle { fd: ours.as_raw_fd(), into: &raw mut into };
         let frame = OpFrame::new(op);
         frame.cancel_asked.set(true);
@@ -118,7 +131,7 @@ fn to_be_cancelled(uring: &mut Uring, frame: &OpFrame) {
 #[test]
 fn a_request_that_has_missed_its_op_is_made_again() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let (mut uring, mut buf) = (open(), [0; 4]);
+    let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
     let frame = receive(&ours, &mut buf);
     to_be_cancelled(&mut uring, &frame);
     miss(&mut uring, frame.place.get(), 0);
@@ -131,7 +144,7 @@ fn a_request_that_has_missed_its_op_is_made_again() {
 fn a_request_is_made_again_where_places_have_changed_since() {
     for changes in [1, 1 << 28] {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        let (mut uring, mut buf) = (open(), [0; 4]);
+        let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
         let frame = receive(&ours, &mut buf);
         to_be_cancelled(&mut uring, &frame);
         let place = frame.place.get() + if changes == 1 { 5000 } else { 0 };
@@ -146,7 +159,7 @@ fn a_request_is_made_again_where_places_have_changed_since() {
 #[test]
 fn an_op_that_is_complete_is_not_asked_for_again() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let (mut uring, mut buf) = (open(), [0; 4]);
+    let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
     let frame = receive(&ours, &mut buf);
     to_be_cancelled(&mut uring, &frame);
     for place in [frame.place.get() + 1, 5000] {
@@ -160,7 +173,7 @@ fn an_op_that_is_complete_is_not_asked_for_again() {
 #[test]
 fn a_stop_that_has_missed_its_op_is_asked_for_again() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let (mut uring, home) = (open(), Arc::default());
+    let (Some(mut uring), home) = (open(), Arc::default()) else { return };
     let op = crate::MultishotOp::Receive { fd: ours.as_raw_fd() };
     let Some(id) = uring.start_multishot(op, &home) else { return };
     assert!(matches!(uring.next_shot(id), crate::NextShot::Pending));
@@ -177,7 +190,7 @@ fn a_stop_that_has_missed_its_op_is_asked_for_again() {
 #[test]
 fn a_drain_ends_what_waits_to_be_handed_over() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let (mut uring, mut buf) = (open(), [0; 4]);
+    let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
     let frame = receive(&ours, &mut buf);
     answer(&mut uring, &frame, INTERRUPTED);
     uring.drain();
@@ -189,7 +202,7 @@ fn a_connect_under_way_is_asked_for_its_outcome() {
     for result in [IN_PROGRESS, INTERRUPTED] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut uring = open();
+        let Some(mut uring) = open() else { return };
         let (fd, addr) = (stream.as_raw_fd(), ptr::null());
         let frame = OpFrame::new(Op::Connect { fd, addr, addr_len: 0 });
         answer(&mut uring, &frame, result);
@@ -197,9 +210,55 @@ fn a_connect_under_way_is_asked_for_its_outcome() {
     }
 }
 
+/// The number was given up before the interruption, and may be another file's by now.
+#[test]
+fn an_interrupted_close_is_not_made_again() {
+    let Some(mut uring) = open() else { return };
+    let (another, _peer) = UnixStream::pair().unwrap();
+    let frame = OpFrame::new(Op::Close { fd: another.as_raw_fd() });
+    answer(&mut uring, &frame, INTERRUPTED);
+    assert!(frame.is_complete(), "it would close what has the number now");
+    assert_eq!(finish(&mut uring, &frame), 0);
+}
+
+#[test]
+fn a_wake_whose_message_is_refused_goes_by_the_eventfd() {
+    let [Some(mut from), Some(mut to)] = [(); 2].map(|()| open()) else { return };
+    let target = Arc::clone(&to.target);
+    assert!(target.claim());
+    from.messages += 1;
+    let address = Arc::into_raw(Arc::clone(&target)) as u64;
+    from.route_other(address | sqe::TAG_MESSAGE_SENT, -Errno::BADFD.raw_os_error(), 0);
+    let is_pending = || !target.claim();
+    for _ in 0..20 {
+        if !is_pending() {
+            return;
+        }
+        to.turn(Wait::Until(Some(Duration::from_millis(100)))).expect("a turn");
+    }
+    panic!("the wake is lost");
+}
+
+/// Where it does not, a strand waits for ever, and so does the drain: this ring is not dropped.
+#[test]
+fn a_completion_without_more_ends_an_op_whatever_it_says() {
+    for result in [0, CANCELLED, -Errno::NOBUFS.raw_os_error(), -Errno::CONNRESET.raw_os_error()] {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let (Some(uring), home) = (open(), Arc::default()) else { return };
+        let mut uring = std::mem::ManuallyDrop::new(uring);
+        let op = crate::MultishotOp::Receive { fd: ours.as_raw_fd() };
+        let Some(id) = uring.start_multishot(op, &home) else { return };
+        assert!(matches!(uring.next_shot(id), crate::NextShot::Pending));
+        assert_eq!(uring.multishots.armed(), 1);
+        uring.on_shot(id.index, result, 0);
+        assert_eq!(uring.multishots.armed(), 0, "after {result} it is not armed again");
+        assert!(!uring.await_shot(id, 7), "after {result} a strand waits for ever");
+    }
+}
+
 #[test]
 fn other_errors_are_the_ops_own() {
-    let (mut uring, mut buf) = (open(), [0; 4]);
+    let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let frame = receive(&ours, &mut buf);
     answer(&mut uring, &frame, -Errno::CONNRESET.raw_os_error());
@@ -219,8 +278,10 @@ fn write_one(uring: &mut Uring, writer: &impl AsRawFd, file: &crate::FixedFile) 
 
 #[test]
 fn a_place_of_an_older_generation_or_of_another_ring_is_not_named() {
-    let [mut first, mut second] =
-        [(); 2].map(|()| Uring::open(&Config::default()).expect("io_uring works here"));
+    let [Some(mut first), Some(mut second)] = [(); 2].map(|()| open_with(&Config::default()))
+    else {
+        return;
+    };
     let (_reader, writer) = std::io::pipe().unwrap();
     let [file, other] = [(); 2].map(|()| crate::FixedFile::default());
     (0..100).for_each(|_| _ = write_one(&mut first, &writer, &file));

@@ -1,6 +1,8 @@
 //! What the tests share: drivers of both kinds, and waiting for one op.
 #![allow(dead_code, unreachable_pub)]
 
+use std::cell::Cell;
+use std::io::Write;
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -11,6 +13,36 @@ use ramie_driver::{
 /// Long enough that only a lost completion or wake reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Says that a test, or a part of it, is left out: past libtest, which shows only what failing
+/// tests print.
+pub fn skipped(reason: impl std::fmt::Display) {
+    let thread = std::thread::current();
+    let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a thread"));
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Whether this machine allows io_uring. Says so if a filter, a setting or an old kernel refuses
+/// it; any other error is the test's.
+pub fn has_ring() -> bool {
+    match Driver::open(Choice::Uring, &Config::small()) {
+        Ok(_) => true,
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) => {
+            // Once for each test.
+            thread_local!(static IS_SAID: Cell<bool> = const { Cell::new(false) });
+            if !IS_SAID.replace(true) {
+                skipped(error);
+            }
+            false
+        }
+        Err(error) => panic!("io_uring is allowed, but {error}"),
+    }
+}
+
+/// The drivers that this machine has.
+pub fn choices() -> Vec<Choice> {
+    if has_ring() { vec![Choice::Uring, Choice::Poll] } else { vec![Choice::Poll] }
+}
+
 /// Runs `test` with a driver of each kind, and with rings as older kernels make them.
 pub fn both(test: impl Fn(&mut Driver)) {
     both_sized(&Config::default(), test);
@@ -20,6 +52,9 @@ pub fn both(test: impl Fn(&mut Driver)) {
 /// with rings that others than the worker enter.
 pub fn both_sized(config: &Config, test: impl Fn(&mut Driver)) {
     run_with(Choice::Poll, config, &test);
+    if !has_ring() {
+        return;
+    }
     let mut tried = Vec::new();
     let kernels = Profile::ALL.map(|profile| (profile.name(), profile.masked()));
     for (name, masked) in kernels.into_iter().chain([("this kernel", FeatureSet::EMPTY)]) {

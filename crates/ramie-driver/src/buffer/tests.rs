@@ -1,0 +1,74 @@
+//! What safe code can do to the count of holders.
+
+use std::process::Command;
+use std::sync::atomic::Ordering;
+
+use super::*;
+
+/// A lease of a buffer's first `len` bytes, and the pool of the buffer.
+fn lease(len: usize) -> (Pool, Lease) {
+    let mut pool = Pool::new();
+    let receive = |room: NonNull<u8>, most: usize| {
+        assert!(len <= most);
+        // SAFETY: the room has at least `len` bytes.
+        unsafe { room.write_bytes(7, len) };
+        len as i32
+    };
+    // SAFETY: as many bytes are initialized as are returned.
+    let lease = unsafe { pool.fill_whole(Size::Large, receive) }.expect("a lease");
+    (pool, lease)
+}
+
+fn holders(lease: &Lease) -> &AtomicU32 {
+    // SAFETY: held by the lease.
+    unsafe { &lease.buffer.as_ref().holders }
+}
+
+/// A buffer that a part still holds must not be handed out again.
+#[test]
+fn a_part_of_a_lease_holds_the_buffer() {
+    let (mut pool, mut first) = lease(8);
+    let mut second = first.split_off(4);
+    let third = second.split_off(2);
+    assert_eq!(holders(&first).load(Ordering::Relaxed), 3);
+    drop(first);
+    drop(third);
+    assert!(!pool.has_returns(), "a lease of the buffer is alive");
+    let other = pool.take(Size::Large).expect("memory");
+    assert_ne!(other, second.buffer, "the buffer of a lease was handed out");
+    assert_eq!(&*second, [7, 7]);
+    drop(second);
+    assert!(pool.has_returns(), "nobody holds the buffer any more");
+    // SAFETY: the hold of `take`.
+    unsafe { let_go(other) };
+}
+
+#[test]
+fn forgotten_parts_of_a_lease_end_the_process_before_their_count_wraps_around() {
+    let test = "buffer::tests::forgets_parts_of_a_lease";
+    let program = std::env::current_exe().expect("the test's program");
+    let output = Command::new(program)
+        .args(["--exact", test, "--nocapture", "--include-ignored", "--test-threads=1"])
+        .output()
+        .expect("a child process");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("more than 2147483647 leases"), "{text}");
+    assert!(text.contains("left at the limit: 2147483647"), "{text}");
+}
+
+/// Begins close to the limit: to come there takes seconds, or a minute without optimization.
+#[test]
+#[ignore = "ends the process: run as a child"]
+fn forgets_parts_of_a_lease() {
+    let (_pool, mut lease) = lease(8);
+    holders(&lease).store(i32::MAX as u32 - 10, Ordering::Relaxed);
+    for _ in 0..10 {
+        std::mem::forget(lease.split_off(8));
+    }
+    eprintln!("left at the limit: {}", holders(&lease).load(Ordering::Relaxed));
+    for _ in 0..10 {
+        std::mem::forget(lease.split_off(8));
+    }
+    panic!("the count went on to {}", holders(&lease).load(Ordering::Relaxed));
+}

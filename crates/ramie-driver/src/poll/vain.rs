@@ -1,0 +1,173 @@
+//! Readiness in vain: the kernel says that a descriptor is ready, and the call would wait.
+//!
+//! As a rule another was faster, and the next readiness is a true one. But some descriptors stay so
+//! for good. Armed again at once, such a registration would fire in each turn.
+//!
+//! # Shut down for reading
+//! A receive from a datagram socket that was shut down returns 0 bytes if it may wait, and `EAGAIN`
+//! if it may not (`MSG_DONTWAIT`); an accept from a Unix listener `EINVAL` and `EAGAIN`. poll(2)
+//! tells by `POLLRDHUP`. So an op that would wait then gets the answer of the call that may wait
+//! ([`Poll::conclude`]).
+//!
+//! # All others
+//! After [`PATIENCE`] times in a row a descriptor is left alone for a while ([`Resting`]), which
+//! grows to [`LONGEST_PAUSE_NS`]. Its ops wait on, and can be cancelled.
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::attempt::{self, AGAIN};
+use super::{Poll, Slot, may_wait};
+use crate::op::{Op, OpFrame};
+use crate::sys::{self, monotonic_ns, raw};
+
+/// So many times in a row are taken for accidents.
+const PATIENCE: u32 = 8;
+/// A registration that took longer than this to fire fires for a reason.
+const ROW_NS: u64 = 10_000_000;
+const FIRST_PAUSE_NS: u64 = 50_000;
+const LONGEST_PAUSE_NS: u64 = 5_000_000;
+
+/// How often a slot's registration has fired in vain.
+#[derive(Debug, Default)]
+pub(super) struct Vain {
+    count: u32,
+    /// When it was armed after the last time.
+    armed_ns: u64,
+}
+
+impl Vain {
+    /// Counts one time more; when to arm the registration again, if not at once.
+    fn note(&mut self, now_ns: u64) -> Option<u64> {
+        if now_ns.saturating_sub(self.armed_ns) > ROW_NS {
+            self.count = 0;
+        }
+        self.count += 1;
+        let doublings = self.count.checked_sub(PATIENCE + 1);
+        let pause = doublings
+            .map_or(0, |doublings| (FIRST_PAUSE_NS << doublings.min(16)).min(LONGEST_PAUSE_NS));
+        self.armed_ns = now_ns + pause;
+        (pause > 0).then_some(self.armed_ns)
+    }
+}
+
+/// Descriptors whose registrations are to be armed later: when, and the generation of the slot.
+#[derive(Debug, Default)]
+pub(super) struct Resting(Vec<(u64, RawFd, u32)>);
+
+impl Resting {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How long a wait may last, if that is limited.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        let first = self.0.iter().map(|(due_ns, ..)| *due_ns).min()?;
+        Some(Duration::from_nanos(first.saturating_sub(monotonic_ns())))
+    }
+
+    fn take_due(&mut self) -> Vec<(RawFd, u32)> {
+        let now_ns = monotonic_ns();
+        let due = self.0.extract_if(.., |(due_ns, ..)| *due_ns <= now_ns);
+        due.map(|(_, fd, generation)| (fd, generation)).collect()
+    }
+}
+
+impl Poll {
+    /// The registration of `fd` has fired, and of the ops that wait none is complete. Tells whether
+    /// it is to be armed at once.
+    pub(super) fn note_vain(&mut self, fd: RawFd) -> bool {
+        let slot = &mut self.slots[fd];
+        let Some(due_ns) = slot.vain.note(monotonic_ns()) else { return true };
+        let generation = slot.generation;
+        self.resting.0.push((due_ns, fd, generation));
+        false
+    }
+
+    /// Arms those that have rested for long enough.
+    #[cold]
+    pub(super) fn arm_rested(&mut self) {
+        for (fd, generation) in self.resting.take_due() {
+            let slot = &self.slots[fd];
+            let is_meant = slot.generation == generation && !slot.is_kept;
+            if is_meant && slot.armed == 0 && !slot.is_idle() {
+                let interests = slot.interests();
+                self.arm_or_fail(fd, interests);
+            }
+        }
+    }
+
+    /// What an op comes to whose descriptor is ready, though the call would wait.
+    #[cold]
+    pub(super) fn conclude(&mut self, frame: &OpFrame) -> i32 {
+        let Some(fd) = frame.op.fd().filter(|_| may_wait(frame) && is_receiving(&frame.op)) else {
+            return AGAIN;
+        };
+        if !sys::is_shut_down_for_reading(raw::borrow(&fd)) {
+            return AGAIN;
+        }
+        // What had come before the end comes first.
+        match self.attempt(frame) {
+            AGAIN => ended(&frame.op),
+            result => result,
+        }
+    }
+
+    /// The same, where an edge that is past has told of the end.
+    pub(super) fn conclude_if_ended(&mut self, frame: &OpFrame) -> i32 {
+        match frame.op.fd().and_then(|fd| self.slots.get(fd)) {
+            Some(Slot { is_kept: true, has_ended: true, .. }) => self.conclude(frame),
+            _ => AGAIN,
+        }
+    }
+}
+
+fn is_receiving(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Read { .. }
+            | Op::ReadVectored { .. }
+            | Op::Recv { .. }
+            | Op::RecvMessage { .. }
+            | Op::Accept { .. }
+    )
+}
+
+/// What the call returns from a socket that was shut down, if it may wait.
+fn ended(op: &Op) -> i32 {
+    match *op {
+        Op::Accept { .. } => -Errno::INVAL.raw_os_error(),
+        Op::RecvMessage { message, .. } => {
+            attempt::clear_message(message);
+            0
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST_PAUSE_NS, PATIENCE, ROW_NS, Vain};
+
+    #[test]
+    fn pauses_grow_and_a_true_readiness_ends_them() {
+        let mut vain = Vain::default();
+        let mut now = ROW_NS + 1;
+        for _ in 0..PATIENCE {
+            assert_eq!(vain.note(now), None);
+            now += 1;
+        }
+        let mut last = 0;
+        for _ in 0..20 {
+            let due = vain.note(now).expect("patience is over");
+            assert!(due - now >= last && due - now <= LONGEST_PAUSE_NS);
+            last = due - now;
+            now = due + 1;
+        }
+        assert_eq!(last, LONGEST_PAUSE_NS);
+        assert_eq!(vain.note(now + ROW_NS), None);
+    }
+}

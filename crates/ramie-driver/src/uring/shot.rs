@@ -1,0 +1,54 @@
+//! What a completion of an op that completes again and again has brought.
+#![allow(unsafe_code)]
+
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use crate::buffer::Lease;
+use crate::multishot::{Datagram, MultishotOp, Shot};
+use crate::sys::SockAddrStorage;
+
+const AGAIN: i32 = Errno::AGAIN.raw_os_error();
+const CANCELLED: i32 = Errno::CANCELED.raw_os_error();
+const INTERRUPTED: i32 = Errno::INTR.raw_os_error();
+pub(super) const NO_BUFFERS: i32 = Errno::NOBUFS.raw_os_error();
+/// What a bundle says of a group that is not there any more.
+const NO_GROUP: i32 = Errno::NOENT.raw_os_error();
+
+/// What a completion means; none: only that the op may have ended.
+pub(super) fn shot_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Option<Shot> {
+    match (op, result) {
+        (_, result) if result < 0 => match -result {
+            AGAIN | CANCELLED | INTERRUPTED | NO_BUFFERS => None,
+            NO_GROUP if matches!(op, MultishotOp::Receive { .. }) => None,
+            errno => Some(Shot::Failed(errno)),
+        },
+        (MultishotOp::Receive { .. }, 0) => Some(Shot::End),
+        (MultishotOp::Receive { .. }, _) => lease.map(Shot::Bytes),
+        (MultishotOp::ReceiveFrom { .. }, _) => {
+            lease.and_then(datagram).map(|datagram| Shot::Datagram(Box::new(datagram)))
+        }
+        (MultishotOp::Accept { .. }, fd) => {
+            // SAFETY: a successful accept returns a new descriptor that nobody else owns.
+            Some(Shot::Connection(unsafe { OwnedFd::from_raw_fd(fd) }))
+        }
+        (MultishotOp::Poll { .. }, mask) => Some(Shot::Ready(mask as u32)),
+    }
+}
+
+/// What the kernel puts before the address: four words, of which the first and third count.
+const HEAD: usize = 16;
+
+/// Takes apart what a multishot `recvmsg` has written.
+fn datagram(mut lease: Lease) -> Option<Datagram> {
+    let word = |at: usize| {
+        lease.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes)
+    };
+    let (name_len, len) = (word(0)?, word(8)?);
+    let from = SockAddrStorage::from_bytes(lease.get(HEAD..)?)?;
+    let before = HEAD + SockAddrStorage::LEN as usize;
+    lease.advance(before.min(lease.len()));
+    lease.truncate(len as usize);
+    Some(Datagram { bytes: lease, from, from_len: name_len.min(SockAddrStorage::LEN) })
+}
