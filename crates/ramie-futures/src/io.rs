@@ -48,6 +48,10 @@ impl Socket for UnixStream {
 ///
 /// Dropping it closes the stream, at the latest when those strands have noticed.
 ///
+/// [`run`](ramie::run) does not wait for those strands. If a poll was pending when the runtime
+/// ended, the next one that would wait fails with the error of a cancelled call; the one after it
+/// waits by a strand of the runtime, or a thread, that it is called in.
+///
 /// # Examples
 /// ```
 /// use ramie::{future::block_on, os::unix::net::UnixStream};

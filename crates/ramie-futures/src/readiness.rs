@@ -11,6 +11,11 @@
 //! that finds nothing; else the two would call each other for ever. So it is with a helper that
 //! never runs, for want of memory for its stack: else the poll would wait for it for ever.
 //!
+//! `run` does not wait for a helper: the stream may have been carried out of it, or lie in a
+//! static.
+//! When nothing but helpers is left, their waits are cancelled, and that is the error of the next
+//! poll that finds nothing.
+//!
 //! No buffer is in the kernel's hands between two polls, so a future may be dropped, or forgotten,
 //! at any time. Dropping the stream cancels the helper.
 
@@ -21,11 +26,7 @@ use std::{
     task::Waker,
 };
 
-use ramie::{
-    cancel::{self, CancelHandle},
-    fiber,
-    io::Async,
-};
+use ramie::{cancel::CancelHandle, fiber, io::Async};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {
@@ -99,7 +100,7 @@ impl Readiness {
     }
 
     fn wait<S: AsFd>(&self, stream: &S, to: Direction) -> io::Result<()> {
-        cancel::scope(|scope| {
+        fiber::as_daemon(|scope| {
             let mut state = self.lock();
             if state.is_closed {
                 return Ok(());

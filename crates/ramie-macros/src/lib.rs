@@ -35,11 +35,21 @@ impl Mistake {
 
 /// Runs the body of `main` as a fiber: `ramie::run(|| { … })`.
 ///
-/// The function keeps its return type. It takes no arguments, and the attribute takes none: build a
-/// `ramie::Runtime` by hand to choose options.
+/// | argument | values | if not given |
+/// |---|---|---|
+/// | `workers` | a number from 1 to 1,024, or `"all"` CPUs | all |
+/// | `strands` | `"fibers"`, `"threads"` | `RAMIE_STRANDS`, else fibers |
+/// | `driver` | `"uring"`, `"poll"` | `RAMIE_DRIVER`, else what works here |
+/// | `stack_size` | bytes, from 32 KiB to 1 GiB | `RAMIE_STACK`, else 256 KiB |
+/// | `blocking_threads` | a number from 1 to 16,384 | 512 |
+/// | `thread_name` | what the worker threads are called, with a number | `"ramie-worker"` |
+/// | `crate` | where this crate is, if it was renamed in `Cargo.toml` or is in another one | `"::ramie"` |
+///
+/// For the other options build a `ramie::Runtime` by hand. The function takes no arguments and
+/// keeps its return type.
 ///
 /// ```ignore
-/// #[ramie::main]
+/// #[ramie::main(workers = 2, stack_size = 65_536)]
 /// fn main() -> std::io::Result<()> {
 ///     ramie::fiber::spawn(|| println!("on a fiber")).join().unwrap();
 ///     Ok(())
@@ -48,22 +58,19 @@ impl Mistake {
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
     let rewrite = || {
-        if let Some(token) = arguments.into_iter().next() {
-            let sentence = "#[ramie::main] takes no arguments; use ramie::Runtime::builder";
-            return Err(Mistake::new(token.span(), sentence));
-        }
-        Ok(Function::parse("#[ramie::main]", function)?.run_by("::ramie::run"))
+        let options = Options::parse("#[ramie::main]", false, arguments)?;
+        Ok(Function::parse("#[ramie::main]", function)?.run_by(&options.runner()))
     };
     rewrite().unwrap_or_else(Mistake::into_tokens)
 }
 
 /// Makes a test whose body runs as a fiber of a runtime of its own.
 ///
+/// It takes the arguments of [`main`](macro@main), and one more:
+///
 /// | argument | values | if not given |
 /// |---|---|---|
-/// | `driver` | `"uring"`, `"poll"` | `RAMIE_DRIVER`, else what works here |
-/// | `strands` | `"fibers"`, `"threads"` | `RAMIE_STRANDS`, else fibers |
-/// | `workers` | a number from 1 to 1,024, or `"all"` CPUs | all |
+/// | `start_paused` | `true`: time stands still, and jumps to the next timer when every strand waits (`ramie::time::ManualClock::jumping`) | `false` |
 ///
 /// The function takes no arguments and keeps its return type. `#[should_panic]` and `#[ignore]` go
 /// below as ever. A runtime that cannot be had here (io_uring may be forbidden) fails the test, and
@@ -76,11 +83,16 @@ pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
 ///     assert_eq!(answer.join().unwrap(), 42);
 ///     Ok(())
 /// }
+///
+/// #[ramie::test(start_paused = true)]
+/// fn an_hour_takes_no_time() {
+///     ramie::fiber::sleep(std::time::Duration::from_secs(3600));
+/// }
 /// ```
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, function: TokenStream) -> TokenStream {
     let rewrite = || {
-        let options = Options::parse(arguments)?;
+        let options = Options::parse("#[ramie::test]", true, arguments)?;
         let function = Function::parse("#[ramie::test]", function)?;
         function.refuse_attribute("test", "drop the #[test]: #[ramie::test] makes it one")?;
         let mut test: TokenStream = "#[::core::prelude::v1::test]".parse().unwrap_or_default();

@@ -1,77 +1,151 @@
-//! The arguments of `#[ramie::test]`: a runtime's options.
+//! The arguments of the attributes: a runtime's options.
 
 use proc_macro::{Span, TokenStream, TokenTree};
 
 use crate::Mistake;
 
-const USAGE: &str = "#[ramie::test] takes driver = \"uring\" or \"poll\", strands = \"fibers\" or \
-                     \"threads\", and workers = a number or \"all\"";
-const MAX_WORKERS: usize = 1024;
+/// Name, what it may be, and whether only a test has it.
+const OPTIONS: [(&str, &str, bool); 8] = [
+    ("workers", "a number from 1 to 1024 or \"all\"", false),
+    ("strands", "\"fibers\" or \"threads\"", false),
+    ("driver", "\"uring\" or \"poll\"", false),
+    ("stack_size", "a number of bytes, at least 32768", false),
+    ("blocking_threads", "a number from 1 to 16384", false),
+    ("thread_name", "a text", false),
+    ("crate", "the path of ramie as a text, such as \"my_ramie\"", false),
+    ("start_paused", "true or false", true),
+];
 
-/// The calls that set the options on `ramie::Runtime::builder()`.
-#[derive(Default)]
+/// What one of the attributes was given.
 pub(crate) struct Options {
+    attribute: &'static str,
+    is_test: bool,
     given: Vec<String>,
-    calls: String,
+    /// The path of `ramie`.
+    ramie: String,
+    /// The calls that set the options on `Runtime::builder()`.
+    calls: Vec<String>,
 }
 
 impl Options {
     /// Reads `name = value` pairs with commas between them.
-    pub(crate) fn parse(arguments: TokenStream) -> Result<Self, Mistake> {
-        let mut options = Options::default();
+    pub(crate) fn parse(
+        attribute: &'static str,
+        is_test: bool,
+        arguments: TokenStream,
+    ) -> Result<Self, Mistake> {
+        let (given, calls) = (Vec::new(), Vec::new());
+        let mut options = Options { attribute, is_test, given, ramie: "::ramie".to_owned(), calls };
         let mut tokens = arguments.into_iter();
         while let Some(first) = tokens.next() {
             let TokenTree::Ident(name) = &first else {
-                return Err(Mistake::new(first.span(), USAGE));
+                return Err(options.usage(first.span()));
             };
-            expect(tokens.next(), '=', name.span())?;
-            let Some(TokenTree::Literal(value)) = tokens.next() else {
-                return Err(Mistake::new(name.span(), USAGE));
+            options.expect(tokens.next(), '=', name.span())?;
+            let value = match tokens.next() {
+                Some(value @ (TokenTree::Literal(_) | TokenTree::Ident(_))) => value,
+                other => {
+                    return Err(options.usage(other.map_or(name.span(), |token| token.span())));
+                }
             };
             options.set(&name.to_string(), &value.to_string(), name.span())?;
             match tokens.next() {
                 None => break,
-                comma => expect(comma, ',', value.span())?,
+                comma => options.expect(comma, ',', value.span())?,
             }
         }
         Ok(options)
     }
 
     fn set(&mut self, name: &str, value: &str, span: Span) -> Result<(), Mistake> {
+        let of_name = |(option, _, of_test): &&(&str, &str, bool)| {
+            *option == name && (self.is_test || !of_test)
+        };
+        let Some((_, range, _)) = OPTIONS.iter().find(of_name) else {
+            return Err(Mistake::new(span, format!("no option `{name}`: {}", self.sentence())));
+        };
         if self.given.iter().any(|given| given == name) {
             return Err(Mistake::new(span, format!("{name} is given twice; leave one out")));
         }
-        let call = match (name, value) {
-            ("driver", r#""uring""#) => ".driver(::ramie::Driver::Uring)".to_owned(),
-            ("driver", r#""poll""#) => ".driver(::ramie::Driver::Poll)".to_owned(),
-            ("strands", r#""fibers""#) => ".strands(::ramie::Strands::Fibers)".to_owned(),
-            ("strands", r#""threads""#) => ".strands(::ramie::Strands::Threads)".to_owned(),
-            ("workers", r#""all""#) => String::new(),
-            ("workers", count) => format!(".workers({})", workers(count, span)?),
-            _ => return Err(Mistake::new(span, format!("not {name} = {value}: {USAGE}"))),
-        };
+        let wrong = || Mistake::new(span, format!("not {name} = {value}: {name} is {range}"));
         self.given.push(name.to_owned());
-        self.calls += &call;
+        let call = match name {
+            "driver" | "strands" => {
+                let variant = match value {
+                    r#""uring""# => "Driver::Uring",
+                    r#""poll""# => "Driver::Poll",
+                    r#""fibers""# => "Strands::Fibers",
+                    r#""threads""# => "Strands::Threads",
+                    _ => return Err(wrong()),
+                };
+                if !variant.to_lowercase().starts_with(name) {
+                    return Err(wrong());
+                }
+                format!("{name}({{ramie}}::{variant})")
+            }
+            "workers" if value == r#""all""# => return Ok(()),
+            "workers" => format!("workers({})", number(value, 1, 1024).ok_or_else(wrong)?),
+            "stack_size" => {
+                format!("stack_size({})", number(value, 32 << 10, 1 << 30).ok_or_else(wrong)?)
+            }
+            "blocking_threads" => {
+                format!("blocking_threads({})", number(value, 1, 16_384).ok_or_else(wrong)?)
+            }
+            "thread_name" if value.starts_with('"') => format!("thread_name({value})"),
+            "crate" => {
+                let path = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+                self.ramie = path.filter(|path| is_path(path)).ok_or_else(wrong)?.to_owned();
+                return Ok(());
+            }
+            "start_paused" if value == "true" => {
+                "clock({ramie}::time::ManualClock::jumping())".to_owned()
+            }
+            "start_paused" if value == "false" => return Ok(()),
+            _ => return Err(wrong()),
+        };
+        self.calls.push(call);
         Ok(())
     }
 
     /// The function that runs a closure on such a runtime, as an expression.
     pub(crate) fn runner(&self) -> String {
+        let ramie = &self.ramie;
+        if self.calls.is_empty() {
+            return format!("{ramie}::run");
+        }
+        let calls = self.calls.iter().map(|call| format!(".{}", call.replace("{ramie}", ramie)));
         let build = "build().unwrap_or_else(|error| ::std::panic!(\"no runtime: {error}\"))";
-        format!("::ramie::Runtime::builder(){}.{build}.run", self.calls)
+        format!("{ramie}::Runtime::builder(){}.{build}.run", calls.collect::<String>())
+    }
+
+    fn sentence(&self) -> String {
+        let known = OPTIONS.iter().filter(|(_, _, of_test)| self.is_test || !of_test);
+        let known: Vec<_> = known.map(|(name, range, _)| format!("{name} = {range}")).collect();
+        format!("{} takes {}", self.attribute, known.join(", "))
+    }
+
+    fn usage(&self, span: Span) -> Mistake {
+        Mistake::new(span, self.sentence())
+    }
+
+    fn expect(&self, token: Option<TokenTree>, wanted: char, last: Span) -> Result<(), Mistake> {
+        match token {
+            Some(TokenTree::Punct(mark)) if mark.as_char() == wanted => Ok(()),
+            other => Err(self.usage(other.map_or(last, |token| token.span()))),
+        }
     }
 }
 
-fn workers(count: &str, span: Span) -> Result<usize, Mistake> {
-    let count = count.replace('_', "").parse().ok();
-    count.filter(|count| (1..=MAX_WORKERS).contains(count)).ok_or_else(|| {
-        Mistake::new(span, format!("workers is \"all\" or a number from 1 to {MAX_WORKERS}"))
-    })
+fn number(text: &str, least: usize, most: usize) -> Option<usize> {
+    let number = text.replace('_', "").parse().ok();
+    number.filter(|number| (least..=most).contains(number))
 }
 
-fn expect(token: Option<TokenTree>, wanted: char, last: Span) -> Result<(), Mistake> {
-    match token {
-        Some(TokenTree::Punct(mark)) if mark.as_char() == wanted => Ok(()),
-        other => Err(Mistake::new(other.map_or(last, |token| token.span()), USAGE)),
-    }
+/// Whether a text is names with `::` between them, and perhaps before the first.
+fn is_path(text: &str) -> bool {
+    let is_name = |name: &str| {
+        let is_part = |letter: char| letter == '_' || letter.is_alphanumeric();
+        name.chars().all(is_part) && name.chars().next().is_some_and(|first| !first.is_numeric())
+    };
+    text.strip_prefix("::").unwrap_or(text).split("::").all(is_name)
 }

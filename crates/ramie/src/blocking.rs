@@ -2,7 +2,7 @@
 //!
 //! Threads are made on demand up to a limit and end after [`IDLE`] without a job, or with their
 //! runtime. A job lies in the frame of the strand that waits for it and may borrow: the strand
-//! waits to the job's end.
+//! waits to the job's end. A panic in between would end the process ([`HandedOut`]).
 #![allow(unsafe_code)]
 
 use std::{
@@ -14,6 +14,11 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock},
     thread,
     time::Duration,
+};
+
+use ramie_driver::{
+    say,
+    sys::{HandedOut, Lent},
 };
 
 use crate::{
@@ -71,8 +76,8 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    worker::check_may_switch();
     let pool = worker::with_existing(|worker| {
-        worker.check_may_switch();
         let team = worker.team().map(|team| Arc::clone(&team.pool));
         worker.is_on_fiber().then(|| team.unwrap_or_else(|| Arc::clone(shared_pool())))
     });
@@ -145,6 +150,13 @@ unsafe fn run_job<F: FnOnce() -> T, T>(header: *const JobHeader) {
     finished.wake();
 }
 
+/// Lent to the pool: a job.
+enum Queued {}
+
+impl Lent for Queued {
+    const WHAT: &'static str = "a job in its frame was on the blocking pool";
+}
+
 pub(crate) struct Pool {
     state: Mutex<State>,
     has_work: Condvar,
@@ -156,6 +168,8 @@ struct State {
     queue: VecDeque<JobRef>,
     threads: usize,
     idle: usize,
+    /// The last attempt to make a thread has failed, and the log says so.
+    is_short: bool,
     /// The runtime is gone: nobody will queue a job any more.
     is_closed: bool,
 }
@@ -180,15 +194,23 @@ impl Pool {
             closure: UnsafeCell::new(ManuallyDrop::new(f)),
             outcome: UnsafeCell::new(None),
         };
-        if !self.submit(JobRef(&raw const job.header)) {
-            // Not one thread could be made: better to block this worker than to wait for ever.
+        let mut state = self.lock_with_a_thread();
+        if state.threads == 0 {
+            drop(state);
+            // Better to block this worker than to wait for ever.
             return ManuallyDrop::into_inner(job.closure.into_inner())();
         }
+        let queued = HandedOut::<Queued>::new();
+        state.queue.push_back(JobRef(&raw const job.header));
+        drop(state);
+        self.has_work.notify_one();
         let record = WaitRecord::new(&BLOCKING);
-        if job.header.done.wait(&record).is_err() {
+        let waited = worker::current().count_blocking_job(|| job.header.done.wait(&record));
+        if waited.is_err() {
             // `blocking` runs the closure in place while unwinding, and nothing unwinds in between.
             park_failed();
         }
+        queued.settle();
         match job.outcome.into_inner() {
             Some(Ok(value)) => value,
             Some(Err(payload)) => panic::resume_unwind(payload),
@@ -196,31 +218,30 @@ impl Pool {
         }
     }
 
-    /// Queues a job; `false` when there is no thread that could ever run it.
-    fn submit(self: &Arc<Self>, job: JobRef) -> bool {
+    /// Locks the pool for one more job; before that makes it a thread if none is free. Without any
+    /// thread nobody would ever run the job.
+    fn lock_with_a_thread(self: &Arc<Self>) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        let mut error = None;
-        if state.idle <= state.queue.len() && state.threads < self.limit {
-            match self.start_thread(state.threads) {
-                Ok(()) => state.threads += 1,
-                Err(refused) => error = Some(refused),
-            }
+        if state.idle > state.queue.len() || state.threads >= self.limit {
+            return state;
+        }
+        let Err(error) = self.start_thread(state.threads) else {
+            state.threads += 1;
+            state.is_short = false;
+            return state;
+        };
+        // Told once, since the program's logger may use the pool; and without the lock, before the
+        // job is queued, since it may wait.
+        if std::mem::replace(&mut state.is_short, true) {
+            return state;
         }
         let has_threads = state.threads > 0;
-        if has_threads {
-            state.queue.push_back(job);
-        }
         drop(state);
-        // Outside of the lock: the program's logger may use the pool.
-        match error {
-            Some(error) if has_threads => log::warn!("the blocking pool cannot grow: {error}"),
-            Some(error) => {
-                log::warn!("the blocking pool has no thread ({error}); the worker blocks")
-            }
-            None => {}
+        match has_threads {
+            true => say!(Warn, "the blocking pool cannot grow: {error}"),
+            false => say!(Warn, "the blocking pool has no thread ({error}); the worker blocks"),
         }
-        self.has_work.notify_one();
-        has_threads
+        self.lock()
     }
 
     /// Lets the threads end as soon as they have nothing to do.
@@ -241,6 +262,8 @@ impl Pool {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
                 job.run();
+                // The next job is not in a region that this one left a coroutine in.
+                worker::with_existing(worker::Worker::leave_no_switch);
                 state = self.lock();
                 continue;
             }

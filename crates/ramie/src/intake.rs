@@ -89,7 +89,10 @@ impl Intake {
         let record = WaitRecord::new(kind).with_detail(self.fd() as u64, 0).of_plain_op();
         loop {
             match next_shot_or_await(&worker, id, io_op::body_bits(body)) {
-                NextShot::Shot(shot) => return Some(shot),
+                NextShot::Shot(shot) => {
+                    worker.note_complete_at_once();
+                    return Some(shot);
+                }
                 NextShot::Pending => io_op::suspend_plainly(body, &record),
                 NextShot::NoBuffers | NextShot::Gone => return None,
             }
@@ -123,11 +126,15 @@ impl Intake {
                 release(&worker, &self.home, &record)?;
             }
             if let Some(left) = self.home.take_left() {
+                worker.note_complete_at_once();
                 return Ok(Some(left));
             }
             let Some(id) = self.op_of(&worker) else { return Ok(None) };
             match next_shot(&worker, id) {
-                NextShot::Shot(shot) => return Ok(Some(shot)),
+                NextShot::Shot(shot) => {
+                    worker.note_complete_at_once();
+                    return Ok(Some(shot));
+                }
                 NextShot::NoBuffers => return Ok(None),
                 NextShot::Gone => {
                     self.id = None;
@@ -215,6 +222,32 @@ fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
     Ok(())
 }
 
+/// Takes what came early, and sees to it that nothing comes by that way any more. None: nothing
+/// did, and from here on what comes is in the kernel.
+#[track_caller]
+pub(crate) fn take_early(
+    home: &Home,
+    kind: &'static WaitKind,
+    deadline: Deadline,
+) -> Result<Option<Shot>, OpError> {
+    let worker = worker::current();
+    worker.check_may_switch();
+    if cancel::is_cancelled_here() {
+        return Err(OpError::Cancelled);
+    }
+    let record = WaitRecord::new(kind).until(deadline).cancellable();
+    loop {
+        if let Some(shot) = home.take_left() {
+            worker.note_complete_at_once();
+            return Ok(Some(shot));
+        }
+        if home.op().is_none() {
+            return Ok(None);
+        }
+        release(&worker, home, &record)?;
+    }
+}
+
 /// Sees to it that no driver does an op for `home`; waits for another thread's if need be.
 pub(crate) fn release(worker: &Worker, home: &Home, record: &WaitRecord) -> Result<(), OpError> {
     while let Some(id) = home.op() {
@@ -248,5 +281,40 @@ pub(crate) fn stop(home: &Home) {
     });
     if is_own != Some(true) {
         home.request_stop(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, os::fd::AsRawFd, os::unix::net::UnixStream};
+
+    use super::*;
+    use crate::{Driver, Runtime};
+
+    static BYTES: WaitKind = WaitKind::new("bytes of a test");
+
+    /// Where others take from the descriptor, too, each of their calls ends the op.
+    #[test]
+    fn an_intake_that_loses_its_op_again_and_again_begins_no_more() {
+        let runtime = match Runtime::builder().driver(Driver::Uring).workers(1).build() {
+            Ok(runtime) => runtime,
+            Err(error) => return eprintln!("skipped: no io_uring: {error}"),
+        };
+        runtime.run(|| {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
+            let home = Arc::default();
+            let mut intake = Intake::new(op, Arc::clone(&home));
+            let mut ops = 0;
+            for _ in 0..20 {
+                theirs.write_all(b"x").unwrap();
+                match intake.next(&BYTES, Deadline::NEVER).unwrap() {
+                    Some(_) => ops += 1,
+                    None => break,
+                }
+                stop(&home);
+            }
+            assert_eq!(ops, MOST_STARTS, "ops were begun");
+        });
     }
 }

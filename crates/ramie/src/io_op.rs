@@ -6,6 +6,10 @@
 //! arrived is returned, nothing is lost. A cancelled scope does the same; a call in one that is
 //! cancelled already does not begin.
 //!
+//! Whatever could refuse is asked before the op is submitted: a `no_switch` region, a signal
+//! handler, a thread's slot. A panic between the submission and the completion would leave the
+//! frame to the kernel, and ends the process ([`HandedOut`]).
+//!
 //! # Plain waits
 //! A fiber with no deadline and no scope around it has nothing to wait for but the completion, and
 //! that its own worker alone sees. So it begins no wait in its slot, which others may look at:
@@ -16,7 +20,10 @@
 
 use std::{io, os::fd::AsRawFd, ptr::NonNull, time::Duration};
 
-use ramie_driver::{FixedFile, Op, OpFrame, Submitted, Wait};
+use ramie_driver::{
+    FixedFile, Op, OpFrame, Submitted, Wait, say,
+    sys::{HandedOut, Lent},
+};
 
 use crate::{
     cancel,
@@ -153,12 +160,14 @@ unsafe fn perform_plainly(
     // SAFETY: the frame stays in place until it is popped, and what the op points to does by the
     // caller's promise; so it is with the place.
     match unsafe { worker.submit(frame, place) }? {
-        Submitted::Complete => {}
+        Submitted::Complete => worker.note_complete_at_once(),
         Submitted::InFlight => {
+            let in_flight = HandedOut::<InFlight>::new();
             frame.user.set(body_bits(body));
             while !is_popped(frame) {
                 suspend_plainly(body, &wait.record);
             }
+            in_flight.settle();
         }
     }
     result_of(frame, None)
@@ -185,7 +194,7 @@ unsafe fn perform_bounded(
     deadline: Deadline,
     place: Option<&FixedFile>,
 ) -> Result<u32, OpError> {
-    worker.check_may_switch();
+    worker.check_can_wait();
     worker.check_stack();
     let detail = frame.op().fd().map_or(u64::MAX, |fd| fd as u64);
     let record = WaitRecord::new(kind).with_detail(detail, 0).until(deadline).cancellable();
@@ -195,9 +204,24 @@ unsafe fn perform_bounded(
     // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the op
     // points to does by the caller's promise.
     match unsafe { worker.submit(frame, place) }? {
-        Submitted::Complete => result_of(frame, None),
-        Submitted::InFlight => wait_for(worker, frame, record),
+        Submitted::Complete => {
+            worker.note_complete_at_once();
+            result_of(frame, None)
+        }
+        Submitted::InFlight => {
+            let in_flight = HandedOut::<InFlight>::new();
+            let result = wait_for(worker, frame, record);
+            in_flight.settle();
+            result
+        }
     }
+}
+
+/// Lent to the kernel: the frame of an op, and what it points to.
+enum InFlight {}
+
+impl Lent for InFlight {
+    const WHAT: &'static str = "the kernel worked on an op in its frame";
 }
 
 impl Worker {
@@ -264,7 +288,7 @@ fn with_driver<R>(
     f: impl FnOnce(&mut ramie_driver::Driver) -> R,
 ) -> Result<R, OpError> {
     worker.with_driver(f).map_err(|error| {
-        log::error!("this thread cannot do I/O: {error}");
+        say!(Error, "this thread cannot do I/O: {error}");
         OpError::Errno(error.raw_os_error().unwrap_or(ENOSYS))
     })
 }

@@ -1,36 +1,4 @@
-//! Fibers for Rust on Linux: plain blocking-style code, many fibers on few threads, io_uring below.
-//!
-//! ```
-//! use std::io::{Read, Write};
-//! use ramie::net::{TcpListener, TcpStream};
-//!
-//! fn main() -> std::io::Result<()> {
-//!     ramie::run(|| {
-//!         let listener = TcpListener::bind("127.0.0.1:0")?;
-//!         let address = listener.local_addr()?;
-//!         let server = ramie::fiber::spawn(move || -> std::io::Result<()> {
-//!             let (mut stream, _) = listener.accept()?;
-//!             let mut buffer = [0; 5];
-//!             stream.read_exact(&mut buffer)?;
-//!             stream.write_all(&buffer)
-//!         });
-//!         let mut stream = TcpStream::connect(address)?;
-//!         stream.write_all(b"hello")?;
-//!         let mut echoed = [0; 5];
-//!         stream.read_exact(&mut echoed)?;
-//!         assert_eq!(&echoed, b"hello");
-//!         server.join().unwrap()
-//!     })
-//! }
-//! ```
-//!
-//! Start with [`run`] or [`main`](macro@main), [`fiber`] and [`net`]. What blocks a thread outside
-//! Ramie's sight goes through [`blocking`].
-//!
-//! # Outside `run`
-//! Everything also works on an ordinary thread: a call then blocks that thread, `fiber::spawn`
-//! makes an OS thread, and the handles are the same.
-
+#![doc = include_str!("../docs/guide.md")]
 #![deny(unsafe_code)]
 // `std::u32` and its kin are passed on, whoever still uses them.
 #![allow(clippy::legacy_numeric_constants)]
@@ -44,6 +12,7 @@ pub mod fiber;
 mod fixed_file;
 pub mod fs;
 pub mod future;
+mod homes;
 mod inherited;
 mod intake;
 pub mod io;
@@ -61,6 +30,7 @@ pub mod policy;
 pub mod prefork;
 mod primitive;
 pub mod process;
+mod readiness;
 pub mod ring;
 mod runtime;
 pub mod scoped_value;

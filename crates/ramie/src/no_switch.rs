@@ -11,7 +11,7 @@ use crate::worker;
 /// but there, the process is aborted with a message.
 ///
 /// # Panics
-/// The call inside `f` that would suspend panics and says so; the backtrace shows the culprit.
+/// The call inside `f` that would suspend panics and says where it stands.
 ///
 /// # Examples
 /// ```

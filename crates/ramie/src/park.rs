@@ -17,6 +17,9 @@
 //! The record is read only by the worker that owns the strand (dumps, abandonment), and only while
 //! the strand is suspended, so it needs no synchronisation.
 //!
+//! Between 1 and 5 the waiter's frame, and what others know of it, are lent: a panic that would
+//! leave it ends the process ([`HandedOut`]). Whatever could refuse the wait is asked before 1.
+//!
 //! # Cancel points
 //! A record may say that its wait ends when a scope around it is cancelled, or a limit is over
 //! ([`WaitRecord::cancellable`]). The wait then does not begin in a cancelled scope, takes the
@@ -37,6 +40,8 @@
 //! [`Refused::Unwinding`].
 
 use std::{cell::Cell, panic::Location};
+
+use ramie_driver::sys::{HandedOut, Lent};
 
 use crate::{
     cancel,
@@ -173,6 +178,14 @@ pub(crate) struct Prepared<'a> {
     body: &'a Body,
     record: &'a WaitRecord,
     wait: WakeRef,
+    begun: HandedOut<Wait>,
+}
+
+/// Lent to whoever may end it: a wait, with its record and its entries in queues.
+enum Wait {}
+
+impl Lent for Wait {
+    const WHAT: &'static str = "a wait had begun";
 }
 
 /// Begins a wait of the current strand.
@@ -181,14 +194,15 @@ pub(crate) fn prepare<'a>(
     worker: &'a Worker,
     record: &'a WaitRecord,
 ) -> Result<Prepared<'a>, Refused> {
-    check_may_switch(worker)?;
+    check_may_wait(worker, record)?;
     let body = worker.current_strand();
     if record.is_cancel_point && !worker.has_no_context() {
         enter_cancel_point(record)?;
     }
+    let begun = HandedOut::<Wait>::new();
     body.record.set(record);
     let wait = body.slot().begin_wait();
-    Ok(Prepared { worker, body, record, wait })
+    Ok(Prepared { worker, body, record, wait, begun })
 }
 
 /// Takes on the limits and scopes around the wait.
@@ -210,14 +224,14 @@ pub(crate) fn prepare_park<'a>(
     worker: &'a Worker,
     record: &'a WaitRecord,
 ) -> Result<Option<Prepared<'a>>, Refused> {
-    check_may_switch(worker)?;
+    check_may_wait(worker, record)?;
     let body = worker.current_strand();
     if record.is_cancel_point && !worker.has_no_context() {
         enter_cancel_point(record)?;
     }
     let Some(wait) = body.slot().begin_park() else { return Ok(None) };
     body.record.set(record);
-    Ok(Some(Prepared { worker, body, record, wait }))
+    Ok(Some(Prepared { worker, body, record, wait, begun: HandedOut::<Wait>::new() }))
 }
 
 impl Prepared<'_> {
@@ -251,6 +265,7 @@ impl Prepared<'_> {
         self.worker.switch_out();
         self.body.record.set(std::ptr::null());
         let reason = self.body.slot().wake_reason();
+        self.begun.settle();
         if self.record.is_cancel_point && reason != Wake::Woken {
             return self.record.settle(reason);
         }
@@ -261,7 +276,7 @@ impl Prepared<'_> {
     /// who will make the strand runnable.
     pub(crate) fn abort_or_suspend(self) {
         if self.body.slot().claim(self.wait, Wake::Woken) {
-            self.body.record.set(std::ptr::null());
+            self.ended();
         } else {
             self.suspend();
         }
@@ -270,6 +285,7 @@ impl Prepared<'_> {
     /// Goes on without suspending, where the strand itself has ended the wait.
     pub(crate) fn ended(self) {
         self.body.record.set(std::ptr::null());
+        self.begun.settle();
     }
 }
 
@@ -294,8 +310,8 @@ pub(crate) fn park(record: &WaitRecord) -> Result<Wake, Refused> {
 }
 
 #[inline(always)]
-fn check_may_switch(worker: &Worker) -> Result<(), Refused> {
-    worker.check_may_switch();
+fn check_may_wait(worker: &Worker, record: &WaitRecord) -> Result<(), Refused> {
+    worker.check_may_wait(record);
     worker.check_stack();
     if std::thread::panicking() && worker.must_not_suspend_while_unwinding() {
         return Err(Refused::Unwinding);

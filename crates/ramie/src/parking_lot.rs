@@ -144,7 +144,7 @@ impl ParkingLot {
         let waiter: UnsafeCell<Option<Waiter>> = UnsafeCell::new(None);
         let record = record.with_unlink(unlink, waiter.get().cast());
         // Before `validate`, which may leave marks for others: a waiter must follow.
-        worker.check_may_switch();
+        worker.check_can_wait_by(&record);
         let locked = self.lock();
         if !validate() {
             return Ok(Parked::Refused);

@@ -12,7 +12,8 @@ use std::{
     marker::PhantomData,
     panic::{RefUnwindSafe, UnwindSafe},
     ptr,
-    sync::Arc,
+    // Not the model checker's: a `static` needs an atomic with a const constructor.
+    sync::{Arc, atomic::AtomicU8},
 };
 
 use ramie_coro::context;
@@ -22,7 +23,12 @@ static KEY: context::Key = context::Key::new();
 /// What one or more values are bound to, innermost first. The address of a value is its name.
 type Bindings = Vec<(usize, Arc<dyn Any + Send + Sync>)>;
 
-/// A value that is bound for the length of a call; make it a `static`.
+/// A value that is bound for the length of a call; make it a `static`. A constant, which has no
+/// identity of its own, does not compile:
+/// ```compile_fail,E0716
+/// const USER: ramie::scoped_value::ScopedValue<u32> = ramie::scoped_value::ScopedValue::new();
+/// USER.bind(1, || {});
+/// ```
 ///
 /// # Examples
 /// ```
@@ -45,8 +51,9 @@ type Bindings = Vec<(usize, Arc<dyn Any + Send + Sync>)>;
 /// });
 /// ```
 pub struct ScopedValue<T: 'static> {
-    // Of non-zero size, so that two values have two addresses.
-    _address: u8,
+    /// Not of size zero, so that two values have two addresses; interior mutability, so that they
+    /// are never merged as equal constants may be. Nobody reads or writes it.
+    _identity: AtomicU8,
     value: PhantomData<fn(T) -> T>,
 }
 
@@ -54,7 +61,7 @@ impl<T: Send + Sync + 'static> ScopedValue<T> {
     /// Makes a value that is bound nowhere.
     #[must_use]
     pub const fn new() -> Self {
-        ScopedValue { _address: 0, value: PhantomData }
+        ScopedValue { _identity: AtomicU8::new(0), value: PhantomData }
     }
 
     fn name(&'static self) -> usize {

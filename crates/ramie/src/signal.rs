@@ -10,6 +10,10 @@
 //! had installed before is called in either case. One that is installed later takes the signal away
 //! from this module.
 //!
+//! # What the program inherits
+//! A signal that was ignored when the program was started arrives here nevertheless. One that was
+//! blocked then does not, unless a thread unblocks it (sigprocmask(2)): the kernel keeps it.
+//!
 //! # Handlers of one's own
 //! A handler that a program installs itself (sigaction(2)) may set flags and write to descriptors,
 //! and wait for nothing: it interrupts a fiber, or the worker, in the midst of anything. One that
@@ -18,13 +22,13 @@
 //! code: its wait suspends the fiber within the handler, with the signal blocked for all the others
 //! of that worker, and with whatever was interrupted half done. So give a handler `SA_ONSTACK`,
 //! also because a fiber's stack may have little room left, and let a fiber wait here instead.
-//!
-//! # Protocol
-//! The handler sets the signal's bit in each listener's word, then adds one to the listener's
-//! eventfd. The waiter looks at the word first and reads the eventfd only when the word is empty,
-//! so a signal that comes in between is seen at once. *The race to fear*: two signals, one read of
-//! the eventfd that takes both counts, and a second waiter that sleeps on. Whoever takes a bit and
-//! leaves others adds one to the eventfd for them.
+
+// # Protocol
+// The handler sets the signal's bit in each listener's word, then adds one to the listener's
+// eventfd. The waiter looks at the word first and reads the eventfd only when the word is empty,
+// so a signal that comes in between is seen at once. *The race to fear*: two signals, one read of
+// the eventfd that takes both counts, and a second waiter that sleeps on. Whoever takes a bit and
+// leaves others adds one to the eventfd for them.
 #![allow(unsafe_code)]
 
 use std::{
@@ -275,10 +279,10 @@ impl Signals {
 impl Iterator for &Signals {
     type Item = io::Result<Signal>;
 
-    /// Waits for the next signal; it never ends.
+    /// Waits for the next signal. It ends where the strand is cancelled already; otherwise never.
     #[track_caller]
     fn next(&mut self) -> Option<io::Result<Signal>> {
-        Some(self.wait())
+        (!cancel::is_cancelled_here()).then(|| self.wait())
     }
 }
 

@@ -31,6 +31,7 @@
 
 use std::time::Duration;
 
+#[doc(no_inline)]
 pub use std::thread::{Result, available_parallelism, panicking};
 
 pub use crate::fiber::{

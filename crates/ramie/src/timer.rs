@@ -154,10 +154,69 @@ mod tests {
     use super::*;
     use crate::worker::{Shared, ThreadWaker};
 
+    fn a_body() -> Body {
+        Body::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())))
+    }
+
+    fn take_one(timers: &mut Timers, now: u64) -> Option<*const Body> {
+        timers.take_due(now, &mut [std::ptr::null()]).first().copied()
+    }
+
+    #[test]
+    fn a_forgotten_strand_is_unarmed_and_may_be_armed_again() {
+        let (mut timers, body) = (Timers::default(), a_body());
+        timers.arm(&body, 10);
+        timers.forget(&body);
+        assert!(!body.armed.is_armed());
+        timers.arm(&body, 20);
+        assert_eq!(timers.len(), 1);
+        assert!(take_one(&mut timers, 19).is_none());
+        assert_eq!(take_one(&mut timers, 20), Some(&raw const body));
+        assert_eq!(timers.len(), 0);
+    }
+
+    #[test]
+    fn the_count_is_that_of_live_entries_through_a_sweep() {
+        let mut timers = Timers::default();
+        let bodies: Vec<_> = (0..300).map(|_| a_body()).collect();
+        let all = || bodies.iter().zip(1_u64..);
+        all().for_each(|(body, at)| timers.arm(body, at));
+        // A few stale ones fall out as they fire; when they are most of the heap, a sweep comes.
+        for count in [10, 250] {
+            all().take(count).for_each(|(body, _)| timers.forget(body));
+            assert_eq!(timers.len(), bodies.len() - count);
+        }
+        assert!(timers.heap.len() < 300, "no sweep threw the stale entries out");
+        for (body, at) in all().skip(250) {
+            assert_eq!(take_one(&mut timers, at), Some(std::ptr::from_ref(body)));
+            assert!(take_one(&mut timers, at).is_none(), "two entries fired at {at}");
+        }
+        assert_eq!((timers.len(), timers.stale), (0, 0));
+        all().take(10).for_each(|(body, at)| timers.arm(body, at));
+        timers.forget(&bodies[0]);
+        assert_eq!(take_one(&mut timers, 2), Some(&raw const bodies[1]));
+        assert_eq!((timers.len(), timers.stale), (8, 0));
+    }
+
+    #[test]
+    fn numbers_are_used_again_while_a_timer_is_armed_all_along() {
+        let mut timers = Timers::default();
+        let bodies: Vec<_> = (0..101).map(|_| a_body()).collect();
+        timers.arm(&bodies[0], u64::MAX - 1);
+        for now in 1..100 {
+            bodies[1..].iter().for_each(|body| timers.arm(body, now));
+            let (fire, forget) = bodies[1..].split_at(50);
+            forget.iter().for_each(|body| timers.forget(body));
+            fire.iter().for_each(|_| assert!(take_one(&mut timers, now).is_some()));
+            assert!(take_one(&mut timers, now).is_none());
+            assert!(timers.entries.len() <= 300, "{} numbers", timers.entries.len());
+        }
+        assert_eq!(take_one(&mut timers, u64::MAX - 1), Some(&raw const bodies[0]));
+    }
+
     #[test]
     fn stale_entries_do_not_pile_up() {
-        let mut timers = Timers::default();
-        let body = Body::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())));
+        let (mut timers, body) = (Timers::default(), a_body());
         // A long timeout that never fires, then a short one that does, again and again.
         for now in 0..100_000 {
             timers.arm(&body, now + 1_000_000);

@@ -6,8 +6,9 @@
 //! have arrived returns them, and the next cancel point fails. Calls that move many bytes in
 //! several steps say how far they came ([`bytes_moved`]).
 //!
-//! - [`with_timeout`] and [`with_deadline`] limit the time of what they call. Limits nest: the
-//!   tighter one wins.
+//! - [`with_timeout`] and [`with_deadline`] limit the time of what they call, and tell a late
+//!   return from one in time; [`try_with_timeout`] and [`try_with_deadline`] limit what may fail,
+//!   and return its result. Limits nest: the tighter one wins.
 //! - [`scope`] makes a scope that can be cancelled from anywhere, by its [`CancelHandle`].
 //! - [`shield`] keeps the cancellation of what lies outside from what it calls.
 //! - [`check_cancelled`] makes a cancel point of its own.
@@ -28,29 +29,30 @@
 //!
 //! # Which calls are cancel points
 #![doc = include_str!("../../docs/cancel-points.md")]
-//!
-//! # Protocol
-//! What a strand is in lies in its context (`ramie_coro::context`): a list of frames, each in
-//! the frame of the call that made it. A coroutine carries its own along. A deadline is a number
-//! in such a frame; each wait takes the earliest for its own, so that a limit arms no timer until
-//! somebody waits. A scope that can be cancelled is a node with a list of its members: the
-//! strands in it, and the nodes below.
-//!
-//! | a node is | left by |
-//! |---|---|
-//! | open | the first `cancel`, of its own or of a node above |
-//! | cancelled | - |
-//!
-//! `cancel` marks the node, then ends the waits of its members. A waiter begins its wait, then
-//! looks at the marks. *The race to fear* is a wait that begins while `cancel` goes through the
-//! members: either the one sees the mark, or the other sees the wait, because both put a full
-//! fence between their store and their load.
+
+// # Protocol
+// What a strand is in lies in its context (`ramie_coro::context`): a list of frames, each in
+// the frame of the call that made it. A coroutine carries its own along. A deadline is a number
+// in such a frame; each wait takes the earliest for its own, so that a limit arms no timer until
+// somebody waits. A scope that can be cancelled is a node with a list of its members: the
+// strands in it, and the nodes below.
+//
+// | a node is | left by |
+// |---|---|
+// | open | the first `cancel`, of its own or of a node above |
+// | cancelled | - |
+//
+// `cancel` marks the node, then ends the waits of its members. A waiter begins its wait, then
+// looks at the marks. *The race to fear* is a wait that begins while `cancel` goes through the
+// members: either the one sees the mark, or the other sees the wait, because both put a full
+// fence between their store and their load.
 
 mod error;
 mod frame;
 mod handle;
 mod node;
 mod partial;
+mod steps;
 
 use std::time::Duration;
 
@@ -60,6 +62,7 @@ pub(crate) use self::{
     frame::{Inherited, ambient, back_off, cause, inherit, snapshot},
     node::fence_after_begin,
     partial::after,
+    steps::Steps,
 };
 pub use self::{
     error::{Cancelled, Elapsed},
@@ -92,6 +95,35 @@ pub fn with_timeout<T>(timeout: Duration, f: impl FnOnce() -> T) -> Result<T, El
     limited(Deadline::after(timeout), f)
 }
 
+/// Calls `f`, which may fail, and limits the time that it may wait: when `timeout` is over, the
+/// cancel points in it fail.
+///
+/// As [`with_timeout`], but for one `?`: the error is the one with which `f` leaves. A cancel point
+/// that failed for the limit has given it, as an I/O error of kind `TimedOut`, in which
+/// [`Cancelled::of`] finds the reason and [`bytes_moved`] how far a call came. A value that `f`
+/// returns late, since it did not have to wait, is returned.
+///
+/// # Cancellation
+/// Not a cancel point itself: `f` is always called.
+///
+/// # Errors
+/// Those of `f`.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use ramie::{cancel, io::{ErrorKind, Read, pipe}};
+///
+/// ramie::run(|| {
+///     let (mut reader, _writer) = pipe().unwrap();
+///     let late = cancel::try_with_timeout(Duration::from_millis(1), || reader.read(&mut [0]));
+///     assert_eq!(late.unwrap_err().kind(), ErrorKind::TimedOut);
+/// });
+/// ```
+pub fn try_with_timeout<T, E>(timeout: Duration, f: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    Frame::deadline(Deadline::after(timeout)).enter(f)
+}
+
 /// Calls `f` and limits the time that it may wait: at `deadline` the cancel points in it fail.
 ///
 /// # Cancellation
@@ -101,6 +133,21 @@ pub fn with_timeout<T>(timeout: Duration, f: impl FnOnce() -> T) -> Result<T, El
 /// As for [`with_timeout`].
 pub fn with_deadline<T>(deadline: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed<T>> {
     limited(Deadline::at(deadline), f)
+}
+
+/// Calls `f`, which may fail, and limits the time that it may wait: at `deadline` the cancel points
+/// in it fail. As [`try_with_timeout`] in all else.
+///
+/// # Cancellation
+/// Not a cancel point itself: `f` is always called.
+///
+/// # Errors
+/// Those of `f`.
+pub fn try_with_deadline<T, E>(
+    deadline: Instant,
+    f: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    Frame::deadline(Deadline::at(deadline)).enter(f)
 }
 
 fn limited<T>(deadline: Deadline, f: impl FnOnce() -> T) -> Result<T, Elapsed<T>> {

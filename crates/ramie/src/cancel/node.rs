@@ -78,6 +78,8 @@ impl List {
 
     fn remove(&mut self, member: &Member) {
         let (previous, next) = (member.previous.get(), member.next.get());
+        debug_assert!(!previous.is_null() || ptr::eq(self.first, member), "in another list");
+        debug_assert!(!next.is_null() || ptr::eq(self.last, member), "in another list");
         // SAFETY: neighbours in a list are alive.
         match unsafe { previous.as_ref() } {
             Some(previous) => previous.next.set(next),

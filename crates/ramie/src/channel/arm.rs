@@ -1,4 +1,9 @@
 //! The arms of a select: one operation each, that is tried, enlisted, carried out by a peer, left.
+//!
+//! An arm's waiter is in the channel's queue while its strand waits, so two strands must not wait
+//! with the same arm. Macros make arms in the program's own code, so the types keep them apart: an
+//! [`ArmRef`] borrows its arm mutably, a select borrows all its [`ArmRef`]s mutably, and neither
+//! can be copied.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -66,8 +71,32 @@ pub(super) trait Arm {
 }
 
 /// An arm, whatever its types.
+///
+/// Two strands cannot share an arm, nor can it stand twice in a select:
+/// ```compile_fail,E0499
+/// use ramie::channel::{self, __private::{RecvArm, select_by}};
+/// let (_sender, receiver) = channel::bounded::<u32>(0);
+/// let mut arm = RecvArm::new(&receiver);
+/// select_by(&mut [arm.arm(), arm.arm()]);
+/// ```
+/// nor can two of them share the list of arms:
+/// ```compile_fail,E0596
+/// use ramie::channel::{self, __private::{RecvArm, select_by}};
+/// let (_sender, receiver) = channel::bounded::<u32>(0);
+/// let mut arm = RecvArm::new(&receiver);
+/// let shared = std::rc::Rc::new([arm.arm()]);
+/// select_by(&mut shared[..]);
+/// ```
+/// nor can one be used on another thread than its strand's:
+/// ```compile_fail,E0277
+/// use ramie::channel::{self, __private::{RecvArm, select_by}};
+/// let (_sender, receiver) = channel::bounded::<u32>(0);
+/// let mut arm = RecvArm::new(&receiver);
+/// std::thread::scope(|s| {
+///     s.spawn(|| select_by(&mut [arm.arm()]));
+/// });
+/// ```
 #[doc(hidden)]
-#[derive(Clone, Copy)]
 pub struct ArmRef<'a>(pub(super) &'a dyn Arm);
 
 impl std::fmt::Debug for ArmRef<'_> {
@@ -87,7 +116,7 @@ impl<'a, T> RecvArm<'a, T> {
         RecvArm { receiver, waiter: Waiter::new(None) }
     }
 
-    pub fn arm(&self) -> ArmRef<'_> {
+    pub fn arm(&mut self) -> ArmRef<'_> {
         ArmRef(self)
     }
 
@@ -192,7 +221,7 @@ impl<'a, T> SendArm<'a, T> {
         SendArm { sender, waiter: Waiter::new(None), slot: Cell::new(Some(slot)), is_empty }
     }
 
-    pub fn arm(&self) -> ArmRef<'_> {
+    pub fn arm(&mut self) -> ArmRef<'_> {
         ArmRef(self)
     }
 

@@ -352,10 +352,12 @@ unsafe fn leave_as_receiver<T>(stay: *const ()) {
     stay.core.give_up_receiver(&stay.waiter);
 }
 
-/// Adds a handle. Counts cannot overflow before memory does: each handle takes some.
+/// Adds a handle. Handles can be forgotten without an end; the `Arc`, whose count is the sum of
+/// both, ends the process before either count overflows.
 pub(super) fn add_handle<T>(core: &Arc<Core<T>>, count: &AtomicUsize) -> Arc<Core<T>> {
+    let added = Arc::clone(core);
     count.fetch_add(1, Ordering::Relaxed);
-    Arc::clone(core)
+    added
 }
 
 /// Takes a handle away; tells whether it was the last.

@@ -133,10 +133,13 @@ impl<T> Core<T> {
         let (waker, unused) = if is_empty { (Some(waker), None) } else { (None, Some(waker)) };
         let old = locked.futures().replace_receiver(future, waker);
         drop(locked);
+        // The sender goes on before the wakers' destructors run, which may panic.
+        let got = got.map(|(value, woken)| {
+            self.wake(woken);
+            value
+        });
         drop((old, unused));
-        let (value, woken) = got?;
-        self.wake(woken);
-        Ok(value)
+        got
     }
 
     /// Drops the waker of a future that waits no more.

@@ -2,35 +2,6 @@
 //!
 //! The shapes are crossbeam-channel's. They work between fibers, threads, workers and runtimes.
 //!
-//! # Protocol
-//! A channel is a queue of values and two queues of waiters, all under one spin lock that is held
-//! for some ten instructions and never across a suspension or a call into user code.
-//!
-//! | what is there | receivers wait | senders wait |
-//! |---|---|---|
-//! | fewer values than the capacity | only if there are none | never |
-//! | as many values as the capacity | only if the capacity is 0 | may |
-//!
-//! Values are handed over directly. A sender that finds a waiting receiver claims its wait and puts
-//! the value into that receiver's frame; a receiver that finds a waiting sender claims its wait and
-//! takes the value out of that sender's frame. Either does it under the lock, and schedules the
-//! strand afterwards; since only the winner of the claim may schedule, the frame stays as it is
-//! until then. So a strand that wakes has what it waited for, and need not compete for it again.
-//!
-//! | a waiter is | left by |
-//! |---|---|
-//! | queued | the peer that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is given up |
-//! | taken off, claimed | - (what it waited for is done; if a receiver is given up before it runs, the hook gives the value to the next) |
-//! | taken off, not claimed | - (its wait had ended already; the peer went on to the next) |
-//!
-//! *Select* puts one waiter on each channel, all with the same wait: at most one peer can claim it,
-//! so at most one arm is carried out. An arm that can be carried out while others are enlisted
-//! already first claims its own strand's wait, and so shuts all others out.
-//!
-//! *The races to fear*: a value is handed to a receiver that has just timed out, or whose other arm
-//! was chosen. The claim is what decides: without it nothing is put into the frame, and the peer
-//! goes on to the next waiter or to the queue.
-//!
 //! # Cancellation
 //! In a cancelled scope every send, receive and select fails, whether or not it would have to wait.
 //! Nothing is lost by that: a value that was not sent comes back in the error, one that was not
@@ -88,6 +59,35 @@
 //! Waiters are served in order. A select starts at an arm taken at random. Where the ends of a
 //! channel are on different workers, a strand looks a second time before it waits, and until then
 //! others that come later may go before it.
+
+// # Protocol
+// A channel is a queue of values and two queues of waiters, all under one spin lock that is held
+// for some ten instructions and never across a suspension or a call into user code.
+//
+// | what is there | receivers wait | senders wait |
+// |---|---|---|
+// | fewer values than the capacity | only if there are none | never |
+// | as many values as the capacity | only if the capacity is 0 | may |
+//
+// Values are handed over directly. A sender that finds a waiting receiver claims its wait and puts
+// the value into that receiver's frame; a receiver that finds a waiting sender claims its wait and
+// takes the value out of that sender's frame. Either does it under the lock, and schedules the
+// strand afterwards; since only the winner of the claim may schedule, the frame stays as it is
+// until then. So a strand that wakes has what it waited for, and need not compete for it again.
+//
+// | a waiter is | left by |
+// |---|---|
+// | queued | the peer that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is given up |
+// | taken off, claimed | - (what it waited for is done; if a receiver is given up before it runs, the hook gives the value to the next) |
+// | taken off, not claimed | - (its wait had ended already; the peer went on to the next) |
+//
+// *Select* puts one waiter on each channel, all with the same wait: at most one peer can claim it,
+// so at most one arm is carried out. An arm that can be carried out while others are enlisted
+// already first claims its own strand's wait, and so shuts all others out.
+//
+// *The races to fear*: a value is handed to a receiver that has just timed out, or whose other arm
+// was chosen. The claim is what decides: without it nothing is put into the frame, and the peer
+// goes on to the next waiter or to the queue.
 
 mod apart;
 mod arm;

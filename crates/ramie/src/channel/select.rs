@@ -20,9 +20,9 @@ use crate::{
 static SELECT: WaitKind = WaitKind::new("one of several channels");
 
 /// The arms, beginning at one taken at random.
-fn from_random<'a>(arms: &'a [ArmRef<'a>]) -> impl Iterator<Item = ArmRef<'a>> {
+fn from_random<'a>(arms: &'a [ArmRef<'a>]) -> impl Iterator<Item = &'a ArmRef<'a>> {
     let (head, tail) = arms.split_at(random_below(arms.len()));
-    tail.iter().chain(head).copied()
+    tail.iter().chain(head)
 }
 
 fn attempt(arms: &[ArmRef<'_>]) -> bool {
@@ -31,7 +31,7 @@ fn attempt(arms: &[ArmRef<'_>]) -> bool {
 
 /// Carries out one arm if that needs no waiting.
 #[doc(hidden)]
-pub fn select_now(arms: &[ArmRef<'_>]) -> bool {
+pub fn select_now(arms: &mut [ArmRef<'_>]) -> bool {
     begin(arms);
     let done = attempt(arms);
     end(arms);
@@ -41,14 +41,14 @@ pub fn select_now(arms: &[ArmRef<'_>]) -> bool {
 /// Carries out one arm, within `timeout`.
 #[doc(hidden)]
 #[track_caller]
-pub fn select_within(arms: &[ArmRef<'_>], timeout: Duration) -> bool {
+pub fn select_within(arms: &mut [ArmRef<'_>], timeout: Duration) -> bool {
     wait(arms, Deadline::after(timeout))
 }
 
 /// Carries out one arm.
 #[doc(hidden)]
 #[track_caller]
-pub fn select_by(arms: &[ArmRef<'_>]) -> bool {
+pub fn select_by(arms: &mut [ArmRef<'_>]) -> bool {
     wait(arms, Deadline::NEVER)
 }
 
@@ -104,7 +104,8 @@ fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline, is_cancel_point: bool) {
     let mut prepared = Some(prepared);
     for arm in from_random(arms) {
         let Some(wait) = prepared.as_ref().map(|prepared| prepared.wake_ref()) else { break };
-        // SAFETY: the arms are borrowed until this returns, and leave their queues below.
+        // SAFETY: the select borrows the arms mutably, so they stay where they are and no other
+        // strand uses them until this returns; they leave their queues below.
         match unsafe { arm.0.enlist(wait) } {
             Enlisted::Waiting => {}
             // The wait is claimed by ourselves: nobody else can have ended it.
@@ -134,7 +135,7 @@ type SendHandler<'a, T, R> = Box<dyn FnOnce(Result<(), SendError<T>>) -> R + 'a>
 
 /// An arm with what is done when it is chosen.
 trait Branch<R> {
-    fn arm(&self) -> ArmRef<'_>;
+    fn arm(&mut self) -> ArmRef<'_>;
     fn run(self: Box<Self>) -> R;
 }
 
@@ -149,7 +150,7 @@ struct SendBranch<'a, T, R> {
 }
 
 impl<T, R> Branch<R> for RecvBranch<'_, T, R> {
-    fn arm(&self) -> ArmRef<'_> {
+    fn arm(&mut self) -> ArmRef<'_> {
         self.arm.arm()
     }
 
@@ -159,7 +160,7 @@ impl<T, R> Branch<R> for RecvBranch<'_, T, R> {
 }
 
 impl<T, R> Branch<R> for SendBranch<'_, T, R> {
-    fn arm(&self) -> ArmRef<'_> {
+    fn arm(&mut self) -> ArmRef<'_> {
         self.arm.arm()
     }
 
@@ -233,7 +234,7 @@ impl<'a, R: 'a> Select<'a, R> {
     /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
     /// runs during a panic on a fiber that ends the process with a message.
     #[track_caller]
-    pub fn wait(self) -> R {
+    pub fn wait(mut self) -> R {
         loop {
             if let Some(index) = self.choose(select_by) {
                 return self.run(index);
@@ -245,7 +246,7 @@ impl<'a, R: 'a> Select<'a, R> {
     ///
     /// # Blocking
     /// Never.
-    pub fn try_wait(self) -> Option<R> {
+    pub fn try_wait(mut self) -> Option<R> {
         self.choose(select_now).map(|index| self.run(index))
     }
 
@@ -260,14 +261,14 @@ impl<'a, R: 'a> Select<'a, R> {
     /// # Panics
     /// As [`wait`](Self::wait).
     #[track_caller]
-    pub fn wait_timeout(self, timeout: Duration) -> Option<R> {
+    pub fn wait_timeout(mut self, timeout: Duration) -> Option<R> {
         self.choose(|arms| select_within(arms, timeout)).map(|index| self.run(index))
     }
 
     #[track_caller]
-    fn choose(&self, select: impl FnOnce(&[ArmRef<'_>]) -> bool) -> Option<usize> {
-        let arms: Vec<_> = self.branches.iter().map(|branch| branch.arm()).collect();
-        if !select(&arms) {
+    fn choose(&mut self, select: impl FnOnce(&mut [ArmRef<'_>]) -> bool) -> Option<usize> {
+        let mut arms: Vec<_> = self.branches.iter_mut().map(|branch| branch.arm()).collect();
+        if !select(&mut arms) {
             return None;
         }
         arms.iter().position(|arm| arm.0.has_outcome())

@@ -106,8 +106,8 @@ macro_rules! select {
         $wait:ident ($($timeout:expr)?) ($default:expr)
     ) => {
         match ($($new,)*) {
-            ($($arm,)*) => {
-                $crate::channel::__private::$wait(&[$($arm.arm()),*] $(, $timeout)?);
+            ($(mut $arm,)*) => {
+                $crate::channel::__private::$wait(&mut [$($arm.arm()),*] $(, $timeout)?);
                 $(if $arm.is_chosen() {
                     let $result = $arm.result();
                     $body

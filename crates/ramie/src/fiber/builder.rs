@@ -3,6 +3,8 @@
 
 use std::{io, marker::PhantomData, mem, ptr, thread};
 
+use ramie_driver::sys::{HandedOut, Lent};
+
 use super::{
     JoinHandle, Scope, ScopeData, ScopedJoinHandle, end_unstarted, join::RawHandle,
     run_thread_to_end,
@@ -60,6 +62,13 @@ enum Placement {
     ThisWorker,
 }
 
+/// Lent to a queue: a closure, with what it borrows.
+enum Closure {}
+
+impl Lent for Closure {
+    const WHAT: &'static str = "it queued a closure";
+}
+
 impl Builder {
     /// Makes a builder without a name and with the runtime's stack size.
     #[inline]
@@ -67,7 +76,8 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the fiber: for panic messages, stack overflow reports and dumps. No NUL bytes.
+    /// Names the fiber: for panic messages, stack overflow reports and dumps. It contains no NUL
+    /// bytes; the spawn panics otherwise, as std's does.
     pub fn name(mut self, name: String) -> Self {
         self.wishes.name = Some(name);
         self
@@ -115,9 +125,12 @@ impl Builder {
     /// Spawns a fiber as [`spawn`](super::spawn) does.
     ///
     /// # Errors
-    /// The stack size is out of range, the name contains a NUL byte, or there is no worker of the
-    /// index asked for (`InvalidInput`); there is no memory for one more strand (`OutOfMemory`);
-    /// outside `run`, the system refuses one more thread. The closure is dropped then.
+    /// The stack size is out of range, or there is no worker of the index asked for
+    /// (`InvalidInput`); there is no memory for one more strand (`OutOfMemory`); outside `run`, the
+    /// system refuses one more thread. The closure is dropped then.
+    ///
+    /// # Panics
+    /// If the name contains a NUL byte.
     #[inline]
     pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
@@ -150,8 +163,11 @@ impl Builder {
     /// Spawns a fiber as [`spawn_local`](super::spawn_local) does.
     ///
     /// # Errors
-    /// The stack size is out of range, or the name contains a NUL byte (`InvalidInput`); there is
-    /// no memory for one more strand (`OutOfMemory`). The closure is dropped then.
+    /// The stack size is out of range (`InvalidInput`); there is no memory for one more strand
+    /// (`OutOfMemory`). The closure is dropped then.
+    ///
+    /// # Panics
+    /// If the name contains a NUL byte.
     #[inline]
     pub fn spawn_local<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
@@ -252,9 +268,8 @@ impl Builder {
         if self.wishes.stack_size != 0 {
             ramie_coro::StackSize::new(self.wishes.stack_size)?;
         }
-        if self.wishes.name.as_ref().is_some_and(|name| name.contains('\0')) {
-            let sentence = "the name of a fiber contains a NUL byte; leave it out";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+        if let Some(name) = &self.wishes.name {
+            check_name(name);
         }
         {
             let worker = worker::current();
@@ -270,6 +285,8 @@ impl Builder {
             if is_thread {
                 return self.start_thread(&worker, slot, scope);
             }
+            // From here on the closure may run: the caller must not take it for one that does not.
+            let queued = HandedOut::<Closure>::new();
             let is_placed = place.is_some();
             slot.belongings.install(scope, Wishes { is_placed, ..self.wishes });
             // Before the closure may start and end: the handle keeps the slot.
@@ -278,6 +295,7 @@ impl Builder {
                 None => worker.enqueue_fresh(slot, placement == Placement::ThisWorker),
                 Some(index) => worker.enqueue_placed(slot, index),
             }
+            queued.settle();
             Ok(handle)
         }
     }
@@ -313,4 +331,9 @@ impl Builder {
             }
         }
     }
+}
+
+#[cold]
+fn check_name(name: &str) {
+    assert!(!name.contains('\0'), "the name of a fiber contains a NUL byte; leave it out");
 }

@@ -105,7 +105,7 @@ impl RawHandle {
 
     #[track_caller]
     fn record(slot: &Slot) -> WaitRecord {
-        WaitRecord::new(&JOIN).with_detail(slot.id().as_u64(), 0)
+        WaitRecord::new(&JOIN).with_detail(slot.id_bits(), 0)
     }
 
     /// Waits for the end, unless the strand that waits is cancelled. By `&mut`: a strand has one
@@ -120,16 +120,15 @@ impl RawHandle {
         }
     }
 
-    /// Gives the handle up; tells `on_panic` if the strand had ended with one.
-    fn release(&self, on_panic: impl FnOnce(&Slot)) {
+    /// Gives the handle up; calls `on_end` before the outcome of an ended strand is dropped.
+    fn release(&self, on_end: impl FnOnce(&Slot)) {
         let slot = self.slot();
         if slot.join.detach() {
             return;
         }
+        on_end(slot);
         // SAFETY: not detached, so it is done: the outcome is there and belongs to this handle.
-        if unsafe { slot.drop_outcome() } {
-            on_panic(slot);
-        }
+        unsafe { slot.drop_outcome() };
         free(slot);
     }
 }
@@ -349,7 +348,12 @@ impl<T> ScopedJoinHandle<'_, T> {
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
-        self.raw.release(|slot| self.scope.note_panic(label(slot)));
+        self.raw.release(|slot| {
+            // SAFETY: `release` has found the strand ended: its outcome belongs to this handle.
+            if let Some(why) = unsafe { slot.why_no_value() } {
+                self.scope.note_panic(label(slot), why);
+            }
+        });
         drop_named(*self.raw.word.get_mut());
     }
 }

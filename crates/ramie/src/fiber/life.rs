@@ -1,12 +1,14 @@
 //! The end of a strand, in each of the ways it can end.
 #![allow(unsafe_code)]
 
-use std::any::Any;
+use std::{any::Any, task::Waker};
 
 use ramie_coro::StackError;
+use ramie_driver::say;
 
 use crate::{
     completion::Finished,
+    panic::CANNOT_START,
     strand::{Slot, Wishes},
     worker::{Body, NoSwitch, Worker},
 };
@@ -28,6 +30,7 @@ pub(crate) fn run_to_end(worker: &Worker, body: &Body, slot: &'static Slot) {
 /// The same for an OS thread, which its worker does not count among its fibers.
 pub(crate) fn run_thread_to_end(worker: &Worker, slot: &'static Slot) {
     run_and_end(worker, worker.running_body(), slot);
+    worker.leave_no_switch();
     // From its end on, the slot belongs to the handle, and may be another strand's already.
     worker.forget_root();
     worker.note_finished(false);
@@ -85,18 +88,49 @@ unsafe fn end(worker: &Worker, slot: &'static Slot, panicked: bool, body: Option
         // SAFETY: nobody holds a handle: the outcome and the slot are this end's.
         unsafe { end_detached(worker, slot, scope, panicked, body) };
     } else {
-        let finished = slot.join.finish();
         // From here on the slot belongs to the handle, unless that has just gone.
-        if let Finished::Detached = finished {
+        match slot.join.finish() {
             // SAFETY: the handle detached before `finish`: the slot is this end's after all.
-            unsafe { end_detached(worker, slot, scope, panicked, body) };
-        } else {
-            finished.wake();
+            Finished::Detached => unsafe { end_detached(worker, slot, scope, panicked, body) },
+            Finished::Waker(waker) => return wake_future(worker, *waker, slot, scope, body),
+            finished => finished.wake(),
         }
     }
     if let Some(scope) = scope {
         scope.child_ended();
     }
+}
+
+/// Leaves the scope, then calls the waker of the future that waits for the strand. That is code of
+/// the program: it may ask who calls it, and what it initializes is destroyed, which may wait. But
+/// the slot belongs to the handle by now, and may be another strand's already. So a strand that
+/// ends by itself calls the waker as another strand, with a slot of its own.
+#[cold]
+fn wake_future(
+    worker: &Worker,
+    waker: Waker,
+    ended: &'static Slot,
+    scope: Option<&super::ScopeData>,
+    body: Option<&Body>,
+) {
+    if let Some(scope) = scope {
+        // Not later: what the waker does is none of the scope's business.
+        scope.child_ended();
+    }
+    let Some(body) = body else { return crate::future::wake(waker) };
+    let Ok(slot) = worker.slots().take(body.is_of_thread()) else {
+        ramie_driver::sys::fatal(
+            "there is no memory to wake a future that waits for the end of a strand; raise the \
+             address space limit (ulimit -v) or run fewer strands at once. Aborting.",
+        )
+    };
+    body.stand_for(slot);
+    crate::future::wake(waker);
+    destroy_locals(worker, body);
+    worker.forget_timer(body);
+    body.stand_for_ended(ended);
+    // SAFETY: nobody has a handle of this strand, and its payload was never filled.
+    unsafe { worker.slots().free(slot) };
 }
 
 #[cold]
@@ -107,8 +141,11 @@ unsafe fn end_detached(
     panicked: bool,
     body: Option<&Body>,
 ) {
-    if let Some(scope) = scope.filter(|_| panicked) {
-        scope.note_panic(label(slot));
+    if let Some(scope) = scope.filter(|_| panicked)
+        // SAFETY: the caller's promise: the outcome is this end's.
+        && let Some(why) = unsafe { slot.why_no_value() }
+    {
+        scope.note_panic(label(slot), why);
     }
     // SAFETY: the caller's promise: the payload holds the outcome and is this end's.
     unsafe { slot.drop_outcome() };
@@ -142,8 +179,9 @@ pub(crate) unsafe fn fail_to_start(worker: &Worker, slot: &'static Slot, error: 
     // would begin a second wait of the thread's own strand, whose first one is why the loop runs.
     let _no_switch = NoSwitch::new(worker);
     let label = label(slot);
-    log::error!("{label} cannot start: {error}");
-    let why: Box<dyn Any + Send> = Box::new(format!("{label} cannot start: {error}"));
+    let why = format!("{label}{CANNOT_START}{error}");
+    say!(Error, "{why}");
+    let why: Box<dyn Any + Send> = Box::new(why);
     // SAFETY: the caller's promise.
     unsafe { end_unstarted(worker, slot, why) };
 }

@@ -11,6 +11,15 @@
 //! of a `std::thread_local!`, nor while such a context (a `scoped-tls` binding, another runtime's
 //! `enter` guard) is set. The compiler cannot check it; [`no_switch`](crate::no_switch) can, at run
 //! time.
+//!
+//! A second form of it concerns what outlives a thread's locals: a fiber of [`spawn_local`] outside
+//! [`run`](crate::run), or a coroutine, that is suspended inside `LocalKey::with` of a
+//! `std::thread_local!` when its thread ends. The value is destroyed, so neither may go on. Fibers
+//! of `run` never do. The others are given up, and coroutines leaked instead of unwound, as soon as
+//! Ramie learns that the thread's destructors run, from thread-locals of its own that it uses late
+//! (after a wait that left fibers suspended, at the start of a coroutine: the first 16 times, then
+//! whenever their number has doubled). The assumption is that the destructor of a thread-local
+//! which the program first used still later neither waits nor resumes or drops such a coroutine.
 
 mod builder;
 mod handle;
@@ -143,6 +152,18 @@ pub fn current() -> Fiber {
     Fiber::of(worker::current().current_slot())
 }
 
+/// Calls `f` as a strand that [`run`](crate::run()) does not wait for: when only such strands are
+/// left, the scope is cancelled.
+///
+/// For what serves others, such as a wait for readiness in the name of a future.
+#[doc(hidden)]
+pub fn as_daemon<T>(f: impl FnOnce(&cancel::CancelScope) -> T) -> T {
+    cancel::scope(|scope| {
+        let _enrolled = worker::current().enroll_as_daemon(scope.handle());
+        f(scope)
+    })
+}
+
 /// Lets every other runnable fiber of this worker run once before this one goes on.
 ///
 /// # Blocking
@@ -159,6 +180,7 @@ pub fn current() -> Fiber {
 ///
 /// While the strand unwinds from a panic it returns at once.
 #[inline(always)]
+#[track_caller]
 pub fn yield_now() {
     if std::thread::panicking() {
         return;

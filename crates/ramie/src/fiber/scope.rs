@@ -18,16 +18,26 @@
 
 use std::{fmt, marker::PhantomData, panic, sync::Mutex};
 
+use ramie_driver::sys::{HandedOut, Lent};
+
 use super::{Builder, ScopedJoinHandle};
 use crate::{
     completion::Completion,
     inherited::Inherited,
     park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
     primitive::{AtomicBool, AtomicUsize, Ordering},
+    strand::NoValue,
     worker::{self, Shared},
 };
 
 static SCOPE_END: WaitKind = WaitKind::new("the strands of a scope");
+
+/// What a scope says of a strand whose panic nobody took.
+struct Sentence {
+    text: String,
+    /// The panic hook has told of the panic, so the scope's own is raised in silence.
+    is_told: bool,
+}
 
 /// The part of a scope that its strands refer to.
 pub(crate) struct ScopeData {
@@ -35,21 +45,31 @@ pub(crate) struct ScopeData {
     done: Completion,
     /// A strand was given up: the count will never come down.
     is_lost: AtomicBool,
-    panicked: Mutex<Option<String>>,
+    panicked: Mutex<Option<Sentence>>,
     /// The worker of the strand that waits for the scope.
     owner: &'static Shared,
     /// What was set where the scope was opened.
     inherited: Option<Inherited>,
 }
 
+/// Lent to the strands of a scope: the scope, and what they borrow.
+enum Children {}
+
+impl Lent for Children {
+    const WHAT: &'static str = "strands of a scope borrowed from it";
+}
+
 impl ScopeData {
+    #[track_caller]
     fn new() -> Self {
+        let worker = worker::current();
+        worker.check_can_wait();
         ScopeData {
             strands: AtomicUsize::new(1),
             done: Completion::new(),
             is_lost: AtomicBool::new(false),
             panicked: Mutex::new(None),
-            owner: worker::current().shared(),
+            owner: worker.shared(),
             inherited: Inherited::snapshot(),
         }
     }
@@ -68,13 +88,20 @@ impl ScopeData {
         worker.team().is_some() || std::ptr::eq(worker.shared(), self.owner)
     }
 
-    /// Remembers the first strand whose panic nobody took.
-    pub(super) fn note_panic(&self, label: String) {
+    /// Remembers the first strand that has no value where nobody took what it has instead.
+    pub(super) fn note_panic(&self, label: String, (why, message): (NoValue, Option<String>)) {
+        let is_told = why == NoValue::Panicked;
+        let text = match message {
+            Some(message) if is_told => format!("{label}: {message}"),
+            Some(reason) => reason,
+            None => label,
+        };
+        let text = format!("a strand of the scope panicked: {text}");
         let mut panicked = self.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        panicked.get_or_insert(label);
+        panicked.get_or_insert(Sentence { text, is_told });
     }
 
-    fn take_panic(&self) -> Option<String> {
+    fn take_panic(&self) -> Option<Sentence> {
         self.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
 
@@ -98,8 +125,9 @@ impl ScopeData {
     /// Waits until no strand is left.
     #[track_caller]
     fn wait_for_all(&self) {
+        let children = HandedOut::<Children>::new();
         if self.strands.fetch_sub(1, Ordering::AcqRel) == 1 {
-            return;
+            return children.settle();
         }
         let record = WaitRecord::new(&SCOPE_END);
         if self.done.wait(&record).is_err() {
@@ -108,6 +136,7 @@ impl ScopeData {
         if self.is_lost.load(Ordering::Relaxed) {
             self.end_without_strands(&record);
         }
+        children.settle();
     }
 
     #[cold]
@@ -129,8 +158,8 @@ impl ScopeData {
 }
 
 impl Drop for ScopeData {
-    /// A scope that was not closed has at most its parent on the count. Else strands borrow what is
-    /// about to go.
+    /// A scope that was not closed has its parent on the count, and nobody else; of one that was
+    /// closed nobody is. Else strands borrow what is about to go.
     fn drop(&mut self) {
         if self.strands.load(Ordering::Relaxed) > 1 {
             ramie_driver::sys::fatal("a scope was dropped before its strands had ended. Aborting.")
@@ -156,8 +185,12 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// Not a cancel point: a scope around it cancels its strands, and so ends the wait.
 ///
 /// # Panics
+/// Inside [`no_switch`](crate::no_switch()), and on a thread for which there is no memory to wait,
+/// before `f` runs.
+///
 /// With the panic of `f`, if it panicked; else, when a strand panicked whose handle was not
-/// joined, with a message that names it. In either case after all strands have ended. A handle
+/// joined, with a message that names it and has its own message; the panic hook, which has told of
+/// that panic, is not called again. In either case after all strands have ended. A handle
 /// given to [`std::mem::forget`] may yet be joined, as far as the scope knows: that strand's panic
 /// is reported on stderr only.
 ///
@@ -198,6 +231,10 @@ where
 impl<'scope, 'env> Scope<'scope, 'env> {
     /// Makes a scope that is closed by [`close_after`](Self::close_after); dropped with strands in
     /// it, it ends the process.
+    ///
+    /// # Panics
+    /// Where the strand could not wait for the scope's end.
+    #[track_caller]
     pub(crate) fn new() -> Self {
         Scope { data: ScopeData::new(), scope: PhantomData, env: PhantomData }
     }
@@ -211,7 +248,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let panicked = self.data.take_panic();
         match (outcome, panicked) {
             (Err(payload), _) => panic::resume_unwind(payload),
-            (Ok(_), Some(label)) => panic!("a strand of the scope panicked: {label}"),
+            (Ok(_), Some(sentence)) if sentence.is_told => {
+                panic::resume_unwind(Box::new(sentence.text))
+            }
+            (Ok(_), Some(sentence)) => panic!("{}", sentence.text),
             (Ok(value), None) => value,
         }
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::Metadata;
-use crate::blocking_io;
+use crate::{blocking_io, cancel::Steps};
 
 /// Entries taken in one job of the pool.
 const BATCH: usize = 128;
@@ -43,7 +43,7 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
         let batch = take_batch(&mut dir);
         io::Result::Ok((dir, batch))
     })?;
-    Ok(ReadDir { dir, is_over: batch.len() < BATCH, batch })
+    Ok(ReadDir { dir, is_over: batch.len() < BATCH, batch, steps: Steps::Going })
 }
 
 /// The entries of a directory, in no order; twin of [`std::fs::ReadDir`].
@@ -52,11 +52,13 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
 /// `next` parks the fiber for every 128th entry.
 ///
 /// # Cancellation
-/// `next` is a cancel point where it parks. No entry is lost: it may be called again.
+/// `next` is a cancel point where it parks. No entry is lost: it may be called again. If the strand
+/// is still cancelled then, the iteration ends.
 pub struct ReadDir {
     dir: fs::ReadDir,
     batch: VecDeque<io::Result<DirEntry>>,
     is_over: bool,
+    steps: Steps,
 }
 
 // As std's is: what it holds is never half changed.
@@ -73,8 +75,11 @@ impl Iterator for ReadDir {
     #[track_caller]
     fn next(&mut self) -> Option<io::Result<DirEntry>> {
         if self.batch.is_empty() && !self.is_over {
+            if !self.steps.go_on() {
+                return None;
+            }
             let dir = &mut self.dir;
-            match blocking_io(|| Ok(take_batch(dir))) {
+            match self.steps.noted(blocking_io(|| Ok(take_batch(dir)))) {
                 Ok(batch) => self.batch = batch,
                 Err(cancelled) => return Some(Err(cancelled)),
             }

@@ -40,6 +40,7 @@ mod traits;
 mod transfer;
 mod watcher;
 
+#[doc(no_inline)]
 pub use std::fs::{FileType, Permissions, TryLockError};
 
 #[allow(deprecated)]

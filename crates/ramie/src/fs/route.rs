@@ -17,8 +17,8 @@ pub(crate) enum Route {
 /// Tells where a call of this strand is made.
 #[track_caller]
 pub(crate) fn route() -> Route {
+    worker::check_may_switch();
     let on_fiber = worker::with_existing(|worker| {
-        worker.check_may_switch();
         let is_ring = || worker.with_driver(|driver| driver.kind() == Kind::Uring).unwrap_or(false);
         worker.is_on_fiber().then(is_ring)
     });

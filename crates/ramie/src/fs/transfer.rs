@@ -6,9 +6,12 @@
 //! for it.
 //!
 //! # The current position
-//! A ring reads and advances it in two steps, without the lock that read(2) takes. So those who use
-//! the position of one file wait for each other here ([`Shared::position`]). A stream has none, and
-//! its reader must not keep a writer waiting.
+//! A call that a ring makes at the current position reads it, and moves it by its result, in two
+//! steps, without the lock that read(2) takes ([`ring::data`](crate::ring)). So the calls that use
+//! the position of one file wait for each other here ([`Shared::position`]). Ramie does not know of
+//! other handles on the same open file that are no [`try_clone`](super::File::try_clone) (those of
+//! another process, a descriptor duplicated elsewhere): their calls do not wait. A stream has no
+//! position, and its reader must not keep a writer waiting.
 
 use std::{
     fs,
@@ -27,7 +30,10 @@ use crate::{
     blocking_io, cancel, fiber,
     park::WaitKind,
     primitive::{AtomicBool, AtomicU32, Ordering},
-    ring::data::{MAX_BUFFERS, read_op, read_vectored_op, write_op, write_vectored_op},
+    ring::data::{
+        MAX_BUFFERS, read_at_position, read_op, read_vectored_op, write_at_position,
+        write_buffered_at_position, write_op, write_vectored_op,
+    },
     sync::{Mutex, MutexGuard},
 };
 
@@ -46,10 +52,16 @@ const KIND_LOCAL: u32 = 1;
 const KIND_REMOTE: u32 = 2;
 const KIND_STREAM: u32 = 3;
 
+const CACHING_UNKNOWN: u32 = 0;
+const BUFFERED: u32 = 1;
+const DIRECT: u32 = 2;
+
 /// What duplicates of a file have in common.
 #[derive(Default)]
 struct Shared {
     kind: AtomicU32,
+    /// Whether the page cache takes what is written.
+    caching: AtomicU32,
     /// The file system cannot write without waiting (ext4): it is not asked again.
     never_writes_now: AtomicBool,
     /// Held over each use of the current position.
@@ -179,7 +191,8 @@ impl Transfer {
         if route == Route::Pool {
             return blocking_io(|| uninterrupted(|| self.read_here(buf, at))).map(Part::Whole);
         }
-        read_op(&READ, self.file.as_fd().into(), buf, offset).map(Part::Whole)
+        let fd = self.file.as_fd();
+        read_at_position(fd, offset, |at| read_op(&READ, fd.into(), buf, at)).map(Part::Whole)
     }
 
     #[track_caller]
@@ -229,16 +242,9 @@ impl Transfer {
         if route == Route::Pool {
             return blocking_io(|| uninterrupted(|| (&self.file).read_vectored(bufs)));
         }
-        self.read_vectored_by_ring(bufs, is_large)
-    }
-
-    #[track_caller]
-    fn read_vectored_by_ring(
-        &self,
-        bufs: &mut [IoSliceMut<'_>],
-        is_large: bool,
-    ) -> io::Result<usize> {
-        read_vectored_op(&READ, self.file.as_fd(), bufs, CURRENT_POSITION, is_large)
+        let fd = self.file.as_fd();
+        let read = |at| read_vectored_op(&READ, fd, bufs, at, is_large);
+        read_at_position(fd, CURRENT_POSITION, read)
     }
 
     /// Reads what has no positions, once there is something to read.
@@ -255,7 +261,7 @@ impl Transfer {
             return uninterrupted(|| (&self.file).read_vectored(bufs));
         }
         // On the polling driver, too: it waits for readiness.
-        self.read_vectored_by_ring(bufs, false)
+        read_vectored_op(&READ, self.file.as_fd(), bufs, CURRENT_POSITION, false)
     }
 
     #[track_caller]
@@ -279,11 +285,13 @@ impl Transfer {
         if route == Route::Pool {
             return blocking_io(|| uninterrupted(|| self.write_here(buf, at)));
         }
-        if buf.len() > PART {
-            let bufs = [IoSlice::new(buf)];
-            return write_vectored_op(&WRITE, self.file.as_fd(), &bufs, offset, true);
-        }
-        write_op(&WRITE, self.file.as_fd().into(), buf, offset)
+        let fd = self.file.as_fd();
+        self.write_by_ring(offset, buf.len(), |at| {
+            if buf.len() > PART {
+                return write_vectored_op(&WRITE, fd, &[IoSlice::new(buf)], at, true);
+            }
+            write_op(&WRITE, fd.into(), buf, at)
+        })
     }
 
     fn write_here(&self, buf: &[u8], at: Option<u64>) -> io::Result<usize> {
@@ -337,13 +345,40 @@ impl Transfer {
         if route == Route::Pool {
             return blocking_io(|| uninterrupted(|| (&self.file).write_vectored(bufs)));
         }
-        let is_large = bufs.iter().map(|buf| buf.len()).sum::<usize>() > PART;
-        self.write_vectored_by_ring(bufs, is_large)
+        let (fd, len) = (self.file.as_fd(), bufs.iter().map(|buf| buf.len()).sum::<usize>());
+        let write = |at| write_vectored_op(&WRITE, fd, bufs, at, len > PART);
+        self.write_by_ring(CURRENT_POSITION, len, write)
     }
 
+    /// Makes a write of `len` bytes through the ring, and moves the position if that is where it
+    /// goes.
     #[track_caller]
-    fn write_vectored_by_ring(&self, bufs: &[IoSlice<'_>], is_large: bool) -> io::Result<usize> {
-        write_vectored_op(&WRITE, self.file.as_fd(), bufs, CURRENT_POSITION, is_large)
+    fn write_by_ring(
+        &self,
+        offset: u64,
+        len: usize,
+        write: impl FnOnce(u64) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        match offset {
+            CURRENT_POSITION if self.is_buffered() => {
+                write_buffered_at_position(self.file.as_fd(), len, write)
+            }
+            _ => write_at_position(self.file.as_fd(), offset, len, write),
+        }
+    }
+
+    /// Asked once: `O_DIRECT` is for who opens a file.
+    fn is_buffered(&self) -> bool {
+        match self.shared.caching.load(Ordering::Relaxed) {
+            CACHING_UNKNOWN => {
+                let flags = sys::status_flags(&self.file);
+                let is_buffered = flags.is_ok_and(|flags| !flags.contains(sys::OFlags::DIRECT));
+                let caching = if is_buffered { BUFFERED } else { DIRECT };
+                self.shared.caching.store(caching, Ordering::Relaxed);
+                is_buffered
+            }
+            caching => caching == BUFFERED,
+        }
     }
 
     /// Writes to what has no positions, once there is room.
@@ -352,7 +387,7 @@ impl Transfer {
         if sys::is_nonblocking(&self.file)? {
             return uninterrupted(|| (&self.file).write_vectored(bufs));
         }
-        self.write_vectored_by_ring(bufs, false)
+        write_vectored_op(&WRITE, self.file.as_fd(), bufs, CURRENT_POSITION, false)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Watching files and whole trees for changes, by inotify.
 //!
-//! The kernel watches single folders and tells each by a number; this file knows which number
-//! stands for which path. The races to fear: a folder fills before it is watched, and a folder is
-//! renamed while notices name it by its number. So a new folder is watched first and listed then
-//! (what comes in between is told twice), and a rename changes the paths of all that is below.
+//! The kernel watches single folders and names each by a number in its notices. Here notices become
+//! changes; [`tree`] knows which number stands for which folder.
+
+mod tree;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     ffi::OsString,
     io,
     os::fd::{AsFd, OwnedFd},
@@ -15,7 +15,14 @@ use std::{
 
 use ramie_driver::sys::{self, Notice};
 
+use self::tree::{Ready, Tree};
 use crate::{blocking, io::Async};
+
+/// As many notices are read before they become changes.
+const MOST_AT_ONCE: usize = 4096;
+/// The two halves of a rename stand side by side in the queue, unless other CPUs add notices just
+/// then.
+const LARGEST_GAP: usize = 64;
 
 /// A change of a watched file, or below a watched folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,13 +55,19 @@ pub enum ChangeKind {
         from: PathBuf,
     },
     /// More has changed than the kernel keeps (`fs.inotify.max_queued_events`): look for yourself.
-    /// The path is the watched one.
+    /// The path is the watched one. All folders of a tree were looked at again before, so what
+    /// changes from now on is reported, and by its right path.
     Lost,
 }
 
 /// An iterator over the changes of a file, of a folder's entries, or of a whole tree.
 ///
-/// It never ends while what it watches is there.
+/// It never ends while what it watches is there. A watched folder that is renamed itself, or moved,
+/// is still reported by the path that it had.
+///
+/// A change in a tree names the path that its folder has when the change is read. A folder that was
+/// renamed, or moved into the tree, is watched with all that is below it. What was in a new folder
+/// before that was watched is reported as `Created`, perhaps twice.
 ///
 /// # Blocking
 /// Each step parks the fiber, or the thread outside one, until something changes.
@@ -83,11 +96,9 @@ pub enum ChangeKind {
 #[derive(Debug)]
 pub struct Watcher {
     queue: Async<OwnedFd>,
-    root: PathBuf,
+    tree: Tree,
     is_tree: bool,
-    /// What each of the kernel's numbers stands for.
-    paths: HashMap<i32, PathBuf>,
-    ready: VecDeque<io::Result<Change>>,
+    ready: Ready,
 }
 
 /// One notice, with what it borrows.
@@ -130,49 +141,11 @@ impl Watcher {
 
     fn start(root: &Path, is_tree: bool) -> io::Result<Watcher> {
         let queue = Async::from_fd(sys::inotify()?)?;
-        let (root, paths) = (root.to_owned(), HashMap::new());
-        let mut watcher = Watcher { queue, root, is_tree, paths, ready: VecDeque::new() };
-        let root = watcher.root.clone();
-        if is_tree {
-            watcher.take_in(root, |_, _| ())?;
-        } else {
-            let watch = blocking(|| sys::inotify_watch(watcher.queue.get_ref(), &root, false));
-            let watch = watch.map_err(|error| at(&root, &error))?;
-            watcher.paths.insert(watch, root);
-        }
-        Ok(watcher)
-    }
-
-    /// Watches a folder and those below it; tells of each entry.
-    fn take_in(
-        &mut self,
-        folder: PathBuf,
-        mut found: impl FnMut(PathBuf, bool) + Send,
-    ) -> io::Result<()> {
-        let (queue, paths) = (self.queue.get_ref().as_fd(), &mut self.paths);
-        blocking(|| {
-            let mut folders = vec![folder];
-            while let Some(folder) = folders.pop() {
-                let is_root = paths.is_empty();
-                let entries = sys::inotify_watch(queue, &folder, true).and_then(|watch| {
-                    paths.insert(watch, folder.clone());
-                    std::fs::read_dir(&folder)
-                });
-                let entries = match entries {
-                    // It was there a moment ago.
-                    Err(error) if !is_root && error.kind() == io::ErrorKind::NotFound => continue,
-                    entries => entries.map_err(|error| at(&folder, &error))?,
-                };
-                for entry in entries.map_while(Result::ok) {
-                    let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                    found(entry.path(), is_dir);
-                    if is_dir {
-                        folders.push(entry.path());
-                    }
-                }
-            }
-            Ok(())
-        })
+        let tree = blocking(|| {
+            let (queue, root) = (queue.get_ref().as_fd(), root.to_owned());
+            if is_tree { Tree::of_all(queue, root) } else { Tree::of_one(queue, root) }
+        })?;
+        Ok(Watcher { queue, tree, is_tree, ready: VecDeque::new() })
     }
 
     /// Waits for notices and makes changes of them.
@@ -180,88 +153,107 @@ impl Watcher {
     fn collect(&mut self) -> io::Result<()> {
         let mut told = Vec::new();
         self.queue.with_read(|queue| read(queue, &mut told))?;
-        // The second half of a rename may be left in the kernel's queue.
-        if matches!(told.last(), Some(Told { notice: Notice::MovedFrom(_), .. })) {
-            let _ = read(self.queue.get_ref(), &mut told);
+        let is_cut = |told: &Vec<Told>| {
+            // The second half of a rename may be left in the kernel's queue.
+            matches!(told.last(), Some(Told { notice: Notice::MovedFrom(_), .. }))
+        };
+        while told.len() < MOST_AT_ONCE || is_cut(&told) {
+            if read(self.queue.get_ref(), &mut told).is_err() {
+                break;
+            }
         }
-        let mut told = told.into_iter().peekable();
-        while let Some(this) = told.next() {
-            let other_half = told.next_if(|next| is_rename(&this, next));
-            self.translate(this, other_half);
+        let looks = |told: &Told| self.is_tree && told.is_dir || told.notice == Notice::Overflow;
+        let is_long = self.tree.is_unsettled() || told.iter().any(looks);
+        match is_long {
+            true => blocking(|| self.translate_all(told)),
+            false => self.translate_all(told),
         }
         Ok(())
     }
 
-    fn translate(&mut self, told: Told, renamed_to: Option<Told>) {
-        let Told { watch, notice, is_dir, name } = told;
-        if notice == Notice::Overflow {
-            self.tell(self.root.clone(), ChangeKind::Lost, true);
-            return;
+    fn translate_all(&mut self, told: Vec<Told>) {
+        let mut told: VecDeque<_> = told.into();
+        while let Some(this) = told.pop_front() {
+            let second = told.iter().take(LARGEST_GAP).position(|next| is_rename(&this, next));
+            let second = second.and_then(|at| told.remove(at));
+            self.translate(this, second);
         }
-        if notice == Notice::Unwatched {
-            self.paths.remove(&watch);
-            return;
-        }
-        let Some(folder) = self.paths.get(&watch) else { return };
-        if name.is_empty() && *folder != self.root {
-            // Its parent tells the same.
-            return;
-        }
-        let path = if name.is_empty() { folder.clone() } else { folder.join(name) };
-        match notice {
-            Notice::Created | Notice::MovedTo(_) => self.created(path, is_dir),
-            Notice::MovedFrom(_) => match renamed_to.and_then(|to| self.path_of(&to)) {
-                Some(to) => self.renamed(path, to, is_dir),
-                None => self.gone(path, is_dir),
-            },
-            Notice::Deleted => self.gone(path, is_dir),
-            Notice::Modified => self.tell(path, ChangeKind::Modified, is_dir),
-            Notice::Written => self.tell(path, ChangeKind::Written, is_dir),
-            Notice::Attributes => self.tell(path, ChangeKind::Attributes, is_dir),
-            Notice::Unwatched | Notice::Overflow => {}
+        if self.tree.is_unsettled() {
+            self.tree.settle(self.queue.get_ref().as_fd(), &mut self.ready);
         }
     }
 
+    fn translate(&mut self, told: Told, second: Option<Told>) {
+        match told.notice {
+            Notice::Overflow => self.lost(),
+            Notice::Unwatched => self.tree.ended(told.watch),
+            // The folder itself; its parent tells the same.
+            _ if told.name.is_empty() && !self.tree.is_root(told.watch) => {}
+            Notice::Created | Notice::MovedTo(_) => self.arrived(&told),
+            Notice::Deleted => self.left(&told),
+            Notice::MovedFrom(_) => self.moved(&told, second.as_ref()),
+            Notice::Modified => self.tell_of(&told, ChangeKind::Modified),
+            Notice::Written => self.tell_of(&told, ChangeKind::Written),
+            Notice::Attributes => self.tell_of(&told, ChangeKind::Attributes),
+        }
+    }
+
+    /// The path that a notice is about, unless its folder has left the tree.
     fn path_of(&self, told: &Told) -> Option<PathBuf> {
-        Some(self.paths.get(&told.watch)?.join(&told.name))
+        let mut path = self.tree.path(told.watch)?;
+        if !told.name.is_empty() {
+            path.push(&told.name);
+        }
+        Some(path)
     }
 
-    fn created(&mut self, path: PathBuf, is_dir: bool) {
-        self.tell(path.clone(), ChangeKind::Created, is_dir);
-        if !is_dir || !self.is_tree {
-            return;
-        }
-        let mut found = Vec::new();
-        let taken_in = self.take_in(path, |path, is_dir| found.push((path, is_dir)));
-        for (path, is_dir) in found {
-            self.tell(path, ChangeKind::Created, is_dir);
-        }
-        if let Err(error) = taken_in {
-            self.ready.push_back(Err(error));
+    fn lost(&mut self) {
+        let root = self.tree.root_path().to_owned();
+        self.tree.retake(self.queue.get_ref().as_fd(), self.is_tree, &mut self.ready);
+        self.tell(root, ChangeKind::Lost, true);
+    }
+
+    fn arrived(&mut self, told: &Told) {
+        self.tell_of(told, ChangeKind::Created);
+        if self.is_tree && told.is_dir {
+            let queue = self.queue.get_ref().as_fd();
+            self.tree.arrived(queue, told.watch, &told.name, &mut self.ready);
         }
     }
 
-    fn renamed(&mut self, from: PathBuf, to: PathBuf, is_dir: bool) {
-        for path in self.paths.values_mut() {
-            if let Ok(below) = path.strip_prefix(&from) {
-                // Joining nothing would add a slash.
-                *path = if below.as_os_str().is_empty() { to.clone() } else { to.join(below) };
+    fn left(&mut self, told: &Told) {
+        self.tell_of(told, ChangeKind::Removed);
+        self.look_at(told);
+    }
+
+    fn moved(&mut self, from: &Told, to: Option<&Told>) {
+        let Some(to) = to else { return self.left(from) };
+        match (self.path_of(from), self.path_of(to)) {
+            (Some(from_path), Some(to_path)) => {
+                self.tell(to_path, ChangeKind::Renamed { from: from_path }, to.is_dir);
+                self.look_at(from);
+                self.look_at(to);
+            }
+            // One of the two folders has left the tree, or is about to.
+            _ => {
+                self.left(from);
+                self.arrived(to);
             }
         }
-        self.tell(to, ChangeKind::Renamed { from }, is_dir);
     }
 
-    fn gone(&mut self, path: PathBuf, is_dir: bool) {
-        let queue = self.queue.get_ref();
-        self.paths.retain(|watch, watched| {
-            let is_below = *watched != self.root && watched.starts_with(&path);
-            if is_below {
-                // Moved away, it would tell of its entries under names that are no more.
-                let _ = sys::inotify_unwatch(queue, *watch);
-            }
-            !is_below
-        });
-        self.tell(path, ChangeKind::Removed, is_dir);
+    /// Looks what is now where a notice was about a folder.
+    fn look_at(&mut self, told: &Told) {
+        if self.is_tree && told.is_dir && !told.name.is_empty() {
+            let queue = self.queue.get_ref().as_fd();
+            self.tree.look_at(queue, told.watch, &told.name, &mut self.ready);
+        }
+    }
+
+    fn tell_of(&mut self, told: &Told, kind: ChangeKind) {
+        if let Some(path) = self.path_of(told) {
+            self.tell(path, kind, told.is_dir);
+        }
     }
 
     fn tell(&mut self, path: PathBuf, kind: ChangeKind, is_dir: bool) {
@@ -278,7 +270,7 @@ impl Iterator for Watcher {
             if let Some(change) = self.ready.pop_front() {
                 return Some(change);
             }
-            if self.paths.is_empty() {
+            if self.tree.is_empty() {
                 return None;
             }
             if let Err(error) = self.collect() {
@@ -299,12 +291,4 @@ fn is_rename(from: &Told, to: &Told) -> bool {
         (Notice::MovedFrom(from), Notice::MovedTo(to)) => from == to,
         _ => false,
     }
-}
-
-fn at(path: &Path, error: &io::Error) -> io::Error {
-    let hint = match error.kind() {
-        io::ErrorKind::StorageFull => "; raise the sysctl fs.inotify.max_user_watches",
-        _ => "",
-    };
-    io::Error::new(error.kind(), format!("watching {}: {error}{hint}", path.display()))
 }

@@ -69,7 +69,7 @@ impl Wake for Notice {
 #[track_caller]
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     let future = pin!(future.into_future());
-    match drive(future, || WaitRecord::new(&FUTURE), false) {
+    match drive(future, false) {
         Ok(output) => output,
         Err(_) => abort_wait_while_unwinding("a future"),
     }
@@ -107,18 +107,14 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 pub fn block_on_or_cancelled<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     check_cancelled()?;
     let future = pin!(future.into_future());
-    match drive(future, || WaitRecord::new(&FUTURE).cancellable(), true) {
+    match drive(future, true) {
         Ok(output) => Ok(output),
         Err(Refused::Cancelled | Refused::Unwinding) => Err(cancel::cancelled()),
     }
 }
 
 #[track_caller]
-fn drive<F: Future>(
-    mut future: Pin<&mut F>,
-    record: impl Fn() -> WaitRecord,
-    is_cancel_point: bool,
-) -> Result<F::Output, Refused> {
+fn drive<F: Future>(mut future: Pin<&mut F>, is_cancel_point: bool) -> Result<F::Output, Refused> {
     let notice = Arc::new(Notice(Completion::new()));
     let waker = Waker::from(Arc::clone(&notice));
     let mut context = Context::from_waker(&waker);
@@ -132,7 +128,8 @@ fn drive<F: Future>(
         if notice.0.is_done() {
             fiber::yield_now();
         } else {
-            notice.0.wait(&record())?;
+            let record = WaitRecord::new(&FUTURE).cancellable_if(is_cancel_point);
+            notice.0.wait(&record)?;
         }
         notice.0.take_back();
     }

@@ -10,11 +10,13 @@ use std::{
 use ramie_driver::{Home, MultishotOp, Op, Shot, sys};
 
 use crate::{
-    cancel,
+    cancel::{self, Steps},
     intake::{self, Intake},
     io_op,
     park::WaitKind,
+    readiness::Readiness,
     time::Deadline,
+    worker,
 };
 
 static READABLE: WaitKind = WaitKind::new("a descriptor to become readable");
@@ -113,7 +115,8 @@ impl<T: AsFd> Async<T> {
         Ok(())
     }
 
-    /// Iterates over the times when there may be something new to read; it never ends.
+    /// Iterates over the times when there may be something new to read. It ends only when the
+    /// strand is still cancelled after a step that was.
     ///
     /// Each step waits until there is, or may be, more than there was at the step before. So read
     /// until `WouldBlock` before the next step: what was there before need not be reported again.
@@ -158,7 +161,7 @@ impl<T: AsFd> Async<T> {
     ) -> ReadyEach<'a> {
         let fd = self.io.as_fd();
         let op = MultishotOp::Poll { fd: fd.as_raw_fd(), events };
-        ReadyEach { fd, kind, events, intake: Intake::new(op, watch.home()) }
+        ReadyEach { fd, kind, events, intake: Intake::new(op, watch.home()), steps: Steps::Going }
     }
 
     /// Makes a call that reads, whenever the descriptor is readable, until the result is not
@@ -208,16 +211,20 @@ impl<T: AsFd> Async<T> {
         mut call: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
         let mut may_call = self.is_nonblocking;
+        let mut readiness = Readiness::default();
         loop {
             cancel::check_io()?;
             if may_call {
                 match call(&self.io) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    result => return result,
+                    result => {
+                        worker::note_complete_at_once();
+                        return result;
+                    }
                 }
             }
-            self.wait(kind, events)?;
+            readiness.wait(kind, self.as_fd().into(), events, Deadline::NEVER)?;
             may_call = true;
         }
     }
@@ -264,6 +271,7 @@ pub struct ReadyEach<'a> {
     kind: &'static WaitKind,
     events: u32,
     intake: Intake,
+    steps: Steps,
 }
 
 impl Iterator for ReadyEach<'_> {
@@ -271,12 +279,16 @@ impl Iterator for ReadyEach<'_> {
 
     #[track_caller]
     fn next(&mut self) -> Option<io::Result<()>> {
-        Some(match self.intake.next(self.kind, Deadline::NEVER) {
+        if !self.steps.go_on() {
+            return None;
+        }
+        let step = match self.intake.next(self.kind, Deadline::NEVER) {
             Ok(Some(Shot::Failed(errno))) => Err(io::Error::from_raw_os_error(errno)),
             Ok(Some(_)) => Ok(()),
             Ok(None) => self.wait_once(),
             Err(error) => Err(error.into()),
-        })
+        };
+        Some(self.steps.noted(step))
     }
 }
 

@@ -11,16 +11,24 @@
 //! their flags say, unless the socket is nonblocking for everybody; a slow peer would keep a thread
 //! of the pool. So a part is sent once there is room for it.
 //!
-//! What is said to fail in the kernel goes on by reads and writes, which then say why.
+//! # Failures
+//! As std's: where the kernel cannot do it for these files, the copy goes on by reads and writes
+//! ([`unless_unsuited`]); any other error ends it, because a read would take bytes from the source
+//! for which there is no place. For the same reason a target is asked, before bytes are read from a
+//! pipe or a socket, whether it can be written ([`Sink::check`]), and a file's position is put back
+//! to behind what was written.
 #![allow(unsafe_code)]
 
 use std::{
     any::TypeId,
-    io::{self, Read, Write},
+    io::{self, Read, Seek, Write},
     os::fd::{AsFd, AsRawFd, BorrowedFd},
 };
 
-use ramie_driver::{Op, sys, sys::sockopt};
+use ramie_driver::{
+    Op,
+    sys::{self, Errno, OFlags, SendFlags, SocketType, sockopt},
+};
 
 use super::{PipeReader, PipeWriter, whole::write_all};
 use crate::{
@@ -58,7 +66,10 @@ const SEND_PART: usize = 1 << 20;
 /// file to file.
 ///
 /// # Errors
-/// The first of a read or a write; what was read before may be lost, unless it was cancelled.
+/// The first of a read or a write. A [`File`] as the source then has its position behind what was
+/// written. Of a pipe or a socket nothing is lost if the target is a file that is not open for
+/// writing, a pipe without a reader or a socket that was shut down; in other cases up to 64 KiB may
+/// be, unless the copy was cancelled.
 ///
 /// # Examples
 /// ```
@@ -101,6 +112,11 @@ where
 {
     let mut buffer = vec![0; BUFFER];
     loop {
+        if let (Some(Source::Pipe(_) | Source::Socket), Some(to)) =
+            (Source::of(reader), Sink::of(writer))
+        {
+            to.check()?;
+        }
         let count = match reader.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(count) => count,
@@ -108,11 +124,23 @@ where
             Err(error) => return Err(cancel::after(error, *copied as usize, &[])),
         };
         let part = &buffer[..count];
+        let mut sent = 0;
         // By writes that count: a writer's own `write_all` may not tell.
-        write_all(part, |rest| writer.write(rest)).map_err(|error| {
-            let sent = cancel::bytes_moved(&error).unwrap_or(0);
-            cancel::after(error, *copied as usize + sent, &part[sent..])
-        })?;
+        let written = write_all(part, |rest| {
+            let count = writer.write(rest)?;
+            sent += count;
+            Ok(count)
+        });
+        if let Err(error) = written {
+            // Whoever cancelled gets the rest of the part with the error.
+            if let (Some(Source::File(mut from)), false) =
+                (Source::of(reader), cancel::is_cancelled(&error))
+            {
+                // A stream behind a path has no position to be put back.
+                let _ = from.seek(io::SeekFrom::Current(-((count - sent) as i64)));
+            }
+            return Err(cancel::after(error, *copied as usize + sent, &part[sent..]));
+        }
         *copied += count as u64;
     }
 }
@@ -124,8 +152,15 @@ fn file_to_file(from: &File, to: &File, copied: &mut u64) -> io::Result<()> {
         cancel::check_io()?;
         match blocking(|| sys::copy_file_range(from, to, FILE_PART)) {
             // Some files tell no size: an end may be none, and the reads will see.
-            Ok(0) | Err(_) => return Ok(()),
+            Ok(0) => return Ok(()),
             Ok(count) => *copied += count as u64,
+            // It cannot append. Of an empty file there is nothing to be written.
+            Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => {
+                let is_empty = from.metadata().is_ok_and(|source| source.len() == 0);
+                let appends = sys::status_flags(to)?.contains(OFlags::APPEND);
+                return if is_empty || appends { Ok(()) } else { Err(error) };
+            }
+            Err(error) => return unless_unsuited(error, *copied),
         }
     }
 }
@@ -138,8 +173,9 @@ fn file_to_socket(from: &File, to: &Socket, copied: &mut u64) -> io::Result<()> 
     while part > 0 && !to.is_nonblocking() {
         wait(to.as_fd(), sys::POLL_OUT, to.deadline(Half::Write))?;
         match blocking(|| sys::sendfile(to, from, part)) {
-            Ok(0) | Err(_) => break,
+            Ok(0) => break,
             Ok(count) => *copied += count as u64,
+            Err(error) => return unless_unsuited(error, *copied),
         }
     }
     Ok(())
@@ -154,14 +190,29 @@ fn pipe_to_pipe(from: &PipeReader, to: &PipeWriter, copied: &mut u64) -> io::Res
             Ok(count) => *copied += count as u64,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if from.refuses_to_wait() || to.refuses_to_wait() {
-                    return Ok(());
+                    return Err(error);
                 }
                 wait(from.as_fd(), sys::POLL_IN, Deadline::NEVER)?;
                 wait(to.as_fd(), sys::POLL_OUT, Deadline::NEVER)?;
             }
-            Err(_) => return Ok(()),
+            Err(error) => return unless_unsuited(error, *copied),
         }
         crate::fiber::yield_now();
+    }
+}
+
+/// Nothing, if the error means that the kernel has no copy of this sort for these files; else the
+/// error. Permission is refused by filters of system calls, before anything is copied.
+fn unless_unsuited(error: io::Error, copied: u64) -> io::Result<()> {
+    let Some(errno) = error.raw_os_error() else { return Err(error) };
+    match Errno::from_raw_os_error(errno) {
+        Errno::OVERFLOW => Ok(()),
+        Errno::NOSYS | Errno::XDEV | Errno::INVAL | Errno::PERM | Errno::OPNOTSUPP
+            if copied == 0 =>
+        {
+            Ok(())
+        }
+        _ => Err(error),
     }
 }
 
@@ -172,7 +223,7 @@ fn wait(fd: BorrowedFd<'_>, events: u32, deadline: Deadline) -> io::Result<()> {
     match unsafe { io_op::perform(&COPY, op, deadline) } {
         Ok(_) => Ok(()),
         // As a write whose time is over.
-        Err(io_op::OpError::Elapsed) => Err(sys::Errno::AGAIN.into()),
+        Err(io_op::OpError::Elapsed) => Err(Errno::AGAIN.into()),
         Err(error) => Err(error.into()),
     }
 }
@@ -180,6 +231,7 @@ fn wait(fd: BorrowedFd<'_>, events: u32, deadline: Deadline) -> io::Result<()> {
 enum Source<'a> {
     File(&'a File),
     Pipe(&'a PipeReader),
+    Socket,
 }
 
 enum Sink<'a> {
@@ -193,6 +245,8 @@ impl<'a> Source<'a> {
         seen_as::<R, File>(reader)
             .map(Source::File)
             .or_else(|| seen_as::<R, PipeReader>(reader).map(Source::Pipe))
+            .or_else(|| seen_as::<R, TcpStream>(reader).map(|_| Source::Socket))
+            .or_else(|| seen_as::<R, UnixStream>(reader).map(|_| Source::Socket))
     }
 }
 
@@ -204,6 +258,28 @@ impl<'a> Sink<'a> {
             .map(Sink::File)
             .or_else(|| seen_as::<W, PipeWriter>(writer).map(Sink::Pipe))
             .or_else(|| tcp().or_else(unix).map(Sink::Socket))
+    }
+
+    /// Fails as a write would, where that can be known without one.
+    fn check(&self) -> io::Result<()> {
+        match self {
+            Sink::File(to) => {
+                let mode = sys::status_flags(to)? & OFlags::RWMODE;
+                if mode == OFlags::RDONLY { Err(Errno::BADF.into()) } else { Ok(()) }
+            }
+            Sink::Pipe(to) => {
+                let is_broken = sys::poll_now(to, sys::POLL_OUT)? & sys::POLL_ERR != 0;
+                if is_broken { Err(Errno::PIPE.into()) } else { Ok(()) }
+            }
+            // To a socket that has messages, no bytes would be one.
+            Sink::Socket(to) if sockopt::socket_type(to)? == SocketType::STREAM => {
+                match sys::send(to, &[], SendFlags::empty()) {
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+                    _ => Ok(()),
+                }
+            }
+            Sink::Socket(_) => Ok(()),
+        }
     }
 }
 

@@ -58,21 +58,22 @@ impl<R: Read> LineReader<R> {
     }
 
     /// Takes the next line without its end, `\n` or `\r\n`; `None` at the end of the input. What
-    /// stands after the last `\n` is a line, too.
+    /// stands after the last `\n` is a line, too, and a `\r` at its end belongs to it, as in std's
+    /// [`lines`](BufRead::lines).
     ///
     /// # Errors
     /// `InvalidData`: the line is longer than the limit, the peer's fault. It stays: see
     /// [`skip_line`](Self::skip_line). Those of the inner reader.
     #[track_caller]
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
-        let mut line = match self.part(b"\n", 1)? {
+        let line = match self.part(b"\n", 1)? {
+            Part::Ended(line) if self.buffer[line.clone()].ends_with(b"\r") => {
+                line.start..line.end - 1
+            }
             Part::Ended(line) => line,
             Part::Last(rest) if rest.is_empty() => return Ok(None),
             Part::Last(rest) => rest,
         };
-        if self.buffer[line.clone()].ends_with(b"\r") {
-            line.end -= 1;
-        }
         if line.len() > self.limit {
             // What `part` let through for the sake of `\r`.
             self.unread.start = line.start;

@@ -26,6 +26,7 @@ mod terminal;
 mod wait_any;
 pub(crate) mod whole;
 
+#[doc(no_inline)]
 pub use std::io::*;
 
 #[doc(hidden)]

@@ -15,6 +15,7 @@ use crate::{
     fixed_file::StreamFd,
     park::WaitKind,
     ring::data::{MAX_BUFFERS, read_op, read_vectored_op, write_op, write_vectored_op},
+    worker,
 };
 
 static READ: WaitKind = WaitKind::new("data from a pipe");
@@ -108,8 +109,7 @@ impl End {
     #[inline(always)]
     pub(super) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         if self.refuses_to_wait {
-            cancel::check_io()?;
-            return sys::read_now(&self.fd, &mut [IoSliceMut::new(buf)], CURRENT_POSITION);
+            return self.read_now(&mut [IoSliceMut::new(buf)]);
         }
         read_op(&READ, self.fd.named(), buf, CURRENT_POSITION)
     }
@@ -117,9 +117,7 @@ impl End {
     #[track_caller]
     pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if self.refuses_to_wait {
-            cancel::check_io()?;
-            let count = bufs.len().min(MAX_BUFFERS);
-            return sys::read_now(&self.fd, &mut bufs[..count], CURRENT_POSITION);
+            return self.read_now(bufs);
         }
         read_vectored_op(&READ, self.fd.as_fd(), bufs, CURRENT_POSITION, false)
     }
@@ -128,8 +126,7 @@ impl End {
     #[inline(always)]
     pub(super) fn write(&self, buf: &[u8]) -> io::Result<usize> {
         if self.refuses_to_wait {
-            cancel::check_io()?;
-            return sys::write_now(&self.fd, &[IoSlice::new(buf)], CURRENT_POSITION);
+            return self.write_now(&[IoSlice::new(buf)]);
         }
         write_op(&WRITE, self.fd.named(), buf, CURRENT_POSITION)
     }
@@ -137,12 +134,44 @@ impl End {
     #[track_caller]
     pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.refuses_to_wait {
-            cancel::check_io()?;
-            let bufs = &bufs[..bufs.len().min(MAX_BUFFERS)];
-            return sys::write_now(&self.fd, bufs, CURRENT_POSITION);
+            return self.write_now(bufs);
         }
         write_vectored_op(&WRITE, self.fd.as_fd(), bufs, CURRENT_POSITION, false)
     }
+
+    /// Reads what is there, from a pipe that nobody waits for (`O_NONBLOCK`).
+    #[cold]
+    fn read_now(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        cancel::check_io()?;
+        worker::note_complete_at_once();
+        let count = bufs.len().min(MAX_BUFFERS);
+        let bufs = &mut bufs[..count];
+        match sys::read_now(&self.fd, bufs, CURRENT_POSITION) {
+            Err(error) if is_unsupported(&error) && sys::is_nonblocking(&self.fd)? => {
+                sys::read_vectored(&self.fd, bufs, CURRENT_POSITION)
+            }
+            result => result,
+        }
+    }
+
+    /// Writes what there is room for; else as [`Self::read_now`].
+    #[cold]
+    fn write_now(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        cancel::check_io()?;
+        worker::note_complete_at_once();
+        let bufs = &bufs[..bufs.len().min(MAX_BUFFERS)];
+        match sys::write_now(&self.fd, bufs, CURRENT_POSITION) {
+            Err(error) if is_unsupported(&error) && sys::is_nonblocking(&self.fd)? => {
+                sys::write_vectored(&self.fd, bufs, CURRENT_POSITION)
+            }
+            result => result,
+        }
+    }
+}
+
+/// Whether the file does not know `RWF_NOWAIT`: a pipe does until it is spliced.
+fn is_unsupported(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(sys::Errno::OPNOTSUPP.raw_os_error())
 }
 
 /// What both ends have alike.

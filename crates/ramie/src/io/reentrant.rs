@@ -111,7 +111,7 @@ impl<T> Reentrant<T> {
 }
 
 fn own_id() -> u64 {
-    worker::current().current_slot().id().as_u64()
+    worker::current().current_slot().id_bits()
 }
 
 pub(super) struct ReentrantGuard<T: 'static> {

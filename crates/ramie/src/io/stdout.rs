@@ -12,6 +12,8 @@ use std::{
     sync::OnceLock,
 };
 
+use ramie_driver::logging;
+
 use super::{
     reentrant::{Reentrant, ReentrantGuard},
     standard::{Standard, standard_descriptor, write_here},
@@ -84,7 +86,9 @@ fn flush_at_exit() {
     // SAFETY: the function is there as long as the program; it does not unwind.
     let refused = unsafe { atexit(flush) };
     if refused != 0 {
-        log::warn!("an unfinished line of the standard output will be lost at exit");
+        // Later: the stream is being made, and the program's logger may print to it.
+        let line = "an unfinished line of the standard output will be lost at exit".to_owned();
+        logging::later(logging::Level::Warn, module_path!(), line);
     }
 }
 

@@ -2,15 +2,12 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd},
 };
 
-use ramie_driver::{
-    Op,
-    sys::{self, PollFlags},
-};
+use ramie_driver::sys::{self, PollFlags};
 
-use crate::{cancel, io_op, park::WaitKind, time::Deadline};
+use crate::{cancel, park::WaitKind, readiness::Readiness, time::Deadline, worker};
 
 static READY: WaitKind = WaitKind::new("one of several descriptors to be ready");
 
@@ -96,12 +93,13 @@ pub fn wait_any(descriptors: &mut [Polled<'_>]) -> io::Result<usize> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let asked: Vec<_> = descriptors.iter().map(|polled| (polled.fd, polled.interest)).collect();
-    let mut set = None;
+    let (mut set, mut readiness) = (None, Readiness::default());
     loop {
         cancel::check_io()?;
         let found = sys::poll_all_now(&asked)?;
         let count = found.iter().filter(|ready| !ready.is_empty()).count();
         if count > 0 {
+            worker::note_complete_at_once();
             for (polled, ready) in descriptors.iter_mut().zip(found) {
                 polled.ready = ready;
             }
@@ -111,7 +109,6 @@ pub fn wait_any(descriptors: &mut [Polled<'_>]) -> io::Result<usize> {
             Some(set) => set,
             None => set.insert(sys::readiness_of(&asked)?),
         };
-        let op = Op::Poll { fd: set.as_raw_fd(), events: sys::POLL_IN };
-        io_op::perform_pointing_nowhere(&READY, op, Deadline::NEVER)?;
+        readiness.wait(&READY, set.as_fd().into(), sys::POLL_IN, Deadline::NEVER)?;
     }
 }

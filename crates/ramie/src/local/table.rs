@@ -91,8 +91,13 @@ pub(super) unsafe fn free_unless_used(header: *mut Header) {
     // SAFETY: an address other than null and `GONE` is that of a value (caller's promise).
     let Header { free, uses } = unsafe { header.as_ref() };
     let (free, is_used) = (*free, uses.get() != 0);
+    if is_used {
+        return;
+    }
     // SAFETY: not in a table and not in use: this is the last reference.
-    if !is_used && panic::catch(|| unsafe { free(header) }).is_err() {
+    if let Err(payload) = panic::catch(|| unsafe { free(header) }) {
+        // The payload's destructor could panic, too.
+        std::mem::forget(payload);
         ramie_driver::sys::fatal(
             "the destructor of a fiber-local value panicked; nobody is left to take the \
              panic. Aborting.",

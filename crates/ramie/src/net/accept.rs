@@ -5,20 +5,18 @@
 //! process. And: one op accepts again and again, and its strand does not come back for what it
 //! brought, while another strand waits in the kernel. So no such op begins as long as one waits so.
 
-use std::{
-    io,
-    os::fd::{AsFd, AsRawFd},
-    time::Duration,
-};
+use std::{io, os::fd::AsFd, time::Duration};
 
-use ramie_driver::{Op, sys};
+use ramie_driver::sys;
 
 use super::socket::{Address, Socket};
 use crate::{
     cancel,
-    io_op::{self, OpError},
+    io_op::OpError,
+    readiness::Readiness,
     ring::socket::{self as ring, ACCEPT},
     time::Deadline,
+    worker,
 };
 
 impl Socket {
@@ -55,9 +53,12 @@ impl Socket {
     /// Accepts from a listener of several processes.
     #[track_caller]
     fn accept_in_competition(&self) -> io::Result<(Socket, Address)> {
+        let mut readiness = Readiness::default();
         loop {
+            let has_ended = readiness.is_end(self);
             match sys::accept(self) {
                 Ok((fd, _)) => {
+                    worker::note_complete_at_once();
                     let peer = Address::of_peer(&fd)?;
                     return Ok((Socket::from(fd), peer));
                 }
@@ -67,8 +68,11 @@ impl Socket {
             if self.is_nonblocking() {
                 return Err(sys::Errno::AGAIN.into());
             }
-            let op = Op::Poll { fd: self.as_fd().as_raw_fd(), events: sys::POLL_IN };
-            io_op::perform_pointing_nowhere(&ACCEPT, op, Deadline::NEVER)?;
+            if has_ended {
+                // What a listener that may wait says when it was shut down.
+                return Err(sys::Errno::INVAL.into());
+            }
+            readiness.wait(&ACCEPT, self.named(), sys::POLL_IN, Deadline::NEVER)?;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From what a user writes to socket addresses.
 
-use std::{io, iter, net, option, panic, slice, vec};
+use std::{io, iter, net, option, slice, vec};
 
 use ramie_driver::sys::AddressFamily;
 
@@ -128,7 +128,7 @@ where
         Ok(found) => found,
         Err(RecvError::Cancelled) => Err(cancel::error()),
         Err(RecvError::Closed) => match strand.join() {
-            Err(payload) => panic::resume_unwind(payload),
+            Err(payload) => crate::panic::raise_again(payload),
             Ok(()) => Err(io::Error::other("a name cannot be resolved while the strand unwinds")),
         },
     }

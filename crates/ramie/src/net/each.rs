@@ -6,28 +6,29 @@ use super::{
     SocketAddr,
     socket::{Address, Socket},
 };
-use crate::{intake::Intake, io::Lease};
+use crate::{cancel::Steps, intake::Intake, io::Lease};
 
 /// Iterates over what a stream receives; made by `recv_each`.
 ///
-/// It ends when the peer has sent all, and after an error other than a timeout or a cancellation.
+/// It ends when the peer has sent all, and after an error other than a timeout. After the error of
+/// a cancelled step it ends if the strand is still cancelled at the next step.
 #[derive(Debug)]
 pub struct RecvEach<'a> {
     socket: &'a Socket,
     intake: Intake,
-    is_over: bool,
+    steps: Steps,
 }
 
 impl<'a> RecvEach<'a> {
     pub(crate) fn new(socket: &'a Socket) -> Self {
-        RecvEach { socket, intake: socket.receiver(), is_over: false }
+        RecvEach { socket, intake: socket.receiver(), steps: Steps::Going }
     }
 
     /// For Unix sockets. A kernel without "io_uring/poll: fix multishot recv missing EOF on
     /// wakeup race" (2026) may not tell a receive that is done again and again that their stream
     /// has ended.
     pub(crate) fn one_by_one(socket: &'a Socket) -> Self {
-        RecvEach { socket, intake: socket.receiver().one_by_one(), is_over: false }
+        RecvEach { socket, intake: socket.receiver().one_by_one(), steps: Steps::Going }
     }
 }
 
@@ -39,32 +40,45 @@ impl Iterator for RecvEach<'_> {
     #[track_caller]
     #[inline(always)]
     fn next(&mut self) -> Option<io::Result<Lease>> {
-        if self.is_over {
+        if !self.steps.go_on() {
             return None;
         }
         let received = self.socket.receive_next(&mut self.intake).transpose();
-        self.is_over = match &received {
-            Some(Ok(_)) => false,
-            Some(Err(error)) => !is_passing(error),
-            None => true,
-        };
+        match &received {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => self.note(error),
+            None => self.steps.end(),
+        }
         received
+    }
+}
+
+impl RecvEach<'_> {
+    #[cold]
+    #[inline(never)]
+    fn note(&mut self, error: &io::Error) {
+        if error.kind() != io::ErrorKind::WouldBlock {
+            self.steps.end();
+        }
+        self.steps.note(error);
     }
 }
 
 impl FusedIterator for RecvEach<'_> {}
 
 /// Iterates over the datagrams that a socket receives, with their senders; made by
-/// [`UdpSocket::recv_from_each`](super::UdpSocket::recv_from_each). It never ends.
+/// [`UdpSocket::recv_from_each`](super::UdpSocket::recv_from_each). It ends when a step was
+/// cancelled and the strand is still cancelled at the next one.
 #[derive(Debug)]
 pub struct RecvFromEach<'a> {
     socket: &'a Socket,
     intake: Intake,
+    steps: Steps,
 }
 
 impl<'a> RecvFromEach<'a> {
     pub(crate) fn new(socket: &'a Socket) -> Self {
-        RecvFromEach { socket, intake: socket.receiver_from() }
+        RecvFromEach { socket, intake: socket.receiver_from(), steps: Steps::Going }
     }
 }
 
@@ -73,19 +87,18 @@ impl Iterator for RecvFromEach<'_> {
 
     #[track_caller]
     fn next(&mut self) -> Option<io::Result<(Lease, SocketAddr)>> {
-        let datagram = match self.socket.receive_next_from(&mut self.intake) {
-            Ok(datagram) => datagram,
-            Err(error) => return Some(Err(error)),
-        };
-        let from = Address { storage: datagram.from, len: datagram.from_len };
-        Some(from.to_ip().map(|from| (datagram.bytes, from)))
+        if !self.steps.go_on() {
+            return None;
+        }
+        let received = self.socket.receive_next_from(&mut self.intake);
+        Some(self.steps.noted(received).and_then(|datagram| {
+            let from = Address { storage: datagram.from, len: datagram.from_len };
+            Ok((datagram.bytes, from.to_ip()?))
+        }))
     }
 }
 
-/// Whether the socket is as good as before.
-fn is_passing(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || crate::cancel::is_cancelled(error)
-}
+impl FusedIterator for RecvFromEach<'_> {}
 
 impl fmt::Debug for Socket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

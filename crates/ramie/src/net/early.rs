@@ -11,36 +11,21 @@ use ramie_driver::{Datagram, Home, Lease, MultishotOp, Shot, sys};
 
 use super::socket::{Address, Half, Socket, data_result};
 use crate::{
-    cancel,
     intake::{self, Intake},
-    io_op::{self, OpError},
-    park::WaitRecord,
+    io_op::OpError,
+    readiness::Readiness,
     ring::socket::{ACCEPT, RECEIVE},
     time::Deadline,
     worker,
 };
 
 impl Socket {
-    /// Takes what came early, and sees to it that nothing comes by that way any more.
     #[track_caller]
     fn take_early(&self, home: &Home, deadline: Deadline) -> io::Result<Option<Shot>> {
-        let worker = worker::current();
-        worker.check_may_switch();
-        cancel::check_io()?;
-        let record = WaitRecord::new(&RECEIVE).until(deadline).cancellable();
-        loop {
-            if let Some(shot) = home.take_left() {
-                return Ok(Some(shot));
-            }
-            if home.op().is_none() {
-                return Ok(None);
-            }
-            match intake::release(&worker, home, &record) {
-                Ok(()) => {}
-                Err(OpError::Elapsed) => return Err(sys::Errno::AGAIN.into()),
-                Err(error) => return Err(error.into()),
-            }
-        }
+        intake::take_early(home, &RECEIVE, deadline).map_err(|error| match error {
+            OpError::Elapsed => sys::Errno::AGAIN.into(),
+            error => error.into(),
+        })
     }
 
     /// Receives of what came early, if anything did.
@@ -121,13 +106,13 @@ impl Socket {
     /// Makes one who receives from this stream again and again.
     pub(super) fn receiver(&self) -> Intake {
         let op = MultishotOp::Receive { fd: self.as_fd().as_raw_fd() };
-        Intake::new(op, Arc::clone(self.home()))
+        Intake::new(op, Arc::clone(self.enlisted_home()))
     }
 
     /// Makes one who receives datagrams again and again.
     pub(super) fn receiver_from(&self) -> Intake {
         let op = MultishotOp::ReceiveFrom { fd: self.as_fd().as_raw_fd() };
-        Intake::new(op, Arc::clone(self.home()))
+        Intake::new(op, Arc::clone(self.enlisted_home()))
     }
 
     /// Makes one who accepts again and again.
@@ -171,7 +156,7 @@ impl Socket {
             let place = self.named().place().filter(|_| !self.is_nonblocking());
             driver.receive_now(self, place)
         })?;
-        Ok(if bytes.is_empty() { None } else { Some(bytes) })
+        Ok(bytes.filter(|bytes| !bytes.is_empty()))
     }
 
     /// Waits for a datagram and leases it.
@@ -180,7 +165,10 @@ impl Socket {
         match self.next_of(intake)? {
             Some(Shot::Datagram(datagram)) => Ok(*datagram),
             Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
-            _ => self.one_by_one(|driver| driver.receive_from_now(self)),
+            // No bytes from nobody, which is how a socket that was shut down ends.
+            _ => self
+                .one_by_one(|driver| driver.receive_from_now(self))?
+                .ok_or_else(sys::not_an_ip_address),
         }
     }
 
@@ -199,24 +187,33 @@ impl Socket {
         }
     }
 
-    /// Tries without waiting, whenever there may be something; no buffer is held meanwhile.
+    /// Tries without waiting, whenever there may be something; no buffer is held meanwhile. None:
+    /// the socket was shut down.
     #[track_caller]
     fn one_by_one<T>(
         &self,
         mut receive: impl FnMut(&mut ramie_driver::Driver) -> Result<T, i32>,
-    ) -> io::Result<T> {
+    ) -> io::Result<Option<T>> {
         let deadline = self.deadline(Half::Read);
+        let mut readiness = Readiness::default();
         loop {
+            let has_ended = readiness.is_end(self);
             let received = worker::current().with_driver(&mut receive)?;
             match received.map_err(io::Error::from_raw_os_error) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                received => return received,
+                received => {
+                    worker::note_complete_at_once();
+                    return received.map(Some);
+                }
             }
             if self.is_nonblocking() {
                 return Err(sys::Errno::AGAIN.into());
             }
-            let fd = self.named();
-            data_result(io_op::await_readiness(&RECEIVE, fd, sys::POLL_IN, deadline))?;
+            if has_ended {
+                return Ok(None);
+            }
+            let waited = readiness.wait(&RECEIVE, self.named(), sys::POLL_IN, deadline);
+            data_result(waited.map(|()| 0))?;
         }
     }
 }

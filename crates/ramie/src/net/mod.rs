@@ -47,6 +47,7 @@ mod tcp_stream;
 mod udp;
 mod zero_copy;
 
+#[doc(no_inline)]
 pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,
 };

@@ -17,6 +17,7 @@ use ramie_driver::{Home, Kind, sys, sys::sockopt};
 pub(crate) use crate::ring::Address;
 use crate::{
     fixed_file::{FdName, StreamFd},
+    homes::Enlisted,
     intake,
     io_op::OpError,
     primitive::{AtomicBool, AtomicU64, Ordering},
@@ -38,6 +39,8 @@ struct Options {
     is_shared: AtomicBool,
     /// Where what comes early is; made when something first may.
     home: OnceLock<Arc<Home>>,
+    /// Lets calls that know the descriptor alone find the home.
+    enlisted: OnceLock<Enlisted>,
 }
 
 impl Drop for Options {
@@ -202,6 +205,13 @@ impl Socket {
     /// Where what comes early is.
     pub(super) fn home(&self) -> &Arc<Home> {
         self.options.home.get_or_init(Arc::default)
+    }
+
+    /// The same, for bytes: calls by the descriptor alone take them, too.
+    pub(super) fn enlisted_home(&self) -> &Arc<Home> {
+        let home = self.home();
+        self.options.enlisted.get_or_init(|| Enlisted::new(self, home));
+        home
     }
 
     /// The same, if something came early or is on its way.

@@ -14,7 +14,7 @@ use super::{
     handle::{converts_like_std, shared_like_std},
     socket::Socket,
 };
-use crate::{fiber, intake::Intake};
+use crate::{cancel::Steps, fiber, intake::Intake};
 
 /// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -163,15 +163,20 @@ impl TcpListener {
         Ok((TcpStream::from_socket(socket), peer.to_ip()?))
     }
 
-    /// Iterates over the connections, for ever; each step is as an
-    /// [`accept`](TcpListener::accept).
+    /// Iterates over the connections; each step is as an [`accept`](TcpListener::accept).
     ///
+    /// # Cancellation
+    /// Each step is a cancel point. A step that is cancelled yields the error; if the strand is
+    /// still cancelled at the next step, the iteration ends. So a `for` loop that goes on after
+    /// errors ends in a cancelled scope. Otherwise the iteration never ends.
+    ///
+    /// # Connections accepted early
     /// While one strand only does so, the kernel accepts again and again by itself. Connections
     /// that it has accepted and nobody has taken, a few dozen at most, belong to the listener: the
     /// next call that accepts takes them first, and the last handle closes them when it is
     /// dropped.
     pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self, intake: self.socket.acceptor() }
+        Incoming { listener: self, intake: self.socket.acceptor(), steps: Steps::Going }
     }
 
     /// Sets the time to live of the packets sent.
@@ -217,6 +222,7 @@ converts_like_std!(TcpListener, std::net::TcpListener);
 pub struct Incoming<'a> {
     listener: &'a TcpListener,
     intake: Intake,
+    steps: Steps,
 }
 
 impl Iterator for Incoming<'_> {
@@ -224,8 +230,11 @@ impl Iterator for Incoming<'_> {
 
     #[track_caller]
     fn next(&mut self) -> Option<io::Result<TcpStream>> {
+        if !self.steps.go_on() {
+            return None;
+        }
         let accepted = self.listener.socket.accept_next(&mut self.intake);
-        Some(accepted.map(TcpStream::from_socket))
+        Some(self.steps.noted(accepted).map(TcpStream::from_socket))
     }
 }
 

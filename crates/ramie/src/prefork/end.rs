@@ -27,13 +27,13 @@ pub(super) enum After {
     Asked,
     /// Nothing: it was asked to end, did not in time, and was killed.
     Killed,
-    /// It failed and is started again, so much later.
+    /// It is started again, so much later.
     Again(Duration),
-    /// It failed; its successor is there already.
+    /// Its successor is there already.
     Succeeded,
     /// It was to succeed another, which stays.
     Stays,
-    /// It failed once too often: all are asked to end.
+    /// It ended once too often: all are asked to end.
     GaveUp,
 }
 

@@ -32,17 +32,27 @@
 //!
 //! | when | then |
 //! |---|---|
-//! | a process returns from its closure, or exits with 0 | it is done and stays so; when all are, [`prefork`] returns |
+//! | a process returns from its closure, or exits with 0 | it is done and stays so, unless the builder says [`restart_done`](Builder::restart_done); when all are, [`prefork`] returns |
 //! | it panics (101), exits with another code, or dies of a signal | the same again, after a [`BackOff`]; the others notice nothing |
-//! | that happens too often ([`Builder::limit`]) | all are asked to end, and [`prefork`] fails with a sentence |
+//! | that happens too often ([`limit`](Builder::limit)), or before anything has worked ([`limit_before_ready`](Builder::limit_before_ready)) | all are asked to end, and [`prefork`] fails with a sentence. Without these limits: never |
+//! | no process can be forked, for want of memory or because of a limit | it is tried again, after the same pauses |
 //! | SIGHUP comes | for each a successor is started; when that says [`Member::ready`], or has lived for a second, the one before is asked to end. A successor that fails leaves it in place |
 //! | SIGTERM or SIGINT comes | all are asked to end; when all have, [`prefork`] returns. A second one kills them, unless it is the same within 200 ms: `timeout` sends it twice |
 //! | one that was asked to end has not after the [grace](Builder::grace) | SIGKILL |
 //! | the supervisor itself dies, of SIGKILL even | the kernel kills its processes with it |
 //!
+//! The pauses double with each failure in a row of one process, from 10 ms to 10 s. A process that
+//! has lived for longer than the longest pause, and SIGHUP, let them begin anew. So a process that
+//! is killed now and then is back at once, and one that always fails costs a start every 10 s.
+//!
 //! To be asked to end is to get SIGTERM: [`terminate`](crate::signal::terminate()) waits for it.
 //! Each process is in a process group of its own, so that Ctrl-C at a terminal reaches the
 //! supervisor alone, and ends them once and in order.
+//!
+//! # Signals that come through exec
+//! Whoever starts the program may have ignored or blocked signals. A supervisor and its processes
+//! let SIGCHLD have its default effect if it was ignored, because the kernel reports no end
+//! otherwise; the processes do so with SIGTERM, too, and block neither, nor SIGHUP and SIGINT.
 //!
 //! # No connection is refused
 //! A [`Listener`] is made before the fork and belongs to all processes, and to the supervisor:
@@ -64,7 +74,7 @@ mod supervisor;
 
 use std::{fmt, io, time::Duration};
 
-use ramie_driver::sys::fork;
+use ramie_driver::{say, sys::fork};
 
 use self::supervisor::Supervisor;
 pub use self::{
@@ -115,6 +125,8 @@ type OnStarted<'a> = Box<dyn FnOnce() -> io::Result<()> + 'a>;
 /// |---|---|
 /// | `back_off` | 10 ms, doubled up to 10 s |
 /// | `limit` | none: it starts them again for ever |
+/// | `limit_before_ready` | none |
+/// | `restart_done` | no: only those that failed |
 /// | `grace` | 30 s |
 /// | `on_end` | a line of the log: at level warn if the process failed, else info |
 ///
@@ -133,6 +145,8 @@ pub struct Builder<'a> {
     processes: usize,
     back_off: BackOff,
     limit: Option<(usize, Duration)>,
+    limit_before_ready: Option<usize>,
+    restart_done: bool,
     grace: Duration,
     on_end: OnEnd<'a>,
     on_started: Option<OnStarted<'a>>,
@@ -145,6 +159,8 @@ impl<'a> Builder<'a> {
             processes,
             back_off: BackOff::default(),
             limit: None,
+            limit_before_ready: None,
+            restart_done: false,
             grace: Duration::from_secs(30),
             on_end: Box::new(log_end),
             on_started: None,
@@ -159,9 +175,29 @@ impl<'a> Builder<'a> {
     }
 
     /// Gives up when processes have failed more often than so many times within that time, all
-    /// together.
+    /// together: all are asked to end, and `run` fails. With [`restart_done`](Self::restart_done)
+    /// each end counts that nobody has asked for.
+    ///
+    /// A service that has to outlive whatever ends its processes has no such limit, but perhaps
+    /// [one for its start](Self::limit_before_ready).
     pub fn limit(mut self, failures: usize, within: Duration) -> Self {
         self.limit = Some((failures, within));
+        self
+    }
+
+    /// Gives up when so many processes have ended before any of them has said
+    /// [`ready`](Member::ready): what never begins is not worth its restarts. Once one of them has
+    /// said so, this limits nothing any more.
+    pub fn limit_before_ready(mut self, ends: usize) -> Self {
+        self.limit_before_ready = Some(ends);
+        self
+    }
+
+    /// Starts a process again also if it is done (returns from its closure, or exits with 0) though
+    /// the supervisor has not asked it to end: for servers, which somebody else may have sent
+    /// SIGTERM.
+    pub fn restart_done(mut self) -> Self {
+        self.restart_done = true;
         self
     }
 
@@ -221,6 +257,8 @@ impl fmt::Debug for Builder<'_> {
             .field("processes", &self.processes)
             .field("back_off", &self.back_off)
             .field("limit", &self.limit)
+            .field("limit_before_ready", &self.limit_before_ready)
+            .field("restart_done", &self.restart_done)
             .field("grace", &self.grace)
             .finish_non_exhaustive()
     }
@@ -228,7 +266,7 @@ impl fmt::Debug for Builder<'_> {
 
 fn log_end(end: &End) {
     match end.is_failure() {
-        true => log::warn!("{end}"),
-        false => log::info!("{end}"),
+        true => say!(Warn, "{end}"),
+        false => say!(Info, "{end}"),
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | a successor, not ready | it says that it is, or has lived for [`SETTLED`] | serving; the one before is leaving |
 //! | | its end | gone; the one before stays |
-//! | serving | its end | gone; done if by code 0, else due again after a pause |
+//! | serving | its end | gone; done if by code 0 and such ends are for good, else due again after a pause |
 //! | | SIGTERM, SIGINT, a successor that is ready | leaving, by SIGTERM |
 //! | leaving | its end | gone |
 //! | | the end of its grace | leaving, by SIGKILL |
@@ -24,10 +24,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ramie_driver::sys::{
-    self,
-    fork::{self, Forked},
-    supervise::{self, Pid, Signals},
+use ramie_driver::{
+    say,
+    sys::{
+        self,
+        fork::{self, Forked},
+        supervise::{self, Pid, Signals},
+    },
 };
 
 use super::{
@@ -44,6 +47,9 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// and then to the group that the child is in.
 const ECHO: Duration = Duration::from_millis(200);
 
+/// How long to sleep, without noticing anything, where the kernel has no memory for a wait.
+const WITHOUT_MEMORY: Duration = Duration::from_millis(50);
+
 type Live<'a> = &'a mut dyn FnMut(&Member) -> u8;
 
 pub(super) struct Supervisor<'a> {
@@ -59,6 +65,8 @@ pub(super) struct Supervisor<'a> {
     asked: Option<(Signal, Instant)>,
     /// When processes failed, the latest last.
     failures: VecDeque<Instant>,
+    /// How many processes have ended before one had said that it is ready; none: one has.
+    ends_before_ready: Option<usize>,
     failure: Option<io::Error>,
 }
 
@@ -101,6 +109,7 @@ impl<'a> Supervisor<'a> {
             is_stopping: false,
             asked: None,
             failures: VecDeque::new(),
+            ends_before_ready: Some(0),
             failure: None,
         })
     }
@@ -118,7 +127,7 @@ impl<'a> Supervisor<'a> {
             self.give_up(error);
         }
         while !self.processes.is_empty() || self.posts.iter().any(|post| post.due.is_some()) {
-            self.wait()?;
+            self.wait();
             self.heed_signals();
             self.reap();
             self.promote();
@@ -142,6 +151,7 @@ impl<'a> Supervisor<'a> {
                 }
                 self.processes.clear();
                 self.signals = None;
+                supervise::be_open_to_signals();
                 drop(ready);
                 member::live(self.live, &member)
             }
@@ -155,13 +165,16 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Sleeps until something may have happened.
-    fn wait(&self) -> io::Result<()> {
+    fn wait(&self) {
         let next = self.next_deadline();
         let timeout = next.map(|next| next.saturating_duration_since(Instant::now()));
         let successors = self.processes.iter().filter(|process| process.role == Role::Successor);
         let mut fds: Vec<_> = successors.map(|successor| successor.ready.as_fd()).collect();
         fds.extend(self.signals.as_ref().map(AsFd::as_fd));
-        supervise::wait_readable(&fds, timeout)
+        if supervise::wait_readable(&fds, timeout).is_err() {
+            // The kernel has no memory for the wait: no reason to leave the processes alone.
+            std::thread::sleep(timeout.map_or(WITHOUT_MEMORY, |time| time.min(WITHOUT_MEMORY)));
+        }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -210,7 +223,7 @@ impl<'a> Supervisor<'a> {
             } else if self.serving(post).is_some()
                 && let Err(error) = self.start(post, Role::Successor)
             {
-                log::warn!("no successor for process {post}, which goes on: {error}");
+                say!(Warn, "no successor for process {post}, which goes on: {error}");
             }
         }
     }
@@ -271,7 +284,7 @@ impl<'a> Supervisor<'a> {
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.give_up(error),
                 Err(error) => {
                     let pause = self.next_pause(post);
-                    log::warn!("no process {post} for now, again in {pause:?}: {error}");
+                    say!(Warn, "no process {post} for now, again in {pause:?}: {error}");
                 }
             }
         }
@@ -296,14 +309,20 @@ impl<'a> Supervisor<'a> {
             Role::Leaving { is_killed: true, .. } => After::Killed,
             Role::Leaving { .. } => After::Asked,
             Role::Successor => After::Stays,
-            Role::Serving if status.success() => After::Done,
-            Role::Serving => self.after_failure(process),
+            Role::Serving if status.success() && !self.options.restart_done => After::Done,
+            Role::Serving => self.after_end(process),
         };
         let id = process.id.as_raw_nonzero().get().unsigned_abs();
         let end = End { index: process.post, id, status, after };
         (self.options.on_end)(&end);
         if after == After::GaveUp {
-            self.give_up(io::Error::other(end.to_string()));
+            let sentence = match (self.options.limit_before_ready, self.ends_before_ready) {
+                (Some(most), Some(ends)) if ends >= most => format!(
+                    "{end}: {ends} processes have ended, and no process has said that it is ready"
+                ),
+                _ => end.to_string(),
+            };
+            self.give_up(io::Error::other(sentence));
         }
         // A successor that came to nothing, and one that was replaced, say nothing about the post.
         if after != After::Stays && (self.is_stopping || self.serving(process.post).is_none()) {
@@ -311,8 +330,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn after_failure(&mut self, process: &Process) -> After {
-        if self.has_failed_too_often() {
+    fn after_end(&mut self, process: &Process) -> After {
+        if self.has_failed_too_often() | self.never_begins(process) {
             return After::GaveUp;
         }
         let is_successor =
@@ -335,6 +354,16 @@ impl<'a> Supervisor<'a> {
             self.failures.pop_front();
         }
         self.failures.len() > most
+    }
+
+    /// Counts the end of a process, until one has said that it is ready. Tells whether there were
+    /// too many.
+    fn never_begins(&mut self, ended: &Process) -> bool {
+        let Some(most) = self.options.limit_before_ready else { return false };
+        let Some(ends) = self.ends_before_ready else { return false };
+        let is_ready = ended.has_said_ready() || self.processes.iter().any(Process::has_said_ready);
+        self.ends_before_ready = (!is_ready).then_some(ends + 1);
+        self.ends_before_ready >= Some(most)
     }
 
     /// Says when the post is to be filled again.

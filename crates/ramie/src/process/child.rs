@@ -58,7 +58,9 @@ impl Child {
     /// A cancel point. The process runs on, and may be waited for again.
     ///
     /// # Errors
-    /// Those of [`std::process::Child::wait`].
+    /// Those of [`std::process::Child::wait`]. Where SIGCHLD is ignored (whoever has started the
+    /// program may have done that), the kernel keeps no status, and after the end of the process
+    /// this is `ECHILD`, as in std.
     #[track_caller]
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         cancel::check_io()?;
@@ -118,7 +120,7 @@ impl Child {
                     let stderr = s.spawn(|| read_all(Some(stderr)));
                     (read_all(Some(stdout)), stderr.join())
                 });
-                (stdout?, stderr.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+                (stdout?, stderr.unwrap_or_else(|payload| crate::panic::raise_again(payload))?)
             }
             (stdout, stderr) => (read_all(stdout)?, read_all(stderr)?),
         };

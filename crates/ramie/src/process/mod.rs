@@ -22,6 +22,7 @@ mod pipes;
 mod subreaper;
 pub(crate) mod unix;
 
+#[doc(no_inline)]
 pub use std::process::{
     CommandArgs, CommandEnvs, ExitCode, ExitStatus, Output, Stdio, Termination, abort, exit, id,
 };

@@ -7,15 +7,16 @@ use std::{
 };
 
 use ramie_driver::{
-    Feature, Op,
+    Feature, Home, Op, Shot,
     sys::{self, Errno},
 };
 
 use super::socket::RECEIVE;
 use crate::{
-    cancel,
+    cancel, homes, intake,
     io::Lease,
     io_op::{self, OpError},
+    readiness::Readiness,
     time::Deadline,
     worker,
 };
@@ -28,7 +29,8 @@ const MOST_BUFFERS: usize = 8;
 /// buffer at all is the end of the stream.
 ///
 /// For sockets of streams; a datagram may be cut off. What comes again and again is had from
-/// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each), lease by lease.
+/// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each), lease by lease; what such an
+/// iterator has received and nobody has taken comes first here, too.
 ///
 /// # Blocking
 /// Parks the strand until something arrives.
@@ -56,6 +58,11 @@ const MOST_BUFFERS: usize = 8;
 #[track_caller]
 pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
     let fd = fd.as_fd();
+    if let Some(home) = homes::in_use(fd)
+        && let Some(leases) = receive_early(&home)?
+    {
+        return Ok(leases);
+    }
     let has_buffers =
         worker::current().with_driver(|driver| driver.caps().features.has(Feature::BufferRing))?;
     if has_buffers {
@@ -71,11 +78,38 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
     receive_plainly(fd)
 }
 
+/// Takes what a `recv_each` on this socket has left behind, which came first.
+#[track_caller]
+fn receive_early(home: &Home) -> io::Result<Option<Vec<Lease>>> {
+    let mut leases = Vec::new();
+    let mut shot = intake::take_early(home, &RECEIVE, Deadline::NEVER)?;
+    while let Some(this) = shot {
+        match this {
+            Shot::Bytes(bytes) => leases.push(bytes),
+            // One at a time, as by the op.
+            Shot::Datagram(datagram) if leases.is_empty() => return Ok(Some(vec![datagram.bytes])),
+            Shot::Failed(errno) if leases.is_empty() => {
+                return Err(io::Error::from_raw_os_error(errno));
+            }
+            // What the kernel says of it, it says again.
+            Shot::End | Shot::Ready(_) => break,
+            other => {
+                home.put_back(other);
+                break;
+            }
+        }
+        shot = home.take_left();
+    }
+    Ok(Some(leases).filter(|leases| !leases.is_empty()))
+}
+
 #[track_caller]
 fn receive_plainly(fd: BorrowedFd<'_>) -> io::Result<Vec<Lease>> {
     cancel::check_io()?;
     let mut leases = Vec::new();
+    let mut readiness = Readiness::default();
     loop {
+        let has_ended = readiness.is_end(fd);
         match worker::current().with_driver(|driver| driver.receive_now(fd, None))? {
             // The end of the stream is seen again by the next call.
             Ok(lease) if lease.is_empty() => return Ok(leases),
@@ -83,10 +117,14 @@ fn receive_plainly(fd: BorrowedFd<'_>) -> io::Result<Vec<Lease>> {
             // Another was faster.
             Err(_) if !leases.is_empty() => return Ok(leases),
             Err(errno) if errno == Errno::AGAIN.raw_os_error() => {
-                io_op::await_readiness(&RECEIVE, fd.into(), sys::POLL_IN, Deadline::NEVER)?;
+                if has_ended {
+                    return Ok(leases);
+                }
+                readiness.wait(&RECEIVE, fd.into(), sys::POLL_IN, Deadline::NEVER)?;
             }
             Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
         }
+        worker::note_complete_at_once();
         // An error behind the bytes is for the next call: a receive would take it off the socket.
         let is_enough = leases.len() == MOST_BUFFERS;
         if is_enough || (!leases.is_empty() && sys::bytes_queued(fd) == 0) {

@@ -1,4 +1,13 @@
 //! Reads and writes: at a position or at the current one, of one buffer or of several.
+//!
+//! # The current position
+//! A ring's op at the current position (offset -1) does not advance it in two cases (seen on Linux
+//! 6.18): if the kernel moves part of the bytes and then fails, because the disk is full or the
+//! file has reached its limit, although the result is the length of that part; and if a device
+//! moves the bytes directly (`O_DIRECT`) and in the background. The next write would overwrite what
+//! was written. So the op takes place at an explicit offset, and its result moves the position
+//! ([`read_at_position`], [`write_at_position`]). In append mode the kernel chooses where a write
+//! goes, and only the position is set right. Streams have no position, and lseek(2) says so.
 #![allow(unsafe_code)]
 
 use std::{
@@ -8,7 +17,7 @@ use std::{
 
 use ramie_driver::{
     CURRENT_POSITION, IoVec, Op, OpFrame,
-    sys::{self, Errno, FileKind},
+    sys::{self, Errno, FileKind, OFlags},
 };
 
 use crate::{
@@ -30,6 +39,9 @@ pub(crate) const MAX_BUFFERS: usize = 1024;
 
 /// Reads, at `offset` or at the file's current position; streams have none: `read` and `pread`, a
 /// ring's op since Linux 5.6. May be short; 0 is the end.
+///
+/// Two calls at the current position of one file at the same time may move the same bytes; those of
+/// [`File`](crate::fs::File) wait for each other.
 ///
 /// # Blocking
 /// Parks the strand until there is something to read.
@@ -58,7 +70,7 @@ pub(crate) const MAX_BUFFERS: usize = 1024;
 pub fn read(fd: impl AsFd, buf: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), place(offset)?);
     if !is_for_the_pool(fd) {
-        return read_op(&READ, fd.into(), buf, offset);
+        return read_at_position(fd, offset, |at| read_op(&READ, fd.into(), buf, at));
     }
     read_on_pool(fd, &mut [IoSliceMut::new(buf)], offset)
 }
@@ -78,7 +90,7 @@ pub fn read(fd: impl AsFd, buf: &mut [u8], offset: Option<u64>) -> io::Result<us
 pub fn readv(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), place(offset)?);
     if !is_for_the_pool(fd) {
-        return read_vectored_op(&READ, fd, bufs, offset, false);
+        return read_at_position(fd, offset, |at| read_vectored_op(&READ, fd, bufs, at, false));
     }
     read_on_pool(fd, bufs, offset)
 }
@@ -98,7 +110,8 @@ pub fn readv(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: Option<u64>) ->
 pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), place(offset)?);
     if !is_for_the_pool(fd) {
-        return write_op(&WRITE, fd.into(), buf, offset);
+        let len = buf.len();
+        return write_at_position(fd, offset, len, |at| write_op(&WRITE, fd.into(), buf, at));
     }
     blocking_io(|| sys::write_vectored(fd, &[IoSlice::new(buf)], offset))
 }
@@ -117,15 +130,92 @@ pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize
 #[track_caller]
 pub fn writev(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), place(offset)?);
-    if !is_for_the_pool(fd) {
-        return write_vectored_op(&WRITE, fd, bufs, offset, false);
-    }
     let bufs = &bufs[..bufs.len().min(MAX_BUFFERS)];
+    if !is_for_the_pool(fd) {
+        let len = bufs.iter().map(|buf| buf.len()).sum();
+        let write = |at| write_vectored_op(&WRITE, fd, bufs, at, false);
+        return write_at_position(fd, offset, len, write);
+    }
     blocking_io(|| sys::write_vectored(fd, bufs, offset))
 }
 
+/// Makes a read at `offset`; at the current position, if that is what `offset` means and the file
+/// has one, which the read then advances.
+///
+/// Whoever uses the position of the same file meanwhile has to be kept away by the caller.
+#[track_caller]
+pub(crate) fn read_at_position(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    read: impl FnOnce(u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    match position(fd, offset) {
+        None => read(offset),
+        Some(at) => advance(fd, at, read(at)),
+    }
+}
+
+/// The same of a write of `len` bytes.
+#[track_caller]
+pub(crate) fn write_at_position(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+    write: impl FnOnce(u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let Some(at) = position(fd, offset) else { return write(offset) };
+    if sys::status_flags(fd)?.contains(OFlags::APPEND) {
+        return advance_if_short(fd, at, len, write(CURRENT_POSITION));
+    }
+    advance(fd, at, write(at))
+}
+
+/// The same, at the current position, where the page cache takes the bytes: a ring then advances
+/// the position itself, unless the write is short. It spares two system calls.
+#[track_caller]
+pub(crate) fn write_buffered_at_position(
+    fd: BorrowedFd<'_>,
+    len: usize,
+    write: impl FnOnce(u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    match position(fd, CURRENT_POSITION) {
+        None => write(CURRENT_POSITION),
+        Some(at) => advance_if_short(fd, at, len, write(CURRENT_POSITION)),
+    }
+}
+
+/// The current position, if `offset` means that and the file has one.
+fn position(fd: BorrowedFd<'_>, offset: u64) -> Option<u64> {
+    if offset == CURRENT_POSITION { sys::position(fd).ok() } else { None }
+}
+
+fn advance(fd: BorrowedFd<'_>, at: u64, moved: io::Result<usize>) -> io::Result<usize> {
+    let count = moved?;
+    if count > 0 {
+        sys::set_position(fd, at + count as u64)?;
+    }
+    Ok(count)
+}
+
+/// Does what a ring has left out after a write at the position that was `at`.
+fn advance_if_short(
+    fd: BorrowedFd<'_>,
+    at: u64,
+    len: usize,
+    written: io::Result<usize>,
+) -> io::Result<usize> {
+    let count = written?;
+    if 0 < count && count < len && sys::position(fd)? == at {
+        match sys::status_flags(fd)?.contains(OFlags::APPEND) {
+            true => sys::set_position_to_end(fd)?,
+            false => sys::set_position(fd, at + count as u64)?,
+        }
+    }
+    Ok(count)
+}
+
 /// A position that could be taken for the current one is refused as the kernel would.
-fn place(offset: Option<u64>) -> io::Result<u64> {
+pub(super) fn place(offset: Option<u64>) -> io::Result<u64> {
     match offset {
         None => Ok(CURRENT_POSITION),
         Some(at) if at > i64::MAX as u64 => Err(Errno::INVAL.into()),

@@ -67,10 +67,8 @@ pub(super) enum Way {
 /// Tells the way of this call.
 #[track_caller]
 pub(super) fn way(call: &Call) -> Way {
-    let on_fiber = worker::with_existing(|worker| {
-        worker.check_may_switch();
-        worker.is_on_fiber()
-    });
+    worker::check_may_switch();
+    let on_fiber = worker::with_existing(worker::Worker::is_on_fiber);
     if on_fiber != Some(true) && (thread::panicking() || !cancel::may_be_cancelled()) {
         return Way::Here;
     }

@@ -8,14 +8,11 @@ use std::{
 
 use ramie_driver::{
     Call,
-    sys::{self, PollFlags, SpliceFlags},
+    sys::{self, SpliceFlags},
 };
 
-use super::{
-    made::{Way, by_ring, cut, make_at_once, own, plainly, raw, way},
-    poll,
-};
-use crate::park::WaitKind;
+use super::made::{Way, by_ring, cut, make_at_once, own, plainly, raw, way};
+use crate::{park::WaitKind, readiness::Readiness, time::Deadline};
 
 static PIPE: WaitKind = WaitKind::new("a pipe to be made");
 static MOVE: WaitKind = WaitKind::new("data to move from descriptor to descriptor");
@@ -118,15 +115,18 @@ fn moved(
             // SAFETY: as above.
             unsafe { plainly(asked) }
         }
-        Way::Otherwise => loop {
-            poll(from, PollFlags::IN)?;
-            poll(to, PollFlags::OUT)?;
-            // SAFETY: as above.
-            match unsafe { plainly(call(flags | SpliceFlags::NONBLOCK)) } {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => break result,
+        Way::Otherwise => {
+            let (mut full, mut taken) = (Readiness::default(), Readiness::default());
+            loop {
+                full.wait(&MOVE, from.into(), sys::POLL_IN, Deadline::NEVER)?;
+                taken.wait(&MOVE, to.into(), sys::POLL_OUT, Deadline::NEVER)?;
+                // SAFETY: as above.
+                match unsafe { plainly(call(flags | SpliceFlags::NONBLOCK)) } {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => break result,
+                }
             }
-        },
+        }
     };
     Ok(count? as usize)
 }

@@ -9,8 +9,9 @@ use std::{
     sync::Arc,
 };
 
-use ramie_driver::{CURRENT_POSITION, Op, OpFrame, Region};
+use ramie_driver::{Op, OpFrame, Region};
 
+use super::data::{place, read_at_position, write_at_position};
 use crate::{
     io_op::{self, OpError},
     park::WaitKind,
@@ -78,10 +79,12 @@ impl RegisteredBuffer {
     ) -> io::Result<usize> {
         let (start, len) = self.bounds(&part);
         let buf = self[start..].as_mut_ptr();
-        let offset = offset.unwrap_or(CURRENT_POSITION);
-        let op = Op::Read { fd: fd.as_fd().as_raw_fd(), buf, len, offset };
-        // SAFETY: the buffer is borrowed mutably for the length of this call.
-        Ok(unsafe { self.perform(&READ, op) }? as usize)
+        let (fd, offset) = (fd.as_fd(), place(offset)?);
+        read_at_position(fd, offset, |offset| {
+            let op = Op::Read { fd: fd.as_raw_fd(), buf, len, offset };
+            // SAFETY: the buffer is borrowed mutably for the length of this call.
+            Ok(unsafe { self.perform(&READ, op) }? as usize)
+        })
     }
 
     /// Writes a part of the buffer, at `offset` or at the file's current position.
@@ -106,10 +109,12 @@ impl RegisteredBuffer {
     ) -> io::Result<usize> {
         let (start, len) = self.bounds(&part);
         let buf = self[start..].as_ptr();
-        let offset = offset.unwrap_or(CURRENT_POSITION);
-        let op = Op::Write { fd: fd.as_fd().as_raw_fd(), buf, len, offset };
-        // SAFETY: the buffer is borrowed for the length of this call.
-        Ok(unsafe { self.perform(&WRITE, op) }? as usize)
+        let (fd, offset) = (fd.as_fd(), place(offset)?);
+        write_at_position(fd, offset, len as usize, |offset| {
+            let op = Op::Write { fd: fd.as_raw_fd(), buf, len, offset };
+            // SAFETY: the buffer is borrowed for the length of this call.
+            Ok(unsafe { self.perform(&WRITE, op) }? as usize)
+        })
     }
 
     /// Where a part begins and how many bytes it has; one call moves no more than 2^30.

@@ -61,12 +61,13 @@ pub fn nop() -> io::Result<()> {
 /// Those of poll(2). A file on a disk is always ready.
 #[track_caller]
 pub fn poll(fd: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
-    let op = Op::Poll { fd: raw(&fd), events: events.bits().into() };
+    // Under Miri, where rustix calls libc, the bits are signed.
+    let op = Op::Poll { fd: raw(&fd), events: events.bits() as u32 & 0xffff };
     // SAFETY: it points to nothing, and the descriptor is borrowed.
     match unsafe { io_op::perform(&READY, op, Deadline::NEVER) } {
         // An epoll set takes none of them in.
         Err(io_op::OpError::Errno(errno)) if errno == Errno::PERM.raw_os_error() => Ok(events),
-        ready => Ok(PollFlags::from_bits_retain(ready? as u16)),
+        ready => Ok(PollFlags::from_bits_retain(ready? as _)),
     }
 }
 

@@ -99,7 +99,7 @@ impl fmt::Debug for Config {
 /// |---|---|---|
 /// | `workers` | the CPUs this process may use | 1 to 1,024 |
 /// | `strands` | `Fibers`, or `RAMIE_STRANDS` (`fibers`, `threads`) | |
-/// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes) | 32 KiB to 1 GiB |
+/// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes); of the closure of `run` 2 MiB at least | 32 KiB to 1 GiB |
 /// | `driver` | `Auto`, or `RAMIE_DRIVER` (`uring`, `poll`) | |
 /// | `enter` | `Worker`, or `RAMIE_ENTER` (`worker`, `kernel-thread`, `sidecar`) | |
 /// | `blocking_threads` | 512 | 1 to 16,384 |
@@ -157,7 +157,8 @@ impl Builder {
     /// Sets the usable bytes of a fiber's stack, rounded up to whole pages; a guard of 64 KiB lies
     /// below. Stacks are committed lazily: a larger one costs address space, not memory.
     ///
-    /// The closure given to `run` gets at least 2 MiB, as std gives to a thread.
+    /// The closure given to `run` gets at least 2 MiB, as std gives to a thread: for it this size
+    /// counts only if it is larger.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self

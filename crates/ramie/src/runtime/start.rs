@@ -17,6 +17,11 @@ use std::{
     thread,
 };
 
+use ramie_driver::{
+    say,
+    sys::{HandedOut, Lent},
+};
+
 use super::builder::{AbandonedFibers, Config, Strands};
 use crate::{
     blocking::Pool,
@@ -61,10 +66,13 @@ where
     let first = make_worker(config, (&team, &roster), 0, own_queue)
         .unwrap_or_else(|error| panic!("{error}"));
     let threads = Threads::start(config, (&team, &roster), queues);
-    let outcome = run_main(&first, &team, f);
+    let fibers = HandedOut::<Fibers>::new();
+    let outcome = run_main(&first, (&team, &roster), f);
     let mut abandoned = first.abandon_all();
     abandoned.extend(threads.join());
+    first.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
     drop(first);
+    fibers.settle();
     pool.close();
     report(config, abandoned);
     match outcome {
@@ -75,6 +83,20 @@ where
             panic!("{sentence}");
         }
     }
+}
+
+/// Lent to worker 0: the closure of `run`, and what it borrows.
+enum Main {}
+
+impl Lent for Main {
+    const WHAT: &'static str = "the closure of run had not ended";
+}
+
+/// Lent to others: the fibers of a worker, which their scopes and wakers refer to.
+pub(super) enum Fibers {}
+
+impl Lent for Fibers {
+    const WHAT: &'static str = "a worker had fibers that are not given up";
 }
 
 fn make_worker(
@@ -104,29 +126,37 @@ enum NoValue {
 }
 
 /// Runs `f` as a fiber on this thread, and with it all that the runtime has to run.
-fn run_main<F, T>(worker: &Worker, team: &Arc<Team>, f: F) -> Result<T, NoValue>
+fn run_main<F, T>(
+    worker: &Worker,
+    (team, roster): (&Arc<Team>, &Arc<Roster>),
+    f: F,
+) -> Result<T, NoValue>
 where
     F: FnOnce() -> T,
 {
-    struct MainDone<'a>(&'a Team);
+    struct MainDone<'a>(&'a Team, &'a Roster);
     impl Drop for MainDone<'_> {
         fn drop(&mut self) {
+            if self.0.waits_for_ever() {
+                self.1.main_done_without_limit();
+            }
             self.0.main_done();
         }
     }
     let has_started = Cell::new(false);
     // Made here, so that it is dropped with the closure too if that never runs.
-    let done = MainDone(team);
+    let done = MainDone(team, roster);
     let main = || {
         has_started.set(true);
         let _done = done;
-        let outcome = crate::panic::catch(f);
+        let outcome = crate::panic::catch(|| crate::panic::__rust_begin_short_backtrace(f));
         // They may wait, which the grace period is not for: it begins when they are done.
         crate::fiber::destroy_own_locals();
         outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
     };
     let _installed = Installed::new(worker);
     let slot = worker.slots().take(false).unwrap_or_else(|error| panic!("run: {error}"));
+    let main_closure = HandedOut::<Main>::new();
     // SAFETY: the slot is fresh. The loop returns only when the fiber has ended (the grace period
     // begins with its end), and the outcome is taken below: `main` and its borrows outlive both.
     unsafe { strand::install(slot, main) };
@@ -138,6 +168,7 @@ where
     let outcome = unsafe { strand::take_outcome(slot) };
     // SAFETY: the outcome is taken.
     unsafe { worker.slots().free(slot) };
+    main_closure.settle();
     outcome.map_err(|payload| match has_started.get() {
         true => NoValue::Panicked(payload),
         false => NoValue::NotStarted(payload),
@@ -198,7 +229,10 @@ fn start_thread(
     let (team, roster, config) = (Arc::clone(team), Arc::clone(roster), config.clone());
     let name = format!("{}-{index}", config.thread_name);
     thread::Builder::new().name(name).spawn(move || {
-        let worker = match make_worker(&config, (&team, &roster), index, queue) {
+        // Caught, so that `run` learns of a policy that cannot be made.
+        let made = crate::panic::catch(|| make_worker(&config, (&team, &roster), index, queue));
+        let panicked = |_| Err(io::Error::other("what makes its run-queue policy panicked"));
+        let worker = match made.unwrap_or_else(panicked) {
             Ok(worker) => worker,
             Err(error) => {
                 let _ = report.send(Err(error));
@@ -207,11 +241,15 @@ fn start_thread(
         };
         let _ = report.send(Ok(()));
         drop(report);
+        let fibers = HandedOut::<Fibers>::new();
         {
             let _installed = Installed::new(&worker);
             worker.run(Until::Finished);
         }
-        worker.abandon_all()
+        let abandoned = worker.abandon_all();
+        drop(worker);
+        fibers.settle();
+        abandoned
     })
 }
 
@@ -222,7 +260,7 @@ pub(super) fn report(config: &Config, abandoned: Vec<AbandonedFiber>) {
     let line = |fiber: &AbandonedFiber| format!("{} waits for {}", fiber.label, fiber.waits_for);
     let fibers = AbandonedFibers { lines: abandoned.iter().map(line).collect() };
     for line in fibers.iter() {
-        log::warn!("abandoned after the grace period: {line}");
+        say!(Warn, "abandoned after the grace period: {line}");
     }
     if let Some(on_abandoned) = &config.on_abandoned {
         on_abandoned(&fibers);

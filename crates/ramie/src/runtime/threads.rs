@@ -9,11 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{builder::Config, start::report};
+use ramie_driver::sys::HandedOut;
+
+use super::{
+    builder::Config,
+    start::{Fibers, report},
+};
 use crate::{
     strand::Wishes,
     time::Deadline,
-    worker::{Crew, Installed, Worker},
+    worker::{Crew, Installed, Unended, Worker},
 };
 
 pub(super) fn run<F, T>(config: &Config, f: F) -> T
@@ -26,15 +31,32 @@ where
     let (outcome, abandoned) = {
         let _installed = Installed::new(&worker);
         // A strand of its own, so that a coroutine around `run` cannot suspend inside.
-        let outcome = worker.as_strand_of_its_own(|| crate::panic::catch(f));
+        let outcome = worker.as_strand_of_its_own(|| {
+            crate::panic::catch(|| crate::panic::__rust_begin_short_backtrace(f))
+        });
+        let fibers = HandedOut::<Fibers>::new();
+        // As at the end of a fiber: the waits below are not of the region.
+        worker.leave_no_switch();
         worker.end_root_locals();
         let start = Instant::now();
+        let mut is_silent = config.grace.is_none();
+        if is_silent {
+            worker.wait_for_fibers(Deadline::after(Unended::PATIENCE));
+            is_silent = !worker.has_fibers();
+        }
+        if worker.has_fibers() && config.grace.is_none() {
+            let mut fibers = Unended::default();
+            fibers.add(worker.describe_live().chain(crew.describe_threads()));
+            fibers.report(&[]);
+        }
         worker.wait_for_fibers(deadline_after(config.grace));
         let left = config.grace.map(|grace| grace.saturating_sub(start.elapsed()));
-        let mut abandoned = crew.wait(deadline_after(left));
+        let mut abandoned = crew.wait(deadline_after(left), is_silent);
         abandoned.extend(worker.abandon_all());
+        fibers.settle();
         (outcome, abandoned)
     };
+    worker.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
     drop(worker);
     report(config, abandoned);
     outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))

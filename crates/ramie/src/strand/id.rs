@@ -1,28 +1,35 @@
 //! Names of strands: a slot's index with a generation, or with the epoch of one wait.
 
-use std::fmt;
+use std::{fmt, num::NonZero};
 
 /// Identifies one strand for as long as the process runs; ids are not reused.
 ///
 /// The low 32 bits are the index of the strand's slot, the next 31 the slot's generation, and the
 /// top bit tells an OS thread from a fiber.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FiberId(u64);
+pub struct FiberId(NonZero<u64>);
 
 pub(super) const THREAD_TAG: u32 = 1 << 31;
 
 impl FiberId {
     pub(crate) fn new(index: u32, generation: u32) -> Self {
-        FiberId(u64::from(generation) << 32 | u64::from(index))
+        // A slot in use has a generation of at least 1 (`Slot::open`).
+        FiberId(NonZero::new(Self::bits(index, generation)).unwrap_or(NonZero::<u64>::MIN))
+    }
+
+    /// The id as a word; never 0 for a strand.
+    #[inline(always)]
+    pub(crate) fn bits(index: u32, generation: u32) -> u64 {
+        u64::from(generation) << 32 | u64::from(index)
     }
 
     pub(crate) fn index(self) -> u32 {
-        self.0 as u32
+        self.as_u64() as u32
     }
 
     /// The generation with the thread tag, as it stands in the slot's wait word.
     pub(crate) fn generation(self) -> u32 {
-        (self.0 >> 32) as u32
+        (self.as_u64() >> 32) as u32
     }
 
     /// Tells whether the strand is an OS thread rather than a fiber.
@@ -31,7 +38,7 @@ impl FiberId {
     }
 
     pub(crate) fn as_u64(self) -> u64 {
-        self.0
+        self.0.get()
     }
 }
 

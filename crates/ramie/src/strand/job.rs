@@ -5,10 +5,10 @@
 //! |---|---|---|
 //! | installed | the closure | [`JobTable::run`] (moves it out) or [`JobTable::discard`] (drops it) |
 //! | running | nothing | the end of the closure, which stores the outcome |
-//! | ended | the value; or a payload, then the table is [`PANICKED`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
+//! | ended | the value; or a payload, then the table is [`PANICKED`] or [`WITHOUT_VALUE`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
 #![allow(unsafe_code)]
 
-use std::{any::Any, mem, ptr, thread};
+use std::{any::Any, ptr, thread};
 
 use super::slot::{INLINE_WORDS, Slot};
 use crate::panic;
@@ -27,18 +27,45 @@ pub(crate) struct JobTable {
     discard: unsafe fn(&Slot),
     /// Drops the stored value or payload.
     drop_outcome: unsafe fn(&Slot),
+    /// How it ended, of [`PANICKED`] and [`WITHOUT_VALUE`]. Strands are told apart by the address
+    /// of their table, and equal constants may be merged: this makes each unlike all others.
+    end: Option<NoValue>,
 }
 
 struct Table<F, T>(std::marker::PhantomData<(F, T)>);
 
 impl<F: FnOnce() -> T, T> Table<F, T> {
-    const TABLE: JobTable =
-        JobTable { run: run::<F, T>, discard: drop_as::<F>, drop_outcome: drop_as::<T> };
+    const TABLE: JobTable = JobTable {
+        run: __rust_begin_short_backtrace::<F, T>,
+        discard: drop_as::<F>,
+        drop_outcome: drop_as::<T>,
+        end: None,
+    };
 }
 
-/// The table of a strand that ended without a value. Others differ from it by their address.
-static PANICKED: JobTable =
-    JobTable { run: never_runs, discard: drop_as::<Payload>, drop_outcome: drop_as::<Payload> };
+/// Why a strand has no value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoValue {
+    /// Its closure panicked, of which the panic hook has told.
+    Panicked,
+    /// It was not started, or was given up; the payload says why, and nobody has told yet.
+    NotRun,
+}
+
+/// The table of a strand whose closure panicked. Others differ from it by their address.
+static PANICKED: JobTable = without_value(NoValue::Panicked);
+
+/// The table of a strand that has no value for another reason.
+static WITHOUT_VALUE: JobTable = without_value(NoValue::NotRun);
+
+const fn without_value(why: NoValue) -> JobTable {
+    JobTable {
+        run: never_runs,
+        discard: drop_as::<Payload>,
+        drop_outcome: drop_as::<Payload>,
+        end: Some(why),
+    }
+}
 
 unsafe fn never_runs(_: &Slot) -> bool {
     unreachable!("a strand that has ended does not run")
@@ -81,7 +108,10 @@ unsafe fn read<V>(slot: &Slot) -> V {
     *unsafe { Box::from_raw(boxed) }
 }
 
-unsafe fn run<F: FnOnce() -> T, T>(slot: &Slot) -> bool {
+/// Runs a strand's closure. By this name backtraces end here: below are the runtime's frames
+/// (`panic/report.rs`). A function of its own for that would be one more return to predict at a
+/// fiber's end.
+unsafe fn __rust_begin_short_backtrace<F: FnOnce() -> T, T>(slot: &Slot) -> bool {
     // SAFETY: `Slot::run_job` is called once, in the phase "installed".
     let closure = unsafe { read::<F>(slot) };
     match panic::catch(closure) {
@@ -89,7 +119,7 @@ unsafe fn run<F: FnOnce() -> T, T>(slot: &Slot) -> bool {
         Ok(value) => unsafe { write(slot, value) },
         Err(payload) => {
             // SAFETY: as above.
-            unsafe { slot.store_error(payload) };
+            unsafe { slot.store_payload(payload, &PANICKED) };
             return true;
         }
     }
@@ -100,14 +130,7 @@ unsafe fn drop_as<V>(slot: &Slot) {
     // SAFETY: the caller is in the phase in which the payload holds a `V`, and leaves it with this.
     let value = unsafe { read::<V>(slot) };
     // A panic in the destructor of what nobody asked for has no one to go to.
-    drop_quietly(value);
-}
-
-fn drop_quietly<V>(value: V) {
-    if let Err(payload) = panic::catch(|| drop(value)) {
-        // The payload of a destructor's panic may panic when dropped in its turn.
-        mem::forget(payload);
-    }
+    panic::drop_quietly(value);
 }
 
 /// Puts `closure` into a fresh slot.
@@ -129,7 +152,7 @@ pub(crate) unsafe fn install<F: FnOnce() -> T, T>(slot: &Slot, closure: F) {
 /// of the installed closure's value.
 #[inline]
 pub(crate) unsafe fn take_outcome<T>(slot: &Slot) -> JobOutcome<T> {
-    if slot.has_panicked() {
+    if slot.has_no_value() {
         // SAFETY: the table says that a payload is there; it belongs to the handle.
         return Err(unsafe { read::<Payload>(slot) });
     }
@@ -173,23 +196,47 @@ impl Slot {
     /// # Safety
     /// The slot is in the phase "running", and its closure never runs again.
     pub(crate) unsafe fn store_error(&self, why: Payload) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store_payload(why, &WITHOUT_VALUE) };
+    }
+
+    /// # Safety
+    /// As for [`store_error`](Self::store_error).
+    unsafe fn store_payload(&self, payload: Payload, table: &'static JobTable) {
         // SAFETY: the caller's promise: the payload is empty.
-        unsafe { write(self, why) };
-        self.table.set(Some(&PANICKED));
+        unsafe { write(self, payload) };
+        self.table.set(Some(table));
     }
 
-    fn has_panicked(&self) -> bool {
-        self.table.get().is_some_and(|table| ptr::eq(table, &raw const PANICKED))
+    /// Whether the payload holds why there is no value.
+    fn has_no_value(&self) -> bool {
+        let is = |table, other: &'static JobTable| ptr::eq::<JobTable>(table, other);
+        self.table.get().is_some_and(|table| is(table, &PANICKED) || is(table, &WITHOUT_VALUE))
     }
 
-    /// Drops the outcome; tells whether it was a panic.
+    /// Why there is no value, and what the payload says of it, if it is a text.
     ///
     /// # Safety
     /// The slot is in the phase "ended" and belongs to the caller.
-    pub(crate) unsafe fn drop_outcome(&self) -> bool {
-        let panicked = self.has_panicked();
+    pub(crate) unsafe fn why_no_value(&self) -> Option<(NoValue, Option<String>)> {
+        if !self.has_no_value() {
+            return None;
+        }
+        let why = self.table().end?;
+        // SAFETY: the table says that a payload is there; it belongs to the caller.
+        let payload = unsafe { read::<Payload>(self) };
+        let text = panic::message(&*payload).map(str::to_owned);
+        // SAFETY: it was read just now.
+        unsafe { write(self, payload) };
+        Some((why, text))
+    }
+
+    /// Drops the outcome.
+    ///
+    /// # Safety
+    /// The slot is in the phase "ended" and belongs to the caller.
+    pub(crate) unsafe fn drop_outcome(&self) {
         // SAFETY: the caller's promise is the table entry's.
         unsafe { (self.table().drop_outcome)(self) };
-        panicked
     }
 }

@@ -30,6 +30,20 @@
 //!
 //! *The race to fear*: a waker holds a reference to a wait that is over, and the strand is in its
 //! next wait by now. The epoch differs, the compare-and-swap is not even tried.
+//!
+//! ## What orders what
+//! Beginning a wait, claiming it and cancelling it are relaxed, because the word decides who wins
+//! and carries nothing else:
+//! - What the strand wrote before its wait is visible to a waker by the way on which the reference,
+//!   or the place in a scope's list, came to it: under a lock, or by a word that was released and
+//!   acquired.
+//! - What the winner wrote, before or after its claim, is visible to the strand by the way on which
+//!   it is scheduled: through its worker's inbox, or because both are on one thread. Until it is
+//!   scheduled, the strand looks at nothing but the word itself.
+//!
+//! Park and unpark are different. An id may reach the caller of `unpark` before the strand has
+//! started, so the word itself makes `body` visible to it; and the token, like std's, passes on
+//! what came before the `unpark`.
 
 use std::{mem::MaybeUninit, ptr};
 
@@ -131,8 +145,18 @@ impl Slot {
     }
 
     pub(crate) fn id(&self) -> FiberId {
-        let generation = (self.word.load(Ordering::Relaxed) >> GENERATION_SHIFT) as u32;
-        FiberId::new(self.index(), generation)
+        FiberId::new(self.index(), self.generation())
+    }
+
+    /// [`id`](Self::id) as a word, without a look whether it is 0: locks compare owners by it.
+    #[inline(always)]
+    pub(crate) fn id_bits(&self) -> u64 {
+        FiberId::bits(self.index(), self.generation())
+    }
+
+    #[inline(always)]
+    fn generation(&self) -> u32 {
+        (self.word.load(Ordering::Relaxed) >> GENERATION_SHIFT) as u32
     }
 
     /// Begins a wait and names it.
@@ -143,8 +167,8 @@ impl Slot {
             let epoch = ((old >> EPOCH_SHIFT) + 1) & EPOCH_MASK;
             let keep = old & (u64::from(u32::MAX) << GENERATION_SHIFT | TOKEN);
             let new = keep | epoch << EPOCH_SHIFT | WAITING;
-            // AcqRel: what the strand wrote before it waits is visible to whoever claims the wait.
-            match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+            // Relaxed: the module's doc says why.
+            match self.word.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return WakeRef::new(self.index(), epoch),
                 Err(now) => old = now,
             }
@@ -161,7 +185,8 @@ impl Slot {
             let epoch = ((old >> EPOCH_SHIFT) + u64::from(!had_token)) & EPOCH_MASK;
             let state = if had_token { RUNNING } else { WAITING | PARKING };
             let new = generation | epoch << EPOCH_SHIFT | state;
-            // AcqRel: a token synchronises with the `unpark` that gave it, as in std.
+            // AcqRel: a token synchronises with the `unpark` that gave it, as in std; and an
+            // `unpark` that ends the park sees `body`.
             match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if had_token => return None,
                 Ok(_) => return Some(WakeRef::new(self.index(), epoch)),
@@ -180,8 +205,8 @@ impl Slot {
                 return false;
             }
             let new = old & !(STATE | PARKING | CANCELLABLE) | reason as u64;
-            // AcqRel: acquires what the waiter published, releases what the waker did before.
-            match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+            // Relaxed: the module's doc says why.
+            match self.word.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => old = now,
             }
@@ -226,8 +251,8 @@ impl Slot {
                 return false;
             }
             let new = old & !(STATE | PARKING | CANCELLABLE) | Wake::Cancelled as u64;
-            // AcqRel: as in `claim`.
-            match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+            // Relaxed: as in `claim`.
+            match self.word.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => old = now,
             }
@@ -236,7 +261,8 @@ impl Slot {
 
     /// The name of the wait that goes on, if one does.
     pub(crate) fn current_wait(&self) -> Option<WakeRef> {
-        let word = self.word.load(Ordering::Acquire);
+        // Relaxed: asked by the strand's own worker.
+        let word = self.word.load(Ordering::Relaxed);
         let epoch = (word >> EPOCH_SHIFT) & EPOCH_MASK;
         (word & STATE == WAITING).then(|| WakeRef::new(self.index(), epoch))
     }
@@ -244,8 +270,8 @@ impl Slot {
     /// How the last wait ended; meaningful to the strand itself, once it runs again.
     #[inline]
     pub(crate) fn wake_reason(&self) -> Wake {
-        // Acquire: pairs with the release of the claim.
-        match self.word.load(Ordering::Acquire) & STATE {
+        // Relaxed: the winner has scheduled the strand since.
+        match self.word.load(Ordering::Relaxed) & STATE {
             3 => Wake::TimedOut,
             4 => Wake::Cancelled,
             _ => Wake::Woken,

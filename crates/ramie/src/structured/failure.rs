@@ -14,8 +14,9 @@ use crate::{
 
 /// An error that can say whether it only tells of a cancellation.
 ///
-/// For an error of your own say it where one of Ramie's lies inside. Errors of other crates fit
-/// into a `Box<dyn Error + Send + Sync>`, which finds Ramie's by [`source`](Error::source).
+/// For an error type of your own, implement it where one of Ramie's errors may lie inside. Errors
+/// of other crates fit into a `Box<dyn Error + Send + Sync>` or an `anyhow::Error`, in which
+/// Ramie's are found by [`source`](Error::source).
 ///
 /// # Examples
 /// ```
@@ -35,16 +36,95 @@ use crate::{
 /// # assert!(!CrawlError::Status(404).is_cancelled());
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say whether it tells of a cancellation",
+    message = "`{Self}` does not implement `Failure`, which lets Ramie recognise cancellations",
     label = "this error type is no `Failure`",
     note = "for a type of yours write `impl ramie::structured::Failure for {Self} {{}}`, with \
             `is_cancelled` if errors of Ramie's lie inside",
-    note = "return a `Box<dyn Error + Send + Sync>`, or a `String`, instead of another crate's type"
+    note = "for a type of another crate let the closures return `Box<dyn Error + Send + Sync>` or \
+            `anyhow::Error`, into which `?` converts it"
 )]
 pub trait Failure {
     /// Tells whether the call failed because it was cancelled, and not by itself.
     fn is_cancelled(&self) -> bool {
         false
+    }
+
+    /// Returns this error as the [`source`](Error::source) of the [`Failures`] that it is in.
+    ///
+    /// `None` by default, because a `Failure` need not be an [`Error`]. For one that is, write
+    /// `Some(self)`.
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        None
+    }
+}
+
+/// The errors that the calls of this module take: each [`Failure`], and each handle to a
+/// [`dyn Error`](Error) that is made as those of the crates `anyhow` and `eyre` are.
+///
+/// Implemented for both; there is nothing to implement. The compiler finds `Via`, which tells the
+/// two apart, by itself.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not implement `Failure`, which lets Ramie recognise cancellations",
+    label = "this error type is no `Failure`",
+    note = "for a type of yours write `impl ramie::structured::Failure for {Self} {{}}`, with \
+            `is_cancelled` if errors of Ramie's lie inside",
+    note = "for a type of another crate let the closures return `Box<dyn Error + Send + Sync>` or \
+            `anyhow::Error`, into which `?` converts it"
+)]
+pub trait AsFailure<Via> {
+    /// As [`Failure::is_cancelled`].
+    #[doc(hidden)]
+    fn tells_of_cancellation(&self) -> bool;
+
+    /// As [`Failure::as_error`].
+    #[doc(hidden)]
+    fn to_error(&self) -> Option<&(dyn Error + 'static)>;
+}
+
+/// How the errors of [`AsFailure`] are told apart.
+#[doc(hidden)]
+pub mod via {
+    /// The type says it itself.
+    #[derive(Debug)]
+    pub enum Itself {}
+    /// What the type refers to says it.
+    #[derive(Debug)]
+    pub enum Reference {}
+}
+
+impl<E: Failure> AsFailure<via::Itself> for E {
+    fn tells_of_cancellation(&self) -> bool {
+        self.is_cancelled()
+    }
+
+    fn to_error(&self) -> Option<&(dyn Error + 'static)> {
+        self.as_error()
+    }
+}
+
+// Both references, because a `Box<dyn Error + Send + Sync>` has only the second: it is a `Failure`.
+#[diagnostic::do_not_recommend]
+impl<E> AsFailure<via::Reference> for E
+where
+    E: AsRef<dyn Error> + AsRef<dyn Error + Send + Sync>,
+{
+    fn tells_of_cancellation(&self) -> bool {
+        says_cancelled(AsRef::<dyn Error>::as_ref(self))
+    }
+
+    fn to_error(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self.as_ref())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: AsFailure<via::Reference>> AsFailure<via::Reference> for Failures<E> {
+    fn tells_of_cancellation(&self) -> bool {
+        self.cause().tells_of_cancellation()
+    }
+
+    fn to_error(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause().to_error()
     }
 }
 
@@ -52,11 +132,19 @@ impl Failure for Cancelled {
     fn is_cancelled(&self) -> bool {
         true
     }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self)
+    }
 }
 
 impl Failure for io::Error {
     fn is_cancelled(&self) -> bool {
         says_cancelled(self)
+    }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self)
     }
 }
 
@@ -66,6 +154,10 @@ macro_rules! failures {
         $(impl Failure for $error {
             fn is_cancelled(&self) -> bool {
                 *self == $cancelled
+            }
+
+            fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+                Some(self)
             }
         })*
 
@@ -124,17 +216,29 @@ impl Failure for Box<dyn Error> {
     fn is_cancelled(&self) -> bool {
         says_cancelled(&**self)
     }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&**self)
+    }
 }
 
 impl Failure for Box<dyn Error + Send> {
     fn is_cancelled(&self) -> bool {
         says_cancelled(&**self)
     }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&**self)
+    }
 }
 
 impl Failure for Box<dyn Error + Send + Sync> {
     fn is_cancelled(&self) -> bool {
         says_cancelled(&**self)
+    }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&**self)
     }
 }
 
@@ -164,10 +268,13 @@ own_failures! {
 }
 
 /// The errors of the strands of a scope, the cause first. There is at least one.
-#[derive(Debug, PartialEq, Eq)]
+///
+/// It is an [`Error`] of any type of errors that can be shown, so that `?` converts it into a
+/// `Box<dyn Error + Send + Sync>` or an `anyhow::Error`.
 pub struct Failures<E> {
     /// INVARIANT: not empty.
     errors: Vec<E>,
+    to_error: fn(&E) -> Option<&(dyn Error + 'static)>,
 }
 
 impl<E> Failures<E> {
@@ -206,9 +313,23 @@ impl<E: fmt::Display> fmt::Display for Failures<E> {
     }
 }
 
-impl<E: Error + 'static> Error for Failures<E> {
+impl<E: fmt::Debug> fmt::Debug for Failures<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failures").field("errors", &self.errors).finish()
+    }
+}
+
+impl<E: PartialEq> PartialEq for Failures<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.errors == other.errors
+    }
+}
+
+impl<E: Eq> Eq for Failures<E> {}
+
+impl<E: fmt::Debug + fmt::Display> Error for Failures<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(self.cause())
+        (self.to_error)(self.cause())
     }
 }
 
@@ -226,10 +347,18 @@ impl<E: Failure> Failure for Failures<E> {
     fn is_cancelled(&self) -> bool {
         self.cause().is_cancelled()
     }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause().as_error()
+    }
 }
 
 /// What has gone wrong so far; merges by the rule in the module above.
-pub(super) struct Merged<E>(Mutex<Parts<E>>);
+pub(super) struct Merged<E> {
+    parts: Mutex<Parts<E>>,
+    is_cancelled: fn(&E) -> bool,
+    to_error: fn(&E) -> Option<&(dyn Error + 'static)>,
+}
 
 struct Parts<E> {
     panic: Option<Box<dyn Any + Send>>,
@@ -237,13 +366,21 @@ struct Parts<E> {
     cancelled: Option<E>,
 }
 
-impl<E: Failure> Merged<E> {
-    pub(super) fn new() -> Self {
-        Merged(Mutex::new(Parts { panic: None, errors: Vec::new(), cancelled: None }))
+impl<E> Merged<E> {
+    pub(super) fn new<Via>() -> Self
+    where
+        E: AsFailure<Via>,
+    {
+        let parts = Parts { panic: None, errors: Vec::new(), cancelled: None };
+        Merged {
+            parts: Mutex::new(parts),
+            is_cancelled: E::tells_of_cancellation,
+            to_error: E::to_error,
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Parts<E>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Adds the payload of a panic.
@@ -261,7 +398,7 @@ impl<E: Failure> Merged<E> {
     /// Adds an error of the current strand; tells whether it is a failure in its own right.
     pub(super) fn add(&self, error: E) -> bool {
         // A strand that is not cancelled tells of something else, of a limit of its own perhaps.
-        let is_cancelled = error.is_cancelled() && check_cancelled().is_err();
+        let is_cancelled = (self.is_cancelled)(&error) && check_cancelled().is_err();
         let mut parts = self.lock();
         if !is_cancelled {
             parts.errors.push(error);
@@ -283,6 +420,6 @@ impl<E: Failure> Merged<E> {
         if errors.is_empty() {
             errors.extend(cancelled);
         }
-        (!errors.is_empty()).then_some(Failures { errors })
+        (!errors.is_empty()).then_some(Failures { errors, to_error: self.to_error })
     }
 }

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use super::{Failure, Failures, TryScope, try_scope};
+use super::{AsFailure, Failures, TryScope, try_scope};
 use crate::{channel, fiber, panic::catch};
 
 /// Applies `f` to each item, on `limit` fibers at most, and returns the results in order.
@@ -116,12 +116,12 @@ where
 /// # Panics
 /// As [`par_map`].
 #[track_caller]
-pub fn try_par_map<I, R, E, F>(items: I, limit: usize, f: F) -> Result<Vec<R>, Failures<E>>
+pub fn try_par_map<I, R, E, Via, F>(items: I, limit: usize, f: F) -> Result<Vec<R>, Failures<E>>
 where
     I: IntoIterator<IntoIter: Send>,
     F: Fn(I::Item) -> Result<R, E> + Sync,
     R: Send,
-    E: Failure + Send,
+    E: AsFailure<Via> + Send,
 {
     check(limit);
     let source = Source::new(items.into_iter());

@@ -2,8 +2,9 @@
 //! for what happens when one of them fails.
 //!
 //! All of it stands on [`fiber::scope`](crate::fiber::scope()): children borrow from their parent,
-//! and the call returns when all have ended. Where one outcome settles the matter, the others are
-//! cancelled (see [`cancel`](crate::cancel)) and waited for.
+//! and the call returns when all have ended. As there, a call inside
+//! [`no_switch`](crate::no_switch()) panics before its first child is made. Where one outcome
+//! settles the matter, the others are cancelled (see [`cancel`](crate::cancel)) and waited for.
 //!
 //! | call | ends early when | gives |
 //! |---|---|---|
@@ -27,7 +28,18 @@
 //!    itself, by [`with_timeout`](crate::cancel::with_timeout), does not cancel the strand: its
 //!    error is a failure like any other.
 //!
+//! # Types of errors
+//! The errors of a joiner are [`Failure`]s: Ramie's own and those of std, texts,
+//! `Box<dyn Error + Send + Sync>`, and types of yours that implement it; or `anyhow::Error` and the
+//! like ([`AsFailure`]). Values and errors may borrow what lives outside of the call, as closures
+//! may. `?` converts [`Failures`] into a boxed error or into one of `anyhow`.
+//!
 //! # What the compiler refuses
+//! An error that cannot say whether it tells of a cancellation:
+//! ```compile_fail,E0277
+//! struct Unknown;
+//! ramie::structured::try_scope(|_| Err::<(), _>(Unknown));
+//! ```
 //! What a strand borrows must live outside of the call:
 //! ```compile_fail,E0373
 //! ramie::structured::set(|set| {
@@ -79,13 +91,13 @@ mod set;
 mod supervisor;
 mod try_scope;
 
+#[doc(hidden)]
+pub use self::{failure::via, join::finish, try_scope::try_calls};
 pub use self::{
-    failure::{Failure, Failures},
+    failure::{AsFailure, Failure, Failures},
     map::{par_map, par_map_unordered, try_par_map},
     race::{Racers, any, race},
     set::{Set, set},
     supervisor::{BackOff, GaveUp, Restart, Strategy, Supervised, Supervisor},
     try_scope::{Ready, TryJoinHandle, TryScope, try_scope},
 };
-#[doc(hidden)]
-pub use self::{join::finish, try_scope::try_calls};

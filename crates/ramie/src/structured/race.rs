@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::failure::{Failure, Failures, Merged};
+use super::failure::{AsFailure, Failure, Failures, Merged};
 use crate::{
     cancel::{self, CancelHandle},
     fiber::Scope,
@@ -45,6 +45,7 @@ const DECIDED: &str = "another strand was first";
 #[track_caller]
 pub fn race<'env, T, F>(f: F) -> Option<T>
 where
+    T: 'env,
     F: for<'scope> FnOnce(&'scope Racers<'scope, 'env, T>),
 {
     run(|racers| {
@@ -82,10 +83,12 @@ where
 /// });
 /// ```
 #[track_caller]
-pub fn any<'env, T, E, F>(f: F) -> Result<T, Option<Failures<E>>>
+pub fn any<'env, T, E, Via>(
+    f: impl for<'scope> FnOnce(&'scope Racers<'scope, 'env, T, E>),
+) -> Result<T, Option<Failures<E>>>
 where
-    E: Failure,
-    F: for<'scope> FnOnce(&'scope Racers<'scope, 'env, T, E>),
+    T: 'env,
+    E: AsFailure<Via> + 'env,
 {
     match run(|racers| {
         f(racers);
@@ -103,10 +106,12 @@ pub enum Never {}
 
 impl Failure for Never {}
 
-fn run<'env, T, E, F>(f: F) -> Result<Option<T>, Failures<E>>
+fn run<'env, T, E, Via>(
+    f: impl for<'scope> FnOnce(&'scope Racers<'scope, 'env, T, E>) -> Result<(), E>,
+) -> Result<Option<T>, Failures<E>>
 where
-    E: Failure,
-    F: for<'scope> FnOnce(&'scope Racers<'scope, 'env, T, E>) -> Result<(), E>,
+    T: 'env,
+    E: AsFailure<Via> + 'env,
 {
     cancel::scope(|cancel_scope| {
         let racers = Racers {
@@ -132,14 +137,15 @@ where
 }
 
 /// The scope of [`race`] and [`any`].
-pub struct Racers<'scope, 'env: 'scope, T, E = Never> {
+// The bounds on `T` and `E` are there for the reason given at `TryScope`.
+pub struct Racers<'scope, 'env: 'scope, T: 'env, E: 'env = Never> {
     strands: Scope<'scope, 'env>,
     cancel: CancelHandle,
     winner: Mutex<Option<T>>,
     merged: Merged<E>,
 }
 
-impl<'scope, T, E: Failure> Racers<'scope, '_, T, E> {
+impl<'scope, T, E> Racers<'scope, '_, T, E> {
     /// Spawns a fiber that wins if it ends first.
     ///
     /// # Panics
@@ -163,11 +169,10 @@ impl<'scope, T, E: Failure> Racers<'scope, '_, T, E> {
         T: Send + 'scope,
         E: Send,
     {
-        self.strands.spawn(|| match catch(f) {
+        // Whether an error tells of a cancellation, the program's code says, which may panic, too.
+        self.strands.spawn(|| match catch(|| f().map_err(|error| self.merged.add(error))) {
             Ok(Ok(value)) => self.win(value),
-            Ok(Err(error)) => {
-                self.merged.add(error);
-            }
+            Ok(Err(_)) => {}
             Err(payload) => {
                 self.merged.add_panic(payload);
                 self.cancel();

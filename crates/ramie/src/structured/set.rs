@@ -1,12 +1,12 @@
 //! Strands whose outcomes are taken one by one, as they come.
 
-use std::{fmt, panic, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
+use std::{fmt, mem, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
 
 use crate::{
     cancel::{self, CancelHandle},
     channel::{self, Receiver, Sender},
     fiber::Scope,
-    panic::catch,
+    panic::{CANNOT_START, catch, raise_again},
     park::abort_wait_while_unwinding,
 };
 
@@ -41,6 +41,7 @@ use crate::{
 #[track_caller]
 pub fn set<'env, T, R, F>(f: F) -> R
 where
+    T: 'env,
     F: for<'scope> FnOnce(&'scope Set<'scope, 'env, T>) -> R,
 {
     cancel::scope(|cancel_scope| {
@@ -54,14 +55,15 @@ where
         };
         let returned = set.strands.close_after(|| f(&set));
         while let Some(outcome) = set.try_next() {
-            outcome.unwrap_or_else(|payload| panic::resume_unwind(payload));
+            outcome.unwrap_or_else(|payload| raise_again(payload));
         }
         returned
     })
 }
 
 /// The strands of [`set`].
-pub struct Set<'scope, 'env: 'scope, T> {
+// The bound on `T` is there for the reason given at `TryScope`.
+pub struct Set<'scope, 'env: 'scope, T: 'env> {
     strands: Scope<'scope, 'env>,
     cancel: CancelHandle,
     /// Strands whose outcomes have not been taken.
@@ -81,7 +83,12 @@ impl<'scope, T> Set<'scope, '_, T> {
         T: Send + 'scope,
     {
         self.pending.fetch_add(1, Relaxed);
-        self.strands.spawn(|| self.give(catch(f)));
+        let owed = Owed(self);
+        self.strands.spawn(move || {
+            let outcome = catch(f);
+            owed.0.give(outcome);
+            mem::forget(owed);
+        });
     }
 
     fn give(&self, outcome: thread::Result<T>) {
@@ -141,6 +148,17 @@ impl<'scope, T> Set<'scope, '_, T> {
     /// Cancels all strands of the set. Their outcomes still come.
     pub fn cancel(&self) {
         self.cancel.cancel_because("the set was cancelled");
+    }
+}
+
+/// The outcome of a strand that has been counted, for which `next` may wait already. If the strand
+/// is never run, its outcome says so.
+struct Owed<'set, 'scope, 'env: 'scope, T: 'env>(&'set Set<'scope, 'env, T>);
+
+impl<T> Drop for Owed<'_, '_, '_, T> {
+    fn drop(&mut self) {
+        let why = format!("a strand of the set{CANNOT_START}it has no stack, or its runtime ends");
+        self.0.give(Err(Box::new(why)));
     }
 }
 

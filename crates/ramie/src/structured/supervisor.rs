@@ -1,19 +1,18 @@
 //! Children that are restarted when they fail.
 
 use std::{
-    any::Any,
     collections::VecDeque,
     fmt,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
-use super::failure::{Failure, Failures};
+use super::failure::{AsFailure, Failure, Failures};
 use super::{TryScope, try_scope};
 use crate::{
     cancel::{self, CancelHandle, check_cancelled},
     fiber,
-    panic::catch,
+    panic::{catch, drop_quietly, message},
     time::Instant,
 };
 
@@ -231,9 +230,12 @@ impl Supervisor {
     ///
     /// # Errors
     /// A child failed, or ended, more often than the limit allows. The others were cancelled.
-    pub fn run<'env, E>(self, add: impl FnOnce(&mut Supervised<'env, E>)) -> Result<(), GaveUp<E>>
+    pub fn run<'env, E, Via>(
+        self,
+        add: impl FnOnce(&mut Supervised<'env, E>),
+    ) -> Result<(), GaveUp<E>>
     where
-        E: Failure + Send,
+        E: AsFailure<Via> + Send,
     {
         let mut supervised = Supervised { children: Vec::new() };
         add(&mut supervised);
@@ -244,13 +246,13 @@ impl Supervisor {
         }
     }
 
-    fn run_each<E>(
+    fn run_each<E, Via>(
         &self,
         supervised: &Supervised<'_, E>,
         history: &Mutex<VecDeque<Instant>>,
     ) -> Result<(), GaveUp<E>>
     where
-        E: Failure + Send,
+        E: AsFailure<Via> + Send,
     {
         let outcome = try_scope(|scope: &TryScope<'_, '_, GaveUp<E>>| {
             for child in &supervised.children {
@@ -262,7 +264,7 @@ impl Supervisor {
     }
 
     /// Runs one child again and again.
-    fn keep_alive<E: Failure>(
+    fn keep_alive<E: AsFailure<Via>, Via>(
         &self,
         (name, child): &(String, Child<'_, E>),
         history: &Mutex<VecDeque<Instant>>,
@@ -282,13 +284,13 @@ impl Supervisor {
     }
 
     /// Runs all children, and all again when one is to be started again.
-    fn run_together<E>(
+    fn run_together<E, Via>(
         &self,
         supervised: &Supervised<'_, E>,
         history: &Mutex<VecDeque<Instant>>,
     ) -> Result<(), GaveUp<E>>
     where
-        E: Failure + Send,
+        E: AsFailure<Via> + Send,
     {
         let mut failures = 0;
         loop {
@@ -313,7 +315,7 @@ impl Supervisor {
         }
     }
 
-    fn run_as_one<'a, E: Failure>(
+    fn run_as_one<'a, E: AsFailure<Via>, Via>(
         &self,
         (name, child): &'a (String, Child<'_, E>),
         others: &CancelHandle,
@@ -367,22 +369,21 @@ impl Supervisor {
 
 impl<E> Failure for GaveUp<E> {}
 
-fn run_once<E: Failure>(child: &Child<'_, E>) -> End<E> {
+fn run_once<E: AsFailure<Via>, Via>(child: &Child<'_, E>) -> End<E> {
     if check_cancelled().is_err() {
         return End::Cancelled;
     }
     match catch(child) {
         Ok(Ok(())) => End::Last(Last::Returned),
-        Ok(Err(error)) if error.is_cancelled() && check_cancelled().is_err() => End::Cancelled,
+        Ok(Err(error)) if error.tells_of_cancellation() && check_cancelled().is_err() => {
+            End::Cancelled
+        }
         Ok(Err(error)) => End::Last(Last::Failed(error)),
         // The panic hook has seen it; a supervisor's purpose is to go on.
-        Err(payload) => End::Last(Last::Panicked(message(&*payload))),
+        Err(payload) => {
+            let message = message(&*payload).unwrap_or("no text came with it").to_owned();
+            drop_quietly(payload);
+            End::Last(Last::Panicked(message))
+        }
     }
-}
-
-/// What `panic!` was given to say.
-fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no text came with it").to_owned()
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::failure::{Failure, Failures, Merged};
+use super::failure::{AsFailure, Failures, Merged};
 use crate::{
     cancel::{self, CancelHandle, Cancelled},
     fiber::{Scope, ScopedJoinHandle},
@@ -48,10 +48,11 @@ const SIBLING_FAILED: &str = "another strand of the scope failed";
 /// }).unwrap();
 /// ```
 #[track_caller]
-pub fn try_scope<'env, T, E, F>(f: F) -> Result<T, Failures<E>>
+pub fn try_scope<'env, T, E, Via>(
+    f: impl for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Result<T, E>,
+) -> Result<T, Failures<E>>
 where
-    E: Failure,
-    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Result<T, E>,
+    E: AsFailure<Via> + 'env,
 {
     try_calls(|scope| scope.watch(|| f(scope)))
 }
@@ -59,10 +60,11 @@ where
 /// Runs [`try_join!`](crate::try_join): `f` gives no value only if a strand has failed.
 #[doc(hidden)]
 #[track_caller]
-pub fn try_calls<'env, T, E, F>(f: F) -> Result<T, Failures<E>>
+pub fn try_calls<'env, T, E, Via>(
+    f: impl for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Option<T>,
+) -> Result<T, Failures<E>>
 where
-    E: Failure,
-    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Option<T>,
+    E: AsFailure<Via> + 'env,
 {
     cancel::scope(|cancel_scope| {
         let scope = TryScope {
@@ -79,13 +81,16 @@ where
 }
 
 /// The scope of [`try_scope`].
-pub struct TryScope<'scope, 'env: 'scope, E> {
+// The bound on `E` keeps closures free to borrow: a closure that gets this scope then knows one
+// upper bound of `'scope`, which is `'env`. A second one, from an error with a lifetime of its own,
+// would make the compiler take `'static`, which is the only lifetime above both.
+pub struct TryScope<'scope, 'env: 'scope, E: 'env> {
     strands: Scope<'scope, 'env>,
     cancel: CancelHandle,
     merged: Merged<E>,
 }
 
-impl<'scope, E: Failure> TryScope<'scope, '_, E> {
+impl<'scope, E> TryScope<'scope, '_, E> {
     /// Spawns a fiber whose failure cancels the scope.
     ///
     /// # Blocking
@@ -211,10 +216,11 @@ impl<'scope, E: Failure> TryScope<'scope, '_, E> {
 
     /// Runs `f` and takes note of how it fails.
     fn watch<T>(&self, f: impl FnOnce() -> Result<T, E>) -> Option<T> {
-        match catch(f) {
+        // Whether an error tells of a cancellation, the program's code says, which may panic, too.
+        match catch(|| f().map_err(|error| self.merged.add(error))) {
             Ok(Ok(value)) => return Some(value),
-            Ok(Err(error)) => {
-                if self.merged.add(error) {
+            Ok(Err(is_failure)) => {
+                if is_failure {
                     self.cancel.cancel_because(SIBLING_FAILED);
                 }
             }

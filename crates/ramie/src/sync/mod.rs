@@ -16,6 +16,7 @@ mod rwlock;
 mod semaphore;
 pub mod watch;
 
+#[doc(no_inline)]
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 
 pub use barrier::{Barrier, BarrierWaitResult};

@@ -10,6 +10,7 @@
 
 use std::{cell::Cell, fmt, marker::PhantomData, panic::RefUnwindSafe, time::Duration};
 
+#[doc(no_inline)]
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
 use crate::{channel, time::Deadline};

@@ -391,7 +391,7 @@ fn looks_worth() -> u32 {
 }
 
 fn own_id() -> u64 {
-    worker::current().current_slot().id().as_u64()
+    worker::current().current_slot().id_bits()
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {

@@ -1,16 +1,16 @@
 //! A channel for one value.
-//!
-//! # Protocol: one state, changed under no lock but looked at under the lot's before parking
-//!
-//! | state | left by | to |
-//! |---|---|---|
-//! | `EMPTY` | `send`; the sender's drop; the receiver's drop | `FULL`; `CLOSED`; `CLOSED` |
-//! | `FULL` | the receiver, who takes the value; the last handle's drop, which drops it | `CLOSED` |
-//! | `CLOSED` | - | |
-//!
-//! The sender changes the state first and unparks afterwards; the receiver looks at the state under
-//! the lot's lock before it parks: whichever comes second sees the other. A receiver that wakes
-//! wakes the next, if there is one: all learn that the value is gone.
+
+// # Protocol: one state, changed under no lock but looked at under the lot's before parking
+//
+// | state | left by | to |
+// |---|---|---|
+// | `EMPTY` | `send`; the sender's drop; the receiver's drop | `FULL`; `CLOSED`; `CLOSED` |
+// | `FULL` | the receiver, who takes the value; the last handle's drop, which drops it | `CLOSED` |
+// | `CLOSED` | - | |
+//
+// The sender changes the state first and unparks afterwards; the receiver looks at the state under
+// the lot's lock before it parks: whichever comes second sees the other. A receiver that wakes
+// wakes the next, if there is one: all learn that the value is gone.
 #![allow(unsafe_code)]
 
 use std::{cell::Cell, fmt, marker::PhantomData, mem::MaybeUninit, task::Waker, time::Duration};

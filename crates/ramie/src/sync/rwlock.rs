@@ -23,6 +23,7 @@ use std::{
     mem,
     ops::{Deref, DerefMut},
     panic::{RefUnwindSafe, UnwindSafe},
+    ptr::NonNull,
     sync::{LockResult, PoisonError, TryLockError, TryLockResult},
     thread,
 };
@@ -60,10 +61,15 @@ const READER: u64 = 4;
 /// assert_eq!(lock.into_inner().unwrap(), 6);
 /// ```
 pub struct RwLock<T: ?Sized> {
-    word: AtomicU64,
-    lot: ParkingLot,
+    raw: Raw,
     is_poisoned: AtomicBool,
     value: UnsafeCell<T>,
+}
+
+/// The lock without the value, so that a guard to read is covariant in the value's type.
+struct Raw {
+    word: AtomicU64,
+    lot: ParkingLot,
 }
 
 // SAFETY: the lock moves with the value.
@@ -74,12 +80,13 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 // As for std's: poisoning tells whether a panic left the value half changed.
 impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
+impl RefUnwindSafe for Raw {}
 
 /// The right to read the value; unlocks when dropped.
 #[must_use = "the lock is held only as long as the guard lives"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
-    lock: &'a RwLock<T>,
-    not_send: PhantomData<*const ()>,
+    lock: &'a Raw,
+    value: NonNull<T>,
 }
 
 /// The right to change the value; unlocks when dropped.
@@ -99,8 +106,7 @@ impl<T> RwLock<T> {
     /// Makes a free lock around `value`.
     pub const fn new(value: T) -> Self {
         RwLock {
-            word: AtomicU64::new(FREE),
-            lot: ParkingLot::new(),
+            raw: Raw { word: AtomicU64::new(FREE), lot: ParkingLot::new() },
             is_poisoned: AtomicBool::new(false),
             value: UnsafeCell::new(value),
         }
@@ -135,8 +141,8 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     #[inline]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        if !self.try_add(READER) {
-            self.wait_for(READER, false);
+        if !self.raw.try_add(READER) {
+            self.raw.wait_for(READER, false);
         }
         self.read_guard()
     }
@@ -156,7 +162,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As [`RwLock::read`].
     #[track_caller]
     pub fn read_or_cancelled(&self) -> Result<LockResult<RwLockReadGuard<'_, T>>, Cancelled> {
-        self.add_or_cancelled(READER)?;
+        self.raw.add_or_cancelled(READER)?;
         Ok(self.read_guard())
     }
 
@@ -169,7 +175,11 @@ impl<T: ?Sized> RwLock<T> {
     /// `WouldBlock`: a writer holds it, or strands wait. `Poisoned`: taken, and the error holds
     /// the guard.
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        if self.try_add(READER) { Ok(self.read_guard()?) } else { Err(TryLockError::WouldBlock) }
+        if self.raw.try_add(READER) {
+            Ok(self.read_guard()?)
+        } else {
+            Err(TryLockError::WouldBlock)
+        }
     }
 
     /// Waits until it may write.
@@ -188,8 +198,8 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     #[inline]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        if !self.try_add(WRITER) {
-            self.wait_for(WRITER, false);
+        if !self.raw.try_add(WRITER) {
+            self.raw.wait_for(WRITER, false);
         }
         self.write_guard()
     }
@@ -209,17 +219,8 @@ impl<T: ?Sized> RwLock<T> {
     /// As [`RwLock::read`].
     #[track_caller]
     pub fn write_or_cancelled(&self) -> Result<LockResult<RwLockWriteGuard<'_, T>>, Cancelled> {
-        self.add_or_cancelled(WRITER)?;
+        self.raw.add_or_cancelled(WRITER)?;
         Ok(self.write_guard())
-    }
-
-    #[track_caller]
-    fn add_or_cancelled(&self, holder: u64) -> Result<(), Cancelled> {
-        cancel::check_cancelled()?;
-        if self.try_add(holder) || self.wait_for(holder, true) {
-            return Ok(());
-        }
-        Err(cancel::cancelled())
     }
 
     /// Takes the lock to write if it is free.
@@ -230,7 +231,58 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     /// `WouldBlock`: somebody holds it. `Poisoned`: taken, and the error holds the guard.
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        if self.try_add(WRITER) { Ok(self.write_guard()?) } else { Err(TryLockError::WouldBlock) }
+        if self.raw.try_add(WRITER) {
+            Ok(self.write_guard()?)
+        } else {
+            Err(TryLockError::WouldBlock)
+        }
+    }
+
+    fn value(&self) -> NonNull<T> {
+        // SAFETY: a cell's value has an address.
+        unsafe { NonNull::new_unchecked(self.value.get()) }
+    }
+
+    fn read_guard(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+        let guard = RwLockReadGuard { lock: &self.raw, value: self.value() };
+        if self.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
+    }
+
+    fn write_guard(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+        let was_panicking = thread::panicking();
+        let guard = RwLockWriteGuard { lock: self, was_panicking, not_send: PhantomData };
+        if self.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
+    }
+
+    /// Tells whether a strand panicked while it held the lock to write.
+    pub fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::Relaxed)
+    }
+
+    /// Declares the value sound again after a panic.
+    pub fn clear_poison(&self) {
+        self.is_poisoned.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns the value; needs no lock, since nobody else can hold a reference.
+    ///
+    /// # Errors
+    /// The lock is poisoned: the error holds the reference.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        let poisoned = self.is_poisoned();
+        let value = self.value.get_mut();
+        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
+    }
+}
+
+impl Raw {
+    #[track_caller]
+    fn add_or_cancelled(&self, holder: u64) -> Result<(), Cancelled> {
+        cancel::check_cancelled()?;
+        if self.try_add(holder) || self.wait_for(holder, true) {
+            return Ok(());
+        }
+        Err(cancel::cancelled())
     }
 
     /// Adds a holder unless somebody else holds the lock or waits.
@@ -280,7 +332,8 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Sets the bit, unless the lock can be had. Under the lot's lock.
     fn mark_waiting(&self, holder: u64) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
+        use Ordering::Relaxed;
+        let mut word = self.word.load(Relaxed);
         loop {
             if word & WAITERS != 0 {
                 return true;
@@ -288,13 +341,7 @@ impl<T: ?Sized> RwLock<T> {
             if may_join(word, holder) {
                 return false;
             }
-            let marked = self.word.compare_exchange_weak(
-                word,
-                word | WAITERS,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            match marked {
+            match self.word.compare_exchange_weak(word, word | WAITERS, Relaxed, Relaxed) {
                 Ok(_) => return true,
                 Err(seen) => word = seen,
             }
@@ -333,37 +380,6 @@ impl<T: ?Sized> RwLock<T> {
             },
         );
     }
-
-    fn read_guard(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        let guard = RwLockReadGuard { lock: self, not_send: PhantomData };
-        if self.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
-    }
-
-    fn write_guard(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        let was_panicking = thread::panicking();
-        let guard = RwLockWriteGuard { lock: self, was_panicking, not_send: PhantomData };
-        if self.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
-    }
-
-    /// Tells whether a strand panicked while it held the lock to write.
-    pub fn is_poisoned(&self) -> bool {
-        self.is_poisoned.load(Ordering::Relaxed)
-    }
-
-    /// Declares the value sound again after a panic.
-    pub fn clear_poison(&self) {
-        self.is_poisoned.store(false, Ordering::Relaxed);
-    }
-
-    /// Returns the value; needs no lock, since nobody else can hold a reference.
-    ///
-    /// # Errors
-    /// The lock is poisoned: the error holds the reference.
-    pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        let poisoned = self.is_poisoned();
-        let value = self.value.get_mut();
-        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
-    }
 }
 
 /// Whether `holder` can share the lock with those that hold it.
@@ -383,11 +399,12 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         let lock = s.lock;
         mem::forget(s);
         // Release: what was written is visible to the readers let in.
-        let word = lock.word.fetch_add(READER - WRITER, Ordering::Release);
+        let raw = &lock.raw;
+        let word = raw.word.fetch_add(READER - WRITER, Ordering::Release);
         if word & WAITERS != 0 {
-            lock.grant();
+            raw.grant();
         }
-        RwLockReadGuard { lock, not_send: PhantomData }
+        RwLockReadGuard { lock: raw, value: lock.value() }
     }
 }
 
@@ -395,8 +412,8 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard's strand holds the lock to read.
-        unsafe { &*self.lock.value.get() }
+        // SAFETY: the value of the lock that is borrowed for the guard's life, held to read.
+        unsafe { self.value.as_ref() }
     }
 }
 
@@ -429,7 +446,7 @@ impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
         if !self.was_panicking && thread::panicking() {
             self.lock.is_poisoned.store(true, Ordering::Relaxed);
         }
-        self.lock.release(WRITER);
+        self.lock.raw.release(WRITER);
     }
 }
 

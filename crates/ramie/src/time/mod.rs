@@ -1,13 +1,14 @@
 //! Time as strands see it: twins of `std::time`'s types, read from the clock of the runtime.
 //!
 //! On the system clock, [`Instant`] is `CLOCK_MONOTONIC` in ns. A runtime built with a
-//! [`ManualClock`] has its own time, which moves only when the test says so.
+//! [`ManualClock`] has its own time, which moves when the test says so, or when every strand waits.
 
 mod clock;
 mod instant;
 mod interval;
 mod system_time;
 
+#[doc(no_inline)]
 pub use std::time::{Duration, TryFromFloatSecsError};
 
 pub(crate) use clock::Clock;

@@ -14,11 +14,13 @@
 
 use std::collections::HashSet;
 
+use ramie_driver::Driver;
+
 use super::{AbandonedFiber, Body, Worker, run_queue::Next};
 use crate::{
     fiber,
     park::WaitRecord,
-    strand::{Slot, Wake},
+    strand::{Slot, Wake, WakeRef},
 };
 
 /// What has been given up so far.
@@ -57,7 +59,7 @@ impl Worker {
         if let Some(driver) = self.driver.borrow_mut().as_mut() {
             driver.drain();
             while driver.pop_complete().is_some() {}
-            super::wake_others(driver);
+            wake_others(driver);
         }
         given_up.report
     }
@@ -92,9 +94,14 @@ impl Worker {
         let ended_here = record.is_some_and(|record| record.is_plain_op)
             || slot.current_wait().is_some_and(|wait| slot.claim(wait, Wake::Cancelled));
         if let Some(unlink) = unlink {
+            // What the hook drops is the program's. Were it to wait, the loop would run fibers that
+            // are about to be given up.
+            let _no_switch = super::NoSwitch::new(self);
             // SAFETY: the record's maker promises that the hook fits its target, which lies in the
             // suspended frame.
-            unsafe { (unlink.hook)(unlink.target) };
+            let unlinked = crate::panic::catch(|| unsafe { (unlink.hook)(unlink.target) });
+            // The payload's destructor is the program's, too.
+            std::mem::forget(unlinked);
         }
         // Otherwise somebody ended the wait first and has pushed the fiber, or is about to: its
         // slot must not be reused before that push has come in.
@@ -115,6 +122,20 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// Describes the fibers that have started here and not ended, and for which `run` waits. None
+    /// of them runs now.
+    pub(crate) fn describe_live(&self) -> impl Iterator<Item = AbandonedFiber> {
+        let team = self.team().map(|team| &team.daemons);
+        let daemons = team.or_else(|| self.crew().map(|crew| &crew.daemons));
+        let is_waited_for = move |slot: &Slot| {
+            daemons.is_none_or(|daemons| !daemons.are_all(std::iter::once(&slot.id())))
+        };
+        let live = self.bodies.live().into_iter().map(|(_, slot)| slot);
+        live.filter(move |slot| is_waited_for(slot)).map(describe)
+    }
+}
+
 fn describe(slot: &Slot) -> AbandonedFiber {
     let waits_for = match wait_of(slot) {
         Some(record) => format!("{} at {}", record.kind.name, record.location),
@@ -129,4 +150,14 @@ fn wait_of(slot: &Slot) -> Option<&WaitRecord> {
     let body = unsafe { slot.body.get().as_ref() }?;
     // SAFETY: a live fiber that does not run is suspended: its record is null or lies in its frame.
     unsafe { body.record.get().as_ref() }
+}
+
+/// Wakes the strands of others that wait for an op of the driver's own to go; none of this worker's
+/// runs any more.
+fn wake_others(driver: &mut Driver) {
+    while let Some(word) = driver.pop_notice() {
+        if let Some(wait) = WakeRef::from_bits(word) {
+            wait.wake(Wake::Woken);
+        }
+    }
 }

@@ -3,11 +3,15 @@
 //! Every thread that waits in Ramie owns one, made at its first wait: an inbox, timers, a driver
 //! once an op needs it. The thread itself is the worker's root strand, so its waits are timed,
 //! woken and seen like any fiber's, and fibers spawned there with `spawn_local` run while it waits.
-//! When the thread ends, those that have not ended are given up: nobody is left to run them.
+//! When the thread ends, those that have not ended are given up: nobody is left to run them. That
+//! is done as soon as the destructors of thread-locals are known to run
+//! ([`thread_end`](ramie_coro::thread_end)), because a fiber may be suspended inside
+//! `LocalKey::with` of a value that is destroyed before a later destructor waits.
 
 use std::{cell::Cell, ffi::c_void, io, ptr, sync::OnceLock};
 
-use ramie_coro::context;
+use ramie_coro::{context, thread_end};
+use ramie_driver::sys::{HandedOut, Lent};
 
 use super::{Berth, Installed, Worker};
 use crate::{
@@ -31,9 +35,37 @@ impl Drop for Farewell {
     fn drop(&mut self) {
         // SAFETY: null, or set by `attach` on this thread: `end` comes after these destructors.
         let Some(worker) = (unsafe { self.worker.get().as_ref() }) else { return };
+        worker.say_farewell();
+    }
+}
+
+/// The same, called as early among the destructors as can be.
+fn say_farewell_early() {
+    // Gone, it has done it already.
+    let _ = FAREWELL.try_with(|farewell| {
+        // SAFETY: as in `drop`.
+        #[allow(unsafe_code)]
+        if let Some(worker) = unsafe { farewell.worker.get().as_ref() } {
+            worker.say_farewell();
+        }
+    });
+}
+
+impl Worker {
+    fn say_farewell(&self) {
         // If one of its fibers ends the process, that fiber runs on to the very end.
-        if !worker.is_on_fiber() {
-            worker.abandon_all();
+        if !self.is_on_fiber() {
+            self.abandon_all();
+        }
+    }
+
+    /// The thread's own strand goes on after fibers have run, some of which are suspended. What
+    /// they may refer to is in use now: if this thread ends, they are to be given up before it is
+    /// gone.
+    #[inline]
+    pub(super) fn note_suspended_fibers(&self) {
+        if self.shared.live() > 0 {
+            thread_end::note_start();
         }
     }
 }
@@ -49,6 +81,7 @@ pub(super) fn attach() {
     super::CURRENT.set(worker);
     // Attached by one of those destructors, it says farewell at its end.
     let _ = FAREWELL.try_with(|farewell| farewell.worker.set(worker));
+    thread_end::set_hook(say_farewell_early);
 }
 
 fn outside() -> Worker {
@@ -82,12 +115,20 @@ unsafe extern "C" fn end(worker: *mut c_void) {
     }
 }
 
+/// Lent to others: the strand of a thread, and its fibers.
+enum Strand {}
+
+impl Lent for Strand {
+    const WHAT: &'static str = "a thread's strand and its fibers had not ended";
+}
+
 /// Runs `f` on an OS thread that is the strand `slot`; of a runtime, if it has a berth there.
 pub(crate) fn on_thread_strand(
     slot: &'static Slot,
     berth: Option<&Berth>,
     f: impl FnOnce(&Worker),
 ) {
+    let strand = HandedOut::<Strand>::new();
     let worker = berth.map_or_else(outside, Berth::make_worker);
     worker.adopt_root(slot);
     {
@@ -98,6 +139,11 @@ pub(crate) fn on_thread_strand(
         }
     }
     worker.abandon_all();
+    if let Some(berth) = berth {
+        berth.hold_clock();
+    }
+    drop(worker);
+    strand.settle();
 }
 
 impl Worker {
@@ -112,7 +158,7 @@ impl Worker {
             }
         }
         let strand = &self.root.strand;
-        strand.set_id(self.current_slot().id().as_u64());
+        strand.set_id(self.current_slot().id_bits());
         let _restore = Restore(context::current());
         // SAFETY: the root lives as long as this worker, which outlives the call; it is current
         // until `_restore` is dropped.

@@ -200,7 +200,7 @@ impl Body {
     #[inline]
     pub(super) fn adopt(&self, slot: &'static Slot) {
         self.uses.set(self.uses.get() + 1);
-        self.strand.set_id(slot.id().as_u64());
+        self.strand.set_id(slot.id_bits());
         self.stand_for(slot);
     }
 
@@ -209,9 +209,19 @@ impl Body {
         self.slot.set(ptr::null());
     }
 
+    /// Whether it is a thread's, and not a fiber's.
+    pub(crate) fn is_of_thread(&self) -> bool {
+        self.stack_size == 0
+    }
+
+    /// Is the body of a strand whose slot belongs to others by now, until its loop takes notice.
+    pub(crate) fn stand_for_ended(&self, slot: &'static Slot) {
+        self.slot.set(slot);
+    }
+
     /// Becomes the body of that strand.
     #[inline]
-    pub(super) fn stand_for(&self, slot: &'static Slot) {
+    pub(crate) fn stand_for(&self, slot: &'static Slot) {
         self.slot.set(slot);
         slot.body.set(self);
     }

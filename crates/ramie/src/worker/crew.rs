@@ -6,16 +6,16 @@
 //! returned, the fibers that it spawned with `spawn_local` have ended, and its worker is gone.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
-    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{AbandonedFiber, Worker};
+use super::{AbandonedFiber, Daemons, Unended, Worker};
 use crate::{
     completion::Completion,
     park::{self, WaitKind, WaitRecord},
-    primitive::{AtomicUsize, Ordering},
+    primitive::{AtomicBool, AtomicUsize, Ordering},
     strand::{FiberId, Slot},
     time::{Clock, Deadline},
 };
@@ -28,6 +28,9 @@ pub(crate) struct Crew {
     ended: Completion,
     /// The threads alive, with their names for messages.
     labels: Mutex<BTreeMap<FiberId, String>>,
+    /// `run` waits for the threads alive.
+    is_awaited: AtomicBool,
+    pub(super) daemons: Daemons,
     driver: ramie_driver::Choice,
     clock: Clock,
     stack_size: usize,
@@ -37,6 +40,8 @@ pub(crate) struct Crew {
 pub(crate) struct Berth {
     crew: Arc<Crew>,
     id: FiberId,
+    /// [`hold_clock`](Self::hold_clock) was called.
+    holds_clock: Cell<bool>,
 }
 
 impl Crew {
@@ -45,6 +50,8 @@ impl Crew {
             threads: AtomicUsize::new(1),
             ended: Completion::new(),
             labels: Mutex::new(BTreeMap::new()),
+            is_awaited: AtomicBool::new(false),
+            daemons: Daemons::default(),
             driver,
             clock,
             stack_size,
@@ -67,7 +74,9 @@ impl Crew {
         // Relaxed: the making of the thread hands it over.
         self.threads.fetch_add(1, Ordering::Relaxed);
         self.labels().insert(slot.id(), crate::fiber::label(slot));
-        Berth { crew: Arc::clone(self), id: slot.id() }
+        let berth = Berth { crew: Arc::clone(self), id: slot.id(), holds_clock: Cell::new(false) };
+        berth.hold_clock();
+        berth
     }
 
     fn leave(&self) {
@@ -77,28 +86,84 @@ impl Crew {
         }
     }
 
-    /// Waits until no thread is left, or for the deadline; names those that are.
-    pub(crate) fn wait(&self, deadline: Deadline) -> Vec<AbandonedFiber> {
-        self.leave();
-        let record = WaitRecord::new(&THREADS_END).until(deadline);
-        if matches!(self.ended.wait(&record), Ok(true)) {
-            return Vec::new();
+    /// Ends the waits of daemons if no other thread is left. Each who may make it so asks: a thread
+    /// that ends or becomes a daemon, and `run` as it begins to wait. *The race to fear* is two of
+    /// them at a time: the last to take the lock sees what both did.
+    pub(super) fn end_daemons_if_alone(&self) {
+        // Before the lock: most threads end while nobody waits for the last.
+        if !self.is_awaited.load(Ordering::SeqCst) {
+            return;
         }
-        let given_up = |label| AbandonedFiber { label, waits_for: "its end, and runs on".into() };
-        mem::take(&mut *self.labels()).into_values().map(given_up).collect()
+        let labels = self.labels();
+        let is_alone = self.daemons.are_all(labels.keys());
+        drop(labels);
+        if is_alone {
+            self.daemons.cancel_all();
+        }
+    }
+
+    /// Waits until no thread is left, or for the deadline; names those that are.
+    pub(crate) fn wait(&self, deadline: Deadline, mut is_silent: bool) -> Vec<AbandonedFiber> {
+        self.leave();
+        self.is_awaited.store(true, Ordering::SeqCst);
+        self.end_daemons_if_alone();
+        loop {
+            let end = if is_silent { Deadline::after(Unended::PATIENCE) } else { deadline };
+            let record = WaitRecord::new(&THREADS_END).until(end);
+            if matches!(self.ended.wait(&record), Ok(true)) {
+                return Vec::new();
+            }
+            if !is_silent {
+                return self.describe_threads();
+            }
+            is_silent = false;
+            let mut fibers = Unended::default();
+            fibers.add(self.describe_threads().into_iter());
+            fibers.report(&[]);
+        }
+    }
+
+    pub(crate) fn describe_threads(&self) -> Vec<AbandonedFiber> {
+        let runs_on = |label: &String| {
+            let waits_for = "its end, and runs on".to_owned();
+            AbandonedFiber { label: label.clone(), waits_for }
+        };
+        self.labels().values().map(runs_on).collect()
     }
 }
 
 impl Drop for Berth {
     fn drop(&mut self) {
         self.crew.labels().remove(&self.id);
+        self.crew.end_daemons_if_alone();
         self.crew.leave();
+        self.release_clock();
     }
 }
 
 impl Berth {
     pub(crate) fn make_worker(&self) -> Worker {
-        self.crew.make_worker()
+        let worker = self.crew.make_worker();
+        self.release_clock();
+        worker
+    }
+
+    /// Lets no clock jump while the thread has no worker that would hold it: before it has made
+    /// one, and from that one's end until `run` has been told.
+    pub(super) fn hold_clock(&self) {
+        if let Clock::Manual(clock) = &self.crew.clock
+            && !self.holds_clock.replace(true)
+        {
+            clock.hold();
+        }
+    }
+
+    fn release_clock(&self) {
+        if let Clock::Manual(clock) = &self.crew.clock
+            && self.holds_clock.replace(false)
+        {
+            clock.release();
+        }
     }
 }
 
@@ -118,7 +183,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn has_fibers(&self) -> bool {
+    pub(crate) fn has_fibers(&self) -> bool {
         self.shared.live() > 0 || self.has_runnable()
     }
 

@@ -17,8 +17,8 @@ pub struct WorkerMetrics {
     pub timers: usize,
     /// Ops that were handed to the driver and are not complete.
     pub ops_in_flight: usize,
-    /// Buffers of the driver's own: free, with the kernel, or leased.
-    pub buffers: usize,
+    /// Bytes of the driver's own buffers: free, with the kernel, or leased.
+    pub buffer_bytes: usize,
 }
 
 impl Worker {
@@ -27,15 +27,16 @@ impl Worker {
     pub(crate) fn figures(&self) -> WorkerMetrics {
         let mut driver = self.driver.try_borrow_mut().ok();
         let driver = driver.as_mut().and_then(|driver| driver.as_mut());
-        let of_driver = |driver: &mut ramie_driver::Driver| (driver.in_flight(), driver.buffers());
-        let (ops_in_flight, buffers) = driver.map_or((0, 0), of_driver);
+        let of_driver =
+            |driver: &mut ramie_driver::Driver| (driver.in_flight(), driver.buffer_bytes());
+        let (ops_in_flight, buffer_bytes) = driver.map_or((0, 0), of_driver);
         WorkerMetrics {
             run_queue: self.ready.len(),
             fibers: self.shared.live(),
             stacks: self.bodies.count(),
             timers: self.timers.try_borrow().map_or(0, |timers| timers.len()),
             ops_in_flight,
-            buffers,
+            buffer_bytes,
         }
     }
 

@@ -48,6 +48,8 @@ impl Worker {
 
     /// Looks everywhere once, and sleeps if there is nothing to run.
     fn look_around(&self, until: Until) -> Option<bool> {
+        self.look_for_lingering();
+        self.deliver_log();
         self.drain_inbox();
         self.fire_timers();
         if self.has_ready() {
@@ -58,8 +60,14 @@ impl Worker {
             Looked::LeftFor(time) => Some(time),
             Looked::InVain => None,
         };
-        if until == Until::Finished && self.is_finished() {
-            return Some(true);
+        if until == Until::Finished {
+            if self.is_finished() {
+                return Some(true);
+            }
+            // It may have ended the waits of daemons.
+            if self.has_runnable() {
+                return Some(self.go_on());
+            }
         }
         match left_for {
             Some(time) => self.nap(time),
@@ -119,9 +127,14 @@ impl Worker {
     fn sleep(&self) {
         let may_sleep = || {
             let has_nothing_to_steal = self.seat.as_ref().is_none_or(Seat::announce_sleep);
-            has_nothing_to_steal && !self.has_due_timer()
+            if !has_nothing_to_steal || self.has_due_timer() {
+                return false;
+            }
+            self.rest_on_clock();
+            !self.has_due_timer()
         };
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(None));
+        self.stir_on_clock();
         if self.shared.has_mail() {
             self.patience.set(PATIENCE);
         }
@@ -145,7 +158,8 @@ impl Worker {
     fn sleep_in_kernel(&self, longest: Option<Duration>) {
         let next = self.timers.borrow().next_ns();
         let grace = self.seat.as_ref().and_then(|seat| seat.team.grace_left());
-        let bounds = [self.clock.sleep_bound(next), grace, longest];
+        let lingering = self.roster().and_then(|roster| roster.lingering.left());
+        let bounds = [self.clock.sleep_bound(next), grace, lingering, longest];
         let bound = bounds.into_iter().flatten().min();
         let has_surplus = self.bodies.has_surplus()
             || self.ready.has_surplus()
@@ -174,6 +188,7 @@ impl Worker {
         // The next look comes so many switches after this one: were it to come with the first op of
         // a batch in the queue, that op would enter the kernel alone.
         self.countdown.set(self.switches_per_poll);
+        self.forget_complete_at_once();
         let mut driver = self.driver.borrow_mut();
         match driver.as_mut() {
             Some(driver) => self.turn_driver(driver, Wait::Until(bound)),
@@ -185,5 +200,101 @@ impl Worker {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread};
+
+    use super::*;
+    use crate::{
+        blocking::Pool,
+        time::{Clock, Deadline, ManualClock},
+        worker::{FreshQueue, Team},
+    };
+
+    /// How long a sleep may take that must not last.
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Calls `sleep`, which must return of itself: on a thread of its own, left behind if it does
+    /// not.
+    #[track_caller]
+    fn must_wake(why: &str, sleep: impl FnOnce() + Send + 'static) {
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            sleep();
+            let _ = done.send(());
+        });
+        assert!(is_done.recv_timeout(LIMIT).is_ok(), "a worker sleeps on though {why}");
+    }
+
+    /// A worker that has no driver, and sleeps as a thread parks.
+    fn worker(clock: Clock, seat: Option<Seat>) -> Worker {
+        Worker::new(None, ramie_driver::Choice::Auto, clock, 64 << 10, seat)
+    }
+
+    fn seats(count: usize, grace: Option<Duration>) -> Vec<Seat> {
+        let (team, queues) = Team::new(count, grace, std::sync::Arc::new(Pool::new(1)));
+        let seat = |(index, queue): (usize, FreshQueue)| {
+            Seat::new(std::sync::Arc::clone(&team), index, queue)
+        };
+        queues.into_iter().enumerate().map(seat).collect()
+    }
+
+    /// The race to fear: the clock is moved, and the worker told, between its look at the timers
+    /// and its announcement that it sleeps. Nobody wakes it after that.
+    #[test]
+    fn a_clock_moved_before_the_announcement_keeps_a_worker_awake() {
+        fn armed(sleep: fn(&Worker)) -> impl FnOnce() {
+            move || {
+                let clock = ManualClock::new();
+                let worker = worker(Clock::Manual(clock.clone()), None);
+                worker.arm_timer(&worker.root, Deadline::at(clock.now() + LIMIT));
+                clock.advance(LIMIT);
+                sleep(&worker);
+                worker.timers.borrow_mut().forget(&worker.root);
+            }
+        }
+        must_wake("a timer is due", armed(Worker::sleep));
+        must_wake("a timer is due", armed(|worker| worker.nap(Duration::MAX)));
+    }
+
+    #[test]
+    fn a_closure_queued_before_the_announcement_keeps_a_thief_awake() {
+        must_wake("there is a closure to steal", || {
+            let mut seats = seats(2, None);
+            let thief = worker(Clock::System, seats.pop());
+            let slots = crate::strand::FreeList::new();
+            seats[0].share(slots.take(false).expect("memory for a slot"));
+            thief.sleep();
+        });
+    }
+
+    #[test]
+    fn the_end_of_the_grace_period_ends_a_sleep() {
+        must_wake("the grace period is over", || {
+            let worker = worker(Clock::System, seats(1, Some(Duration::from_millis(10))).pop());
+            let team = worker.team().expect("it has a seat").clone();
+            // The wake-up that this brings is for the sleep before.
+            team.main_done();
+            worker.sleep();
+            while team.grace_left() != Some(Duration::ZERO) {
+                worker.sleep();
+            }
+        });
+    }
+
+    #[test]
+    fn a_timer_ends_a_sleep_when_it_is_due() {
+        must_wake("a timer was armed for 10 ms from now", || {
+            let worker = worker(Clock::System, None);
+            let deadline = Deadline::after(Duration::from_millis(10));
+            worker.arm_timer(&worker.root, deadline);
+            while !deadline.has_passed() {
+                worker.sleep();
+            }
+            worker.timers.borrow_mut().forget(&worker.root);
+        });
     }
 }

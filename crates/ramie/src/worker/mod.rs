@@ -4,25 +4,29 @@
 //! stacks that fibers run on), [`run_loop`] (the loop), [`idle`] (what a worker does when nothing
 //! is runnable), [`shared`] (inbox and sleep, the part that other threads touch), [`team`] (the
 //! workers of one runtime: stealing and ending), [`spread`] (how their fibers are spread over
-//! them), [`placed`] (fibers for a certain worker),
-//! [`plugged`] (a policy that decides what runs next
-//! in the place of the queue), [`no_switch`] (where strands must not suspend),
-//! [`locals`] (the locals of the thread's own strand), [`crew`] (the threads of a runtime whose
-//! strands are threads), [`attach`] (the small worker of a thread outside `run`), [`abandon`]
-//! (what becomes of fibers that do not end), [`figures`] (what it tells of itself).
+//! them), [`placed`] (fibers for a certain worker), [`plugged`] (a policy that decides what runs
+//! next in the place of the queue), [`no_switch`] (where strands must not suspend), [`locals`] (the
+//! locals of the thread's own strand), [`crew`] (the threads of a runtime whose strands are
+//! threads), [`lingering`] (which fibers `run` still waits for), [`attach`] (the small worker of a
+//! thread outside `run`), [`abandon`] (what becomes of fibers that do not end), [`daemons`]
+//! (strands that are not waited for), [`at_once`] (calls that never wait), [`figures`] (metrics).
 //!
 //! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
 //! thread-locals. What moves between workers is closures that have no stack yet.
 
 mod abandon;
+mod at_once;
 mod attach;
 mod body;
 mod crew;
 mod current;
+mod daemons;
 mod figures;
 mod idle;
+mod lingering;
 mod locals;
 mod no_switch;
+mod on_clock;
 mod placed;
 mod plugged;
 pub(crate) mod prefetch;
@@ -42,11 +46,15 @@ use ramie_driver::{Driver, Enter, OpFrame, OpenError};
 
 pub use self::figures::WorkerMetrics;
 pub(crate) use self::{
+    at_once::note_complete_at_once,
     attach::on_thread_strand,
     body::Body,
     crew::{Berth, Crew},
     current::{Installed, current, with_existing},
-    no_switch::NoSwitch,
+    daemons::Daemons,
+    lingering::Unended,
+    no_switch::{NoSwitch, check_may_switch},
+    on_clock::now_ns,
     placed::Roster,
     run_loop::Until,
     run_queue::Next,
@@ -93,6 +101,8 @@ pub(crate) struct Worker {
     driver: RefCell<Option<Driver>>,
     driver_choice: ramie_driver::Choice,
     switches_per_poll: u32,
+    /// Calls that may yet be complete at once before the next look (at_once.rs).
+    at_once_left: Cell<u32>,
     timers: RefCell<Timers>,
     slots: FreeList,
     bodies: Bodies,
@@ -112,6 +122,8 @@ pub(crate) struct Worker {
     thread_strand: Cell<*const ramie_coro::context::Strand>,
     /// The wait of the thread for the end of its fibers.
     waits_for_fibers: Cell<Option<WakeRef>>,
+    /// How many of its fibers wait for the blocking pool.
+    blocking_jobs: Cell<usize>,
 }
 
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
@@ -171,12 +183,6 @@ pub(crate) fn release_file(file: &ramie_driver::FixedFile) {
     }
 }
 
-/// Reads the clock of this thread's worker, or the system's.
-#[inline]
-pub(crate) fn now_ns() -> u64 {
-    with_existing(Worker::now_ns).unwrap_or_else(ramie_driver::sys::monotonic_ns)
-}
-
 /// Whether this code is run by a runtime's worker.
 pub(crate) fn is_inside_run() -> bool {
     with_existing(|worker| {
@@ -230,6 +236,7 @@ impl Worker {
             driver: RefCell::new(driver),
             driver_choice,
             switches_per_poll,
+            at_once_left: Cell::new(at_once::MOST),
             timers: RefCell::new(Timers::default()),
             slots: FreeList::new(),
             bodies: Bodies::new(shared, stack_size),
@@ -243,6 +250,7 @@ impl Worker {
             spreading: Spreading::default(),
             thread_strand: Cell::new(ptr::null()),
             waits_for_fibers: Cell::new(None),
+            blocking_jobs: Cell::new(0),
         }
     }
 
@@ -385,6 +393,7 @@ impl Worker {
 
     /// Lets every other runnable strand of this worker run once.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn yield_now(&self) {
         match self.current_body() {
             Some(body) => {
@@ -397,6 +406,7 @@ impl Worker {
 
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn yield_root(&self) {
         self.check_root_may_switch();
         if !self.has_runnable() {
@@ -473,16 +483,6 @@ impl Worker {
         // A batch of completions makes the queue long at once. Measured now and then only, it was
         // found short in its last part, and the next batch went without prefetches.
         self.ready.measure_waits();
-    }
-}
-
-/// Wakes the strands of others that wait for an op of the driver's own to go; none of this worker's
-/// runs any more.
-fn wake_others(driver: &mut Driver) {
-    while let Some(word) = driver.pop_notice() {
-        if let Some(wait) = WakeRef::from_bits(word) {
-            wait.wake(Wake::Woken);
-        }
     }
 }
 

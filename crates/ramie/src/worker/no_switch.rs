@@ -3,6 +3,10 @@
 use std::ptr;
 
 use super::{Body, Worker, with_existing};
+use crate::park::WaitRecord;
+
+const NO_SWITCH: &str = "a call inside no_switch would suspend the strand; move the blocking call \
+                         (or yield_now) out of the no_switch region";
 
 /// Forbids the strand that runs to suspend, until dropped.
 ///
@@ -63,6 +67,17 @@ fn abort_no_switch_out_of_order() -> ! {
     )
 }
 
+/// Refuses a call that may suspend inside a `no_switch` region of this thread.
+///
+/// # Panics
+/// Inside one. The location is the caller's, which a closure for `with_existing` would hide.
+#[track_caller]
+pub(crate) fn check_may_switch() {
+    let may_switch =
+        with_existing(|worker| !worker.current.get().is_null() || worker.root_may_switch());
+    assert!(may_switch.unwrap_or(true), "{NO_SWITCH}");
+}
+
 impl Worker {
     /// Begins a region in which the strand that runs must not suspend.
     fn forbid_switches(&self) {
@@ -94,10 +109,44 @@ impl Worker {
     /// # Panics
     /// Inside one.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn check_may_switch(&self) {
         if self.current.get().is_null() {
             self.check_root_may_switch();
         }
+    }
+
+    /// The same for a wait, which says itself what it is and where.
+    ///
+    /// # Panics
+    /// Inside one.
+    #[inline(always)]
+    pub(crate) fn check_may_wait(&self, record: &WaitRecord) {
+        if self.current.get().is_null() {
+            self.check_root_may_wait(record);
+        }
+    }
+
+    /// Refuses what the strand that runs could not wait for, before it has lent anything: inside a
+    /// `no_switch` region, and where there is no memory for a thread's slot.
+    ///
+    /// # Panics
+    /// As said.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn check_can_wait(&self) {
+        self.check_may_switch();
+        self.current_strand();
+    }
+
+    /// The same for a wait, which says itself what it is and where.
+    ///
+    /// # Panics
+    /// As said.
+    #[inline]
+    pub(crate) fn check_can_wait_by(&self, record: &WaitRecord) {
+        self.check_may_wait(record);
+        self.current_strand();
     }
 
     /// Ends the process if a fiber's wait is called for on a signal handler's stack.
@@ -113,11 +162,18 @@ impl Worker {
     #[inline(never)]
     #[track_caller]
     pub(super) fn check_root_may_switch(&self) {
-        // In a destructor that runs during a panic the call finds its own way not to suspend.
-        assert!(
-            self.no_switch_depth.get() == 0 || std::thread::panicking(),
-            "a call inside no_switch would suspend the strand; move the blocking call (or \
-             yield_now) out of the no_switch region"
-        );
+        assert!(self.root_may_switch(), "{NO_SWITCH}");
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_root_may_wait(&self, record: &WaitRecord) {
+        let (kind, location) = (record.kind.name, record.location);
+        assert!(self.root_may_switch(), "{NO_SWITCH}. It would wait for {kind}, at {location}");
+    }
+
+    /// In a destructor that runs during a panic the call finds its own way not to suspend.
+    fn root_may_switch(&self) -> bool {
+        self.no_switch_depth.get() == 0 || std::thread::panicking()
     }
 }

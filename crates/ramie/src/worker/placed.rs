@@ -18,7 +18,7 @@
 
 use std::{io, sync::OnceLock};
 
-use super::{Shared, Worker};
+use super::{Shared, Worker, lingering::Lingering};
 use crate::{
     primitive::{AtomicBool, AtomicUsize, Ordering},
     strand::Slot,
@@ -29,6 +29,7 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 /// The workers of a runtime as those who place fibers see them.
 pub(crate) struct Roster {
     berths: Vec<Berth>,
+    pub(super) lingering: Lingering,
 }
 
 struct Berth {
@@ -71,8 +72,14 @@ impl Berth {
 }
 
 impl Roster {
+    /// The closure of `run` has returned, and nothing but their ends ends the wait for the others.
+    pub(crate) fn main_done_without_limit(&self) {
+        self.lingering.begin(self.berths.len());
+    }
+
     pub(crate) fn new(workers: usize) -> Self {
-        Roster { berths: (0..workers).map(|_| Berth::new()).collect() }
+        let berths = (0..workers).map(|_| Berth::new()).collect();
+        Roster { berths, lingering: Lingering::new() }
     }
 
     /// Says which worker has the index; before the runtime runs anything.

@@ -99,7 +99,11 @@ impl Worker {
     /// Drops the policy; what it held is in the queue again.
     pub(super) fn unplug(&self) {
         let policy = self.plugged.policy.take();
-        drop(policy);
+        if policy.is_some() {
+            let _no_switch = NoSwitch::new(self);
+            let _abort = AbortOnPanic;
+            drop(policy);
+        }
         if self.plugged.holds_any() {
             abort("the run-queue policy is gone, and fibers that it was handed did not come back");
         }

@@ -7,9 +7,18 @@
 //! Fibers are resumed in the order in which they became runnable. Closures without a stack lie in
 //! the same queue where one worker is alone, and in a queue of their own, from which others steal,
 //! where there are several; then the two queues take turns, so neither can starve the other.
+//!
+//! Code of the program that runs in the loop itself (its logger, the destructor of a closure that
+//! never starts, a waker, a policy) may not wait and is caught where it panics. A loop that unwinds
+//! nevertheless ends the process ([`HandedOut`]).
 #![allow(unsafe_code)]
 
-use super::{Body, Worker, run_queue::Next};
+use ramie_driver::{
+    logging,
+    sys::{HandedOut, Lent},
+};
+
+use super::{Body, NoSwitch, Worker, run_queue::Next};
 use crate::strand::{Slot, Wake};
 
 /// How many strands one look at the timers wakes. With a million sleepers each costs 1 us or more,
@@ -19,6 +28,13 @@ const WOKEN_PER_LOOK: usize = 64;
 const _: () = assert!(WOKEN_PER_LOOK >= super::SWITCHES_PER_POLL as usize);
 /// How far ahead the strands that are about to wake are prefetched.
 const EXPIRED_AHEAD: usize = 3;
+
+/// Lent to the loop: its fibers, and the frame of the thread that waits in it.
+enum Loop {}
+
+impl Lent for Loop {
+    const WHAT: &'static str = "its loop ran fibers";
+}
 
 /// When the loop returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,13 +80,19 @@ impl Order for ByPolicy {
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
         self.set_idle(false);
+        // Fibers whose loop is gone would go on on whichever thread took this worker's place, and a
+        // thread that waits in the loop would leave what it lent. Not in the loop's own function,
+        // where it would cost an instruction a switch.
+        let fibers = HandedOut::<Loop>::new();
         match (self.plugged.is_some(), self.has_team_mates) {
             (true, _) => self.run_loop::<ByPolicy>(until),
             (false, true) => self.run_loop::<InTurns>(until),
             (false, false) => self.run_loop::<InOrder>(until),
         }
+        fibers.settle();
     }
 
+    #[inline(never)]
     fn run_loop<O: Order>(&self, until: Until) {
         let resumer = self.current.replace(std::ptr::null());
         debug_assert!(resumer.is_null(), "the loop runs on the thread's own stack");
@@ -82,7 +104,7 @@ impl Worker {
             let this = super::current();
             let switches_left = this.countdown.get() - 1;
             this.countdown.set(switches_left);
-            if switches_left == 0 && this.poll() && until == Until::Finished {
+            if switches_left == 0 && this.look_outside() && until == Until::Finished {
                 break;
             }
             match O::next(&this) {
@@ -102,6 +124,9 @@ impl Worker {
             }
         }
         self.leave_fibers();
+        if until == Until::Root {
+            self.note_suspended_fibers();
+        }
     }
 
     /// The code that runs next on the thread's own stack is no fiber's, and has no fiber's context:
@@ -206,16 +231,43 @@ impl Worker {
         }
     }
 
+    /// What the loop does every so many switches; see [`poll`](Self::poll).
+    #[cold]
+    #[inline(never)]
+    fn look_outside(&self) -> bool {
+        self.look_for_lingering();
+        self.deliver_log();
+        self.poll()
+    }
+
     /// Looks at everything that comes from outside the run queue, without waiting. Tells whether
     /// the runtime's grace period is over.
     #[cold]
     pub(super) fn poll(&self) -> bool {
         self.countdown.set(self.switches_per_poll);
+        self.forget_complete_at_once();
         self.ready.measure();
         self.drain_inbox();
         self.fire_timers();
         self.poll_driver();
         self.seat.as_ref().is_some_and(|seat| seat.team.is_grace_over())
+    }
+
+    /// Gives the program's logger what was kept for it while the driver was in the middle of an op.
+    /// Called by the loop only.
+    #[inline]
+    pub(super) fn deliver_log(&self) {
+        if logging::has_lines() {
+            self.call_logger();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_logger(&self) {
+        self.leave_fibers();
+        let _no_switch = NoSwitch::new(self);
+        logging::deliver();
     }
 
     pub(super) fn drain_inbox(&self) {

@@ -18,7 +18,8 @@
 //! nothing to do asks whether all strands have ended. Each worker counts those it spawned and
 //! those that ended on it; both counts only grow. Reading all `finished` first and all `spawned`
 //! afterwards, equal sums mean that at the moment between the two reads nobody was alive, and
-//! where nobody is alive nobody can be spawned.
+//! where nobody is alive nobody can be spawned. If the sums differ by as many as there were
+//! daemons at that moment, only these were alive, and their waits are ended (daemons.rs).
 //!
 //! *The race to fear*: two workers count their last strands at the same time, or one does while
 //! the other sets `main_done`; neither sees what the other did, and both fall asleep for ever. Each
@@ -28,7 +29,7 @@ use std::{sync::Arc, time::Duration};
 
 use crossbeam_deque::{Steal, Stealer};
 
-use super::Shared;
+use super::{Daemons, Shared};
 use crate::{
     blocking::Pool,
     primitive::{AtomicBool, AtomicU64, AtomicUsize, OnceLock, Ordering, fence},
@@ -55,6 +56,7 @@ pub(crate) struct Team {
     grace: Option<Duration>,
     /// When the grace period ends, in ns on the system's clock; 0: it has not begun.
     grace_end_ns: AtomicU64,
+    pub(super) daemons: Daemons,
     pub(crate) pool: Arc<Pool>,
 }
 
@@ -77,6 +79,7 @@ impl Team {
             abandoning: AtomicBool::new(false),
             grace,
             grace_end_ns: AtomicU64::new(0),
+            daemons: Daemons::default(),
             pool,
         };
         (Arc::new(team), queues)
@@ -92,6 +95,11 @@ impl Team {
 
     fn wake_all(&self) {
         self.members.iter().filter_map(OnceLock::get).for_each(|shared| shared.wake());
+    }
+
+    /// Whether no grace period bounds the wait for the strands.
+    pub(crate) fn waits_for_ever(&self) -> bool {
+        self.grace.is_none()
     }
 
     /// The closure given to `run` has returned: from now on the runtime ends when it is empty.
@@ -141,7 +149,17 @@ impl Team {
         }
         // Behind the writes of `main_done` and of this worker's counts: the module's doc says why.
         fence(Ordering::SeqCst);
-        let is_over = self.main_done.load(Ordering::SeqCst) && self.is_empty();
+        if !self.main_done.load(Ordering::SeqCst) {
+            return false;
+        }
+        let is_over = match self.census() {
+            Census::Empty => true,
+            Census::OnlyDaemons => {
+                self.daemons.cancel_all();
+                false
+            }
+            Census::Others => false,
+        };
         if is_over {
             self.finished.store(true, Ordering::SeqCst);
             self.wake_all();
@@ -149,14 +167,19 @@ impl Team {
         is_over
     }
 
-    fn is_empty(&self) -> bool {
+    fn census(&self) -> Census {
         let sum = |read: fn(&Shared) -> u64| -> u64 {
             self.members.iter().filter_map(OnceLock::get).map(|shared| read(shared)).sum()
         };
         // Acquire, in this order: the module's doc says why.
         let finished = sum(|shared| shared.finished.load(Ordering::Acquire));
+        let daemons = self.daemons.count() as u64;
         let spawned = sum(|shared| shared.spawned.load(Ordering::Acquire));
-        finished == spawned
+        match spawned - finished {
+            0 => Census::Empty,
+            left if left == daemons => Census::OnlyDaemons,
+            _ => Census::Others,
+        }
     }
 
     pub(super) fn is_abandoning(&self) -> bool {
@@ -167,6 +190,13 @@ impl Team {
     pub(super) fn fresh(&self, index: usize) -> usize {
         self.stealers[index].len()
     }
+}
+
+/// Who was alive.
+enum Census {
+    Empty,
+    OnlyDaemons,
+    Others,
 }
 
 /// How many fibers more than another one a worker may have before it is ahead of that one.

@@ -1,5 +1,6 @@
 //! Twins of `std::os::linux`; what cannot block is std's own.
 
+#[doc(no_inline)]
 pub use std::os::linux::fs;
 #[allow(deprecated)]
 pub use std::os::linux::raw;

@@ -6,6 +6,7 @@ use ramie_driver::sys::sockopt;
 
 use crate::net::TcpStream;
 
+#[doc(no_inline)]
 pub use std::os::linux::net::SocketAddrExt;
 
 /// Linux's own options of TCP streams; twin of [`std::os::linux::net::TcpStreamExt`].

@@ -1,6 +1,7 @@
 //! Twins of `std::os::unix`; what cannot block is std's own.
 
 #[allow(deprecated)]
+#[doc(no_inline)]
 pub use std::os::unix::raw;
 pub use std::os::unix::{ffi, io};
 

@@ -12,16 +12,16 @@
 //! fn send<T: Send>(_: T) {}
 //! send(ramie::sync::broadcast::channel::<std::cell::Cell<u8>>(1));
 //! ```
-//!
-//! # Protocol
-//! The values lie in a ring under a lock, held for some instructions and never across a suspension
-//! or a call into user code. Beside it stand `end`, the position behind the last value, changed
-//! under that lock, and the number of senders. A sender changes one of them first and unparks all
-//! afterwards; a receiver looks at both under the lot's lock before it parks: whichever comes
-//! second sees the other.
-//!
-//! *The race to fear*: the last sender sends and goes, and a receiver that found nothing sees it
-//! gone. So a receiver reads the number of senders before it looks for a value.
+
+// # Protocol
+// The values lie in a ring under a lock, held for some instructions and never across a suspension
+// or a call into user code. Beside it stand `end`, the position behind the last value, changed
+// under that lock, and the number of senders. A sender changes one of them first and unparks all
+// afterwards; a receiver looks at both under the lot's lock before it parks: whichever comes
+// second sees the other.
+//
+// *The race to fear*: the last sender sends and goes, and a receiver that found nothing sees it
+// gone. So a receiver reads the number of senders before it looks for a value.
 
 mod error;
 mod ring;

@@ -2,16 +2,16 @@
 //!
 //! The shapes are tokio's. Receivers see the latest value only: of changes that follow each other
 //! quickly, some are seen by nobody.
-//!
-//! # Protocol
-//! The value lies under a [`RwLock`]; `version` counts its changes and is moved on while the lock
-//! is held to write, so who reads both under the lock has a pair that belongs together. A sender
-//! changes first (the version, or the number of senders) and unparks all afterwards; a receiver
-//! looks at both under the lot's lock before it parks: whichever comes second sees the other. In
-//! the same way senders wait for the number of receivers to become 0, in a lot of their own.
-//!
-//! *The race to fear*: the last sender sends and goes, and a receiver that saw no change sees it
-//! gone. So a receiver reads the number of senders before it looks at the version.
+
+// # Protocol
+// The value lies under a [`RwLock`]; `version` counts its changes and is moved on while the lock
+// is held to write, so who reads both under the lock has a pair that belongs together. A sender
+// changes first (the version, or the number of senders) and unparks all afterwards; a receiver
+// looks at both under the lot's lock before it parks: whichever comes second sees the other. In
+// the same way senders wait for the number of receivers to become 0, in a lot of their own.
+//
+// *The race to fear*: the last sender sends and goes, and a receiver that saw no change sees it
+// gone. So a receiver reads the number of senders before it looks at the version.
 
 mod receiver;
 mod sender;

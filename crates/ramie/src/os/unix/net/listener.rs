@@ -11,6 +11,7 @@ use ramie_driver::sys::{self, AddressFamily};
 
 use super::{SocketAddr, UnixStream};
 use crate::{
+    cancel::Steps,
     intake::Intake,
     net::{
         handle::{converts_like_std, shared_like_std},
@@ -93,11 +94,15 @@ impl UnixListener {
         Ok((UnixStream::from_socket(socket), peer.to_unix()?))
     }
 
-    /// Iterates over the connections, for ever; each step is as an
-    /// [`accept`](UnixListener::accept). Connections that came early are kept as by
+    /// Iterates over the connections; each step is as an [`accept`](UnixListener::accept).
+    /// Connections that came early are kept as by
     /// [`TcpListener::incoming`](crate::net::TcpListener::incoming).
+    ///
+    /// # Cancellation
+    /// As of [`TcpListener::incoming`](crate::net::TcpListener::incoming): the iteration ends after
+    /// the error of a cancelled step.
     pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self, intake: self.socket.acceptor() }
+        Incoming { listener: self, intake: self.socket.acceptor(), steps: Steps::Going }
     }
 
     /// Returns the address the listener is bound to.
@@ -117,6 +122,7 @@ converts_like_std!(UnixListener, std::os::unix::net::UnixListener);
 pub struct Incoming<'a> {
     listener: &'a UnixListener,
     intake: Intake,
+    steps: Steps,
 }
 
 impl Iterator for Incoming<'_> {
@@ -124,8 +130,11 @@ impl Iterator for Incoming<'_> {
 
     #[track_caller]
     fn next(&mut self) -> Option<io::Result<UnixStream>> {
+        if !self.steps.go_on() {
+            return None;
+        }
         let accepted = self.listener.socket.accept_next(&mut self.intake);
-        Some(accepted.map(UnixStream::from_socket))
+        Some(self.steps.noted(accepted).map(UnixStream::from_socket))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

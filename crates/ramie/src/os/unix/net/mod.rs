@@ -8,6 +8,7 @@ mod datagram;
 mod listener;
 mod stream;
 
+#[doc(no_inline)]
 pub use std::os::unix::net::SocketAddr;
 
 pub use self::{

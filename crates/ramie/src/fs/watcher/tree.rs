@@ -1,0 +1,448 @@
+//! Which of the kernel's numbers stands for which folder of a watched tree.
+//!
+//! # Protocol
+//! The kernel gives a number to each watched folder (the folder itself, not its path) and gives the
+//! same number when it is asked to watch the folder again. So a request to watch `FOLDER/NAME`
+//! answers the question "which folder is there now?", and that answer, not the notice, decides
+//! where a folder is ([`Tree::look_at`]). *The races to fear* are three:
+//!
+//! 1. A folder fills before it is watched. Therefore a folder is watched first and listed then.
+//! 2. A notice is old: its folder, or a folder above, has another name by now, and the path that
+//!    the tree knows leads to nothing, or to another folder. Therefore a folder is opened by its
+//!    path, its number is compared, and all that follows goes by the open descriptor
+//!    ([`Tree::open`]). If the numbers differ, the folder is *doubtful*: notices are in the queue
+//!    that change its path. Doubtful folders are listed again when the notices read so far are
+//!    worked off.
+//! 3. A folder has left its place, and nobody knows yet whether it has another one. It is *adrift*,
+//!    with all that is below it, until the notices read so far are worked off. Then it has left
+//!    the tree, and its watch ends; if it is met again, it is new.
+//!
+//! *Why each folder is right in the end*: where a folder is was true when it was looked at. Each
+//! later move has left notices in its old and in its new parent, which are both watched, and each
+//! notice makes the tree look again. Where the tree could not look, the parent is doubtful, and is
+//! listed when the paths of all folders above it are right.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::fs::OpenOptionsExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use ramie_driver::sys;
+
+use super::{Change, ChangeKind};
+
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+/// So many rounds of making doubtful folders certain do not look whether new notices have come.
+const PATIENCE: usize = 100;
+
+/// What the iterator is still to yield.
+pub(super) type Ready = VecDeque<io::Result<Change>>;
+
+/// A number that the kernel has given to a watched file or folder.
+type Number = i32;
+
+/// The watched folders; without any when the root is gone.
+#[derive(Debug)]
+pub(super) struct Tree {
+    root: Number,
+    root_path: PathBuf,
+    /// /proc is there, so that an open folder has a path of its own.
+    has_proc: bool,
+    folders: HashMap<Number, Folder>,
+    /// Their entries may be others than the tree knows.
+    doubtful: BTreeSet<Number>,
+    /// Those that have left their parent.
+    adrift: BTreeSet<Number>,
+}
+
+#[derive(Debug, Default)]
+struct Folder {
+    /// None: it is the root, or adrift.
+    parent: Option<Number>,
+    name: OsString,
+    folders: HashMap<OsString, Number>,
+    /// Whether its entries were looked at since it came to the tree.
+    is_listed: bool,
+}
+
+/// A folder's own descriptor, and a path that leads to it whatever it is called now.
+struct Open {
+    _descriptor: fs::File,
+    path: PathBuf,
+}
+
+/// Whether folders that are listed for the first time tell of their entries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entries {
+    Told,
+    Untold,
+}
+
+impl Tree {
+    /// Watches a path alone.
+    pub(super) fn of_one(queue: BorrowedFd<'_>, path: PathBuf) -> io::Result<Tree> {
+        let number = sys::inotify_watch(queue, &path, false).map_err(|error| at(&path, &error))?;
+        Ok(Tree::new(number, path))
+    }
+
+    /// Watches a folder and all that are below it.
+    pub(super) fn of_all(queue: BorrowedFd<'_>, path: PathBuf) -> io::Result<Tree> {
+        let number = sys::inotify_watch(queue, &path, true).map_err(|error| at(&path, &error))?;
+        let (mut tree, mut ready) = (Tree::new(number, path), Ready::new());
+        tree.list_new(queue, number, Entries::Untold, &mut ready);
+        match ready.into_iter().find_map(Result::err) {
+            Some(error) => Err(error),
+            None => Ok(tree),
+        }
+    }
+
+    fn new(root: Number, root_path: PathBuf) -> Tree {
+        Tree {
+            root,
+            root_path,
+            has_proc: Path::new(DESCRIPTORS).is_dir(),
+            folders: HashMap::from([(root, Folder::default())]),
+            doubtful: BTreeSet::new(),
+            adrift: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn root_path(&self) -> &Path {
+        &self.root_path
+    }
+
+    pub(super) fn is_root(&self, number: Number) -> bool {
+        number == self.root
+    }
+
+    /// Whether nothing is watched any more.
+    pub(super) fn is_empty(&self) -> bool {
+        self.folders.is_empty()
+    }
+
+    /// Whether [`settle`](Self::settle) has something to do.
+    pub(super) fn is_unsettled(&self) -> bool {
+        !self.doubtful.is_empty() || !self.adrift.is_empty()
+    }
+
+    /// The path of a watched folder; none if it is adrift, or not watched.
+    pub(super) fn path(&self, number: Number) -> Option<PathBuf> {
+        let mut names = Vec::new();
+        let mut at = number;
+        while at != self.root {
+            let folder = self.folders.get(&at)?;
+            names.push(&folder.name);
+            at = folder.parent?;
+        }
+        self.folders.get(&at)?;
+        let mut path = self.root_path.clone();
+        path.extend(names.into_iter().rev());
+        Some(path)
+    }
+
+    /// The kernel has ended a watch.
+    pub(super) fn ended(&mut self, number: Number) {
+        if number == self.root {
+            self.clear();
+        }
+        self.detach(number);
+        self.doubtful.remove(&number);
+        self.adrift.remove(&number);
+        if let Some(folder) = self.folders.remove(&number) {
+            folder.folders.into_values().for_each(|child| self.set_adrift(child));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.folders.clear();
+        self.doubtful.clear();
+        self.adrift.clear();
+    }
+
+    /// Something is new at a name of a folder, by a notice that is told: watches it if it is a
+    /// folder, and tells of all that is below it.
+    pub(super) fn arrived(
+        &mut self,
+        queue: BorrowedFd<'_>,
+        folder: Number,
+        name: &OsStr,
+        ready: &mut Ready,
+    ) {
+        let known = self.look_at(queue, folder, name, ready);
+        if let Some(number) = known {
+            self.forget_listings(number);
+            self.list_new(queue, number, Entries::Told, ready);
+        }
+    }
+
+    /// Looks which folder is at a name of a folder now, if one is. Returns its number if that was
+    /// known, and tells of all that is below it if not.
+    pub(super) fn look_at(
+        &mut self,
+        queue: BorrowedFd<'_>,
+        folder: Number,
+        name: &OsStr,
+        ready: &mut Ready,
+    ) -> Option<Number> {
+        let open = match self.open(queue, folder) {
+            Ok(open) => open?,
+            Err(error) => {
+                ready.push_back(Err(error));
+                return None;
+            }
+        };
+        let found = self.watch(queue, &open, folder, name);
+        let number = found.unwrap_or_else(|error| {
+            ready.push_back(Err(error));
+            None
+        })?;
+        if self.folders[&number].is_listed {
+            return Some(number);
+        }
+        self.list_new(queue, number, Entries::Told, ready);
+        None
+    }
+
+    /// Opens a folder, if its path leads to it; else it is doubtful.
+    fn open(&mut self, queue: BorrowedFd<'_>, number: Number) -> io::Result<Option<Open>> {
+        let Some(path) = self.path(number) else {
+            if self.folders.contains_key(&number) {
+                self.doubtful.insert(number);
+            }
+            return Ok(None);
+        };
+        let opened = open_folder(&path).and_then(|descriptor| {
+            let of_its_own = match self.has_proc {
+                true => Path::new(DESCRIPTORS).join(descriptor.as_raw_fd().to_string()),
+                false => path.clone(),
+            };
+            // Not as a folder: a link of /proc is to be followed.
+            let found = sys::inotify_watch(queue, &of_its_own, false)?;
+            Ok((Open { _descriptor: descriptor, path: of_its_own }, found))
+        });
+        match opened {
+            Ok((open, found)) if found == number => return Ok(Some(open)),
+            Ok((_, stranger)) if !self.folders.contains_key(&stranger) => {
+                // It may be watched when it is met in its place.
+                let _ = sys::inotify_unwatch(queue, stranger);
+            }
+            Ok(_) => {}
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(at(&path, &error)),
+        }
+        self.doubtful.insert(number);
+        Ok(None)
+    }
+
+    /// Watches what is at a name of an open folder; returns its number if it is a folder.
+    fn watch(
+        &mut self,
+        queue: BorrowedFd<'_>,
+        open: &Open,
+        folder: Number,
+        name: &OsStr,
+    ) -> io::Result<Option<Number>> {
+        match sys::inotify_watch(queue, &open.path.join(name), true) {
+            Ok(number) => Ok(self.place(folder, name, number).then_some(number)),
+            Err(error) => {
+                self.vacate(folder, name);
+                match is_gone(&error) {
+                    true => Ok(None),
+                    false => {
+                        let path = self.path(folder).unwrap_or_default().join(name);
+                        Err(at(&path, &error))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes where a folder is. False if it cannot be there by all that is known.
+    fn place(&mut self, parent: Number, name: &OsStr, number: Number) -> bool {
+        if number == self.root {
+            // The tree is mounted inside itself.
+            return false;
+        }
+        if self.is_below(parent, number) {
+            // It cannot be below itself: one of the two is elsewhere by now.
+            self.doubtful.insert(parent);
+            self.doubtful.extend(self.folders[&number].parent);
+            return false;
+        }
+        if self.folder_at(parent, name) != Some(number) {
+            self.vacate(parent, name);
+            self.detach(number);
+            let siblings = self.folders.get_mut(&parent).map(|parent| &mut parent.folders);
+            siblings.map(|siblings| siblings.insert(name.to_owned(), number));
+        }
+        self.adrift.remove(&number);
+        let folder = self.folders.entry(number).or_default();
+        folder.parent = Some(parent);
+        name.clone_into(&mut folder.name);
+        true
+    }
+
+    fn folder_at(&self, parent: Number, name: &OsStr) -> Option<Number> {
+        self.folders.get(&parent)?.folders.get(name).copied()
+    }
+
+    fn is_below(&self, number: Number, above: Number) -> bool {
+        let parent = |at: &Number| self.folders.get(at).and_then(|folder| folder.parent);
+        std::iter::successors(Some(number), parent).any(|at| at == above)
+    }
+
+    /// No folder that is known is at this name.
+    fn vacate(&mut self, parent: Number, name: &OsStr) {
+        if let Some(number) = self.folder_at(parent, name) {
+            self.detach(number);
+            self.set_adrift(number);
+        }
+    }
+
+    fn set_adrift(&mut self, number: Number) {
+        if let Some(folder) = self.folders.get_mut(&number) {
+            folder.parent = None;
+            self.adrift.insert(number);
+        }
+    }
+
+    /// Takes a folder off its parent's list.
+    fn detach(&mut self, number: Number) {
+        let Some(folder) = self.folders.get_mut(&number) else { return };
+        let (parent, name) = (folder.parent.take(), folder.name.clone());
+        if let Some(parent) = parent.and_then(|parent| self.folders.get_mut(&parent)) {
+            parent.folders.remove(&name);
+        }
+    }
+
+    /// Makes a folder, and those below, tell of their entries once more.
+    fn forget_listings(&mut self, number: Number) {
+        let mut numbers = vec![number];
+        while let Some(folder) = numbers.pop().and_then(|at| self.folders.get_mut(&at)) {
+            folder.is_listed = false;
+            numbers.extend(folder.folders.values());
+        }
+    }
+
+    /// Lists a folder, and those below that were not listed yet.
+    fn list_new(&mut self, queue: BorrowedFd<'_>, from: Number, told: Entries, ready: &mut Ready) {
+        let mut numbers = vec![from];
+        while let Some(number) = numbers.pop() {
+            if let Err(error) = self.list(queue, number, told, &mut numbers, ready) {
+                ready.push_back(Err(error));
+            }
+        }
+    }
+
+    /// Compares a folder's entries with what is known, and notes in `next` which are to be listed,
+    /// too. If the folder cannot be found now, it is doubtful.
+    fn list(
+        &mut self,
+        queue: BorrowedFd<'_>,
+        number: Number,
+        told: Entries,
+        next: &mut Vec<Number>,
+        ready: &mut Ready,
+    ) -> io::Result<()> {
+        let Some(open) = self.open(queue, number)? else { return Ok(()) };
+        let Some(path) = self.path(number) else { return Ok(()) };
+        let Some(folder) = self.folders.get_mut(&number) else { return Ok(()) };
+        let tells = told == Entries::Told && !folder.is_listed;
+        folder.is_listed = true;
+        let mut missing: BTreeSet<OsString> = folder.folders.keys().cloned().collect();
+        for entry in fs::read_dir(&open.path).map_err(|error| at(&path, &error))? {
+            let entry = entry.map_err(|error| at(&path, &error))?;
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let name = entry.file_name();
+            if tells {
+                let change = Change { path: path.join(&name), kind: ChangeKind::Created, is_dir };
+                ready.push_back(Ok(change));
+            }
+            if !is_dir {
+                continue;
+            }
+            missing.remove(&name);
+            match self.watch(queue, &open, number, &name) {
+                Ok(Some(below)) if !self.folders[&below].is_listed => next.push(below),
+                Ok(_) => {}
+                Err(error) => ready.push_back(Err(error)),
+            }
+        }
+        missing.iter().for_each(|name| self.vacate(number, name));
+        Ok(())
+    }
+
+    /// Lists what is doubtful, and ends the watches of what has left the tree. Goes on as long as
+    /// that makes another folder certain. If the tree changes all the while, what is left waits for
+    /// the notices of these changes.
+    pub(super) fn settle(&mut self, queue: BorrowedFd<'_>, ready: &mut Ready) {
+        for round in 1.. {
+            let doubtful = std::mem::take(&mut self.doubtful);
+            for &number in &doubtful {
+                self.list_new(queue, number, Entries::Told, ready);
+            }
+            let is_stuck = doubtful.is_subset(&self.doubtful);
+            if is_stuck || round >= PATIENCE && has_notices(queue) {
+                break;
+            }
+        }
+        self.end_adrift(queue);
+    }
+
+    fn end_adrift(&mut self, queue: BorrowedFd<'_>) {
+        let mut left: Vec<_> = std::mem::take(&mut self.adrift).into_iter().collect();
+        while let Some(number) = left.pop() {
+            // It may have ended already.
+            let _ = sys::inotify_unwatch(queue, number);
+            self.doubtful.remove(&number);
+            if let Some(folder) = self.folders.remove(&number) {
+                left.extend(folder.folders.into_values());
+            }
+        }
+    }
+
+    /// The kernel has lost notices: looks at everything again. Without its root the tree is empty.
+    pub(super) fn retake(&mut self, queue: BorrowedFd<'_>, is_tree: bool, ready: &mut Ready) {
+        let is_there = match sys::inotify_watch(queue, &self.root_path, is_tree) {
+            Ok(number) => number == self.root,
+            Err(_) => false,
+        };
+        if !is_there {
+            return self.clear();
+        }
+        if is_tree {
+            self.forget_listings(self.root);
+            self.list_new(queue, self.root, Entries::Untold, ready);
+            self.settle(queue, ready);
+        }
+    }
+}
+
+fn open_folder(path: &Path) -> io::Result<fs::File> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+fn has_notices(queue: BorrowedFd<'_>) -> bool {
+    sys::poll_now(queue, sys::POLL_IN).is_ok_and(|events| events & sys::POLL_IN != 0)
+}
+
+/// Whether that is the error of a folder that is somewhere else by now, or no folder.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    let hint = match error.kind() {
+        io::ErrorKind::StorageFull => "; raise the sysctl fs.inotify.max_user_watches",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("watching {}: {error}{hint}", path.display()))
+}

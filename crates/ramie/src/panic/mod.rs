@@ -1,0 +1,72 @@
+//! `std::panic`, as it is: what unwinds does so on the stack of the fiber.
+
+// Within the crate: the one place that catches panics, and the hook that names the fiber in a
+// panic's message (report.rs).
+
+mod report;
+
+use std::{any::Any, thread};
+
+#[allow(deprecated)]
+#[doc(no_inline)]
+pub use std::panic::PanicInfo;
+#[doc(no_inline)]
+pub use std::panic::{
+    AssertUnwindSafe, Location, PanicHookInfo, RefUnwindSafe, UnwindSafe, catch_unwind, panic_any,
+    resume_unwind, set_hook, take_hook,
+};
+
+pub(crate) use self::report::install_hook;
+
+/// Runs `f`; a panic becomes the payload, as at the root of an OS thread.
+///
+/// `AssertUnwindSafe` is right for the same reason as in `std::thread::spawn`: the caller hands the
+/// payload on (to a handle, a scope, the caller of `run`) or ends the strand.
+#[inline]
+pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
+    catch_unwind(AssertUnwindSafe(f))
+}
+
+/// Calls `f`. By this name std's hook ends a backtrace: what lies below is the runtime's.
+#[inline(never)]
+pub(crate) fn __rust_begin_short_backtrace<T>(f: impl FnOnce() -> T) -> T {
+    let value = f();
+    // The call is no tail call, so its frame is there.
+    std::hint::black_box(());
+    value
+}
+
+/// What a payload says, if it is a text.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}
+
+/// Stands in the payload of a strand that never ran, between its name and the reason.
+pub(crate) const CANNOT_START: &str = " cannot start: ";
+
+/// Goes on with the panic of a strand that was joined.
+///
+/// The panic hook has reported it when it began. A strand that never ran has not panicked, so
+/// nothing was reported: its reason is raised as a panic of its own, or the process could end
+/// without a word.
+#[cold]
+#[track_caller]
+pub(crate) fn raise_again(payload: Box<dyn Any + Send>) -> ! {
+    match payload.downcast::<String>() {
+        // Other words, so that the next strand that joins this one does not report it again.
+        Ok(text) if text.contains(CANNOT_START) => {
+            panic!("{}", text.replacen(CANNOT_START, " could not start: ", 1))
+        }
+        Ok(text) => resume_unwind(text),
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// Drops a value whose destructor's panic has no one to go to, such as a panic's payload.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(payload) = catch(|| drop(value)) {
+        // The payload of a destructor's panic may panic when dropped in its turn.
+        std::mem::forget(payload);
+    }
+}

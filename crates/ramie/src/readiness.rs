@@ -1,0 +1,86 @@
+//! Waits for readiness again and again, for calls that refuse to wait.
+//!
+//! Such a call is a loop: it tries, waits until the descriptor is ready, and tries again. The
+//! readiness may be in vain, because another strand or process was faster; or for good, because the
+//! call wants something else than what is there. Then each wait ends at once, and on the polling
+//! driver without a switch: the loop would keep its worker from its timers and its other fibers. So
+//! each further wait first lets the others run, and after [`PATIENCE`] of them sleeps, each time
+//! longer.
+
+use std::time::Duration;
+
+use ramie_driver::sys::monotonic_ns;
+
+use crate::{
+    fiber,
+    fixed_file::FdName,
+    io_op::{self, OpError},
+    park::WaitKind,
+    time::Deadline,
+};
+
+/// So many waits in a row may be in vain before the strand sleeps.
+const PATIENCE: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+/// A wait that took longer was no wait in vain.
+const TRUE_WAIT_NS: u64 = 10_000_000;
+
+/// The waits of one call.
+#[derive(Default)]
+pub(crate) struct Readiness {
+    /// Those that have ended, in a row.
+    waits: u32,
+}
+
+impl Readiness {
+    /// Waits until one of `events` may hold of the descriptor.
+    ///
+    /// # Errors
+    /// Those of an op; `Elapsed` also if the deadline has passed and the last wait was in vain.
+    #[track_caller]
+    pub(crate) fn wait(
+        &mut self,
+        kind: &'static WaitKind,
+        fd: FdName<'_>,
+        events: u32,
+        deadline: Deadline,
+    ) -> Result<(), OpError> {
+        if self.waits > 0 {
+            return self.wait_once_more(kind, fd, events, deadline);
+        }
+        self.waits = 1;
+        io_op::await_readiness(kind, fd, events, deadline).map(drop)
+    }
+
+    #[cold]
+    #[track_caller]
+    fn wait_once_more(
+        &mut self,
+        kind: &'static WaitKind,
+        fd: FdName<'_>,
+        events: u32,
+        deadline: Deadline,
+    ) -> Result<(), OpError> {
+        match self.waits.checked_sub(PATIENCE) {
+            None => fiber::yield_now(),
+            Some(doublings) => {
+                fiber::sleep((FIRST_PAUSE * (1 << doublings.min(16))).min(LONGEST_PAUSE));
+            }
+        }
+        if deadline.has_passed() {
+            return Err(OpError::Elapsed);
+        }
+        let start = monotonic_ns();
+        io_op::await_readiness(kind, fd, events, deadline)?;
+        let was_true = monotonic_ns() - start > TRUE_WAIT_NS;
+        self.waits = if was_true { 1 } else { self.waits.saturating_add(1) };
+        Ok(())
+    }
+
+    /// Tells whether the readiness that was waited for is that of a socket's end: it was shut down.
+    /// What had come before then has to be looked for once more.
+    pub(crate) fn is_end(&self, fd: impl std::os::fd::AsFd) -> bool {
+        self.waits > 0 && ramie_driver::sys::is_shut_down_for_reading(fd)
+    }
+}
