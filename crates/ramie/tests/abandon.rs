@@ -14,7 +14,7 @@ use common::{Counted, on_each, one_worker, text, wait_until};
 use ramie::{
     Driver, Runtime,
     fiber::{self, Builder, JoinHandle},
-    sync::{Mutex, oneshot},
+    sync::{Mutex, RwLock, Semaphore, oneshot},
 };
 
 type Lines = Arc<StdMutex<Vec<String>>>;
@@ -331,4 +331,69 @@ fn a_fiber_that_receives_each_is_given_up_and_what_comes_later_wakes_nobody() {
         let _ = peer.write_all(b"second");
         runtime.run(|| (0..100).for_each(|_| fiber::spawn(fiber::yield_now).join().unwrap()));
     });
+}
+
+#[test]
+fn a_fiber_that_has_waited_and_runs_again_is_reported_as_runnable() {
+    let (runtime, lines) = impatient(Driver::Auto, 1);
+    runtime.run(|| {
+        let busy = spawn_named("busy", || {
+            fiber::park();
+            loop {
+                fiber::yield_now();
+            }
+        });
+        fiber::yield_now();
+        busy.fiber().unpark();
+        (0..5).for_each(|_| fiber::yield_now());
+    });
+    let reported = lines.lock().unwrap().concat();
+    assert!(reported.contains("'busy' waits for its turn to run"), "{reported}");
+}
+
+/// Waits until the thread with this id sleeps in the kernel.
+fn wait_until_asleep(thread: &AtomicUsize) {
+    wait_until(|| {
+        let id = thread.load(Ordering::SeqCst);
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{id}/stat"));
+        stat.is_ok_and(|stat| stat.contains(") S "))
+    });
+}
+
+/// Runs `first` on a fiber that is given up while it waits, and `second` on a thread that waits
+/// behind it: the thread must go on then.
+#[track_caller]
+fn pass_over_one_that_is_given_up(first: fn(), second: fn()) {
+    static THREAD: AtomicUsize = AtomicUsize::new(0);
+    THREAD.store(0, Ordering::SeqCst);
+    let (runtime, lines) = impatient(Driver::Auto, 1);
+    let behind = runtime.run(|| {
+        drop(spawn_named("first", first));
+        (0..5).for_each(|_| fiber::yield_now());
+        let behind = std::thread::spawn(move || {
+            // SAFETY: it has no conditions.
+            THREAD.store(unsafe { libc::gettid() } as usize, Ordering::SeqCst);
+            second();
+        });
+        wait_until_asleep(&THREAD);
+        behind
+    });
+    let reported = lines.lock().unwrap().concat();
+    assert!(reported.contains("'first' waits for"), "{reported}");
+    wait_until(|| behind.is_finished());
+    behind.join().unwrap();
+}
+
+/// One test, because both use the one thread's id.
+#[test]
+fn those_behind_a_waiter_that_is_given_up_go_on() {
+    static LOCK: RwLock<()> = RwLock::new(());
+    static PERMITS: Semaphore = Semaphore::new(1);
+    let held = LOCK.read().unwrap();
+    pass_over_one_that_is_given_up(|| drop(LOCK.write()), || drop(LOCK.read().unwrap()));
+    drop(held);
+    pass_over_one_that_is_given_up(
+        || drop(PERMITS.acquire_many(2)),
+        || drop(PERMITS.acquire().unwrap()),
+    );
 }

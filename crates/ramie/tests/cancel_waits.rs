@@ -16,9 +16,7 @@ use std::{
 use common::{Random, everywhere, on_each, one_worker};
 use ramie::{
     cancel::{self, CancelHandle, Cancelled},
-    channel::{
-        self, __private::RecvArm, RecvError, RecvTimeoutError, Select, SendError, SendTimeoutError,
-    },
+    channel::{self, RecvError, RecvTimeoutError, Select, SendError, SendTimeoutError},
     fiber, select,
     structured::{Failure, Failures, try_scope},
     sync::{
@@ -332,16 +330,19 @@ fn pipes_go_on_after_a_cancelled_wait() {
 }
 
 #[test]
-fn an_arm_that_stands_there_twice_waits_once() {
+fn a_receiver_that_stands_there_twice_is_received_from_once() {
     one_worker().run(|| {
         let (sender, receiver) = channel::bounded(1);
         fiber::spawn(move || {
             fiber::yield_now();
             sender.send(1).unwrap();
         });
-        let arm = RecvArm::new(&receiver);
-        assert!(channel::__private::select_by(&[arm.arm(), arm.arm()]));
-        assert_eq!(arm.result(), Ok(1));
+        let received = select! {
+            recv(receiver) -> value => value,
+            recv(receiver) -> value => value,
+        };
+        assert_eq!(received, Ok(1));
+        assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
     });
 }
 

@@ -9,8 +9,10 @@ use std::{
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::Once,
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+use common::CLOSE_INHERITED;
 
 const STRANDS: [&str; 2] = ["fibers", "threads"];
 
@@ -91,7 +93,8 @@ impl Drop for Server {
 
 #[test]
 fn echo_echoes_many_connections_on_both_drivers() {
-    for (driver, strands) in [("uring", "fibers"), ("poll", "fibers"), ("uring", "threads")] {
+    let with = |strands| common::driver_names().into_iter().map(move |driver| (driver, strands));
+    for (driver, strands) in with("fibers").chain(with("threads")) {
         let server = Server::start("echo", &[("RAMIE_DRIVER", driver), ("RAMIE_STRANDS", strands)]);
         let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
         for (n, stream) in streams.iter_mut().enumerate() {
@@ -110,7 +113,8 @@ fn echo_echoes_many_connections_on_both_drivers() {
 #[test]
 fn echo_goes_on_when_descriptors_have_run_out() {
     let mut command = Command::new("bash");
-    command.args(["-c", "ulimit -n 40; exec \"$0\" 127.0.0.1:0"]).arg(example("echo"));
+    let limited = format!("{CLOSE_INHERITED}; ulimit -n 40; exec \"$0\" 127.0.0.1:0");
+    command.args(["-c", &limited]).arg(example("echo"));
     let server = Server::started(command);
     let mut streams: Vec<_> = (0..60).map(|_| server.connect()).collect();
     let mut last = streams.pop().expect("there are sixty");
@@ -125,10 +129,37 @@ fn echo_goes_on_when_descriptors_have_run_out() {
 }
 
 #[test]
+fn drain_takes_no_more_connections_and_finishes_those_it_has() {
+    let with = |strands| common::driver_names().into_iter().map(move |driver| (driver, strands));
+    for (driver, strands) in with("fibers").chain(with("threads")) {
+        let mut server =
+            Server::start("drain", &[("RAMIE_DRIVER", driver), ("RAMIE_STRANDS", strands)]);
+        let mut stream = server.connect();
+        let mut back = [0; 4];
+        let mut echo = |stream: &mut TcpStream| {
+            stream.write_all(b"ping").expect("it reads");
+            stream.read_exact(&mut back).expect("it writes");
+            assert_eq!(&back, b"ping");
+        };
+        echo(&mut stream);
+        let us = server.process.id().to_string();
+        assert!(Command::new("kill").arg(&us).status().expect("kill is there").success());
+        let limit = Instant::now() + Duration::from_secs(4);
+        while TcpStream::connect(&server.address).is_ok() {
+            assert!(Instant::now() < limit, "{driver} {strands}: the loop of accepts goes on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        echo(&mut stream);
+        drop(stream);
+        assert!(server.process.wait().expect("our child").success());
+    }
+}
+
+#[test]
 fn servers_say_why_they_cannot_listen() {
     let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let in_use = other.local_addr().expect("it is bound").to_string();
-    for server in ["echo", "chat", "prefork"] {
+    for server in ["echo", "drain", "chat", "prefork"] {
         for (address, why) in [("nowhere", "invalid"), (&in_use, "already in use")] {
             let output = run(server, "fibers", &[address]);
             let said = common::stderr(&output);
@@ -284,7 +315,8 @@ fn the_port_scanner_finds_the_open_ports() {
 #[test]
 fn a_port_is_not_closed_because_no_descriptor_is_left() {
     let mut command = Command::new("bash");
-    command.args(["-c", "ulimit -n 100; exec \"$0\" 127.0.0.1 1 2000"]);
+    let limited = format!("{CLOSE_INHERITED}; ulimit -n 40; exec \"$0\" 127.0.0.1 1 2000");
+    command.args(["-c", &limited]);
     let output = command.arg(example("port_scanner")).output().expect("bash is there");
     let said = common::stderr(&output);
     assert!(said.contains("Too many open files") && said.contains("ulimit -n"), "{said}");

@@ -310,8 +310,8 @@ fn messages_of_panics_name_the_fiber() {
     let output = child("messages_of_panics_name_the_fiber");
     common::assert_success(&output);
     let report = stderr(&output);
-    assert!(report.contains("fiber 'careless' panicked:"), "{report}");
-    assert!(report.contains("fiber 'masked' panicked:"), "{report}");
+    assert!(report.contains("fiber 'careless' panicked at crates/ramie/tests/"), "{report}");
+    assert!(report.contains("fiber 'masked' panicked at crates/ramie/tests/"), "{report}");
     assert!(report.contains("fiber FiberId("), "{report}");
     assert!(report.contains("first") && report.contains("third"), "{report}");
     // Where they cannot be written, the panics are caught all the same.

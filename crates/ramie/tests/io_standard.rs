@@ -42,7 +42,10 @@ fn in_child<R>(f: impl FnOnce() -> R) -> R {
     }
 }
 
-const WAYS: [&str; 3] = ["uring", "poll", "thread"];
+/// On each driver that this machine has, and on a plain thread.
+fn ways() -> Vec<&'static str> {
+    [common::driver_names(), vec!["thread"]].concat()
+}
 
 /// What came out of the child between the lines of the test harness.
 fn output_of(command: &mut Command) -> String {
@@ -76,7 +79,7 @@ fn input_from_a_pipe_parks_the_fiber_only() {
         });
         return;
     }
-    for way in WAYS {
+    for way in ways() {
         let mut child = child("input_from_a_pipe_parks_the_fiber_only", way)
             .stdin(Stdio::piped())
             .spawn()
@@ -125,7 +128,7 @@ fn input_from_a_file_and_from_nothing() {
     }
     let path = std::env::temp_dir().join(format!("ramie-test-stdin-{}", std::process::id()));
     std::fs::write(&path, "from a file").unwrap();
-    for way in WAYS {
+    for way in ways() {
         let mut command = child("input_from_a_file_and_from_nothing", way);
         let file = File::open(&path).unwrap();
         assert!(output_of(command.stdin(file)).contains("[from a file]"), "{way}");
@@ -143,7 +146,7 @@ fn an_unfinished_line_is_written_at_exit() {
         });
         return;
     }
-    for way in WAYS {
+    for way in ways() {
         let mut command = child("an_unfinished_line_is_written_at_exit", way);
         let text = output_of(&mut command);
         assert!(text.ends_with("unfinished"), "{way}: {text}");
@@ -158,7 +161,7 @@ fn exit_on_a_fiber_writes_the_unfinished_line() {
             std::process::exit(0);
         });
     }
-    for way in WAYS {
+    for way in ways() {
         let text = output_of(&mut child("exit_on_a_fiber_writes_the_unfinished_line", way));
         assert!(text.ends_with("last words"), "{way}: {text}");
     }
@@ -188,7 +191,7 @@ fn lines_of_many_fibers_stay_whole_though_the_reader_is_slow() {
         });
         return;
     }
-    for way in WAYS {
+    for way in ways() {
         let mut command = child("lines_of_many_fibers_stay_whole_though_the_reader_is_slow", way);
         let mut child = command.spawn().unwrap();
         let mut out = child.stdout.take().unwrap();
@@ -225,7 +228,7 @@ fn a_line_longer_than_the_pipe_is_out_before_the_write_returns() {
         });
         return;
     }
-    for way in WAYS {
+    for way in ways() {
         let test = "a_line_longer_than_the_pipe_is_out_before_the_write_returns";
         let mut child = child(test, way).stdin(Stdio::piped()).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
@@ -272,7 +275,7 @@ fn a_destructor_prints_though_another_has_the_lock() {
         });
         return;
     }
-    for way in WAYS {
+    for way in ways() {
         let mut command = child("a_destructor_prints_though_another_has_the_lock", way);
         let output = command.output().unwrap();
         let errors = common::stderr(&output);
@@ -296,7 +299,7 @@ fn output_to_a_file_and_errors_at_once() {
         return;
     }
     let path = std::env::temp_dir().join(format!("ramie-test-stdout-{}", std::process::id()));
-    for way in WAYS {
+    for way in ways() {
         let mut file =
             File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         let mut command = child("output_to_a_file_and_errors_at_once", way);
@@ -331,7 +334,7 @@ fn closed_streams_are_empty_and_take_everything() {
         });
         return;
     }
-    for way in WAYS {
+    for way in ways() {
         let text = output_of(&mut child("closed_streams_are_empty_and_take_everything", way));
         assert!(!text.contains("into nothing"), "{way}");
     }
@@ -356,7 +359,7 @@ fn a_terminal_is_read_line_by_line() {
         });
         return;
     }
-    for way in WAYS {
+    for way in ways() {
         let (mut master, slave) = terminal();
         let mut command = child("a_terminal_is_read_line_by_line", way);
         let mut child = command.stdin(slave).spawn().unwrap();

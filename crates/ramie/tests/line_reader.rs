@@ -45,6 +45,8 @@ fn lines_are_those_of_std_in_whatever_pieces_they_come() {
             );
         }
         text.resize(text.len() + random.below(3) as usize, b'z');
+        // Without a line feed it is no line's end.
+        text.resize(text.len() + random.below(3) as usize, b'\r');
         let seed = random.below(u64::MAX);
         let pieces =
             Pieces { bytes: &text, random: Random::from_seed(seed), is_interrupted: false };
@@ -55,6 +57,18 @@ fn lines_are_those_of_std_in_whatever_pieces_they_come() {
         assert_eq!(reader.next_line().unwrap(), None);
         assert_eq!(reader.next_line().unwrap(), None);
     }
+}
+
+#[test]
+fn a_carriage_return_that_ends_the_input_is_kept() {
+    let mut reader = LineReader::with_limit(&b"line\r\n\r"[..], 4);
+    assert_eq!(reader.next_line().unwrap(), Some(&b"line"[..]));
+    assert_eq!(reader.next_line().unwrap(), Some(&b"\r"[..]));
+    assert_eq!(reader.next_line().unwrap(), None);
+    // It counts.
+    let mut reader = LineReader::with_limit(&b"line\r"[..], 4);
+    assert_eq!(reader.next_line().unwrap_err().kind(), ErrorKind::InvalidData);
+    assert_eq!(reader.unread(), b"line\r");
 }
 
 #[test]

@@ -251,7 +251,7 @@ fn an_initializer_that_waits_panics_and_may_be_tried_again() {
     one_worker(|| {
         let caught = panic::catch_unwind(|| WAITS.with(|value| *value));
         let payload = caught.expect_err("it would have suspended");
-        let text = payload.downcast_ref::<&str>().expect("a sentence");
+        let text = payload.downcast_ref::<String>().expect("a sentence");
         assert!(text.contains("no_switch"), "{text}");
         MAY_WAIT.set(false);
         assert_eq!(WAITS.with(|value| *value), 9);

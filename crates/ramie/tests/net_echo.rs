@@ -1,17 +1,19 @@
 //! TCP on both drivers, on fibers and on plain threads.
 
+mod common;
+
 use std::io::{self, BufWriter, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::time::Duration;
 
 use ramie::net::{Shutdown, TcpListener, TcpStream};
-use ramie::{Driver, Runtime, fiber};
+use ramie::{Runtime, fiber};
 
 /// Runs `f` on each driver, with one worker and with two, and on a plain thread.
 fn everywhere(f: impl Fn() + Send + Sync) {
-    for driver in [Driver::Uring, Driver::Poll] {
+    for driver in common::drivers() {
         for workers in [1, 2] {
             let runtime = Runtime::builder().driver(driver).workers(workers).build();
-            runtime.expect("both drivers are to be had here").run(&f);
+            runtime.expect("this machine has the driver").run(&f);
         }
     }
     std::thread::scope(|s| s.spawn(&f).join().expect("the plain thread's run"));
@@ -243,7 +245,7 @@ fn mistakes_are_reported_as_by_std() {
 
 #[test]
 fn a_buffered_writer_flushes_while_its_fiber_unwinds() {
-    for driver in [Driver::Uring, Driver::Poll] {
+    for driver in common::drivers() {
         let runtime = Runtime::builder().driver(driver).workers(1).build().unwrap();
         runtime.run(|| {
             let (client, mut server) = pair();
@@ -262,7 +264,7 @@ fn a_buffered_writer_flushes_while_its_fiber_unwinds() {
 
 #[test]
 fn an_accept_abandoned_at_the_end_gives_its_port_back() {
-    for driver in [Driver::Uring, Driver::Poll] {
+    for driver in common::drivers() {
         let builder = Runtime::builder().driver(driver).workers(1);
         let runtime = builder.grace(Duration::from_millis(1)).build().unwrap();
         runtime.run(|| {
@@ -387,7 +389,7 @@ fn a_descriptors_number_used_again_is_another_connection() {
 
 #[test]
 fn hundreds_of_connections_are_served_at_once() {
-    for driver in [Driver::Uring, Driver::Poll] {
+    for driver in common::drivers() {
         for workers in [1, 2] {
             let runtime = Runtime::builder().driver(driver).workers(workers).build().unwrap();
             runtime.run(|| serve_at_once(300));
@@ -428,7 +430,7 @@ fn serve_at_once(count: usize) {
 /// While another fiber yields without end, a socket that is ready is seen within 64 switches.
 #[test]
 fn a_ready_socket_is_seen_within_64_switches() {
-    for driver in [Driver::Uring, Driver::Poll] {
+    for driver in common::drivers() {
         let runtime = Runtime::builder().driver(driver).workers(1).build().unwrap();
         runtime.run(|| {
             let (client, mut server) = pair();

@@ -134,18 +134,27 @@ fn a_panic_in_a_scope_names_the_thread() {
             drop(named.spawn_scoped(s, || panic!("expected")).unwrap());
         });
     });
-    assert_eq!(text, "a strand of the scope panicked: thread 'careless'");
+    assert_eq!(text, "a strand of the scope panicked: thread 'careless': expected");
 }
 
 #[test]
-fn a_name_that_no_thread_can_have_is_an_error() {
+fn a_name_that_no_thread_can_have_is_a_panic() {
     let strange = || Builder::new().name("nul\0".into());
-    let error = strange().spawn(|| ()).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
-    assert!(error.to_string().contains("NUL"), "{error}");
+    let refused = |spawn: &dyn Fn()| {
+        let text = panic_text(spawn);
+        assert!(text.contains("NUL"), "{text}");
+    };
+    refused(&|| drop(strange().spawn(|| ())));
+    refused(&|| drop(strange().spawn_local(|| ())));
     // The scope must not wait for the strand that was never made.
-    fiber::scope(|s| assert!(strange().spawn_scoped(s, || ()).is_err()));
-    ramie::run(|| assert!(strange().spawn(|| ()).is_err()));
+    refused(&|| fiber::scope(|s| drop(strange().spawn_scoped(s, || ()))));
+    ramie::run(|| refused(&|| drop(strange().spawn(|| ()))));
+}
+
+/// As std's own test says of its `ThreadId`.
+#[test]
+fn an_id_that_may_be_missing_is_no_larger() {
+    assert_eq!(size_of::<Option<ramie::thread::ThreadId>>(), size_of::<ramie::thread::ThreadId>());
 }
 
 #[test]

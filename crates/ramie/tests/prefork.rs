@@ -13,6 +13,7 @@ use std::{
     sync::{
         Once,
         atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
     },
     thread,
     time::{Duration, Instant},
@@ -52,23 +53,50 @@ fn signal(id: u32, name: &str) {
     assert!(sent.expect("kill is there").success(), "{id} has ended already");
 }
 
-/// A supervisor that is killed at the end of its test; its processes go with it.
+/// A supervisor that is killed at the end of its test, or when that takes too long; its processes
+/// go with it.
 struct Supervisor {
     child: Child,
     lines: BufReader<ChildStdout>,
+    /// Closed at the end of the test.
+    _test: mpsc::Sender<()>,
 }
+
+const LIMIT: Duration = Duration::from_secs(90);
 
 impl Supervisor {
     fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program is built");
         let lines = BufReader::new(child.stdout.take().expect("piped"));
-        Supervisor { child, lines }
+        let (_test, end) = mpsc::channel();
+        let id = child.id();
+        thread::spawn(move || {
+            if end.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("the supervisor is killed, since its test has hung for {LIMIT:?}");
+                signal(id, "KILL");
+            }
+        });
+        Supervisor { child, lines, _test }
     }
 
     fn scene(scene: &str) -> Self {
         let mut command = Command::new(program("prefork_scenes"));
         command.arg(scene);
         Self::start(command)
+    }
+
+    /// The same, in a process that has inherited these signals as `env` is told to.
+    fn scene_under(env: &str, scene: &str) -> Self {
+        let mut command = Command::new("env");
+        command.args(env.split(' ')).arg(program("prefork_scenes")).arg(scene);
+        Self::start(command)
+    }
+
+    /// Reads the pause of "... it is started again in PAUSE".
+    fn pause(&mut self) -> String {
+        let line = self.line();
+        let pause = line.split_once("started again in ").map(|(_, pause)| pause);
+        pause.unwrap_or_else(|| panic!("no pause in {line}")).to_owned()
     }
 
     fn line(&mut self) -> String {
@@ -130,12 +158,13 @@ fn each_kind_of_end_is_reported_and_failures_start_again() {
         "process 4 (id #) has ended (exit status: 9); it is started again in 1ms",
         "process 5 (id #) has ended (signal: 6 (SIGABRT)",
         "process 5 (id #) has ended (exit status: 0); it is done",
+        "process 6 (id #) has ended (exit status: 101); it is started again in 1ms",
     ] {
         let (before, after) = end.split_once('#').expect("the place of the id");
         let is_it = |line: &str| line.contains(before) && line.contains(after);
         assert!(said.lines().any(is_it), "{end} is not in {said}");
     }
-    assert_eq!(said.lines().count(), 11, "{said}");
+    assert_eq!(said.lines().count(), 13, "{said}");
     let complaints = common::stderr(&output);
     assert!(complaints.contains("Error: \"not yet\""), "{complaints}");
     assert!(complaints.contains("this is one"), "{complaints}");
@@ -154,6 +183,124 @@ fn pauses_grow_and_the_limit_ends_all() {
     assert!(said.contains("process 0 ") && said.contains(", as it was asked to"), "{said}");
     let complaint = common::stderr(&output);
     assert!(complaint.contains("that was once too often"), "{complaint}");
+}
+
+/// Pauses are doubled up to the longest, and begin anew after a life that was longer than that.
+#[test]
+fn pauses_begin_anew_after_a_long_life() {
+    let mut supervisor = Supervisor::scene("recovers");
+    let pauses: Vec<_> = (0..5).map(|_| supervisor.pause()).collect();
+    assert_eq!(pauses, ["1ms", "2ms", "4ms", "1ms", "2ms"]);
+    assert!(supervisor.line().ends_with("it is done"));
+    assert_eq!(supervisor.end().code(), Some(0));
+}
+
+/// SIGHUP may bring what was missing: no pause goes on, and none is long for what was before.
+#[test]
+fn sighup_ends_pauses_and_lets_them_begin_anew() {
+    let mut supervisor = Supervisor::scene("fails");
+    let pauses: Vec<_> = (0..5).map(|_| supervisor.pause()).collect();
+    assert_eq!(pauses, ["100ms", "200ms", "400ms", "800ms", "1.6s"]);
+    let start = Instant::now();
+    supervisor.signal("HUP");
+    assert_eq!(supervisor.pause(), "100ms");
+    assert!(start.elapsed() < Duration::from_millis(1600), "the pause went on");
+}
+
+#[test]
+fn failures_count_within_their_time_only() {
+    let output = play("slow");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", common::stderr(&output));
+    assert_eq!(said.matches("started again").count(), 7, "{said}");
+}
+
+#[test]
+fn a_successor_takes_the_place_of_one_that_fails() {
+    let mut supervisor = Supervisor::scene("succeeded");
+    let first = supervisor.up();
+    supervisor.signal("HUP");
+    // Two processes, which write to one pipe.
+    let mut lines = [supervisor.line(), supervisor.line()];
+    lines.sort_by_key(|line| line.ends_with("is up"));
+    let of_first = format!("(id {})", first.2);
+    assert!(lines[0].contains(&of_first), "{lines:?}");
+    assert!(lines[0].ends_with("its successor goes on"), "{lines:?}");
+    assert!(lines[1].starts_with("0 1 "), "{lines:?}");
+    supervisor.signal("TERM");
+    let line = supervisor.line();
+    assert!(line.contains("as it was asked to"), "no other process was started: {line}");
+    assert_eq!(supervisor.end().code(), Some(0));
+}
+
+/// What a successor is to see anew may have changed after its start.
+#[test]
+fn a_second_sighup_replaces_the_successors_of_the_first() {
+    let mut supervisor = Supervisor::scene("renewed");
+    let first = supervisor.up();
+    supervisor.signal("HUP");
+    let second = supervisor.up();
+    assert_eq!(second.1, 1);
+    let (ends, ups): (Vec<_>, Vec<_>) =
+        (0..3).map(|_| supervisor.line()).partition(|line| line.contains("has ended"));
+    let is_end = |line: &String, id: u32| {
+        line.contains(&format!("(id {id})")) && line.ends_with("as it was asked to")
+    };
+    assert!(ups.len() == 1 && ups[0].starts_with("0 2 "), "{ups:?}");
+    assert!(is_end(&ends[0], second.2) && is_end(&ends[1], first.2), "{ends:?}");
+    supervisor.signal("TERM");
+    assert!(supervisor.line().ends_with("as it was asked to"));
+    assert_eq!(supervisor.end().code(), Some(0));
+}
+
+/// What a process inherits through exec: signals that are ignored, or blocked.
+#[test]
+fn inherited_signals_do_not_matter() {
+    for env in ["--ignore-signal=CHLD", "--block-signal=CHLD"] {
+        let mut supervisor = Supervisor::scene_under(env, "recovers");
+        for pause in ["1ms", "2ms", "4ms"] {
+            let line = supervisor.line();
+            let end = format!("(exit status: 7); it is started again in {pause}");
+            assert!(line.ends_with(&end), "{env}: {line}");
+        }
+    }
+    let all = "--ignore-signal=TERM,INT,HUP,CHLD --block-signal=TERM,INT,HUP,CHLD";
+    for env in ["--ignore-signal=TERM", "--block-signal=TERM", all] {
+        let mut supervisor = Supervisor::scene_under(env, "sleepers");
+        let processes = [supervisor.up(), supervisor.up()];
+        supervisor.signal("TERM");
+        for _ in processes {
+            let line = supervisor.line();
+            assert!(line.contains("signal: 15 (SIGTERM)), as it was asked to"), "{env}: {line}");
+        }
+        assert_eq!(supervisor.end().code(), Some(0), "{env}");
+    }
+}
+
+/// A service is not given up because its processes are killed, nor because one of them was asked to
+/// end by another than the supervisor.
+#[test]
+fn a_service_outlives_its_processes() {
+    let mut supervisor = Supervisor::scene("servers");
+    let mut ids = vec![supervisor.up().2, supervisor.up().2];
+    for round in 0..16 {
+        signal(ids.remove(0), if round % 4 == 0 { "TERM" } else { "KILL" });
+        assert!(["1ms", "2ms", "4ms"].contains(&&*supervisor.pause()));
+        ids.push(supervisor.up().2);
+    }
+    supervisor.signal("TERM");
+    assert!((0..2).all(|_| supervisor.line().ends_with("as it was asked to")));
+    assert_eq!(supervisor.end().code(), Some(0));
+}
+
+#[test]
+fn a_service_that_never_begins_is_given_up() {
+    let output = play("never ready");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches("it is started again in").count(), 3, "{said}");
+    let complaint = common::stderr(&output);
+    assert!(complaint.contains("no process has said that it is ready"), "{complaint}");
 }
 
 #[test]

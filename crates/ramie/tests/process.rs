@@ -48,6 +48,27 @@ fn ends_are_those_of_std() {
     });
 }
 
+/// Whoever has started the program may have ignored the signal; the kernel keeps no status then.
+#[test]
+fn ends_are_those_of_std_where_sigchld_is_ignored() {
+    let name = "ends_are_those_of_std_where_sigchld_is_ignored";
+    if !common::is_child() {
+        let output = theirs::Command::new("timeout")
+            .args(["60", "env", "--ignore-signal=CHLD", "RAMIE_TEST_CHILD=1"])
+            .arg(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture"])
+            .output();
+        return common::assert_success(&output.unwrap());
+    }
+    everywhere(|| {
+        for script in ["exit 0", "sleep 0.01; exit 3"] {
+            let theirs = theirs::Command::new("sh").args(["-c", script]).status();
+            assert_eq!(theirs.as_ref().unwrap_err().raw_os_error(), Some(libc::ECHILD));
+            same(theirs, shell(script).status());
+        }
+    });
+}
+
 #[test]
 fn mistakes_are_those_of_std() {
     everywhere(|| {

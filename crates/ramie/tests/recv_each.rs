@@ -135,7 +135,7 @@ fn a_lease_can_be_split_changed_and_sent_away() {
 
 #[test]
 fn leases_outlive_their_runtime() {
-    for driver in [ramie::Driver::Uring, ramie::Driver::Poll] {
+    for driver in common::drivers() {
         let runtime = ramie::Runtime::builder().driver(driver).workers(2).build().unwrap();
         let leases: Vec<Lease> = runtime.run(|| {
             let (mut client, server) = pair();

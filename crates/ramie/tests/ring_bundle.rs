@@ -13,6 +13,7 @@ use ramie::{
     cancel::{Elapsed, is_cancelled, with_timeout},
     fiber,
     io::Lease,
+    net::{TcpListener, TcpStream},
     os::unix::net::UnixStream,
     ring,
 };
@@ -157,4 +158,50 @@ fn older_kernels_are_as_good() {
     for caps in ["-bundle", "-bufring_inc", "-bufring", "linux-6.1", "linux-5.15"] {
         assert_success(&child_with("true", "older_kernels_are_as_good", &[("RAMIE_CAPS", caps)]));
     }
+}
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+/// An iterator that is forgotten leaves its op behind, and one that is dropped what it has
+/// received: a bundle takes over, by whatever descriptor of the socket, on whatever worker.
+#[test]
+fn what_an_iterator_has_left_comes_first() {
+    const LIMIT: Duration = Duration::from_secs(20);
+    everywhere(|| {
+        for is_forgotten in [true, false] {
+            for is_elsewhere in [false, true] {
+                let (mut to, from) = tcp_pair();
+                let all: Vec<u8> = (0..3_000).map(byte).collect();
+                to.write_all(&all[..1_000]).unwrap();
+                let mut received = 0;
+                let mut iterator = from.recv_each();
+                take(&[iterator.next().unwrap().unwrap()], &mut received);
+                // The op, if there is one, has these.
+                to.write_all(&all[1_000..2_000]).unwrap();
+                fiber::sleep(Duration::from_millis(2));
+                match is_forgotten {
+                    true => std::mem::forget(iterator),
+                    false => drop(iterator),
+                }
+                to.write_all(&all[2_000..]).unwrap();
+                drop(to);
+                let duplicate = from.try_clone().unwrap();
+                let mut rest = move || {
+                    with_timeout(LIMIT, || {
+                        while !take(&ring::recv_bundle(&duplicate).unwrap(), &mut received) {}
+                        received
+                    })
+                };
+                let received = match is_elsewhere {
+                    true => fiber::spawn(rest).join().unwrap(),
+                    false => rest(),
+                };
+                assert_eq!(received.expect("it waits for bytes that came early"), 3_000);
+            }
+        }
+    });
 }

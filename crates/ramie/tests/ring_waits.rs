@@ -366,11 +366,13 @@ fn waits_are_ended_by_descriptor_and_altogether() {
 
 #[test]
 fn a_message_goes_to_a_foreign_ring() {
+    let has_ring = common::has_ring();
     everywhere(|| {
         let file = File::open("/dev/null").unwrap();
         // SAFETY: this is no ring.
         let refused = errno(unsafe { ring::msg_ring(&file, 0, 1) });
-        assert!(matches!(refused, Some(77 | 22)), "{refused:?}");
+        // No message is sent where this machine refuses io_uring.
+        assert!(matches!(refused, Some(77 | 22)) || !has_ring, "{refused:?}");
     });
 }
 

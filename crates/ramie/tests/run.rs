@@ -15,7 +15,7 @@ use common::{
     assert_success, child, child_with, descriptors, is_child, on_each, one_worker, panic_text,
     stderr, text, threads, wait_until, with_workers,
 };
-use ramie::{Runtime, fiber};
+use ramie::{Runtime, fiber, sync::Event};
 
 #[test]
 fn run_returns_the_value_and_lends_the_callers_locals() {
@@ -169,6 +169,58 @@ fn a_fiber_without_memory_for_its_stack_ends_with_a_sentence() {
     }
     let name = "a_fiber_without_memory_for_its_stack_ends_with_a_sentence";
     assert_success(&child_with("ulimit -v 400000", name, &[("RAMIE_DRIVER", "poll")]));
+}
+
+/// No hook has reported that a fiber never began; whatever raises it again must.
+#[test]
+fn the_lack_of_a_stack_is_never_raised_in_silence() {
+    let name = "the_lack_of_a_stack_is_never_raised_in_silence";
+    if !is_child() {
+        // One chunk of stacks, of which there are 16 or more in each.
+        return assert_success(&child_with("ulimit -v 400000", name, &[("RAMIE_DRIVER", "poll")]));
+    }
+    static REPORTS: AtomicUsize = AtomicUsize::new(0);
+    struct End<'a>(&'a Event);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.set();
+        }
+    }
+    let runtime = Runtime::builder().workers(1).stack_size(16 << 20).build().unwrap();
+    let is_over = Arc::new(Event::new());
+    runtime.run(|| {
+        // Also if this fails.
+        let _end = End(&is_over);
+        let mut waiting = Vec::new();
+        while waiting.last().is_none_or(|last: &fiber::JoinHandle<_>| !last.is_finished()) {
+            let is_over = Arc::clone(&is_over);
+            waiting.push(fiber::spawn(move || is_over.wait().unwrap()));
+            fiber::yield_now();
+        }
+        std::panic::set_hook(Box::new(|info| {
+            eprintln!("{info}");
+            REPORTS.fetch_add(1, Ordering::SeqCst);
+        }));
+        let said = panic_text(|| fiber::on_each_worker(|_| ()));
+        assert!(said.contains("could not start") && said.contains("ulimit -v"), "{said}");
+        assert_eq!(REPORTS.swap(0, Ordering::SeqCst), 1);
+        let said = panic_text(|| ramie::join!((), ()));
+        assert!(said.contains("could not start") && said.contains("ulimit -v"), "{said}");
+        assert_eq!(REPORTS.swap(0, Ordering::SeqCst), 1);
+        let mut outcome = None;
+        let said = panic_text(|| {
+            ramie::structured::set(|set| {
+                set.spawn(|| ());
+                for _ in 0..1000 {
+                    outcome = outcome.take().or_else(|| set.try_next());
+                    fiber::yield_now();
+                }
+            });
+        });
+        assert!(said.contains("a strand of the scope panicked"), "{said}");
+        let payload = outcome.expect("an outcome that says so").unwrap_err();
+        assert!(text(&*payload).contains("cannot start"));
+    });
 }
 
 #[test]

@@ -285,3 +285,36 @@ fn giving_memory_back_makes_no_timer_late() {
     let best = one_worker().run(|| (0..5).map(|_| lateness()).min());
     assert!(best < Some(Duration::from_millis(4)), "{best:?} late");
 }
+
+/// Closures that run one after another on one stack count as switches do.
+#[test]
+fn closures_that_spawn_one_another_keep_no_timer_waiting() {
+    fn chain(stop: &Arc<AtomicBool>, links: u64) {
+        assert!(links < 100_000_000, "a timer of 1 ms has not fired");
+        if !stop.load(Ordering::Relaxed) {
+            let stop = Arc::clone(stop);
+            drop(fiber::spawn(move || chain(&stop, links + 1)));
+        }
+    }
+    one_worker().run(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&stop);
+        drop(fiber::spawn(move || chain(&theirs, 0)));
+        fiber::sleep(Duration::from_millis(1));
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_stack_is_used_again_when_its_fiber_has_ended() {
+    on_each(&[1, 2], |runtime| {
+        runtime.run(|| {
+            for _ in 0..500 {
+                // Local, and it suspends: it does not run on the stack of the one before.
+                fiber::spawn_local(fiber::yield_now).join().unwrap();
+            }
+            let stacks = ramie::metrics::metrics().worker.stacks;
+            assert!(stacks < 20, "{stacks} stacks for two fibers at a time");
+        });
+    });
+}

@@ -74,7 +74,7 @@ fn an_unjoined_panic_is_raised_after_all_have_ended() {
                 });
             });
         });
-        assert_eq!(text, "a strand of the scope panicked: fiber 'careless'");
+        assert_eq!(text, "a strand of the scope panicked: fiber 'careless': expected");
         assert_eq!(ended.into_inner(), 10);
     });
 }
@@ -89,7 +89,7 @@ fn a_panic_that_was_over_before_the_handle_went_counts_too() {
                 common::wait_until(|| handle.is_finished());
             });
         });
-        assert_eq!(text, "a strand of the scope panicked: fiber 'early'");
+        assert_eq!(text, "a strand of the scope panicked: fiber 'early': expected");
     });
 }
 

@@ -203,6 +203,37 @@ fn the_closure_of_a_fiber_without_a_stack_cannot_wait_in_its_destructor() {
     assert!(!report.contains("the destructor has slept"), "{report}");
 }
 
+/// Nor is it in the scopes of the fiber that ran before.
+#[test]
+fn the_closure_of_a_fiber_without_a_stack_is_dropped_outside_of_scopes() {
+    struct Asks;
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            let is_cancelled = ramie::cancel::check_cancelled().is_err();
+            eprintln!("the destructor is cancelled: {is_cancelled}");
+        }
+    }
+    if is_child() {
+        return common::one_worker().run(|| {
+            let before = fiber::spawn_local(|| {
+                ramie::cancel::scope(|scope| {
+                    scope.cancel();
+                    fiber::yield_now();
+                });
+            });
+            let asks = Asks;
+            let built = fiber::Builder::new().stack_size(1 << 30).spawn_local(move || drop(asks));
+            assert!(built.unwrap().join().is_err(), "the limit lets it start");
+            before.join().unwrap();
+        });
+    }
+    let name = "the_closure_of_a_fiber_without_a_stack_is_dropped_outside_of_scopes";
+    let output = child_with("ulimit -v 900000", name, &[]);
+    assert_success(&output);
+    let report = stderr(&output);
+    assert!(report.contains("the destructor is cancelled: false"), "{report}");
+}
+
 #[test]
 fn a_coroutine_around_run_cannot_suspend_inside_on_threads_either() {
     let outcome = std::thread::spawn(|| {

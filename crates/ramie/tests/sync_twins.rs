@@ -394,3 +394,17 @@ fn a_lock_with_a_timeout_gives_up() {
         assert!(lock.lock_timeout(Duration::ZERO).is_ok());
     });
 }
+
+/// As std's guard: it may stand for the guard of a value that borrows for less.
+#[test]
+fn a_guard_to_read_is_covariant() {
+    fn len<'a>(guard: ramie::sync::RwLockReadGuard<'_, &'a str>, other: &'a str) -> usize {
+        guard.len() + other.len()
+    }
+    let lock = RwLock::new("static");
+    {
+        let own = String::from("own");
+        assert_eq!(len(lock.read().unwrap(), &own), 9);
+    }
+    assert_eq!(*lock.read().unwrap(), "static");
+}

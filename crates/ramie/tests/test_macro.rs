@@ -5,6 +5,7 @@ use std::{
     io::Write,
     path::PathBuf,
     process::{Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use ramie::fiber;
@@ -53,8 +54,9 @@ fn that_panics() {
     panic!("as planned");
 }
 
-/// What the compiler says to a source that uses the attributes.
-fn compile(source: &str) -> String {
+/// Compiles a source that uses the attributes of a crate `ramie`, or of one renamed to `renamed`;
+/// what the compiler says, if it refuses.
+fn compile(source: &str) -> Result<(), String> {
     let test = env::current_exe().expect("a test is a program");
     let deps = test.parent().expect("target/profile/deps");
     let is_macros = |path: &PathBuf| {
@@ -64,10 +66,18 @@ fn compile(source: &str) -> String {
     let files = fs::read_dir(deps).expect("a readable folder").map(|entry| entry.unwrap().path());
     let modified = |path: &PathBuf| fs::metadata(path).and_then(|of| of.modified()).unwrap();
     let macros = files.filter(is_macros).max_by_key(modified).expect("ramie depends on it");
+    // A folder, not /dev/null: run by root, the compiler moves its output there, over the device.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let out = env::temp_dir().join(format!("ramie-test-macro-{}-{number}", std::process::id()));
+    fs::create_dir(&out).expect("the folder for temporary files can be written to");
     let mut compiler = Command::new("rustc")
-        .args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata", "-o", "/dev/null"])
+        .args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata", "--out-dir"])
+        .arg(&out)
         .arg("--extern")
         .arg(format!("ramie={}", macros.display()))
+        .arg("--extern")
+        .arg(format!("renamed={}", macros.display()))
         .arg("-")
         .current_dir(env::temp_dir())
         .stdin(Stdio::piped())
@@ -76,14 +86,64 @@ fn compile(source: &str) -> String {
         .expect("rustc is where cargo is");
     compiler.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
     let output = compiler.wait_with_output().unwrap();
-    assert!(!output.status.success(), "this compiles: {source}");
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    fs::remove_dir_all(&out).expect("made above");
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// The crate behind the attributes has none of Ramie's items: only the path that is given leads to
+/// such.
+#[test]
+fn a_renamed_crate_is_named() {
+    let runtime = "
+        pub fn run<T>(f: impl FnOnce() -> T) -> T { f() }
+        pub enum Driver { Poll }
+        pub mod time {
+            pub struct ManualClock;
+            impl ManualClock { pub fn jumping() -> Self { ManualClock } }
+        }
+        pub struct Runtime;
+        impl Runtime {
+            pub fn builder() -> Self { Runtime }
+            pub fn driver(self, _: Driver) -> Self { self }
+            pub fn clock(self, _: time::ManualClock) -> Self { self }
+            pub fn build(self) -> Result<Self, String> { Ok(self) }
+            pub fn run<T>(&self, f: impl FnOnce() -> T) -> T { f() }
+        }";
+    for (attribute, path) in [
+        ("renamed::main(crate = \"crate\")", ""),
+        ("renamed::main(crate = \"crate::inner\")", "inner"),
+        ("renamed::main(driver = \"poll\", crate = \"crate::inner\")", "inner"),
+        ("renamed::test(crate = \"crate\", driver = \"poll\", start_paused = true)", ""),
+    ] {
+        let items = match path {
+            "" => runtime.to_owned(),
+            path => format!("mod {path} {{ {runtime} }}"),
+        };
+        compile(&format!("{items} #[{attribute}] fn f() {{}}")).unwrap();
+    }
+    assert!(compile(&format!("{runtime} #[renamed::main] fn f() {{}}")).is_err());
 }
 
 #[test]
 fn mistakes_get_a_sentence() {
     let mistakes = [
-        ("#[ramie::main(workers = 2)] fn main() {}", "takes no arguments; use ramie::Runtime"),
+        ("#[ramie::main(colour = 2)] fn main() {}", "no option `colour`: #[ramie::main] takes"),
+        ("#[ramie::main(start_paused = true)] fn main() {}", "no option `start_paused`"),
+        ("#[ramie::main(workers = 0)] fn main() {}", "a number from 1 to 1024"),
+        (
+            "#[ramie::main(stack_size = 1_000)] fn main() {}",
+            "not stack_size = 1_000: stack_size is",
+        ),
+        ("#[ramie::main(blocking_threads = 0)] fn main() {}", "a number from 1 to 16384"),
+        ("#[ramie::main(thread_name = 5)] fn main() {}", "not thread_name = 5"),
+        ("#[ramie::main(crate = ramie)] fn main() {}", "not crate = ramie: crate is the path"),
+        ("#[ramie::main(crate = \"a b\")] fn main() {}", "crate is the path"),
+        ("#[ramie::main(crate = \"\")] fn main() {}", "crate is the path"),
+        ("#[ramie::test(start_paused = 1)] fn t() {}", "start_paused is true or false"),
+        ("#[ramie::test(driver = \"fibers\")] fn t() {}", "driver is \"uring\" or \"poll\""),
         ("#[ramie::main] async fn main() {}", "drop the `async`"),
         ("#[ramie::main] struct Main;", "goes on a function with a body"),
         ("#[ramie::main] fn main(count: u8) {}", "a function without parameters"),
@@ -92,19 +152,19 @@ fn mistakes_get_a_sentence() {
         ("#[ramie::test] fn t<T>() {}", "a function without parameters"),
         ("#[ramie::test] const T: u8 = 1;", "goes on a function with a body"),
         ("#[ramie::test] #[test] fn t() {}", "drop the #[test]"),
-        ("#[ramie::test(colour = 2)] fn t() {}", "not colour = 2: #[ramie::test] takes driver"),
+        ("#[ramie::test(colour = 2)] fn t() {}", "no option `colour`: #[ramie::test] takes"),
         ("#[ramie::test(driver = \"iocp\")] fn t() {}", "not driver = \"iocp\""),
-        ("#[ramie::test(strands = \"tasks\")] fn t() {}", "strands = \"fibers\" or \"threads\""),
+        ("#[ramie::test(strands = \"tasks\")] fn t() {}", "strands is \"fibers\" or \"threads\""),
         ("#[ramie::test(workers = 0)] fn t() {}", "a number from 1 to 1024"),
         ("#[ramie::test(workers = \"two\")] fn t() {}", "a number from 1 to 1024"),
         ("#[ramie::test(workers = 1, workers = 2)] fn t() {}", "workers is given twice"),
-        ("#[ramie::test(workers)] fn t() {}", "#[ramie::test] takes driver"),
-        ("#[ramie::test(workers = two)] fn t() {}", "#[ramie::test] takes driver"),
-        ("#[ramie::test(workers = 1 driver = \"poll\")] fn t() {}", "#[ramie::test] takes driver"),
-        ("#[ramie::test(\"poll\")] fn t() {}", "#[ramie::test] takes driver"),
+        ("#[ramie::test(workers)] fn t() {}", "#[ramie::test] takes workers"),
+        ("#[ramie::test(workers = two)] fn t() {}", "not workers = two: workers is"),
+        ("#[ramie::test(workers = 1 driver = \"poll\")] fn t() {}", "#[ramie::test] takes workers"),
+        ("#[ramie::test(\"poll\")] fn t() {}", "#[ramie::test] takes workers"),
     ];
     for (source, sentence) in mistakes {
-        let said = compile(source);
+        let said = compile(source).expect_err(source);
         // The compiler shows the sentence as it stands in the source of the `compile_error!`.
         let plain = said.replace('\\', "");
         assert!(plain.contains(sentence), "'{source}' does not get '{sentence}' but:\n{said}");

@@ -6,6 +6,7 @@ use std::{
     cell::RefCell,
     sync::{
         Mutex,
+        atomic::{AtomicBool, Ordering},
         mpsc::{self, Sender},
     },
     thread::{self, ThreadId},
@@ -107,6 +108,47 @@ fn input_and_output_work() {
         ramie::println!("late");
         ramie::no_switch(|| ());
     });
+}
+
+static IS_ALIVE: AtomicBool = AtomicBool::new(true);
+static WAS_USED_LATE: AtomicBool = AtomicBool::new(false);
+
+/// A value to which a fiber refers while it waits.
+struct Value;
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        IS_ALIVE.store(false, Ordering::SeqCst);
+    }
+}
+
+thread_local! {
+    static VALUE: Value = const { Value };
+}
+
+#[test]
+fn a_fiber_that_waits_inside_with_goes_no_further_once_the_value_may_be_gone() {
+    const NAME: &str = "a_fiber_that_waits_inside_with_goes_no_further_once_the_value_may_be_gone";
+    if !is_child() {
+        return assert_success(&child(NAME));
+    }
+    let thread = thread::spawn(|| {
+        // The thread's worker is there before the local whose destructor waits.
+        fiber::sleep(Duration::from_millis(1));
+        AT_EXIT.with(|at_exit| {
+            *at_exit.0.borrow_mut() = Some(Box::new(|| fiber::sleep(Duration::from_millis(20))));
+        });
+        drop(fiber::spawn_local(|| {
+            VALUE.with(|_value| {
+                fiber::sleep(Duration::from_millis(5));
+                WAS_USED_LATE.fetch_or(!IS_ALIVE.load(Ordering::SeqCst), Ordering::SeqCst);
+            });
+        }));
+        fiber::sleep(Duration::from_millis(1));
+    });
+    thread.join().unwrap();
+    assert!(!IS_ALIVE.load(Ordering::SeqCst), "the value was destroyed");
+    assert!(!WAS_USED_LATE.load(Ordering::SeqCst), "the fiber went on afterwards");
 }
 
 static LEFT: Mutex<Option<Fiber>> = Mutex::new(None);

@@ -216,3 +216,44 @@ fn system_times_know_std_arithmetic() {
     moved += TEN;
     assert_eq!(moved, SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000));
 }
+
+/// A strand has one timer, armed for the earliest of its waits; it moves when it fires early.
+#[test]
+fn a_timer_armed_for_an_earlier_wait_moves_to_the_present_one() {
+    use ramie::sync::{Condvar, Event, Mutex};
+    let clock = ManualClock::new();
+    Runtime::builder().workers(1).clock(clock.clone()).build().unwrap().run(|| {
+        let event = Arc::new(Event::new());
+        let theirs = Arc::clone(&event);
+        let waiter = fiber::spawn(move || {
+            assert_eq!(theirs.wait_timeout(TEN), Ok(true));
+            let lock = Mutex::new(());
+            // Its result tells a time-out from a wake-up for no reason.
+            let late = Condvar::new().wait_timeout(lock.lock().unwrap(), 10 * TEN).unwrap();
+            late.1.timed_out()
+        });
+        let_timers_fire();
+        event.set();
+        let_timers_fire();
+        for seconds in [10, 1, 88] {
+            clock.advance(Duration::from_secs(seconds));
+            let_timers_fire();
+            assert!(!waiter.is_finished(), "a wait of 100 s ended early");
+        }
+        clock.advance(Duration::from_secs(1));
+        common::wait_until(|| waiter.is_finished());
+        assert!(waiter.join().unwrap(), "it was not told that its time is over");
+    });
+}
+
+#[test]
+fn a_fiber_that_has_ended_leaves_no_timer() {
+    common::one_worker().run(|| {
+        let early = fiber::spawn(|| fiber::park_timeout(Duration::from_secs(3600)));
+        fiber::yield_now();
+        assert_eq!(metrics().worker.timers, 1);
+        early.fiber().unpark();
+        early.join().unwrap();
+        assert_eq!(metrics().worker.timers, 0);
+    });
+}

@@ -3,7 +3,10 @@
 mod common;
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        mpsc::{self, RecvTimeoutError},
+    },
     time::Duration,
 };
 
@@ -18,7 +21,10 @@ fn no_switch_refuses_whatever_would_suspend() {
     let sentence = "a call inside no_switch would suspend the strand; move the blocking call (or \
                     yield_now) out of the no_switch region";
     let check = || {
-        let refused = |f: &dyn Fn()| assert_eq!(panic_text(|| no_switch(f)), sentence);
+        let refused = |f: &dyn Fn()| {
+            let text = panic_text(|| no_switch(f));
+            assert!(text.starts_with(sentence), "{text}");
+        };
         refused(&fiber::yield_now);
         refused(&fiber::park);
         refused(&|| fiber::sleep(Duration::from_secs(1)));
@@ -55,6 +61,27 @@ fn no_switch_leaves_what_does_not_suspend_alone() {
     });
 }
 
+/// Ends the process if it lives for more than a minute, and says which test hangs: for what would
+/// suspend for ever if it were broken, where no other strand is left to notice.
+struct Limit {
+    _ended: mpsc::Sender<()>,
+}
+
+impl Limit {
+    /// A limit for the test of this thread: libtest names threads after their tests.
+    fn of_this_test() -> Self {
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        let (ended, has_ended) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            if has_ended.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("{test} hangs");
+                std::process::abort();
+            }
+        });
+        Limit { _ended: ended }
+    }
+}
+
 /// Runs its closure when it is dropped.
 struct OnDrop<F: FnMut()>(F);
 
@@ -66,6 +93,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 
 /// Panics, with `f` called during the unwinding, and others there that could see it.
 fn while_unwinding(f: impl FnMut()) {
+    let _limit = Limit::of_this_test();
     let bystander = fiber::spawn(|| {
         for _ in 0..100 {
             assert!(!std::thread::panicking(), "another fiber runs while one unwinds");
@@ -126,6 +154,18 @@ fn blocking_runs_in_place_and_free_locks_are_taken() {
             drop(fiber::spawn(|| ()));
         });
         assert_eq!(lock.into_inner().unwrap(), 1);
+    });
+}
+
+/// An op is awaited with no other fiber running, for 100 ms at most.
+#[test]
+fn io_is_awaited_in_place() {
+    use ramie::io::Read;
+    on_each(&[1], |runtime| {
+        runtime.run(|| {
+            let (mut reader, _writer) = ramie::io::pipe().unwrap();
+            while_unwinding(|| assert!(reader.read(&mut [0]).is_err(), "nothing was written"));
+        });
     });
 }
 
@@ -194,4 +234,21 @@ fn a_fibers_thread_local_initializer_can_be_kept_whole() {
         let strands = [(); 2].map(|()| fiber::spawn(|| VALUE.with(|value| *value.get().unwrap())));
         strands.into_iter().for_each(|strand| assert_eq!(strand.join().unwrap(), 1));
     });
+}
+
+/// A thread without fibers disturbs nobody, so its destructors wait as those of std's types do.
+#[test]
+fn a_thread_without_fibers_waits_in_a_destructor() {
+    let (sender, receiver) = ramie::channel::bounded(0);
+    let unwinds = std::thread::spawn(move || {
+        let mut received = None;
+        panic_text(|| {
+            let _on_drop = OnDrop(|| received = receiver.recv().ok());
+            panic!("expected");
+        });
+        received
+    });
+    // A rendezvous: taken only by one that receives.
+    sender.send(5).expect("the receiver waits, or will");
+    assert_eq!(unwinds.join().unwrap(), Some(5));
 }

@@ -14,6 +14,7 @@ use ramie::{
     cancel::{is_cancelled, with_timeout},
     fiber,
     fs::{Change, ChangeKind, Watcher},
+    ring::{self, CWD, RenameFlags},
 };
 
 /// A folder of a test's own.
@@ -127,6 +128,56 @@ fn a_tree_is_watched_with_what_is_new_and_what_is_renamed() {
         theirs::write(folder.0.join("seen"), "").unwrap();
         let changes = until(&mut watcher, &folder.0.join("seen"), &ChangeKind::Created);
         assert_eq!(changes.len(), 1, "{changes:?}");
+    });
+}
+
+/// A folder that has left is known no more, what leaves it for the tree is new.
+#[test]
+fn what_comes_from_a_folder_that_has_left_is_created() {
+    everywhere(|| {
+        let (folder, elsewhere) = (Folder::new(), Folder::new());
+        theirs::create_dir(folder.0.join("a")).unwrap();
+        theirs::write(folder.0.join("a/file"), "").unwrap();
+        let mut watcher = Watcher::tree(&folder.0).unwrap();
+        theirs::rename(folder.0.join("a"), elsewhere.0.join("a")).unwrap();
+        theirs::rename(elsewhere.0.join("a/file"), folder.0.join("file")).unwrap();
+        until(&mut watcher, &folder.0.join("a"), &ChangeKind::Removed);
+        until(&mut watcher, &folder.0.join("file"), &ChangeKind::Created);
+    });
+}
+
+#[test]
+fn folders_that_change_places_are_told_of_by_their_new_paths() {
+    everywhere(|| {
+        let folder = Folder::new();
+        let (a, b) = (folder.0.join("a"), folder.0.join("b"));
+        theirs::create_dir_all(a.join("of-a")).unwrap();
+        theirs::create_dir_all(b.join("of-b")).unwrap();
+        let mut watcher = Watcher::tree(&folder.0).unwrap();
+        ring::rename(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).unwrap();
+        until(&mut watcher, &b, &ChangeKind::Renamed { from: a.clone() });
+        until(&mut watcher, &a, &ChangeKind::Renamed { from: b.clone() });
+        for file in [a.join("of-b/file"), b.join("of-a/file")] {
+            theirs::write(&file, "").unwrap();
+            until(&mut watcher, &file, &ChangeKind::Created);
+        }
+    });
+}
+
+/// The usual way to install a folder whole.
+#[test]
+fn a_folder_that_is_renamed_before_it_was_seen_is_watched() {
+    everywhere(|| {
+        let folder = Folder::new();
+        let mut watcher = Watcher::tree(&folder.0).unwrap();
+        let (temporary, installed) = (folder.0.join(".temporary"), folder.0.join("installed"));
+        theirs::create_dir_all(temporary.join("deep")).unwrap();
+        theirs::write(temporary.join("deep/early"), "").unwrap();
+        theirs::rename(&temporary, &installed).unwrap();
+        until(&mut watcher, &installed, &ChangeKind::Renamed { from: temporary });
+        until(&mut watcher, &installed.join("deep/early"), &ChangeKind::Created);
+        theirs::write(installed.join("deep/late"), "").unwrap();
+        until(&mut watcher, &installed.join("deep/late"), &ChangeKind::Created);
     });
 }
 

@@ -4,7 +4,9 @@
 pub mod cancel;
 
 use std::{
+    cell::Cell,
     fs,
+    io::{self, Write},
     os::unix::process::ExitStatusExt,
     process::{Command, Output},
     sync::atomic::{AtomicUsize, Ordering},
@@ -13,14 +15,49 @@ use std::{
 
 use ramie::{Driver, Runtime};
 
+/// Says that a test, or a part of it, is left out: past libtest, which shows only what failing
+/// tests print.
+pub fn skipped(reason: impl std::fmt::Display) {
+    let thread = std::thread::current();
+    let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a thread"));
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Whether this machine allows io_uring. Says so if a filter, a setting or an old kernel refuses
+/// it; any other error is the test's.
+pub fn has_ring() -> bool {
+    match Runtime::builder().driver(Driver::Uring).workers(1).build() {
+        Ok(_) => true,
+        Err(error) => {
+            let is_refused = [io::ErrorKind::PermissionDenied, io::ErrorKind::Unsupported]
+                .contains(&error.kind());
+            assert!(is_refused, "io_uring is allowed, but {error}");
+            // Once for each test.
+            thread_local!(static IS_SAID: Cell<bool> = const { Cell::new(false) });
+            if !IS_SAID.replace(true) {
+                skipped(error);
+            }
+            false
+        }
+    }
+}
+
+/// The drivers that this machine has.
+pub fn drivers() -> Vec<Driver> {
+    if has_ring() { vec![Driver::Uring, Driver::Poll] } else { vec![Driver::Poll] }
+}
+
+/// The same, as `RAMIE_DRIVER` names them.
+pub fn driver_names() -> Vec<&'static str> {
+    if has_ring() { vec!["uring", "poll"] } else { vec!["poll"] }
+}
+
 /// Runs `f` on both drivers, with as many workers as told.
 pub fn on_each(workers: &[usize], f: impl Fn(&Runtime)) {
-    for driver in [Driver::Uring, Driver::Poll] {
+    for driver in drivers() {
         for &count in workers {
-            match Runtime::builder().driver(driver).workers(count).build() {
-                Ok(runtime) => f(&runtime),
-                Err(error) => eprintln!("skipped: {driver:?} cannot be had: {error}"),
-            }
+            let runtime = Runtime::builder().driver(driver).workers(count).build();
+            f(&runtime.expect("this machine has the driver"));
         }
     }
 }
@@ -120,13 +157,18 @@ pub fn child(test: &str) -> Output {
     child_with("true", test, &[])
 }
 
+/// For a shell: closes the descriptors that the caller of the tests has left open, so that a limit
+/// on descriptors means the same everywhere.
+pub const CLOSE_INHERITED: &str = "for fd in /proc/self/fd/*; do fd=${fd##*/}; \
+     [ \"$fd\" -le 2 ] || eval \"exec $fd>&-\"; done";
+
 /// The same, after a shell command that sets limits, and with these variables set. A child that
 /// hangs is killed.
 pub fn child_with(limits: &str, test: &str, variables: &[(&str, &str)]) -> Output {
     let program = std::env::current_exe().expect("the test knows its own program");
     Command::new("timeout")
-        .args(["60", "sh", "-c"])
-        .arg(format!("ulimit -c 0; {limits}; exec \"$0\" \"$@\""))
+        .args(["60", "bash", "-c"])
+        .arg(format!("{CLOSE_INHERITED}; ulimit -c 0; {limits}; exec \"$0\" \"$@\""))
         .arg(program)
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env_remove("RAMIE_CAPS")
@@ -137,7 +179,7 @@ pub fn child_with(limits: &str, test: &str, variables: &[(&str, &str)]) -> Outpu
         .env(CHILD, "1")
         .envs(variables.iter().copied())
         .output()
-        .expect("timeout and sh can be run")
+        .expect("timeout and bash can be run")
 }
 
 pub fn stderr(output: &Output) -> String {
@@ -156,6 +198,23 @@ pub fn assert_aborted(output: &Output, sentence: &str) {
 #[track_caller]
 pub fn assert_success(output: &Output) {
     assert!(output.status.success(), "{:?}: {}", output.status, stderr(output));
+}
+
+/// From now on this process gets no more address space, but for `room` bytes.
+pub fn limit_memory(room: u64) {
+    let statm = fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    let pages: u64 = statm.split(' ').next().unwrap().parse().unwrap();
+    set_memory_limit(pages * 4096 + room);
+}
+
+pub fn lift_memory_limit() {
+    set_memory_limit(libc::RLIM_INFINITY);
+}
+
+fn set_memory_limit(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the struct is valid for the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
 }
 
 /// User and system time of this process so far.

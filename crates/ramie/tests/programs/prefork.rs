@@ -1,6 +1,13 @@
 //! Scenes for the tests of `prefork`: it wants a process of one thread, which no test has.
 
-use std::{env, io, process, thread, time::Duration};
+use std::{
+    env,
+    io::{self, Read, Write},
+    os::unix::process::parent_id,
+    panic::{catch_unwind, panic_any},
+    process, thread,
+    time::Duration,
+};
 
 use ramie::{
     fiber,
@@ -24,6 +31,14 @@ fn never_end() {
     }
 }
 
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("the payload's destructor");
+    }
+}
+
 fn codes(member: &Member) -> Result<u8, &'static str> {
     match (member.index(), member.life()) {
         (1, 0) => Ok(7),
@@ -31,6 +46,7 @@ fn codes(member: &Member) -> Result<u8, &'static str> {
         (3, 0) => panic!("this is one"),
         (4, 0) => process::exit(9),
         (5, 0) => process::abort(),
+        (6, 0) => panic_any(PanicsWhenDropped),
         _ => Ok(0),
     }
 }
@@ -56,6 +72,47 @@ fn unlucky(member: &Member) -> u8 {
     0
 }
 
+fn send(signal: &str, id: u32) {
+    let sent = process::Command::new("kill").args([signal, &id.to_string()]).status();
+    assert!(sent.expect("kill is there").success());
+}
+
+/// Fails at once three times, after a longer life than the longest pause, and once more.
+fn recovers(member: &Member) -> u8 {
+    match member.life() {
+        3 => thread::sleep(Duration::from_millis(1500)),
+        5 => return 0,
+        _ => {}
+    }
+    7
+}
+
+/// The first one ends as soon as it has a successor, which is not ready then.
+fn succeeded() -> io::Result<Report> {
+    let (mut ids_out, mut ids_in) = io::pipe()?;
+    quick(1).run(|member| -> io::Result<()> {
+        if member.life() == 0 {
+            ids_in.write_all(&process::id().to_ne_bytes())?;
+        } else {
+            let mut id = [0; 4];
+            ids_out.read_exact(&mut id)?;
+            send("-KILL", u32::from_ne_bytes(id));
+        }
+        say(member, "is up");
+        never_end();
+        Ok(())
+    })
+}
+
+/// The first successor asks for another one before it is ready.
+fn renewed(member: &Member) {
+    say(member, "is up");
+    if member.life() == 1 {
+        send("-HUP", parent_id());
+    }
+    never_end();
+}
+
 fn refused(scene: &str) -> io::Result<Report> {
     match scene {
         "thread" => drop(thread::spawn(never_end)),
@@ -71,7 +128,10 @@ fn main() -> io::Result<Report> {
     print!("begin; ");
     let scene = env::args().nth(1).unwrap_or_default();
     match scene.as_str() {
-        "codes" => quick(6).run(codes),
+        "codes" => catch_unwind(|| quick(7).run(codes)).unwrap_or_else(|_| {
+            println!("a process runs on in the supervisor's code");
+            process::exit(101)
+        }),
         "limit" => quick(2).limit(5, Duration::from_secs(600)).run(|member| {
             if member.index() == 0 {
                 never_end();
@@ -84,6 +144,30 @@ fn main() -> io::Result<Report> {
         }),
         "stubborn" => quick(1).grace(Duration::from_millis(100)).run(stubborn),
         "unlucky" => quick(1).run(unlucky),
+        "recovers" => {
+            let (first, longest) = (Duration::from_millis(1), Duration::from_secs(1));
+            quick(1).back_off(BackOff { first, longest }).run(recovers)
+        }
+        "fails" => {
+            let (first, longest) = (Duration::from_millis(100), Duration::from_secs(600));
+            quick(1).back_off(BackOff { first, longest }).run(|_| 7)
+        }
+        // Never more than two failures within the time.
+        "slow" => quick(1).limit(3, Duration::from_millis(250)).run(|member| {
+            thread::sleep(Duration::from_millis(100));
+            if member.life() < 7 { 7 } else { 0 }
+        }),
+        "succeeded" => succeeded(),
+        "renewed" => quick(1).run(renewed),
+        "servers" => {
+            let servers = quick(2).restart_done().limit_before_ready(4);
+            servers.run(|member| {
+                member.ready();
+                say(member, "is up");
+                never_end();
+            })
+        }
+        "never ready" => quick(2).restart_done().limit_before_ready(4).run(|_| 0),
         refusal => refused(refusal),
     }
 }

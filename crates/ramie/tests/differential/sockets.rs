@@ -1,0 +1,238 @@
+//! Sockets: streams and datagrams, half-closed, short, with time-outs, and without waiting.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    net::Shutdown,
+    time::{Duration, Instant},
+};
+
+use proptest::{prelude::*, strategy::Strategy};
+
+use crate::{
+    bytes, compare, digest,
+    socket_types::{Socket, Sort},
+    told,
+};
+
+/// One call on one of the two sockets.
+#[derive(Clone, Debug)]
+enum Step {
+    Send { side: usize, len: usize },
+    SendVectored { side: usize, lens: (usize, usize) },
+    Receive { side: usize, len: usize },
+    ReceiveVectored { side: usize, lens: (usize, usize) },
+    Peek { side: usize, len: usize },
+    Shutdown { side: usize, how: usize },
+    Nonblocking { side: usize, on: bool },
+    Timeout { side: usize, ms: Option<u64> },
+    Duplicate(usize),
+    Options(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    use Step::*;
+    let side = 0..2usize;
+    let len = || prop_oneof![0..5usize, 1..3000usize];
+    let pair = || (len(), len());
+    let timeout = prop_oneof![Just(None), Just(Some(0)), Just(Some(3))];
+    prop_oneof![
+        8 => (side.clone(), len()).prop_map(|(side, len)| Send { side, len }),
+        2 => (side.clone(), pair()).prop_map(|(side, lens)| SendVectored { side, lens }),
+        8 => (side.clone(), len()).prop_map(|(side, len)| Receive { side, len }),
+        2 => (side.clone(), pair()).prop_map(|(side, lens)| ReceiveVectored { side, lens }),
+        2 => (side.clone(), len()).prop_map(|(side, len)| Peek { side, len }),
+        1 => (side.clone(), 0..3usize).prop_map(|(side, how)| Shutdown { side, how }),
+        2 => (side.clone(), any::<bool>()).prop_map(|(side, on)| Nonblocking { side, on }),
+        2 => (side.clone(), timeout).prop_map(|(side, ms)| Timeout { side, ms }),
+        1 => side.clone().prop_map(Duplicate),
+        1 => side.prop_map(Options),
+    ]
+}
+
+/// What one side may do without waiting for ever, as far as the results so far tell.
+#[derive(Clone, Copy, Default)]
+struct Side {
+    /// Bytes, or datagrams, that the other side has sent and this one has not received.
+    queued: usize,
+    is_nonblocking: bool,
+    has_timeout: bool,
+    /// Nothing more can come.
+    is_at_end: bool,
+}
+
+/// More would have to be waited for by a sender, who is alone.
+const MOST_BYTES: usize = 20_000;
+const MOST_DATAGRAMS: usize = 5;
+
+struct Pair<S> {
+    sockets: [S; 2],
+    sides: [Side; 2],
+}
+
+impl<S: Socket> Pair<S> {
+    fn has_room(&self, side: usize, len: usize) -> bool {
+        let queued = self.sides[1 - side].queued;
+        if S::SORT.is_stream() { queued + len <= MOST_BYTES } else { queued < MOST_DATAGRAMS }
+    }
+
+    /// Whether a receive ends by itself. Waits until all has come that was sent: a network may
+    /// take its time.
+    fn may_receive(&self, side: usize) -> bool {
+        let Side { queued, is_nonblocking, has_timeout, is_at_end } = self.sides[side];
+        let fd = self.sockets[side].as_raw_fd();
+        match queued {
+            0 => {}
+            _ if S::SORT.is_stream() => await_bytes(fd, queued),
+            _ => await_readiness(fd, libc::POLLIN),
+        }
+        if is_at_end {
+            await_readiness(fd, libc::POLLRDHUP);
+        }
+        // A ring takes its time to see that a datagram socket was shut down.
+        let is_late = is_at_end && has_timeout && !S::SORT.is_stream();
+        queued > 0 || is_nonblocking || ((is_at_end || has_timeout) && !is_late)
+    }
+
+    fn sent(&mut self, side: usize, result: io::Result<usize>) -> String {
+        if let Ok(count) = &result {
+            self.sides[1 - side].queued += if S::SORT.is_stream() { *count } else { 1 };
+        }
+        told(result)
+    }
+
+    fn received(&mut self, side: usize, buf: &[u8], result: io::Result<usize>) -> String {
+        let count = result.as_ref().map_or(0, |count| *count);
+        if result.is_ok() && self.sides[side].queued > 0 {
+            self.sides[side].queued -= if S::SORT.is_stream() { count } else { 1 };
+        }
+        format!("{} {:x}", told(result), digest(&buf[..count]))
+    }
+
+    fn call(&mut self, step: &Step, nth: usize) -> Option<String> {
+        Some(match *step {
+            Step::Send { side, len } if self.has_room(side, len) => {
+                let result = self.sockets[side].send_bytes(&bytes(len, nth));
+                self.sent(side, result)
+            }
+            Step::SendVectored { side, lens } if self.has_room(side, lens.0 + lens.1) => {
+                let (one, other) = (bytes(lens.0, nth), bytes(lens.1, nth + 1));
+                let bufs = [IoSlice::new(&one), IoSlice::new(&other)];
+                let result = self.sockets[side].send_parts(&bufs)?;
+                self.sent(side, result)
+            }
+            // Into an empty buffer TCP receives 0 bytes when the time is over, with std alone.
+            Step::Receive { side, len: 0 } | Step::Peek { side, len: 0 }
+                if S::SORT == Sort::Tcp && self.sides[side].queued == 0 =>
+            {
+                return None;
+            }
+            Step::Receive { side, len } if self.may_receive(side) => {
+                let mut buf = vec![0; len];
+                let result = self.sockets[side].receive_bytes(&mut buf);
+                self.received(side, &buf, result)
+            }
+            Step::ReceiveVectored { side, lens } if self.may_receive(side) => {
+                let mut buf = vec![0; lens.0 + lens.1];
+                let (one, other) = buf.split_at_mut(lens.0);
+                let mut bufs = [IoSliceMut::new(one), IoSliceMut::new(other)];
+                let result = self.sockets[side].receive_parts(&mut bufs)?;
+                self.received(side, &buf, result)
+            }
+            Step::Peek { side, len } if self.may_receive(side) => {
+                let mut buf = vec![0; len];
+                let result = self.sockets[side].peek_bytes(&mut buf)?;
+                let count = result.as_ref().map_or(0, |count| *count);
+                format!("{} {:x}", told(result), digest(&buf[..count]))
+            }
+            ref step => self.change(step)?,
+        })
+    }
+
+    fn change(&mut self, step: &Step) -> Option<String> {
+        Some(match *step {
+            Step::Shutdown { side, how } => {
+                let how = [Shutdown::Read, Shutdown::Write, Shutdown::Both][how];
+                // What comes after TCP was shut down for reading is received or not, as it happens.
+                if S::SORT == Sort::Tcp && how != Shutdown::Write {
+                    return None;
+                }
+                let result = self.sockets[side].shut(how)?;
+                if result.is_ok() {
+                    self.sides[side].is_at_end |= how != Shutdown::Write;
+                    self.sides[1 - side].is_at_end |= how != Shutdown::Read && S::SORT.is_stream();
+                }
+                told(result)
+            }
+            Step::Nonblocking { side, on } => {
+                self.sides[side].is_nonblocking = on;
+                told(self.sockets[side].nonblocking(on))
+            }
+            Step::Timeout { side, ms } => {
+                let result = self.sockets[side].limit_reads(ms.map(Duration::from_millis));
+                if result.is_ok() {
+                    self.sides[side].has_timeout = ms.is_some();
+                }
+                told(result)
+            }
+            Step::Duplicate(side) => {
+                self.sockets[side] = self.sockets[side].duplicate();
+                String::new()
+            }
+            Step::Options(side) => self.sockets[side].options(),
+            _ => return None,
+        })
+    }
+}
+
+fn await_readiness(fd: i32, events: i16) {
+    let mut polled = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: one entry, which lives longer than the call.
+    unsafe { libc::poll(&raw mut polled, 1, 5000) };
+}
+
+fn await_bytes(fd: i32, count: usize) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(5) {
+        let mut there: libc::c_int = 0;
+        // SAFETY: it writes an int.
+        unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut there) };
+        if there as usize >= count {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn run<S: Socket>(steps: &[Step]) -> Vec<String> {
+    let mut pair = Pair { sockets: S::pair(), sides: Default::default() };
+    let mut trace = Vec::new();
+    for (nth, step) in steps.iter().enumerate() {
+        if let Some(result) = pair.call(step, nth) {
+            let queued = pair.sides.map(|side| side.queued);
+            trace.push(format!("{step:?}: {result}, {queued:?} queued"));
+        }
+    }
+    trace
+}
+
+#[test]
+fn tcp_streams_are_as_with_std() {
+    compare("TCP", step(), run::<std::net::TcpStream>, run::<ramie::net::TcpStream>);
+}
+
+#[test]
+fn unix_streams_are_as_with_std() {
+    use ramie::os::unix::net::UnixStream;
+    compare("Unix", step(), run::<std::os::unix::net::UnixStream>, run::<UnixStream>);
+}
+
+#[test]
+fn udp_is_as_with_std() {
+    compare("UDP", step(), run::<std::net::UdpSocket>, run::<ramie::net::UdpSocket>);
+}
+
+#[test]
+fn unix_datagrams_are_as_with_std() {
+    use ramie::os::unix::net::UnixDatagram;
+    compare("datagrams", step(), run::<std::os::unix::net::UnixDatagram>, run::<UnixDatagram>);
+}

@@ -1,0 +1,118 @@
+//! Iterators whose steps are cancel points: in a cancelled scope each yields one error and ends, so
+//! that a `for` loop that goes on after errors ends, too.
+
+mod common;
+
+use std::{fmt::Debug, io, time::Duration};
+
+use ramie::{
+    cancel, fs,
+    io::Async,
+    net::{TcpListener, TcpStream, UdpSocket},
+    os::unix::net::{SocketAddr, UnixListener, UnixStream},
+    signal::{Signal, Signals},
+};
+
+use common::everywhere;
+
+/// More steps than this are without end.
+const MANY: usize = 100;
+
+#[track_caller]
+fn assert_ends<T: Debug>(mut steps: impl Iterator<Item = io::Result<T>>, errors: usize) {
+    cancel::scope(|scope| {
+        scope.cancel();
+        let made: Vec<_> = steps.by_ref().take(MANY).collect();
+        assert_eq!(made.len(), errors, "steps in a cancelled scope");
+        for step in made {
+            assert!(cancel::is_cancelled(&step.unwrap_err()));
+        }
+    });
+}
+
+/// The limit of one step is no reason for the iteration to end.
+#[track_caller]
+fn assert_goes_on<T: Debug>(mut steps: impl Iterator<Item = io::Result<T>>, cause: impl FnOnce()) {
+    for _ in 0..2 {
+        let late = cancel::with_timeout(Duration::from_millis(1), || steps.next());
+        let error = late.unwrap_err().into_value().expect("it goes on").unwrap_err();
+        assert!(cancel::is_cancelled(&error), "{error}");
+    }
+    cause();
+    steps.next().expect("it goes on").expect("what was caused");
+}
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+fn unix_listener(name: &str) -> (UnixListener, SocketAddr) {
+    use std::os::linux::net::SocketAddrExt;
+    let name = format!("ramie-{name}-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    (UnixListener::bind_addr(&address).unwrap(), address)
+}
+
+#[test]
+fn in_a_cancelled_scope() {
+    everywhere(|| {
+        assert_ends(TcpListener::bind("127.0.0.1:0").unwrap().incoming(), 1);
+        assert_ends(unix_listener("ends").0.incoming(), 1);
+        let (client, _server) = tcp_pair();
+        assert_ends(client.recv_each(), 1);
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        assert_ends(ours.recv_each(), 1);
+        assert_ends(Async::from_fd(&ours).unwrap().readable_each(), 1);
+        assert_ends(UdpSocket::bind("127.0.0.1:0").unwrap().recv_from_each(), 1);
+        // Its state is shared by all who wait, so it cannot say why.
+        assert_ends(&Signals::new([Signal::USR1]).unwrap(), 0);
+    });
+}
+
+#[test]
+fn of_a_directory() {
+    let folder = std::env::temp_dir().join(format!("ramie-ends-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    // More than are taken at once.
+    (0..200).for_each(|n| std::fs::write(folder.join(n.to_string()), "").unwrap());
+    everywhere(|| {
+        let entries = fs::read_dir(&folder).unwrap();
+        let (mut found, mut errors) = (0, 0);
+        cancel::scope(|scope| {
+            scope.cancel();
+            for entry in entries.take(300) {
+                match entry {
+                    Ok(_) => found += 1,
+                    Err(_) => errors += 1,
+                }
+            }
+        });
+        assert_eq!((found, errors), (128, 1));
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn the_limit_of_a_step_does_not_end_the_iteration() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_goes_on(listener.incoming(), || drop(TcpStream::connect(address).unwrap()));
+        let (client, server) = tcp_pair();
+        assert_goes_on(client.recv_each(), || {
+            io::Write::write_all(&mut &server, b"bytes").unwrap();
+        });
+        let (udp, sender) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
+        let (udp, sender) = (udp.unwrap(), sender.unwrap());
+        let address = udp.local_addr().unwrap();
+        assert_goes_on(udp.recv_from_each(), || {
+            sender.send_to(b"datagram", address).unwrap();
+        });
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        assert_goes_on(Async::from_fd(&ours).unwrap().readable_each(), || {
+            io::Write::write_all(&mut theirs, b"bytes").unwrap();
+        });
+    });
+}

@@ -1,0 +1,193 @@
+//! What is said of a panic: once, where it belongs, under one name, with a backtrace that ends
+//! where the program's code begins.
+
+mod common;
+
+use std::{
+    io::Read,
+    process::{Command, Output},
+    sync::Mutex,
+    time::Duration,
+};
+
+use common::{child_with, is_child, one_worker, panic_text, stderr, with_workers};
+use ramie::{
+    fiber::{self, Builder},
+    no_switch,
+    sync::{Condvar, Event, Semaphore, oneshot},
+};
+
+/// Runs the test of this name, which must fail, in a process of its own, as the test harness runs
+/// it: with what it prints kept for the end.
+fn failing_child(test: &str) -> Output {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--test-threads=1"])
+        .env("RAMIE_TEST_CHILD", "1")
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .unwrap();
+    assert!(!output.status.success(), "this should have failed");
+    output
+}
+
+#[track_caller]
+fn assert_told_once(told: &str, message: &str) {
+    assert_eq!(told.matches(message).count(), 1, "'{message}' is not there once: {told}");
+    assert_eq!(told.matches("panicked at").count(), 1, "{told}");
+}
+
+#[test]
+fn the_harness_keeps_a_fibers_panic_with_its_test() {
+    if is_child() {
+        return with_workers(2).run(|| {
+            fiber::scope(|scope| {
+                let on_worker = |index| Builder::new().on(fiber::Place::Worker(index));
+                drop(on_worker(1).spawn_scoped(scope, || panic!("the child's message")).unwrap());
+            });
+        });
+    }
+    let output = failing_child("the_harness_keeps_a_fibers_panic_with_its_test");
+    assert_told_once(&String::from_utf8_lossy(&output.stdout), "the child's message");
+    assert_eq!(stderr(&output).matches("panicked").count(), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn a_program_tells_a_fibers_panic_under_the_fibers_name() {
+    let name = "a_program_tells_a_fibers_panic_under_the_fibers_name";
+    if is_child() {
+        let outcome = std::panic::catch_unwind(|| {
+            one_worker().run(|| {
+                fiber::scope(|scope| {
+                    let named = Builder::new().name("careless".into());
+                    drop(named.spawn_scoped(scope, || panic!("the child's message")).unwrap());
+                });
+            });
+        });
+        return assert!(outcome.is_err());
+    }
+    let told = stderr(&child_with("true", name, &[("RUST_BACKTRACE", "0")]));
+    assert_told_once(&told, "the child's message");
+    assert!(
+        told.contains("fiber 'careless' panicked at crates/ramie/tests/panics_told.rs"),
+        "{told}"
+    );
+    assert!(!told.contains("thread '"), "{told}");
+
+    let told = stderr(&child_with("true", name, &[("RUST_BACKTRACE", "1")]));
+    assert_told_once(&told, "the child's message");
+    assert!(told.contains("panics_told::a_program_tells"), "the program's frames: {told}");
+    for hidden in ["corosensei", "catch_unwind", "run_loop", "job", "report", "force_capture"] {
+        assert!(!told.contains(hidden), "{hidden} is shown: {told}");
+    }
+    let told = stderr(&child_with("true", name, &[("RUST_BACKTRACE", "full")]));
+    assert!(told.contains("corosensei") && told.contains("run_loop"), "{told}");
+}
+
+#[test]
+fn a_hook_of_the_program_is_called_and_alone() {
+    let name = "a_hook_of_the_program_is_called_and_alone";
+    if is_child() {
+        std::panic::set_hook(Box::new(|info| {
+            eprintln!("own hook of {:?}: {info}", fiber::current().name());
+        }));
+        return one_worker().run(|| {
+            let named = Builder::new().name("careless".into());
+            assert!(named.spawn(|| panic!("the child's message")).unwrap().join().is_err());
+        });
+    }
+    let told = stderr(&child_with("true", name, &[]));
+    assert_told_once(&told, "the child's message");
+    assert!(told.contains("own hook of Some(\"careless\")"), "{told}");
+}
+
+#[test]
+fn a_scope_carries_the_message_of_its_child() {
+    let text = panic_text(|| {
+        one_worker().run(|| {
+            fiber::scope(|scope| {
+                let named = Builder::new().name("careless".into());
+                drop(named.spawn_scoped(scope, || panic!("no. {}", 5)).unwrap());
+            });
+        });
+    });
+    assert_eq!(text, "a strand of the scope panicked: fiber 'careless': no. 5");
+    let text = panic_text(|| {
+        one_worker().run(|| {
+            fiber::scope(|scope| {
+                let named = Builder::new().name("mute".into());
+                let mute = || std::panic::panic_any(5);
+                drop(named.spawn_scoped(scope, mute).unwrap());
+            });
+        });
+    });
+    assert_eq!(text, "a strand of the scope panicked: fiber 'mute'");
+}
+
+/// Where the last panic was, and what it said.
+static LAST: Mutex<String> = Mutex::new(String::new());
+
+#[test]
+// The caller of a function that is passed on is whoever calls it there.
+#[allow(clippy::redundant_closure)]
+fn what_no_switch_refuses_is_named_by_its_caller() {
+    if !is_child() {
+        // The hook is the process's.
+        let output = common::child("what_no_switch_refuses_is_named_by_its_caller");
+        return common::assert_success(&output);
+    }
+    std::panic::set_hook(Box::new(|info| *LAST.lock().unwrap() = info.to_string()));
+    let refused = |what: &str, f: &mut dyn FnMut()| {
+        panic_text(|| no_switch(&mut *f));
+        let told = LAST.lock().unwrap().clone();
+        if !told.contains("tests/panics_told.rs") {
+            eprintln!("{what} is not named by its caller: {told}");
+            std::process::exit(1);
+        }
+    };
+    one_worker().run(|| {
+        let second = Duration::from_secs(1);
+        refused("yield_now", &mut || fiber::yield_now());
+        refused("park", &mut || fiber::park());
+        refused("sleep", &mut || fiber::sleep(second));
+        refused("park_timeout", &mut || fiber::park_timeout(second));
+        refused("join", &mut || drop(fiber::spawn(fiber::yield_now).join()));
+        refused("blocking", &mut || ramie::blocking(|| ()));
+        refused("scope", &mut || fiber::scope(|_| ()));
+        let (_sender, receiver) = oneshot::channel::<u8>();
+        let mut receiver = Some(receiver);
+        refused("oneshot", &mut || {
+            let _ = receiver.take().unwrap().recv();
+        });
+        let (_sender, receiver) = ramie::channel::bounded::<u8>(0);
+        refused("channel", &mut || {
+            let _ = receiver.recv();
+        });
+        refused("select", &mut || {
+            ramie::select! {
+                recv(receiver) -> _value => {}
+            }
+        });
+        let (_sender, receiver) = ramie::sync::mpsc::channel::<u8>();
+        refused("mpsc", &mut || {
+            let _ = receiver.recv();
+        });
+        let (lock, condvar) = (ramie::sync::Mutex::new(()), Condvar::new());
+        refused("Condvar", &mut || {
+            drop(condvar.wait(lock.lock().unwrap_or_else(|e| e.into_inner())))
+        });
+        refused("Event", &mut || drop(Event::new().wait()));
+        refused("Semaphore", &mut || drop(Semaphore::new(0).acquire()));
+        refused("block_on", &mut || ramie::future::block_on(std::future::pending::<()>()));
+        let (mut reader, _writer) = ramie::io::pipe().unwrap();
+        refused("read", &mut || drop(reader.read(&mut [0])));
+        let listener = ramie::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        refused("accept", &mut || drop(listener.accept()));
+        let lock = ramie::sync::Mutex::new(());
+        fiber::scope(|scope| {
+            let guard = lock.lock().unwrap();
+            scope.spawn_local(|| refused("lock", &mut || drop(lock.lock())));
+            fiber::yield_now();
+            drop(guard);
+        });
+    });
+}
