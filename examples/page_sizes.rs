@@ -4,7 +4,7 @@
 //! `cargo run -p ramie --example page_sizes -- example.org kernel.org`
 
 use ramie::{
-    cancel::{Elapsed, with_timeout},
+    cancel::{Elapsed, try_with_timeout, with_timeout},
     io::{self, Read, Write},
     net::TcpStream,
     structured::par_map,
@@ -13,12 +13,11 @@ use ramie::{
 
 fn page_size(server: &str) -> io::Result<usize> {
     let address = if server.contains(':') { server } else { &format!("{server}:80") };
-    let size = with_timeout(Duration::from_secs(3), || {
+    try_with_timeout(Duration::from_secs(3), || {
         let mut stream = TcpStream::connect(address)?;
         write!(stream, "GET / HTTP/1.0\r\nHost: {server}\r\n\r\n")?;
         stream.read_to_end(&mut Vec::new())
-    });
-    size?
+    })
 }
 
 fn main() {

@@ -37,7 +37,8 @@ Environment:
   RAMIE_DRIVER=uring|poll         the driver of fibers' I/O; by default what a trial finds
   RAMIE_ENTER=worker|kernel-thread|sidecar
                                   who enters the kernel for fibers; --on sidecar is the latter
-  RAMIE_STACK=BYTES               a fiber's stack: 32768 (32 KiB) to 1073741824 (1 GiB)
+  RAMIE_STACK=BYTES               a fiber's stack: 32768 (32 KiB) to 1073741824 (1 GiB);
+                                  run's closure gets 2 MiB at least
   RAMIE_STRANDS=fibers|threads    what `serve` serves on; `run` and `lab` go by --on";
 
 #[derive(Subcommand, Debug)]
@@ -50,10 +51,10 @@ pub(crate) enum Command {
 
 /// Measure a grid of workloads on this machine and write a report with charts
 ///
-/// The workloads of many strands on fibers, threads and a hybrid (fibers on several workers), those
-/// of one task on a fiber, as futures and as a coroutine, within two minutes. Each point runs in a
-/// process of its own, rounds are interleaved, figures are medians. Ctrl-C ends it early and keeps
-/// what was measured; a second Ctrl-C ends it at once.
+/// The workloads of many strands on fibers, threads and a hybrid (fibers on several workers), and
+/// those of one task on a fiber, as futures and as a coroutine, in about two minutes. Each point
+/// runs in a process of its own, rounds are interleaved, figures are medians. Ctrl-C ends it early
+/// and keeps what was measured; a second Ctrl-C ends it at once.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Lab {
     /// Write here instead of ./ramie-lab/DATE/ (if something is there, to the next free name)
@@ -179,7 +180,8 @@ impl TypedValueParser for Offered {
 /// Until SIGTERM or Ctrl-C: idle connections are then closed, requests in flight get up to
 /// ten seconds, and it exits with 0. A second Ctrl-C exits at once with 130.
 ///
-/// The first line on stdout names the address it listens on.
+/// The first line on stdout names the address it listens on. Under a limit on memory (`ulimit -v`)
+/// it closes new connections while there is no room for them, and says so once.
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct Serve {
@@ -195,8 +197,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = workers, allow_negative_numbers = true)]
     pub(crate) workers: Option<u32>,
 
-    /// Serve by so many processes, 1 to 1024, under a supervisor: one that crashes is started
-    /// again, and SIGHUP restarts all of them in turn; no connection is refused meanwhile
+    /// Serve by this number of processes, 1 to 1024, under a supervisor
+    ///
+    /// A process that ends, for whatever reason, is started again, after a pause: 10 ms, doubled
+    /// with each end in a row up to 10 s, and 10 ms again after a life of more than 10 s. SIGHUP
+    /// restarts all processes in turn, and at once. Meanwhile no connection is refused: it waits
+    /// for the next process. The supervisor never gives up, unless no process has ever been able
+    /// to serve.
     #[arg(long, value_name = "N", value_parser = workers, allow_negative_numbers = true)]
     pub(crate) processes: Option<u32>,
 

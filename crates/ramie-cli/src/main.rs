@@ -39,7 +39,7 @@ fn dispatch(command: Option<Command>) -> Result<(), Failure> {
         None => {
             output::line(
                 "ramie lab: no command given, so this measures threads, fibers and a hybrid on \
-                 this machine, in two minutes at most; see ramie --help for all it can do",
+                 this machine, in about two minutes; see ramie --help for all it can do",
             )?;
             lab::lab(&arguments::Lab::default())
         }

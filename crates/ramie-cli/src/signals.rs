@@ -24,6 +24,11 @@ pub(crate) fn watch(on_first: impl FnOnce() + Send + 'static) -> Result<(), Fail
             "cannot watch for signals: {error}; raise `ulimit -n` and try again"
         ))
     };
+    let no_thread = |error| {
+        Failure::other(format!(
+            "there is no thread to watch for signals: {error}; raise `ulimit -v` or `ulimit -u`"
+        ))
+    };
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
     let watcher = move || {
         let mut signals = signals.forever();
@@ -36,6 +41,6 @@ pub(crate) fn watch(on_first: impl FnOnce() + Send + 'static) -> Result<(), Fail
             }
         }
     };
-    thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(cannot)?;
+    thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(no_thread)?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Folder, assert_sentence, output, ramie, ramie_under, signal, text};
+use support::{Folder, assert_sentence, has_ring, output, ramie, ramie_under, signal, text};
 
 fn read(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -39,7 +39,11 @@ fn check_files(folder: &Path) {
     }
     let points = json["points"].as_array().unwrap();
     let readings: usize = points.iter().map(|p| p["readings"].as_array().unwrap().len()).sum();
+    let has_ring = has_ring();
     for point in points {
+        if !has_ring && point["on"] == "sidecar" {
+            continue;
+        }
         assert_eq!((&point["failed"], &point["skipped"]), (&Value::Null, &Value::Null), "{point}");
     }
 

@@ -5,12 +5,15 @@ mod support;
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal};
 use support::{
-    Server, ask, assert_sentence, is_closed, output, ramie, ramie_under, read_answer, signal,
+    PATIENCE, Server, ask, assert_sentence, drivers, is_closed, output, ramie, ramie_under,
+    read_answer, signal, text,
 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -31,7 +34,7 @@ fn a_connection_is_kept_alive() {
 
 #[test]
 fn both_drivers_serve() {
-    for driver in ["uring", "poll"] {
+    for driver in drivers() {
         let mut command = ramie("serve --hello --addr 127.0.0.1:0 --workers 2");
         command.env("RAMIE_DRIVER", driver);
         let mut server = Server::started(command);
@@ -157,7 +160,7 @@ fn running_out_of_descriptors_is_survived_and_said_once() {
 
 #[test]
 fn peers_that_keep_it_waiting_are_let_go() {
-    for driver in ["uring", "poll"] {
+    for driver in drivers() {
         let mut command = ramie("serve --hello --addr 127.0.0.1:0 --workers 1 --timeout 1");
         command.env("RAMIE_DRIVER", driver);
         let server = Server::started(command);
@@ -187,7 +190,7 @@ fn without_a_way_to_tell_the_port_there_is_no_service() {
 #[test]
 fn connections_come_to_workers_in_each_way() {
     for how in ["per-worker", "least-loaded", "shared"] {
-        for driver in ["uring", "poll"] {
+        for driver in drivers() {
             let arguments = format!("serve --hello --addr 127.0.0.1:0 --workers 2 --accept {how}");
             let mut command = ramie(&arguments);
             command.env("RAMIE_DRIVER", driver);
@@ -212,7 +215,7 @@ fn processes(server: &Server) -> Vec<i32> {
 
 #[test]
 fn processes_that_crash_or_restart_refuse_no_connection() {
-    for driver in ["uring", "poll"] {
+    for driver in drivers() {
         let mut command = ramie("serve --hello --addr 127.0.0.1:0 --processes 2 --workers 2");
         command.env("RAMIE_DRIVER", driver);
         let mut server = Server::started(command);
@@ -241,6 +244,88 @@ fn processes_that_crash_or_restart_refuse_no_connection() {
         assert_eq!(server.wait().code(), Some(0), "{driver}");
         server.wait_until_closed();
     }
+}
+
+/// As somebody may do to a service, or the kernel when memory is short.
+#[test]
+fn processes_that_are_killed_again_and_again_do_not_end_the_service() {
+    let mut server =
+        Server::started(ramie("serve --hello --addr 127.0.0.1:0 --processes 2 --workers 1"));
+    let begun = Instant::now();
+    let mut killed = Vec::new();
+    while killed.len() < 18 {
+        assert!(begun.elapsed() < PATIENCE, "{} were there to be killed", killed.len());
+        for id in
+            processes(&server).into_iter().filter(|id| !killed.contains(id)).collect::<Vec<_>>()
+        {
+            // The last is asked to end by somebody else than the supervisor, and ends with 0.
+            let how = if killed.len() == 17 { Signal::TERM } else { Signal::KILL };
+            rustix::process::kill_process(Pid::from_raw(id).unwrap(), how).unwrap();
+            killed.push(id);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The connection waits in the queue until a process is there; one that is being killed may
+    // accept it and take it along.
+    while processes(&server).iter().filter(|id| !killed.contains(id)).count() < 2 {
+        assert!(begun.elapsed() < PATIENCE, "there are no new ones");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(ask(&mut server.connect(), GET), HELLO);
+    signal(&server.child, Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+/// Whether the server answers, closes the connection, or has ended: but one of them, and soon.
+fn is_answered(address: SocketAddr) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = [0; HELLO.len()];
+    stream.write_all(GET.as_bytes()).is_ok() && stream.read_exact(&mut answer).is_ok()
+}
+
+/// From too little memory to enough: it serves as many connections as it can, or says why not.
+#[test]
+fn without_memory_connections_are_refused_and_not_the_service() {
+    let (mut served, mut refused) = (0, 0);
+    for limit in [40, 53, 56, 62, 90, 110, 120, 130, 155, 190, 260, 400].map(|mb| mb * 1000) {
+        let limits = format!("ulimit -c 0; ulimit -v {limit}");
+        let mut command =
+            ramie_under(&limits, "serve --hello --addr 127.0.0.1:0 --workers 2 --timeout 60");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if let Some(address) = line.trim().strip_prefix("listening on ") {
+            let address = address.parse().unwrap();
+            // Some stay, so that others find no room.
+            let kept: Vec<_> = (0..120).map_while(|_| TcpStream::connect(address).ok()).collect();
+            let answered = (0..5).filter(|_| is_answered(address)).count();
+            drop(kept);
+            served += usize::from(answered > 0);
+            assert!(child.try_wait().unwrap().is_none(), "{limit} KiB: it has ended");
+            signal(&child, Signal::TERM);
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        let code = output.status.code();
+        match line.is_empty() {
+            false => assert_eq!(code, Some(0), "{limit} KiB: {said}"),
+            true => drop(assert_sentence(&output, 1, &["ulimit -v"])),
+        }
+        refused += usize::from(said.contains("ulimit -v"));
+    }
+    assert!(served > 0 && refused > 0, "{served} have served, {refused} have refused");
+}
+
+#[test]
+fn processes_without_memory_end_with_a_sentence() {
+    let arguments = "serve --hello --addr 127.0.0.1:0 --processes 2";
+    let output = output(ramie_under("ulimit -c 0; ulimit -v 60000", arguments));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("there is too little memory to serve"), "{said}");
+    assert!(said.contains("no process has said that it is ready"), "{said}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `ramie lab`: measures a grid of points within two minutes and writes a report.
+//! `ramie lab`: measures a grid of points within about two minutes and writes a report.
 //!
 //! Rooms, in the order in which they are used: [`plan`] (the experiments, as data), [`budget`]
 //! (what fits), [`measure`] (one point, in a child process), [`results`] (the figures),

@@ -107,6 +107,10 @@ impl House {
         Ok(Guest { house: Arc::clone(self), key, seat })
     }
 
+    pub(super) fn guests_present(&self) -> usize {
+        self.guests().present.len()
+    }
+
     pub(super) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::SeqCst)
     }

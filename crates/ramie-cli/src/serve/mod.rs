@@ -2,11 +2,12 @@
 //!
 //! Rooms: [`http`] (bytes in, bytes out, no I/O), [`connection`] (one connection's life), [`house`]
 //! (all connections, and how they are asked to leave), [`processes`] (a house in each of several),
-//! [`signals`].
+//! [`memory`] (when a connection is let in), [`signals`].
 
 mod connection;
 mod house;
 mod http;
+mod memory;
 mod processes;
 mod signals;
 
@@ -21,7 +22,10 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-use self::house::House;
+use self::{
+    house::{Guest, House},
+    memory::Room,
+};
 use crate::{
     arguments::{Accept, Serve},
     failure::Failure,
@@ -37,7 +41,8 @@ pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
         Some(processes) => processes::serve(serve, processes),
         None => {
             let accept = serve.accept.unwrap_or(Accept::PerWorker);
-            in_runtime(serve.workers, || {
+            let room = Room::new(serve.workers);
+            in_runtime(serve.workers, room, || {
                 let listeners = match accept {
                     Accept::PerWorker => TcpListener::bind_per_worker(&serve.addr),
                     _ => TcpListener::bind(&serve.addr).map(|one| vec![one]),
@@ -46,8 +51,10 @@ pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
                 let bound = listeners[0].local_addr();
                 let house = Arc::new(House::new(listeners, false));
                 signals::watch(Arc::clone(&house))?;
-                announce(bound.map_err(|error| cannot_listen(serve, &error))?)?;
-                host(&house, accept, patience(serve))
+                let bound = bound.map_err(|error| cannot_listen(serve, &error))?;
+                room.check_for_service()?;
+                announce(bound)?;
+                host(&house, accept, patience(serve), room)
             })
         }
     }
@@ -56,6 +63,7 @@ pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
 /// Runs `f` on as many workers as told, one for each CPU by default.
 fn in_runtime(
     workers: Option<u32>,
+    room: Room,
     f: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut builder = ramie::Runtime::builder().grace(GRACE).on_abandoned(|fibers| {
@@ -69,6 +77,7 @@ fn in_runtime(
         builder = builder.workers(workers as usize);
     }
     let runtime = builder.build().map_err(|error| Failure::of_runtime(&error))?;
+    room.check_for_start()?;
     runtime::run(&runtime, f)?
 }
 
@@ -86,13 +95,14 @@ fn announce(bound: SocketAddr) -> Result<(), Failure> {
 }
 
 /// Accepts until told to stop.
-fn host(house: &Arc<House>, accept: Accept, patience: Duration) -> Result<(), Failure> {
+fn host(house: &Arc<House>, accept: Accept, patience: Duration, room: Room) -> Result<(), Failure> {
+    let welcome =
+        |door, place| house.keep_accepting(|| welcome(house, door, patience, place, room));
     if accept == Accept::LeastLoaded {
-        return house.keep_accepting(|| welcome(house, 0, patience, Place::LeastLoaded));
+        return welcome(0, Place::LeastLoaded);
     }
     // Each worker keeps the connections that it accepts.
-    let serve =
-        |worker| house.keep_accepting(|| welcome(house, worker, patience, Place::Worker(worker)));
+    let serve = |worker| welcome(worker, Place::Worker(worker));
     fiber::on_each_worker(serve).into_iter().collect()
 }
 
@@ -102,25 +112,29 @@ fn welcome(
     door: usize,
     patience: Duration,
     place: Place,
+    room: Room,
 ) -> Result<(), Failure> {
     let mut wait = Backoff::default();
     loop {
         match house.accept(door) {
             Ok(guest) => {
+                let mut entering = Entering(Some(guest));
                 wait.reset();
-                let spawned = runtime::catch(|| {
-                    Builder::new().on(place).spawn(move || connection::serve(&guest, patience))
-                });
-                if !matches!(spawned, Ok(Ok(_))) {
-                    wait.pause("there is no memory for more connections; new ones are closed");
+                if room.is_there(|| house.guests_present()) {
+                    let serve = move || {
+                        let guest = entering.0.take().expect("it enters once");
+                        connection::serve(&guest, patience);
+                    };
+                    // Where it cannot be spawned, it is dropped, and the connection closed.
+                    let _ = runtime::catch(|| Builder::new().on(place).spawn(serve));
                 }
             }
             Err(_) if house.is_stopping() => return Ok(()),
             Err(error) => match Refusal::of(&error) {
                 Refusal::OneConnection => {}
                 Refusal::Shortage => wait.pause(&format!(
-                    "cannot accept more connections for now ({error}): new ones wait; raise the \
-                     limit with `ulimit -n`"
+                    "cannot accept more connections for now ({error}): new ones wait; {}",
+                    cure(&error)
                 )),
                 Refusal::Listener => {
                     house.stop();
@@ -130,6 +144,25 @@ fn welcome(
                 }
             },
         }
+    }
+}
+
+/// A guest on the way to a fiber of its own. Without a stack for that, its closure is dropped.
+struct Entering(Option<Guest>);
+
+impl Drop for Entering {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            memory::complain();
+        }
+    }
+}
+
+/// What may help where the system gives no more of something.
+fn cure(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE) => "raise the limit with `ulimit -n`",
+        _ => "the system has too little memory for it",
     }
 }
 

@@ -1,12 +1,16 @@
 //! Several processes that serve at one address, under a supervisor.
+//!
+//! The supervisor stays, whatever becomes of its processes: it starts each of them again, with
+//! pauses that grow to 10 s. It leaves when it is told to stop, and when no process has ever come
+//! as far as to serve.
 
 use std::{io, sync::Arc, time::Duration};
 
 use ramie::prefork::{self, End, Listener, Member};
 
 use super::{
-    GRACE, announce, cannot_listen, has_no_descriptor, host, house::House, in_runtime, patience,
-    signals,
+    GRACE, announce, cannot_listen, has_no_descriptor, host, house::House, in_runtime,
+    memory::Room, patience, signals,
 };
 use crate::{
     arguments::{Accept, Serve},
@@ -16,9 +20,8 @@ use crate::{
 
 /// What the supervisor grants beyond the grace that the processes grant to requests.
 const MARGIN: Duration = Duration::from_secs(2);
-/// Processes that fail as often as that within the time will not come to anything.
-const FAILURES: usize = 8;
-const WITHIN: Duration = Duration::from_secs(10);
+/// If as many of each index have ended before any could serve, the reason will not go away.
+const ENDS_BEFORE_READY: usize = 6;
 
 pub(super) fn serve(serve: &Serve, processes: u32) -> Result<(), Failure> {
     if serve.accept == Some(Accept::PerWorker) {
@@ -39,9 +42,10 @@ pub(super) fn serve(serve: &Serve, processes: u32) -> Result<(), Failure> {
     };
     let supervisor = prefork::Builder::new(processes)
         .grace(GRACE + MARGIN)
-        .limit(FAILURES * processes, WITHIN)
+        .restart_done()
+        .limit_before_ready(ENDS_BEFORE_READY * processes)
         .on_started(announce)
-        .on_end(complain_of_failure);
+        .on_end(complain_of_end);
     let report = supervisor.run(|member| code(serve_in_one(serve, &listener, member)));
     if let Some(failure) = mute {
         return Err(failure);
@@ -63,8 +67,8 @@ fn cannot_supervise(error: &io::Error) -> Failure {
     Failure::other(format!("cannot start or supervise processes ({error}): {cure}"))
 }
 
-fn complain_of_failure(end: &End) {
-    if end.is_failure() {
+fn complain_of_end(end: &End) {
+    if end.is_failure() || end.restarts_in().is_some() {
         output::complain(&end.to_string());
     }
 }
@@ -75,12 +79,15 @@ fn code(outcome: Result<(), Failure>) -> u8 {
 
 /// The life of one process.
 fn serve_in_one(serve: &Serve, listener: &Listener, member: &Member) -> Result<(), Failure> {
-    in_runtime(serve.workers.or(Some(1)), || {
+    let workers = serve.workers.or(Some(1));
+    let room = Room::new(workers);
+    in_runtime(workers, room, || {
         let cannot_open = |error: io::Error| cannot_listen(serve, &error);
         let house = House::new(vec![listener.open().map_err(cannot_open)?], true);
         let house = Arc::new(house);
         signals::watch(Arc::clone(&house))?;
+        room.check_for_service()?;
         member.ready();
-        host(&house, serve.accept.unwrap_or(Accept::Shared), patience(serve))
+        host(&house, serve.accept.unwrap_or(Accept::Shared), patience(serve), room)
     })
 }

@@ -24,12 +24,35 @@ pub(crate) fn ramie(arguments: &str) -> Command {
     command
 }
 
+/// For a shell: closes the descriptors that the caller of the tests has left open, so that a limit
+/// on descriptors means the same everywhere.
+const CLOSE_INHERITED: &str = "for fd in /proc/self/fd/*; do fd=${fd##*/}; \
+     [ \"$fd\" -le 2 ] || eval \"exec $fd>&-\"; done";
+
 /// The program under a shell that has set a limit, such as `ulimit -n 24`.
 pub(crate) fn ramie_under(limit: &str, arguments: &str) -> Command {
     let mut command = Command::new("bash");
-    command.arg("-c").arg(format!("{limit}; exec \"$0\" {arguments}")).arg(RAMIE);
+    let script = format!("{CLOSE_INHERITED}; {limit}; exec \"$0\" {arguments}");
+    command.arg("-c").arg(script).arg(RAMIE);
     command.stdin(Stdio::null());
     command
+}
+
+/// Whether this machine allows io_uring. Says if not, past libtest, which shows only what failing
+/// tests print.
+pub(crate) fn has_ring() -> bool {
+    let has_ring = text(&output(ramie("doctor")).stdout).contains("driver  uring");
+    if !has_ring {
+        let thread = std::thread::current();
+        let line = format!("skipped: {}: no io_uring here\n", thread.name().unwrap_or("a thread"));
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    has_ring
+}
+
+/// The drivers that this machine has, as `RAMIE_DRIVER` names them.
+pub(crate) fn drivers() -> Vec<&'static str> {
+    if has_ring() { vec!["uring", "poll"] } else { vec!["poll"] }
 }
 
 pub(crate) fn output(mut command: Command) -> Output {
