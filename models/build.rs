@@ -33,6 +33,7 @@ const SHIPPED: &[&str] = &[
     "cancel/mod.rs",
     "cancel/node.rs",
     "cancel/partial.rs",
+    "cancel/steps.rs",
     "channel/apart.rs",
     "channel/arm.rs",
     "channel/core.rs",
@@ -51,11 +52,19 @@ const SHIPPED: &[&str] = &[
     "spin_lock.rs",
     "strand/id.rs",
     "strand/slot.rs",
+    "sync/broadcast/error.rs",
+    "sync/broadcast/mod.rs",
+    "sync/broadcast/ring.rs",
+    "sync/condvar.rs",
     "sync/event.rs",
     "sync/mutex.rs",
+    "sync/once.rs",
     "sync/oneshot.rs",
     "sync/rwlock.rs",
     "sync/semaphore.rs",
+    "sync/watch/mod.rs",
+    "sync/watch/receiver.rs",
+    "sync/watch/sender.rs",
     "worker/shared.rs",
     "worker/team.rs",
 ];
@@ -68,12 +77,15 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("channel/select_models", &["channel::select_models"]),
     ("deque", &["worker::team_models"]),
     ("handshake", &["models::handshake"]),
+    ("models/broadcast", &["models::broadcast"]),
     ("models/cancel", &["models::cancel"]),
     ("models/cancel_points", &["models::cancel_points"]),
     ("models/completion", &["models::completion"]),
+    ("models/condvar", &["models::condvar"]),
     ("models/event", &["models::event"]),
     ("models/handshake", &["models::handshake"]),
     ("models/mutex", &["models::mutex"]),
+    ("models/once", &["models::once"]),
     ("models/oneshot", &["models::oneshot"]),
     ("models/park", &["models::park"]),
     ("models/parking_lot", &["models::parking_lot"]),
@@ -81,13 +93,19 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("models/semaphore", &["models::semaphore"]),
     ("models/sleep", &["models::sleep"]),
     ("models/spin_lock", &["models::spin_lock"]),
+    ("models/watch", &["models::watch"]),
     ("parking_lot", &["models::parking_lot", "models::oneshot", "models::cancel_points"]),
     ("parking_lot", &["models::event", "models::mutex", "models::rwlock", "models::semaphore"]),
+    ("parking_lot", &["models::broadcast", "models::condvar", "models::once", "models::watch"]),
+    ("sync/broadcast", &["models::broadcast"]),
+    ("sync/condvar", &["models::condvar"]),
     ("sync/event", &["models::event"]),
-    ("sync/mutex", &["models::mutex", "models::cancel_points"]),
+    ("sync/mutex", &["models::mutex", "models::condvar", "models::cancel_points"]),
+    ("sync/once", &["models::once"]),
     ("sync/oneshot", &["models::oneshot", "models::cancel_points"]),
-    ("sync/rwlock", &["models::rwlock", "models::cancel_points"]),
+    ("sync/rwlock", &["models::rwlock", "models::watch", "models::cancel_points"]),
     ("sync/semaphore", &["models::semaphore", "models::cancel_points"]),
+    ("sync/watch", &["models::watch"]),
     ("worker/team", &["worker::team_models"]),
     ("worker/team_models", &["worker::team_models"]),
 ];
@@ -134,6 +152,24 @@ const SCALED: &[(&str, &str, &str)] = &[
     ("cancel/node.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
     ("parking_lot.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
     ("sync/mutex.rs", "const LOSSES: u32 = 16;", "const LOSSES: u32 = 1;"),
+    // A lock across which the model's threads are switched.
+    (
+        "sync/broadcast/mod.rs",
+        "    sync::{Arc, Mutex, MutexGuard, PoisonError},\n    time::Duration,\n};",
+        "    sync::{Arc, PoisonError},\n    time::Duration,\n};\n\
+         use loom::sync::{Mutex, MutexGuard};",
+    ),
+    // A constant that `new` cannot make there.
+    (
+        "sync/once.rs",
+        "/// A [`Once`] to begin with; twin of [`std::sync::ONCE_INIT`].\n\
+         #[allow(clippy::declare_interior_mutable_const)]\n\
+         #[deprecated(note = \"use Once::new(), as std says of its own\")]\n\
+         pub const ONCE_INIT: Once = Once::new();\n",
+        "",
+    ),
+    ("sync/watch/mod.rs", "use super::{RwLock,", "use super::rwlock::{RwLock,"),
+    ("sync/condvar.rs", "use super::{Mutex,", "use super::mutex::{Mutex,"),
 ];
 
 fn scale(file: &str, text: &str) -> String {

@@ -316,9 +316,9 @@ pub const CANARIES: &[Canary] = &[
         name: "waiter_may_be_cancelled_under_a_lock",
         file: "park.rs",
         from: "let wait = body.slot().begin_wait();\n    \
-               Ok(Prepared { worker, body, record, wait })",
+               Ok(Prepared { worker, body, record, wait, begun })",
         to: "let wait = body.slot().begin_wait();\n    \
-             let prepared = Prepared { worker, body, record, wait };\n    \
+             let prepared = Prepared { worker, body, record, wait, begun };\n    \
              if record.is_in_scope.get() {\n        \
                  body.slot().allow_cancel();\n        \
                  cancel::fence_after_begin();\n        \
@@ -577,6 +577,54 @@ pub const CANARIES: &[Canary] = &[
         verdict: DEADLOCK,
     },
     Canary {
+        name: "condvar_waits_without_a_look",
+        file: "sync/condvar.rs",
+        from: "let is_same_turn = || self.turn.load(Ordering::Relaxed) == turn;",
+        to: "let is_same_turn = || true;",
+        model: "models::condvar::a_notification_ends_the_wait",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "once_waits_without_a_look",
+        file: "sync/once.rs",
+        from: "let is_same = || self.state.load(Ordering::Acquire) == state;",
+        to: "let is_same = || true;",
+        model: "models::once::all_see_what_one_did",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "watch_waits_without_a_look",
+        file: "sync/watch/receiver.rs",
+        from: "let must_wait = || shared.version() == version && !shared.is_closed();",
+        to: "let must_wait = || true;",
+        model: "models::watch::a_change_is_seen_and_so_is_the_end",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "broadcast_waits_without_a_look",
+        file: "sync/broadcast/mod.rs",
+        from: "let must_wait = || is_empty() && !shared.is_closed();",
+        to: "let must_wait = || true;",
+        model: "models::broadcast::a_value_is_seen_and_so_is_the_end",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "watch_waits_for_its_end_without_a_look",
+        file: "sync/watch/sender.rs",
+        from: "park(record, 0, || !self.is_closed(), &|_| ())",
+        to: "park(record, 0, || true, &|_| ())",
+        model: "models::watch::a_sender_sees_the_last_receiver_go",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "once_ends_without_release",
+        file: "sync/once.rs",
+        from: "self.once.state.store(self.next, Ordering::Release);",
+        to: "self.once.state.store(self.next, Ordering::Relaxed);",
+        model: "models::once::all_see_what_one_did",
+        verdict: RACE,
+    },
+    Canary {
         name: "event_waits_without_a_look",
         file: "sync/event.rs",
         from: "let is_unchanged = || self.changes.load(Ordering::Acquire) == found;",
@@ -710,8 +758,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "end_is_looked_for_without_a_fence",
         file: "worker/team.rs",
-        from: "fence(Ordering::SeqCst);\n        let is_over",
-        to: "let is_over",
+        from: "fence(Ordering::SeqCst);\n        if !self.main_done",
+        to: "if !self.main_done",
         model: "worker::team_models::the_end_is_noticed",
         verdict: DEADLOCK,
     },

@@ -78,6 +78,7 @@ hold! {
         state_and_queue_change_together,
         all_are_woken,
         no_wake_up_is_spent_on_a_waiter_that_left,
+        one_that_comes_back_is_not_woken_again,
     ]
     oneshot = crate::shipped::models::oneshot: [
         a_value_arrives,
@@ -108,8 +109,10 @@ hold! {
     park = crate::shipped::models::park: [
         an_unpark_ends_one_park,
         a_token_passes_on_what_each_unpark_brings,
+        an_id_from_before_the_start_reaches_a_parked_strand,
         an_unpark_ends_no_other_wait,
         a_stale_reference_ends_nothing,
+        a_stale_reference_ends_no_park,
         one_waker_wins,
     ]
     team = crate::shipped::worker::team_models: [
@@ -117,6 +120,7 @@ hold! {
         a_thief_wakes_the_next,
         one_that_has_enough_wakes_another,
         the_end_is_noticed,
+        the_end_does_not_come_early,
     ]
     cancel = crate::shipped::models::cancel: [
         a_wait_that_begins_is_cancelled,
@@ -156,6 +160,19 @@ hold! {
     rwlock = crate::shipped::models::rwlock: [
         a_writer_is_alone,
         readers_go_together,
+    ]
+    broadcast = crate::shipped::models::broadcast: [
+        a_value_is_seen_and_so_is_the_end,
+    ]
+    condvar = crate::shipped::models::condvar: [
+        a_notification_ends_the_wait,
+    ]
+    once = crate::shipped::models::once: [
+        all_see_what_one_did,
+    ]
+    watch = crate::shipped::models::watch: [
+        a_change_is_seen_and_so_is_the_end,
+        a_sender_sees_the_last_receiver_go,
     ]
     event = crate::shipped::models::event: [
         a_set_wakes_all,

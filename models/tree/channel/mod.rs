@@ -25,6 +25,6 @@ pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 
 /// Receives by a select of one arm; tells whether there was a value.
 pub(crate) fn select_receive<T>(receiver: &Receiver<T>) -> bool {
-    let arm = arm::RecvArm::new(receiver);
-    select::select_by(&[arm.arm()]) && arm.is_chosen() && arm.result().is_ok()
+    let mut arm = arm::RecvArm::new(receiver);
+    select::select_by(&mut [arm.arm()]) && arm.is_chosen() && arm.result().is_ok()
 }

@@ -27,8 +27,8 @@ pub(crate) fn one_of_two_receives() {
             .into_iter()
             .unzip::<_, _, Vec<_>, Vec<_>>();
         let received = {
-            let arms = [RecvArm::new(&channels[0]), RecvArm::new(&channels[1])];
-            assert!(select_by(&[arms[0].arm(), arms[1].arm()]));
+            let mut arms = [RecvArm::new(&channels[0]), RecvArm::new(&channels[1])];
+            assert!(select_by(&mut arms.each_mut().map(|arm| arm.arm())));
             arms.iter().filter(|arm| arm.is_chosen()).filter(|arm| arm.result().is_ok()).count()
         };
         let sent = peers.into_iter().map(|peer| peer.join().unwrap()).filter(|sent| *sent).count();
@@ -42,8 +42,8 @@ pub(crate) fn a_receive_or_a_send() {
         let ((sender, from_peer), (to_peer, receiver)) = (bounded(0), bounded(0));
         let giving = thread::spawn(move || sender.send_timeout(1, SOON).is_ok());
         let taking = thread::spawn(move || receiver.recv_timeout(SOON).is_ok());
-        let (recv, send) = (RecvArm::new(&from_peer), SendArm::new(&to_peer, 2));
-        assert!(select_by(&[recv.arm(), send.arm()]));
+        let (mut recv, mut send) = (RecvArm::new(&from_peer), SendArm::new(&to_peer, 2));
+        assert!(select_by(&mut [recv.arm(), send.arm()]));
         let received = recv.is_chosen() && recv.result().is_ok();
         let sent = send.is_chosen() && send.result().is_ok();
         let (given, taken) = (giving.join().unwrap(), taking.join().unwrap());
@@ -55,8 +55,8 @@ pub(crate) fn a_receive_or_a_send() {
 /// Sends on one channel or receives from the other; tells whether it was the sending, and what
 /// was received.
 fn send_or_receive(sender: &Sender<u32>, receiver: &Receiver<u32>, mine: u32) -> Option<u32> {
-    let (send, recv) = (SendArm::new(sender, mine), RecvArm::new(receiver));
-    assert!(select_by(&[send.arm(), recv.arm()]));
+    let (mut send, mut recv) = (SendArm::new(sender, mine), RecvArm::new(receiver));
+    assert!(select_by(&mut [send.arm(), recv.arm()]));
     assert!(send.is_chosen() != recv.is_chosen(), "one arm is chosen");
     recv.is_chosen().then(|| recv.result().unwrap())
 }
@@ -80,8 +80,8 @@ pub(crate) fn a_select_that_left_takes_nothing() {
     check(|| {
         let (sender, receiver) = bounded(0);
         let sending = thread::spawn(move || sender.send(value()).is_ok());
-        let arm = RecvArm::new(&receiver);
-        let is_chosen = select_within(&[arm.arm()], SOON);
+        let mut arm = RecvArm::new(&receiver);
+        let is_chosen = select_within(&mut [arm.arm()], SOON);
         assert_eq!(is_chosen, arm.is_chosen());
         assert!(is_chosen || receiver.recv().is_ok());
         assert!(sending.join().unwrap());

@@ -3,12 +3,15 @@
 //! A strand that waits for ever is a deadlock, which the checker reports; so is a value that is
 //! read without having been handed over. What else must hold, the models assert.
 
+pub(crate) mod broadcast;
 pub(crate) mod cancel;
 pub(crate) mod cancel_points;
 pub(crate) mod completion;
+pub(crate) mod condvar;
 pub(crate) mod event;
 pub(crate) mod handshake;
 pub(crate) mod mutex;
+pub(crate) mod once;
 pub(crate) mod oneshot;
 pub(crate) mod park;
 pub(crate) mod parking_lot;
@@ -16,6 +19,7 @@ pub(crate) mod rwlock;
 pub(crate) mod semaphore;
 pub(crate) mod sleep;
 pub(crate) mod spin_lock;
+pub(crate) mod watch;
 
 use super::{
     primitive::{Arc, UnsafeCell},

@@ -64,6 +64,32 @@ pub(crate) fn a_token_passes_on_what_each_unpark_brings() {
     });
 }
 
+/// A spawner knows the id before the strand starts and gets its body. If it ends the strand's park,
+/// the wait word alone has made the body visible to it.
+pub(crate) fn an_id_from_before_the_start_reaches_a_parked_strand() {
+    check(|| {
+        let told = Arc::new(AtomicU64::new(0));
+        let parking = thread::spawn({
+            let told = Arc::clone(&told);
+            move || {
+                let (worker, slot) = (worker::current(), worker::current().current_slot());
+                told.store(me().as_u64(), Ordering::Release);
+                slot.body.set(slot.body.get());
+                let soon = Deadline::after(std::time::Duration::from_nanos(1));
+                let record = WaitRecord::new(&WAIT).until(soon);
+                if let Ok(Some(prepared)) = park::prepare_park(&worker, &record) {
+                    prepared.suspend();
+                }
+            }
+        });
+        let id = told.load(Ordering::Acquire);
+        if id != 0 {
+            worker::unpark(FiberId::new(id as u32, (id >> 32) as u32));
+        }
+        parking.join().unwrap();
+    });
+}
+
 /// The token ends no wait but a park.
 pub(crate) fn an_unpark_ends_no_other_wait() {
     check(|| {
@@ -112,6 +138,28 @@ pub(crate) fn a_stale_reference_ends_nothing() {
         let later = Deadline::after(std::time::Duration::from_nanos(1));
         let second = wait_and_tell(&AtomicU64::new(0), later);
         assert_eq!(second, Wake::TimedOut, "a reference to the first wait ended the second");
+        assert_eq!(first == Wake::Cancelled, late.join().unwrap());
+    });
+}
+
+/// The same, and the next wait is a park.
+pub(crate) fn a_stale_reference_ends_no_park() {
+    check(|| {
+        let shared = Arc::new(AtomicU64::new(0));
+        let late = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                let wait = WakeRef::from_bits(shared.load(Ordering::Acquire));
+                wait.is_some_and(|wait| wait.wake(Wake::Cancelled))
+            }
+        });
+        let soon = || Deadline::after(std::time::Duration::from_nanos(1));
+        let first = wait_and_tell(&shared, soon());
+        let (worker, record) = (worker::current(), WaitRecord::new(&WAIT).until(soon()));
+        let Ok(Some(park)) = park::prepare_park(&worker, &record) else {
+            unreachable!("nobody has given a token")
+        };
+        assert_eq!(park.suspend(), Wake::TimedOut, "a reference to a wait ended a park");
         assert_eq!(first == Wake::Cancelled, late.join().unwrap());
     });
 }

@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::{check, check_within};
 use crate::{
-    park::{WaitKind, WaitRecord},
+    park::{Refused, WaitKind, WaitRecord},
     parking_lot::{Parked, ParkingLot, Token},
     primitive::{Arc, AtomicBool, AtomicUsize, Ordering},
     time::Deadline,
@@ -37,11 +37,14 @@ impl Default for Lot {
 }
 
 impl Event {
-    fn wait(&self) {
+    fn stay(&self) -> Result<Parked, Refused> {
         // Relaxed, so that only the lot's lock can make the flag visible.
         let is_unset = || !self.is_set.0.load(Ordering::Relaxed);
-        let parked = self.lot.0.park(WaitRecord::new(&WAIT), 0, is_unset, &|_| ());
-        assert!(matches!(parked, Ok(Parked::Refused | Parked::Woken(_))));
+        self.lot.0.park(WaitRecord::new(&WAIT), 0, is_unset, &|_| ())
+    }
+
+    fn wait(&self) {
+        assert!(matches!(self.stay(), Ok(Parked::Refused | Parked::Woken(_))));
     }
 
     fn set(&self) {
@@ -136,5 +139,25 @@ pub(crate) fn no_wake_up_is_spent_on_a_waiter_that_left() {
         hasty.join().unwrap();
         assert!(patient.join().unwrap(), "who waits for ever gets a permit");
         assert_eq!(permits.kept.load(Ordering::Relaxed), 1, "each permit is given once");
+    });
+}
+
+/// A strand that comes back to the lot while all are being woken waits anew.
+pub(crate) fn one_that_comes_back_is_not_woken_again() {
+    check(|| {
+        let event = Arc::new(Event::default());
+        let waiter = thread::spawn({
+            let event = Arc::clone(&event);
+            move || {
+                let first = event.stay();
+                let record = WaitRecord::new(&WAIT).until(Deadline::after(Duration::from_nanos(1)));
+                let second = event.lot.0.park(record, 0, || true, &|_| ());
+                // Refused the first time, it came before the others were woken: it may be one.
+                let is_newcomer = first != Ok(Parked::Refused);
+                assert!(!is_newcomer || second == Ok(Parked::TimedOut), "woken twice by one set");
+            }
+        });
+        event.set();
+        waiter.join().unwrap();
     });
 }

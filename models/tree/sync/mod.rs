@@ -1,7 +1,11 @@
 //! The primitives that are checked.
 
+pub(crate) mod broadcast;
+pub(crate) mod condvar;
 pub(crate) mod event;
 pub(crate) mod mutex;
+pub(crate) mod once;
 pub(crate) mod oneshot;
 pub(crate) mod rwlock;
 pub(crate) mod semaphore;
+pub(crate) mod watch;

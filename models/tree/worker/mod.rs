@@ -3,6 +3,7 @@
 //! This stands for the run loop. What a worker does between suspending its strand and resuming it
 //! is, in this order, what the runtime's does: inbox, timers, sleep by the shipped protocol.
 
+mod daemons;
 mod shared;
 mod team;
 pub(crate) mod team_models;
@@ -19,7 +20,7 @@ use std::{
 
 use loom::sync::Notify;
 
-pub(crate) use self::shared::Shared;
+pub(crate) use self::{daemons::Daemons, shared::Shared};
 use super::{
     coro::context,
     park::WaitRecord,
@@ -157,6 +158,8 @@ impl Worker {
     }
 
     pub(crate) fn check_may_switch(&self) {}
+    pub(crate) fn check_may_wait(&self, _record: &WaitRecord) {}
+    pub(crate) fn check_can_wait_by(&self, _record: &WaitRecord) {}
     pub(crate) fn check_stack(&self) {}
 
     pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {

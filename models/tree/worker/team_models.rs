@@ -134,3 +134,23 @@ pub(crate) fn the_end_is_noticed() {
         second.join().unwrap();
     });
 }
+
+/// The other race to fear: a worker sees that a strand has ended, and not that this strand had
+/// spawned another, which lives.
+pub(crate) fn the_end_does_not_come_early() {
+    check_within(3, || {
+        let mut places = places(2);
+        let second = places.remove(1);
+        let first = places.remove(0).take();
+        current().shared().note_spawned();
+        first.team.main_done();
+        let second = thread::spawn(move || {
+            let _seat = second.take();
+            current().shared().note_spawned();
+            current().shared().note_finished();
+        });
+        assert!(!first.team.check_finished(), "the end has come while a strand lives");
+        second.join().unwrap();
+        assert!(!first.team.check_finished(), "the end has come while a strand lives");
+    });
+}

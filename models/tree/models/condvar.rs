@@ -1,0 +1,31 @@
+//! The condition variable: a notification between letting the lock go and parking is not lost.
+
+use loom::thread;
+
+use super::{Watched, check_within};
+use crate::{
+    primitive::Arc,
+    sync::{condvar::Condvar, mutex::Mutex},
+};
+
+type Lock = Arc<(Mutex<Watched>, Condvar)>;
+
+fn wait(lock: &Lock) {
+    let mut guard = lock.0.lock().unwrap();
+    while guard.count() == 0 {
+        guard = lock.1.wait(guard).unwrap();
+    }
+}
+
+pub(crate) fn a_notification_ends_the_wait() {
+    check_within(2, || {
+        let lock: Lock = Arc::new((Mutex::new(Watched::default()), Condvar::new()));
+        let waiting = thread::spawn({
+            let lock = Arc::clone(&lock);
+            move || wait(&lock)
+        });
+        lock.0.lock().unwrap().add();
+        lock.1.notify_one();
+        waiting.join().unwrap();
+    });
+}

@@ -1,0 +1,162 @@
+//! The run of the lane: the tests without a mutant, then those of each mutant, then the totals.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::ExitCode,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use crate::{
+    LOGS,
+    list::Mutant,
+    tests::{self, Binaries, Outcome, Run, split},
+};
+
+/// How much longer than without a mutant tests may take: a test that hangs counts as red.
+const GRACE: Duration = Duration::from_secs(15);
+const FACTOR: u32 = 3;
+/// Without a mutant there is no figure to go by.
+const FIRST_LIMIT: Duration = Duration::from_secs(240);
+/// Mutants that run side by side.
+const LANES: usize = 2;
+/// The least share of mutants that tests must catch, in percent.
+const LEAST_CAUGHT: usize = 85;
+
+type Limits = BTreeMap<String, Duration>;
+
+fn run_test(
+    binaries: &Binaries,
+    test: &str,
+    more: &[&str],
+    mutant: usize,
+    limit: Duration,
+) -> Result<Run, String> {
+    let (binary, filter) = split(test);
+    let arguments: Vec<&str> = filter.into_iter().chain(more.iter().copied()).collect();
+    let name = test.replace([':', '/'], "_");
+    let log = format!("{LOGS}/{mutant}.{name}.txt");
+    tests::run(binaries, binary, &arguments, mutant, limit, &log)
+}
+
+/// The limit of each test, from a run without a mutant, in which all must pass; those that do not
+/// are left out if the lane is to keep going.
+fn limits(mutants: &[&Mutant], binaries: &Binaries, keeps_going: bool) -> Result<Limits, String> {
+    let (mut limits, mut red) = (Limits::new(), BTreeMap::new());
+    for test in mutants.iter().flat_map(|mutant| &mutant.tests) {
+        if limits.contains_key(test) || red.contains_key(test) {
+            continue;
+        }
+        let mut run = run_test(binaries, test, &[], 0, FIRST_LIMIT)?;
+        if !matches!(run.outcome, Outcome::Passed) {
+            // A busy machine may be at fault, once.
+            run = run_test(binaries, test, &[], 0, FIRST_LIMIT)?;
+        }
+        if run.said.contains("running 0 tests") {
+            return Err(format!("{test} names no test"));
+        }
+        if matches!(run.outcome, Outcome::Passed) {
+            limits.insert(test.clone(), GRACE + run.took * FACTOR);
+        } else {
+            println!("without a mutant {test} must pass, but:\n{}", run.said);
+            red.insert(test.clone(), ());
+        }
+    }
+    match red.is_empty() || keeps_going {
+        true => Ok(limits),
+        false => Err(format!("red without a mutant: {:?}", red.keys())),
+    }
+}
+
+/// The test that catches the mutant, and how; `None`: it survives.
+fn hunt(mutant: &Mutant, binaries: &Binaries, limits: &Limits) -> Result<Option<String>, String> {
+    for test in &mutant.tests {
+        let Some(&limit) = limits.get(test) else { continue };
+        for _ in 0..3 {
+            match run_test(binaries, test, &[], mutant.number, limit)?.outcome {
+                Outcome::Passed => break,
+                Outcome::TimedOut(names) => {
+                    return Ok(Some(format!("{test}: time-out of {}", names.join(", "))));
+                }
+                Outcome::Failed(names) if names.is_empty() => {
+                    return Ok(Some(format!("{test}: the process ended")));
+                }
+                Outcome::Failed(names) => {
+                    // Only a test that passes without the mutant has caught it.
+                    let alone = split(test).0;
+                    let control = run_test(binaries, alone, &["--exact", &names[0]], 0, limit)?;
+                    if matches!(control.outcome, Outcome::Passed) {
+                        return Ok(Some(format!("{}: {}", split(test).0, names[0])));
+                    }
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+pub fn run(
+    mutants: &[&Mutant],
+    binaries: &Binaries,
+    keeps_going: bool,
+) -> Result<ExitCode, String> {
+    fs::create_dir_all(LOGS).map_err(|error| format!("{LOGS}: {error}"))?;
+    let limits = limits(mutants, binaries, keeps_going)?;
+    println!("without a mutant {} sets of tests pass", limits.len());
+    let next = AtomicUsize::new(0);
+    let verdicts = Mutex::new(BTreeMap::new());
+    thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(|| {
+                while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let verdict = hunt(mutant, binaries, &limits);
+                    let said = match &verdict {
+                        Ok(Some(by)) => format!("caught    {} by {by}", mutant.full_name()),
+                        Ok(None) => format!("SURVIVED  {}", mutant.full_name()),
+                        Err(complaint) => format!("ERROR     {} {complaint}", mutant.full_name()),
+                    };
+                    println!("{:>4} {said}", mutant.number);
+                    let mut verdicts = verdicts.lock().expect("no lane panics");
+                    verdicts.insert(mutant.number, verdict);
+                }
+            });
+        }
+    });
+    report(mutants, verdicts.into_inner().expect("no lane panics"))
+}
+
+fn report(
+    mutants: &[&Mutant],
+    verdicts: BTreeMap<usize, Result<Option<String>, String>>,
+) -> Result<ExitCode, String> {
+    let mut rooms: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut survivors = Vec::new();
+    for mutant in mutants {
+        let room = rooms.entry(&mutant.room).or_default();
+        room.1 += 1;
+        match &verdicts[&mutant.number] {
+            Ok(Some(_)) => room.0 += 1,
+            Ok(None) => survivors.push(mutant),
+            Err(complaint) => return Err(complaint.clone()),
+        }
+    }
+    println!("\n{:<20} caught  of", "room");
+    rooms.iter().for_each(|(room, (caught, all))| println!("{room:<20} {caught:>6} {all:>3}"));
+    let (all, caught) = (mutants.len(), mutants.len() - survivors.len());
+    println!("{:<20} {caught:>6} {all:>3}  {} %", "all", caught * 100 / all);
+    println!("\nsurvivors:");
+    for mutant in &survivors {
+        let why = mutant.lives.as_deref().unwrap_or("NO REASON IS STATED: write a test");
+        println!("  {} {}: {why}", mutant.number, mutant.full_name());
+    }
+    println!(
+        "\nto repeat one: RAMIE_MUTANT=<number> target/mutants/build/debug/deps/<test binary>"
+    );
+    let is_fine = caught * 100 >= all * LEAST_CAUGHT && survivors.iter().all(|m| m.lives.is_some());
+    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,144 @@
+//! The test binaries: which there are to build, and how one is run.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::{BUILD, TREE, list::Mutant};
+
+/// Ends a test binary after a while, with all processes it has started, and names the tests that
+/// were not over.
+const LIMIT: &str = ".ci/limit";
+const TIMED_OUT: i32 = 124;
+
+/// The binaries, by `package:binary`.
+pub type Binaries = BTreeMap<String, PathBuf>;
+
+/// `package:binary` and the filter of a test's name in the list.
+pub fn split(test: &str) -> (&str, Option<&str>) {
+    let second = test.match_indices(':').nth(1).map(|(at, _)| at);
+    second.map_or((test, None), |at| (&test[..at], Some(&test[at + 1..])))
+}
+
+/// Where the package lies in the tree, and what else cargo is to be told.
+fn package(name: &str) -> Result<(String, &'static [&'static str]), String> {
+    match name {
+        // The faults do nothing unless a test asks for them.
+        "ramie" => Ok((format!("{TREE}/crates/ramie"), &["--features", "faults"])),
+        "driver" => Ok((format!("{TREE}/crates/ramie-driver"), &["--features", "faults"])),
+        "coro" => Ok((format!("{TREE}/crates/ramie-coro"), &[])),
+        "models" => Ok((format!("{TREE}/models"), &[])),
+        _ => Err(format!("unknown package `{name}`: expected ramie, driver, coro or models")),
+    }
+}
+
+/// Builds what the mutants' tests are in, each package once.
+pub fn build(mutants: &[&Mutant]) -> Result<Binaries, String> {
+    let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for mutant in mutants {
+        for test in &mutant.tests {
+            let (package, binary) = split(test).0.split_once(':').ok_or_else(|| {
+                format!("{}: `{test}` is not package:binary[:filter]", mutant.full_name())
+            })?;
+            wanted.entry(package).or_default().insert(binary);
+        }
+    }
+    let mut binaries = Binaries::new();
+    for (name, wanted) in wanted {
+        let (folder, options) = package(name)?;
+        let mut cargo = Command::new("cargo");
+        cargo.args(["test", "--no-run", "--color", "never", "--manifest-path"]);
+        cargo.arg(format!("{folder}/Cargo.toml")).args(options);
+        for binary in &wanted {
+            match *binary {
+                "lib" => cargo.arg("--lib"),
+                _ => cargo.args(["--test", binary]),
+            };
+        }
+        // Mutated code may be unreachable, unused or odd: warnings say nothing.
+        cargo.env("CARGO_TARGET_DIR", BUILD).env("RUSTFLAGS", "-Awarnings");
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").stderr(Stdio::piped());
+        let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            return Err(format!("the mutated {name} does not build:\n{said}"));
+        }
+        for line in said.lines() {
+            // Executable tests/park.rs (…/deps/park-0123), or: unittests src/lib.rs (…)
+            let Some(rest) = line.trim().strip_prefix("Executable ") else { continue };
+            let Some((source, path)) = rest.trim_end_matches(')').split_once(" (") else {
+                continue;
+            };
+            let source = source.trim_end_matches("/main.rs").trim_end_matches(".rs");
+            let binary = source.rsplit('/').next().unwrap_or(source);
+            binaries.insert(format!("{name}:{binary}"), PathBuf::from(path));
+        }
+    }
+    Ok(binaries)
+}
+
+/// What came of a run.
+pub enum Outcome {
+    Passed,
+    /// The tests that failed; none are named if the process ended first.
+    Failed(Vec<String>),
+    /// The tests that were not over; none are named if they cannot be told.
+    TimedOut(Vec<String>),
+}
+
+pub struct Run {
+    pub outcome: Outcome,
+    pub took: Duration,
+    pub said: String,
+}
+
+/// Runs a binary's tests with a mutant (0: none); `arguments` are libtest's.
+pub fn run(
+    binaries: &Binaries,
+    binary: &str,
+    arguments: &[&str],
+    mutant: usize,
+    limit: Duration,
+    log: &str,
+) -> Result<Run, String> {
+    let path = binaries.get(binary).ok_or_else(|| format!("no test binary {binary} was built"))?;
+    let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+    let (folder, _) = package(binary.split(':').next().unwrap_or(binary))?;
+    let open = || File::create(log).map_err(|error| format!("{log}: {error}"));
+    let output = open()?;
+    let errors = output.try_clone().map_err(|error| format!("{log}: {error}"))?;
+    let started = Instant::now();
+    let limited = Path::new(LIMIT).canonicalize().map_err(|error| format!("{LIMIT}: {error}"))?;
+    let status = Command::new(limited)
+        .arg(path)
+        .args(arguments)
+        .current_dir(&folder)
+        .env("CARGO_MANIFEST_DIR", &folder)
+        .env("RAMIE_MUTANT", mutant.to_string())
+        .env("RAMIE_TEST_LIMIT", limit.as_secs().max(1).to_string())
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .status()
+        .map_err(|error| format!("{LIMIT}: {error}"))?;
+    let took = started.elapsed();
+    let said = std::fs::read(log).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let named = |start: &str, end: &str| {
+        let name = |line: &str| Some(line.strip_prefix(start)?.split_once(end)?.0.to_owned());
+        said.lines().filter_map(name).collect()
+    };
+    let outcome = if status.success() {
+        Outcome::Passed
+    } else if status.code() == Some(TIMED_OUT) {
+        Outcome::TimedOut(named("limit: test ", " has not finished"))
+    } else {
+        Outcome::Failed(named("test ", " ... FAILED"))
+    };
+    Ok(Run { outcome, took, said })
+}
