@@ -12,6 +12,7 @@ mod measure;
 mod peers;
 mod process;
 mod recursion;
+mod rings;
 mod traffic;
 mod transfer;
 mod verdict;

@@ -6,10 +6,10 @@ use super::{
     listen,
     request::{Exchange, HEAD_MAX},
 };
+use crate::rings;
 
 pub fn serve_on_monoio() -> io::Result<()> {
     use ::monoio::{
-        IoUringDriver, RuntimeBuilder,
         io::{AsyncReadRent, AsyncWriteRentExt},
         net::{TcpListener, TcpStream},
     };
@@ -31,7 +31,7 @@ pub fn serve_on_monoio() -> io::Result<()> {
         }
     }
 
-    RuntimeBuilder::<IoUringDriver>::new().build()?.block_on(async {
+    rings::monoio()?.block_on(async {
         let listener = TcpListener::from_std(listen()?)?;
         loop {
             let (stream, _) = listener.accept().await?;
@@ -45,7 +45,7 @@ pub fn serve_on_compio() -> io::Result<()> {
         BufResult,
         io::{AsyncRead, AsyncWriteExt},
         net::{TcpListener, TcpStream},
-        runtime::{Runtime, spawn},
+        runtime::spawn,
     };
 
     async fn converse(mut stream: TcpStream) -> io::Result<()> {
@@ -66,7 +66,7 @@ pub fn serve_on_compio() -> io::Result<()> {
         }
     }
 
-    Runtime::new()?.block_on(async {
+    rings::compio()?.block_on(async {
         let listener = TcpListener::from_std(listen()?)?;
         loop {
             let (stream, _) = listener.accept().await?;

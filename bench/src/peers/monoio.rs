@@ -13,13 +13,13 @@ use std::{
     time::Instant,
 };
 
-use crate::workload::{Person, Sample, Workload, resident_bytes};
+use crate::{
+    rings,
+    workload::{Person, Sample, Workload, resident_bytes},
+};
 
 pub fn run(workload: Workload) -> Sample {
-    let mut runtime = ::monoio::RuntimeBuilder::<::monoio::IoUringDriver>::new()
-        .build()
-        .expect("a runtime on io_uring");
-    runtime.block_on(measure(workload))
+    rings::monoio().expect("a runtime on io_uring").block_on(measure(workload))
 }
 
 async fn measure(workload: Workload) -> Sample {

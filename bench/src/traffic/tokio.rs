@@ -1,6 +1,10 @@
 //! tokio's tasks, with its `Mutex` and its `mpsc`. It has no channel for many receivers.
 
-use std::{sync::Arc, thread, time::Instant};
+use std::{
+    sync::{Arc, Barrier},
+    thread,
+    time::Instant,
+};
 
 use ::tokio::{
     runtime::Builder,
@@ -26,16 +30,27 @@ pub fn run_apart(workload: Workload) -> Option<Sample> {
     let Workload::Channel { capacity, senders, receivers: 1, count } = workload else {
         return None;
     };
-    let start = Instant::now();
+    // The clock starts when both runtimes run, as Ramie's workers do then.
+    let ready = Arc::new(Barrier::new(3));
     let (sender, receiver) = ends(capacity);
+    let both_run = Arc::clone(&ready);
     let received = thread::spawn(move || {
         super::keep_apart(0);
-        block_on(async move { spawn(receive(receiver)).await.expect("no panic") })
+        block_on(async move {
+            both_run.wait();
+            spawn(receive(receiver)).await.expect("no panic")
+        })
     });
+    let both_run = Arc::clone(&ready);
     let sent = thread::spawn(move || {
         super::keep_apart(1);
-        block_on(send_all(sender, senders, count));
+        block_on(async move {
+            both_run.wait();
+            send_all(sender, senders, count).await;
+        });
     });
+    ready.wait();
+    let start = Instant::now();
     sent.join().expect("no panic");
     let tally = received.join().expect("no panic");
     let sample = Sample::timed(start.elapsed());

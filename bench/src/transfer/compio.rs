@@ -1,24 +1,23 @@
 //! compio on io_uring, a runtime a thread.
 
-use std::time::Instant;
-
 use ::compio::{
     BufResult,
     fs::pipe,
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::UnixStream,
-    runtime::{Runtime, spawn},
+    runtime::spawn,
 };
 
 use super::{Check, Medium, Plan, Source, on_each_thread};
-use crate::workload::Sample;
+use crate::{rings, workload::Sample};
 
 pub fn run(plan: Plan) -> Sample {
-    let start = Instant::now();
-    on_each_thread(plan, |pairs| {
-        Runtime::new().expect("a runtime").block_on(transfer(plan, pairs));
-    });
-    Sample::timed(start.elapsed())
+    let (time, _) = on_each_thread(
+        plan,
+        || rings::compio().expect("a runtime on io_uring"),
+        |runtime, pairs| runtime.block_on(transfer(plan, pairs)),
+    );
+    Sample::timed(time)
 }
 
 async fn transfer(plan: Plan, pairs: Vec<u64>) {

@@ -10,7 +10,11 @@ mod monoio;
 mod raw;
 mod tokio;
 
-use std::thread;
+use std::{
+    sync::Barrier,
+    thread,
+    time::{Duration, Instant},
+};
 
 use self::messages::{Buffer, Check, Source};
 use crate::{
@@ -54,17 +58,30 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
 }
 
 /// Runs each thread's share of the pairs, of a peer whose rings or executors know one thread only.
-fn on_each_thread<R: Send>(plan: Plan, share: impl Fn(Vec<u64>) -> R + Sync) -> Vec<R> {
+/// Times the shares alone: as Ramie's workers do, all threads exist and have what `prepare` makes
+/// before the clock starts, and drop it after the clock has stopped.
+fn on_each_thread<T, R: Send>(
+    plan: Plan,
+    prepare: impl Fn() -> T + Sync,
+    share: impl Fn(&mut T, Vec<u64>) -> R + Sync,
+) -> (Duration, Vec<R>) {
     let pairs_of = |thread: usize| (thread as u64..plan.pairs).step_by(plan.threads).collect();
+    let (ready, done) = (Barrier::new(plan.threads), Barrier::new(plan.threads));
+    let run = |thread: usize| {
+        let mut prepared = prepare();
+        ready.wait();
+        let start = Instant::now();
+        let result = share(&mut prepared, pairs_of(thread));
+        done.wait();
+        (start.elapsed(), result)
+    };
     thread::scope(|s| {
-        let others: Vec<_> = (1..plan.threads)
-            .map(|thread| {
-                let (share, pairs) = (&share, pairs_of(thread));
-                s.spawn(move || share(pairs))
-            })
-            .collect();
-        let mut results = vec![share(pairs_of(0))];
+        let run = &run;
+        let others: Vec<_> =
+            (1..plan.threads).map(|thread| s.spawn(move || run(thread).1)).collect();
+        let (time, result) = run(0);
+        let mut results = vec![result];
         results.extend(others.into_iter().map(|other| other.join().expect("no panic")));
-        results
+        (time, results)
     })
 }

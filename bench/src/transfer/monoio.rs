@@ -1,28 +1,24 @@
 //! monoio on its io_uring driver, a runtime a thread. Its pipes cannot be read, so it has no row
 //! for those.
 
-use std::time::Instant;
-
 use ::monoio::{
     io::{AsyncReadRent, AsyncWriteRentExt},
     net::UnixStream,
 };
 
 use super::{Check, Medium, Plan, Source, on_each_thread};
-use crate::workload::Sample;
+use crate::{rings, workload::Sample};
 
 pub fn run(plan: Plan) -> Option<Sample> {
     if plan.medium == Medium::Pipe {
         return None;
     }
-    let start = Instant::now();
-    on_each_thread(plan, |pairs| {
-        ::monoio::RuntimeBuilder::<::monoio::IoUringDriver>::new()
-            .build()
-            .expect("a runtime on io_uring")
-            .block_on(transfer(plan, pairs));
-    });
-    Some(Sample::timed(start.elapsed()))
+    let (time, _) = on_each_thread(
+        plan,
+        || rings::monoio().expect("a runtime on io_uring"),
+        |runtime, pairs| runtime.block_on(transfer(plan, pairs)),
+    );
+    Some(Sample::timed(time))
 }
 
 async fn transfer(plan: Plan, pairs: Vec<u64>) {

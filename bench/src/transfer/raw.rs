@@ -8,7 +8,6 @@ use std::{
         fd::{AsRawFd, OwnedFd, RawFd},
         unix::net::UnixStream,
     },
-    time::Instant,
 };
 
 use io_uring::{
@@ -28,9 +27,13 @@ pub enum Files {
 }
 
 pub fn run(plan: Plan, files: Files) -> Sample {
-    let start = Instant::now();
-    let enters = on_each_thread(plan, |pairs| transfer(plan, files, pairs).expect("a ring"));
-    Sample { enters: enters.into_iter().sum(), ..Sample::timed(start.elapsed()) }
+    let ends = 2 * plan.pairs.div_ceil(plan.threads as u64) as usize;
+    let (time, enters) = on_each_thread(
+        plan,
+        || ring(ends).expect("a ring"),
+        |ring, pairs| transfer(ring, plan, files, pairs).expect("descriptors"),
+    );
+    Sample { enters: enters.into_iter().sum(), ..Sample::timed(time) }
 }
 
 /// One end: its descriptor, and the buffer of its one op.
@@ -102,17 +105,16 @@ impl End {
 }
 
 /// Returns how often it entered the kernel.
-fn transfer(plan: Plan, files: Files, pairs: Vec<u64>) -> io::Result<u64> {
+fn transfer(ring: &mut IoUring, plan: Plan, files: Files, pairs: Vec<u64>) -> io::Result<u64> {
     let mut ends = Vec::new();
     for pair in pairs {
         ends.extend(End::pair(plan, pair)?);
     }
-    let mut ring = ring(ends.len())?;
     if files == Files::Registered {
         let fds: Vec<RawFd> = ends.iter().map(|end| end.fd.as_raw_fd()).collect();
         ring.submitter().register_files(&fds)?;
     }
-    drive(&mut ring, &mut ends, files)
+    drive(ring, &mut ends, files)
 }
 
 /// As Ramie sets up its own.
