@@ -63,10 +63,9 @@ pub use rustix::net::{
 pub use rustix::pipe::SpliceFlags;
 pub use rustix::process::{Pid, WaitId, WaitIdOptions};
 pub use rustix::thread::futex::Flags as FutexFlags;
-pub(crate) use socket::is_tcp;
 pub use socket::{
-    accept, bind, connect, listen, local_addr, not_an_ip_address, peer_addr, peer_storage, recv,
-    send, shutdown, socket,
+    accept, bind, connect, is_tcp, listen, local_addr, not_an_ip_address, peer_addr, peer_storage,
+    recv, send, shutdown, socket,
 };
 pub use unix::{
     bind_unix, connect_unix, local_addr_unix, not_a_unix_address, peer_addr_unix, socketpair,

@@ -85,7 +85,7 @@ pub fn peer_storage(fd: impl AsFd) -> io::Result<(SockAddrStorage, u32)> {
 }
 
 /// Tells whether it is a TCP socket.
-pub(crate) fn is_tcp(fd: impl AsFd) -> bool {
+pub fn is_tcp(fd: impl AsFd) -> bool {
     net::sockopt::socket_protocol(fd) == Ok(Some(net::ipproto::TCP))
 }
 

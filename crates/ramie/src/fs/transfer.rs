@@ -147,7 +147,10 @@ impl Transfer {
         }
         if self.is_stream() {
             return match at {
-                None => self.read_stream(&mut [IoSliceMut::new(buf)]),
+                None => match self.read_stream(&mut [IoSliceMut::new(buf)]) {
+                    Ok(0) if buf.is_empty() => self.read_nothing(None),
+                    result => result,
+                },
                 Some(_) => blocking_io(|| uninterrupted(|| self.read_here(buf, at))),
             };
         }
@@ -158,6 +161,9 @@ impl Transfer {
             let part = &mut buf[done..done + rest.min(PART)];
             let is_last = part.len() == rest;
             match self.read_part(route, part, at.map(|at| at + done as u64)) {
+                Ok(Part::AtOnce(0) | Part::Whole(0)) if part.is_empty() => {
+                    return self.read_nothing(at);
+                }
                 Ok(Part::AtOnce(0)) => return Ok(done),
                 // Shorter than asked for: the end, or more that is not cached. It asks again.
                 Ok(Part::AtOnce(count)) => done += count,
@@ -178,6 +184,21 @@ impl Transfer {
             None => (&self.file).read(buf),
             Some(at) => self.file.read_at(buf, at),
         }
+    }
+
+    /// Reads no bytes as std does. The kernel answers a vectored call for no bytes without asking
+    /// the file, whereas read(2) of a directory, or write(2) to a full device, is an error.
+    #[cold]
+    #[track_caller]
+    fn read_nothing(&self, at: Option<u64>) -> io::Result<usize> {
+        blocking_io(|| uninterrupted(|| self.read_here(&mut [], at)))
+    }
+
+    /// Writes no bytes as std does.
+    #[cold]
+    #[track_caller]
+    fn write_nothing(&self) -> io::Result<usize> {
+        blocking_io(|| uninterrupted(|| self.write_here(&[], None)))
     }
 
     /// Reads at most [`PART`] bytes of a file on a disk: at once, or by waiting for them.
@@ -273,7 +294,10 @@ impl Transfer {
         }
         if self.is_stream() {
             return match at {
-                None => self.write_stream(&[IoSlice::new(buf)]),
+                None => match self.write_stream(&[IoSlice::new(buf)]) {
+                    Ok(0) if buf.is_empty() => self.write_nothing(),
+                    result => result,
+                },
                 Some(_) => blocking_io(|| uninterrupted(|| self.write_here(buf, at))),
             };
         }

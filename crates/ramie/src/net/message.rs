@@ -10,7 +10,10 @@ use std::{
 
 use ramie_driver::{MessageHeader, Op, sys};
 
-use super::socket::{Address, Half, Socket, data_result};
+use super::{
+    late,
+    socket::{Address, Half, Socket, data_result},
+};
 use crate::{
     fiber,
     io_op::{self, OpError},
@@ -130,7 +133,20 @@ impl Socket {
         let (fd, flags, deadline) = (self.as_fd(), self.flags(flags), self.deadline(Half::Read));
         // SAFETY: every caller above made the header of buffers that it borrows mutably, and of an
         // address and control messages that lie in its frame, and is still in its call.
-        data_result(unsafe { receive_message(fd, header, flags, deadline) })
+        match unsafe { receive_message(fd, header, flags, deadline) } {
+            Err(OpError::Elapsed) if sys::is_shut_down_for_reading(self) => {
+                let flags = flags | sys::MSG_DONTWAIT;
+                // SAFETY: as above.
+                let received =
+                    late::last(|| unsafe { receive_message(fd, header, flags, Deadline::NEVER) });
+                Ok(received?.unwrap_or_else(|| {
+                    // Nobody has sent it.
+                    header.name_len = 0;
+                    0
+                }))
+            }
+            received => data_result(received),
+        }
     }
 
     #[track_caller]

@@ -39,6 +39,7 @@ mod addr;
 mod each;
 mod early;
 pub(crate) mod handle;
+mod late;
 pub(crate) mod message;
 mod racing;
 pub(crate) mod socket;

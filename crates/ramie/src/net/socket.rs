@@ -234,7 +234,10 @@ impl Socket {
             return Ok(bytes);
         }
         let (flags, deadline) = (self.flags(flags), self.deadline(Half::Read));
-        data_result(ring::receive_op(self.fd.named(), buffer, flags, deadline))
+        match ring::receive_op(self.fd.named(), buffer, flags, deadline) {
+            Err(OpError::Elapsed) => self.receive_late(buffer, flags),
+            received => data_result(received),
+        }
     }
 
     #[track_caller]

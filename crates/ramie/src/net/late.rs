@@ -1,0 +1,45 @@
+//! What a receive answers when its time-out has passed.
+//!
+//! `WouldBlock`, as a rule. recv(2) answers 0 in two cases in which an op that was cancelled says
+//! that it was cancelled:
+//!
+//! - The socket was shut down for reading. An op tries a datagram socket without waiting, which
+//!   fails with `EAGAIN` although the socket is ready for reading. A ring repeats that more than a
+//!   hundred times before a thread of the kernel makes the call that sees the end. A time-out of a
+//!   few milliseconds may pass before.
+//! - A TCP socket, and a buffer without room: the kernel waits once, and looks for bytes only as
+//!   long as there is room for some.
+
+use std::io;
+
+use ramie_driver::sys;
+
+use super::socket::{Socket, data_result};
+use crate::{cancel, io_op::OpError, ring::socket as ring, time::Deadline};
+
+impl Socket {
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    pub(super) fn receive_late(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+        if sys::is_shut_down_for_reading(self) {
+            let flags = flags | sys::MSG_DONTWAIT;
+            let name = self.named();
+            let received = last(|| ring::receive_op(name, buffer, flags, Deadline::NEVER));
+            return Ok(received?.unwrap_or(0));
+        }
+        if buffer.is_empty() && sys::is_tcp(self) {
+            return Ok(0);
+        }
+        Err(sys::Errno::AGAIN.into())
+    }
+}
+
+/// Receives what came before the socket was shut down, if anything did.
+#[track_caller]
+pub(super) fn last(receive: impl FnOnce() -> Result<u32, OpError>) -> io::Result<Option<usize>> {
+    match cancel::shield(receive) {
+        Err(OpError::Errno(errno)) if errno == sys::Errno::AGAIN.raw_os_error() => Ok(None),
+        result => data_result(result).map(Some),
+    }
+}
