@@ -219,6 +219,23 @@ fn a_fault_with_the_default_action_kills() {
     assert_signal(&child("a_fault_with_the_default_action_kills"), libc::SIGSEGV);
 }
 
+/// A program that ignores SIGSEGV lives on when somebody sends it one, and our handler stays.
+#[test]
+fn an_ignored_signal_that_was_sent_changes_nothing() {
+    if is_child() {
+        // SAFETY: no handler.
+        unsafe { libc::signal(libc::SIGSEGV, libc::SIG_IGN) };
+        overflow::install();
+        // SAFETY: takes an integer.
+        unsafe { libc::raise(libc::SIGSEGV) };
+        return overflow_a_coroutine(Some("the parser"));
+    }
+    let output = child("an_ignored_signal_that_was_sent_changes_nothing");
+    assert_signal(&output, libc::SIGABRT);
+    let report = stderr(&output);
+    assert!(report.contains("the parser has overflowed its stack"), "{report}");
+}
+
 fn reset_to_default(signal: libc::c_int) {
     // SAFETY: no handler.
     unsafe { libc::signal(signal, libc::SIG_DFL) };

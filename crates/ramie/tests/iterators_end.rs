@@ -11,6 +11,7 @@ use ramie::{
     net::{TcpListener, TcpStream, UdpSocket},
     os::unix::net::{SocketAddr, UnixListener, UnixStream},
     signal::{Signal, Signals},
+    time::Instant,
 };
 
 use common::everywhere;
@@ -30,6 +31,18 @@ fn assert_ends<T: Debug>(mut steps: impl Iterator<Item = io::Result<T>>, errors:
     });
 }
 
+/// A limit of a step's own does not hide that the scope around it is cancelled.
+#[track_caller]
+fn assert_ends_though_steps_have_limits<T: Debug>(mut steps: impl Iterator<Item = io::Result<T>>) {
+    let start = Instant::now();
+    let mut step = |limit| cancel::with_deadline(limit, || steps.next()).unwrap_err().into_value();
+    cancel::scope(|scope| {
+        scope.cancel();
+        assert!(step(start - Duration::from_millis(2)).is_some_and(|step| step.is_err()));
+        assert!(step(start - Duration::from_millis(1)).is_none(), "steps in a cancelled scope");
+    });
+}
+
 /// The limit of one step is no reason for the iteration to end.
 #[track_caller]
 fn assert_goes_on<T: Debug>(mut steps: impl Iterator<Item = io::Result<T>>, cause: impl FnOnce()) {
@@ -40,6 +53,27 @@ fn assert_goes_on<T: Debug>(mut steps: impl Iterator<Item = io::Result<T>>, caus
     }
     cause();
     steps.next().expect("it goes on").expect("what was caused");
+}
+
+/// Each limit ends the steps below it once, though it passed before they began, and though the
+/// last step below another limit was cancelled, too.
+#[track_caller]
+fn assert_each_limit_ends_once<T: Debug>(
+    mut steps: impl Iterator<Item = io::Result<T>>,
+    cause: impl FnOnce(),
+) {
+    let start = Instant::now();
+    let passed = [start - Duration::from_millis(2), start - Duration::from_millis(1)];
+    for limit in passed {
+        let late = cancel::with_deadline(limit, || steps.next());
+        let error = late.unwrap_err().into_value().expect("another limit").unwrap_err();
+        assert!(cancel::is_cancelled(&error), "{error}");
+    }
+    cause();
+    steps.next().expect("it goes on without a limit").expect("what was caused");
+    let late = cancel::with_deadline(start, || steps.by_ref().take(MANY).count());
+    assert_eq!(late.unwrap_err().into_value(), 1, "steps below one limit");
+    assert!(steps.next().is_none(), "what is over stays so");
 }
 
 fn tcp_pair() -> (TcpStream, TcpStream) {
@@ -62,6 +96,7 @@ fn in_a_cancelled_scope() {
         assert_ends(unix_listener("ends").0.incoming(), 1);
         let (client, _server) = tcp_pair();
         assert_ends(client.recv_each(), 1);
+        assert_ends_though_steps_have_limits(client.recv_each());
         let (ours, _theirs) = UnixStream::pair().unwrap();
         assert_ends(ours.recv_each(), 1);
         assert_ends(Async::from_fd(&ours).unwrap().readable_each(), 1);
@@ -112,6 +147,31 @@ fn the_limit_of_a_step_does_not_end_the_iteration() {
         });
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         assert_goes_on(Async::from_fd(&ours).unwrap().readable_each(), || {
+            io::Write::write_all(&mut theirs, b"bytes").unwrap();
+        });
+    });
+}
+
+#[test]
+fn two_steps_in_a_row_each_end_once_by_their_own_limit() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_each_limit_ends_once(listener.incoming(), || {
+            drop(TcpStream::connect(address).unwrap());
+        });
+        let (client, server) = tcp_pair();
+        assert_each_limit_ends_once(client.recv_each(), || {
+            io::Write::write_all(&mut &server, b"bytes").unwrap();
+        });
+        let (udp, sender) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
+        let (udp, sender) = (udp.unwrap(), sender.unwrap());
+        let address = udp.local_addr().unwrap();
+        assert_each_limit_ends_once(udp.recv_from_each(), || {
+            sender.send_to(b"datagram", address).unwrap();
+        });
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        assert_each_limit_ends_once(Async::from_fd(&ours).unwrap().readable_each(), || {
             io::Write::write_all(&mut theirs, b"bytes").unwrap();
         });
     });

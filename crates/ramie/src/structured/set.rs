@@ -167,3 +167,25 @@ impl<T> fmt::Debug for Set<'_, '_, T> {
         f.debug_struct("Set").field("pending", &self.len()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The race to fear: `next` has claimed an outcome and does not wait for it yet.
+    #[test]
+    fn an_outcome_that_another_has_claimed_is_left_to_it() {
+        crate::run(|| {
+            set(|set: &Set<'_, '_, u32>| {
+                set.spawn(|| 7);
+                assert!(set.claim().is_some(), "as `next` does first");
+                while set.receiver.is_empty() {
+                    crate::fiber::yield_now();
+                }
+                assert!(set.try_next().is_none(), "it belongs to the one that claimed it");
+                let left = set.receiver.try_recv().expect("the outcome is still there");
+                assert_eq!(left.expect("the strand returned"), 7);
+            });
+        });
+    }
+}
