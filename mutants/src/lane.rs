@@ -4,18 +4,16 @@ use std::{
     collections::BTreeMap,
     fs,
     process::ExitCode,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::Duration,
 };
 
 use crate::{
-    LOGS,
+    LOGS, VERDICTS,
     list::Mutant,
     tests::{self, Binaries, Outcome, Run, split},
+    verdicts::{Verdict, Verdicts},
 };
 
 /// How much longer than without a mutant tests may take: a test that hangs counts as red.
@@ -23,8 +21,8 @@ const GRACE: Duration = Duration::from_secs(15);
 const FACTOR: u32 = 3;
 /// Without a mutant there is no figure to go by.
 const FIRST_LIMIT: Duration = Duration::from_secs(240);
-/// Mutants that run side by side.
-const LANES: usize = 2;
+/// Mutants that run side by side: more than there are CPUs, because one that hangs only waits.
+const LANES: usize = 4;
 /// The least share of mutants that tests must catch, in percent.
 const LEAST_CAUGHT: usize = 85;
 
@@ -74,75 +72,86 @@ fn limits(mutants: &[&Mutant], binaries: &Binaries, keeps_going: bool) -> Result
 }
 
 /// The test that catches the mutant, and how; `None`: it survives.
-fn hunt(mutant: &Mutant, binaries: &Binaries, limits: &Limits) -> Result<Option<String>, String> {
+fn hunt(mutant: &Mutant, binaries: &Binaries, limits: &Limits) -> Result<Verdict, String> {
     for test in &mutant.tests {
         let Some(&limit) = limits.get(test) else { continue };
         for _ in 0..3 {
-            match run_test(binaries, test, &[], mutant.number, limit)?.outcome {
+            let run = run_test(binaries, test, &[], mutant.number, limit)?;
+            let (by, control): (String, Option<&String>) = match &run.outcome {
                 Outcome::Passed => break,
                 Outcome::TimedOut(names) => {
-                    return Ok(Some(format!("{test}: time-out of {}", names.join(", "))));
+                    (format!("{test}: time-out of {}", names.join(", ")), None)
                 }
-                Outcome::Failed(names) if names.is_empty() => {
-                    return Ok(Some(format!("{test}: the process ended")));
-                }
-                Outcome::Failed(names) => {
-                    // Only a test that passes without the mutant has caught it.
-                    let alone = split(test).0;
-                    let control = run_test(binaries, alone, &["--exact", &names[0]], 0, limit)?;
-                    if matches!(control.outcome, Outcome::Passed) {
-                        return Ok(Some(format!("{}: {}", split(test).0, names[0])));
-                    }
-                }
+                Outcome::Failed(names) => match names.first() {
+                    None => (format!("{test}: the process ended"), None),
+                    Some(name) => (format!("{}: {name}", split(test).0), Some(name)),
+                },
+            };
+            // Only a test that passes without the mutant, in the same time, has caught it.
+            let control = match control {
+                Some(name) => run_test(binaries, split(test).0, &["--exact", name], 0, limit)?,
+                None => run_test(binaries, test, &[], 0, limit)?,
+            };
+            if matches!(control.outcome, Outcome::Passed) {
+                return Ok(Some(by));
             }
         }
     }
     Ok(None)
 }
 
-pub fn run(
-    mutants: &[&Mutant],
-    binaries: &Binaries,
-    keeps_going: bool,
-) -> Result<ExitCode, String> {
+pub fn run(mutants: &[&Mutant], keeps_going: bool, resumes: bool) -> Result<ExitCode, String> {
     fs::create_dir_all(LOGS).map_err(|error| format!("{LOGS}: {error}"))?;
-    let limits = limits(mutants, binaries, keeps_going)?;
-    println!("without a mutant {} sets of tests pass", limits.len());
-    let next = AtomicUsize::new(0);
-    let verdicts = Mutex::new(BTreeMap::new());
-    thread::scope(|scope| {
-        for _ in 0..LANES {
-            scope.spawn(|| {
-                while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let verdict = hunt(mutant, binaries, &limits);
-                    let said = match &verdict {
-                        Ok(Some(by)) => format!("caught    {} by {by}", mutant.full_name()),
-                        Ok(None) => format!("SURVIVED  {}", mutant.full_name()),
-                        Err(complaint) => format!("ERROR     {} {complaint}", mutant.full_name()),
-                    };
-                    println!("{:>4} {said}", mutant.number);
-                    let mut verdicts = verdicts.lock().expect("no lane panics");
-                    verdicts.insert(mutant.number, verdict);
-                }
-            });
-        }
-    });
-    report(mutants, verdicts.into_inner().expect("no lane panics"))
+    let verdicts = Verdicts::open(VERDICTS, resumes)?;
+    let left: Vec<&Mutant> =
+        mutants.iter().copied().filter(|mutant| !verdicts.is_settled(mutant)).collect();
+    println!("{} of {} mutants are to run", left.len(), mutants.len());
+    if !left.is_empty() {
+        let binaries = tests::build(&left)?;
+        let limits = limits(&left, &binaries, keeps_going)?;
+        println!("without a mutant {} sets of tests pass", limits.len());
+        hunt_all(&left, &binaries, &limits, &verdicts)?;
+    }
+    report(mutants, &verdicts)
 }
 
-fn report(
+fn hunt_all(
     mutants: &[&Mutant],
-    verdicts: BTreeMap<usize, Result<Option<String>, String>>,
-) -> Result<ExitCode, String> {
+    binaries: &Binaries,
+    limits: &Limits,
+    verdicts: &Verdicts,
+) -> Result<(), String> {
+    let next = AtomicUsize::new(0);
+    let lane = || -> Result<(), String> {
+        while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let verdict = hunt(mutant, binaries, limits)
+                .map_err(|complaint| format!("{}: {complaint}", mutant.full_name()))?;
+            match &verdict {
+                Some(by) => {
+                    println!("{:>4} caught    {} by {by}", mutant.number, mutant.full_name())
+                }
+                None => println!("{:>4} SURVIVED  {}", mutant.number, mutant.full_name()),
+            }
+            verdicts.note(mutant, verdict)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        lanes.into_iter().try_for_each(|lane| lane.join().expect("no lane panics"))
+    })
+}
+
+fn report(mutants: &[&Mutant], verdicts: &Verdicts) -> Result<ExitCode, String> {
     let mut rooms: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut survivors = Vec::new();
     for mutant in mutants {
         let room = rooms.entry(&mutant.room).or_default();
         room.1 += 1;
-        match &verdicts[&mutant.number] {
-            Ok(Some(_)) => room.0 += 1,
-            Ok(None) => survivors.push(mutant),
-            Err(complaint) => return Err(complaint.clone()),
+        match verdicts.of(mutant) {
+            Some(Some(_)) => room.0 += 1,
+            Some(None) => survivors.push(mutant),
+            None => return Err(format!("{} has no verdict", mutant.full_name())),
         }
     }
     println!("\n{:<20} caught  of", "room");

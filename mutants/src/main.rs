@@ -8,15 +8,19 @@
 //!
 //! ```text
 //! .ci/mutants                  all mutants
-//! .ci/mutants timer slot/two   those whose room/name contains one of the words
+//! .ci/mutants timer slot/two   those whose room/name contains one of the words, in that order
 //! .ci/mutants --check          only whether each entry still matches the sources
 //! .ci/mutants --keep-going     without the tests that are red though there is no mutant
+//! .ci/mutants --resume         takes earlier verdicts, except survivors without a reason
 //! ```
+//!
+//! Verdicts are kept in `target/mutants/verdicts.txt`, so a run that was stopped loses none.
 
 mod lane;
 mod list;
 mod rewrite;
 mod tests;
+mod verdicts;
 
 use std::{env, path::Path, process::ExitCode};
 
@@ -24,6 +28,7 @@ use std::{env, path::Path, process::ExitCode};
 const TREE: &str = "target/mutants/tree";
 const BUILD: &str = "target/mutants/build";
 const LOGS: &str = "target/mutants/logs";
+const VERDICTS: &str = "target/mutants/verdicts.txt";
 
 fn main() -> ExitCode {
     match run() {
@@ -41,7 +46,7 @@ fn run() -> Result<ExitCode, String> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let has = |option: &str| arguments.iter().any(|argument| argument == option);
     let words: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
-    const OPTIONS: [&str; 2] = ["--check", "--keep-going"];
+    const OPTIONS: [&str; 3] = ["--check", "--keep-going", "--resume"];
     let is_unknown = |word: &&String| word.starts_with("--") && !OPTIONS.contains(&word.as_str());
     if let Some(option) = arguments.iter().find(is_unknown) {
         return Err(format!("unknown option `{option}`: expected one of {OPTIONS:?}"));
@@ -55,13 +60,16 @@ fn run() -> Result<ExitCode, String> {
     }
     rewrite::bring_up_to_date(Path::new(TREE), &files)?;
 
-    let is_chosen = |mutant: &&list::Mutant| {
-        words.is_empty() || words.iter().any(|word| mutant.full_name().contains(word.as_str()))
+    let first_word = |mutant: &&list::Mutant| {
+        words.iter().position(|word| mutant.full_name().contains(word.as_str()))
     };
-    let chosen: Vec<_> = mutants.iter().filter(is_chosen).collect();
+    let mut chosen: Vec<_> = mutants.iter().collect();
+    if !words.is_empty() {
+        chosen.retain(|mutant| first_word(mutant).is_some());
+        chosen.sort_by_key(first_word);
+    }
     if chosen.is_empty() {
         return Err(format!("no mutant's room/name contains one of {words:?}"));
     }
-    let binaries = tests::build(&chosen)?;
-    lane::run(&chosen, &binaries, has("--keep-going"))
+    lane::run(&chosen, has("--keep-going"), has("--resume"))
 }

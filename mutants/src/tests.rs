@@ -59,26 +59,41 @@ pub fn build(mutants: &[&Mutant]) -> Result<Binaries, String> {
                 _ => cargo.args(["--test", binary]),
             };
         }
-        // Mutated code may be unreachable, unused or odd: warnings say nothing.
-        cargo.env("CARGO_TARGET_DIR", BUILD).env("RUSTFLAGS", "-Awarnings");
-        cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").stderr(Stdio::piped());
-        let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        if !output.status.success() {
-            return Err(format!("the mutated {name} does not build:\n{said}"));
-        }
-        for line in said.lines() {
-            // Executable tests/park.rs (…/deps/park-0123), or: unittests src/lib.rs (…)
-            let Some(rest) = line.trim().strip_prefix("Executable ") else { continue };
-            let Some((source, path)) = rest.trim_end_matches(')').split_once(" (") else {
-                continue;
-            };
-            let source = source.trim_end_matches("/main.rs").trim_end_matches(".rs");
-            let binary = source.rsplit('/').next().unwrap_or(source);
-            binaries.insert(format!("{name}:{binary}"), PathBuf::from(path));
+        binaries.extend(binaries_in(&run_cargo(&mut cargo, name)?, name));
+        if wanted.contains("prefork") {
+            // Its scenes are programs, which `cargo test --test` does not build.
+            let mut cargo = Command::new("cargo");
+            cargo.args(["build", "--examples", "--color", "never", "--manifest-path"]);
+            run_cargo(cargo.arg(format!("{folder}/Cargo.toml")).args(options), name)?;
         }
     }
     Ok(binaries)
+}
+
+/// Runs cargo on the tree, and returns what it says.
+fn run_cargo(cargo: &mut Command, package: &str) -> Result<String, String> {
+    // Mutated code may be unreachable, unused or odd: warnings say nothing.
+    cargo.env("CARGO_TARGET_DIR", BUILD).env("RUSTFLAGS", "-Awarnings");
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").stderr(Stdio::piped());
+    let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    match output.status.success() {
+        true => Ok(said),
+        false => Err(format!("the mutated {package} does not build:\n{said}")),
+    }
+}
+
+/// The test binaries that cargo says it has built, by `package:binary`.
+fn binaries_in(said: &str, package: &str) -> Binaries {
+    let binary = |line: &str| {
+        // Executable tests/park.rs (…/deps/park-0123), or: unittests src/lib.rs (…)
+        let rest = line.trim().strip_prefix("Executable ")?;
+        let (source, path) = rest.trim_end_matches(')').split_once(" (")?;
+        let source = source.trim_end_matches("/main.rs").trim_end_matches(".rs");
+        let binary = source.rsplit('/').next().unwrap_or(source);
+        Some((format!("{package}:{binary}"), PathBuf::from(path)))
+    };
+    said.lines().filter_map(binary).collect()
 }
 
 /// What came of a run.
