@@ -12,6 +12,14 @@ use std::{
 
 use ramie_driver::{Home, sys::sockopt};
 
+use crate::primitive::{AtomicUsize, Ordering};
+
+/// How many sockets are enlisted: a program without iterators over sockets pays one load.
+///
+/// Relaxed: whoever leaves an iterator behind and then receives by the descriptor, on another
+/// thread, too, has told that thread of it in some way that orders this.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
 static HOMES: Mutex<BTreeMap<u64, Weak<Home>>> = Mutex::new(BTreeMap::new());
 
 fn homes() -> MutexGuard<'static, BTreeMap<u64, Weak<Home>>> {
@@ -30,6 +38,7 @@ impl Enlisted {
         let cookie = sockopt::socket_cookie(socket).ok();
         if let Some(cookie) = cookie {
             homes().insert(cookie, Arc::downgrade(home));
+            COUNT.fetch_add(1, Ordering::Relaxed);
         }
         Enlisted { cookie }
     }
@@ -39,15 +48,19 @@ impl Drop for Enlisted {
     fn drop(&mut self) {
         if let Some(cookie) = self.cookie {
             homes().remove(&cookie);
+            COUNT.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 /// The home of this socket, if something came early there or is on its way.
+#[inline]
 pub(crate) fn in_use(socket: impl AsFd) -> Option<Arc<Home>> {
-    if homes().is_empty() {
-        return None;
-    }
+    if COUNT.load(Ordering::Relaxed) == 0 { None } else { find_in_use(socket) }
+}
+
+#[inline(never)]
+fn find_in_use(socket: impl AsFd) -> Option<Arc<Home>> {
     let cookie = sockopt::socket_cookie(socket).ok()?;
     let home = homes().get(&cookie)?.upgrade()?;
     home.is_in_use().then_some(home)

@@ -16,7 +16,7 @@ use ramie::{
     fiber,
     io::Async,
     net::{TcpListener, TcpStream, UdpSocket},
-    os::unix::net::{UnixDatagram, UnixListener},
+    os::unix::net::{UnixDatagram, UnixListener, UnixStream},
     ring,
 };
 
@@ -117,6 +117,30 @@ fn a_listener_that_was_shut_down_accepts_no_more() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let accept = || listener.accept().map(drop);
         shut_down_for_reading("accept (TCP)", || shut_down(&listener), accept, &invalid);
+    });
+}
+
+/// As by an accept, std's iterator would yield the error again and again.
+#[test]
+fn a_listener_that_was_shut_down_says_so_to_its_iterator() {
+    common::everywhere(|| {
+        let dir = std::env::temp_dir();
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, SeqCst);
+        let path = dir.join(format!("ramie-in-vain-each-{}-{number}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let _early = UnixStream::connect(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let incoming = std::sync::Mutex::new(listener.incoming());
+        let next = || incoming.lock().unwrap().next().expect("a step").map(drop);
+        ends("incoming (Unix), early", next).unwrap();
+        let invalid = Err((io::ErrorKind::InvalidInput, Some(libc::EINVAL)));
+        shut_down_for_reading("incoming (Unix)", || shut_down(&listener), next, &invalid);
+
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let incoming = std::sync::Mutex::new(listener.incoming());
+        let next = || incoming.lock().unwrap().next().expect("a step").map(drop);
+        shut_down_for_reading("incoming (TCP)", || shut_down(&listener), next, &invalid);
     });
 }
 

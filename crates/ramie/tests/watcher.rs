@@ -11,7 +11,7 @@ use std::{
 
 use common::everywhere;
 use ramie::{
-    cancel::{is_cancelled, with_timeout},
+    cancel::{self, is_cancelled, with_timeout},
     fiber,
     fs::{Change, ChangeKind, Watcher},
     ring::{self, CWD, RenameFlags},
@@ -193,5 +193,27 @@ fn what_cannot_be_watched_is_refused_with_its_path() {
         let error = Watcher::new(folder.0.join("missing")).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
         assert!(error.to_string().contains("missing"), "{error}");
+    });
+}
+
+/// A `for` loop that goes on after errors ends in a cancelled scope, and another one can go on
+/// outside it.
+#[test]
+fn in_a_cancelled_scope_the_steps_end() {
+    everywhere(|| {
+        let folder = Folder::new();
+        let mut watcher = Watcher::tree(&folder.0).unwrap();
+        for round in 0..2 {
+            cancel::scope(|scope| {
+                scope.cancel();
+                let steps: Vec<_> = watcher.by_ref().take(100).collect();
+                assert_eq!(steps.len(), 1, "steps of round {round}");
+                assert!(is_cancelled(steps[0].as_ref().unwrap_err()));
+                assert!(watcher.next().is_none(), "it has begun again");
+            });
+            let path = folder.0.join(format!("new-{round}"));
+            theirs::write(&path, "").unwrap();
+            until(&mut watcher, &path, &ChangeKind::Written);
+        }
     });
 }

@@ -30,6 +30,17 @@ impl Steps {
         *self == Steps::Going || self.go_on_after_cancellation()
     }
 
+    /// The same for an iterator that owns its source, which nothing else could go on with: outside
+    /// the cancelled scope there are more steps.
+    pub(crate) fn go_on_or_pause(&mut self) -> bool {
+        let before = *self;
+        let goes_on = self.go_on();
+        if !goes_on {
+            *self = before;
+        }
+        goes_on
+    }
+
     #[cold]
     #[inline(never)]
     fn go_on_after_cancellation(&mut self) -> bool {

@@ -16,7 +16,7 @@ use std::{
 use ramie_driver::sys::{self, Notice};
 
 use self::tree::{Ready, Tree};
-use crate::{blocking, io::Async};
+use crate::{blocking, cancel::Steps, io::Async};
 
 /// As many notices are read before they become changes.
 const MOST_AT_ONCE: usize = 4096;
@@ -62,8 +62,8 @@ pub enum ChangeKind {
 
 /// An iterator over the changes of a file, of a folder's entries, or of a whole tree.
 ///
-/// It never ends while what it watches is there. A watched folder that is renamed itself, or moved,
-/// is still reported by the path that it had.
+/// Outside a cancelled scope it never ends while what it watches is there. A watched folder that is
+/// renamed itself, or moved, is still reported by the path that it had.
 ///
 /// A change in a tree names the path that its folder has when the change is read. A folder that was
 /// renamed, or moved into the tree, is watched with all that is below it. What was in a new folder
@@ -73,7 +73,9 @@ pub enum ChangeKind {
 /// Each step parks the fiber, or the thread outside one, until something changes.
 ///
 /// # Cancellation
-/// Each step is a cancel point, and loses no change.
+/// Each step is a cancel point, and loses no change. In a cancelled scope one step yields the
+/// error, and the next one is `None`, so that a loop which goes on after errors ends. Outside the
+/// scope there are more steps.
 ///
 /// # Errors
 /// Of a step: a new folder cannot be watched (`ENOSPC`: raise the sysctl
@@ -99,6 +101,7 @@ pub struct Watcher {
     tree: Tree,
     is_tree: bool,
     ready: Ready,
+    steps: Steps,
 }
 
 /// One notice, with what it borrows.
@@ -145,7 +148,7 @@ impl Watcher {
             let (queue, root) = (queue.get_ref().as_fd(), root.to_owned());
             if is_tree { Tree::of_all(queue, root) } else { Tree::of_one(queue, root) }
         })?;
-        Ok(Watcher { queue, tree, is_tree, ready: VecDeque::new() })
+        Ok(Watcher { queue, tree, is_tree, ready: VecDeque::new(), steps: Steps::Going })
     }
 
     /// Waits for notices and makes changes of them.
@@ -270,10 +273,11 @@ impl Iterator for Watcher {
             if let Some(change) = self.ready.pop_front() {
                 return Some(change);
             }
-            if self.tree.is_empty() {
+            if self.tree.is_empty() || !self.steps.go_on_or_pause() {
                 return None;
             }
-            if let Err(error) = self.collect() {
+            let collected = self.collect();
+            if let Err(error) = self.steps.noted(collected) {
                 return Some(Err(error));
             }
         }

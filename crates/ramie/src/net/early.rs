@@ -118,7 +118,7 @@ impl Socket {
     /// Makes one who accepts again and again.
     pub(crate) fn acceptor(&self) -> Intake {
         let op = MultishotOp::Accept { fd: self.as_fd().as_raw_fd(), flags: sys::SOCK_CLOEXEC };
-        Intake::new(op, Arc::clone(self.home()))
+        Intake::new(op, Arc::clone(self.enlisted_home()))
     }
 
     /// Waits for a connection.

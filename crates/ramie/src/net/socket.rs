@@ -207,7 +207,7 @@ impl Socket {
         self.options.home.get_or_init(Arc::default)
     }
 
-    /// The same, for bytes: calls by the descriptor alone take them, too.
+    /// The same, to be found by calls that know the descriptor alone.
     pub(super) fn enlisted_home(&self) -> &Arc<Home> {
         let home = self.home();
         self.options.enlisted.get_or_init(|| Enlisted::new(self, home));

@@ -86,7 +86,9 @@ impl UdpSocket {
     /// `recv` returns; one that waits already, on another strand, may not see it.
     ///
     /// # Blocking
-    /// Each step that has to wait for a datagram parks the fiber, or the thread outside one.
+    /// Each step that has to wait for a datagram parks the fiber, or the thread outside one. If the
+    /// program shuts the socket down by its descriptor (shutdown(2)), a step goes on waiting where
+    /// io_uring repeats the receive (seen on Linux 6.18), whereas `recv` and `recv_from` end.
     ///
     /// # Cancellation
     /// Each step is a cancel point; no datagram is lost by one that was cancelled.

@@ -43,6 +43,7 @@ mod cancel;
 mod close;
 pub(crate) mod data;
 mod direct;
+mod early;
 mod file;
 mod futex;
 mod made;

@@ -13,12 +13,13 @@ use ramie_driver::{
 };
 
 use super::{
-    Address,
+    Address, early,
     made::{make_at_once, own, raw},
 };
 use crate::{
     cancel,
     fixed_file::FdName,
+    homes,
     io_op::{self, OpError},
     park::WaitKind,
     time::Deadline,
@@ -144,7 +145,13 @@ pub fn shutdown(fd: impl AsFd, how: Shutdown) -> io::Result<()> {
 #[track_caller]
 pub fn accept(fd: impl AsFd) -> io::Result<(OwnedFd, Address)> {
     cancel::check_io()?;
-    Ok(accept_op(fd.as_fd(), Deadline::NEVER)?)
+    let fd = fd.as_fd();
+    if let Some(home) = homes::in_use(fd)
+        && let Some(accepted) = early::accept(&home)?
+    {
+        return Ok(accepted);
+    }
+    Ok(accept_op(fd, Deadline::NEVER)?)
 }
 
 /// Connects a socket: `connect`, a ring's op since Linux 5.5. Returns when the connection stands.
@@ -164,6 +171,9 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 
 /// Receives: `recv`, a ring's op since Linux 5.6. 0 is a stream's end.
 ///
+/// What an iterator over the same socket (`recv_each`) has received and not given out comes first;
+/// so it does in [`recvmsg`], and in [`accept`] what `incoming` has accepted.
+///
 /// # Blocking
 /// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` says not to.
 ///
@@ -174,7 +184,13 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 /// Those of recv(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
 #[track_caller]
 pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
-    Ok(receive_op(fd.as_fd().into(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
+    let fd = fd.as_fd();
+    if let Some(home) = homes::in_use(fd)
+        && let Some(message) = early::receive(fd, &home, &mut [IoSliceMut::new(buf)], flags)?
+    {
+        return Ok(message.bytes);
+    }
+    Ok(receive_op(fd.into(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
 }
 
 /// Sends, without SIGPIPE: `send`, a ring's op since Linux 5.6. May be short.
@@ -227,13 +243,19 @@ pub fn recvmsg(
     bufs: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
 ) -> io::Result<Message> {
+    let fd = fd.as_fd();
+    if let Some(home) = homes::in_use(fd)
+        && let Some(message) = early::receive(fd, &home, bufs, flags)?
+    {
+        return Ok(message);
+    }
     let mut from = Address::new();
     let mut header = header_of_mut(bufs);
     header.name = &raw mut from.storage;
     header.name_len = from.len;
     let flags = flags.bits() as i32;
     // SAFETY: the buffers are borrowed mutably, and the address lies in this frame.
-    let bytes = unsafe { receive_message(fd.as_fd(), &mut header, flags, Deadline::NEVER) }?;
+    let bytes = unsafe { receive_message(fd, &mut header, flags, Deadline::NEVER) }?;
     from.len = header.name_len;
     let is_truncated = header.flags & sys::MSG_TRUNC != 0;
     Ok(Message { bytes: bytes as usize, from, is_truncated })

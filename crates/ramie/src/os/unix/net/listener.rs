@@ -102,7 +102,11 @@ impl UnixListener {
     /// As of [`TcpListener::incoming`](crate::net::TcpListener::incoming): the iteration ends after
     /// the error of a cancelled step.
     pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self, intake: self.socket.acceptor(), steps: Steps::Going }
+        // An accept that the kernel repeats never ends when a Unix listener is shut down: the
+        // kernel tries it without waiting, which says `EAGAIN` then, where an accept that waits
+        // says `EINVAL` (seen on Linux 6.18).
+        let intake = self.socket.acceptor().one_by_one();
+        Incoming { listener: self, intake, steps: Steps::Going }
     }
 
     /// Returns the address the listener is bound to.

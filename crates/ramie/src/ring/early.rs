@@ -1,0 +1,133 @@
+//! What an iterator over a socket (`recv_each`, `recv_from_each`, `incoming`) has received or
+//! accepted and not given out, for calls that know the socket by a descriptor alone.
+
+use std::{
+    io::{self, IoSliceMut},
+    os::fd::{BorrowedFd, OwnedFd},
+};
+
+use ramie_driver::{Home, Shot, sys::RecvFlags};
+
+use super::{
+    Address, Message,
+    socket::{ACCEPT, RECEIVE, recvmsg},
+};
+use crate::{intake, time::Deadline};
+
+/// Receives what came first, if anything did.
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub(super) fn receive(
+    fd: BorrowedFd<'_>,
+    home: &Home,
+    bufs: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+) -> io::Result<Option<Message>> {
+    // Those are kept apart from the other bytes, and no iterator takes them.
+    if flags.intersects(RecvFlags::OOB | RecvFlags::ERRQUEUE) {
+        return Ok(None);
+    }
+    let is_peek = flags.contains(RecvFlags::PEEK);
+    match intake::take_early(home, &RECEIVE, Deadline::NEVER)? {
+        Some(bytes @ Shot::Bytes(_)) => {
+            home.put_back(bytes);
+            let room: usize = bufs.iter().map(|buf| buf.len()).sum();
+            let mut bytes = take_bytes(home, bufs, is_peek);
+            if flags.contains(RecvFlags::WAITALL) && !is_peek && bytes < room {
+                bytes += receive_rest(fd, bufs, bytes, flags);
+            }
+            Ok(Some(Message { bytes, from: nobody(), is_truncated: false }))
+        }
+        Some(Shot::Datagram(datagram)) => {
+            let whole = datagram.bytes.len();
+            let count = fill(bufs, 0, &datagram.bytes);
+            let from = Address { storage: datagram.from, len: datagram.from_len };
+            if is_peek {
+                home.put_back(Shot::Datagram(datagram));
+            }
+            let bytes = if flags.contains(RecvFlags::TRUNC) { whole } else { count };
+            Ok(Some(Message { bytes, from, is_truncated: count < whole }))
+        }
+        Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+        Some(connection @ Shot::Connection(_)) => {
+            home.put_back(connection);
+            Ok(None)
+        }
+        // What the kernel says of it, it says again.
+        Some(Shot::End | Shot::Ready(_)) | None => Ok(None),
+    }
+}
+
+/// Accepts the connection that came first, if one did.
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub(super) fn accept(home: &Home) -> io::Result<Option<(OwnedFd, Address)>> {
+    match intake::take_early(home, &ACCEPT, Deadline::NEVER)? {
+        Some(Shot::Connection(fd)) => {
+            let peer = Address::of_peer(&fd)?;
+            Ok(Some((fd, peer)))
+        }
+        Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+        _ => Ok(None),
+    }
+}
+
+/// Takes the bytes of a stream that are left, as far as there is room.
+fn take_bytes(home: &Home, bufs: &mut [IoSliceMut<'_>], is_peek: bool) -> usize {
+    let room: usize = bufs.iter().map(|buf| buf.len()).sum();
+    let mut done = 0;
+    while let Some(shot) = home.take_left() {
+        let Shot::Bytes(mut bytes) = shot else {
+            home.put_back(shot);
+            break;
+        };
+        let count = fill(bufs, done, &bytes);
+        done += count;
+        if !is_peek {
+            bytes.advance(count);
+        }
+        let is_rest = !bytes.is_empty();
+        if is_rest {
+            home.put_back(Shot::Bytes(bytes));
+        }
+        if is_rest || done == room {
+            break;
+        }
+    }
+    done
+}
+
+/// Receives into what is behind the first bytes. An error is for the next call, since bytes have
+/// been received.
+#[track_caller]
+fn receive_rest(
+    fd: BorrowedFd<'_>,
+    bufs: &mut [IoSliceMut<'_>],
+    first: usize,
+    flags: RecvFlags,
+) -> usize {
+    let mut rest: Vec<_> = bufs.iter_mut().map(|buf| IoSliceMut::new(buf)).collect();
+    let mut rest = &mut rest[..];
+    IoSliceMut::advance_slices(&mut rest, first);
+    recvmsg(fd, rest, flags).map_or(0, |message| message.bytes)
+}
+
+/// Copies to the buffers, behind their first bytes; returns how many there was room for.
+fn fill(bufs: &mut [IoSliceMut<'_>], first: usize, mut bytes: &[u8]) -> usize {
+    let (whole, mut skip) = (bytes.len(), first);
+    for buf in bufs {
+        let start = skip.min(buf.len());
+        skip -= start;
+        let count = bytes.len().min(buf.len() - start);
+        buf[start..start + count].copy_from_slice(&bytes[..count]);
+        bytes = &bytes[count..];
+    }
+    whole - bytes.len()
+}
+
+/// Who sends the bytes of a connection.
+fn nobody() -> Address {
+    Address { len: 0, ..Address::new() }
+}
