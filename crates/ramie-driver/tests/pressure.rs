@@ -3,12 +3,16 @@ mod support;
 
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{self, UnixDatagram, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, Wait, sys};
+use ramie_driver::{
+    Choice, Config, Driver, Feature, FeatureSet, IoVec, MessageHeader, Op, OpFrame,
+    SockAddrStorage, Wait, sys,
+};
 use support::{PATIENCE, both_sized, cancel, finish, submit};
 
 fn tiny() -> Config {
@@ -183,4 +187,49 @@ impl Drop for Stop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// The space of the sender's own socket shows as ready though the peer's queue is full, so the write
+/// is ready in vain, and its registration rests.
+#[test]
+fn a_write_that_rests_is_not_forgotten_for_a_read_of_the_same_socket() {
+    let address = |name: &str| {
+        let name = format!("ramie-{name}-{}", std::process::id());
+        net::SocketAddr::from_abstract_name(name).unwrap()
+    };
+    let ours = UnixDatagram::bind_addr(&address("sender")).unwrap();
+    let peer = UnixDatagram::bind_addr(&address("peer")).unwrap();
+    let others = UnixDatagram::unbound().unwrap();
+    for socket in [&peer, &others] {
+        socket.set_nonblocking(true).unwrap();
+    }
+    while others.send_to_addr(b"full", &address("peer")).is_ok() {}
+
+    let mut driver = Driver::open(Choice::Poll, &Config::small()).unwrap();
+    let mut bytes = *b"hello";
+    let mut part = IoVec { base: bytes.as_mut_ptr(), len: bytes.len() };
+    let (mut to, to_len) = SockAddrStorage::from_unix(&address("peer"));
+    let mut message = MessageHeader::vectored(&raw mut part, 1);
+    (message.name, message.name_len) = (&raw mut to, to_len);
+    let fd = ours.as_raw_fd();
+    let write = OpFrame::new(Op::SendMessage { fd, message: &raw const message, flags: 0 });
+    assert!(submit(&mut driver, &write));
+    // It fires in vain until it rests: then a turn lasts as long as it may.
+    let lasts = |driver: &mut Driver| {
+        let started = Instant::now();
+        driver.turn(Wait::Until(Some(Duration::from_millis(20)))).unwrap();
+        started.elapsed() >= Duration::from_millis(1)
+    };
+    while !lasts(&mut driver) {}
+
+    let mut buffer = [0; 16];
+    let (buf, len) = (buffer.as_mut_ptr(), 16);
+    let read = OpFrame::new(Op::Recv { fd, buf, len, flags: 0 });
+    assert!(submit(&mut driver, &read));
+    let mut taken = [0; 16];
+    while peer.recv(&mut taken).is_ok() {}
+    assert_eq!(finish(&mut driver, &write), 5);
+    assert_eq!(peer.recv(&mut taken).unwrap(), 5);
+    cancel(&mut driver, &read);
+    assert_eq!(finish(&mut driver, &read), -libc::ECANCELED);
 }

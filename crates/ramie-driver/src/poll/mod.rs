@@ -40,7 +40,7 @@ use attempt::AGAIN;
 pub(crate) use epoll_set::EpollSet;
 pub(crate) use registration::Registration;
 use slots::{Slot, Slots};
-use vain::Resting;
+use vain::{Resting, Vain};
 
 const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 
@@ -176,6 +176,7 @@ impl Poll {
         slot.registered = false;
         slot.armed = 0;
         slot.is_kept = false;
+        slot.vain = Vain::default();
         slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
         self.set.forget(fd);
     }
@@ -255,10 +256,14 @@ impl Poll {
         }
         // These may wait for what the event has no name for.
         self.retry(fd, |slot| &mut slot.pollers);
+        let was_true = self.in_flight < in_flight;
+        if was_true {
+            self.slots[fd].vain = Vain::default();
+        }
         if self.slots[fd].is_idle() {
             return;
         }
-        if self.in_flight < in_flight || self.note_vain(fd) {
+        if was_true || self.note_vain(fd) {
             let interests = self.slots[fd].interests();
             self.arm_or_fail(fd, interests);
         }

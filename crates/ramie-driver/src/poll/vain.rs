@@ -10,8 +10,16 @@
 //! ([`Poll::conclude`]).
 //!
 //! # All others
-//! After [`PATIENCE`] times in a row a descriptor is left alone for a while ([`Resting`]), which
-//! grows to [`LONGEST_PAUSE_NS`]. Its ops wait on, and can be cancelled.
+//! After [`PATIENCE`] readinesses in vain within [`ROW_NS`] of each other, and no op that completed
+//! in between, the registration is not renewed at once, but after a pause ([`Resting`]), which grows
+//! to [`LONGEST_PAUSE_NS`]. The ops wait on, and can be cancelled.
+//!
+//! *The race to fear*: an op of the other direction comes during the pause, and arms the
+//! registration for itself alone. So what is armed at the pause's end is compared with all that is
+//! waited for; that something is armed says nothing.
+//!
+//! A socket whose error queue is not read (timestamps, `IP_RECVERR`) is such a descriptor, too: a
+//! receive may see a datagram later by the pause.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -23,7 +31,7 @@ use super::{Poll, Slot, may_wait};
 use crate::op::{Op, OpFrame};
 use crate::sys::{self, monotonic_ns, raw};
 
-/// So many times in a row are taken for accidents.
+/// How many readinesses in vain in a row are retried at once.
 const PATIENCE: u32 = 8;
 /// A registration that took longer than this to fire fires for a reason.
 const ROW_NS: u64 = 10_000_000;
@@ -39,7 +47,8 @@ pub(super) struct Vain {
 }
 
 impl Vain {
-    /// Counts one time more; when to arm the registration again, if not at once.
+    /// Counts one readiness in vain. Returns the time at which to arm the registration again, or
+    /// `None` for at once.
     fn note(&mut self, now_ns: u64) -> Option<u64> {
         if now_ns.saturating_sub(self.armed_ns) > ROW_NS {
             self.count = 0;
@@ -93,8 +102,8 @@ impl Poll {
         for (fd, generation) in self.resting.take_due() {
             let slot = &self.slots[fd];
             let is_meant = slot.generation == generation && !slot.is_kept;
-            if is_meant && slot.armed == 0 && !slot.is_idle() {
-                let interests = slot.interests();
+            let interests = slot.interests();
+            if is_meant && interests & !slot.armed != 0 {
                 self.arm_or_fail(fd, interests);
             }
         }

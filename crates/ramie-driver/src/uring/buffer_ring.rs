@@ -21,7 +21,7 @@
 //! | on offer: the kernel has its buffer, filled up to `cursor` | a completion that fills it to its end, or any if it is not filled part by part, to free |
 //!
 //! A group begins with few buffers. Whenever the kernel has run out (`ENOBUFS`) there are to be
-//! twice as many; a buffer that went out is replaced when the next op is armed. When the driver is
+//! twice as many, unless memory was short; a buffer that went out is replaced when the next op is armed. When the driver is
 //! idle the group shrinks back: it is unregistered as a whole, since a single buffer cannot be
 //! taken back from the kernel. Ops that are armed with it then end with `ENOBUFS` when bytes
 //! arrive, which is how they learn of a new one.
@@ -81,6 +81,8 @@ struct Group {
     free: Vec<u16>,
     /// How many are to be on offer.
     wanted: u16,
+    /// So many were on offer when they were last filled up; else memory was short.
+    was_full: bool,
 }
 
 fn layout() -> Layout {
@@ -115,6 +117,7 @@ impl Group {
             offered: (0..PLACES).collect(),
             free: (0..PLACES).rev().collect(),
             wanted: FIRST,
+            was_full: false,
         })
     }
 
@@ -125,6 +128,7 @@ impl Group {
     /// Offers buffers until as many are as there are to be.
     fn fill_up(&mut self, pool: &mut Pool, size: Size) {
         if self.on_offer() >= self.wanted {
+            self.was_full = true;
             return;
         }
         while self.on_offer() < self.wanted {
@@ -134,6 +138,7 @@ impl Group {
             };
             self.offer(id, buffer);
         }
+        self.was_full = self.on_offer() >= self.wanted;
         // SAFETY: the address of the first entry.
         let tail = unsafe { BufRingEntry::tail(self.entries.as_ptr()) };
         // SAFETY: the entry's unused field, aligned; only this thread writes it.
@@ -222,8 +227,8 @@ pub(super) struct Groups {
     refused: bool,
     /// An op that is to be handed over again has found no buffer.
     is_short: bool,
-    /// There was no memory for a single buffer when they were last asked for.
-    has_no_memory: bool,
+    /// By size: there was no memory for a single buffer when they were last asked for.
+    has_no_memory: [bool; Size::ALL.len()],
 }
 
 impl Groups {
@@ -231,10 +236,12 @@ impl Groups {
         Groups { refused: !are_to_be_had, ..Groups::default() }
     }
 
-    /// Notes that the kernel has run out. False: there will be no more, or there is no memory.
-    pub(super) fn note_shortage(&mut self) -> bool {
-        self.is_short = true;
-        !self.refused && !self.has_no_memory
+    /// Notes that the kernel has run out of buffers of that size, so that the op that found none is
+    /// to be handed over again. False: there will be no more, or there is no memory.
+    pub(super) fn note_shortage(&mut self, size: Size) -> bool {
+        let are_to_be_had = !self.refused && !self.has_no_memory[size as usize];
+        self.is_short |= are_to_be_had;
+        are_to_be_had
     }
 
     pub(super) fn take_shortage(&mut self) -> bool {
@@ -258,19 +265,23 @@ impl Groups {
                 Ok(new) => *group = Some(new),
                 Err(error) => {
                     // Later: the driver is in the middle of an op.
-                    let line = format!("the ring takes no buffers ({error}): it does without");
+                    let line = format!(
+                        "the ring cannot register receive buffers ({error}): receives take one each"
+                    );
                     logging::later(log::Level::Warn, module_path!(), line);
                     self.refused = true;
                 }
             }
         }
         let Some(group) = group else { return false };
-        if ran_out && group.on_offer() == 0 {
+        // Where memory was short, more buffers are the opposite of what is wanted.
+        if ran_out && group.on_offer() == 0 && group.was_full {
             group.wanted = (group.wanted * 2).min(PLACES);
         }
         group.fill_up(pool, size);
-        self.has_no_memory = group.on_offer() == 0;
-        !self.has_no_memory
+        let are_there = group.on_offer() > 0;
+        self.has_no_memory[size as usize] = !are_there;
+        are_there
     }
 
     /// Leases what a completion has filled.

@@ -17,7 +17,7 @@ use crate::op::{Op, OpFrame};
 use crate::sys;
 
 /// The buffers that are received into.
-const SIZE: Size = Size::Large;
+pub(super) const SIZE: Size = Size::Large;
 /// A group that there is never: of it the kernel finds no buffers.
 const NO_GROUP: u16 = u16::MAX;
 

@@ -9,7 +9,7 @@ use io_uring::cqueue;
 use rustix::io::Errno;
 
 use super::buffer_ring::Filled;
-use super::{Uring, sqe};
+use super::{Uring, bundle, sqe};
 use crate::op::{Op, OpFrame, State};
 use crate::sys;
 use crate::wake::WakeTarget;
@@ -169,7 +169,9 @@ impl Uring {
             _ if awaited => self.became_ready(frame, result),
             NO_BUFFERS | NO_GROUP if matches!(frame.op, Op::RecvBundle { .. }) => match asked {
                 true => self.finish(frame, CANCELLED),
-                false if self.groups.note_shortage() => self.note(frame, State::ToRetry),
+                false if self.groups.note_shortage(bundle::SIZE) => {
+                    self.note(frame, State::ToRetry)
+                }
                 false => self.finish(frame, NO_BUFFERS),
             },
             AGAIN if waits_for_readiness(&frame.op) => {
