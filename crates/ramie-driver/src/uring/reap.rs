@@ -54,7 +54,7 @@ impl Uring {
     }
 
     #[inline(always)]
-    fn route(&mut self, user_data: u64, result: i32, flags: u32) {
+    pub(super) fn route(&mut self, user_data: u64, result: i32, flags: u32) {
         if user_data & sqe::TAG_BITS != sqe::TAG_FRAME {
             return self.route_other(user_data, result, flags);
         }

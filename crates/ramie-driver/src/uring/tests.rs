@@ -1,8 +1,8 @@
 //! Answers that this kernel may never give: interrupted, cancelled by nobody, not ready.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -219,6 +219,37 @@ fn an_interrupted_close_is_not_made_again() {
     answer(&mut uring, &frame, INTERRUPTED);
     assert!(frame.is_complete(), "it would close what has the number now");
     assert_eq!(finish(&mut uring, &frame), 0);
+}
+
+/// A drain asks the kernel to cancel everything, also a close that has not begun.
+#[test]
+fn a_close_that_was_cancelled_is_made() {
+    let Some(mut uring) = open() else { return };
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let fd = ours.into_raw_fd() as u64;
+    uring.closing += 1;
+    uring.route_other(fd << sqe::CLOSE_SHIFT | sqe::TAG_CLOSE, CANCELLED, 0);
+    theirs.set_nonblocking(true).unwrap();
+    assert_eq!(theirs.read(&mut [0]).expect("it is not closed"), 0);
+}
+
+#[test]
+fn a_send_without_copying_ends_when_the_kernel_has_let_go_of_its_bytes() {
+    const MORE: u32 = 1 << 1;
+    const RELEASED: u32 = 1 << 3;
+    let Some(mut uring) = open() else { return };
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let (fd, bytes) = (ours.as_raw_fd(), [1; 4]);
+    let send = Op::Send { fd, buf: bytes.as_ptr(), len: 4, flags: 0 };
+    let frame = OpFrame::new(send).zero_copy();
+    uring.frames.add(&frame);
+    frame.state.set(State::InFlight);
+    let user_data = (&raw const frame).expose_provenance() as u64;
+    uring.route(user_data, 4, MORE);
+    assert!(!frame.is_complete(), "the kernel still reads its bytes");
+    uring.route(user_data, 0, RELEASED);
+    assert!(frame.is_complete());
+    assert_eq!(finish(&mut uring, &frame), 4);
 }
 
 #[test]
