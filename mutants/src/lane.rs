@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How much longer than without a mutant tests may take: a test that hangs counts as red.
-const GRACE: Duration = Duration::from_secs(15);
+const GRACE: Duration = Duration::from_secs(8);
 const FACTOR: u32 = 3;
 /// Without a mutant there is no figure to go by.
 const FIRST_LIMIT: Duration = Duration::from_secs(240);
@@ -73,8 +73,11 @@ fn limits(mutants: &[&Mutant], binaries: &Binaries, keeps_going: bool) -> Result
 
 /// The test that catches the mutant, and how; `None`: it survives.
 fn hunt(mutant: &Mutant, binaries: &Binaries, limits: &Limits) -> Result<Verdict, String> {
-    for test in &mutant.tests {
-        let Some(&limit) = limits.get(test) else { continue };
+    // The quickest first.
+    let mut tests: Vec<_> =
+        mutant.tests.iter().filter_map(|test| Some((*limits.get(test)?, test))).collect();
+    tests.sort();
+    for (limit, test) in tests {
         for _ in 0..3 {
             let run = run_test(binaries, test, &[], mutant.number, limit)?;
             let (by, control): (String, Option<&String>) = match &run.outcome {

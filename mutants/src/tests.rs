@@ -5,6 +5,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -14,6 +15,10 @@ use crate::{BUILD, TREE, list::Mutant};
 /// were not over.
 const LIMIT: &str = ".ci/limit";
 const TIMED_OUT: i32 = 124;
+/// What libtest says behind the name of a test that failed.
+const FAILED: &str = " ... FAILED";
+/// Between two looks at what a binary has said.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The binaries, by `package:binary`.
 pub type Binaries = BTreeMap<String, PathBuf>;
@@ -63,7 +68,8 @@ pub fn build(mutants: &[&Mutant]) -> Result<Binaries, String> {
         if wanted.contains("prefork") {
             // Its scenes are programs, which `cargo test --test` does not build.
             let mut cargo = Command::new("cargo");
-            cargo.args(["build", "--examples", "--color", "never", "--manifest-path"]);
+            cargo.args(["build", "--example", "prefork", "--example", "prefork_scenes"]);
+            cargo.args(["--color", "never", "--manifest-path"]);
             run_cargo(cargo.arg(format!("{folder}/Cargo.toml")).args(options), name)?;
         }
     }
@@ -128,7 +134,7 @@ pub fn run(
     let errors = output.try_clone().map_err(|error| format!("{log}: {error}"))?;
     let started = Instant::now();
     let limited = Path::new(LIMIT).canonicalize().map_err(|error| format!("{LIMIT}: {error}"))?;
-    let status = Command::new(limited)
+    let mut child = Command::new(limited)
         .arg(path)
         .args(arguments)
         .current_dir(&folder)
@@ -136,14 +142,26 @@ pub fn run(
         .env("RAMIE_MUTANT", mutant.to_string())
         .env("RAMIE_TEST_LIMIT", limit.as_secs().max(1).to_string())
         .env("RUST_BACKTRACE", "0")
+        .env("RAMIE_LIMIT_BACKTRACES", "no")
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)
-        .status()
+        .spawn()
         .map_err(|error| format!("{LIMIT}: {error}"))?;
+    let read = || String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|error| format!("{LIMIT}: {error}"))? {
+            break status;
+        }
+        // One red test is enough; the others may hang.
+        if read().lines().any(|line| line.starts_with("test ") && line.ends_with(FAILED)) {
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            break child.wait().map_err(|error| format!("{LIMIT}: {error}"))?;
+        }
+        thread::sleep(LOOK);
+    };
     let took = started.elapsed();
-    let said = std::fs::read(log).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let said = read();
     let named = |start: &str, end: &str| {
         let name = |line: &str| Some(line.strip_prefix(start)?.split_once(end)?.0.to_owned());
         said.lines().filter_map(name).collect()
@@ -153,7 +171,7 @@ pub fn run(
     } else if status.code() == Some(TIMED_OUT) {
         Outcome::TimedOut(named("limit: test ", " has not finished"))
     } else {
-        Outcome::Failed(named("test ", " ... FAILED"))
+        Outcome::Failed(named("test ", FAILED))
     };
     Ok(Run { outcome, took, said })
 }
