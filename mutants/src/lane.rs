@@ -12,6 +12,7 @@ use std::{
 use crate::{
     LOGS, VERDICTS,
     list::Mutant,
+    report::Report,
     tests::{self, Binaries, Outcome, Run, split},
     verdicts::{Verdict, Verdicts},
 };
@@ -23,8 +24,6 @@ const FACTOR: u32 = 3;
 const FIRST_LIMIT: Duration = Duration::from_secs(240);
 /// Mutants that run side by side: more than there are CPUs, because one that hangs only waits.
 const LANES: usize = 4;
-/// The least share of mutants that tests must catch, in percent.
-const LEAST_CAUGHT: usize = 85;
 
 type Limits = BTreeMap<String, Duration>;
 
@@ -115,7 +114,11 @@ pub fn run(mutants: &[&Mutant], keeps_going: bool, resumes: bool) -> Result<Exit
         println!("without a mutant {} sets of tests pass", limits.len());
         hunt_all(&left, &binaries, &limits, &verdicts)?;
     }
-    report(mutants, &verdicts)
+    let report = Report::new(mutants, &verdicts);
+    println!(
+        "\n{report}\nto repeat one: RAMIE_MUTANT=<number> target/mutants/build/debug/deps/<binary>"
+    );
+    Ok(if report.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn hunt_all(
@@ -143,32 +146,4 @@ fn hunt_all(
         let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
         lanes.into_iter().try_for_each(|lane| lane.join().expect("no lane panics"))
     })
-}
-
-fn report(mutants: &[&Mutant], verdicts: &Verdicts) -> Result<ExitCode, String> {
-    let mut rooms: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    let mut survivors = Vec::new();
-    for mutant in mutants {
-        let room = rooms.entry(&mutant.room).or_default();
-        room.1 += 1;
-        match verdicts.of(mutant) {
-            Some(Some(_)) => room.0 += 1,
-            Some(None) => survivors.push(mutant),
-            None => return Err(format!("{} has no verdict", mutant.full_name())),
-        }
-    }
-    println!("\n{:<20} caught  of", "room");
-    rooms.iter().for_each(|(room, (caught, all))| println!("{room:<20} {caught:>6} {all:>3}"));
-    let (all, caught) = (mutants.len(), mutants.len() - survivors.len());
-    println!("{:<20} {caught:>6} {all:>3}  {} %", "all", caught * 100 / all);
-    println!("\nsurvivors:");
-    for mutant in &survivors {
-        let why = mutant.lives.as_deref().unwrap_or("NO REASON IS STATED: write a test");
-        println!("  {} {}: {why}", mutant.number, mutant.full_name());
-    }
-    println!(
-        "\nto repeat one: RAMIE_MUTANT=<number> target/mutants/build/debug/deps/<test binary>"
-    );
-    let is_fine = caught * 100 >= all * LEAST_CAUGHT && survivors.iter().all(|m| m.lives.is_some());
-    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

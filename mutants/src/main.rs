@@ -12,23 +12,27 @@
 //! .ci/mutants --check          only whether each entry still matches the sources
 //! .ci/mutants --keep-going     without the tests that are red though there is no mutant
 //! .ci/mutants --resume         takes earlier verdicts, except survivors without a reason
+//! .ci/mutants --record         runs nothing: writes what came of the last runs to measured.txt
 //! ```
 //!
 //! Verdicts are kept in `target/mutants/verdicts.txt`, so a run that was stopped loses none.
 
 mod lane;
 mod list;
+mod report;
 mod rewrite;
 mod tests;
 mod verdicts;
 
-use std::{env, path::Path, process::ExitCode};
+use std::{env, fs, path::Path, process::ExitCode};
 
 /// Where the copy of the workspace lies, and what is built of it.
 const TREE: &str = "target/mutants/tree";
 const BUILD: &str = "target/mutants/build";
 const LOGS: &str = "target/mutants/logs";
 const VERDICTS: &str = "target/mutants/verdicts.txt";
+/// What came of the last runs, kept in the tree.
+const MEASURED: &str = "mutants/measured.txt";
 
 fn main() -> ExitCode {
     match run() {
@@ -46,7 +50,7 @@ fn run() -> Result<ExitCode, String> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let has = |option: &str| arguments.iter().any(|argument| argument == option);
     let words: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
-    const OPTIONS: [&str; 3] = ["--check", "--keep-going", "--resume"];
+    const OPTIONS: [&str; 4] = ["--check", "--keep-going", "--record", "--resume"];
     let is_unknown = |word: &&String| word.starts_with("--") && !OPTIONS.contains(&word.as_str());
     if let Some(option) = arguments.iter().find(is_unknown) {
         return Err(format!("unknown option `{option}`: expected one of {OPTIONS:?}"));
@@ -57,6 +61,14 @@ fn run() -> Result<ExitCode, String> {
     println!("{} mutants match the sources", mutants.len());
     if has("--check") {
         return Ok(ExitCode::SUCCESS);
+    }
+    if has("--record") {
+        let verdicts = verdicts::Verdicts::open(VERDICTS, true)?;
+        let report = report::Report::new(&mutants.iter().collect::<Vec<_>>(), &verdicts);
+        return match fs::write(MEASURED, report.to_string()) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(error) => Err(format!("{MEASURED}: {error}")),
+        };
     }
     rewrite::bring_up_to_date(Path::new(TREE), &files)?;
 

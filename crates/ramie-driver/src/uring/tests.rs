@@ -210,6 +210,23 @@ fn a_connect_under_way_is_asked_for_its_outcome() {
     }
 }
 
+#[test]
+fn a_connect_that_came_to_nothing_meanwhile_says_why() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    stream.write_all(b"nobody reads this, so the end is a reset").unwrap();
+    drop(listener.accept().unwrap());
+    let start = std::time::Instant::now();
+    while sys::poll_now(&stream, 0).unwrap() & sys::POLL_ERR == 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the reset has not come");
+    }
+    let Some(mut uring) = open() else { return };
+    let (fd, addr) = (stream.as_raw_fd(), ptr::null());
+    let frame = OpFrame::new(Op::Connect { fd, addr, addr_len: 0 });
+    answer(&mut uring, &frame, IN_PROGRESS);
+    assert_eq!(finish(&mut uring, &frame), -Errno::CONNRESET.raw_os_error());
+}
+
 /// The number was given up before the interruption, and may be another file's by now.
 #[test]
 fn an_interrupted_close_is_not_made_again() {
