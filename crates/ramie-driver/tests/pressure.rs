@@ -218,10 +218,11 @@ fn a_write_that_rests_is_not_forgotten_for_a_read_of_the_same_socket() {
     let lasts = |driver: &mut Driver| {
         let started = Instant::now();
         driver.turn(Wait::Until(Some(Duration::from_millis(20)))).unwrap();
-        started.elapsed() >= Duration::from_millis(1)
+        started.elapsed() >= Duration::from_millis(4)
     };
     while !lasts(&mut driver) {}
-
+    // And once more, so that the read comes while it rests.
+    driver.turn(Wait::Never).unwrap();
     let mut buffer = [0; 16];
     let (buf, len) = (buffer.as_mut_ptr(), 16);
     let read = OpFrame::new(Op::Recv { fd, buf, len, flags: 0 });
