@@ -18,8 +18,9 @@
 //! of `run` never do. The others are given up, and coroutines leaked instead of unwound, as soon as
 //! Ramie learns that the thread's destructors run, from thread-locals of its own that it uses late
 //! (after a wait that left fibers suspended, at the start of a coroutine: the first 16 times, then
-//! whenever their number has doubled). The assumption is that the destructor of a thread-local
-//! which the program first used still later neither waits nor resumes or drops such a coroutine.
+//! whenever their number has doubled). A program cannot see when that was. So the assumption is
+//! that no destructor of a thread-local waits while such a fiber is left, and that no such
+//! coroutine is kept in a thread-local.
 
 mod builder;
 mod handle;
