@@ -59,16 +59,22 @@ struct Line {
     text: String,
 }
 
+/// So many lines are kept at most: who uses a driver without Ramie's loop may never deliver them.
+const MOST: usize = 64;
+
 static LINES: Mutex<Vec<Line>> = Mutex::new(Vec::new());
 static HAS_LINES: AtomicBool = AtomicBool::new(false);
 
-/// Keeps a line for [`deliver`].
+/// Keeps a line for [`deliver`]; where [`MOST`] are kept already, it is dropped.
 #[cold]
 pub fn later(level: Level, target: &'static str, text: String) {
     if level > log::max_level() {
         return;
     }
-    LINES.lock().unwrap_or_else(PoisonError::into_inner).push(Line { level, target, text });
+    let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    if lines.len() < MOST {
+        lines.push(Line { level, target, text });
+    }
     // Relaxed: whoever sees it takes the lock.
     HAS_LINES.store(true, Ordering::Relaxed);
 }

@@ -11,7 +11,7 @@ use crate::driver::{Choice, Config, Driver, Kind};
 use crate::enter::Enter;
 use crate::poll::Poll;
 use crate::sys::{self, Limit};
-use crate::uring::Uring;
+use crate::uring::{Uring, short_lived::on_own_thread};
 
 /// How a check went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +98,12 @@ pub struct Report {
 /// Tries everything and reports it.
 ///
 /// # Blocking
-/// Some ms: it makes rings and sends an op through one.
+/// Some ms: it makes rings and sends an op through one, on a thread of its own.
 pub fn probe_report() -> Report {
+    on_own_thread(probe)
+}
+
+fn probe() -> Report {
     let chosen = Driver::open(Choice::Auto, &Config::default());
     let (driver, reason) = match &chosen {
         Ok(driver) => (Some(driver.kind()), driver.reason().to_owned()),

@@ -3,8 +3,9 @@
 mod support;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -12,8 +13,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ramie_driver::sys::{self, EpollEvent, Errno, SockAddrStorage, Statx, StatxFlags};
-use ramie_driver::{Call, Caps, ChildInfo, Driver, Feature, Op, OpFrame, OpenHow, Timespec};
-use support::{both, cancel, finish, run, submit};
+use ramie_driver::{
+    Call, Caps, ChildInfo, Driver, Feature, Op, OpFrame, OpenHow, Timespec, probe_report,
+};
+use support::{both, cancel, finish, has_ring, run, submit};
 
 const HERE: RawFd = sys::WORKING_DIRECTORY;
 
@@ -318,4 +321,28 @@ fn a_polling_driver_can_do_none_without_blocking() {
         let has = caps.features.has(Feature::Socket);
         assert_eq!(caps.can(&nop), caps.kind == ramie_driver::Kind::Uring && has);
     });
+}
+
+/// The kernel interrupts the threads that have used a ring when it takes that ring apart, some ms
+/// after the last reference to it has gone.
+#[test]
+fn rings_made_for_one_call_interrupt_nobody_afterwards() {
+    if !has_ring() {
+        return;
+    }
+    let target = io_uring::IoUring::new(4).unwrap();
+    let ring = target.as_raw_fd();
+    let send = || {
+        let message = Call::Message { ring, result: 5, data: 0x1234 };
+        // SAFETY: it points to nothing.
+        assert_eq!(unsafe { message.make() }, 0);
+    };
+    let report = || drop(probe_report());
+    for make_rings in [&send as &dyn Fn(), &report] {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(60))).unwrap();
+        make_rings();
+        let error = socket.recv(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    }
 }

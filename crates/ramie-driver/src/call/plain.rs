@@ -30,7 +30,9 @@ impl Call {
     /// What it points to is valid for the kernel to read and write.
     pub unsafe fn make(&self) -> i32 {
         match *self {
-            Call::Message { ring, result, data } => crate::uring::send_message(ring, result, data),
+            Call::Message { ring, result, data } => {
+                crate::uring::short_lived::send_message(ring, result, data)
+            }
             Call::Splice { from, from_at, to, to_at, len, flags } => {
                 splice((from, from_at), (to, to_at), len, flags)
             }

@@ -27,6 +27,7 @@ mod parting;
 mod reap;
 mod regions;
 mod setup;
+pub(crate) mod short_lived;
 mod shot;
 mod sidecar;
 mod sqe;
@@ -420,19 +421,6 @@ const MAX_ROUNDS: usize = 8;
 /// How long ops may wait for others, while fibers run, to enter the kernel together: an enter
 /// costs some 300 ns, and the fibers' caches.
 const GATHERING: Duration = Duration::from_micros(20);
-
-/// Puts a completion into a ring, through one that is made for it: `-errno` or 0.
-pub(crate) fn send_message(target: i32, result: i32, data: u64) -> i32 {
-    let sent = IoUring::new(1).and_then(|mut ring| {
-        let message = opcode::MsgRingData::new(Fd(target), result, data, None).build();
-        // SAFETY: the entry points to nothing.
-        let pushed = unsafe { ring.submission().push(&message) };
-        debug_assert!(pushed.is_ok(), "a new ring has room");
-        ring.submit_and_wait(1)?;
-        Ok(ring.completion().next().map_or(-Errno::IO.raw_os_error(), |entry| entry.result()))
-    });
-    sent.unwrap_or_else(|error| -error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()))
-}
 
 /// How often rings that are gone entered the kernel.
 static ENTERED_BY_THE_DEAD: AtomicU64 = AtomicU64::new(0);
