@@ -38,7 +38,7 @@ pub fn say(level: Level, target: &str, line: fmt::Arguments<'_>) {
         log::logger().log(&record.args(line).build());
     };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(call_logger)) {
-        // Its destructor is code of others, too.
+        // Forgotten, because the destructor of a panic's payload is user code and may panic.
         mem::forget(payload);
         print(format_args!("ramie: the logger panicked at this line: {line}"));
     }

@@ -214,7 +214,7 @@ impl Op {
 pub(crate) enum TakenIn {}
 
 impl Lent for TakenIn {
-    const WHAT: &'static str = "the driver took an op in";
+    const WHAT: &'static str = "the driver was accepting an op";
 }
 
 /// Where an op is on its way.

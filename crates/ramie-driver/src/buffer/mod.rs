@@ -57,15 +57,16 @@ const MOST_HOLDERS: u32 = u32::MAX / 2;
 #[cold]
 fn abort_too_many_holders() -> ! {
     crate::sys::fatal(
-        "a received buffer has more than 2147483647 leases: parts of a lease were forgotten \
-         (mem::forget) or are kept. Drop each part that `split_off` returned. Aborting.",
+        "a received buffer has more than 2147483647 leases: parts that `split_off` \
+         returned were kept or forgotten (mem::forget): drop each part; aborting",
     )
 }
 
 impl Buffer {
     /// Makes a buffer with one hold, the caller's. None: there is no memory for it.
     fn new(size: Size, returns: &Arc<Returns>) -> Option<NonNull<Buffer>> {
-        // Of a box, but one that may fail.
+        // Allocated as `Box` does, so that `free` can use `Box::from_raw`, but without aborting where
+        // there is no memory.
         // SAFETY: the layout's size is not zero.
         let place = NonNull::new(unsafe { alloc(Layout::new::<Buffer>()) })?.cast::<Buffer>();
         let Some(memory) = map_pages(size.mapped()).ok().and_then(NonNull::new) else {

@@ -7,7 +7,7 @@ use super::fatal;
 /// What a call has lent out. A type rather than a value, so that a guard takes no room in a frame
 /// that suspends.
 pub trait Lent {
-    /// Completes the sentence "a call was left by a panic while …".
+    /// Completes the sentence "a panic left a call while …".
     const WHAT: &'static str;
 }
 
@@ -26,7 +26,7 @@ pub struct HandedOut<L: Lent>(PhantomData<L>);
 impl<L: Lent> HandedOut<L> {
     /// Begins the part of the code that must not be left.
     #[inline(always)]
-    #[expect(clippy::new_without_default, reason = "a guard is not made by the way")]
+    #[expect(clippy::new_without_default, reason = "a guard must be made explicitly")]
     pub const fn new() -> Self {
         HandedOut(PhantomData)
     }
@@ -49,7 +49,7 @@ impl<L: Lent> Drop for HandedOut<L> {
 #[inline(never)]
 fn left(what: &str) -> ! {
     fatal(&format!(
-        "a call was left by a panic while {what}; what the call had lent would be used after its \
-         end. The panic's own message stands above. Aborting."
+        "a panic left a call while {what}, and the memory that the call had lent is still in use \
+         (see the panic's message above); aborting"
     ))
 }

@@ -6,7 +6,7 @@
 //!
 //! Dispositions and masks come through exec from whoever has started the program. With SIGCHLD
 //! ignored, the kernel reports no child's end; with SIGTERM ignored or blocked, a child cannot be
-//! asked to end. So both are set right here, for good.
+//! asked to end. So this module resets the disposition and the mask; the disposition is not restored.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -96,8 +96,8 @@ fn change_mask(how: usize, set: u64) -> io::Result<u64> {
     Ok(before)
 }
 
-/// Gives a signal that is ignored its default disposition. One that has a handler keeps it, and
-/// sends no end of a child to nowhere any more.
+/// Gives a signal that is ignored its default disposition. A handler stays; for SIGCHLD,
+/// `SA_NOCLDWAIT` is cleared, because with it the kernel discards the exit status of children.
 fn heed(signal: i32) {
     // SAFETY: zeros are an action: no handler, no flags, nothing blocked.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -114,8 +114,8 @@ fn heed(signal: i32) {
     unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
 }
 
-/// In a child: lets SIGTERM end it, and reports the ends of its own children, whatever it has
-/// inherited; and blocks none of the signals that a supervisor is sent.
+/// In a child: resets ignored SIGTERM and SIGCHLD to their defaults, and unblocks SIGHUP, SIGINT,
+/// SIGTERM and SIGCHLD, whatever it has inherited.
 pub fn be_open_to_signals() {
     heed(libc::SIGTERM);
     heed(libc::SIGCHLD);

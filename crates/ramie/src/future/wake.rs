@@ -9,6 +9,6 @@ use crate::{no_switch, panic};
 #[cold]
 pub(crate) fn wake(waker: Waker) {
     let outcome = panic::catch(|| no_switch(|| waker.wake()));
-    // The payload's destructor is code of others, too.
+    // Forgotten, because the payload's destructor is user code and may panic.
     std::mem::forget(outcome);
 }
