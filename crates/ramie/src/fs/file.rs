@@ -21,6 +21,10 @@ use crate::{blocking, blocking_io, cancel, ring, time::SystemTime};
 /// A call that would wait for a disk parks the fiber, or the thread outside one. A read of what the
 /// kernel has cached is made at once, 64 KiB at a time with other fibers in between.
 ///
+/// On the polling driver, a write to a named pipe or terminal that was opened without `O_NONBLOCK`
+/// writes at most 4,096 bytes, because the kernel guarantees room for no more without waiting;
+/// std's and the ring's write all. `write_all` goes on.
+///
 /// # Cancellation
 /// Calls that may wait are cancel points; `seek`, `try_lock` and `unlock` are none. One that goes
 /// to the blocking pool runs to its end once begun. What a cancelled `write_all` or `read_exact`

@@ -165,9 +165,14 @@ pub const CLOSE_INHERITED: &str = "for fd in /proc/self/fd/*; do fd=${fd##*/}; \
 /// The same, after a shell command that sets limits, and with these variables set. A child that
 /// hangs is killed.
 pub fn child_with(limits: &str, test: &str, variables: &[(&str, &str)]) -> Output {
+    child_for(60, limits, test, variables)
+}
+
+/// The same, with as many seconds as told.
+pub fn child_for(seconds: u32, limits: &str, test: &str, variables: &[(&str, &str)]) -> Output {
     let program = std::env::current_exe().expect("the test knows its own program");
     Command::new("timeout")
-        .args(["60", "bash", "-c"])
+        .args([&*seconds.to_string(), "bash", "-c"])
         .arg(format!("{CLOSE_INHERITED}; ulimit -c 0; {limits}; exec \"$0\" \"$@\""))
         .arg(program)
         .args([test, "--exact", "--nocapture", "--test-threads=1"])

@@ -261,7 +261,8 @@ fn in_child(test: &str, first: &str, place: &Path) {
         variables.extend(std::env::var(name).ok().map(|value| (name, value)));
     }
     let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, &**value)).collect();
-    let output = common::child_with(first, test, &variables);
+    // Under load a sequence takes up to half a second.
+    let output = common::child_for(60 + crate::cases(), first, test, &variables);
     println!("{}", String::from_utf8_lossy(&output.stdout));
     common::assert_success(&output);
 }

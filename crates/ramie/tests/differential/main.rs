@@ -11,8 +11,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod fifos;
 mod file_steps;
 mod files;
+mod folders;
+mod memory;
 mod pipes;
 mod socket_types;
 mod sockets;
@@ -28,6 +31,12 @@ use ramie::{Driver, Runtime};
 
 /// Sequences of each sort in the suite.
 const CASES: u32 = 24;
+
+/// As many as asked for.
+fn cases() -> u32 {
+    let asked = std::env::var("RAMIE_DIFFERENTIAL").ok().and_then(|cases| cases.parse().ok());
+    asked.unwrap_or(CASES)
+}
 
 /// What a call came to.
 fn told<T: Debug>(result: io::Result<T>) -> String {
@@ -70,8 +79,7 @@ fn compare<S: Strategy>(
 ) where
     S::Value: Clone + Debug,
 {
-    let asked = std::env::var("RAMIE_DIFFERENTIAL").ok().and_then(|cases| cases.parse().ok());
-    let cases = asked.unwrap_or(CASES);
+    let cases = cases();
     let mut random = common::Random::new(what);
     let seed: Vec<u8> = (0..32).map(|_| random.below(256) as u8).collect();
     let config =

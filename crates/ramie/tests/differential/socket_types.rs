@@ -22,7 +22,7 @@ impl Sort {
 }
 
 /// A socket; none: its type has no such call.
-pub(crate) trait Socket: AsRawFd + Sized {
+pub(crate) trait Socket: AsRawFd + Sized + Sync {
     const SORT: Sort;
     fn pair() -> [Self; 2];
     fn send_bytes(&self, buf: &[u8]) -> io::Result<usize>;
@@ -41,6 +41,9 @@ pub(crate) trait Socket: AsRawFd + Sized {
     }
     fn nonblocking(&self, on: bool) -> io::Result<()>;
     fn limit_reads(&self, limit: Option<Duration>) -> io::Result<()>;
+    fn limit_writes(&self, limit: Option<Duration>) -> io::Result<()>;
+    /// Runs both at the same time, on strands of the library.
+    fn at_once<T: Send>(one: impl FnOnce() + Send, other: impl FnOnce() -> T + Send) -> T;
     fn duplicate(&self) -> Self;
     fn options(&self) -> String;
 }
@@ -54,12 +57,22 @@ macro_rules! common {
         fn limit_reads(&self, limit: Option<Duration>) -> io::Result<()> {
             self.set_read_timeout(limit)
         }
+        fn limit_writes(&self, limit: Option<Duration>) -> io::Result<()> {
+            self.set_write_timeout(limit)
+        }
+        fn at_once<T: Send>(one: impl FnOnce() + Send, other: impl FnOnce() -> T + Send) -> T {
+            thread::scope(|scope| {
+                scope.spawn(one);
+                scope.spawn(other).join().unwrap()
+            })
+        }
         fn duplicate(&self) -> Self {
             self.try_clone().unwrap()
         }
         fn options(&self) -> String {
-            let has_timeout = self.read_timeout().unwrap().is_some();
-            format!("{has_timeout} {:?}", self.take_error().unwrap())
+            let has_timeout = [self.read_timeout(), self.write_timeout()]
+                .map(|timeout| timeout.unwrap().is_some());
+            format!("{has_timeout:?} {:?}", self.take_error().unwrap())
         }
     };
 }
@@ -116,6 +129,7 @@ macro_rules! sockets {
             use std::{
                 net::{TcpListener, TcpStream, UdpSocket},
                 os::unix::net::{UnixDatagram, UnixStream},
+                thread,
             };
             use $library as std;
 

@@ -17,14 +17,50 @@ use crate::{
 /// One call on one of the two sockets.
 #[derive(Clone, Debug)]
 enum Step {
-    Send { side: usize, len: usize },
-    SendVectored { side: usize, lens: (usize, usize) },
-    Receive { side: usize, len: usize },
-    ReceiveVectored { side: usize, lens: (usize, usize) },
-    Peek { side: usize, len: usize },
-    Shutdown { side: usize, how: usize },
-    Nonblocking { side: usize, on: bool },
-    Timeout { side: usize, ms: Option<u64> },
+    Send {
+        side: usize,
+        len: usize,
+    },
+    SendVectored {
+        side: usize,
+        lens: (usize, usize),
+    },
+    Receive {
+        side: usize,
+        len: usize,
+    },
+    ReceiveVectored {
+        side: usize,
+        lens: (usize, usize),
+    },
+    Peek {
+        side: usize,
+        len: usize,
+    },
+    Shutdown {
+        side: usize,
+        how: usize,
+    },
+    Nonblocking {
+        side: usize,
+        on: bool,
+    },
+    Timeout {
+        side: usize,
+        ms: Option<u64>,
+    },
+    WriteTimeout {
+        side: usize,
+        ms: Option<u64>,
+    },
+    /// The buffers of both sides become as small as they can be.
+    Shrink,
+    /// Sends more than there may be room for, while the other side receives all of it.
+    Transfer {
+        side: usize,
+        len: usize,
+        part: usize,
+    },
     Duplicate(usize),
     Options(usize),
 }
@@ -44,6 +80,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (side.clone(), 0..3usize).prop_map(|(side, how)| Shutdown { side, how }),
         2 => (side.clone(), any::<bool>()).prop_map(|(side, on)| Nonblocking { side, on }),
         2 => (side.clone(), timeout).prop_map(|(side, ms)| Timeout { side, ms }),
+        1 => (side.clone(), prop_oneof![Just(None), Just(Some(0)), Just(Some(3))])
+            .prop_map(|(side, ms)| WriteTimeout { side, ms }),
+        1 => Just(Shrink),
+        1 => (side.clone(), 1..40_000usize, 1..9_000usize)
+            .prop_map(|(side, len, part)| Transfer { side, len, part }),
         1 => side.clone().prop_map(Duplicate),
         1 => side.prop_map(Options),
     ]
@@ -56,6 +97,7 @@ struct Side {
     queued: usize,
     is_nonblocking: bool,
     has_timeout: bool,
+    has_write_timeout: bool,
     /// Nothing more can come.
     is_at_end: bool,
 }
@@ -67,10 +109,17 @@ const MOST_DATAGRAMS: usize = 5;
 struct Pair<S> {
     sockets: [S; 2],
     sides: [Side; 2],
+    is_small: bool,
 }
 
 impl<S: Socket> Pair<S> {
     fn has_room(&self, side: usize, len: usize) -> bool {
+        if self.is_small {
+            // When TCP has room again depends on the time. A send of a Unix socket ends by itself,
+            // with as much as there is room for.
+            let Side { is_nonblocking, .. } = self.sides[side];
+            return matches!(S::SORT, Sort::Unix | Sort::UnixDatagram) && is_nonblocking;
+        }
         let queued = self.sides[1 - side].queued;
         if S::SORT.is_stream() { queued + len <= MOST_BYTES } else { queued < MOST_DATAGRAMS }
     }
@@ -78,7 +127,7 @@ impl<S: Socket> Pair<S> {
     /// Whether a receive ends by itself. Waits until all has come that was sent: a network may
     /// take its time.
     fn may_receive(&self, side: usize) -> bool {
-        let Side { queued, is_nonblocking, has_timeout, is_at_end } = self.sides[side];
+        let Side { queued, is_nonblocking, has_timeout, is_at_end, .. } = self.sides[side];
         let fd = self.sockets[side].as_raw_fd();
         match queued {
             0 => {}
@@ -166,6 +215,20 @@ impl<S: Socket> Pair<S> {
                 }
                 told(result)
             }
+            Step::WriteTimeout { side, ms } => {
+                let result = self.sockets[side].limit_writes(ms.map(Duration::from_millis));
+                if result.is_ok() {
+                    self.sides[side].has_write_timeout = ms.is_some();
+                }
+                told(result)
+            }
+            // UDP would drop what there is no room for.
+            Step::Shrink if S::SORT != Sort::Udp => {
+                self.is_small = true;
+                self.sockets.iter().for_each(|socket| shrink(socket.as_raw_fd()));
+                String::new()
+            }
+            Step::Transfer { side, len, part } => self.transfer(side, len, part)?,
             Step::Duplicate(side) => {
                 self.sockets[side] = self.sockets[side].duplicate();
                 String::new()
@@ -173,6 +236,51 @@ impl<S: Socket> Pair<S> {
             Step::Options(side) => self.sockets[side].options(),
             _ => return None,
         })
+    }
+}
+
+impl<S: Socket> Pair<S> {
+    /// Sends while the other side receives, if both wait for each other for as long as it takes.
+    fn transfer(&mut self, side: usize, len: usize, part: usize) -> Option<String> {
+        let waits = |side: &Side| {
+            !side.is_nonblocking && !side.is_at_end && !side.has_timeout && !side.has_write_timeout
+        };
+        if !S::SORT.is_stream() || !self.sides.iter().all(waits) || self.sides[1 - side].queued > 0
+        {
+            return None;
+        }
+        let (from, to) = (&self.sockets[side], &self.sockets[1 - side]);
+        let all = bytes(len, part);
+        let send = || {
+            let mut rest = &all[..];
+            while !rest.is_empty() {
+                let sent = from.send_bytes(rest).expect("the other side receives");
+                rest = &rest[sent..];
+            }
+        };
+        let received = S::at_once(send, || {
+            let mut received = Vec::new();
+            let mut buf = vec![0; part];
+            while received.len() < len {
+                let room = part.min(len - received.len());
+                let count = to.receive_bytes(&mut buf[..room]).expect("bytes");
+                received.extend_from_slice(&buf[..count]);
+            }
+            received
+        });
+        Some(format!("{} {:x}", received == all, digest(&received)))
+    }
+}
+
+/// The kernel raises the sizes to the least that it allows.
+fn shrink(fd: i32) {
+    for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
+        let (size, len) = (1 as libc::c_int, size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: the option is an int, which lives longer than the call.
+        let set = unsafe {
+            libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const size).cast(), len)
+        };
+        assert_eq!(set, 0, "{}", io::Error::last_os_error());
     }
 }
 
@@ -196,7 +304,7 @@ fn await_bytes(fd: i32, count: usize) {
 }
 
 fn run<S: Socket>(steps: &[Step]) -> Vec<String> {
-    let mut pair = Pair { sockets: S::pair(), sides: Default::default() };
+    let mut pair = Pair { sockets: S::pair(), sides: Default::default(), is_small: false };
     let mut trace = Vec::new();
     for (nth, step) in steps.iter().enumerate() {
         if let Some(result) = pair.call(step, nth) {
