@@ -9,7 +9,7 @@
 //!
 //! | this thread | left by |
 //! |---|---|
-//! | runs | the destructor of any of our keys |
+//! | runs | the destructor of any of our keys, or [`begin`] |
 //! | ends: [`has_begun`] | nothing |
 //!
 //! *The race to fear*: the program first uses a thread-local after our last one, keeps a coroutine
@@ -90,6 +90,12 @@ fn index_of(number: u64) -> usize {
 #[must_use]
 pub fn has_begun() -> bool {
     HAS_BEGUN.get()
+}
+
+/// Notes that those destructors run: to be called by one of them, before it drops what may hold a
+/// coroutine.
+pub fn begin() {
+    HAS_BEGUN.set(true);
 }
 
 /// Has `hook` called among those destructors, once for each key of ours.

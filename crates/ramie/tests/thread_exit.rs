@@ -16,6 +16,7 @@ use std::{
 use common::{assert_success, child, is_child};
 use ramie::{
     channel,
+    coro::{Coroutine, Yielder},
     fiber::{self, Fiber},
     sync,
 };
@@ -149,6 +150,90 @@ fn a_fiber_that_waits_inside_with_goes_no_further_once_the_value_may_be_gone() {
     thread.join().unwrap();
     assert!(!IS_ALIVE.load(Ordering::SeqCst), "the value was destroyed");
     assert!(!WAS_USED_LATE.load(Ordering::SeqCst), "the fiber went on afterwards");
+}
+
+/// Uses the value when it is dropped.
+struct User<'a>(&'a Value);
+
+impl Drop for User<'_> {
+    fn drop(&mut self) {
+        let _: &Value = self.0;
+        WAS_USED_LATE.fetch_or(!IS_ALIVE.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+}
+
+/// A coroutine that is suspended inside `with`; the thread's worker is there before the value.
+fn suspended_inside_with() -> Coroutine<(), (), ()> {
+    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+        let _ = fiber::current();
+        VALUE.with(|value| {
+            let _user = User(value);
+            yielder.suspend(());
+        });
+    });
+    coroutine.resume(());
+    coroutine
+}
+
+/// Ends a thread that has left something behind which refers to the value, in a process of its own.
+fn leave_behind(test: &str, act: fn()) {
+    if !is_child() {
+        return assert_success(&child(test));
+    }
+    thread::spawn(act).join().unwrap();
+    assert!(!IS_ALIVE.load(Ordering::SeqCst), "the value was destroyed");
+    assert!(!WAS_USED_LATE.load(Ordering::SeqCst), "the value was used afterwards");
+}
+
+ramie::fiber_local! {
+    static KEPT: RefCell<Option<Coroutine<(), (), ()>>> = const { RefCell::new(None) };
+    static WAITS: Waits = Waits;
+}
+
+#[test]
+fn a_coroutine_in_a_fiber_local_is_leaked_once_the_value_may_be_gone() {
+    leave_behind("a_coroutine_in_a_fiber_local_is_leaked_once_the_value_may_be_gone", || {
+        let coroutine = suspended_inside_with();
+        KEPT.with(|kept| *kept.borrow_mut() = Some(coroutine));
+    });
+}
+
+#[test]
+fn a_coroutine_of_a_closure_that_never_starts_is_leaked_once_the_value_may_be_gone() {
+    let name = "a_coroutine_of_a_closure_that_never_starts_is_leaked_once_the_value_may_be_gone";
+    leave_behind(name, || {
+        let coroutine = suspended_inside_with();
+        drop(fiber::spawn_local(move || drop(coroutine)));
+    });
+}
+
+struct Waits;
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        fiber::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_fiber_goes_no_further_while_a_fiber_local_of_its_thread_is_destroyed() {
+    let name = "a_fiber_goes_no_further_while_a_fiber_local_of_its_thread_is_destroyed";
+    leave_behind(name, || {
+        WAITS.with(|_| ());
+        drop(fiber::spawn_local(|| fiber::sleep(Duration::from_secs(100))));
+        // So many waits that the next one uses no key of its own.
+        for _ in 0..17 {
+            fiber::yield_now();
+            fiber::sleep(Duration::from_micros(50));
+        }
+        drop(fiber::spawn_local(|| {
+            VALUE.with(|value| {
+                let _user = User(value);
+                fiber::sleep(Duration::from_millis(5));
+            });
+        }));
+        fiber::sleep(Duration::from_micros(100));
+    });
 }
 
 static LEFT: Mutex<Option<Fiber>> = Mutex::new(None);

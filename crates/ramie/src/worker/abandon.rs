@@ -34,13 +34,16 @@ struct GivenUp {
 impl Worker {
     /// Gives up all fibers of this worker; its loop will not run again. Destructors that run
     /// meanwhile may wait, make fibers and initialize locals, so it goes on until none is left.
+    ///
+    /// Fibers come before the locals of the thread's own strand: while the destructor of such a
+    /// local waits, the loop runs, and a fiber would go on though what it refers to may be gone.
     pub(crate) fn abandon_all(&self) -> Vec<AbandonedFiber> {
         let _installed = super::Installed::new(self);
         self.close_gate();
         let mut report = Vec::new();
         loop {
-            self.end_root_locals();
             report.extend(self.abandon_present());
+            self.end_root_locals();
             if !self.has_root_locals() && !self.has_fibers() {
                 return report;
             }

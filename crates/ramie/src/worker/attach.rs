@@ -20,8 +20,8 @@ use crate::{
     time::{Clock, Deadline},
 };
 
-/// Ends what the thread's fibers and locals are, in the midst of the destructors of thread-locals,
-/// which they may use. The worker itself goes later.
+/// Gives up the thread's fibers and destroys its fiber-locals while the destructors of thread-locals
+/// run, so that those may use them. The worker itself goes later.
 struct Farewell {
     worker: Cell<*const Worker>,
 }
@@ -53,6 +53,8 @@ fn say_farewell_early() {
 
 impl Worker {
     fn say_farewell(&self) {
+        // What the fibers' closures and the locals hold may refer to values that are destroyed.
+        thread_end::begin();
         // If one of its fibers ends the process, that fiber runs on to the very end.
         if !self.is_on_fiber() {
             self.abandon_all();
