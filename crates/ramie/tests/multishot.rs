@@ -7,6 +7,8 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net as unix;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use common::{assert_success, child_with, descriptors, everywhere, is_child, on_each, wait_until};
@@ -259,6 +261,25 @@ fn sends_that_do_not_copy_arrive_whole() {
     });
 }
 
+/// Takes bytes whenever no send comes back for a second, and counts them. A send that has found a
+/// little room is not cancelled any more: it waits until its bytes are taken, however long.
+fn take_for_whoever_hangs(from: &TcpStream) -> (mpsc::Sender<()>, thread::JoinHandle<usize>) {
+    let mut from = std::net::TcpStream::from(from.as_fd().try_clone_to_owned().unwrap());
+    let (is_back, comes_back) = mpsc::channel();
+    let taker = thread::spawn(move || {
+        let (mut taken, mut bytes) = (0, vec![0; 1 << 20]);
+        loop {
+            match comes_back.recv_timeout(Duration::from_secs(1)) {
+                Ok(()) => {}
+                // Nobody else takes any, so there are some.
+                Err(mpsc::RecvTimeoutError::Timeout) => taken += from.read(&mut bytes).unwrap(),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return taken,
+            }
+        }
+    });
+    (is_back, taker)
+}
+
 #[test]
 fn a_send_that_does_not_copy_can_be_cancelled() {
     everywhere(|| {
@@ -267,16 +288,21 @@ fn a_send_that_does_not_copy_can_be_cancelled() {
         let (server, _) = listener.accept().unwrap();
         let data = vec![1; 1 << 20];
         // Nobody reads, so that soon there is no room.
-        let mut sent = 0;
-        client.set_nonblocking(true).unwrap();
-        while let Ok(count) = (&client).write(&data) {
-            sent += count;
-        }
-        client.set_nonblocking(false).unwrap();
+        let fill = || {
+            client.set_nonblocking(true).unwrap();
+            let filled: usize = std::iter::from_fn(|| (&client).write(&data).ok()).sum();
+            client.set_nonblocking(false).unwrap();
+            filled
+        };
         let limit = Duration::from_millis(5);
+        let mut sent = 0;
+        let (is_back, taken) = take_for_whoever_hangs(&server);
         // The kernel may find some more room meanwhile.
         let mut until_error = |send: &dyn Fn() -> io::Result<usize>| loop {
-            match send() {
+            sent += fill();
+            let result = send();
+            is_back.send(()).unwrap();
+            match result {
                 Ok(count) => sent += count,
                 Err(error) => return error,
             }
@@ -289,9 +315,11 @@ fn a_send_that_does_not_copy_can_be_cancelled() {
         client.set_write_timeout(Some(limit)).unwrap();
         let error = until_error(&|| client.send_zero_copy(&data));
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        drop(is_back);
+        let taken = taken.join().unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
         let received: usize = server.recv_each().map(|bytes| bytes.unwrap().len()).sum();
-        assert_eq!(received, sent);
+        assert_eq!(received + taken, sent);
         drop(server);
         let error = loop {
             if let Err(error) = client.send_zero_copy(&data) {
