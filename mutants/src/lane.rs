@@ -102,15 +102,21 @@ fn hunt(mutant: &Mutant, binaries: &Binaries, limits: &Limits) -> Result<Verdict
     Ok(None)
 }
 
-pub fn run(mutants: &[&Mutant], keeps_going: bool, resumes: bool) -> Result<ExitCode, String> {
+/// Runs the mutants, as the command line's options say, and reports.
+pub fn run(mutants: &[&Mutant], has: &dyn Fn(&str) -> bool) -> Result<ExitCode, String> {
     fs::create_dir_all(LOGS).map_err(|error| format!("{LOGS}: {error}"))?;
-    let verdicts = Verdicts::open(VERDICTS, resumes)?;
+    let verdicts = Verdicts::open(VERDICTS, has("--resume"))?;
+    for mutant in mutants.iter().filter(|mutant| has("--trusting") && mutant.lives.is_some()) {
+        if verdicts.of(mutant).is_none() {
+            verdicts.note(mutant, None)?;
+        }
+    }
     let left: Vec<&Mutant> =
         mutants.iter().copied().filter(|mutant| !verdicts.is_settled(mutant)).collect();
     println!("{} of {} mutants are to run", left.len(), mutants.len());
     if !left.is_empty() {
         let binaries = tests::build(&left)?;
-        let limits = limits(&left, &binaries, keeps_going)?;
+        let limits = limits(&left, &binaries, has("--keep-going"))?;
         println!("without a mutant {} sets of tests pass", limits.len());
         hunt_all(&left, &binaries, &limits, &verdicts)?;
     }

@@ -11,6 +11,7 @@
 //! .ci/mutants timer slot/two   those whose room/name contains one of the words, in that order
 //! .ci/mutants --check          only whether each entry still matches the sources
 //! .ci/mutants --keep-going     without the tests that are red though there is no mutant
+//! .ci/mutants --trusting       without those for which a reason is stated: they count as survivors
 //! .ci/mutants --resume         takes earlier verdicts, except survivors without a reason
 //! .ci/mutants --record         runs nothing: writes what came of the last runs to measured.txt
 //! ```
@@ -50,7 +51,7 @@ fn run() -> Result<ExitCode, String> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let has = |option: &str| arguments.iter().any(|argument| argument == option);
     let words: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
-    const OPTIONS: [&str; 4] = ["--check", "--keep-going", "--record", "--resume"];
+    const OPTIONS: [&str; 5] = ["--check", "--keep-going", "--record", "--resume", "--trusting"];
     let is_unknown = |word: &&String| word.starts_with("--") && !OPTIONS.contains(&word.as_str());
     if let Some(option) = arguments.iter().find(is_unknown) {
         return Err(format!("unknown option `{option}`: expected one of {OPTIONS:?}"));
@@ -83,5 +84,5 @@ fn run() -> Result<ExitCode, String> {
     if chosen.is_empty() {
         return Err(format!("no mutant's room/name contains one of {words:?}"));
     }
-    lane::run(&chosen, has("--keep-going"), has("--resume"))
+    lane::run(&chosen, &has)
 }
