@@ -134,6 +134,9 @@ fn a_million_stacks_take_few_vmas() {
 
 #[test]
 fn a_parked_shallow_coroutine_costs_one_page() {
+    if common::memory_is_the_sanitizers() {
+        return;
+    }
     let mut pool = pool();
     for _ in 0..200 {
         let mut parked = BareCoroutine::with_stack(pool.take().unwrap(), |yielder, ()| {
@@ -280,6 +283,9 @@ fn without_guard_regions_mprotect_guards() {
 
 #[test]
 fn locked_memory_falls_back_to_mprotect() {
+    if common::memory_is_the_sanitizers() {
+        return;
+    }
     if !is_child() {
         let output = child_under("ulimit -l unlimited", "locked_memory_falls_back_to_mprotect");
         return common::assert_success(&output);
@@ -298,6 +304,9 @@ fn locked_memory_falls_back_to_mprotect() {
 
 #[test]
 fn a_limit_on_address_space_is_an_error() {
+    if common::memory_is_the_sanitizers() {
+        return;
+    }
     if !is_child() {
         let output = child_under("ulimit -v 1000000", "a_limit_on_address_space_is_an_error");
         return common::assert_success(&output);

@@ -77,8 +77,9 @@ fn a_fiber_that_cannot_start_leaves_the_loop_whole() {
     let test = "a_fiber_that_cannot_start_leaves_the_loop_whole";
     if !is_child() {
         let line = "fiber 'large' cannot start";
-        return with_each_logger(test, "ulimit -v 900000", &[("RAMIE_DRIVER", "poll")], line);
+        return with_each_logger(test, "true", &[("RAMIE_DRIVER", "poll")], line);
     }
+    common::limit_memory(512 << 20);
     install_logger();
     let has_ended = AtomicBool::new(false);
     with_workers(2).run(|| {
@@ -103,8 +104,9 @@ fn a_fiber_that_cannot_start_on_a_thread_leaves_the_wait_whole() {
     let test = "a_fiber_that_cannot_start_on_a_thread_leaves_the_wait_whole";
     if !is_child() {
         let line = "fiber 'large' cannot start";
-        return with_each_logger(test, "ulimit -v 900000", &[("RAMIE_DRIVER", "poll")], line);
+        return with_each_logger(test, "true", &[("RAMIE_DRIVER", "poll")], line);
     }
+    common::limit_memory(512 << 20);
     install_logger();
     let has_ended = AtomicBool::new(false);
     let sentence = panic_text(|| {
@@ -178,7 +180,7 @@ fn a_driver_without_buffers_says_so_when_its_op_is_settled() {
 fn a_pool_that_cannot_grow_keeps_its_jobs() {
     let test = "a_pool_that_cannot_grow_keeps_its_jobs";
     if !is_child() {
-        let variables = [("RAMIE_DRIVER", "poll"), ("RUST_MIN_STACK", "67108864")];
+        let variables = [("RAMIE_DRIVER", "poll"), ("RUST_MIN_STACK", "1073741824")];
         return with_each_logger(test, "true", &variables, "the blocking pool cannot grow");
     }
     install_logger();
@@ -194,7 +196,8 @@ fn a_pool_that_cannot_grow_keeps_its_jobs() {
                 });
             });
             common::wait_until(|| is_running.load(SeqCst));
-            common::limit_memory(1 << 20);
+            // Half of a thread's stack.
+            common::limit_memory(512 << 20);
             let jobs = [0, 1].map(|n| scope.spawn(move || ramie::blocking(|| n)));
             common::wait_until(|| CALLS.load(SeqCst) > 0);
             fiber::sleep(Duration::from_millis(5));

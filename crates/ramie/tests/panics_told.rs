@@ -80,7 +80,12 @@ fn a_program_tells_a_fibers_panic_under_the_fibers_name() {
         assert!(!told.contains(hidden), "{hidden} is shown: {told}");
     }
     let told = stderr(&child_with("true", name, &[("RUST_BACKTRACE", "full")]));
-    assert!(told.contains("corosensei") && told.contains("run_loop"), "{told}");
+    assert!(told.contains("corosensei"), "{told}");
+    if cfg!(feature = "sanitizer") {
+        // The frames of the worker are on another stack.
+        return common::skipped("with AddressSanitizer a backtrace ends at the end of its stack");
+    }
+    assert!(told.contains("run_loop"), "{told}");
 }
 
 #[test]

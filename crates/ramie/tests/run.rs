@@ -146,19 +146,21 @@ fn many_runs_in_a_row_leave_nothing_behind() {
 #[test]
 fn run_without_memory_for_its_stack_panics() {
     if is_child() {
+        common::limit_memory(256 << 20);
         let large = Runtime::builder().workers(1).stack_size(1 << 30).build().unwrap();
         let text = panic_text(|| large.run(|| ()));
         assert!(text.contains("fiber 'main' cannot start"), "{text}");
         return;
     }
     let name = "run_without_memory_for_its_stack_panics";
-    let output = child_with("ulimit -v 400000", name, &[("RAMIE_DRIVER", "poll")]);
+    let output = child_with("true", name, &[("RAMIE_DRIVER", "poll")]);
     assert_success(&output);
 }
 
 #[test]
 fn a_fiber_without_memory_for_its_stack_ends_with_a_sentence() {
     if is_child() {
+        common::limit_memory(256 << 20);
         return one_worker().run(|| {
             let large = fiber::Builder::new().name("large".into()).stack_size(1 << 30);
             let payload = large.spawn(|| ()).unwrap().join().unwrap_err();
@@ -168,7 +170,7 @@ fn a_fiber_without_memory_for_its_stack_ends_with_a_sentence() {
         });
     }
     let name = "a_fiber_without_memory_for_its_stack_ends_with_a_sentence";
-    assert_success(&child_with("ulimit -v 400000", name, &[("RAMIE_DRIVER", "poll")]));
+    assert_success(&child_with("true", name, &[("RAMIE_DRIVER", "poll")]));
 }
 
 /// No hook has reported that a fiber never began; whatever raises it again must.
@@ -176,9 +178,13 @@ fn a_fiber_without_memory_for_its_stack_ends_with_a_sentence() {
 fn the_lack_of_a_stack_is_never_raised_in_silence() {
     let name = "the_lack_of_a_stack_is_never_raised_in_silence";
     if !is_child() {
-        // One chunk of stacks, of which there are 16 or more in each.
-        return assert_success(&child_with("ulimit -v 400000", name, &[("RAMIE_DRIVER", "poll")]));
+        // The second variable is for AddressSanitizer, whose copies of frames would take the memory
+        // before the stacks do.
+        let copies = ("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=0");
+        return assert_success(&child_with("true", name, &[("RAMIE_DRIVER", "poll"), copies]));
     }
+    // One chunk of stacks, of which there are 16 or more in each.
+    common::limit_memory(384 << 20);
     static REPORTS: AtomicUsize = AtomicUsize::new(0);
     struct End<'a>(&'a Event);
     impl Drop for End<'_> {
@@ -226,6 +232,7 @@ fn the_lack_of_a_stack_is_never_raised_in_silence() {
 #[test]
 fn a_runtime_that_cannot_start_its_threads_panics() {
     if is_child() {
+        common::limit_memory(512 << 20);
         let text = panic_text(|| with_workers(3).run(|| ()));
         assert!(text.contains("a worker could not be started"), "{text}");
         return;
@@ -233,5 +240,5 @@ fn a_runtime_that_cannot_start_its_threads_panics() {
     let name = "a_runtime_that_cannot_start_its_threads_panics";
     // The stack of the test's own thread is had, that of one more is not.
     let variables = [("RUST_MIN_STACK", "1073741824"), ("RAMIE_DRIVER", "poll")];
-    assert_success(&child_with("ulimit -v 1500000", name, &variables));
+    assert_success(&child_with("true", name, &variables));
 }

@@ -249,6 +249,9 @@ fn resident_bytes() -> usize {
 /// In a process of its own, whose memory is this test's alone.
 #[test]
 fn the_memory_of_a_deep_call_is_given_back() {
+    if common::memory_is_the_sanitizers() {
+        return;
+    }
     const DEEP: usize = 64;
     const BYTES: usize = 100 * 1024;
     if is_child() {

@@ -188,6 +188,7 @@ impl Drop for SleepsWhenDropped {
 fn the_closure_of_a_fiber_without_a_stack_cannot_wait_in_its_destructor() {
     let name = "the_closure_of_a_fiber_without_a_stack_cannot_wait_in_its_destructor";
     if is_child() {
+        common::limit_memory(512 << 20);
         let other = fiber::spawn_local(|| fiber::sleep(Duration::from_millis(5)));
         let loud = SleepsWhenDropped;
         let built = fiber::Builder::new().stack_size(1 << 30).spawn_local(move || drop(loud));
@@ -195,7 +196,7 @@ fn the_closure_of_a_fiber_without_a_stack_cannot_wait_in_its_destructor() {
         assert!(text(&*payload).contains("cannot start"), "{}", text(&*payload));
         return other.join().unwrap();
     }
-    let output = child_with("ulimit -v 900000", name, &[]);
+    let output = child(name);
     assert_success(&output);
     let report = stderr(&output);
     assert!(report.contains("the destructor runs"), "{report}");
@@ -214,6 +215,7 @@ fn the_closure_of_a_fiber_without_a_stack_is_dropped_outside_of_scopes() {
         }
     }
     if is_child() {
+        common::limit_memory(512 << 20);
         return common::one_worker().run(|| {
             let before = fiber::spawn_local(|| {
                 ramie::cancel::scope(|scope| {
@@ -228,7 +230,7 @@ fn the_closure_of_a_fiber_without_a_stack_is_dropped_outside_of_scopes() {
         });
     }
     let name = "the_closure_of_a_fiber_without_a_stack_is_dropped_outside_of_scopes";
-    let output = child_with("ulimit -v 900000", name, &[]);
+    let output = child(name);
     assert_success(&output);
     let report = stderr(&output);
     assert!(report.contains("the destructor is cancelled: false"), "{report}");
@@ -338,6 +340,9 @@ fn resident() -> usize {
 /// What a file takes beside its descriptor is given back, though the descriptor stays open.
 #[test]
 fn writing_to_a_redirected_output_keeps_no_memory() {
+    if common::memory_is_the_sanitizers() {
+        return;
+    }
     if is_child() {
         return one_worker().run(|| {
             let mut stdout = ramie::io::stdout().lock();

@@ -3,9 +3,23 @@
 
 use std::{
     fs,
+    io::Write,
     os::unix::process::ExitStatusExt,
     process::{Command, Output},
 };
+
+/// Whether this is a build for AddressSanitizer, which takes memory for each page of a stack, so a
+/// test cannot limit memory or count pages. Says so, past libtest.
+pub fn memory_is_the_sanitizers() -> bool {
+    let is_sanitized = cfg!(feature = "sanitizer");
+    if is_sanitized {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("a thread");
+        let line = format!("skipped: {name}: AddressSanitizer takes memory of its own\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    is_sanitized
+}
 
 const CHILD: &str = "RAMIE_CORO_TEST_CHILD";
 

@@ -23,6 +23,16 @@ pub fn skipped(reason: impl std::fmt::Display) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// Whether this is a build for AddressSanitizer, which itself takes memory for each thread, each
+/// allocation and each page of a stack, so a test cannot count pages. Says so.
+pub fn memory_is_the_sanitizers() -> bool {
+    let is_sanitized = cfg!(feature = "sanitizer");
+    if is_sanitized {
+        skipped("AddressSanitizer takes memory of its own");
+    }
+    is_sanitized
+}
+
 /// Whether this machine allows io_uring. Says so if a filter, a setting or an old kernel refuses
 /// it; any other error is the test's.
 pub fn has_ring() -> bool {
