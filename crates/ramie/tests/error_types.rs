@@ -3,14 +3,17 @@
 
 mod common;
 
-use std::{error::Error, io, time::Duration};
+use std::{error::Error, io, sync::Arc, time::Duration};
 
 use common::on_workers;
 use ramie::{
+    cancel::Cancelled,
     fiber,
     structured::{
-        Failures, Supervisor, any, par_map, par_map_unordered, race, set, try_par_map, try_scope,
+        Failure, Failures, Supervisor, any, par_map, par_map_unordered, race, set, try_par_map,
+        try_scope,
     },
+    sync::Event,
 };
 
 type Boxed = Box<dyn Error + Send + Sync>;
@@ -151,5 +154,103 @@ fn failures_become_the_callers_error() {
         assert_eq!(by_anyhow().unwrap_err().to_string(), "no");
         let error = boxed().unwrap_err();
         assert!(error.source().expect("the cause").is::<io::Error>());
+    });
+}
+
+/// The program's own error, around one of Ramie's. It says only whether it tells of a cancellation,
+/// or also that it is an error; in neither case does its `source` lead to Ramie's.
+#[derive(Debug)]
+struct Own<const IS_ERROR: bool>(io::Error);
+
+impl<const IS_ERROR: bool> std::fmt::Display for Own<IS_ERROR> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "own: {}", self.0)
+    }
+}
+
+impl<const IS_ERROR: bool> Error for Own<IS_ERROR> {}
+
+impl<const IS_ERROR: bool> Failure for Own<IS_ERROR> {
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        IS_ERROR.then_some(self as _)
+    }
+}
+
+fn fails_with_own<const IS_ERROR: bool>(error: io::Error) -> Failures<Own<IS_ERROR>> {
+    try_scope(|_| Err::<(), _>(Own(error))).unwrap_err()
+}
+
+/// The failures of an inner scope, boxed by `?`, are those of a strand of an outer one.
+fn an_own_error_of_an_inner_scope_is_found<const IS_ERROR: bool>() {
+    on_workers(|| {
+        let outer = try_scope(|scope| {
+            let is_inside = Arc::new(Event::new());
+            let has_begun = Arc::clone(&is_inside);
+            scope.spawn(move || -> Result<(), Boxed> {
+                try_scope(|_| {
+                    let (mut reader, _writer) = ramie::io::pipe().expect("a pipe");
+                    has_begun.set();
+                    io::Read::read(&mut reader, &mut [0]).map_err(Own::<IS_ERROR>)
+                })?;
+                Ok(())
+            });
+            is_inside.wait()?;
+            Err::<(), Boxed>("the cause".into())
+        });
+        let texts: Vec<_> = outer.unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["the cause"]);
+    });
+}
+
+#[test]
+fn a_cancellation_is_found_in_an_own_error_of_an_inner_scope() {
+    an_own_error_of_an_inner_scope_is_found::<false>();
+    an_own_error_of_an_inner_scope_is_found::<true>();
+}
+
+/// As a strand in a scope that is cancelled would return it, but without a wait.
+#[test]
+fn the_source_of_failures_is_their_cause_or_a_cancellation() {
+    let cancelled = || io::Error::from(Cancelled::because("enough"));
+    on_workers(|| {
+        assert!(fails_with_own::<false>(io::Error::other("no")).source().is_none());
+        let failures = fails_with_own::<true>(io::Error::other("no"));
+        assert!(failures.source().is_some_and(|error| error.is::<Own<true>>()));
+        let failures = fails_with_own::<false>(cancelled());
+        assert!(failures.source().is_some_and(|error| error.is::<Cancelled>()));
+        let failures = fails_with_own::<true>(cancelled());
+        assert!(failures.source().is_some_and(|error| error.is::<Cancelled>()));
+
+        // One whose sources lead to the cancellation is kept.
+        let failures = try_scope(|_| Err::<(), _>(cancelled())).unwrap_err();
+        assert!(failures.source().is_some_and(|error| error.is::<io::Error>()));
+
+        // Failures of failures.
+        let nested = try_scope(|_| Err::<(), _>(fails_with_own::<false>(cancelled())));
+        let nested = nested.unwrap_err();
+        assert!(nested.source().is_some_and(|error| error.is::<Cancelled>()));
+    });
+}
+
+/// As a `Vec` of them does.
+#[test]
+fn failures_of_a_longer_lifetime_serve_where_a_shorter_one_is_asked() {
+    fn shorter<'short>(failures: Failures<&'static str>, _: &'short str) -> Failures<&'short str> {
+        failures
+    }
+    fn last<'short>(failures: &Failures<Unknown<'short>>, other: Unknown<'short>) -> bool {
+        failures.iter().last() == Some(&other)
+    }
+    on_workers(|| {
+        let text = text();
+        let failures = shorter(try_scope(|_| Err::<(), _>("no")).unwrap_err(), &text);
+        assert_eq!((failures.to_string().as_str(), failures.source().is_none()), ("no", true));
+        let failures: Failures<Unknown<'static>> =
+            try_scope(|_| Err::<(), _>(Unknown("no"))).unwrap_err();
+        assert!(!last(&failures, Unknown(&text)));
     });
 }

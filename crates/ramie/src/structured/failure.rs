@@ -1,13 +1,10 @@
-//! Errors of several strands, and the one place where they are merged.
+//! Errors that say whether they only tell of a cancellation.
 
-use std::{
-    any::Any, borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num, panic, str,
-    string, sync::Mutex, vec,
-};
+use std::{borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num, str, string};
 
 use crate::{
     actor,
-    cancel::{Cancelled, check_cancelled, is_cancelled},
+    cancel::{Cancelled, is_cancelled},
     channel,
     sync::{self, broadcast, oneshot, watch},
 };
@@ -20,16 +17,33 @@ use crate::{
 ///
 /// # Examples
 /// ```
+/// use std::{error::Error, fmt};
 /// use ramie::{io, structured::Failure};
 ///
+/// #[derive(Debug)]
 /// enum CrawlError {
 ///     Network(io::Error),
 ///     Status(u16),
 /// }
 ///
+/// impl fmt::Display for CrawlError {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         match self {
+///             CrawlError::Network(error) => write!(f, "no answer: {error}"),
+///             CrawlError::Status(status) => write!(f, "the answer is {status}"),
+///         }
+///     }
+/// }
+///
+/// impl Error for CrawlError {}
+///
 /// impl Failure for CrawlError {
 ///     fn is_cancelled(&self) -> bool {
 ///         matches!(self, CrawlError::Network(error) if error.is_cancelled())
+///     }
+///
+///     fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+///         Some(self)
 ///     }
 /// }
 /// # assert!(!CrawlError::Network(io::Error::other("")).is_cancelled());
@@ -53,6 +67,10 @@ pub trait Failure {
     ///
     /// `None` by default, because a `Failure` need not be an [`Error`]. For one that is, write
     /// `Some(self)`.
+    ///
+    /// If this error tells of a cancellation that its chain of sources does not contain, the source
+    /// of the `Failures` is a [`Cancelled`] instead. So the cancellation is still found when the
+    /// `Failures` are converted into a `Box<dyn Error>`.
     fn as_error(&self) -> Option<&(dyn Error + 'static)> {
         None
     }
@@ -117,17 +135,6 @@ where
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<E: AsFailure<via::Reference>> AsFailure<via::Reference> for Failures<E> {
-    fn tells_of_cancellation(&self) -> bool {
-        self.cause().tells_of_cancellation()
-    }
-
-    fn to_error(&self) -> Option<&(dyn Error + 'static)> {
-        self.cause().to_error()
-    }
-}
-
 impl Failure for Cancelled {
     fn is_cancelled(&self) -> bool {
         true
@@ -162,7 +169,7 @@ macro_rules! failures {
         })*
 
         /// Tells whether this error, or one that lies in it, tells of a cancellation.
-        fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
+        pub(super) fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
             let mut next = Some(error);
             while let Some(error) = next {
                 if error.is::<Cancelled>()
@@ -265,161 +272,4 @@ own_failures! {
     str::ParseBoolError,
     str::Utf8Error,
     string::FromUtf8Error,
-}
-
-/// The errors of the strands of a scope, the cause first. There is at least one.
-///
-/// It is an [`Error`] of any type of errors that can be shown, so that `?` converts it into a
-/// `Box<dyn Error + Send + Sync>` or an `anyhow::Error`.
-pub struct Failures<E> {
-    /// INVARIANT: not empty.
-    errors: Vec<E>,
-    to_error: fn(&E) -> Option<&(dyn Error + 'static)>,
-}
-
-impl<E> Failures<E> {
-    /// Returns the error that came first.
-    pub fn cause(&self) -> &E {
-        &self.errors[0]
-    }
-
-    /// Returns the error that came first, and drops the others.
-    pub fn into_cause(self) -> E {
-        self.errors.into_iter().next().expect("at least one error")
-    }
-
-    /// Shows the errors in the order in which they happened.
-    pub fn iter(&self) -> std::slice::Iter<'_, E> {
-        self.errors.iter()
-    }
-}
-
-impl<E> IntoIterator for Failures<E> {
-    type Item = E;
-    type IntoIter = vec::IntoIter<E>;
-
-    fn into_iter(self) -> vec::IntoIter<E> {
-        self.errors.into_iter()
-    }
-}
-
-impl<E: fmt::Display> fmt::Display for Failures<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.cause())?;
-        for error in &self.errors[1..] {
-            write!(f, "; also: {error}")?;
-        }
-        Ok(())
-    }
-}
-
-impl<E: fmt::Debug> fmt::Debug for Failures<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Failures").field("errors", &self.errors).finish()
-    }
-}
-
-impl<E: PartialEq> PartialEq for Failures<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.errors == other.errors
-    }
-}
-
-impl<E: Eq> Eq for Failures<E> {}
-
-impl<E: fmt::Debug + fmt::Display> Error for Failures<E> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        (self.to_error)(self.cause())
-    }
-}
-
-impl From<Failures<io::Error>> for io::Error {
-    /// Keeps the kind of the cause, and all errors inside.
-    fn from(failures: Failures<io::Error>) -> Self {
-        match failures.errors.len() {
-            1 => failures.into_cause(),
-            _ => io::Error::new(failures.cause().kind(), failures),
-        }
-    }
-}
-
-impl<E: Failure> Failure for Failures<E> {
-    fn is_cancelled(&self) -> bool {
-        self.cause().is_cancelled()
-    }
-
-    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
-        self.cause().as_error()
-    }
-}
-
-/// What has gone wrong so far; merges by the rule in the module above.
-pub(super) struct Merged<E> {
-    parts: Mutex<Parts<E>>,
-    is_cancelled: fn(&E) -> bool,
-    to_error: fn(&E) -> Option<&(dyn Error + 'static)>,
-}
-
-struct Parts<E> {
-    panic: Option<Box<dyn Any + Send>>,
-    errors: Vec<E>,
-    cancelled: Option<E>,
-}
-
-impl<E> Merged<E> {
-    pub(super) fn new<Via>() -> Self
-    where
-        E: AsFailure<Via>,
-    {
-        let parts = Parts { panic: None, errors: Vec::new(), cancelled: None };
-        Merged {
-            parts: Mutex::new(parts),
-            is_cancelled: E::tells_of_cancellation,
-            to_error: E::to_error,
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Parts<E>> {
-        self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Adds the payload of a panic.
-    pub(super) fn add_panic(&self, payload: Box<dyn Any + Send>) {
-        let mut parts = self.lock();
-        let dropped = match parts.panic {
-            None => parts.panic.replace(payload),
-            Some(_) => Some(payload),
-        };
-        drop(parts);
-        // Its destructor is user code.
-        drop(dropped);
-    }
-
-    /// Adds an error of the current strand; tells whether it is a failure in its own right.
-    pub(super) fn add(&self, error: E) -> bool {
-        // A strand that is not cancelled tells of something else, of a limit of its own perhaps.
-        let is_cancelled = (self.is_cancelled)(&error) && check_cancelled().is_err();
-        let mut parts = self.lock();
-        if !is_cancelled {
-            parts.errors.push(error);
-        } else if parts.cancelled.is_none() {
-            parts.cancelled = Some(error);
-        }
-        !is_cancelled
-    }
-
-    /// What the strands' failures come to; raises the panic again, if there was one.
-    pub(super) fn take_failures(&self) -> Option<Failures<E>> {
-        let mut parts = self.lock();
-        let (panic, cancelled) = (parts.panic.take(), parts.cancelled.take());
-        let mut errors = std::mem::take(&mut parts.errors);
-        drop(parts);
-        if let Some(payload) = panic {
-            panic::resume_unwind(payload);
-        }
-        if errors.is_empty() {
-            errors.extend(cancelled);
-        }
-        (!errors.is_empty()).then_some(Failures { errors, to_error: self.to_error })
-    }
 }

@@ -84,8 +84,10 @@
 //! ```
 
 mod failure;
+mod failures;
 mod join;
 mod map;
+mod merged;
 mod race;
 mod set;
 mod supervisor;
@@ -94,7 +96,8 @@ mod try_scope;
 #[doc(hidden)]
 pub use self::{failure::via, join::finish, try_scope::try_calls};
 pub use self::{
-    failure::{AsFailure, Failure, Failures},
+    failure::{AsFailure, Failure},
+    failures::Failures,
     map::{par_map, par_map_unordered, try_par_map},
     race::{Racers, any, race},
     set::{Set, set},

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::failure::{AsFailure, Failure, Failures, Merged};
+use super::{AsFailure, Failure, Failures, merged::Merged};
 use crate::{
     cancel::{self, CancelHandle},
     fiber::Scope,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::failure::{AsFailure, Failure, Failures};
+use super::{AsFailure, Failure, Failures};
 use super::{TryScope, try_scope};
 use crate::{
     cancel::{self, CancelHandle, check_cancelled},

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::failure::{AsFailure, Failures, Merged};
+use super::{AsFailure, Failures, merged::Merged};
 use crate::{
     cancel::{self, CancelHandle, Cancelled},
     fiber::{Scope, ScopedJoinHandle},

@@ -1,0 +1,163 @@
+//! The errors of several strands, as the caller of a scope gets them.
+#![allow(unsafe_code)]
+
+use std::{error::Error, fmt, io, ptr, vec};
+
+use super::{
+    AsFailure, Failure,
+    failure::{says_cancelled, via},
+};
+use crate::cancel::STRAND_CANCELLED;
+
+/// The errors of the strands of a scope, the cause first. There is at least one.
+///
+/// It is an [`Error`] of any type of errors that can be shown, so that `?` converts it into a
+/// `Box<dyn Error + Send + Sync>` or an `anyhow::Error`.
+pub struct Failures<E> {
+    /// INVARIANT: not empty, and the first one stays in its place.
+    errors: Vec<E>,
+    source: Source,
+}
+
+/// What the [`source`](Error::source) of failures is.
+#[derive(Clone, Copy)]
+enum Source {
+    /// What [`as_error`] makes of the cause.
+    ///
+    /// INVARIANT: the function is `as_error::<E, _>` for the type `E` with which the failures were
+    /// made. Their type may have become one of shorter lifetimes since.
+    Cause(unsafe fn(*const ()) -> Option<*const (dyn Error + 'static)>),
+    /// The cause tells of a cancellation, and no error in its chain of sources is one.
+    Cancellation,
+}
+
+/// [`AsFailure::to_error`] without a type in its signature. A field of type `fn(&E)` would make
+/// [`Failures`] invariant in `E`.
+///
+/// # Safety
+/// `cause` points to an `E`, to which no `&mut` exists while the result is in use.
+unsafe fn as_error<E: AsFailure<Via>, Via>(
+    cause: *const (),
+) -> Option<*const (dyn Error + 'static)> {
+    // SAFETY: the caller's promise.
+    let cause = unsafe { &*cause.cast::<E>() };
+    cause.to_error().map(ptr::from_ref)
+}
+
+impl<E> Failures<E> {
+    /// Makes failures of at least one error.
+    pub(super) fn new<Via>(errors: Vec<E>) -> Self
+    where
+        E: AsFailure<Via>,
+    {
+        let cause = &errors[0];
+        let is_lost =
+            cause.tells_of_cancellation() && !cause.to_error().is_some_and(says_cancelled);
+        // Asked now and not in `source`: of nested failures, each level would ask all below.
+        let source = match is_lost {
+            true => Source::Cancellation,
+            false => Source::Cause(as_error::<E, Via>),
+        };
+        Failures { errors, source }
+    }
+
+    /// As [`Error::source`], for errors that cannot be shown, too.
+    fn source_of_any(&self) -> Option<&(dyn Error + 'static)> {
+        let as_error = match self.source {
+            Source::Cancellation => return Some(&STRAND_CANCELLED),
+            Source::Cause(as_error) => as_error,
+        };
+        // SAFETY: the cause was put in as a value of the type for which the function was made (the
+        // invariants of both fields); it is the same value if the type's lifetimes were shortened,
+        // and what it borrows lives as long as it did. It is borrowed by `&self`.
+        let error = unsafe { as_error(ptr::from_ref(self.cause()).cast()) }?;
+        // SAFETY: made of a reference into the cause, or of a longer one; the cause is borrowed for
+        // as long as the result.
+        Some(unsafe { &*error })
+    }
+
+    /// Returns the error that came first.
+    pub fn cause(&self) -> &E {
+        &self.errors[0]
+    }
+
+    /// Returns the error that came first, and drops the others.
+    pub fn into_cause(self) -> E {
+        self.errors.into_iter().next().expect("at least one error")
+    }
+
+    /// Shows the errors in the order in which they happened.
+    pub fn iter(&self) -> std::slice::Iter<'_, E> {
+        self.errors.iter()
+    }
+}
+
+impl<E> IntoIterator for Failures<E> {
+    type Item = E;
+    type IntoIter = vec::IntoIter<E>;
+
+    fn into_iter(self) -> vec::IntoIter<E> {
+        self.errors.into_iter()
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Failures<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cause())?;
+        for error in &self.errors[1..] {
+            write!(f, "; also: {error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl<E: fmt::Debug> fmt::Debug for Failures<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failures").field("errors", &self.errors).finish()
+    }
+}
+
+impl<E: PartialEq> PartialEq for Failures<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.errors == other.errors
+    }
+}
+
+impl<E: Eq> Eq for Failures<E> {}
+
+impl<E: fmt::Debug + fmt::Display> Error for Failures<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source_of_any()
+    }
+}
+
+impl From<Failures<io::Error>> for io::Error {
+    /// Keeps the kind of the cause, and all errors inside.
+    fn from(failures: Failures<io::Error>) -> Self {
+        match failures.errors.len() {
+            1 => failures.into_cause(),
+            _ => io::Error::new(failures.cause().kind(), failures),
+        }
+    }
+}
+
+impl<E: Failure> Failure for Failures<E> {
+    fn is_cancelled(&self) -> bool {
+        self.cause().is_cancelled()
+    }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        self.source_of_any()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: AsFailure<via::Reference>> AsFailure<via::Reference> for Failures<E> {
+    fn tells_of_cancellation(&self) -> bool {
+        self.cause().tells_of_cancellation()
+    }
+
+    fn to_error(&self) -> Option<&(dyn Error + 'static)> {
+        self.source_of_any()
+    }
+}
