@@ -45,6 +45,14 @@ fn assert_undisturbed(round: usize) {
     }
 }
 
+/// Older kernels have no table in which a thread could keep its rings.
+#[test]
+fn nor_are_they_where_each_ring_is_closed() {
+    let test = "calls_of_the_thread_that_called_run_are_not_interrupted";
+    let output = common::child_with("true", test, &[("RAMIE_CAPS", "linux-5.15")]);
+    common::assert_success(&output);
+}
+
 #[test]
 fn calls_of_the_thread_that_called_run_are_not_interrupted() {
     for (driver, strands) in [

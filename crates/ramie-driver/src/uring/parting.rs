@@ -15,8 +15,9 @@
 //! | parked: 80 KiB of the kernel's, no descriptor | as many as may be are parked: to closed; its thread ends: to gone |
 //! | closed | the kernel has taken it apart: to gone. Whoever closed it waits for that, if its thread goes on |
 //!
-//! Before Linux 5.18 there is no table. The ring is closed and waited for then, and yet an
-//! interrupt was seen some ms later in one run of three, so a call may return `EINTR` there.
+//! Before Linux 5.18 there is no table, and the ring is closed and waited for, which takes some
+//! 30 ms. That holds for each ring of a thread that goes on, also for one that was made to try
+//! whether rings can be had.
 //!
 //! How to know that it is gone: the ring is given the writing end of a pipe as its only registered
 //! file, and that end is closed with the ring.

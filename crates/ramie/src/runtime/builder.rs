@@ -289,7 +289,8 @@ impl Builder {
         };
         if driver == Choice::Uring {
             // The one choice that can fail for want of the kernel's leave: try it now.
-            ramie_driver::Driver::open(driver, &ramie_driver::Config::default())?;
+            let mut trial = ramie_driver::Driver::open(driver, &ramie_driver::Config::default())?;
+            trial.note_thread_goes_on();
         }
         Ok(Runtime { config })
     }
