@@ -5,7 +5,7 @@ mod common;
 
 use std::{
     collections::BTreeSet,
-    env,
+    env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::{Path, PathBuf},
@@ -19,16 +19,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// `cargo test` builds the examples beside its test programs; `cargo test --test` does not.
+/// `cargo test` builds the examples beside its test programs; `cargo test --test` does not, and
+/// leaves old ones there.
 fn program(name: &str) -> PathBuf {
     static BUILD: Once = Once::new();
     let test = env::current_exe().expect("a test is a program");
     let profile = test.ancestors().nth(2).expect("target/profile/deps/test");
+    let examples = profile.join("examples");
     BUILD.call_once(|| {
-        if ["prefork", "prefork_scenes"]
-            .iter()
-            .all(|name| profile.join("examples").join(name).exists())
-        {
+        if ["prefork", "prefork_scenes"].iter().all(|name| is_up_to_date(&examples.join(name))) {
             return;
         }
         let mut build = Command::new(env!("CARGO"));
@@ -36,9 +35,29 @@ fn program(name: &str) -> PathBuf {
         if profile.ends_with("release") {
             build.arg("--release");
         }
+        // Beside programs for another target than cargo's own choice, or in another folder.
+        let above = profile.parent().expect("target");
+        let triple =
+            above.file_name().and_then(|name| name.to_str()).filter(|n| n.contains("-linux-"));
+        build.args(triple.map(|triple| format!("--target={triple}")));
+        let target = if triple.is_some() { above.parent().expect("target") } else { above };
+        build.arg("--target-dir").arg(target);
         assert!(build.status().expect("cargo runs").success(), "the examples build");
     });
-    profile.join("examples").join(name)
+    examples.join(name)
+}
+
+/// Whether a program is younger than all that cargo says it is made of.
+fn is_up_to_date(program: &Path) -> bool {
+    let time_of = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
+    let (Some(made), Ok(rule)) =
+        (time_of(program), fs::read_to_string(program.with_extension("d")))
+    else {
+        return false;
+    };
+    let sources = rule.split_once(": ").map_or("", |(_, sources)| sources);
+    let is_older = |source: &str| time_of(Path::new(source)).is_some_and(|time| time <= made);
+    sources.split_whitespace().all(is_older)
 }
 
 /// Plays a scene that ends by itself.
@@ -344,6 +363,14 @@ fn a_request_to_end_is_passed_on_and_waited_for() {
         assert_eq!(supervisor.end().code(), Some(0), "{name}");
         assert!(processes.iter().all(|process| !is_alive(process.2)));
     }
+}
+
+#[test]
+fn a_panic_of_on_end_goes_on_when_all_have_ended() {
+    let output = play("panics");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{:?}: {}", output.status, common::stderr(&output));
+    assert!(told.contains("still there: false"), "{told}");
 }
 
 #[test]

@@ -208,7 +208,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Sets what is called, in the supervisor, at each end of a process. It must not start threads
-    /// nor wait for long.
+    /// nor wait for long. If it panics, all processes are asked to end and waited for, without
+    /// further calls, and the panic goes on.
     pub fn on_end(mut self, f: impl FnMut(&End) + 'a) -> Self {
         self.on_end = Box::new(f);
         self

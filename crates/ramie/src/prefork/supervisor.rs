@@ -38,7 +38,10 @@ use super::{
     end::{After, End},
     member,
 };
-use crate::signal::Signal;
+use crate::{
+    panic::{catch, resume_unwind},
+    signal::Signal,
+};
 
 /// A successor that has lived for so long is ready, whatever it says.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -114,7 +117,22 @@ impl<'a> Supervisor<'a> {
         })
     }
 
+    /// Starts the processes and stays until all have ended, also if `on_started` or `on_end` panics:
+    /// the panic goes on afterwards.
     pub(super) fn run(mut self) -> io::Result<Report> {
+        if let Err(payload) = catch(|| self.supervise()) {
+            self.options.on_end = Box::new(|_| ());
+            self.stop();
+            while !self.processes.is_empty() {
+                self.attend();
+            }
+            resume_unwind(payload);
+        }
+        let ends = self.posts.into_iter().filter_map(|post| post.last_end).collect();
+        self.failure.map_or(Ok(Report { ends }), Err)
+    }
+
+    fn supervise(&mut self) {
         for post in 0..self.posts.len() {
             if let Err(error) = self.start(post, Role::Serving) {
                 self.give_up(error);
@@ -127,15 +145,18 @@ impl<'a> Supervisor<'a> {
             self.give_up(error);
         }
         while !self.processes.is_empty() || self.posts.iter().any(|post| post.due.is_some()) {
-            self.wait();
-            self.heed_signals();
-            self.reap();
-            self.promote();
-            self.start_due();
-            self.kill_late();
+            self.attend();
         }
-        let ends = self.posts.into_iter().filter_map(|post| post.last_end).collect();
-        self.failure.map_or(Ok(Report { ends }), Err)
+    }
+
+    /// Waits for what happens next, and does what it asks for.
+    fn attend(&mut self) {
+        self.wait();
+        self.heed_signals();
+        self.reap();
+        self.promote();
+        self.start_due();
+        self.kill_late();
     }
 
     /// Forks a process. Returns in the supervisor only.

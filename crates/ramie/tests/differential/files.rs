@@ -130,9 +130,12 @@ macro_rules! program {
                             return None;
                         }
                         let copied = io::copy(&mut source, &mut target);
-                        // A device takes bytes from a buffer, whose rest std loses.
-                        let is_lost = copied.is_err();
-                        if is_lost && !target.metadata().unwrap().is_file() {
+                        // A device takes bytes from a buffer, whose rest std loses; and of what it
+                        // takes off a file for a full disk it loses up to a page.
+                        let errno = copied.as_ref().err().and_then(io::Error::raw_os_error);
+                        let is_full = matches!(errno, Some(libc::ENOSPC | libc::EFBIG));
+                        let is_device = !target.metadata().unwrap().is_file();
+                        if is_full || errno.is_some() && is_device {
                             source.rewind().unwrap();
                         }
                         told(copied)

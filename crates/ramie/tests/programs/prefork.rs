@@ -4,7 +4,7 @@ use std::{
     env,
     io::{self, Read, Write},
     os::unix::process::parent_id,
-    panic::{catch_unwind, panic_any},
+    panic::{AssertUnwindSafe, catch_unwind, panic_any},
     process, thread,
     time::Duration,
 };
@@ -113,6 +113,33 @@ fn renewed(member: &Member) {
     never_end();
 }
 
+/// Its `on_end` panics at the end of the first process. Says whether the second one is there still
+/// when the panic arrives.
+fn panics() -> io::Result<Report> {
+    let (mut ids_out, mut ids_in) = io::pipe()?;
+    let (mut copies_out, mut copies_in) = io::pipe()?;
+    let supervisor = quick(2).on_end(|_| panic!("as planned"));
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        supervisor.run(|member| -> io::Result<u8> {
+            let mut id = [0; 4];
+            if member.index() == 0 {
+                ids_out.read_exact(&mut id)?;
+                copies_in.write_all(&id)?;
+                return Ok(7);
+            }
+            ids_in.write_all(&process::id().to_ne_bytes())?;
+            never_end();
+            Ok(0)
+        })
+    }));
+    assert!(outcome.is_err(), "the panic has gone astray");
+    let mut id = [0; 4];
+    copies_out.read_exact(&mut id)?;
+    let is_there = std::fs::exists(format!("/proc/{}", u32::from_ne_bytes(id)))?;
+    println!("still there: {is_there}");
+    process::exit(0)
+}
+
 fn refused(scene: &str) -> io::Result<Report> {
     match scene {
         "thread" => drop(thread::spawn(never_end)),
@@ -157,6 +184,7 @@ fn main() -> io::Result<Report> {
             thread::sleep(Duration::from_millis(100));
             if member.life() < 7 { 7 } else { 0 }
         }),
+        "panics" => panics(),
         "succeeded" => succeeded(),
         "renewed" => quick(1).run(renewed),
         "servers" => {
