@@ -1,15 +1,16 @@
 //! Handles that wait for a strand's end and take its value.
 #![allow(unsafe_code)]
 
-use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr, thread};
+use std::{any::Any, fmt, marker::PhantomData, mem::ManuallyDrop, ptr, thread};
 
 use super::{Fiber, ScopeData, label};
 use crate::{
     cancel::{self, Cancelled},
     completion::Completion,
+    panic::raise_again,
     park::{Refused, WaitKind, WaitRecord},
     primitive::{AtomicPtr, Ordering},
-    strand::{self, Slot, take_outcome},
+    strand::{self, NoValue, Slot, take_outcome},
     worker,
 };
 
@@ -85,19 +86,31 @@ impl RawHandle {
     #[track_caller]
     #[inline]
     unsafe fn join<T>(self) -> thread::Result<T> {
+        // SAFETY: the caller's promise.
+        unsafe { self.join_knowing() }.map_err(|(payload, _)| payload)
+    }
+
+    /// The same; of a strand without a value it says why, too.
+    ///
+    /// # Safety
+    /// As of [`join`](Self::join).
+    #[track_caller]
+    #[inline]
+    unsafe fn join_knowing<T>(self) -> Result<T, (Box<dyn Any + Send>, NoValue)> {
         let slot = self.slot();
         if !slot.join.is_done() {
             check_not_own(slot);
             if slot.join.wait(&Self::record(slot)).is_err() {
                 // Dropping the handle detaches the strand, which runs on.
-                return Err(Box::new(
-                    "a strand cannot be joined in a destructor that runs during a panic",
-                ));
+                let why = "a strand cannot be joined in a destructor that runs during a panic";
+                return Err((Box::new(why), NoValue::NotRun));
             }
         }
         let this = ManuallyDrop::new(self);
         // SAFETY: the strand has ended, this is its only handle, `T` is the caller's promise.
         let outcome = unsafe { take_outcome::<T>(slot) };
+        let why = || slot.no_value().unwrap_or(NoValue::Panicked);
+        let outcome = outcome.map_err(|payload| (payload, why()));
         free(slot);
         drop_named(this.word.load(Ordering::Relaxed));
         outcome
@@ -213,6 +226,14 @@ impl<T> JoinHandle<T> {
         unsafe { self.raw.join() }
     }
 
+    /// The same; goes on with the strand's panic.
+    #[track_caller]
+    pub(crate) fn join_or_raise(self) -> T {
+        // SAFETY: as in `join`.
+        let outcome = unsafe { self.raw.join_knowing() };
+        outcome.unwrap_or_else(|(payload, why)| raise_again(payload, why))
+    }
+
     /// Waits until the strand has ended, so that [`join`](Self::join) returns at once.
     ///
     /// # Blocking
@@ -303,6 +324,17 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         let raw = unsafe { ManuallyDrop::take(&mut this.raw) };
         // SAFETY: `new`'s callers spawned the strand with a value of type `T`.
         unsafe { raw.join() }
+    }
+
+    /// The same; goes on with the strand's panic.
+    #[track_caller]
+    pub(crate) fn join_or_raise(self) -> T {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: as in `join`.
+        let raw = unsafe { ManuallyDrop::take(&mut this.raw) };
+        // SAFETY: as in `join`.
+        let outcome = unsafe { raw.join_knowing() };
+        outcome.unwrap_or_else(|(payload, why)| raise_again(payload, why))
     }
 
     /// Waits until the strand has ended, so that [`join`](Self::join) returns at once.

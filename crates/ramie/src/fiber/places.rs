@@ -1,7 +1,7 @@
 //! The workers of a runtime as fibers see them.
 
 use super::{Builder, Place, scope};
-use crate::{panic::raise_again, worker};
+use crate::worker;
 
 /// Returns how many workers the runtime has; 1 where strands are threads.
 ///
@@ -78,9 +78,6 @@ where
         let spawn = |index| place(index).spawn_scoped(s, move || f(index));
         let spawn = |index| spawn(index).unwrap_or_else(|error| panic!("cannot spawn: {error}"));
         let fibers: Vec<_> = (0..workers()).map(spawn).collect();
-        let join = |fiber: super::ScopedJoinHandle<'_, T>| {
-            fiber.join().unwrap_or_else(|payload| raise_again(payload))
-        };
-        fibers.into_iter().map(join).collect()
+        fibers.into_iter().map(super::ScopedJoinHandle::join_or_raise).collect()
     })
 }

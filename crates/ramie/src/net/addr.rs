@@ -127,10 +127,10 @@ where
     match receiver.recv() {
         Ok(found) => found,
         Err(RecvError::Cancelled) => Err(cancel::error()),
-        Err(RecvError::Closed) => match strand.join() {
-            Err(payload) => crate::panic::raise_again(payload),
-            Ok(()) => Err(io::Error::other("a name cannot be resolved while the strand unwinds")),
-        },
+        Err(RecvError::Closed) => {
+            strand.join_or_raise();
+            Err(io::Error::other("a name cannot be resolved while the strand unwinds"))
+        }
     }
 }
 

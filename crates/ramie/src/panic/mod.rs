@@ -7,6 +7,8 @@ mod report;
 
 use std::{any::Any, thread};
 
+use crate::strand::NoValue;
+
 #[allow(deprecated)]
 #[doc(no_inline)]
 pub use std::panic::PanicInfo;
@@ -52,14 +54,12 @@ pub(crate) const CANNOT_START: &str = " cannot start: ";
 /// without a word.
 #[cold]
 #[track_caller]
-pub(crate) fn raise_again(payload: Box<dyn Any + Send>) -> ! {
-    match payload.downcast::<String>() {
-        // Other words, so that the next strand that joins this one does not report it again.
-        Ok(text) if text.contains(CANNOT_START) => {
+pub(crate) fn raise_again(payload: Box<dyn Any + Send>, why: NoValue) -> ! {
+    match message(&*payload) {
+        Some(text) if why == NoValue::NotRun && text.contains(CANNOT_START) => {
             panic!("{}", text.replacen(CANNOT_START, " could not start: ", 1))
         }
-        Ok(text) => resume_unwind(text),
-        Err(payload) => resume_unwind(payload),
+        _ => resume_unwind(payload),
     }
 }
 

@@ -118,9 +118,9 @@ impl Child {
             (Some(stdout), Some(stderr)) => {
                 let (stdout, stderr) = fiber::scope(|s| {
                     let stderr = s.spawn(|| read_all(Some(stderr)));
-                    (read_all(Some(stdout)), stderr.join())
+                    (read_all(Some(stdout)), stderr.join_or_raise())
                 });
-                (stdout?, stderr.unwrap_or_else(|payload| crate::panic::raise_again(payload))?)
+                (stdout?, stderr?)
             }
             (stdout, stderr) => (read_all(stdout)?, read_all(stderr)?),
         };

@@ -219,16 +219,18 @@ impl Slot {
     /// # Safety
     /// The slot is in the phase "ended" and belongs to the caller.
     pub(crate) unsafe fn why_no_value(&self) -> Option<(NoValue, Option<String>)> {
-        if !self.has_no_value() {
-            return None;
-        }
-        let why = self.table().end?;
+        let why = self.no_value()?;
         // SAFETY: the table says that a payload is there; it belongs to the caller.
         let payload = unsafe { read::<Payload>(self) };
         let text = panic::message(&*payload).map(str::to_owned);
         // SAFETY: it was read just now.
         unsafe { write(self, payload) };
         Some((why, text))
+    }
+
+    /// Why a strand that has ended has no value, if it has none.
+    pub(crate) fn no_value(&self) -> Option<NoValue> {
+        if self.has_no_value() { self.table().end } else { None }
     }
 
     /// Drops the outcome.

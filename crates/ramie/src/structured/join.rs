@@ -1,12 +1,12 @@
 //! Several calls at the same time, with values of different types.
 
-use crate::{fiber::ScopedJoinHandle, panic::raise_again};
+use crate::fiber::ScopedJoinHandle;
 
 /// Takes the value of a strand of [`join!`](crate::join), or goes on with its panic.
 #[doc(hidden)]
 #[track_caller]
 pub fn finish<T>(handle: ScopedJoinHandle<'_, T>) -> T {
-    handle.join().unwrap_or_else(|payload| raise_again(payload))
+    handle.join_or_raise()
 }
 
 /// Evaluates expressions at the same time, each but the last on a fiber of its own, and gives a

@@ -1,6 +1,6 @@
 //! Strands whose outcomes are taken one by one, as they come.
 
-use std::{fmt, mem, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
+use std::{any::Any, fmt, mem, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
 
 use crate::{
     cancel::{self, CancelHandle},
@@ -8,6 +8,7 @@ use crate::{
     fiber::Scope,
     panic::{CANNOT_START, catch, raise_again},
     park::abort_wait_while_unwinding,
+    strand::NoValue,
 };
 
 /// Runs `f` with a set of strands, to which it may add at any time, and whose outcomes it takes as
@@ -54,12 +55,15 @@ where
             receiver,
         };
         let returned = set.strands.close_after(|| f(&set));
-        while let Some(outcome) = set.try_next() {
-            outcome.unwrap_or_else(|payload| raise_again(payload));
+        while let Some(outcome) = set.try_take() {
+            outcome.unwrap_or_else(|(payload, why)| raise_again(payload, why));
         }
         returned
     })
 }
+
+/// What a strand ended with; if there is no value, also why.
+type Outcome<T> = Result<T, (Box<dyn Any + Send>, NoValue)>;
 
 /// The strands of [`set`].
 // The bound on `T` is there for the reason given at `TryScope`.
@@ -68,8 +72,8 @@ pub struct Set<'scope, 'env: 'scope, T: 'env> {
     cancel: CancelHandle,
     /// Strands whose outcomes have not been taken.
     pending: AtomicUsize,
-    sender: Sender<thread::Result<T>>,
-    receiver: Receiver<thread::Result<T>>,
+    sender: Sender<Outcome<T>>,
+    receiver: Receiver<Outcome<T>>,
 }
 
 impl<'scope, T> Set<'scope, '_, T> {
@@ -85,13 +89,13 @@ impl<'scope, T> Set<'scope, '_, T> {
         self.pending.fetch_add(1, Relaxed);
         let owed = Owed(self);
         self.strands.spawn(move || {
-            let outcome = catch(f);
+            let outcome = catch(f).map_err(|payload| (payload, NoValue::Panicked));
             owed.0.give(outcome);
             mem::forget(owed);
         });
     }
 
-    fn give(&self, outcome: thread::Result<T>) {
+    fn give(&self, outcome: Outcome<T>) {
         // The receiver lies beside the sender.
         let _ = self.sender.send_uncancelled(outcome);
     }
@@ -114,11 +118,16 @@ impl<'scope, T> Set<'scope, '_, T> {
         self.claim()?;
         // The sender lies beside the receiver, so that nothing but unwinding ends the wait.
         let outcome = cancel::shield(|| self.receiver.recv());
-        Some(outcome.unwrap_or_else(|_| abort_wait_while_unwinding("the next outcome of a set")))
+        let abort = |_| abort_wait_while_unwinding("the next outcome of a set");
+        Some(outcome.unwrap_or_else(abort).map_err(|(payload, _)| payload))
     }
 
     /// Takes an outcome if there is one now.
     pub fn try_next(&self) -> Option<thread::Result<T>> {
+        Some(self.try_take()?.map_err(|(payload, _)| payload))
+    }
+
+    fn try_take(&self) -> Option<Outcome<T>> {
         let outcome = self.receiver.try_recv().ok()?;
         if self.claim().is_none() {
             // It belongs to another strand, in `next`, which has claimed it and comes to take it.
@@ -158,7 +167,7 @@ struct Owed<'set, 'scope, 'env: 'scope, T: 'env>(&'set Set<'scope, 'env, T>);
 impl<T> Drop for Owed<'_, '_, '_, T> {
     fn drop(&mut self) {
         let why = format!("a strand of the set{CANNOT_START}it has no stack, or its runtime ends");
-        self.0.give(Err(Box::new(why)));
+        self.0.give(Err((Box::new(why), NoValue::NotRun)));
     }
 }
 

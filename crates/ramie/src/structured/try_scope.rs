@@ -289,9 +289,13 @@ impl<T> TryJoinHandle<'_, T> {
     /// # Errors
     /// The fiber failed. Its error, or its panic, is kept by the scope, which is cancelled; so that
     /// `?` leaves the scope's closure, and the scope returns the cause.
+    ///
+    /// # Panics
+    /// The fiber could not start, because there was no memory for its stack.
     #[track_caller]
     pub fn join(self) -> Result<T, Cancelled> {
-        self.strand.join().ok().flatten().ok_or_else(|| Cancelled::because(SIBLING_FAILED))
+        // The strand itself catches the panics of its closure.
+        self.strand.join_or_raise().ok_or_else(|| Cancelled::because(SIBLING_FAILED))
     }
 
     /// Tells whether the fiber has ended, so that `join` would return at once.
