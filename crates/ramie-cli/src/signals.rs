@@ -31,6 +31,8 @@ pub(crate) fn watch(on_first: impl FnOnce() + Send + 'static) -> Result<(), Fail
     };
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
     let watcher = move || {
+        // Whoever started this program may have blocked them; one thread that does not is enough.
+        ramie_driver::sys::supervise::unblock(&[SIGINT, SIGTERM]);
         let mut signals = signals.forever();
         let Some(first) = signals.next() else { return };
         let since = Instant::now();

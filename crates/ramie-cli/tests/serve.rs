@@ -6,13 +6,13 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    process::Stdio,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal};
 use support::{
-    PATIENCE, Server, ask, assert_sentence, drivers, is_closed, output, ramie, ramie_under,
+    PATIENCE, RAMIE, Server, ask, assert_sentence, drivers, is_closed, output, ramie, ramie_under,
     read_answer, signal, text,
 };
 
@@ -95,6 +95,19 @@ fn sigterm_closes_idle_connections_and_ends_with_0() {
     signal(&server.child, Signal::TERM);
     assert!(is_closed(&mut idle));
     assert!(matches!(fresh.read(&mut [0]), Ok(0) | Err(_)));
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+/// A program inherits the signals that its parent has blocked.
+#[test]
+fn sigterm_ends_a_server_that_was_started_with_it_blocked() {
+    let mut command = Command::new("env");
+    command.args(["--block-signal=TERM", RAMIE]);
+    command.args(["serve", "--hello", "--addr", "127.0.0.1:0", "--workers", "1"]);
+    let mut server = Server::started(command);
+    signal(&server.child, Signal::TERM);
+    // A server that does not see it goes on accepting.
+    server.wait_until_closed();
     assert_eq!(server.wait().code(), Some(0));
 }
 

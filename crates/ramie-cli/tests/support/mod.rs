@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -141,7 +141,9 @@ impl Server {
 
     /// Waits until nobody listens any more: the server has seen a signal.
     pub(crate) fn wait_until_closed(&self) {
+        let start = Instant::now();
         while TcpStream::connect(self.address).is_ok() {
+            assert!(start.elapsed() < PATIENCE, "the server has not seen the signal");
             std::thread::yield_now();
         }
     }

@@ -119,7 +119,11 @@ fn heed(signal: i32) {
 pub fn be_open_to_signals() {
     heed(libc::SIGTERM);
     heed(libc::SIGCHLD);
-    let signals = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGCHLD];
+    unblock(&[libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGCHLD]);
+}
+
+/// Lets signals, by number, reach this thread, whatever mask it has inherited.
+pub fn unblock(signals: &[i32]) {
     let set = signals.iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
     // It cannot fail: the set is one that the kernel knows.
     let _ = change_mask(SIG_UNBLOCK, set);

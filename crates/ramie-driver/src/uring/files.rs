@@ -12,6 +12,7 @@ use crate::caps::Feature;
 use crate::driver::Wait;
 use crate::fixed::{FixedFile, NO_SLOT, Notes};
 use crate::op::Op;
+use crate::sys::raw;
 
 /// How many places a table has; the smaller one where `ulimit -n` does not allow the other.
 const SIZES: [u32; 2] = [8192, 256];
@@ -30,6 +31,8 @@ pub(super) struct Files {
     notes: Option<Arc<Notes>>,
     /// What came of the last file that was to get a descriptor.
     installed: Option<i32>,
+    /// How many descriptors are on their way that nobody waits for any more.
+    given_up: u32,
 }
 
 impl Files {
@@ -63,8 +66,17 @@ impl Files {
         }
     }
 
+    /// Notes what came of the oldest op that was to give a file a descriptor: a ring does such ops
+    /// in their order.
     pub(super) fn note_installed(&mut self, result: i32) {
-        self.installed = Some(result);
+        if self.given_up == 0 {
+            self.installed = Some(result);
+            return;
+        }
+        self.given_up -= 1;
+        if result >= 0 {
+            raw::close(result);
+        }
     }
 
     fn slot(&self, place: u32) -> u16 {
@@ -148,7 +160,11 @@ impl Uring {
         self.files.installed = None;
         self.push(&super::sqe::install_entry(slot));
         while self.files.installed.is_none() {
-            self.enter(Wait::Until(Some(Duration::from_secs(1))))?;
+            if let Err(error) = self.enter(Wait::Until(Some(Duration::from_secs(1)))) {
+                // The op may be done yet, and must not pass for the next one.
+                self.files.given_up += 1;
+                return Err(error);
+            }
             self.reap();
         }
         match self.files.installed.take() {
@@ -195,5 +211,27 @@ impl Uring {
         for place in notes.take() {
             self.files.give_back(&self.ring, place);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::IntoRawFd;
+
+    use super::*;
+
+    /// A descriptor that comes after its call has failed is closed, and is not the next call's.
+    #[test]
+    fn a_descriptor_that_nobody_waits_for_is_closed() {
+        let mut files = Files::new(true);
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        files.given_up = 2;
+        files.note_installed(-9);
+        files.note_installed(writer.into_raw_fd());
+        assert_eq!(files.installed, None);
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0, "the writer is open");
+        files.note_installed(77);
+        assert_eq!(files.installed, Some(77));
     }
 }
