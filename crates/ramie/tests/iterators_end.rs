@@ -6,15 +6,15 @@ mod common;
 use std::{fmt::Debug, io, time::Duration};
 
 use ramie::{
-    cancel, fs,
+    Runtime, cancel, fs,
     io::Async,
     net::{TcpListener, TcpStream, UdpSocket},
     os::unix::net::{SocketAddr, UnixListener, UnixStream},
     signal::{Signal, Signals},
-    time::Instant,
+    time::{Instant, ManualClock},
 };
 
-use common::everywhere;
+use common::{drivers, everywhere};
 
 /// More steps than this are without end.
 const MANY: usize = 100;
@@ -74,6 +74,33 @@ fn assert_each_limit_ends_once<T: Debug>(
     let late = cancel::with_deadline(start, || steps.by_ref().take(MANY).count());
     assert_eq!(late.unwrap_err().into_value(), 1, "steps below one limit");
     assert!(steps.next().is_none(), "what is over stays so");
+}
+
+/// Two uses of one limit are two limits: each ends the steps below it once.
+#[track_caller]
+fn assert_equal_limits_are_two<T: Debug>(
+    mut steps: impl Iterator<Item = io::Result<T>>,
+    cause: impl FnOnce(),
+) {
+    let passed = Instant::now();
+    for _ in 0..3 {
+        let late = cancel::with_deadline(passed, || steps.next());
+        let error = late.unwrap_err().into_value().expect("another limit").unwrap_err();
+        assert!(cancel::is_cancelled(&error), "{error}");
+    }
+    cause();
+    steps.next().expect("it goes on without a limit").expect("what was caused");
+}
+
+/// Steps that each have a limit which has passed end all the same below another one.
+#[track_caller]
+fn assert_an_outer_limit_ends_steps_with_limits<T: Debug>(
+    mut steps: impl Iterator<Item = io::Result<T>>,
+) {
+    let passed = Instant::now();
+    let step = || cancel::with_deadline(passed, || steps.next()).unwrap_err().into_value();
+    let made = cancel::with_deadline(passed, || std::iter::from_fn(step).take(MANY).count());
+    assert_eq!(made.unwrap_err().into_value(), 1, "steps below one limit");
 }
 
 fn tcp_pair() -> (TcpStream, TcpStream) {
@@ -175,4 +202,38 @@ fn two_steps_in_a_row_each_end_once_by_their_own_limit() {
             io::Write::write_all(&mut theirs, b"bytes").unwrap();
         });
     });
+}
+
+#[test]
+fn two_limits_at_one_instant_are_two() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_equal_limits_are_two(listener.incoming(), || {
+            drop(TcpStream::connect(address).unwrap());
+        });
+        let (client, server) = tcp_pair();
+        assert_equal_limits_are_two(client.recv_each(), || {
+            io::Write::write_all(&mut &server, b"bytes").unwrap();
+        });
+        assert_an_outer_limit_ends_steps_with_limits(client.recv_each());
+    });
+}
+
+#[test]
+fn limits_on_a_clock_that_stands_still_do_not_end_the_iteration() {
+    for driver in drivers() {
+        let runtime = Runtime::builder().driver(driver).clock(ManualClock::new()).workers(1);
+        runtime.build().unwrap().run(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut incoming = listener.incoming();
+            for _ in 0..3 {
+                let late = cancel::with_timeout(Duration::ZERO, || incoming.next());
+                let error = late.unwrap_err().into_value().expect("another limit").unwrap_err();
+                assert!(cancel::is_cancelled(&error), "{error}");
+            }
+            let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            incoming.next().expect("it goes on without a limit").expect("a connection");
+        });
+    }
 }

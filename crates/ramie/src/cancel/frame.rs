@@ -1,12 +1,15 @@
 //! What a strand is in: the frames of its context that concern cancellation.
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, sync::Arc, time::Duration};
+use std::{cell::Cell, num::NonZeroU64, sync::Arc, time::Duration};
 
 use ramie_coro::context;
 
 use super::{Cancelled, node::Node};
-use crate::time::Deadline;
+use crate::{
+    primitive::{AtomicU64, Ordering},
+    time::Deadline,
+};
 
 static KEY: context::Key = context::Key::new();
 
@@ -24,11 +27,13 @@ pub(super) struct Frame {
     kind: Kind,
     /// How many calls have returned early, with no way to say so, while this frame was the cause.
     ignored: Cell<u32>,
+    /// Tells this frame from all others; given out when first asked for.
+    serial: Cell<Option<NonZeroU64>>,
 }
 
 impl Frame {
     fn new(kind: Kind) -> Self {
-        Frame { kind, ignored: Cell::new(0) }
+        Frame { kind, ignored: Cell::new(0), serial: Cell::new(None) }
     }
 
     pub(super) fn deadline(deadline: Deadline) -> Self {
@@ -67,6 +72,16 @@ impl Frame {
     fn cause(&self) -> Option<Cancelled> {
         let cancelled = self.scope().and_then(|node| node.cause());
         cancelled.or_else(|| self.limit().has_passed().then(Cancelled::by_deadline))
+    }
+
+    fn serial(&self) -> NonZeroU64 {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        self.serial.get().unwrap_or_else(|| {
+            // Relaxed: the number alone counts.
+            let serial = NonZeroU64::MIN.saturating_add(LAST.fetch_add(1, Ordering::Relaxed));
+            self.serial.set(Some(serial));
+            serial
+        })
     }
 }
 
@@ -115,6 +130,18 @@ pub(crate) fn cause() -> Option<Cancelled> {
     visit(|frame| {
         cause = frame.cause();
         cause.is_none()
+    });
+    cause
+}
+
+/// The serial number of the outermost frame in reach that cancels the current strand, if any does.
+pub(super) fn outermost_cause() -> Option<NonZeroU64> {
+    let mut cause = None;
+    visit(|frame| {
+        if frame.cause().is_some() {
+            cause = Some(frame.serial());
+        }
+        true
     });
     cause
 }

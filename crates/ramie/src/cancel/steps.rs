@@ -1,25 +1,28 @@
 //! How an iterator whose steps are cancel points ends.
 //!
 //! A `for` loop that handles each error by trying the next step would run for ever in a cancelled
-//! scope, where every step fails at once. So the first step that is cancelled yields its error, and
-//! if the strand is still cancelled at the next step, the iteration is over, for good.
+//! scope, where every step fails at once. So the first step that is cancelled yields its error. If
+//! the next step is made inside the same cancelled scope, or beyond the same limit, the iteration
+//! is over, for good.
 //!
 //! A step whose own limit has passed (`with_timeout(.., || iterator.next())`) does not end the
 //! iteration, because that limit is gone at the next step. The next step may have another limit
-//! that has passed already, so the limit of the last cancelled step is kept and compared.
+//! that has passed already, and even at the same instant: two limits of zero on a clock that stands
+//! still. So the outermost frame that cancelled the last step is remembered and compared by its
+//! serial number. The outermost one counts because it lasts longest: below a limit that has
+//! passed, steps with limits of their own end, too.
 
-use std::io;
+use std::{io, num::NonZeroU64};
 
-use super::{ambient, is_cancelled, is_cancelled_here};
-use crate::time::Deadline;
+use super::{frame::outermost_cause, is_cancelled};
 
 /// What one iterator has come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Steps {
     #[default]
     Going,
-    /// The last step was cancelled, under this limit.
-    Cancelled(Deadline),
+    /// The last step was cancelled by the frame with this serial number.
+    Cancelled(NonZeroU64),
     Over,
 }
 
@@ -44,10 +47,8 @@ impl Steps {
     #[cold]
     #[inline(never)]
     fn go_on_after_cancellation(&mut self) -> bool {
-        let Steps::Cancelled(limit) = *self else { return false };
-        // Another limit belongs to this step alone, though it may have passed already.
-        let now = ambient();
-        let goes_on = !is_cancelled_here() || (!now.is_cancelled && now.deadline != limit);
+        let Steps::Cancelled(cause) = *self else { return false };
+        let goes_on = outermost_cause() != Some(cause);
         *self = if goes_on { Steps::Going } else { Steps::Over };
         goes_on
     }
@@ -55,8 +56,11 @@ impl Steps {
     /// Takes note of a step that failed.
     #[cold]
     pub(crate) fn note(&mut self, error: &io::Error) {
-        if is_cancelled(error) {
-            *self = Steps::Cancelled(ambient().deadline);
+        // Without a cause in reach, the next step is not cancelled by the same one.
+        if is_cancelled(error)
+            && let Some(cause) = outermost_cause()
+        {
+            *self = Steps::Cancelled(cause);
         }
     }
 

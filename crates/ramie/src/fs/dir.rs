@@ -52,8 +52,8 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
 /// `next` parks the fiber for every 128th entry.
 ///
 /// # Cancellation
-/// `next` is a cancel point where it parks. No entry is lost: it may be called again. If the strand
-/// is still cancelled then, the iteration ends.
+/// `next` is a cancel point where it parks. No entry is lost: it may be called again. If that
+/// happens inside the same cancelled scope, or beyond the same limit, the iteration ends.
 pub struct ReadDir {
     dir: fs::ReadDir,
     batch: VecDeque<io::Result<DirEntry>>,

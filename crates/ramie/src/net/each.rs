@@ -11,7 +11,8 @@ use crate::{cancel::Steps, intake::Intake, io::Lease};
 /// Iterates over what a stream receives; made by `recv_each`.
 ///
 /// It ends when the peer has sent all, and after an error other than a timeout. After the error of
-/// a cancelled step it ends if the strand is still cancelled at the next step.
+/// a cancelled step it ends if the next step is made inside the same cancelled scope, or beyond the
+/// same limit.
 #[derive(Debug)]
 pub struct RecvEach<'a> {
     socket: &'a Socket,
@@ -68,7 +69,7 @@ impl FusedIterator for RecvEach<'_> {}
 
 /// Iterates over the datagrams that a socket receives, with their senders; made by
 /// [`UdpSocket::recv_from_each`](super::UdpSocket::recv_from_each). It ends when a step was
-/// cancelled and the strand is still cancelled at the next one.
+/// cancelled and the next one is made inside the same cancelled scope, or beyond the same limit.
 #[derive(Debug)]
 pub struct RecvFromEach<'a> {
     socket: &'a Socket,

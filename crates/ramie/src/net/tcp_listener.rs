@@ -166,9 +166,10 @@ impl TcpListener {
     /// Iterates over the connections; each step is as an [`accept`](TcpListener::accept).
     ///
     /// # Cancellation
-    /// Each step is a cancel point. A step that is cancelled yields the error; if the strand is
-    /// still cancelled at the next step, the iteration ends. So a `for` loop that goes on after
-    /// errors ends in a cancelled scope. Otherwise the iteration never ends.
+    /// Each step is a cancel point. A step that is cancelled yields the error; if the next step is
+    /// made inside the same cancelled scope, or beyond the same limit, the iteration ends, for
+    /// good. So a `for` loop that goes on after errors ends in a cancelled scope. Otherwise the
+    /// iteration never ends: a limit around one step only does not end it.
     ///
     /// # Connections accepted early
     /// While one strand only does so, the kernel accepts again and again by itself. Connections
