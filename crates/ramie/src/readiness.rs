@@ -1,11 +1,15 @@
 //! Waits for readiness again and again, for calls that refuse to wait.
 //!
-//! Such a call is a loop: it tries, waits until the descriptor is ready, and tries again. The
-//! readiness may be in vain, because another strand or process was faster; or for good, because the
-//! call wants something else than what is there. Then each wait ends at once, and on the polling
-//! driver without a switch: the loop would keep its worker from its timers and its other fibers. So
-//! each further wait first lets the others run, and after [`PATIENCE`] of them sleeps, each time
-//! longer.
+//! Such a call is a loop: it tries, waits until the descriptor is ready, and tries again. The call
+//! may still find nothing: another strand may have taken the data, or the descriptor may stay ready
+//! for something that this call does not take. If it stays ready, each wait ends at once, and on
+//! the polling driver without a switch, so the loop would keep its worker from its timers and its
+//! other fibers. So each further wait first lets the others run, and after [`PATIENCE`] waits it
+//! pauses, each time longer.
+//!
+//! An accept among several processes never pauses. A listener is ready only while a connection is
+//! in its queue, so a wait that ends has not ended in vain: another process was faster. A pause
+//! would leave the next connection waiting although this worker is idle.
 
 use std::time::Duration;
 
@@ -19,7 +23,7 @@ use crate::{
     time::Deadline,
 };
 
-/// So many waits in a row may be in vain before the strand sleeps.
+/// So many waits in a row may be in vain before the strand pauses.
 const PATIENCE: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
@@ -31,9 +35,22 @@ const TRUE_WAIT_NS: u64 = 10_000_000;
 pub(crate) struct Readiness {
     /// Those that have ended, in a row.
     waits: u32,
+    /// The descriptor stays ready only for what the call takes.
+    is_race: bool,
 }
 
 impl Readiness {
+    /// For a call that finds nothing only if another one was faster.
+    pub(crate) fn of_race() -> Self {
+        Readiness { waits: 0, is_race: true }
+    }
+
+    /// How long to pause before the next wait; none: it is enough to let other fibers run.
+    fn pause(&self) -> Option<Duration> {
+        let doublings = self.waits.checked_sub(PATIENCE).filter(|_| !self.is_race)?;
+        Some((FIRST_PAUSE * (1 << doublings.min(16))).min(LONGEST_PAUSE))
+    }
+
     /// Waits until one of `events` may hold of the descriptor.
     ///
     /// # Errors
@@ -62,11 +79,9 @@ impl Readiness {
         events: u32,
         deadline: Deadline,
     ) -> Result<(), OpError> {
-        match self.waits.checked_sub(PATIENCE) {
+        match self.pause() {
             None => fiber::yield_now(),
-            Some(doublings) => {
-                fiber::sleep((FIRST_PAUSE * (1 << doublings.min(16))).min(LONGEST_PAUSE));
-            }
+            Some(pause) => fiber::sleep(pause),
         }
         if deadline.has_passed() {
             return Err(OpError::Elapsed);
@@ -82,5 +97,25 @@ impl Readiness {
     /// What had come before then has to be looked for once more.
     pub(crate) fn is_end(&self, fd: impl std::os::fd::AsFd) -> bool {
         self.waits > 0 && ramie_driver::sys::is_shut_down_for_reading(fd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_in_vain_are_followed_by_pauses_that_grow() {
+        let pause = |waits| Readiness { waits, ..Readiness::default() }.pause();
+        assert_eq!(pause(PATIENCE - 1), None);
+        assert_eq!(pause(PATIENCE), Some(FIRST_PAUSE));
+        assert_eq!(pause(PATIENCE + 1), Some(FIRST_PAUSE * 2));
+        assert_eq!(pause(u32::MAX), Some(LONGEST_PAUSE));
+    }
+
+    #[test]
+    fn lost_races_are_followed_by_no_pause() {
+        let lost = Readiness { waits: u32::MAX, ..Readiness::of_race() };
+        assert_eq!(lost.pause(), None);
     }
 }

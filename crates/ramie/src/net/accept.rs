@@ -53,7 +53,7 @@ impl Socket {
     /// Accepts from a listener of several processes.
     #[track_caller]
     fn accept_in_competition(&self) -> io::Result<(Socket, Address)> {
-        let mut readiness = Readiness::default();
+        let mut readiness = Readiness::of_race();
         loop {
             let has_ended = readiness.is_end(self);
             match sys::accept(self) {
