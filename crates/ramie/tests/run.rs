@@ -6,16 +6,17 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use common::{
     assert_success, child, child_with, descriptors, is_child, on_each, one_worker, panic_text,
     stderr, text, threads, wait_until, with_workers,
 };
-use ramie::{Runtime, fiber, sync::Event};
+use ramie::{Runtime, Strands, channel, fiber, sync::Event, time::ManualClock};
 
 #[test]
 fn run_returns_the_value_and_lends_the_callers_locals() {
@@ -127,7 +128,7 @@ fn many_runs_in_a_row_leave_nothing_behind() {
         let once = |workers| {
             with_workers(workers).run(|| {
                 fiber::spawn(|| ramie::blocking(|| ())).join().unwrap();
-                fiber::sleep(std::time::Duration::from_micros(1));
+                fiber::sleep(Duration::from_micros(1));
             });
         };
         // The threads of the blocking pools have been told to end, and do.
@@ -241,4 +242,58 @@ fn a_runtime_that_cannot_start_its_threads_panics() {
     // The stack of the test's own thread is had, that of one more is not.
     let variables = [("RUST_MIN_STACK", "1073741824"), ("RAMIE_DRIVER", "poll")];
     assert_success(&child_with("true", name, &variables));
+}
+
+/// Runs `daemons`, a strand that makes itself one, beside a strand that sleeps for an hour, and
+/// then sends.
+fn daemon_beside_a_sleeper(
+    strands: Strands,
+    daemon: impl FnOnce(&channel::Receiver<u8>) -> Option<u8> + Send + 'static,
+) -> Option<u8> {
+    let (sender, receiver) = channel::bounded(1);
+    let received = Arc::new(Mutex::new(None));
+    let runtime = Runtime::builder().strands(strands).workers(1).clock(ManualClock::jumping());
+    runtime.build().unwrap().run(|| {
+        let (result, sender) = (Arc::clone(&received), sender.clone());
+        fiber::spawn(move || *result.lock().unwrap() = daemon(&receiver));
+        fiber::spawn(move || {
+            fiber::sleep(Duration::from_secs(3600));
+            let _ = sender.send(7);
+        });
+    });
+    // It outlives the run, so that a receive ends by a value or a cancellation alone.
+    drop(sender);
+    received.lock().unwrap().take()
+}
+
+#[test]
+fn a_daemon_in_a_daemon_counts_once() {
+    for strands in [Strands::Fibers, Strands::Threads] {
+        let received = daemon_beside_a_sleeper(strands, |receiver| {
+            fiber::as_daemon(|_| fiber::as_daemon(|_| receiver.recv().ok()))
+        });
+        assert_eq!(received, Some(7), "{strands:?}");
+    }
+}
+
+#[test]
+fn a_strand_stays_a_daemon_when_an_inner_one_ends() {
+    for strands in [Strands::Fibers, Strands::Threads] {
+        let received = daemon_beside_a_sleeper(strands, |receiver| {
+            fiber::as_daemon(|_| {
+                let received = fiber::as_daemon(|_| receiver.recv().ok());
+                // Only the end of the runtime ends this wait.
+                receiver.recv().map_or(received, |_| None)
+            })
+        });
+        assert_eq!(received, Some(7), "{strands:?}");
+        let received = daemon_beside_a_sleeper(strands, |receiver| {
+            fiber::as_daemon(|_| {
+                let received = receiver.recv().ok();
+                let ended = fiber::as_daemon(|_| receiver.recv().is_err());
+                received.filter(|_| ended && receiver.recv().is_err())
+            })
+        });
+        assert_eq!(received, Some(7), "{strands:?}");
+    }
 }

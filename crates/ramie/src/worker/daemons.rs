@@ -7,7 +7,9 @@
 //!
 //! *The race to fear* is to take a strand for a daemon that is none, and cancel those that serve
 //! it. A daemon counts only after it was counted as spawned, and no more before it is counted as
-//! ended; so the count, read between those two (team.rs), is never above the truth.
+//! ended; so the count, read between those two (team.rs), is never above the truth. A strand that
+//! is made a daemon inside a daemon counts once; the scope to cancel is the inner one until that is
+//! left.
 
 use std::{
     collections::BTreeMap,
@@ -73,6 +75,8 @@ impl Runtime {
 pub(crate) struct Enrolled {
     runtime: Runtime,
     strand: FiberId,
+    /// The scope in which it was a daemon before; it is counted once.
+    outer: Option<CancelHandle>,
 }
 
 impl Worker {
@@ -85,19 +89,29 @@ impl Worker {
         };
         let strand = self.current_slot().id();
         let daemons = runtime.daemons();
-        daemons.scopes().insert(strand, scope);
-        // Release: pairs with `count`.
-        daemons.count.fetch_add(1, Ordering::Release);
+        let outer = daemons.scopes().insert(strand, scope);
+        if outer.is_none() {
+            // Release: pairs with `count`.
+            daemons.count.fetch_add(1, Ordering::Release);
+        }
         if let Runtime::Crew(crew) = &runtime {
             crew.end_daemons_if_alone();
         }
-        Some(Enrolled { runtime, strand })
+        Some(Enrolled { runtime, strand, outer })
     }
 }
 
 impl Drop for Enrolled {
     fn drop(&mut self) {
         let daemons = self.runtime.daemons();
+        if let Some(outer) = self.outer.take() {
+            daemons.scopes().insert(self.strand, outer);
+            if let Runtime::Crew(crew) = &self.runtime {
+                // Those before have ended the waits of the inner scope alone.
+                crew.end_daemons_if_alone();
+            }
+            return;
+        }
         daemons.scopes().remove(&self.strand);
         // Release: what a look at the strands that have ended finds comes after this.
         daemons.count.fetch_sub(1, Ordering::Release);
