@@ -21,6 +21,7 @@ use crate::{
     io_op::{self, OpError},
     park::WaitKind,
     time::Deadline,
+    worker,
 };
 
 /// So many waits in a row may be in vain before the strand pauses.
@@ -81,7 +82,7 @@ impl Readiness {
     ) -> Result<(), OpError> {
         match self.pause() {
             None => fiber::yield_now(),
-            Some(pause) => fiber::sleep(pause),
+            Some(pause) => worker::pause(pause),
         }
         if deadline.has_passed() {
             return Err(OpError::Elapsed);

@@ -209,5 +209,5 @@ pub(crate) fn back_off() {
         return crate::fiber::yield_now();
     }
     let pause = Duration::from_millis(1 << (ignored - YIELDS).min(6)).min(LONGEST);
-    super::shield(|| crate::fiber::sleep(pause));
+    super::shield(|| crate::worker::pause(pause));
 }

@@ -15,7 +15,7 @@ use super::{
     file::File,
     route::{Route, route, uninterrupted},
 };
-use crate::{blocking, cancel, fiber};
+use crate::{blocking, cancel, worker};
 
 const MAX_THREADS: usize = 32;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -69,7 +69,7 @@ pub(super) fn lock(
         {
             return blocking(|| uninterrupted(|| wait(file)));
         }
-        fiber::sleep(pause);
+        worker::pause(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

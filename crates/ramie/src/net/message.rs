@@ -15,10 +15,10 @@ use super::{
     socket::{Address, Half, Socket, data_result},
 };
 use crate::{
-    fiber,
     io_op::{self, OpError},
     ring::socket::{SEND, header_of, header_of_mut, receive_message, send_message},
     time::Deadline,
+    worker,
 };
 
 /// How long a sender first and at most sleeps where nothing can tell it that there is room again.
@@ -195,7 +195,7 @@ impl Socket {
                 data_result(unsafe { io_op::perform(&SEND, op, deadline) })?;
             } else {
                 // The receiver's queue is full, and only connected senders are told of its room.
-                fiber::sleep(pause);
+                worker::pause(pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }

@@ -19,6 +19,7 @@ use crate::{
     cancel, fiber, io_op,
     park::WaitKind,
     time::{Deadline, Instant},
+    worker,
 };
 
 static NOP: WaitKind = WaitKind::new("the ring");
@@ -186,7 +187,7 @@ fn wait_otherwise(id: &WaitId<'_>, options: WaitIdOptions, asked: Call) -> io::R
                 // No sleep lasts while unwinding.
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            fiber::sleep(pause);
+            worker::pause(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

@@ -115,7 +115,7 @@ impl Worker {
         }
     }
 
-    fn has_ready(&self) -> bool {
+    pub(super) fn has_ready(&self) -> bool {
         self.has_runnable() || self.seat.as_ref().is_some_and(|seat| !seat.is_empty())
     }
 

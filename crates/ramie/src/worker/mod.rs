@@ -54,7 +54,7 @@ pub(crate) use self::{
     daemons::Daemons,
     lingering::Unended,
     no_switch::{NoSwitch, check_may_switch},
-    on_clock::now_ns,
+    on_clock::{now_ns, pause},
     placed::Roster,
     run_loop::Until,
     run_queue::Next,

@@ -1,13 +1,41 @@
 //! A worker and its clock: what it reads, and what it tells one that jumps when every strand waits
 //! (`time/clock.rs`).
 
-use super::{Worker, with_existing};
-use crate::time::Clock;
+use std::{thread, time::Duration};
+
+use ramie_driver::sys::monotonic_ns;
+
+use super::{Worker, current, with_existing};
+use crate::{fiber, time::Clock};
+
+/// How long a thread sleeps at a time for a strand that pauses beside a manual clock.
+const SLICE: Duration = Duration::from_micros(50);
 
 /// Reads the clock of this thread's worker, or the system's.
 #[inline]
 pub(crate) fn now_ns() -> u64 {
-    with_existing(Worker::now_ns).unwrap_or_else(ramie_driver::sys::monotonic_ns)
+    with_existing(Worker::now_ns).unwrap_or_else(monotonic_ns)
+}
+
+/// Suspends the strand for `duration` on the system's clock. For calls of this crate that try again
+/// because nothing can tell them when it is worth it: what they wait for happens in real time.
+///
+/// On a [`ManualClock`](crate::time::ManualClock) a sleep would not end if the clock stands still,
+/// and would move it if it jumps. There the strand stays runnable, so the clock does not jump, and
+/// the worker looks around after each [`SLICE`]. That costs CPU time, but only on such clocks.
+#[track_caller]
+pub(crate) fn pause(duration: Duration) {
+    if with_existing(|worker| matches!(worker.clock, Clock::Manual(_))) != Some(true) {
+        return fiber::sleep(duration);
+    }
+    let start_ns = monotonic_ns();
+    while !thread::panicking() {
+        let passed = Duration::from_nanos(monotonic_ns() - start_ns);
+        let Some(left) = duration.checked_sub(passed).filter(|left| !left.is_zero()) else {
+            return;
+        };
+        current().let_others_run(left.min(SLICE));
+    }
 }
 
 impl Worker {
@@ -17,6 +45,16 @@ impl Worker {
         let waited = wait();
         self.blocking_jobs.set(self.blocking_jobs.get() - 1);
         waited
+    }
+
+    /// Looks around and lets the other fibers run once; without any, sleeps with the thread.
+    fn let_others_run(&self, slice: Duration) {
+        // The loop looks around before it resumes anybody.
+        self.countdown.set(1);
+        self.yield_now();
+        if !self.has_ready() {
+            thread::sleep(slice);
+        }
     }
 
     /// Tells the clock that this worker, which has announced its sleep, has nothing to run. The

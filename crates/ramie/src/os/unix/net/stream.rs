@@ -13,7 +13,6 @@ use ramie_driver::sys::{self, AddressFamily, SocketType};
 
 use super::{Received, SocketAddr};
 use crate::{
-    fiber,
     io::whole::{counted_read_exact, counted_write_all},
     net::{
         RecvEach,
@@ -22,6 +21,7 @@ use crate::{
         socket::Socket,
     },
     time::Deadline,
+    worker,
 };
 
 /// How long a connect to a listener whose queue is full sleeps, at first and at most, where the
@@ -113,7 +113,7 @@ impl UnixStream {
                 Ok(()) => return Ok(UnixStream { socket }),
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 // Only the polling driver answers so; a ring waits in the kernel.
-                Err(_) => fiber::sleep(pause),
+                Err(_) => worker::pause(pause),
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
