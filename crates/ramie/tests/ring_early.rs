@@ -6,6 +6,7 @@ mod common;
 use std::{
     io::{self, IoSliceMut, Write},
     mem,
+    os::fd::AsFd,
     time::Duration,
 };
 
@@ -121,6 +122,35 @@ fn connections_that_an_iterator_has_left_come_first() {
                 let (_fd, peer) = soon(|| ring::accept(&listener));
                 assert_eq!(peer.to_ip().unwrap(), connection.local_addr().unwrap());
             }
+        }
+    });
+}
+
+/// A second socket object over the same socket does not take the place of the first.
+#[test]
+fn what_is_left_is_found_beside_another_object_of_the_socket() {
+    everywhere(|| {
+        for is_other_first in [true, false] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut to = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let from = listener.accept().unwrap().0;
+            let duplicate = from.as_fd().try_clone_to_owned().unwrap();
+            let other = TcpStream::from(duplicate);
+            if is_other_first {
+                drop(other.recv_each());
+            }
+            to.write_all(b"ab").unwrap();
+            let mut iterator = from.recv_each();
+            assert_eq!(&*iterator.next().unwrap().unwrap(), b"ab");
+            to.write_all(b"cd").unwrap();
+            fiber::sleep(Duration::from_millis(2));
+            mem::forget(iterator);
+            drop(other.recv_each());
+            let mut buf = [0; 2];
+            assert_eq!(soon(|| ring::recv(&from, &mut buf, RecvFlags::PEEK)), 2);
+            drop(other);
+            assert_eq!(soon(|| ring::recv(&from, &mut buf, RecvFlags::empty())), 2);
+            assert_eq!(&buf, b"cd");
         }
     });
 }

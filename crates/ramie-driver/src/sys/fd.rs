@@ -23,6 +23,14 @@ pub fn is_nonblocking(fd: impl AsFd) -> io::Result<bool> {
     Ok(rustix::fs::fcntl_getfl(fd)?.contains(OFlags::NONBLOCK))
 }
 
+/// Returns the number of the inode.
+///
+/// # Errors
+/// Those of fstat(2).
+pub fn inode(fd: impl AsFd) -> io::Result<u64> {
+    Ok(rustix::fs::fstat(fd)?.st_ino)
+}
+
 /// Sets or clears `O_NONBLOCK`, for everyone who shares the open file description.
 ///
 /// # Errors

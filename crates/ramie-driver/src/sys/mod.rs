@@ -28,7 +28,7 @@ pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRU
 pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub(crate) use fd::pipe;
 pub use fd::{
-    bytes_queued, close, dup_cloexec, epoll_wait_now, eventfd, eventfd_signal, eventfd_take,
+    bytes_queued, close, dup_cloexec, epoll_wait_now, eventfd, eventfd_signal, eventfd_take, inode,
     is_nonblocking, is_shut_down_for_reading, poll_now, set_nonblocking,
 };
 pub use file::{
