@@ -51,6 +51,34 @@ fn until(watcher: &mut Watcher, path: &Path, kind: &ChangeKind) -> Vec<Change> {
 }
 
 #[test]
+fn the_root_of_a_tree_may_be_a_link() {
+    everywhere(|| {
+        let folder = Folder::new();
+        let (real, link) = (folder.0.join("real"), folder.0.join("link"));
+        theirs::create_dir_all(real.join("old")).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let mut watcher = Watcher::tree(&link).unwrap();
+        theirs::write(real.join("old/one"), "text").unwrap();
+        until(&mut watcher, &link.join("old/one"), &ChangeKind::Created);
+        // New folders are found by the path of the root.
+        theirs::create_dir(real.join("new")).unwrap();
+        until(&mut watcher, &link.join("new"), &ChangeKind::Created);
+        theirs::write(real.join("new/two"), "text").unwrap();
+        until(&mut watcher, &link.join("new/two"), &ChangeKind::Written);
+        theirs::rename(real.join("new"), real.join("old/moved")).unwrap();
+        let renamed = ChangeKind::Renamed { from: link.join("new") };
+        until(&mut watcher, &link.join("old/moved"), &renamed);
+        theirs::write(real.join("old/moved/three"), "text").unwrap();
+        until(&mut watcher, &link.join("old/moved/three"), &ChangeKind::Written);
+        // Links below the root are not followed.
+        std::os::unix::fs::symlink(&real, real.join("back")).unwrap();
+        theirs::write(real.join("four"), "text").unwrap();
+        let changes = until(&mut watcher, &link.join("four"), &ChangeKind::Written);
+        assert!(!changes.iter().any(|change| change.path.starts_with(link.join("back/four"))));
+    });
+}
+
+#[test]
 fn a_file_s_life_is_told_in_order() {
     everywhere(|| {
         let folder = Folder::new();

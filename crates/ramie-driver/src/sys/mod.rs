@@ -45,7 +45,7 @@ pub use limits::{
 };
 pub use memory::{map_anonymous, populate, prefetch, prefetch_value};
 pub(crate) use memory::{map_pages, unmap_pages};
-pub use notify::{Notice, inotify, inotify_read, inotify_unwatch, inotify_watch};
+pub use notify::{Notice, Watched, inotify, inotify_read, inotify_unwatch, inotify_watch};
 pub use process::{futex_wait_for, is_subreaper, pidfd_open, set_subreaper};
 pub(crate) use ready::await_hang_up;
 pub use ready::{poll_all_now, readiness_of};

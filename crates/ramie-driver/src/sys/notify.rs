@@ -41,12 +41,23 @@ pub fn inotify() -> io::Result<OwnedFd> {
     Ok(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?)
 }
 
+/// What a path that is to be watched may lead to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watched {
+    /// Anything, also by a symbolic link.
+    Anything,
+    /// A folder, also by a symbolic link.
+    Folder,
+    /// A folder itself.
+    FolderItself,
+}
+
 /// Watches a path; notices of it carry the number that is returned.
 ///
 /// # Errors
-/// `ENOSPC`: more than `fs.inotify.max_user_watches`. `ENOTDIR`, `ELOOP`: not a folder, and
-/// `folder` allows nothing else. Those of a path.
-pub fn inotify_watch(queue: impl AsFd, path: &Path, folder: bool) -> io::Result<i32> {
+/// `ENOSPC`: more than `fs.inotify.max_user_watches`. `ENOTDIR`, `ELOOP`: not a folder, or
+/// not itself. Those of a path.
+pub fn inotify_watch(queue: impl AsFd, path: &Path, watched: Watched) -> io::Result<i32> {
     let mut flags = WatchFlags::CREATE
         | WatchFlags::MODIFY
         | WatchFlags::CLOSE_WRITE
@@ -55,9 +66,11 @@ pub fn inotify_watch(queue: impl AsFd, path: &Path, folder: bool) -> io::Result<
         | WatchFlags::DELETE_SELF
         | WatchFlags::MOVE
         | WatchFlags::EXCL_UNLINK;
-    if folder {
-        flags |= WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
-    }
+    flags |= match watched {
+        Watched::Anything => WatchFlags::empty(),
+        Watched::Folder => WatchFlags::ONLYDIR,
+        Watched::FolderItself => WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW,
+    };
     Ok(inotify::add_watch(queue, path, flags)?)
 }
 

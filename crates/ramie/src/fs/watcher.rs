@@ -128,7 +128,8 @@ impl Watcher {
         Self::start(path.as_ref(), false)
     }
 
-    /// Watches a folder and all folders below it, also those to come. Links are not followed.
+    /// Watches a folder and all folders below it, also those to come. If the path is a symbolic
+    /// link, the folder that it leads to now is watched; links below are not followed.
     ///
     /// # Blocking
     /// Parks the strand while the folders are listed.

@@ -33,7 +33,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ramie_driver::sys;
+use ramie_driver::sys::{self, Watched};
 
 use super::{Change, ChangeKind};
 
@@ -88,13 +88,15 @@ pub(super) enum Entries {
 impl Tree {
     /// Watches a path alone.
     pub(super) fn of_one(queue: BorrowedFd<'_>, path: PathBuf) -> io::Result<Tree> {
-        let number = sys::inotify_watch(queue, &path, false).map_err(|error| at(&path, &error))?;
+        let watched = sys::inotify_watch(queue, &path, Watched::Anything);
+        let number = watched.map_err(|error| at(&path, &error))?;
         Ok(Tree::new(number, path))
     }
 
     /// Watches a folder and all that are below it.
     pub(super) fn of_all(queue: BorrowedFd<'_>, path: PathBuf) -> io::Result<Tree> {
-        let number = sys::inotify_watch(queue, &path, true).map_err(|error| at(&path, &error))?;
+        let watched = sys::inotify_watch(queue, &path, Watched::Folder);
+        let number = watched.map_err(|error| at(&path, &error))?;
         let (mut tree, mut ready) = (Tree::new(number, path), Ready::new());
         tree.list_new(queue, number, Entries::Untold, &mut ready);
         match ready.into_iter().find_map(Result::err) {
@@ -218,13 +220,13 @@ impl Tree {
             }
             return Ok(None);
         };
-        let opened = open_folder(&path).and_then(|descriptor| {
+        let opened = open_folder(&path, self.is_root(number)).and_then(|descriptor| {
             let of_its_own = match self.has_proc {
                 true => Path::new(DESCRIPTORS).join(descriptor.as_raw_fd().to_string()),
                 false => path.clone(),
             };
-            // Not as a folder: a link of /proc is to be followed.
-            let found = sys::inotify_watch(queue, &of_its_own, false)?;
+            // Not the folder itself: a link of /proc is to be followed.
+            let found = sys::inotify_watch(queue, &of_its_own, Watched::Anything)?;
             Ok((Open { _descriptor: descriptor, path: of_its_own }, found))
         });
         match opened {
@@ -249,7 +251,7 @@ impl Tree {
         folder: Number,
         name: &OsStr,
     ) -> io::Result<Option<Number>> {
-        match sys::inotify_watch(queue, &open.path.join(name), true) {
+        match sys::inotify_watch(queue, &open.path.join(name), Watched::FolderItself) {
             Ok(number) => Ok(self.place(folder, name, number).then_some(number)),
             Err(error) => {
                 self.vacate(folder, name);
@@ -410,7 +412,8 @@ impl Tree {
 
     /// The kernel has lost notices: looks at everything again. Without its root the tree is empty.
     pub(super) fn retake(&mut self, queue: BorrowedFd<'_>, is_tree: bool, ready: &mut Ready) {
-        let is_there = match sys::inotify_watch(queue, &self.root_path, is_tree) {
+        let watched = if is_tree { Watched::Folder } else { Watched::Anything };
+        let is_there = match sys::inotify_watch(queue, &self.root_path, watched) {
             Ok(number) => number == self.root,
             Err(_) => false,
         };
@@ -425,8 +428,9 @@ impl Tree {
     }
 }
 
-fn open_folder(path: &Path) -> io::Result<fs::File> {
-    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+/// Opens a folder; the root may be a symbolic link to it.
+fn open_folder(path: &Path, is_root: bool) -> io::Result<fs::File> {
+    let flags = libc::O_DIRECTORY | if is_root { 0 } else { libc::O_NOFOLLOW };
     fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
