@@ -63,7 +63,10 @@ fn calls_of_the_thread_that_called_run_are_not_interrupted() {
         let runtime = Runtime::builder().driver(driver).strands(strands).workers(1);
         let runtime = match runtime.grace(Duration::ZERO).build() {
             Ok(runtime) => runtime,
-            Err(error) => return eprintln!("skipped: {driver:?} cannot be had: {error}"),
+            Err(error) => {
+                common::skipped(format_args!("{driver:?} cannot be had: {error}"));
+                continue;
+            }
         };
         for round in 0..ROUNDS {
             run_with_ops_in_flight(&runtime);
