@@ -54,6 +54,11 @@
 //! let SIGCHLD have its default effect if it was ignored, because the kernel reports no end
 //! otherwise; the processes do so with SIGTERM, too, and block neither, nor SIGHUP and SIGINT.
 //!
+//! This concerns a program that blocks one of the four before [`prefork`] for a signalfd or a
+//! `sigwait` of its own, too. In the processes they are unblocked when `f` begins, so a SIGTERM
+//! kills a process that has not blocked it again by then. Block them in `f`, or better wait by
+//! [`signal`](crate::signal), which needs no blocking.
+//!
 //! # No connection is refused
 //! A [`Listener`] is made before the fork and belongs to all processes, and to the supervisor:
 //! whoever dies, connections wait in its queue until another one, or the next, accepts them. To
