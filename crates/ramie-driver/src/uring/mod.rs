@@ -314,8 +314,9 @@ impl Uring {
     }
 
     /// Enters until all is submitted and no completion is kept back. Deferred ones come 20 at a
-    /// time, and new ones may arrive for ever, so of those it takes a bounded number: an op that
-    /// brings shots faster than they are taken is to let the strands run, or to be paused.
+    /// time, and new ones may arrive for ever, so it takes a bounded number of those. If a
+    /// multishot op delivers faster than its strand takes, stop here so that the strand can run, or
+    /// pause the op.
     fn enter_until_reaped(&mut self) -> io::Result<()> {
         for _ in 0..MAX_ROUNDS {
             if !self.kernel_has_work() {

@@ -391,7 +391,7 @@ impl Transfer {
         }
     }
 
-    /// Asked once: `O_DIRECT` is for who opens a file.
+    /// Asked once, because `O_DIRECT` is normally set when the file is opened.
     fn is_buffered(&self) -> bool {
         match self.shared.caching.load(Ordering::Relaxed) {
             CACHING_UNKNOWN => {

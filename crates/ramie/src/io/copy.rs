@@ -154,7 +154,8 @@ fn file_to_file(from: &File, to: &File, copied: &mut u64) -> io::Result<()> {
             // Some files tell no size: an end may be none, and the reads will see.
             Ok(0) => return Ok(()),
             Ok(count) => *copied += count as u64,
-            // It cannot append. Of an empty file there is nothing to be written.
+            // copy_file_range refuses a target in append mode, so the copy continues with reads
+            // and writes. An empty source needs no write.
             Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => {
                 let is_empty = from.metadata().is_ok_and(|source| source.len() == 0);
                 let appends = sys::status_flags(to)?.contains(OFlags::APPEND);

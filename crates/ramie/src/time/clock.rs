@@ -107,8 +107,8 @@ impl ManualClock {
     /// call runs on the blocking pool, and some strand waits for a time. An op in flight, such as a
     /// read from a socket, holds the clock until it has completed, even if a limit around the read
     /// is what the test waits for: use a channel in the place of the socket, or
-    /// [`advance`](Self::advance). A thread that is none of the runtime's strands is not seen: let
-    /// it have done what the strands wait for, or wait for it by [`blocking`](crate::blocking()).
+    /// [`advance`](Self::advance). The clock does not see threads outside the runtime. Finish
+    /// their work first, or wait for it in [`blocking`](crate::blocking()).
     ///
     /// [`#[ramie::test(start_paused = true)]`](macro@crate::test) runs a test on such a clock.
     ///
