@@ -87,6 +87,7 @@ fn run_names_the_fibers_that_it_waits_for() {
             for line in &lines[1..11] {
                 assert!(line.starts_with("  fiber 'guest "), "{line}");
                 assert!(line.contains(" waits for ") && line.contains("lingering.rs:"), "{line}");
+                assert!(line.ends_with("; it runs lingering::linger::{{closure}}"), "{line}");
             }
             assert_eq!(lines[11], "  and 2 more");
             assert!(lines[12].contains("Builder::grace"), "{said:?}");

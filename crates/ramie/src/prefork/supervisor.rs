@@ -117,8 +117,8 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    /// Starts the processes and stays until all have ended, also if `on_started` or `on_end` panics:
-    /// the panic goes on afterwards.
+    /// Starts the processes and stays until all have ended, also if `on_started` or `on_end`
+    /// panics: the panic goes on afterwards.
     pub(super) fn run(mut self) -> io::Result<Report> {
         if let Err(payload) = catch(|| self.supervise()) {
             self.options.on_end = Box::new(|_| ());

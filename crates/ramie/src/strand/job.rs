@@ -8,7 +8,10 @@
 //! | ended | the value; or a payload, then the table is [`PANICKED`] or [`WITHOUT_VALUE`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
 #![allow(unsafe_code)]
 
-use std::{any::Any, ptr, thread};
+use std::{
+    any::{self, Any},
+    ptr, thread,
+};
 
 use super::slot::{INLINE_WORDS, Slot};
 use crate::panic;
@@ -27,6 +30,9 @@ pub(crate) struct JobTable {
     discard: unsafe fn(&Slot),
     /// Drops the stored value or payload.
     drop_outcome: unsafe fn(&Slot),
+    /// Names the closure: the compiler's name says in which function it stands. A place in the
+    /// program (`Location`) would be a word of each strand, and a slot has no room for it.
+    name: fn() -> &'static str,
     /// How it ended, of [`PANICKED`] and [`WITHOUT_VALUE`]. Strands are told apart by the address
     /// of their table, and equal constants may be merged: this makes each unlike all others.
     end: Option<NoValue>,
@@ -39,6 +45,7 @@ impl<F: FnOnce() -> T, T> Table<F, T> {
         run: __rust_begin_short_backtrace::<F, T>,
         discard: drop_as::<F>,
         drop_outcome: drop_as::<T>,
+        name: any::type_name::<F>,
         end: None,
     };
 }
@@ -63,6 +70,7 @@ const fn without_value(why: NoValue) -> JobTable {
         run: never_runs,
         discard: drop_as::<Payload>,
         drop_outcome: drop_as::<Payload>,
+        name: || "",
         end: Some(why),
     }
 }
@@ -163,6 +171,11 @@ pub(crate) unsafe fn take_outcome<T>(slot: &Slot) -> JobOutcome<T> {
 impl Slot {
     fn table(&self) -> &'static JobTable {
         self.table.get().expect("a strand's slot has a job from its spawn on")
+    }
+
+    /// The name of the closure of a strand that has not ended; empty if it has none of its own.
+    pub(crate) fn closure_name(&self) -> &'static str {
+        self.table.get().map_or("", |table| (table.name)())
     }
 
     /// Whether the strand has, or had, a closure of its own.

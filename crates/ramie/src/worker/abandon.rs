@@ -140,10 +140,14 @@ impl Worker {
 }
 
 fn describe(slot: &Slot) -> AbandonedFiber {
-    let waits_for = match wait_of(slot) {
+    let mut waits_for = match wait_of(slot) {
         Some(record) => format!("{} at {}", record.kind.name, record.location),
         None => "its turn to run".to_owned(),
     };
+    let closure = slot.closure_name();
+    if !closure.is_empty() {
+        waits_for.push_str(&format!("; it runs {closure}"));
+    }
     AbandonedFiber { label: fiber::label(slot), waits_for }
 }
 
