@@ -52,7 +52,7 @@ impl AbandonedFibers {
         self.lines.len()
     }
 
-    /// Names each fiber and what it waited for, and where.
+    /// Names each fiber, what it waited for and where, and the closure that it ran.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(String::as_str)
     }
