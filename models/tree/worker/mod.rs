@@ -16,6 +16,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use loom::sync::Notify;
@@ -105,6 +106,11 @@ pub(crate) fn current() -> Current {
 
 pub(crate) fn now_ns() -> u64 {
     current().now_ns.get()
+}
+
+/// What a call that ignores its cancellation does in the end; no model has such a call.
+pub(crate) fn pause(_: Duration) {
+    loom::thread::yield_now();
 }
 
 pub(crate) fn schedule(slot: &'static Slot) {

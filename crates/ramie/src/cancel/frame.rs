@@ -1,15 +1,20 @@
 //! What a strand is in: the frames of its context that concern cancellation.
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, num::NonZeroU64, sync::Arc, time::Duration};
+use std::{
+    cell::Cell,
+    num::NonZeroU64,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use ramie_coro::context;
 
 use super::{Cancelled, node::Node};
-use crate::{
-    primitive::{AtomicU64, Ordering},
-    time::Deadline,
-};
+use crate::time::Deadline;
 
 static KEY: context::Key = context::Key::new();
 
@@ -75,6 +80,7 @@ impl Frame {
     }
 
     fn serial(&self) -> NonZeroU64 {
+        // Not one of the atomics that models check: no protocol rests on it.
         static LAST: AtomicU64 = AtomicU64::new(0);
         self.serial.get().unwrap_or_else(|| {
             // Relaxed: the number alone counts.
