@@ -189,8 +189,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// The space of the sender's own socket shows as ready though the peer's queue is full, so the write
-/// is ready in vain, and its registration rests.
+/// The space of the sender's own socket shows as ready though the peer's queue is full, so the
+/// write is ready in vain, and its registration rests.
 #[test]
 fn a_write_that_rests_is_not_forgotten_for_a_read_of_the_same_socket() {
     let address = |name: &str| {

@@ -80,10 +80,10 @@ pub enum State {
 /// relies on being left in the reverse order of being entered, as `scoped-tls` does: others run on
 /// the same thread in the meantime. The compiler cannot check it.
 ///
-/// Nor may a coroutine that is suspended inside `LocalKey::with` be kept in a thread-local: when the
-/// thread ends, the value may be destroyed before the coroutine is resumed or dropped. This crate
-/// leaks such a coroutine where it knows that the thread's destructors run (see above). Where the
-/// thread-local was first used after the last of this crate's own, it does not know it, because
+/// Nor may a coroutine that is suspended inside `LocalKey::with` be kept in a thread-local: when
+/// the thread ends, the value may be destroyed before the coroutine is resumed or dropped. This
+/// crate leaks such a coroutine where it knows that the thread's destructors run (see above). Where
+/// the thread-local was first used after the last of this crate's own, it does not know it, because
 /// std does not tell when those destructors begin; and a program cannot see when that was.
 ///
 /// # No borrows, no sending

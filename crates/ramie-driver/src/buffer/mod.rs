@@ -65,8 +65,8 @@ fn abort_too_many_holders() -> ! {
 impl Buffer {
     /// Makes a buffer with one hold, the caller's. None: there is no memory for it.
     fn new(size: Size, returns: &Arc<Returns>) -> Option<NonNull<Buffer>> {
-        // Allocated as `Box` does, so that `free` can use `Box::from_raw`, but without aborting where
-        // there is no memory.
+        // Allocated as `Box` does, so that `free` can use `Box::from_raw`, but without aborting
+        // where there is no memory.
         // SAFETY: the layout's size is not zero.
         let place = NonNull::new(unsafe { alloc(Layout::new::<Buffer>()) })?.cast::<Buffer>();
         let Some(memory) = map_pages(size.mapped()).ok().and_then(NonNull::new) else {

@@ -11,8 +11,8 @@
 //!
 //! # All others
 //! After [`PATIENCE`] readinesses in vain within [`ROW_NS`] of each other, and no op that completed
-//! in between, the registration is not renewed at once, but after a pause ([`Resting`]), which grows
-//! to [`LONGEST_PAUSE_NS`]. The ops wait on, and can be cancelled.
+//! in between, the registration is not renewed at once, but after a pause ([`Resting`]), which
+//! grows to [`LONGEST_PAUSE_NS`]. The ops wait on, and can be cancelled.
 //!
 //! *The race to fear*: an op of the other direction comes during the pause, and arms the
 //! registration for itself alone. So what is armed at the pause's end is compared with all that is

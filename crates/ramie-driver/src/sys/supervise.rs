@@ -6,7 +6,8 @@
 //!
 //! Dispositions and masks come through exec from whoever has started the program. With SIGCHLD
 //! ignored, the kernel reports no child's end; with SIGTERM ignored or blocked, a child cannot be
-//! asked to end. So this module resets the disposition and the mask; the disposition is not restored.
+//! asked to end. So this module resets the disposition and the mask; the disposition is not
+//! restored.
 #![allow(unsafe_code)]
 
 use std::io;

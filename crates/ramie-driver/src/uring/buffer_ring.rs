@@ -21,10 +21,10 @@
 //! | on offer: the kernel has its buffer, filled up to `cursor` | a completion that fills it to its end, or any if it is not filled part by part, to free |
 //!
 //! A group begins with few buffers. Whenever the kernel has run out (`ENOBUFS`) there are to be
-//! twice as many, unless memory was short; a buffer that went out is replaced when the next op is armed. When the driver is
-//! idle the group shrinks back: it is unregistered as a whole, since a single buffer cannot be
-//! taken back from the kernel. Ops that are armed with it then end with `ENOBUFS` when bytes
-//! arrive, which is how they learn of a new one.
+//! twice as many, unless memory was short; a buffer that went out is replaced when the next op is
+//! armed. When the driver is idle the group shrinks back: it is unregistered as a whole, since a
+//! single buffer cannot be taken back from the kernel. Ops that are armed with it then end with
+//! `ENOBUFS` when bytes arrive, which is how they learn of a new one.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};

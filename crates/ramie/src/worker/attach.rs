@@ -20,8 +20,8 @@ use crate::{
     time::{Clock, Deadline},
 };
 
-/// Gives up the thread's fibers and destroys its fiber-locals while the destructors of thread-locals
-/// run, so that those may use them. The worker itself goes later.
+/// Gives up the thread's fibers and destroys its fiber-locals while the destructors of
+/// thread-locals run, so that those may use them. The worker itself goes later.
 struct Farewell {
     worker: Cell<*const Worker>,
 }
