@@ -67,6 +67,15 @@ macro_rules! copies {
                 tell("at the end", io::copy(&mut file, &mut target()), rest(&file));
                 let mut file = File::open(&empty).unwrap();
                 tell("nothing", io::copy(&mut file, &mut target()), rest(&file));
+                let device = || File::open("/dev/null").unwrap();
+                let mut file = File::open(&path).unwrap();
+                let what = "to a device not open for writing";
+                tell(what, io::copy(&mut file, &mut device()), rest(&file));
+                tell("at the end", io::copy(&mut file, &mut device()), rest(&file));
+                let mut file = File::open(&empty).unwrap();
+                tell("nothing", io::copy(&mut file, &mut device()), rest(&file));
+                let mut directory = File::open(dir).unwrap();
+                tell("a directory", io::copy(&mut directory, &mut device()), 0);
                 let mut directory = File::open(dir).unwrap();
                 tell("from a directory", io::copy(&mut directory, &mut io::sink()), 0);
                 let mut unreadable = File::options().append(true).open(&path).unwrap();

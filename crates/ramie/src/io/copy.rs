@@ -33,7 +33,7 @@ use ramie_driver::{
 use super::{PipeReader, PipeWriter, whole::write_all};
 use crate::{
     blocking, cancel,
-    fs::File,
+    fs::{File, Metadata},
     io_op,
     net::{
         TcpStream,
@@ -161,7 +161,16 @@ fn file_to_file(from: &File, to: &File, copied: &mut u64) -> io::Result<()> {
                 let appends = sys::status_flags(to)?.contains(OFlags::APPEND);
                 return if is_empty || appends { Ok(()) } else { Err(error) };
             }
-            Err(error) => return unless_unsuited(error, *copied),
+            Err(error) => {
+                unless_unsuited(error, *copied)?;
+                // std then tries sendfile(2), which looks at the target first, also at the end of
+                // the source. It does so for a file that tells a size.
+                let is_sendable = |source: Metadata| source.is_file() && source.len() > 0;
+                return match from.metadata().is_ok_and(is_sendable) {
+                    true => Sink::File(to).check(),
+                    false => Ok(()),
+                };
+            }
         }
     }
 }
