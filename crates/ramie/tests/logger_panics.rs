@@ -151,13 +151,13 @@ fn forbid_buffer_rings() {
 fn a_driver_without_buffers_says_so_when_its_op_is_settled() {
     let test = "a_driver_without_buffers_says_so_when_its_op_is_settled";
     if !is_child() {
-        let line = "the ring takes no buffers";
+        let line = "the ring cannot register receive buffers";
         return with_each_logger(test, "true", &[("RAMIE_DRIVER", "auto")], line);
     }
     install_logger();
     let runtime = ramie::Runtime::builder().driver(ramie::Driver::Uring).workers(1).build();
     let Ok(runtime) = runtime else {
-        eprintln!("skipped, there is no io_uring; else: the ring takes no buffers");
+        eprintln!("skipped, there is no io_uring; else: the ring cannot register receive buffers");
         return;
     };
     forbid_buffer_rings();
