@@ -286,35 +286,57 @@ pub(crate) fn stop(home: &Home) {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, os::fd::AsRawFd, os::unix::net::UnixStream};
+    use std::{
+        io::{Read, Write},
+        os::{fd::AsRawFd, unix::net::UnixStream},
+    };
 
     use super::*;
     use crate::{Driver, Runtime};
 
     static BYTES: WaitKind = WaitKind::new("bytes of a test");
 
-    /// Where others take from the descriptor, too, each of their calls ends the op.
+    /// Says so past libtest, which shows only what failing tests print.
+    fn skipped(reason: &str) {
+        let name = "an_intake_that_loses_its_op_again_and_again_begins_no_more";
+        let _ = writeln!(std::io::stderr(), "skipped: {name}: {reason}");
+    }
+
+    /// Where others take from the descriptor, too, each of their calls ends the op. Under faults ops
+    /// end by themselves as well, and some are refused; then fewer come to bring bytes.
     #[test]
     fn an_intake_that_loses_its_op_again_and_again_begins_no_more() {
+        const ROUNDS: u32 = 200;
         let runtime = match Runtime::builder().driver(Driver::Uring).workers(1).build() {
             Ok(runtime) => runtime,
-            Err(error) => return eprintln!("skipped: no io_uring: {error}"),
+            Err(error) => return skipped(&format!("no io_uring: {error}")),
         };
         runtime.run(|| {
-            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let (mut ours, mut theirs) = UnixStream::pair().unwrap();
             let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
             let home = Arc::default();
             let mut intake = Intake::new(op, Arc::clone(&home));
-            let mut ops = 0;
-            for _ in 0..20 {
+            let (mut ops, mut last) = (0, None);
+            for _ in 0..ROUNDS {
                 theirs.write_all(b"x").unwrap();
-                match intake.next(&BYTES, Deadline::NEVER).unwrap() {
-                    Some(_) => ops += 1,
-                    None => break,
+                let shot = intake.next(&BYTES, Deadline::NEVER).unwrap();
+                if intake.id != last {
+                    last = intake.id;
+                    ops += u8::from(last.is_some());
+                }
+                if shot.is_none() {
+                    ours.read_exact(&mut [0]).unwrap();
                 }
                 stop(&home);
             }
-            assert_eq!(ops, MOST_STARTS, "ops were begun");
+            if ops == 0 {
+                return skipped("the driver begins no multishot op");
+            }
+            assert_eq!(intake.starts_left, 0, "{ops} ops brought bytes in {ROUNDS} rounds");
+            match std::env::var("RAMIE_FAULTS").is_ok_and(|seed| !seed.is_empty()) {
+                true => assert!(ops <= MOST_STARTS, "{ops} ops brought bytes"),
+                false => assert_eq!(ops, MOST_STARTS, "ops brought bytes"),
+            }
         });
     }
 }
