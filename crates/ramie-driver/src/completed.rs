@@ -119,6 +119,8 @@ impl Completed {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+
     use super::*;
     use crate::driver::{Config, Wait};
     use crate::op::Op;
@@ -139,15 +141,25 @@ mod tests {
         assert!(room <= KEPT, "room for {room} is kept");
     }
 
+    fn is_forbidden(error: &io::Error) -> bool {
+        matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS))
+    }
+
     #[test]
     fn a_turn_of_either_driver_gives_the_room_of_a_busy_time_back() {
-        let mut uring = Uring::open(&Config::small()).expect("io_uring works here");
         let mut completed = Completed::default();
-        room_after_a_busy_time(&mut completed, |completed| {
-            std::mem::swap(&mut uring.completed, completed);
-            uring.turn(Wait::Never).expect("a turn");
-            std::mem::swap(&mut uring.completed, completed);
-        });
+        match Uring::open(&Config::small()) {
+            Ok(mut uring) => room_after_a_busy_time(&mut completed, |completed| {
+                std::mem::swap(&mut uring.completed, completed);
+                uring.turn(Wait::Never).expect("a turn");
+                std::mem::swap(&mut uring.completed, completed);
+            }),
+            Err(error) if is_forbidden(&error) => {
+                // Past libtest, which shows only what failing tests print.
+                let _ = writeln!(io::stderr(), "skipped: the half with a ring: {error}");
+            }
+            Err(error) => panic!("io_uring is allowed, but {error}"),
+        }
         let mut poll = Poll::open().expect("epoll works everywhere");
         room_after_a_busy_time(&mut completed, |completed| {
             std::mem::swap(&mut poll.completed, completed);
