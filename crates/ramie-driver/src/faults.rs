@@ -13,6 +13,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -410,6 +411,11 @@ fn can_wait(op: &Op, fd: i32) -> bool {
     }
     let file = raw::borrow(&fd);
     let Ok(stat) = rustix::fs::fstat(file) else { return false };
+    // A write may find room where poll(2) reports none, in a Unix stream or in the last page of a
+    // pipe. Then only the peer could end the wait, which waits for this write perhaps.
+    if op.readiness() == sys::POLL_OUT && !is_writable_now(file) {
+        return false;
+    }
     let is_epoll = matches!(op, Op::EpollWait { .. });
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Socket => {
@@ -425,6 +431,11 @@ fn can_wait(op: &Op, fd: i32) -> bool {
         FileType::Unknown => is_epoll,
         _ => false,
     }
+}
+
+/// Whether poll(2) reports room.
+fn is_writable_now(file: BorrowedFd<'_>) -> bool {
+    sys::poll_now(file, sys::POLL_OUT).is_ok_and(|ready| ready & sys::POLL_OUT != 0)
 }
 
 /// Whether this answer to an op that completes again and again only ends it.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ramie_driver::{
     Choice, Config, Driver, Fault, Faults, Home, MultishotOp, NextShot, Op, OpFrame, Shot, Wait,
+    sys,
 };
 use support::{cancel, finish, run, submit};
 
@@ -121,6 +122,18 @@ fn a_storm_of_answers_that_mean_nothing_is_hidden() {
             assert_eq!(finish(driver, &frame), -libc::ECANCELED);
         });
     }
+}
+
+/// A Unix stream has room, and poll(2) reports none, while more than a quarter of it is taken.
+#[test]
+fn a_write_that_has_room_does_not_wait_for_the_peer() {
+    with(Fault::Hidden(libc::EAGAIN, 1), |driver, mut ours, _theirs| {
+        while sys::poll_now(ours, sys::POLL_OUT).unwrap() != 0 {
+            ours.write_all(&[0]).unwrap();
+        }
+        let send = Op::Send { fd: ours.as_raw_fd(), buf: b"x".as_ptr(), len: 1, flags: 0 };
+        assert_eq!(run(driver, send), 1);
+    });
 }
 
 #[test]
