@@ -74,6 +74,13 @@ macro_rules! copies {
                 tell("at the end", io::copy(&mut file, &mut device()), rest(&file));
                 let mut file = File::open(&empty).unwrap();
                 tell("nothing", io::copy(&mut file, &mut device()), rest(&file));
+                tell("to a directory", io::copy(&mut file, &mut File::open(dir).unwrap()), 0);
+                let mut unreadable = File::options().append(true).open(&empty).unwrap();
+                let mut directory = File::open(dir).unwrap();
+                tell("what cannot be read", io::copy(&mut unreadable, &mut directory), 0);
+                let mut file = File::open(&path).unwrap();
+                let what = "to a directory, of some bytes";
+                tell(what, io::copy(&mut file, &mut directory), rest(&file));
                 let mut directory = File::open(dir).unwrap();
                 tell("a directory", io::copy(&mut directory, &mut device()), 0);
                 let mut directory = File::open(dir).unwrap();

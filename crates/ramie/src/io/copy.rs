@@ -217,7 +217,13 @@ fn unless_unsuited(error: io::Error, copied: u64) -> io::Result<()> {
     let Some(errno) = error.raw_os_error() else { return Err(error) };
     match Errno::from_raw_os_error(errno) {
         Errno::OVERFLOW => Ok(()),
-        Errno::NOSYS | Errno::XDEV | Errno::INVAL | Errno::PERM | Errno::OPNOTSUPP
+        // A directory is no target, but the source is looked at first.
+        Errno::NOSYS
+        | Errno::XDEV
+        | Errno::INVAL
+        | Errno::PERM
+        | Errno::OPNOTSUPP
+        | Errno::ISDIR
             if copied == 0 =>
         {
             Ok(())
