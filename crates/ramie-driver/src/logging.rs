@@ -65,7 +65,7 @@ const MOST: usize = 64;
 static LINES: Mutex<Vec<Line>> = Mutex::new(Vec::new());
 static HAS_LINES: AtomicBool = AtomicBool::new(false);
 
-/// Keeps a line for [`deliver`]; where [`MOST`] are kept already, it is dropped.
+/// Keeps a line for [`deliver`]; if 64 lines are kept already, it is dropped.
 #[cold]
 pub fn later(level: Level, target: &'static str, text: String) {
     if level > log::max_level() {
