@@ -616,7 +616,13 @@ fn a_kept_body_bound_to_its_strand_is_refused_on_another() {
 
 #[test]
 fn with_nested_handlers_a_kept_body_goes_to_another_strand() {
-    let body = || handle(|| perform(Ask(1)) + perform(Ask(2)), |_: Tell, resume| resume.with(()));
+    let asks = || {
+        let first = perform(Ask(1));
+        // Suspends a coroutine that was carried along to the other strand.
+        perform(Tell("moved"));
+        first + perform(Ask(2))
+    };
+    let body = move || handle(asks, |_: Tell, resume| resume.with(()));
     let (_, kept) = performed(start(body));
     let strand = context::Strand::new(78);
     // SAFETY: it stays in this frame until the thread's own is set again.

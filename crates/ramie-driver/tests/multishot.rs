@@ -179,6 +179,65 @@ fn what_nobody_takes_is_paused() {
     });
 }
 
+/// Many shots may be few bytes: they are counted, too.
+#[test]
+fn many_shots_that_nobody_takes_pause_it() {
+    rings(|driver| {
+        let (stream, mut peer) = UnixStream::pair().unwrap();
+        let (id, home) = receive(driver, &stream);
+        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        for _ in 0..150 {
+            peer.write_all(b"x").unwrap();
+            driver.turn(Wait::Never).unwrap();
+        }
+        assert!(driver.stop_multishot(id));
+        let early = std::iter::from_fn(|| home.take_left()).count();
+        // 64, and what arrives while it is being paused.
+        assert!(early <= 80, "{early} shots came though nobody took them");
+    });
+}
+
+#[test]
+fn an_op_is_its_own_drivers() {
+    rings(|driver| {
+        let mut another = Driver::open(Choice::Uring, &Config::default()).unwrap();
+        let [ours, theirs] = [(); 2].map(|()| UnixStream::pair().unwrap());
+        let (id, _) = receive(driver, &ours.0);
+        let (same_place, _) = receive(&mut another, &theirs.0);
+        assert!(matches!(another.next_shot(id), NextShot::Gone));
+        assert!(!another.await_shot(id, 1 << 63 | 5));
+        assert!(matches!(another.next_shot(same_place), NextShot::Pending));
+    });
+}
+
+/// From there on the number may be closed, and be another file's.
+#[test]
+fn an_op_that_is_settled_keeps_to_its_file() {
+    rings(|driver| {
+        let (stream, mut peer) = UnixStream::pair().unwrap();
+        let (another, _its_peer) = UnixStream::pair().unwrap();
+        let (id, _home) = receive(driver, &stream);
+        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        assert!(driver.settle_multishot(id).is_none());
+        let mut number = std::os::fd::OwnedFd::from(stream);
+        rustix::io::dup2(&another, &mut number).unwrap();
+        peer.write_all(b"to the file").expect("the op holds the file");
+        assert_eq!(&*bytes(driver, id), b"to the file");
+    });
+}
+
+#[test]
+fn a_drain_ends_an_op_though_nothing_else_is_in_flight() {
+    rings(|driver| {
+        let (stream, _peer) = UnixStream::pair().unwrap();
+        let (id, home) = receive(driver, &stream);
+        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        driver.turn(Wait::Never).unwrap();
+        driver.drain();
+        assert!(!home.is_in_use());
+    });
+}
+
 /// Few shots may be many bytes: these are counted, too.
 #[test]
 fn many_bytes_that_nobody_takes_pause_it() {

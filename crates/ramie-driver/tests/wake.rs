@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ramie_driver::{Config, Driver, Feature, FeatureSet, Wait, Waker};
+use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Wait, Waker};
 use support::{PATIENCE, both, both_sized};
 
 fn is_send_and_sync<T: Send + Sync + Clone>() {}
@@ -141,6 +141,36 @@ fn drivers_wake_each_other_by_message_or_eventfd() {
             });
         }
     }
+}
+
+/// The sender may run something else for long before its next turn.
+#[test]
+fn a_wake_is_on_its_way_before_the_sender_turns() {
+    both(|driver| {
+        let asked = Arc::new(AtomicU64::new(0));
+        let (tell, told) = mpsc::channel();
+        let (wake_up, is_awake) = mpsc::channel();
+        let sleeper = thread::spawn({
+            let asked = Arc::clone(&asked);
+            move || {
+                let mut driver = Driver::open(Choice::Auto, &Config::small()).unwrap();
+                tell.send(driver.waker()).unwrap();
+                for round in 1..=20 {
+                    while asked.load(Ordering::SeqCst) < round {
+                        driver.turn(Wait::Until(None)).unwrap();
+                    }
+                    wake_up.send(()).unwrap();
+                }
+            }
+        });
+        let sleeper_waker = told.recv().unwrap();
+        for round in 1..=20 {
+            asked.store(round, Ordering::SeqCst);
+            driver.wake(&sleeper_waker);
+            is_awake.recv_timeout(PATIENCE).expect("the wake waits for the sender");
+        }
+        sleeper.join().unwrap();
+    });
 }
 
 #[test]

@@ -298,7 +298,8 @@ mod tests {
 
     /// Says so past libtest, which shows only what failing tests print.
     fn skipped(reason: &str) {
-        let name = "an_intake_that_loses_its_op_again_and_again_begins_no_more";
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("a test");
         let _ = writeln!(std::io::stderr(), "skipped: {name}: {reason}");
     }
 
@@ -337,6 +338,49 @@ mod tests {
                 true => assert!(ops <= MOST_STARTS, "{ops} ops brought bytes"),
                 false => assert_eq!(ops, MOST_STARTS, "ops brought bytes"),
             }
+        });
+    }
+    /// Runs `f` on a worker with a ring, with an intake that has an op and the peer that feeds it.
+    fn with_intake(f: impl Fn(&mut Intake, &mut UnixStream)) {
+        if std::env::var("RAMIE_FAULTS").is_ok_and(|seed| !seed.is_empty()) {
+            return skipped("faults end its op");
+        }
+        let runtime = match Runtime::builder().driver(Driver::Uring).workers(1).build() {
+            Ok(runtime) => runtime,
+            Err(error) => return skipped(&format!("no io_uring: {error}")),
+        };
+        runtime.run(|| {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
+            let mut intake = Intake::new(op, Arc::default());
+            theirs.write_all(b"x").unwrap();
+            match intake.next(&BYTES, Deadline::NEVER).unwrap() {
+                Some(_) => f(&mut intake, &mut theirs),
+                None => skipped("the driver begins no multishot op"),
+            }
+        });
+    }
+
+    #[test]
+    fn a_cancelled_call_takes_nothing_though_something_has_come() {
+        with_intake(|intake, theirs| {
+            theirs.write_all(b"y").unwrap();
+            worker::current().turn_inline(Wait::Never);
+            crate::cancel::scope(|scope| {
+                scope.cancel();
+                let cancelled = intake.next(&BYTES, Deadline::NEVER);
+                assert!(matches!(cancelled, Err(OpError::Cancelled)));
+            });
+            assert!(intake.next(&BYTES, Deadline::NEVER).unwrap().is_some(), "it is not lost");
+        });
+    }
+
+    /// A fiber without a scope, which otherwise waits plainly.
+    #[test]
+    fn a_wait_with_a_deadline_ends() {
+        with_intake(|intake, _| {
+            let late = intake.next(&BYTES, Deadline::after(std::time::Duration::from_millis(1)));
+            assert!(matches!(late, Err(OpError::Elapsed)));
         });
     }
 }

@@ -10,6 +10,7 @@ use std::{
 
 use common::{Random, everywhere, on_each, one_worker, with_workers};
 use ramie::{
+    cancel,
     channel::{self, Receiver, RecvError, Select, SendError, Sender},
     fiber, select,
     time::{Instant, ManualClock},
@@ -404,4 +405,26 @@ fn a_channel_answers_as_its_model() {
             assert_eq!((receiver.len(), sender.is_full()), (model.len(), model.len() == capacity));
         }
     }
+}
+
+#[test]
+fn a_cancelled_select_takes_nothing_though_an_arm_is_ready() {
+    everywhere(|| {
+        let (sender, receiver) = channel::bounded(1);
+        sender.send(5).unwrap();
+        cancel::scope(|scope| {
+            scope.cancel();
+            let taken = select! { recv(receiver) -> value => value };
+            assert_eq!(taken, Err(RecvError::Cancelled));
+            let mut slot = None;
+            let is_told = select! {
+                send(sender, mut slot) -> _ => false,
+                recv(receiver) -> value => value == Err(RecvError::Cancelled),
+            };
+            assert!(is_told, "an empty slot is never chosen");
+            assert_eq!(channel::after(Duration::from_secs(60)).recv(), Err(RecvError::Cancelled));
+            assert_eq!(channel::after(Duration::ZERO).recv(), Err(RecvError::Cancelled));
+        });
+        assert_eq!(receiver.try_recv(), Ok(5));
+    });
 }

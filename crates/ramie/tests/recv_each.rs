@@ -265,6 +265,23 @@ fn a_forgotten_iterator_loses_no_bytes_and_keeps_no_file_open() {
     });
 }
 
+/// The op is another thread's, which is asked to end it.
+#[test]
+fn a_stream_closed_on_another_thread_is_closed() {
+    on_each(&[1], |runtime| {
+        runtime.run(|| {
+            let (mut client, server) = pair();
+            client.write_all(&bytes(0, 50)).unwrap();
+            let mut each = server.recv_each();
+            each.next().unwrap().unwrap();
+            std::mem::forget(each);
+            std::thread::spawn(move || drop(server)).join().unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            assert_eq!(client.read(&mut [0]).expect("the connection is closed"), 0);
+        });
+    });
+}
+
 #[test]
 fn another_worker_takes_over_from_a_forgotten_iterator() {
     on_each(&[2], |runtime| {

@@ -336,6 +336,13 @@ fn a_semaphore_never_gives_more_than_it_has() {
 }
 
 #[test]
+fn an_owned_permit_that_is_forgotten_does_not_come_back() {
+    let semaphore = Arc::new(Semaphore::new(3));
+    Arc::clone(&semaphore).acquire_owned(2).unwrap().forget();
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
+#[test]
 fn a_semaphore_closes_forgets_and_adds() {
     one_worker().run(|| {
         let semaphore = Arc::new(Semaphore::new(2));

@@ -252,3 +252,31 @@ fn a_thread_without_fibers_waits_in_a_destructor() {
     sender.send(5).expect("the receiver waits, or will");
     assert_eq!(unwinds.join().unwrap(), Some(5));
 }
+
+/// The op that receives again and again is awaited in place, too.
+#[test]
+fn an_iterator_of_received_bytes_is_awaited_in_place() {
+    use ramie::os::unix::net::UnixStream;
+    on_each(&[1], |runtime| {
+        runtime.run(|| {
+            let listener = ramie::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let stream = ramie::net::TcpStream::connect(address).unwrap();
+            let (_silent, (ours, _theirs)) = (listener.accept(), UnixStream::pair().unwrap());
+            while_unwinding(|| assert!(stream.recv_each().next().unwrap().is_err()));
+            while_unwinding(|| assert!(ours.recv_each().next().unwrap().is_err()));
+        });
+    });
+}
+
+/// Outside of fibers there is nobody who would see the panic: the thread just waits.
+#[test]
+fn a_plain_thread_waits_while_it_unwinds() {
+    let pause = Duration::from_millis(20);
+    let start = std::time::Instant::now();
+    panic_text(|| {
+        let _on_drop = OnDrop(|| fiber::sleep(pause));
+        panic!("expected");
+    });
+    assert!(start.elapsed() >= pause, "it did not sleep");
+}

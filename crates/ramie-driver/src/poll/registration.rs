@@ -93,6 +93,10 @@ impl Drop for Registration {
 
 #[cfg(test)]
 mod tests {
+    use std::{io::Write, os::fd::AsRawFd, time::Duration};
+
+    use rustix::event::epoll::EventFlags;
+
     use super::*;
 
     #[test]
@@ -105,5 +109,21 @@ mod tests {
         assert!(registration.take_on(&first, 0, || Some(3)), "its owner may renew it");
         drop(first);
         assert!(registration.take_on(&second, 0, || Some(4)), "its owner is gone");
+    }
+    #[test]
+    fn a_registration_goes_with_its_stream_though_a_duplicate_lives_on() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let set = Arc::new(EpollSet::open().unwrap());
+        let fd = reader.as_raw_fd();
+        let registration = Registration::default();
+        let register = || set.set(fd, 7, EventFlags::IN, false).ok().map(|()| 1);
+        assert!(registration.take_on(&set, fd, register));
+        let _duplicate = reader.try_clone().unwrap();
+        drop(registration);
+        drop(reader);
+        writer.write_all(b"x").unwrap();
+        let mut events = Vec::with_capacity(4);
+        set.wait(&mut events, Some(Duration::ZERO)).unwrap();
+        assert!(events.is_empty(), "an event of a number that is closed");
     }
 }

@@ -137,6 +137,7 @@ mod tests {
         go.iter().for_each(|frame| in_flight.remove(frame));
         assert_eq!(in_flight.len(), stay.len());
         assert!(in_flight.places.capacity() <= 16 * KEPT_PLACES);
+        assert!(in_flight.changes() > 0, "frames are in other places now");
         for frame in stay {
             let place = frame.place.get() as usize;
             assert_eq!(in_flight.at(place), Some(ptr::from_ref(frame)));

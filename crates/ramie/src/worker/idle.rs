@@ -297,4 +297,20 @@ mod tests {
             worker.timers.borrow_mut().forget(&worker.root);
         });
     }
+    #[test]
+    fn a_nap_ends_with_its_time() {
+        must_wake("its nap is over", || {
+            let worker = worker(Clock::System, None);
+            // The first may be ended by what came before.
+            (0..2).for_each(|_| worker.nap(Duration::from_millis(1)));
+        });
+    }
+
+    #[test]
+    fn a_worker_that_lingers_in_vain_lingers_no_more() {
+        let worker = worker(Clock::System, None);
+        worker.patience.set(PATIENCE);
+        (0..PATIENCE).for_each(|_| assert!(!worker.linger(), "there is no mail"));
+        assert_eq!(worker.patience.get(), 0, "then it sleeps");
+    }
 }
