@@ -305,8 +305,8 @@ mod tests {
         let _ = writeln!(std::io::stderr(), "skipped: {name}: {reason}");
     }
 
-    /// Where others take from the descriptor, too, each of their calls ends the op. Under faults ops
-    /// end by themselves as well, and some are refused; then fewer come to bring bytes.
+    /// Where others take from the descriptor, too, each of their calls ends the op. Under faults
+    /// ops end by themselves as well, and some are refused; then fewer come to bring bytes.
     #[test]
     fn an_intake_that_loses_its_op_again_and_again_begins_no_more() {
         const ROUNDS: u32 = 200;

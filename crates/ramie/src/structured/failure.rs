@@ -63,8 +63,8 @@ pub trait Failure {
         false
     }
 
-    /// Returns this error as the [`source`](Error::source) of the [`Failures`](super::Failures) that
-    /// it is in.
+    /// Returns this error as the [`source`](Error::source) of the [`Failures`](super::Failures)
+    /// that it is in.
     ///
     /// `None` by default, because a `Failure` need not be an [`Error`]. For one that is, write
     /// `Some(self)`.
