@@ -97,8 +97,8 @@ pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, String> {
 
 /// Runs `f` as the first fiber of `runtime`.
 ///
-/// The runtime panics with a sentence if it cannot start, and if fibers for which it waits cannot:
-/// that becomes a failure. Another panic of `f` stays one.
+/// The runtime panics with a sentence if it cannot start: that becomes a failure. A panic of `f`
+/// stays one.
 pub(crate) fn run<T>(runtime: &ramie::Runtime, f: impl FnOnce() -> T) -> Result<T, Failure> {
     let mut has_begun = false;
     IS_EXPECTED.set(true);
@@ -111,10 +111,9 @@ pub(crate) fn run<T>(runtime: &ramie::Runtime, f: impl FnOnce() -> T) -> Result<
     }));
     IS_EXPECTED.set(false);
     outcome.map_err(|payload| {
-        let text = payload_text(&*payload);
-        if has_begun && !text.contains(" could not start: ") {
+        if has_begun {
             panic::resume_unwind(payload);
         }
-        Failure::other(text)
+        Failure::other(payload_text(&*payload))
     })
 }

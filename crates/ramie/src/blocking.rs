@@ -10,7 +10,6 @@ use std::{
     collections::VecDeque,
     io,
     mem::ManuallyDrop,
-    panic,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock},
     thread,
     time::Duration,
@@ -24,6 +23,7 @@ use ramie_driver::{
 use crate::{
     cancel,
     completion::Completion,
+    panic::{Raised, catch_raised},
     park::{WaitKind, WaitRecord},
     worker,
 };
@@ -112,7 +112,7 @@ fn shared_pool() -> &'static Arc<Pool> {
 struct Job<F, T> {
     header: JobHeader,
     closure: UnsafeCell<ManuallyDrop<F>>,
-    outcome: UnsafeCell<Option<thread::Result<T>>>,
+    outcome: UnsafeCell<Option<Result<T, Raised>>>,
 }
 
 struct JobHeader {
@@ -142,7 +142,7 @@ unsafe fn run_job<F: FnOnce() -> T, T>(header: *const JobHeader) {
     let closure = unsafe { &mut *job.closure.get() };
     // SAFETY: as above: taken once.
     let closure = unsafe { ManuallyDrop::take(closure) };
-    let outcome = crate::panic::catch(closure);
+    let outcome = catch_raised(closure);
     // SAFETY: as above.
     unsafe { *job.outcome.get() = Some(outcome) };
     // After `finish` the job may be gone; `wake` works on a copy.
@@ -213,7 +213,7 @@ impl Pool {
         queued.settle();
         match job.outcome.into_inner() {
             Some(Ok(value)) => value,
-            Some(Err(payload)) => panic::resume_unwind(payload),
+            Some(Err(raised)) => raised.raise(),
             None => unreachable!("a job that is done has stored its outcome"),
         }
     }

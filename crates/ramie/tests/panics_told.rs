@@ -6,7 +6,10 @@ mod common;
 use std::{
     io::Read,
     process::{Command, Output},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -126,6 +129,133 @@ fn a_scope_carries_the_message_of_its_child() {
         });
     });
     assert_eq!(text, "a strand of the scope panicked: fiber 'mute'");
+}
+
+/// What a child process says in which `f` panics. It fails, and its `f` does not end by itself.
+#[track_caller]
+fn told_by_failing(test: &str, f: impl FnOnce()) -> String {
+    if is_child() {
+        f();
+        unreachable!("this should have panicked");
+    }
+    let output = common::child_with("true", test, &[("RUST_BACKTRACE", "0")]);
+    assert!(!output.status.success(), "this should have failed");
+    let told = stderr(&output);
+    assert!(!told.contains("this should have panicked"), "{told}");
+    told
+}
+
+/// Panics with `text`, without a call of the panic hook.
+fn panic_silently(text: &str) -> ! {
+    std::panic::resume_unwind(Box::new(text.to_owned()))
+}
+
+/// `resume_unwind` calls no hook, so only the scope can say why the program ends.
+#[test]
+fn a_scope_tells_of_a_child_that_no_hook_has_told_of() {
+    let test = "a_scope_tells_of_a_child_that_no_hook_has_told_of";
+    let told = told_by_failing(test, || {
+        one_worker().run(|| {
+            // On the same stack, a panic that the hook told of, and that was caught.
+            let caught = || std::panic::catch_unwind(|| panic!("caught")).is_err();
+            assert!(fiber::spawn(caught).join().unwrap());
+            fiber::scope(|scope| {
+                let named = Builder::new().name("quiet".into());
+                drop(named.spawn_scoped(scope, || panic_silently("the reason")).unwrap());
+            });
+        });
+    });
+    let sentence = "a strand of the scope panicked: fiber 'quiet': the reason";
+    assert_eq!(told.matches(sentence).count(), 1, "{told}");
+}
+
+#[test]
+fn a_scope_outside_of_run_tells_of_a_child_that_no_hook_has_told_of() {
+    let test = "a_scope_outside_of_run_tells_of_a_child_that_no_hook_has_told_of";
+    let told = told_by_failing(test, || {
+        fiber::scope(|scope| drop(scope.spawn(|| panic_silently("the reason"))));
+    });
+    assert_eq!(told.matches("the reason").count(), 1, "{told}");
+    assert_eq!(told.matches("panicked at").count(), 1, "{told}");
+}
+
+/// It was told of where it began, whatever strands it goes through before it ends the program.
+#[test]
+fn a_panic_that_goes_through_joiners_is_told_once() {
+    let test = "a_panic_that_goes_through_joiners_is_told_once";
+    let told = told_by_failing(test, || {
+        with_workers(2).run(|| {
+            fiber::scope(|scope| {
+                drop(scope.spawn(|| {
+                    let failed = ramie::structured::try_scope(|scope| {
+                        scope.spawn(|| {
+                            ramie::join!(
+                                ramie::structured::set(|set| {
+                                    set.spawn(|| {
+                                        ramie::structured::par_map([1], 1, |_| {
+                                            ramie::blocking(|| panic!("the child's message"))
+                                        })
+                                    });
+                                }),
+                                2
+                            );
+                            Ok::<_, String>(())
+                        });
+                        Ok(())
+                    });
+                    failed.unwrap();
+                }));
+            });
+        });
+    });
+    assert_told_once(&told, "the child's message");
+}
+
+#[test]
+fn a_scope_outside_of_run_says_a_told_panic_once() {
+    let test = "a_scope_outside_of_run_says_a_told_panic_once";
+    let told = told_by_failing(test, || {
+        fiber::scope(|scope| drop(scope.spawn(|| panic!("the child's message"))));
+    });
+    assert_told_once(&told, "the child's message");
+}
+
+/// What a panic says is the program's own affair, whatever words of the runtime's are in it.
+#[test]
+fn the_text_of_a_panic_decides_nothing() {
+    let name = "the_text_of_a_panic_decides_nothing";
+    if !is_child() {
+        // The hook is the process's.
+        return common::assert_success(&common::child(name));
+    }
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    std::panic::set_hook(Box::new(|_| {
+        CALLS.fetch_add(1, SeqCst);
+    }));
+    let fails = |number: i32| -> i32 { panic!("engine {number} cannot start: no fuel") };
+    let check = |f: &dyn Fn()| {
+        let said = panic_text(|| with_workers(2).run(f));
+        if (said.as_str(), CALLS.swap(0, SeqCst)) != ("engine 7 cannot start: no fuel", 1) {
+            eprintln!("'{said}' is not what was said, or not once");
+            std::process::exit(1);
+        }
+    };
+    check(&|| {
+        let _ = ramie::join!(fails(7), 2);
+    });
+    check(&|| drop(fiber::on_each_worker(|worker| worker == 0 || fails(7) == 0)));
+    check(&|| {
+        ramie::structured::set(|set| set.spawn(|| fails(7)));
+    });
+    check(&|| {
+        let _ = ramie::structured::try_scope(|scope| {
+            scope.spawn(|| Ok::<_, String>(fails(7))).join().map_err(|error| error.to_string())
+        });
+    });
+    check(&|| {
+        let _ = ramie::structured::race(|racers| racers.spawn(|| fails(7)));
+    });
+    check(&|| drop(ramie::structured::par_map([7], 1, fails)));
 }
 
 /// Where the last panic was, and what it said.

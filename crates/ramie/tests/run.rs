@@ -208,12 +208,18 @@ fn the_lack_of_a_stack_is_never_raised_in_silence() {
             eprintln!("{info}");
             REPORTS.fetch_add(1, Ordering::SeqCst);
         }));
-        let said = panic_text(|| fiber::on_each_worker(|_| ()));
-        assert!(said.contains("could not start") && said.contains("ulimit -v"), "{said}");
-        assert_eq!(REPORTS.swap(0, Ordering::SeqCst), 1);
-        let said = panic_text(|| ramie::join!((), ()));
-        assert!(said.contains("could not start") && said.contains("ulimit -v"), "{said}");
-        assert_eq!(REPORTS.swap(0, Ordering::SeqCst), 1);
+        let check = |said: String| {
+            assert!(said.contains("cannot start") && said.contains("ulimit -v"), "{said}");
+            assert_eq!(REPORTS.swap(0, Ordering::SeqCst), 1);
+        };
+        check(panic_text(|| fiber::on_each_worker(|_| ())));
+        check(panic_text(|| ramie::join!((), ())));
+        check(panic_text(|| ramie::try_join!(Ok::<_, String>(()), Ok(()))));
+        check(panic_text(|| {
+            ramie::structured::try_scope(|scope| {
+                scope.spawn(|| Ok(())).join().map_err(|error| error.to_string())
+            })
+        }));
         let mut outcome = None;
         let said = panic_text(|| {
             ramie::structured::set(|set| {
@@ -225,6 +231,7 @@ fn the_lack_of_a_stack_is_never_raised_in_silence() {
             });
         });
         assert!(said.contains("a strand of the scope panicked"), "{said}");
+        assert_eq!(REPORTS.swap(0, Ordering::SeqCst), 1);
         let payload = outcome.expect("an outcome that says so").unwrap_err();
         assert!(text(&*payload).contains("cannot start"));
     });

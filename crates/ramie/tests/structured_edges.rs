@@ -15,7 +15,7 @@ use common::{
 };
 use ramie::{
     cancel, fiber,
-    structured::{Failures, Ready, par_map, par_map_unordered, set, try_par_map, try_scope},
+    structured::{Failures, Ready, par_map, par_map_unordered, race, set, try_par_map, try_scope},
 };
 
 #[test]
@@ -174,5 +174,37 @@ fn waiting_for_a_set_while_unwinding_aborts_with_a_sentence() {
             let _waits = Waits(|| drop(set.next()));
             panic!("unwinds");
         })
+    });
+}
+
+/// Of many panics one goes on. The payloads of the others are dropped, and so are their panics: a
+/// second one while the first unwinds would abort the process.
+#[test]
+fn payloads_whose_destructors_panic_do_not_end_the_process() {
+    struct Odd;
+    impl Drop for Odd {
+        fn drop(&mut self) {
+            panic!("the payload is dropped");
+        }
+    }
+    let fails = || -> u8 { std::panic::panic_any(Odd) };
+    let goes_on = |f: &dyn Fn()| {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+        let payload = outcome.unwrap_err();
+        assert!(payload.is::<Odd>());
+        std::mem::forget(payload);
+    };
+    on_workers(|| {
+        goes_on(&|| {
+            race(|racers| (0..3).for_each(|_| racers.spawn(fails)));
+        });
+        goes_on(&|| set(|set| (0..3).for_each(|_| set.spawn(fails))));
+        goes_on(&|| drop(par_map(0..3, 3, |_| fails())));
+        goes_on(&|| {
+            let _ = try_scope(|scope| {
+                (0..3).for_each(|_| drop(scope.spawn(|| Ok::<_, String>(fails()))));
+                Ok(())
+            });
+        });
     });
 }

@@ -74,7 +74,7 @@ fn a_joined_strand_without_a_stack_is_the_panic_of_its_scope() {
             is_over.store(true, SeqCst);
             let payload = payload.unwrap_err();
             let said = text(&*payload);
-            assert!(said.contains("could not start") && said.contains("ulimit -v"), "{said}");
+            assert!(said.contains("cannot start") && said.contains("ulimit -v"), "{said}");
         });
     });
 }

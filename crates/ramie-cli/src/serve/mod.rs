@@ -11,7 +11,16 @@ mod memory;
 mod processes;
 mod signals;
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    panic::{self, AssertUnwindSafe},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use ramie::{
     fiber::{self, Builder, Place},
@@ -28,7 +37,7 @@ use self::{
 };
 use crate::{
     arguments::{Accept, Serve},
-    failure::Failure,
+    failure::{Failure, payload_text},
     output, runtime,
 };
 
@@ -102,8 +111,20 @@ fn host(house: &Arc<House>, accept: Accept, patience: Duration, room: Room) -> R
         return welcome(0, Place::LeastLoaded);
     }
     // Each worker keeps the connections that it accepts.
-    let serve = |worker| welcome(worker, Place::Worker(worker));
-    fiber::on_each_worker(serve).into_iter().collect()
+    let begun = AtomicUsize::new(0);
+    let serve = |worker| {
+        begun.fetch_add(1, Relaxed);
+        welcome(worker, Place::Worker(worker))
+    };
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| fiber::on_each_worker(serve)));
+    match ended {
+        Ok(ended) => ended.into_iter().collect(),
+        // There was no memory for a fiber's stack.
+        Err(payload) if begun.into_inner() < fiber::workers() => {
+            Err(Failure::other(payload_text(&*payload)))
+        }
+        Err(payload) => panic::resume_unwind(payload),
+    }
 }
 
 /// Accepts at one door until told to stop.

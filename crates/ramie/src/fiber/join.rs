@@ -1,16 +1,16 @@
 //! Handles that wait for a strand's end and take its value.
 #![allow(unsafe_code)]
 
-use std::{any::Any, fmt, marker::PhantomData, mem::ManuallyDrop, ptr, thread};
+use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr, thread};
 
 use super::{Fiber, ScopeData, label};
 use crate::{
     cancel::{self, Cancelled},
     completion::Completion,
-    panic::raise_again,
+    panic::{NoValue, Raised},
     park::{Refused, WaitKind, WaitRecord},
     primitive::{AtomicPtr, Ordering},
-    strand::{self, NoValue, Slot, take_outcome},
+    strand::{self, Slot, take_outcome},
     worker,
 };
 
@@ -85,32 +85,19 @@ impl RawHandle {
     /// `T` is the type of the strand's value.
     #[track_caller]
     #[inline]
-    unsafe fn join<T>(self) -> thread::Result<T> {
-        // SAFETY: the caller's promise.
-        unsafe { self.join_knowing() }.map_err(|(payload, _)| payload)
-    }
-
-    /// The same; of a strand without a value it says why, too.
-    ///
-    /// # Safety
-    /// As of [`join`](Self::join).
-    #[track_caller]
-    #[inline]
-    unsafe fn join_knowing<T>(self) -> Result<T, (Box<dyn Any + Send>, NoValue)> {
+    unsafe fn join<T>(self) -> Result<T, Raised> {
         let slot = self.slot();
         if !slot.join.is_done() {
             check_not_own(slot);
             if slot.join.wait(&Self::record(slot)).is_err() {
                 // Dropping the handle detaches the strand, which runs on.
                 let why = "a strand cannot be joined in a destructor that runs during a panic";
-                return Err((Box::new(why), NoValue::NotRun));
+                return Err(Raised::new(NoValue::NotRun, Box::new(why)));
             }
         }
         let this = ManuallyDrop::new(self);
         // SAFETY: the strand has ended, this is its only handle, `T` is the caller's promise.
         let outcome = unsafe { take_outcome::<T>(slot) };
-        let why = || slot.no_value().unwrap_or(NoValue::Panicked);
-        let outcome = outcome.map_err(|payload| (payload, why()));
         free(slot);
         drop_named(this.word.load(Ordering::Relaxed));
         outcome
@@ -222,16 +209,21 @@ impl<T> JoinHandle<T> {
     #[track_caller]
     #[inline]
     pub fn join(self) -> thread::Result<T> {
-        // SAFETY: `new`'s callers spawned the strand with a value of type `T`.
-        unsafe { self.raw.join() }
+        self.join_raised().map_err(Raised::into_payload)
     }
 
     /// The same; goes on with the strand's panic.
     #[track_caller]
     pub(crate) fn join_or_raise(self) -> T {
-        // SAFETY: as in `join`.
-        let outcome = unsafe { self.raw.join_knowing() };
-        outcome.unwrap_or_else(|(payload, why)| raise_again(payload, why))
+        self.join_raised().unwrap_or_else(|raised| raised.raise())
+    }
+
+    /// The same, with what is known of a payload.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn join_raised(self) -> Result<T, Raised> {
+        // SAFETY: `new`'s callers spawned the strand with a value of type `T`.
+        unsafe { self.raw.join() }
     }
 
     /// Waits until the strand has ended, so that [`join`](Self::join) returns at once.
@@ -319,22 +311,23 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     /// As for [`JoinHandle::join`].
     #[track_caller]
     pub fn join(self) -> thread::Result<T> {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is never dropped, so the field is taken once.
-        let raw = unsafe { ManuallyDrop::take(&mut this.raw) };
-        // SAFETY: `new`'s callers spawned the strand with a value of type `T`.
-        unsafe { raw.join() }
+        self.join_raised().map_err(Raised::into_payload)
     }
 
     /// The same; goes on with the strand's panic.
     #[track_caller]
     pub(crate) fn join_or_raise(self) -> T {
+        self.join_raised().unwrap_or_else(|raised| raised.raise())
+    }
+
+    /// The same, with what is known of a payload.
+    #[track_caller]
+    pub(crate) fn join_raised(self) -> Result<T, Raised> {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: as in `join`.
+        // SAFETY: `this` is never dropped, so the field is taken once.
         let raw = unsafe { ManuallyDrop::take(&mut this.raw) };
-        // SAFETY: as in `join`.
-        let outcome = unsafe { raw.join_knowing() };
-        outcome.unwrap_or_else(|(payload, why)| raise_again(payload, why))
+        // SAFETY: `new`'s callers spawned the strand with a value of type `T`.
+        unsafe { raw.join() }
     }
 
     /// Waits until the strand has ended, so that [`join`](Self::join) returns at once.

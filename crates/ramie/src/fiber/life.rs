@@ -8,7 +8,6 @@ use ramie_driver::say;
 
 use crate::{
     completion::Finished,
-    panic::CANNOT_START,
     strand::{Slot, Wishes},
     worker::{Body, NoSwitch, Worker},
 };
@@ -179,7 +178,7 @@ pub(crate) unsafe fn fail_to_start(worker: &Worker, slot: &'static Slot, error: 
     // would begin a second wait of the thread's own strand, whose first one is why the loop runs.
     let _no_switch = NoSwitch::new(worker);
     let label = label(slot);
-    let why = format!("{label}{CANNOT_START}{error}");
+    let why = format!("{label} cannot start: {error}");
     say!(Error, "{why}");
     let why: Box<dyn Any + Send> = Box::new(why);
     // SAFETY: the caller's promise.

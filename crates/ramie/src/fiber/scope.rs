@@ -16,7 +16,7 @@
 //! rule its parent is given up, too. Where it is not (the scope was opened outside of `run`), it is
 //! told, and the process ends: the parent could neither leave nor ever go on.
 
-use std::{fmt, marker::PhantomData, panic, sync::Mutex};
+use std::{fmt, marker::PhantomData, panic::resume_unwind, sync::Mutex};
 
 use ramie_driver::sys::{HandedOut, Lent};
 
@@ -24,9 +24,9 @@ use super::{Builder, ScopedJoinHandle};
 use crate::{
     completion::Completion,
     inherited::Inherited,
+    panic::{NoValue, Raised, try_install_hook},
     park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
     primitive::{AtomicBool, AtomicUsize, Ordering},
-    strand::NoValue,
     worker::{self, Shared},
 };
 
@@ -35,7 +35,8 @@ static SCOPE_END: WaitKind = WaitKind::new("the strands of a scope");
 /// What a scope says of a strand whose panic nobody took.
 struct Sentence {
     text: String,
-    /// The panic hook has told of the panic, so the scope's own is raised in silence.
+    /// The panic hook has told of the panic, so the scope's own is raised in silence. Of a strand
+    /// that no hook has told of, the scope's panic is the first that is heard.
     is_told: bool,
 }
 
@@ -64,6 +65,8 @@ impl ScopeData {
     fn new() -> Self {
         let worker = worker::current();
         worker.check_can_wait();
+        // Scopes ask what it has marked, also outside of `run`.
+        try_install_hook();
         ScopeData {
             strands: AtomicUsize::new(1),
             done: Completion::new(),
@@ -92,8 +95,8 @@ impl ScopeData {
     pub(super) fn note_panic(&self, label: String, (why, message): (NoValue, Option<String>)) {
         let is_told = why == NoValue::Panicked;
         let text = match message {
-            Some(message) if is_told => format!("{label}: {message}"),
-            Some(reason) => reason,
+            Some(reason) if why == NoValue::NotRun => reason,
+            Some(message) => format!("{label}: {message}"),
             None => label,
         };
         let text = format!("a strand of the scope panicked: {text}");
@@ -189,10 +192,11 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// before `f` runs.
 ///
 /// With the panic of `f`, if it panicked; else, when a strand panicked whose handle was not
-/// joined, with a message that names it and has its own message; the panic hook, which has told of
-/// that panic, is not called again. In either case after all strands have ended. A handle
-/// given to [`std::mem::forget`] may yet be joined, as far as the scope knows: that strand's panic
-/// is reported on stderr only.
+/// joined, with a message that names it and has its own message. The panic hook is called for that
+/// only if it was not called for the strand's own panic, as when the strand ended by
+/// [`resume_unwind`](std::panic::resume_unwind). In either case after all strands have ended. A
+/// handle given to [`std::mem::forget`] may yet be joined, as far as the scope knows: that strand's
+/// panic is reported on stderr only.
 ///
 /// Opened in a destructor while its strand unwinds, it cannot wait; if strands are left when `f`
 /// returns, the process aborts with a sentence, because they may use what they borrowed.
@@ -247,9 +251,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.data.wait_for_all();
         let panicked = self.data.take_panic();
         match (outcome, panicked) {
-            (Err(payload), _) => panic::resume_unwind(payload),
+            (Err(payload), _) => resume_unwind(payload),
             (Ok(_), Some(sentence)) if sentence.is_told => {
-                panic::resume_unwind(Box::new(sentence.text))
+                Raised::new(NoValue::Panicked, Box::new(sentence.text)).raise()
             }
             (Ok(_), Some(sentence)) => panic!("{}", sentence.text),
             (Ok(value), None) => value,

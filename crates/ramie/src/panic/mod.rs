@@ -1,13 +1,12 @@
 //! `std::panic`, as it is: what unwinds does so on the stack of the fiber.
 
-// Within the crate: the one place that catches panics, and the hook that names the fiber in a
-// panic's message (report.rs).
+// Within the crate: the one place that catches panics, what is known of one that was caught
+// (raised.rs), and the hook that names the fiber in a panic's message (report.rs).
 
+mod raised;
 mod report;
 
 use std::{any::Any, thread};
-
-use crate::strand::NoValue;
 
 #[allow(deprecated)]
 #[doc(no_inline)]
@@ -18,7 +17,10 @@ pub use std::panic::{
     resume_unwind, set_hook, take_hook,
 };
 
-pub(crate) use self::report::install_hook;
+pub(crate) use self::{
+    raised::{NoValue, Raised, catch_raised},
+    report::{install_hook, try_install_hook, was_told},
+};
 
 /// Runs `f`; a panic becomes the payload, as at the root of an OS thread.
 ///
@@ -42,25 +44,6 @@ pub(crate) fn __rust_begin_short_backtrace<T>(f: impl FnOnce() -> T) -> T {
 pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-}
-
-/// Stands in the payload of a strand that never ran, between its name and the reason.
-pub(crate) const CANNOT_START: &str = " cannot start: ";
-
-/// Goes on with the panic of a strand that was joined.
-///
-/// The panic hook has reported it when it began. A strand that never ran has not panicked, so
-/// nothing was reported: its reason is raised as a panic of its own, or the process could end
-/// without a word.
-#[cold]
-#[track_caller]
-pub(crate) fn raise_again(payload: Box<dyn Any + Send>, why: NoValue) -> ! {
-    match message(&*payload) {
-        Some(text) if why == NoValue::NotRun && text.contains(CANNOT_START) => {
-            panic!("{}", text.replacen(CANNOT_START, " could not start: ", 1))
-        }
-        _ => resume_unwind(payload),
-    }
 }
 
 /// Drops a value whose destructor's panic has no one to go to, such as a panic's payload.

@@ -5,12 +5,16 @@
 //! own hook, which knows threads alone, this one says what that would say, with "fiber 'name'" in
 //! the place of the thread.
 //!
+//! The hook also marks the strand that panics. `resume_unwind` calls no hook, so of a strand that
+//! ends without the mark nobody has told yet, and its scope does.
+//!
 //! A backtrace ends above `__rust_begin_short_backtrace`, the function of `strand/job.rs` that runs
 //! a strand's closure, and above it what std needs to catch panics is left out. std's hook cuts at
 //! that name, too; it shows the few frames of the catch.
 
 use std::{
     backtrace::Backtrace,
+    cell::Cell,
     env,
     fmt::Write as _,
     io::Write as _,
@@ -23,17 +27,55 @@ use std::{
 
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Sync + Send>;
 
-/// Makes panics on fibers known by the fiber's name, once for the process.
+/// Makes panics on fibers known by the fiber's name, and marks the strands that panic; once for the
+/// process.
 pub(crate) fn install_hook() {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
         let previous = take_hook();
         let is_default = is_default(&previous);
-        set_hook(Box::new(move |info| match crate::worker::current_fiber_label() {
-            Some(label) if is_default => report(&label, info),
-            _ => previous(info),
+        set_hook(Box::new(move |info| {
+            note_told();
+            match crate::worker::current_fiber_label() {
+                Some(label) if is_default => report(&label, info),
+                _ => previous(info),
+            }
         }));
     });
+}
+
+/// The same, unless this thread panics, when std refuses to change the hook.
+#[inline]
+pub(crate) fn try_install_hook() {
+    if !std::thread::panicking() {
+        install_hook();
+    }
+}
+
+thread_local! {
+    /// The mark of a thread without a worker, such as one of the blocking pool.
+    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The mark of the strand that runs: whether the panic hook was called for a panic of it.
+fn with_mark<R>(f: impl Fn(&Cell<bool>) -> R) -> R {
+    let of_strand = crate::worker::with_existing(|worker| f(&worker.running_body().is_panic_told));
+    of_strand.unwrap_or_else(|| IS_TOLD.with(f))
+}
+
+/// Marks the strand that runs: the panic hook has told of its panic.
+pub(super) fn note_told() {
+    set_told(true);
+}
+
+/// Sets the mark of the strand that runs, and returns what it was.
+pub(super) fn set_told(is_told: bool) -> bool {
+    with_mark(|mark| mark.replace(is_told))
+}
+
+/// Whether the panic hook has told of a panic of the strand that runs.
+pub(crate) fn was_told() -> bool {
+    with_mark(Cell::get)
 }
 
 /// Whether a hook that was just taken is std's: a second one, which is std's for certain, is the

@@ -10,8 +10,6 @@
 #![allow(unsafe_code)]
 
 use std::{
-    any::Any,
-    cell::Cell,
     io, panic,
     sync::{Arc, mpsc},
     thread,
@@ -25,6 +23,7 @@ use ramie_driver::{
 use super::builder::{AbandonedFibers, Config, Strands};
 use crate::{
     blocking::Pool,
+    panic::Raised,
     strand::{self, Slot, Wishes},
     worker::{self, AbandonedFiber, FreshQueue, Installed, Roster, Seat, Team, Until, Worker},
 };
@@ -77,11 +76,7 @@ where
     report(config, abandoned);
     match outcome {
         Ok(value) => value,
-        Err(NoValue::Panicked(payload)) => panic::resume_unwind(payload),
-        Err(NoValue::NotStarted(why)) => {
-            let sentence = why.downcast_ref::<String>().map_or("run cannot start", |text| text);
-            panic!("{sentence}");
-        }
+        Err(raised) => raised.raise(),
     }
 }
 
@@ -118,19 +113,12 @@ fn make_worker(
     Ok(worker)
 }
 
-/// Why there is no value of the closure of `run`; with the payload that says more.
-enum NoValue {
-    Panicked(Box<dyn Any + Send>),
-    /// There was no memory for its stack.
-    NotStarted(Box<dyn Any + Send>),
-}
-
 /// Runs `f` as a fiber on this thread, and with it all that the runtime has to run.
 fn run_main<F, T>(
     worker: &Worker,
     (team, roster): (&Arc<Team>, &Arc<Roster>),
     f: F,
-) -> Result<T, NoValue>
+) -> Result<T, Raised>
 where
     F: FnOnce() -> T,
 {
@@ -143,11 +131,9 @@ where
             self.0.main_done();
         }
     }
-    let has_started = Cell::new(false);
     // Made here, so that it is dropped with the closure too if that never runs.
     let done = MainDone(team, roster);
     let main = || {
-        has_started.set(true);
         let _done = done;
         let outcome = crate::panic::catch(|| crate::panic::__rust_begin_short_backtrace(f));
         // They may wait, which the grace period is not for: it begins when they are done.
@@ -169,10 +155,7 @@ where
     // SAFETY: the outcome is taken.
     unsafe { worker.slots().free(slot) };
     main_closure.settle();
-    outcome.map_err(|payload| match has_started.get() {
-        true => NoValue::Panicked(payload),
-        false => NoValue::NotStarted(payload),
-    })
+    outcome
 }
 
 fn name_main(slot: &Slot, worker: &Worker) {

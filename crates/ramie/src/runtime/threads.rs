@@ -4,10 +4,7 @@
 //! has a small worker of its own, as threads outside `run` have: with it they wait, and on it the
 //! fibers of `spawn_local` run, whose closures cannot go to another thread.
 
-use std::{
-    panic,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use ramie_driver::sys::HandedOut;
 
@@ -32,7 +29,7 @@ where
         let _installed = Installed::new(&worker);
         // A strand of its own, so that a coroutine around `run` cannot suspend inside.
         let outcome = worker.as_strand_of_its_own(|| {
-            crate::panic::catch(|| crate::panic::__rust_begin_short_backtrace(f))
+            crate::panic::catch_raised(|| crate::panic::__rust_begin_short_backtrace(f))
         });
         let fibers = HandedOut::<Fibers>::new();
         // As at the end of a fiber: the waits below are not of the region.
@@ -59,7 +56,7 @@ where
     worker.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
     drop(worker);
     report(config, abandoned);
-    outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
+    outcome.unwrap_or_else(|raised| raised.raise())
 }
 
 fn deadline_after(grace: Option<Duration>) -> Deadline {

@@ -5,19 +5,16 @@
 //! |---|---|---|
 //! | installed | the closure | [`JobTable::run`] (moves it out) or [`JobTable::discard`] (drops it) |
 //! | running | nothing | the end of the closure, which stores the outcome |
-//! | ended | the value; or a payload, then the table is [`PANICKED`] or [`WITHOUT_VALUE`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
+//! | ended | the value; or a payload, then the table is one of [`WITHOUT_VALUE`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
 #![allow(unsafe_code)]
 
 use std::{
     any::{self, Any},
-    ptr, thread,
+    ptr,
 };
 
 use super::slot::{INLINE_WORDS, Slot};
-use crate::panic;
-
-/// What a strand ended with: its value, or the payload of its panic.
-pub(crate) type JobOutcome<T> = thread::Result<T>;
+use crate::panic::{self, NoValue, Raised};
 
 /// The payload of a panic, or the reason why there is no value.
 type Payload = Box<dyn Any + Send>;
@@ -33,8 +30,9 @@ pub(crate) struct JobTable {
     /// Names the closure: the compiler's name says in which function it stands. A place in the
     /// program (`Location`) would be a word of each strand, and a slot has no room for it.
     name: fn() -> &'static str,
-    /// How it ended, of [`PANICKED`] and [`WITHOUT_VALUE`]. Strands are told apart by the address
-    /// of their table, and equal constants may be merged: this makes each unlike all others.
+    /// Why there is no value: only in the tables of [`WITHOUT_VALUE`]. Strands are told apart by
+    /// the address of their table, and equal constants may be merged: this makes each unlike all
+    /// others.
     end: Option<NoValue>,
 }
 
@@ -50,20 +48,13 @@ impl<F: FnOnce() -> T, T> Table<F, T> {
     };
 }
 
-/// Why a strand has no value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NoValue {
-    /// Its closure panicked, of which the panic hook has told.
-    Panicked,
-    /// It was not started, or was given up; the payload says why, and nobody has told yet.
-    NotRun,
-}
-
-/// The table of a strand whose closure panicked. Others differ from it by their address.
-static PANICKED: JobTable = without_value(NoValue::Panicked);
-
-/// The table of a strand that has no value for another reason.
-static WITHOUT_VALUE: JobTable = without_value(NoValue::NotRun);
+/// The tables of strands that have no value, one for each reason, in the order of [`NoValue`].
+/// Others differ from them by their address.
+static WITHOUT_VALUE: [JobTable; 3] = [
+    without_value(NoValue::Panicked),
+    without_value(NoValue::PanickedSilently),
+    without_value(NoValue::NotRun),
+];
 
 const fn without_value(why: NoValue) -> JobTable {
     JobTable {
@@ -126,8 +117,10 @@ unsafe fn __rust_begin_short_backtrace<F: FnOnce() -> T, T>(slot: &Slot) -> bool
         // SAFETY: phase "running": the payload was emptied above.
         Ok(value) => unsafe { write(slot, value) },
         Err(payload) => {
+            let is_told = panic::was_told();
+            let why = if is_told { NoValue::Panicked } else { NoValue::PanickedSilently };
             // SAFETY: as above.
-            unsafe { slot.store_payload(payload, &PANICKED) };
+            unsafe { slot.store_payload(payload, why) };
             return true;
         }
     }
@@ -159,10 +152,10 @@ pub(crate) unsafe fn install<F: FnOnce() -> T, T>(slot: &Slot, closure: F) {
 /// The caller saw that the slot's `join` is done, holds the only handle, and `T` is the type
 /// of the installed closure's value.
 #[inline]
-pub(crate) unsafe fn take_outcome<T>(slot: &Slot) -> JobOutcome<T> {
-    if slot.has_no_value() {
+pub(crate) unsafe fn take_outcome<T>(slot: &Slot) -> Result<T, Raised> {
+    if let Some(why) = slot.no_value() {
         // SAFETY: the table says that a payload is there; it belongs to the handle.
-        return Err(unsafe { read::<Payload>(slot) });
+        return Err(Raised::new(why, unsafe { read::<Payload>(slot) }));
     }
     // SAFETY: after the end the payload holds the value and belongs to the handle.
     Ok(unsafe { read::<T>(slot) })
@@ -210,21 +203,24 @@ impl Slot {
     /// The slot is in the phase "running", and its closure never runs again.
     pub(crate) unsafe fn store_error(&self, why: Payload) {
         // SAFETY: the caller's promise.
-        unsafe { self.store_payload(why, &WITHOUT_VALUE) };
+        unsafe { self.store_payload(why, NoValue::NotRun) };
     }
 
     /// # Safety
     /// As for [`store_error`](Self::store_error).
-    unsafe fn store_payload(&self, payload: Payload, table: &'static JobTable) {
+    unsafe fn store_payload(&self, payload: Payload, why: NoValue) {
         // SAFETY: the caller's promise: the payload is empty.
         unsafe { write(self, payload) };
+        let table = &WITHOUT_VALUE[why as usize];
+        debug_assert_eq!(table.end, Some(why));
         self.table.set(Some(table));
     }
 
     /// Whether the payload holds why there is no value.
+    #[inline]
     fn has_no_value(&self) -> bool {
-        let is = |table, other: &'static JobTable| ptr::eq::<JobTable>(table, other);
-        self.table.get().is_some_and(|table| is(table, &PANICKED) || is(table, &WITHOUT_VALUE))
+        let table = self.table.get().map_or(ptr::null(), ptr::from_ref);
+        WITHOUT_VALUE.as_ptr_range().contains(&table)
     }
 
     /// Why there is no value, and what the payload says of it, if it is a text.

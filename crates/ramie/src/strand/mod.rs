@@ -14,6 +14,6 @@ mod slot;
 pub(crate) use belongings::{Extra, Wishes};
 pub use id::FiberId;
 pub(crate) use id::WakeRef;
-pub(crate) use job::{NoValue, install, take_outcome};
+pub(crate) use job::{install, take_outcome};
 pub(crate) use slab::{FreeList, free_without_worker, slot_at};
 pub(crate) use slot::{Slot, Unpark, Wake};

@@ -1,16 +1,15 @@
 //! A function applied to the items of an iterator, some at a time.
 
-use std::{
-    any::Any,
-    panic,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use super::{AsFailure, Failures, TryScope, try_scope};
-use crate::{channel, fiber, panic::catch};
+use crate::{
+    channel, fiber,
+    panic::{Raised, catch_raised},
+};
 
 /// Applies `f` to each item, on `limit` fibers at most, and returns the results in order.
 ///
@@ -177,7 +176,7 @@ struct Source<I> {
     /// No more are to be taken.
     is_over: AtomicBool,
     /// The first panic of a call or of the iterator.
-    panicked: Mutex<Option<Box<dyn Any + Send>>>,
+    panicked: Mutex<Option<Raised>>,
 }
 
 impl<I: Iterator> Source<I> {
@@ -201,15 +200,15 @@ impl<I: Iterator> Source<I> {
                 }
             }
         };
-        if let Err(payload) = catch(call_for_each) {
+        if let Err(raised) = catch_raised(call_for_each) {
             self.is_over.store(true, Relaxed);
             let mut panicked = self.panicked.lock().unwrap_or_else(PoisonError::into_inner);
             let dropped = match *panicked {
-                None => panicked.replace(payload),
-                Some(_) => Some(payload),
+                None => panicked.replace(raised),
+                Some(_) => Some(raised),
             };
             drop(panicked);
-            // Its destructor is user code.
+            // The destructor of its payload is user code.
             drop(dropped);
         }
     }
@@ -217,8 +216,8 @@ impl<I: Iterator> Source<I> {
     /// Goes on with the panic of a fiber, if there was one.
     fn raise_panic(&self) {
         let panicked = self.panicked.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(payload) = panicked {
-            panic::resume_unwind(payload);
+        if let Some(raised) = panicked {
+            raised.raise();
         }
     }
 

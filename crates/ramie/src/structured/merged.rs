@@ -1,9 +1,9 @@
 //! The one place where the errors and panics of several strands are merged.
 
-use std::{any::Any, panic, sync::Mutex};
+use std::sync::Mutex;
 
 use super::{AsFailure, Failures};
-use crate::cancel::check_cancelled;
+use crate::{cancel::check_cancelled, panic::Raised};
 
 /// What has gone wrong so far; merges by the rule in the module above.
 pub(super) struct Merged<E> {
@@ -13,7 +13,7 @@ pub(super) struct Merged<E> {
 }
 
 struct Parts<E> {
-    panic: Option<Box<dyn Any + Send>>,
+    panic: Option<Raised>,
     errors: Vec<E>,
     cancelled: Option<E>,
 }
@@ -35,15 +35,15 @@ impl<E> Merged<E> {
         self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Adds the payload of a panic.
-    pub(super) fn add_panic(&self, payload: Box<dyn Any + Send>) {
+    /// Adds a panic.
+    pub(super) fn add_panic(&self, raised: Raised) {
         let mut parts = self.lock();
         let dropped = match parts.panic {
-            None => parts.panic.replace(payload),
-            Some(_) => Some(payload),
+            None => parts.panic.replace(raised),
+            Some(_) => Some(raised),
         };
         drop(parts);
-        // Its destructor is user code.
+        // The destructor of its payload is user code.
         drop(dropped);
     }
 
@@ -60,15 +60,23 @@ impl<E> Merged<E> {
         !is_cancelled
     }
 
+    /// Goes on with the panic, if there was one.
+    #[track_caller]
+    pub(super) fn raise_panic(&self) {
+        let panic = self.lock().panic.take();
+        if let Some(raised) = panic {
+            raised.raise();
+        }
+    }
+
     /// What the strands' failures come to; raises the panic again, if there was one.
+    #[track_caller]
     pub(super) fn take_failures(&self) -> Option<Failures<E>> {
+        self.raise_panic();
         let mut parts = self.lock();
-        let (panic, cancelled) = (parts.panic.take(), parts.cancelled.take());
+        let cancelled = parts.cancelled.take();
         let mut errors = std::mem::take(&mut parts.errors);
         drop(parts);
-        if let Some(payload) = panic {
-            panic::resume_unwind(payload);
-        }
         if errors.is_empty() {
             errors.extend(cancelled);
         }

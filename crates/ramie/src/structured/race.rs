@@ -9,7 +9,7 @@ use super::{AsFailure, Failure, Failures, merged::Merged};
 use crate::{
     cancel::{self, CancelHandle},
     fiber::Scope,
-    panic::catch,
+    panic::catch_raised,
 };
 
 const DECIDED: &str = "another strand was first";
@@ -121,8 +121,8 @@ where
             merged: Merged::new(),
         };
         racers.strands.close_after(|| {
-            if let Err(payload) = catch(|| f(&racers)) {
-                racers.merged.add_panic(payload);
+            if let Err(raised) = catch_raised(|| f(&racers)) {
+                racers.merged.add_panic(raised);
                 racers.cancel();
             }
         });
@@ -170,11 +170,11 @@ impl<'scope, T, E> Racers<'scope, '_, T, E> {
         E: Send,
     {
         // Whether an error tells of a cancellation, the program's code says, which may panic, too.
-        self.strands.spawn(|| match catch(|| f().map_err(|error| self.merged.add(error))) {
+        self.strands.spawn(|| match catch_raised(|| f().map_err(|error| self.merged.add(error))) {
             Ok(Ok(value)) => self.win(value),
             Ok(Err(_)) => {}
-            Err(payload) => {
-                self.merged.add_panic(payload);
+            Err(raised) => {
+                self.merged.add_panic(raised);
                 self.cancel();
             }
         });

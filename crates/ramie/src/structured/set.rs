@@ -1,14 +1,13 @@
 //! Strands whose outcomes are taken one by one, as they come.
 
-use std::{any::Any, fmt, mem, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
+use std::{fmt, mem, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
 
 use crate::{
     cancel::{self, CancelHandle},
     channel::{self, Receiver, Sender},
     fiber::Scope,
-    panic::{CANNOT_START, catch, raise_again},
+    panic::{NoValue, Raised, catch_raised},
     park::abort_wait_while_unwinding,
-    strand::NoValue,
 };
 
 /// Runs `f` with a set of strands, to which it may add at any time, and whose outcomes it takes as
@@ -56,14 +55,11 @@ where
         };
         let returned = set.strands.close_after(|| f(&set));
         while let Some(outcome) = set.try_take() {
-            outcome.unwrap_or_else(|(payload, why)| raise_again(payload, why));
+            outcome.unwrap_or_else(|raised| raised.raise());
         }
         returned
     })
 }
-
-/// What a strand ended with; if there is no value, also why.
-type Outcome<T> = Result<T, (Box<dyn Any + Send>, NoValue)>;
 
 /// The strands of [`set`].
 // The bound on `T` is there for the reason given at `TryScope`.
@@ -72,8 +68,8 @@ pub struct Set<'scope, 'env: 'scope, T: 'env> {
     cancel: CancelHandle,
     /// Strands whose outcomes have not been taken.
     pending: AtomicUsize,
-    sender: Sender<Outcome<T>>,
-    receiver: Receiver<Outcome<T>>,
+    sender: Sender<Result<T, Raised>>,
+    receiver: Receiver<Result<T, Raised>>,
 }
 
 impl<'scope, T> Set<'scope, '_, T> {
@@ -89,13 +85,13 @@ impl<'scope, T> Set<'scope, '_, T> {
         self.pending.fetch_add(1, Relaxed);
         let owed = Owed(self);
         self.strands.spawn(move || {
-            let outcome = catch(f).map_err(|payload| (payload, NoValue::Panicked));
+            let outcome = catch_raised(f);
             owed.0.give(outcome);
             mem::forget(owed);
         });
     }
 
-    fn give(&self, outcome: Outcome<T>) {
+    fn give(&self, outcome: Result<T, Raised>) {
         // The receiver lies beside the sender.
         let _ = self.sender.send_uncancelled(outcome);
     }
@@ -118,16 +114,17 @@ impl<'scope, T> Set<'scope, '_, T> {
         self.claim()?;
         // The sender lies beside the receiver, so that nothing but unwinding ends the wait.
         let outcome = cancel::shield(|| self.receiver.recv());
-        let abort = |_| abort_wait_while_unwinding("the next outcome of a set");
-        Some(outcome.unwrap_or_else(abort).map_err(|(payload, _)| payload))
+        let outcome =
+            outcome.unwrap_or_else(|_| abort_wait_while_unwinding("the next outcome of a set"));
+        Some(outcome.map_err(Raised::into_payload))
     }
 
     /// Takes an outcome if there is one now.
     pub fn try_next(&self) -> Option<thread::Result<T>> {
-        Some(self.try_take()?.map_err(|(payload, _)| payload))
+        Some(self.try_take()?.map_err(Raised::into_payload))
     }
 
-    fn try_take(&self) -> Option<Outcome<T>> {
+    fn try_take(&self) -> Option<Result<T, Raised>> {
         let outcome = self.receiver.try_recv().ok()?;
         if self.claim().is_none() {
             // It belongs to another strand, in `next`, which has claimed it and comes to take it.
@@ -166,8 +163,8 @@ struct Owed<'set, 'scope, 'env: 'scope, T: 'env>(&'set Set<'scope, 'env, T>);
 
 impl<T> Drop for Owed<'_, '_, '_, T> {
     fn drop(&mut self) {
-        let why = format!("a strand of the set{CANNOT_START}it has no stack, or its runtime ends");
-        self.0.give(Err((Box::new(why), NoValue::NotRun)));
+        let why = "a strand of the set cannot start: it has no stack, or its runtime ends";
+        self.0.give(Err(Raised::new(NoValue::NotRun, Box::new(why))));
     }
 }
 
@@ -193,7 +190,7 @@ mod tests {
                 }
                 assert!(set.try_next().is_none(), "it belongs to the one that claimed it");
                 let left = set.receiver.try_recv().expect("the outcome is still there");
-                assert_eq!(left.expect("the strand returned"), 7);
+                assert_eq!(left.ok(), Some(7), "the strand returned");
             });
         });
     }

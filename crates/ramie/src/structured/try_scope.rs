@@ -9,7 +9,7 @@ use super::{AsFailure, Failures, merged::Merged};
 use crate::{
     cancel::{self, CancelHandle, Cancelled},
     fiber::{Scope, ScopedJoinHandle},
-    panic::catch,
+    panic::{Raised, catch_raised},
     sync::Event,
 };
 
@@ -72,7 +72,16 @@ where
             cancel: cancel_scope.handle(),
             merged: Merged::new(),
         };
-        let value = scope.strands.close_after(|| f(&scope));
+        let value = scope.strands.close_after(|| {
+            // It panics if a strand that it joins was not run.
+            let value = catch_raised(|| f(&scope)).unwrap_or_else(|raised| {
+                scope.fail_by_panic(raised);
+                None
+            });
+            // The first panic goes on, not one about further strands that were not run.
+            scope.merged.raise_panic();
+            value
+        });
         match scope.merged.take_failures() {
             Some(failures) => Err(failures),
             None => Ok(value.expect("without a failure there is a value")),
@@ -217,19 +226,21 @@ impl<'scope, E> TryScope<'scope, '_, E> {
     /// Runs `f` and takes note of how it fails.
     fn watch<T>(&self, f: impl FnOnce() -> Result<T, E>) -> Option<T> {
         // Whether an error tells of a cancellation, the program's code says, which may panic, too.
-        match catch(|| f().map_err(|error| self.merged.add(error))) {
+        match catch_raised(|| f().map_err(|error| self.merged.add(error))) {
             Ok(Ok(value)) => return Some(value),
             Ok(Err(is_failure)) => {
                 if is_failure {
                     self.cancel.cancel_because(SIBLING_FAILED);
                 }
             }
-            Err(payload) => {
-                self.merged.add_panic(payload);
-                self.cancel.cancel_because(SIBLING_FAILED);
-            }
+            Err(raised) => self.fail_by_panic(raised),
         }
         None
+    }
+
+    fn fail_by_panic(&self, raised: Raised) {
+        self.merged.add_panic(raised);
+        self.cancel.cancel_because(SIBLING_FAILED);
     }
 }
 
@@ -291,11 +302,17 @@ impl<T> TryJoinHandle<'_, T> {
     /// `?` leaves the scope's closure, and the scope returns the cause.
     ///
     /// # Panics
-    /// The fiber could not start, because there was no memory for its stack.
+    /// When the fiber was not run, because there was no memory for its stack or its runtime ended.
     #[track_caller]
     pub fn join(self) -> Result<T, Cancelled> {
-        // The strand itself catches the panics of its closure.
-        self.strand.join_or_raise().ok_or_else(|| Cancelled::because(SIBLING_FAILED))
+        // What the closure panics with, the scope has.
+        let value = match self.strand.join_raised() {
+            Ok(value) => value,
+            // A strand that unwinds does not wait, and a second panic would end the process.
+            Err(_) if std::thread::panicking() => None,
+            Err(raised) => raised.raise(),
+        };
+        value.ok_or_else(|| Cancelled::because(SIBLING_FAILED))
     }
 
     /// Tells whether the fiber has ended, so that `join` would return at once.

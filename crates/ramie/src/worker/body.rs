@@ -57,6 +57,8 @@ pub(crate) struct Body {
     pub(crate) home: &'static Shared,
     pub(crate) armed: Armed,
     uses: Cell<u32>,
+    /// The panic hook was called for a panic of its strand.
+    pub(crate) is_panic_told: Cell<bool>,
     /// INVARIANT: where this body stands in `Bodies::all`.
     position: Cell<usize>,
     pub(crate) locals: Locals,
@@ -79,6 +81,7 @@ impl Body {
             strand: context::Strand::new(0),
             stack_size,
             uses: Cell::new(0),
+            is_panic_told: Cell::new(false),
             position: Cell::new(position),
             locals: Locals::default(),
         }
@@ -200,6 +203,7 @@ impl Body {
     #[inline]
     pub(super) fn adopt(&self, slot: &'static Slot) {
         self.uses.set(self.uses.get() + 1);
+        self.is_panic_told.set(false);
         self.strand.set_id(slot.id_bits());
         self.stand_for(slot);
     }
