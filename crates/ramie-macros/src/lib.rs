@@ -43,7 +43,7 @@ impl Mistake {
 /// | `stack_size` | bytes, from 32 KiB to 1 GiB | `RAMIE_STACK`, else 256 KiB |
 /// | `blocking_threads` | a number from 1 to 16,384 | 512 |
 /// | `thread_name` | what the worker threads are called, with a number | `"ramie-worker"` |
-/// | `crate` | where this crate is, if it was renamed in `Cargo.toml` or is in another one | `"::ramie"` |
+/// | `crate` | path of this crate, if it is renamed in `Cargo.toml` or re-exported by another crate | `"::ramie"` |
 ///
 /// For the other options build a `ramie::Runtime` by hand. The function takes no arguments and
 /// keeps its return type.

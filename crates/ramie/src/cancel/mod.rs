@@ -98,10 +98,11 @@ pub fn with_timeout<T>(timeout: Duration, f: impl FnOnce() -> T) -> Result<T, El
 /// Calls `f`, which may fail, and limits the time that it may wait: when `timeout` is over, the
 /// cancel points in it fail.
 ///
-/// As [`with_timeout`], but for one `?`: the error is the one with which `f` leaves. A cancel point
-/// that failed for the limit has given it, as an I/O error of kind `TimedOut`, in which
-/// [`Cancelled::of`] finds the reason and [`bytes_moved`] how far a call came. A value that `f`
-/// returns late, since it did not have to wait, is returned.
+/// Like [`with_timeout`], but returns `f`'s own result, so one `?` is enough. When the limit
+/// passes, the cancel point in `f` fails with an I/O error of kind `TimedOut`; `f` normally returns
+/// that error. [`Cancelled::of`] finds the reason in it, and [`bytes_moved`] the number of bytes
+/// that the call had moved. If `f` returns a value after the limit, because it did not have to
+/// wait, that value is returned.
 ///
 /// # Cancellation
 /// Not a cancel point itself: `f` is always called.

@@ -103,7 +103,9 @@ unsafe fn end(worker: &Worker, slot: &'static Slot, panicked: bool, body: Option
 /// Leaves the scope, then calls the waker of the future that waits for the strand. That is code of
 /// the program: it may ask who calls it, and what it initializes is destroyed, which may wait. But
 /// the slot belongs to the handle by now, and may be another strand's already. So a strand that
-/// ends by itself calls the waker as another strand, with a slot of its own.
+/// ends by itself calls the waker under a temporary strand id, with a slot of its own. Its
+/// fiber-locals are still those of the ended strand: one that the strand has used is destroyed, and
+/// using it in the waker panics.
 #[cold]
 fn wake_future(
     worker: &Worker,

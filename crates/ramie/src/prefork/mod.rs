@@ -179,8 +179,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Gives up when processes have failed more often than so many times within that time, all
-    /// together: all are asked to end, and `run` fails. With [`restart_done`](Self::restart_done)
+    /// Gives up when more than `failures` processes, counted together, have failed within `within`:
+    /// all are asked to end, and `run` fails. With [`restart_done`](Self::restart_done)
     /// each end counts that nobody has asked for.
     ///
     /// A service that has to outlive whatever ends its processes has no such limit, but perhaps

@@ -240,7 +240,7 @@ pub(super) fn report(config: &Config, abandoned: Vec<AbandonedFiber>) {
     if abandoned.is_empty() {
         return;
     }
-    let line = |fiber: &AbandonedFiber| format!("{} waits for {}", fiber.label, fiber.waits_for);
+    let line = |fiber: &AbandonedFiber| format!("{} {}", fiber.label, fiber.state);
     let fibers = AbandonedFibers { lines: abandoned.iter().map(line).collect() };
     for line in fibers.iter() {
         say!(Warn, "abandoned after the grace period: {line}");

@@ -140,15 +140,15 @@ impl Worker {
 }
 
 fn describe(slot: &Slot) -> AbandonedFiber {
-    let mut waits_for = match wait_of(slot) {
-        Some(record) => format!("{} at {}", record.kind.name, record.location),
-        None => "its turn to run".to_owned(),
+    let mut state = match wait_of(slot) {
+        Some(record) => format!("waits for {} at {}", record.kind.name, record.location),
+        None => "waits for its turn to run".to_owned(),
     };
     let closure = slot.closure_name();
     if !closure.is_empty() {
-        waits_for.push_str(&format!("; it runs {closure}"));
+        state.push_str(&format!("; it runs {closure}"));
     }
-    AbandonedFiber { label: fiber::label(slot), waits_for }
+    AbandonedFiber { label: fiber::label(slot), state }
 }
 
 /// What a fiber of this worker that does not run waits for, if it has started and does wait.

@@ -124,11 +124,11 @@ impl Crew {
     }
 
     pub(crate) fn describe_threads(&self) -> Vec<AbandonedFiber> {
-        let runs_on = |label: &String| {
-            let waits_for = "its end, and runs on".to_owned();
-            AbandonedFiber { label: label.clone(), waits_for }
+        let still_running = |label: &String| {
+            let state = "is still running".to_owned();
+            AbandonedFiber { label: label.clone(), state }
         };
-        self.labels().values().map(runs_on).collect()
+        self.labels().values().map(still_running).collect()
     }
 }
 

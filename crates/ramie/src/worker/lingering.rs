@@ -66,22 +66,26 @@ impl Unended {
     /// Says which they are, and which workers have not said theirs.
     pub(crate) fn report(&self, silent_workers: &[usize]) {
         let mut text = format!(
-            "run has waited for {:?} since its closure returned, and goes on: {} strands \
-             have not ended",
+            "run is still waiting {:?} after its closure returned; strands that have not ended: \
+             {}",
             Self::PATIENCE,
             self.count
         );
         // Writing to a string does not fail.
-        for AbandonedFiber { label, waits_for } in &self.named {
-            let _ = write!(text, "\n  {label} waits for {waits_for}");
+        for AbandonedFiber { label, state } in &self.named {
+            let _ = write!(text, "\n  {label} {state}");
         }
         if self.count > self.named.len() {
             let _ = write!(text, "\n  and {} more", self.count - self.named.len());
         }
         for worker in silent_workers {
-            let _ = write!(text, "\n  and those of worker {worker}, where one does not suspend");
+            let _ = write!(
+                text,
+                "\n  and the fibers of worker {worker}, which is running a fiber that does not \
+                 suspend"
+            );
         }
-        text.push_str("\nlet them end, or bound the wait by Builder::grace");
+        text.push_str("\nend them, or limit the wait with Builder::grace");
         if cfg!(debug_assertions) {
             logging::print(format_args!("ramie: {text}"));
         }

@@ -131,7 +131,7 @@ impl Worker {
     /// `no_switch` region, and where there is no memory for a thread's slot.
     ///
     /// # Panics
-    /// As said.
+    /// Inside `no_switch`, or if there is no memory for the thread's slot.
     #[inline]
     #[track_caller]
     pub(crate) fn check_can_wait(&self) {
@@ -142,7 +142,7 @@ impl Worker {
     /// The same for a wait, which says itself what it is and where.
     ///
     /// # Panics
-    /// As said.
+    /// Inside `no_switch`, or if there is no memory for the thread's slot.
     #[inline]
     pub(crate) fn check_can_wait_by(&self, record: &WaitRecord) {
         self.check_may_wait(record);

@@ -40,7 +40,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct AbandonedFiber {
     pub(crate) label: String,
-    pub(crate) waits_for: String,
+    /// As a sentence goes on: "waits for a Mutex", "is still running".
+    pub(crate) state: String,
 }
 
 pub(crate) struct Team {
