@@ -206,6 +206,9 @@ fn wake_often(waker: &Waker) {
 
 #[test]
 fn fork() {
+    if std::env::var("RAMIE_FAULTS").is_ok_and(|seed| !seed.is_empty()) {
+        return support::skipped("the driver with faults drains in the child, which may not");
+    }
     // Alone in its process: a fork copies locks that other threads hold.
     support::in_child("child_a_forked_child_is_told_and_the_parent_goes_on", None);
 }
