@@ -6,7 +6,10 @@ mod common;
 use std::{
     fs,
     io::{self, BufWriter, IoSlice, Read, Seek, Write},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{FileExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     process::Command,
 };
@@ -123,6 +126,8 @@ fn check(name: &str, result: io::Result<()>, mut file: File, bytes: &[u8]) {
     file.read_to_end(&mut found).unwrap();
     assert!(found == bytes[..found.len()], "{name}: the file has other bytes");
     assert!(!found.is_empty(), "{name}: nothing was written");
+    // Closed at once, not by an op that may be late: the next file needs the space.
+    drop(OwnedFd::from(file));
 }
 
 /// In the child: fills files on each driver and on a plain thread.
