@@ -120,8 +120,10 @@ fn scopes_without_a_reason_to_wait_are_left_alone_elsewhere() {
     });
 }
 
-/// The environment of a child with little memory: the names in a backtrace take megabytes.
-const WITHOUT_MEMORY: [(&str, &str); 2] = [("RAMIE_DRIVER", "poll"), ("RUST_BACKTRACE", "0")];
+/// The environment of a child with little memory: the names in a backtrace take megabytes, and a
+/// heap of its own for each thread 64.
+const WITHOUT_MEMORY: [(&str, &str); 3] =
+    [("RAMIE_DRIVER", "poll"), ("RUST_BACKTRACE", "0"), ("MALLOC_ARENA_MAX", "1")];
 
 /// The op would be in flight, with a buffer of a call that has been left.
 #[test]
@@ -170,11 +172,15 @@ fn a_thread_without_memory_to_wait_opens_no_scope() {
         };
         let keeper = builder().spawn_scoped(threads, exhaust).unwrap();
         is_exhausted.recv().unwrap();
+        // For what the panic itself allocates; less than more slots take.
+        common::limit_memory(1 << 20);
         let open = || {
             let sentence = panic_text(opens_a_scope);
             assert!(sentence.contains("this thread cannot wait"), "{sentence}");
         };
         let opened = builder().spawn_scoped(threads, open).unwrap().join();
+        // Giving all those fibers up takes memory.
+        common::lift_memory_limit();
         keeper.thread().unpark();
         opened.unwrap();
     });
