@@ -264,6 +264,8 @@ fn processes_that_crash_or_restart_refuse_no_connection() {
 fn processes_that_are_killed_again_and_again_do_not_end_the_service() {
     let mut server =
         Server::started(ramie("serve --hello --addr 127.0.0.1:0 --processes 2 --workers 1"));
+    // If none had ever been able to serve, the supervisor would give up.
+    assert_eq!(ask(&mut server.connect(), GET), HELLO);
     let begun = Instant::now();
     let mut killed = Vec::new();
     while killed.len() < 18 {
