@@ -139,18 +139,19 @@ fn what_is_left_is_found_beside_another_object_of_the_socket() {
             if is_other_first {
                 drop(other.recv_each());
             }
-            to.write_all(b"ab").unwrap();
+            to.write_all(b"a").unwrap();
             let mut iterator = from.recv_each();
-            assert_eq!(&*iterator.next().unwrap().unwrap(), b"ab");
-            to.write_all(b"cd").unwrap();
+            assert_eq!(&*iterator.next().unwrap().unwrap(), b"a");
+            to.write_all(b"c").unwrap();
             fiber::sleep(Duration::from_millis(2));
             mem::forget(iterator);
             drop(other.recv_each());
-            let mut buf = [0; 2];
-            assert_eq!(soon(|| ring::recv(&from, &mut buf, RecvFlags::PEEK)), 2);
+            // One byte, which no fault makes fewer.
+            let mut buf = [0];
+            assert_eq!(soon(|| ring::recv(&from, &mut buf, RecvFlags::PEEK)), 1);
             drop(other);
-            assert_eq!(soon(|| ring::recv(&from, &mut buf, RecvFlags::empty())), 2);
-            assert_eq!(&buf, b"cd");
+            assert_eq!(soon(|| ring::recv(&from, &mut buf, RecvFlags::empty())), 1);
+            assert_eq!(&buf, b"c");
         }
     });
 }
