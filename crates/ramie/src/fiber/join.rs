@@ -84,7 +84,7 @@ impl RawHandle {
     /// # Safety
     /// `T` is the type of the strand's value.
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     unsafe fn join<T>(self) -> Result<T, Raised> {
         let slot = self.slot();
         if !slot.join.is_done() {

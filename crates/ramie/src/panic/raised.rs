@@ -31,6 +31,7 @@ impl Raised {
     }
 
     /// Takes the payload, to give it to the program.
+    #[cold]
     pub(crate) fn into_payload(mut self) -> Box<dyn Any + Send> {
         self.payload.take().expect("it is consumed once")
     }

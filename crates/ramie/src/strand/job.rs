@@ -153,12 +153,22 @@ pub(crate) unsafe fn install<F: FnOnce() -> T, T>(slot: &Slot, closure: F) {
 /// of the installed closure's value.
 #[inline]
 pub(crate) unsafe fn take_outcome<T>(slot: &Slot) -> Result<T, Raised> {
-    if let Some(why) = slot.no_value() {
-        // SAFETY: the table says that a payload is there; it belongs to the handle.
-        return Err(Raised::new(why, unsafe { read::<Payload>(slot) }));
+    if slot.has_no_value() {
+        // SAFETY: as told, and the strand has no value.
+        return Err(unsafe { take_raised(slot) });
     }
     // SAFETY: after the end the payload holds the value and belongs to the handle.
     Ok(unsafe { read::<T>(slot) })
+}
+
+/// # Safety
+/// As for [`take_outcome`], of a strand that has no value.
+#[cold]
+#[inline(never)]
+unsafe fn take_raised(slot: &Slot) -> Raised {
+    let why = slot.no_value().expect("its table says that it has none");
+    // SAFETY: so a payload is there; it belongs to the handle.
+    Raised::new(why, unsafe { read::<Payload>(slot) })
 }
 
 impl Slot {
