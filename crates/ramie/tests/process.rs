@@ -145,8 +145,8 @@ fn writing_to_who_does_not_read_is_a_broken_pipe() {
         child.wait().unwrap();
         // The child of another test holds the reading end, too, until it runs its program.
         let error = loop {
-            match stdin.write(b"x") {
-                Ok(_) => fiber::sleep(Duration::from_millis(1)),
+            match stdin.write_all(b"x") {
+                Ok(()) => fiber::sleep(Duration::from_millis(1)),
                 Err(error) => break error,
             }
         };
