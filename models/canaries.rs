@@ -481,8 +481,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "semaphore_does_not_acquire",
         file: "sync/semaphore.rs",
-        from: "self.word.fetch_sub(wish, Ordering::Acquire);",
-        to: "self.word.fetch_sub(wish, Ordering::Relaxed);",
+        from: "self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed,",
+        to: "self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed,",
         model: "models::semaphore::who_gives_up_lets_the_next_pass",
         verdict: RACE,
     },
@@ -519,6 +519,14 @@ pub const CANARIES: &[Canary] = &[
                self.word.fetch_or(CLOSED, Ordering::Release);",
         model: "models::semaphore::closing_refuses_all",
         verdict: DEADLOCK,
+    },
+    Canary {
+        name: "semaphore_grants_after_the_close",
+        file: "sync/semaphore.rs",
+        from: "(word & CLOSED == 0).then(|| word - wish)",
+        to: "Some(word - wish)",
+        model: "models::semaphore::no_permit_is_granted_once_the_close_was_seen",
+        verdict: "granted after the close",
     },
     Canary {
         name: "rwlock_does_not_acquire",

@@ -156,6 +156,7 @@ hold! {
         a_permit_passes_on_what_was_done_under_it,
         who_gives_up_lets_the_next_pass,
         closing_refuses_all,
+        no_permit_is_granted_once_the_close_was_seen,
     ]
     rwlock = crate::shipped::models::rwlock: [
         a_writer_is_alone,

@@ -60,3 +60,24 @@ pub(crate) fn closing_refuses_all() {
         waiting.into_iter().for_each(|waiting| assert!(waiting.join().unwrap()));
     });
 }
+
+/// One that has seen the close gives a permit back, while `close` still refuses those that wait:
+/// the permit must not reach one of them.
+pub(crate) fn no_permit_is_granted_once_the_close_was_seen() {
+    check_within(2, || {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let waiting = thread::spawn({
+            let semaphore = Arc::clone(&semaphore);
+            move || semaphore.acquire().is_err()
+        });
+        let closing = thread::spawn({
+            let semaphore = Arc::clone(&semaphore);
+            move || semaphore.close()
+        });
+        if semaphore.is_closed() {
+            semaphore.add_permits(1);
+        }
+        assert!(waiting.join().unwrap(), "granted after the close");
+        closing.join().unwrap();
+    });
+}

@@ -8,6 +8,10 @@
 //! *The race to fear*: a strand decides to wait and permits come back. The strand sets bit 0 in the
 //! same step in which it finds too few; so whoever gives back afterwards sees the bit. And a waiter
 //! for many that gives up may have held back others who want few: it grants, too.
+//!
+//! *Another*: one strand closes, a second sees that and gives permits back, while the first has
+//! still to refuse those that wait. Whoever grants therefore looks at bit 1 in the step in which it
+//! takes permits for a waiter, and refuses where it is set.
 
 use std::{error, fmt, mem, sync::Arc, time::Duration};
 
@@ -356,18 +360,28 @@ impl Semaphore {
         }
     }
 
-    /// Grants those in front what they want, as far as the permits go.
+    /// Grants those in front what they want, as far as the permits go. Refuses them once the
+    /// semaphore is closed: `close` may not have come to them yet.
     #[cold]
     fn grant(&self) {
         self.lot.unpark_while(
-            |wish| self.word.load(Ordering::Relaxed) & !(PERMIT - 1) >= wish,
             |wish| {
-                // Acquire: in place of the granted strand's, which follows by its wake-up.
-                self.word.fetch_sub(wish, Ordering::Acquire);
-                GRANTED
+                let word = self.word.load(Ordering::Relaxed);
+                word & CLOSED != 0 || word & !(PERMIT - 1) >= wish
             },
+            |wish| if self.take_for_waiter(wish) { GRANTED } else { REFUSED },
             || self.unmark_waiting(),
         );
+    }
+
+    /// Takes permits that are free, unless the semaphore is closed. Under the lot's lock, with the
+    /// bit for waiters set, so that nobody else takes any.
+    fn take_for_waiter(&self, wish: u64) -> bool {
+        // Acquire: in place of the granted strand's, which follows by its wake-up.
+        let taken = self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
+            (word & CLOSED == 0).then(|| word - wish)
+        });
+        taken.is_ok()
     }
 }
 
