@@ -1,6 +1,6 @@
 //! A chat server for `nc`: the first line of a connection is a name, each further line goes to all.
-//! Two fibers a connection: one reads, one writes what comes through a channel. Who is too
-//! slow to read misses lines, and holds up nobody.
+//! Each connection has two fibers: one reads, one writes the lines that arrive through a channel. A
+//! guest that reads too slowly misses lines, and delays nobody.
 
 use std::{
     collections::HashMap,
@@ -44,7 +44,7 @@ fn talk(room: &Room, mut stream: TcpStream, address: SocketAddr) -> io::Result<(
     for line in lines.map_while(Result::ok) {
         room.tell(format!("{name}: {line}"));
     }
-    // The writer ends with its sender.
+    // The writer ends when its sender is dropped.
     room.0.lock().unwrap().remove(&address);
     room.tell(format!("{name} has left"));
     Ok(())
@@ -65,7 +65,7 @@ fn main() -> io::Result<()> {
                 let room = Arc::clone(&room);
                 thread::spawn(move || talk(&room, stream, address));
             }
-            // No descriptor is left, perhaps: who leaves gives some back.
+            // Perhaps no descriptor is left; wait until some guests have left.
             Err(error) => {
                 eprintln!("cannot accept: {error}");
                 thread::sleep(Duration::from_millis(100));

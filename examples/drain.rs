@@ -1,5 +1,5 @@
-//! A TCP server that sends back what it receives and ends in good order: `drain 127.0.0.1:7000`.
-//! On SIGTERM or Ctrl-C it takes no more connections, and those it has may go on for five seconds.
+//! A TCP echo server that shuts down in order: `drain 127.0.0.1:7000`. On SIGTERM or Ctrl-C it
+//! accepts no more connections, and the open ones may continue for five seconds.
 
 use std::{
     io::{self, Read, Write},
@@ -34,7 +34,7 @@ fn serve(address: &str) -> io::Result<()> {
             let _ = requests_to_end.wait();
             accepting.cancel();
         });
-        // Ends in a cancelled scope, after the error that says so.
+        // In a cancelled scope the iterator yields one error and ends.
         for stream in listener.incoming() {
             match stream {
                 Ok(stream) => drop(fiber::spawn(|| echo(stream))),

@@ -1,4 +1,4 @@
-//! A TCP server that sends back what it receives, a fiber a connection: `echo 127.0.0.1:7000`.
+//! A TCP echo server with a fiber for each connection: `echo 127.0.0.1:7000`.
 
 use ramie::{fiber, net::TcpListener, time::Duration};
 use std::io::{self, Read, Write};
@@ -18,9 +18,9 @@ fn serve(address: &str) -> io::Result<()> {
     println!("listening on {}", listener.local_addr()?);
     for stream in listener.incoming() {
         match stream {
-            // What goes wrong with a connection ends that connection.
+            // An error on one connection ends only that connection.
             Ok(stream) => drop(fiber::spawn(|| echo(stream))),
-            // No descriptor is left, perhaps: others will be given back.
+            // Perhaps no descriptor is left; wait until some connections have closed.
             Err(_) => fiber::sleep(Duration::from_millis(10)),
         }
     }

@@ -1,5 +1,5 @@
-//! Finds a text in the files under a folder: `grep needle folder`. One fiber walks the tree, some
-//! read and search, and the first one prints. Where nobody reads that, all of them stop.
+//! Finds a text in the files below a folder: `grep needle folder`. One fiber walks the tree,
+//! sixteen read and search, and the first one prints. If standard output is closed, all stop.
 
 use std::{env, path::PathBuf, process::ExitCode};
 
@@ -14,7 +14,7 @@ fn walk(folder: PathBuf, files: &Sender<PathBuf>) -> io::Result<()> {
         let entry = entry?;
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            // A folder that may not be read is passed over, its neighbours are not.
+            // Skips a folder that may not be read, but not its neighbours.
             let _ = walk(entry.path(), files).map_err(|error| eprintln!("{error}"));
         } else if kind.is_file() && files.send(entry.path()).is_err() {
             break;

@@ -1,5 +1,5 @@
-//! How large the front pages of some servers are (`host` or `host:port`): eight at a time, three
-//! seconds for each, ten for all.
+//! Prints the sizes of the front pages of some servers (`host` or `host:port`). It asks eight
+//! servers at a time, for three seconds each and ten seconds altogether.
 //!
 //! `cargo run -p ramie --example page_sizes -- example.org kernel.org`
 
@@ -27,9 +27,9 @@ fn main() {
         std::process::exit(2);
     }
     ramie::run(|| {
-        // Borrows the servers: none of its fibers outlives the call.
+        // The fibers may borrow `servers`, because `par_map` waits until all have ended.
         let all = || par_map(&servers, 8, |server| page_size(server));
-        // Calls that still wait then fail; what others have returned is kept.
+        // Calls that still wait after ten seconds fail; the other results are kept.
         let sizes = with_timeout(Duration::from_secs(10), all).unwrap_or_else(Elapsed::into_value);
         for (server, size) in servers.iter().zip(sizes) {
             match size {

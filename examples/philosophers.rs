@@ -1,6 +1,6 @@
-//! Five philosophers at a table, a fork between each two: a fiber a philosopher. Each eats as often
-//! as the argument says. The last one takes the forks in the other order, so that no circle of
-//! waiting closes.
+//! Five philosophers at a table with a fork between each two. Each philosopher is a fiber, and eats
+//! as often as the argument demands. The last one takes the forks in the other order, because
+//! otherwise all could wait for each other.
 
 use std::{env, time::Duration};
 
@@ -14,7 +14,7 @@ type Fork = Mutex<u32>;
 fn dine(left: &Fork, right: &Fork, meals: u32) -> u32 {
     for _ in 0..meals {
         let mut left = left.lock().unwrap();
-        // Takes its time, so that the neighbour tries to be first.
+        // Eating takes time, so the neighbours find the forks taken.
         thread::yield_now();
         let mut right = right.lock().unwrap();
         *left += 1;

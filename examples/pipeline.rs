@@ -1,5 +1,5 @@
 //! Runs programs with a pipe from each to the next: `pipeline 'seq 100' 'grep 7' 'wc -l'`. A fiber
-//! a link carries the bytes and counts them; the last link's are printed.
+//! for each pipe carries the bytes and counts them; those of the last pipe are printed.
 
 use std::{env, process::ExitCode};
 
@@ -12,12 +12,12 @@ use ramie::{
 fn start(index: usize, line: &str) -> io::Result<Child> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or("true"));
-    // The first program reads what we would read.
+    // The first program inherits our standard input.
     let stdin = if index == 0 { Stdio::inherit() } else { Stdio::piped() };
     command.args(words).stdin(stdin).stdout(Stdio::piped()).spawn()
 }
 
-/// Carries bytes until the source ends, or the sink wants no more.
+/// Carries bytes until the source ends or the sink is closed.
 fn carry(mut from: ChildStdout, mut to: impl Write) -> io::Result<u64> {
     let mut buffer = [0; 16 * 1024];
     let mut count = 0;
@@ -31,7 +31,7 @@ fn carry(mut from: ChildStdout, mut to: impl Write) -> io::Result<u64> {
     Ok(count)
 }
 
-/// Starts all of them, or says why not and leaves none behind.
+/// Starts all programs, or returns the error and leaves none running.
 fn start_all(lines: &[String]) -> Option<Vec<Child>> {
     let mut children = Vec::new();
     for (index, line) in lines.iter().enumerate() {

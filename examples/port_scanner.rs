@@ -1,5 +1,5 @@
-//! Says which TCP ports of a host are open: `port_scanner 127.0.0.1 1 1024`. A few hundred fibers
-//! take the next port each, until there is none left.
+//! Lists the open TCP ports of a host: `port_scanner 127.0.0.1 1 1024`. Each of 256 fibers takes
+//! the next port until none is left.
 
 use std::{env, io, num::NonZero, time::Duration};
 
@@ -11,7 +11,7 @@ use ramie::{
 
 const PROBES: usize = 256;
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// What a call fails with that got no descriptor, of the process or of the system.
+/// The errnos of a call for which the process or the system has no descriptor left.
 const NO_DESCRIPTOR: [i32; 2] = [24, 23];
 const USAGE: &str = "usage: port_scanner <host> <first port> <last port>";
 
@@ -26,7 +26,7 @@ fn port(text: &str) -> io::Result<u16> {
 
 fn is_open(address: SocketAddr) -> io::Result<bool> {
     match TcpStream::connect_timeout(&address, TIMEOUT) {
-        // It says nothing about the port.
+        // This error is no answer about the port.
         Err(error) if error.raw_os_error().is_some_and(|code| NO_DESCRIPTOR.contains(&code)) => {
             Err(io::Error::other(format!("{error}; raise `ulimit -n` above {}", PROBES + 50)))
         }
@@ -46,7 +46,7 @@ fn scan(arguments: &[String]) -> io::Result<()> {
     let host = found.next().ok_or_else(|| misused("the host has no address; "))?.ip();
     let ports = Mutex::new(first..=last);
     let open = Mutex::new(Vec::new());
-    // The lock is held for as long as it takes to count, not while connecting.
+    // The lock is held while counting only, not while connecting.
     let next_port = || ports.lock().unwrap().next();
     let probe = || -> io::Result<()> {
         while let Some(port) = next_port() {

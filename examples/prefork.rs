@@ -1,4 +1,5 @@
-//! A server of two processes, for `nc`: it answers each line with who it is, and ends on `crash`.
+//! A server of two processes, for `nc`: it answers each line with the name of its process, and
+//! the line `crash` ends that process.
 //! Kill one of its processes, or send it SIGHUP: no connection is refused, and none is lost.
 
 use std::{
@@ -38,7 +39,7 @@ fn serve(listener: &TcpListener, member: &Member) -> io::Result<()> {
             let name = format!("{}.{}", member.index(), member.life());
             match listener.accept() {
                 Ok((stream, _)) => drop(fiber::spawn(move || answer(stream, &name))),
-                // What was accepted is still answered: `run` waits for it.
+                // Accepted connections are still answered, because `run` waits for their fibers.
                 Err(error) if cancel::is_cancelled(&error) => return Ok(()),
                 Err(error) => {
                     eprintln!("cannot accept: {error}");

@@ -1,7 +1,7 @@
-//! A run-queue policy of one's own: the fibers of each class take turns, however many a class has.
+//! A run-queue policy of the program: classes of fibers take turns, however many fibers each has.
 //!
-//! Two polite fibers and twenty greedy ones count as fast as they may. First in, first out, each
-//! fiber gets as much; with this policy each class does.
+//! Two polite fibers and twenty greedy ones count as fast as they can. In first-in-first-out order
+//! each fiber gets the same share; with this policy each class does.
 
 use std::{
     collections::{BTreeMap, VecDeque},
