@@ -34,7 +34,7 @@ const LIMITS: &[(&str, [usize; 3])] = &[
     ("crates/ramie-futures", [50, 20, 20]),
     ("crates/ramie-macros", [190, 35, 0]),
     ("bench", [130, 45, 10]),
-    ("examples", [20, 20, 0]),
+    ("examples", [0, 0, 0]),
     ("models", [135, 40, 50]),
     ("mutants", [155, 90, 0]),
     (DOCUMENTS, [30, 20, 10]),
