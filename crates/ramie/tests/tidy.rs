@@ -1,6 +1,8 @@
-//! The style of the sources, as a test: sizes, words, the inventory of unsafe code.
+//! The style of the sources, as a test: sizes, words, the inventory of unsafe code, and whether
+//! the documents name files and tests that exist.
 
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -12,7 +14,7 @@ const MAX_LINES: usize = 500;
 const MAX_TEST_LINES: usize = 800;
 const MAX_COLUMNS: usize = 100;
 
-/// Words that have a better one here; see the table of names in ARCHITECTURE.md.
+/// Words that have a better one here; see `docs/glossary.md`.
 const BANNED: &[&str] =
     &["green thread", "goroutine", "nursery", "reactor", "proactor", "canceled"];
 
@@ -132,17 +134,82 @@ fn the_readme_shows_the_examples_that_are_run() {
     }
 }
 
+/// The documents at the root and in `docs`, with their texts.
+fn documents() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    files_under(&root().join("docs"), ".md", &mut found);
+    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
+        found.push(root().join(name));
+    }
+    let read = |path: PathBuf| {
+        let name = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).expect("a readable document");
+        (name, text)
+    };
+    found.into_iter().map(read).collect()
+}
+
+/// Paths from the root exist, and so do shorter ones of sources: `park.rs`, `wait/park.rs`.
 #[test]
 fn paths_named_in_the_documents_exist() {
+    const FOLDERS: &[&str] =
+        &["crates/", "examples/", "bench/", "models/", "mutants/", "docs/", ".ci/"];
+    let sources: Vec<_> = sources().into_iter().map(|(name, _)| format!("/{name}")).collect();
+    let is_there = |path: &str| {
+        let tail = format!("/{path}");
+        if FOLDERS.iter().any(|folder| path.starts_with(folder)) {
+            root().join(path).exists()
+        } else if path.ends_with(".rs") {
+            sources.iter().any(|source| source.ends_with(&tail))
+        } else {
+            !path.ends_with('/') || sources.iter().any(|source| source.contains(&tail))
+        }
+    };
     let mut complaints = Vec::new();
-    for document in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
-        let text = fs::read_to_string(root().join(document)).expect(document);
-        for word in text.split(|c: char| c.is_whitespace() || "`()[],;".contains(c)) {
-            let is_path = ["crates/", "examples/", "bench/"].iter().any(|at| word.starts_with(at));
-            if is_path && !root().join(word.trim_end_matches(['.', ':'])).exists() {
+    for (document, text) in documents() {
+        let text = without_fences(&text);
+        for word in text.split(|c: char| c.is_whitespace() || "`()[],;|".contains(c)) {
+            // In `docs`, links begin with `../`.
+            let word = word.strip_prefix("../").unwrap_or(word);
+            let path = word.split('#').next().unwrap_or_default().trim_end_matches(['.', ':']);
+            // A name in angle brackets stands for others; `s/a/b/` is a substitution.
+            let is_pattern = path.contains(['<', '*', '$', '}']) || path.starts_with("s/");
+            if !path.starts_with('/') && !is_pattern && !is_there(path) {
                 complaints.push(format!("{document}: {word} does not exist"));
             }
         }
     }
+    fail_if_any(complaints);
+}
+
+/// Leaves out code in fences, whose slashes are not those of paths.
+fn without_fences(text: &str) -> String {
+    text.split("```").step_by(2).collect()
+}
+
+/// `docs/hazards.md` names the tests of each hazard in the last column of its tables.
+#[test]
+fn tests_named_in_the_list_of_hazards_exist() {
+    let mut functions = HashSet::new();
+    for (_, text) in sources() {
+        for line in text.lines() {
+            let rest = line.trim_start().strip_prefix("fn ");
+            functions.extend(rest.and_then(|rest| Some(rest.split('(').next()?.to_owned())));
+        }
+    }
+    let text = fs::read_to_string(root().join("docs/hazards.md")).expect("docs/hazards.md");
+    let rows = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
+    let (mut complaints, mut tests) = (Vec::new(), 0);
+    for row in rows {
+        let last = row.trim_end_matches('|').rsplit(" | ").next().unwrap_or_default();
+        for name in last.split('`').skip(1).step_by(2) {
+            let is_name = name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'));
+            tests += usize::from(is_name);
+            if is_name && !functions.contains(name) {
+                complaints.push(format!("docs/hazards.md: there is no test `{name}`"));
+            }
+        }
+    }
+    assert!(tests > 50, "docs/hazards.md names {tests} tests: are they in its last columns?");
     fail_if_any(complaints);
 }
