@@ -15,14 +15,14 @@ use std::{
 
 use common::{cancel::until_cancelled, on_workers, panic_text, with_workers};
 use ramie::{
-    Runtime,
+    Runtime, actor,
     cancel::{self, Cancelled},
     channel, fiber,
     structured::{
         BackOff, Failure, Failures, Racers, Ready, Restart, Strategy, Supervised, Supervisor,
         TryScope, any, par_map, par_map_unordered, race, set, try_par_map, try_scope,
     },
-    sync::Barrier,
+    sync::{self, Barrier, broadcast, oneshot, watch},
     time::ManualClock,
 };
 
@@ -162,6 +162,31 @@ fn an_error_that_a_cancellation_lies_in_says_so() {
     assert!(io::Error::other(Loading(closed())).is_cancelled());
     assert!(!Boxed::from(Loading(io::Error::other("no disk"))).is_cancelled());
     assert!(!io::Error::other(channel::RecvError::Disconnected).is_cancelled());
+}
+
+/// As each error does that has a variant for it.
+#[test]
+fn errors_that_tell_of_a_cancellation_have_it_as_their_source() {
+    let errors: [Box<dyn Error + Send + Sync>; 13] = [
+        actor::CallError::Cancelled.into(),
+        channel::RecvError::Cancelled.into(),
+        channel::RecvTimeoutError::Cancelled.into(),
+        channel::SendError::Cancelled(1).into(),
+        channel::SendTimeoutError::Cancelled(1).into(),
+        sync::AcquireError::Cancelled.into(),
+        sync::AcquireTimeoutError::Cancelled.into(),
+        broadcast::RecvError::Cancelled.into(),
+        broadcast::RecvTimeoutError::Cancelled.into(),
+        oneshot::RecvError::Cancelled.into(),
+        oneshot::RecvTimeoutError::Cancelled.into(),
+        watch::RecvError::Cancelled.into(),
+        watch::RecvTimeoutError::Cancelled.into(),
+    ];
+    for error in errors {
+        assert!(error.is_cancelled(), "{error:?}");
+        assert!(error.source().is_some_and(|source| source.is::<Cancelled>()), "{error:?}");
+        assert!(io::Error::other(error).is_cancelled());
+    }
 }
 
 #[test]

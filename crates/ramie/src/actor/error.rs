@@ -1,8 +1,8 @@
 //! Why an actor did not do what it was asked for.
 
-use std::{error::Error, fmt};
+use std::fmt;
 
-use crate::cancel::STRAND_CANCELLED;
+use crate::cancel::errors_with_cancelled;
 
 /// Why an actor did not do what it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,8 +26,4 @@ impl fmt::Display for CallError {
     }
 }
 
-impl Error for CallError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        (*self == CallError::Cancelled).then_some(&STRAND_CANCELLED as _)
-    }
-}
+errors_with_cancelled!(CallError);

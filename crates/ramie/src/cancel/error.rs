@@ -21,6 +21,21 @@ enum Reason {
 pub(crate) static STRAND_CANCELLED: Cancelled =
     Cancelled { reason: Reason::Requested(Cow::Borrowed("the strand was in a cancelled scope")) };
 
+/// Implements [`Error`] for enums with a variant `Cancelled`, whose source is a
+/// [`Cancelled`](struct@Cancelled). So whoever looks for a cancellation in an error need not know
+/// the enum.
+macro_rules! errors_with_cancelled {
+    ($($error:ident),*) => {
+        $(impl std::error::Error for $error {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                let is_cancelled = *self == $error::Cancelled;
+                is_cancelled.then_some(&crate::cancel::STRAND_CANCELLED as _)
+            }
+        })*
+    };
+}
+pub(crate) use errors_with_cancelled;
+
 impl Cancelled {
     pub(super) fn by_deadline() -> Self {
         Cancelled { reason: Reason::Deadline }

@@ -58,7 +58,7 @@ use std::time::Duration;
 
 use self::frame::Frame;
 pub(crate) use self::{
-    error::STRAND_CANCELLED,
+    error::{STRAND_CANCELLED, errors_with_cancelled},
     frame::{Inherited, ambient, back_off, cause, inherit, snapshot},
     node::fence_after_begin,
     partial::after,

@@ -3,7 +3,7 @@
 
 use std::{error::Error, fmt};
 
-use crate::cancel::STRAND_CANCELLED;
+use crate::cancel::{STRAND_CANCELLED, errors_with_cancelled};
 
 /// Why a value was not sent; it comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -263,9 +263,8 @@ impl<T> Error for SendTimeoutError<T> {
     }
 }
 
-impl Error for RecvError {}
 impl Error for TryRecvError {}
-impl Error for RecvTimeoutError {}
+errors_with_cancelled!(RecvError, RecvTimeoutError);
 
 impl From<RecvError> for RecvTimeoutError {
     fn from(error: RecvError) -> Self {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num
 
 use crate::{
     actor,
-    cancel::{Cancelled, is_cancelled},
+    cancel::Cancelled,
     channel,
     sync::{self, broadcast, oneshot, watch},
 };
@@ -136,54 +136,41 @@ where
     }
 }
 
-impl Failure for Cancelled {
-    fn is_cancelled(&self) -> bool {
-        true
-    }
-
-    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
-        Some(self)
-    }
-}
-
-impl Failure for io::Error {
-    fn is_cancelled(&self) -> bool {
-        says_cancelled(self)
-    }
-
-    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
-        Some(self)
-    }
-}
-
-/// Of an enum with a variant for the cancellation.
-macro_rules! failures {
-    ($($error:ty => $cancelled:path),* $(,)?) => {
+/// Of errors. Whether one tells of a cancellation, its chain of sources says.
+macro_rules! failures_by_source {
+    ($($error:ty),* $(,)?) => {
         $(impl Failure for $error {
             fn is_cancelled(&self) -> bool {
-                *self == $cancelled
+                says_cancelled(self)
             }
 
             fn as_error(&self) -> Option<&(dyn Error + 'static)> {
                 Some(self)
             }
         })*
-
-        /// Tells whether this error, or one that lies in it, tells of a cancellation.
-        pub(super) fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
-            let mut next = Some(error);
-            while let Some(error) = next {
-                if error.is::<Cancelled>()
-                    || error.downcast_ref().is_some_and(is_cancelled)
-                    $(|| error.downcast_ref::<$error>().is_some_and(Failure::is_cancelled))*
-                {
-                    return true;
-                }
-                next = inside(error);
-            }
-            false
-        }
     };
+}
+
+failures_by_source! {
+    Cancelled,
+    io::Error,
+    actor::CallError,
+    channel::RecvError,
+    channel::RecvTimeoutError,
+    sync::AcquireError,
+    sync::AcquireTimeoutError,
+    broadcast::RecvError,
+    broadcast::RecvTimeoutError,
+    oneshot::RecvError,
+    oneshot::RecvTimeoutError,
+    watch::RecvError,
+    watch::RecvTimeoutError,
+}
+
+/// Tells whether this error, or one in its chain of sources, is a [`Cancelled`]. Ramie's other
+/// errors that tell of a cancellation have one as their source.
+pub(super) fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| inside(*error)).any(|error| error.is::<Cancelled>())
 }
 
 /// What lies in an error. The source of an I/O error is that of the error in it.
@@ -192,20 +179,6 @@ fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stat
         Some(inner) => Some(inner),
         None => error.source(),
     }
-}
-
-failures! {
-    actor::CallError => actor::CallError::Cancelled,
-    channel::RecvError => channel::RecvError::Cancelled,
-    channel::RecvTimeoutError => channel::RecvTimeoutError::Cancelled,
-    sync::AcquireError => sync::AcquireError::Cancelled,
-    sync::AcquireTimeoutError => sync::AcquireTimeoutError::Cancelled,
-    broadcast::RecvError => broadcast::RecvError::Cancelled,
-    broadcast::RecvTimeoutError => broadcast::RecvTimeoutError::Cancelled,
-    oneshot::RecvError => oneshot::RecvError::Cancelled,
-    oneshot::RecvTimeoutError => oneshot::RecvTimeoutError::Cancelled,
-    watch::RecvError => watch::RecvError::Cancelled,
-    watch::RecvTimeoutError => watch::RecvTimeoutError::Cancelled,
 }
 
 impl<T> Failure for channel::SendError<T> {
@@ -220,34 +193,25 @@ impl<T> Failure for channel::SendTimeoutError<T> {
     }
 }
 
-impl Failure for Box<dyn Error> {
-    fn is_cancelled(&self) -> bool {
-        says_cancelled(&**self)
-    }
+/// Of boxed errors, which say the same as what is in the box.
+macro_rules! boxed_failures {
+    ($($error:ty),* $(,)?) => {
+        $(impl Failure for Box<$error> {
+            fn is_cancelled(&self) -> bool {
+                says_cancelled(&**self)
+            }
 
-    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&**self)
-    }
+            fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&**self)
+            }
+        })*
+    };
 }
 
-impl Failure for Box<dyn Error + Send> {
-    fn is_cancelled(&self) -> bool {
-        says_cancelled(&**self)
-    }
-
-    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&**self)
-    }
-}
-
-impl Failure for Box<dyn Error + Send + Sync> {
-    fn is_cancelled(&self) -> bool {
-        says_cancelled(&**self)
-    }
-
-    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&**self)
-    }
+boxed_failures! {
+    dyn Error,
+    dyn Error + Send,
+    dyn Error + Send + Sync,
 }
 
 /// Of what never tells of a cancellation.

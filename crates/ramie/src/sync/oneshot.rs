@@ -16,6 +16,7 @@
 use std::{cell::Cell, fmt, marker::PhantomData, mem::MaybeUninit, task::Waker, time::Duration};
 
 use crate::{
+    cancel::errors_with_cancelled,
     park::{Refused, WaitKind, WaitRecord},
     parking_lot::{Parked, ParkingLot},
     primitive::{Arc, AtomicU32, Ordering, UnsafeCell},
@@ -361,6 +362,5 @@ impl fmt::Display for RecvTimeoutError {
     }
 }
 
-impl std::error::Error for RecvError {}
 impl std::error::Error for TryRecvError {}
-impl std::error::Error for RecvTimeoutError {}
+errors_with_cancelled!(RecvError, RecvTimeoutError);

@@ -16,7 +16,7 @@
 use std::{error, fmt, mem, sync::Arc, time::Duration};
 
 use crate::{
-    cancel,
+    cancel::{self, errors_with_cancelled},
     park::{Refused, WaitKind, WaitRecord},
     parking_lot::{LEFT, Parked, ParkingLot, Token},
     primitive::{AtomicU64, Ordering},
@@ -469,6 +469,5 @@ impl fmt::Display for AcquireTimeoutError {
     }
 }
 
-impl error::Error for AcquireError {}
 impl error::Error for TryAcquireError {}
-impl error::Error for AcquireTimeoutError {}
+errors_with_cancelled!(AcquireError, AcquireTimeoutError);

@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt};
 
+use crate::cancel::errors_with_cancelled;
+
 /// Nobody receives; the value comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
@@ -93,6 +95,5 @@ impl fmt::Display for RecvTimeoutError {
 }
 
 impl<T> Error for SendError<T> {}
-impl Error for RecvError {}
 impl Error for TryRecvError {}
-impl Error for RecvTimeoutError {}
+errors_with_cancelled!(RecvError, RecvTimeoutError);

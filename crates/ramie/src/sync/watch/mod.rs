@@ -21,6 +21,7 @@ use std::{error, fmt, ops::Deref, sync::PoisonError};
 pub use self::{receiver::Receiver, sender::Sender};
 use super::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::{
+    cancel::errors_with_cancelled,
     parking_lot::ParkingLot,
     primitive::{AtomicU64, AtomicUsize, Ordering},
 };
@@ -192,5 +193,4 @@ impl fmt::Display for RecvTimeoutError {
 }
 
 impl<T> error::Error for SendError<T> {}
-impl error::Error for RecvError {}
-impl error::Error for RecvTimeoutError {}
+errors_with_cancelled!(RecvError, RecvTimeoutError);
