@@ -5,11 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use super::{AsFailure, Failures, TryScope, try_scope};
-use crate::{
-    channel, fiber,
-    panic::{Raised, catch_raised},
-};
+use super::{AsFailure, Failures, TryScope, merged::FirstPanic, try_scope};
+use crate::{channel, fiber, panic::catch_raised};
 
 /// Applies `f` to each item, on `limit` fibers at most, and returns the results in order.
 ///
@@ -55,7 +52,7 @@ where
             });
         }
     });
-    source.raise_panic();
+    source.panic.raise();
     in_order(results)
 }
 
@@ -97,7 +94,7 @@ where
             each(result);
         }
     });
-    source.raise_panic();
+    source.panic.raise();
 }
 
 /// As [`par_map`], for a function that may fail: the first failure cancels what runs, and no more
@@ -175,8 +172,8 @@ struct Source<I> {
     items: crate::sync::Mutex<(usize, Option<I>)>,
     /// No more are to be taken.
     is_over: AtomicBool,
-    /// The first panic of a call or of the iterator.
-    panicked: Mutex<Option<Raised>>,
+    /// Of a call or of the iterator.
+    panic: FirstPanic,
 }
 
 impl<I: Iterator> Source<I> {
@@ -184,7 +181,7 @@ impl<I: Iterator> Source<I> {
         Source {
             items: crate::sync::Mutex::new((0, Some(items))),
             is_over: AtomicBool::new(false),
-            panicked: Mutex::new(None),
+            panic: FirstPanic::default(),
         }
     }
 
@@ -202,22 +199,7 @@ impl<I: Iterator> Source<I> {
         };
         if let Err(raised) = catch_raised(call_for_each) {
             self.is_over.store(true, Relaxed);
-            let mut panicked = self.panicked.lock().unwrap_or_else(PoisonError::into_inner);
-            let dropped = match *panicked {
-                None => panicked.replace(raised),
-                Some(_) => Some(raised),
-            };
-            drop(panicked);
-            // The destructor of its payload is user code.
-            drop(dropped);
-        }
-    }
-
-    /// Goes on with the panic of a fiber, if there was one.
-    fn raise_panic(&self) {
-        let panicked = self.panicked.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(raised) = panicked {
-            raised.raise();
+            self.panic.add(raised);
         }
     }
 

@@ -1,21 +1,34 @@
 //! The one place where the errors and panics of several strands are merged.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{AsFailure, Failures};
-use crate::{cancel::check_cancelled, panic::Raised};
+use crate::{
+    cancel::check_cancelled,
+    panic::{Raised, catch_raised},
+};
 
 /// What has gone wrong so far; merges by the rule in the module above.
 pub(super) struct Merged<E> {
-    parts: Mutex<Parts<E>>,
+    panic: FirstPanic,
+    errors: Mutex<Errors<E>>,
     is_cancelled: fn(&E) -> bool,
     into_failures: fn(Vec<E>) -> Failures<E>,
 }
 
-struct Parts<E> {
-    panic: Option<Raised>,
-    errors: Vec<E>,
+struct Errors<E> {
+    own: Vec<E>,
     cancelled: Option<E>,
+}
+
+/// How a strand has failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// By an error that only tells of the cancellation of its scope.
+    Cancelled,
+    /// By an error in its own right.
+    Error,
+    Panic,
 }
 
 impl<E> Merged<E> {
@@ -23,63 +36,97 @@ impl<E> Merged<E> {
     where
         E: AsFailure<Via>,
     {
-        let parts = Parts { panic: None, errors: Vec::new(), cancelled: None };
+        let errors = Errors { own: Vec::new(), cancelled: None };
         Merged {
-            parts: Mutex::new(parts),
+            panic: FirstPanic::default(),
+            errors: Mutex::new(errors),
             is_cancelled: E::tells_of_cancellation,
             into_failures: Failures::new,
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Parts<E>> {
-        self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn errors(&self) -> MutexGuard<'_, Errors<E>> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a panic.
+    /// Runs `f`, a call of the current strand, and adds the error or panic with which it fails.
+    pub(super) fn run<T>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<T, Failed> {
+        // `add` calls `Failure::is_cancelled`, which is user code and may panic as `f` may.
+        match catch_raised(|| f().map_err(|error| self.add(error))) {
+            Ok(outcome) => outcome,
+            Err(raised) => {
+                self.add_panic(raised);
+                Err(Failed::Panic)
+            }
+        }
+    }
+
     pub(super) fn add_panic(&self, raised: Raised) {
-        let mut parts = self.lock();
-        let dropped = match parts.panic {
-            None => parts.panic.replace(raised),
-            Some(_) => Some(raised),
-        };
-        drop(parts);
-        // The destructor of its payload is user code.
-        drop(dropped);
+        self.panic.add(raised);
     }
 
-    /// Adds an error of the current strand; tells whether it is a failure in its own right.
-    pub(super) fn add(&self, error: E) -> bool {
+    /// Adds an error of the current strand.
+    fn add(&self, error: E) -> Failed {
         // A strand that is not cancelled tells of something else, of a limit of its own perhaps.
         let is_cancelled = (self.is_cancelled)(&error) && check_cancelled().is_err();
-        let mut parts = self.lock();
+        let mut errors = self.errors();
         if !is_cancelled {
-            parts.errors.push(error);
-        } else if parts.cancelled.is_none() {
-            parts.cancelled = Some(error);
+            errors.own.push(error);
+            return Failed::Error;
         }
-        !is_cancelled
+        if errors.cancelled.is_none() {
+            errors.cancelled = Some(error);
+        }
+        Failed::Cancelled
     }
 
     /// Goes on with the panic, if there was one.
     #[track_caller]
     pub(super) fn raise_panic(&self) {
-        let panic = self.lock().panic.take();
-        if let Some(raised) = panic {
-            raised.raise();
-        }
+        self.panic.raise();
     }
 
     /// What the strands' failures come to; raises the panic again, if there was one.
     #[track_caller]
     pub(super) fn take_failures(&self) -> Option<Failures<E>> {
         self.raise_panic();
-        let mut parts = self.lock();
-        let cancelled = parts.cancelled.take();
-        let mut errors = std::mem::take(&mut parts.errors);
-        drop(parts);
-        if errors.is_empty() {
-            errors.extend(cancelled);
+        let mut errors = self.errors();
+        let cancelled = errors.cancelled.take();
+        let mut own = std::mem::take(&mut errors.own);
+        drop(errors);
+        if own.is_empty() {
+            own.extend(cancelled);
         }
-        (!errors.is_empty()).then(|| (self.into_failures)(errors))
+        (!own.is_empty()).then(|| (self.into_failures)(own))
+    }
+}
+
+/// The first of the panics of several strands; the payloads of the others are dropped.
+#[derive(Default)]
+pub(super) struct FirstPanic(Mutex<Option<Raised>>);
+
+impl FirstPanic {
+    fn lock(&self) -> MutexGuard<'_, Option<Raised>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, raised: Raised) {
+        let mut first = self.lock();
+        let dropped = match *first {
+            None => first.replace(raised),
+            Some(_) => Some(raised),
+        };
+        drop(first);
+        // Without the lock, because the destructor of a payload is user code.
+        drop(dropped);
+    }
+
+    /// Goes on with the panic, if there was one.
+    #[track_caller]
+    pub(super) fn raise(&self) {
+        let first = self.lock().take();
+        if let Some(raised) = first {
+            raised.raise();
+        }
     }
 }

@@ -5,7 +5,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::{AsFailure, Failure, Failures, merged::Merged};
+use super::{
+    AsFailure, Failure, Failures,
+    merged::{Failed, Merged},
+};
 use crate::{
     cancel::{self, CancelHandle},
     fiber::Scope,
@@ -48,11 +51,7 @@ where
     T: 'env,
     F: for<'scope> FnOnce(&'scope Racers<'scope, 'env, T>),
 {
-    run(|racers| {
-        f(racers);
-        Ok(())
-    })
-    .unwrap_or_else(|failures| match failures.into_cause() {})
+    run(f).unwrap_or_else(|failures| match failures.into_cause() {})
 }
 
 /// Runs strands against one another: when the first has succeeded, the others are cancelled.
@@ -90,10 +89,7 @@ where
     T: 'env,
     E: AsFailure<Via> + 'env,
 {
-    match run(|racers| {
-        f(racers);
-        Ok(())
-    }) {
+    match run(f) {
         Ok(Some(value)) => Ok(value),
         Ok(None) => Err(None),
         Err(failures) => Err(Some(failures)),
@@ -107,7 +103,7 @@ pub enum Never {}
 impl Failure for Never {}
 
 fn run<'env, T, E, Via>(
-    f: impl for<'scope> FnOnce(&'scope Racers<'scope, 'env, T, E>) -> Result<(), E>,
+    f: impl for<'scope> FnOnce(&'scope Racers<'scope, 'env, T, E>),
 ) -> Result<Option<T>, Failures<E>>
 where
     T: 'env,
@@ -169,14 +165,10 @@ impl<'scope, T, E> Racers<'scope, '_, T, E> {
         T: Send + 'scope,
         E: Send,
     {
-        // Whether an error tells of a cancellation, the program's code says, which may panic, too.
-        self.strands.spawn(|| match catch_raised(|| f().map_err(|error| self.merged.add(error))) {
-            Ok(Ok(value)) => self.win(value),
-            Ok(Err(_)) => {}
-            Err(raised) => {
-                self.merged.add_panic(raised);
-                self.cancel();
-            }
+        self.strands.spawn(|| match self.merged.run(f) {
+            Ok(value) => self.win(value),
+            Err(Failed::Cancelled | Failed::Error) => {}
+            Err(Failed::Panic) => self.cancel(),
         });
     }
 

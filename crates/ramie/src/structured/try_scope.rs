@@ -5,11 +5,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{AsFailure, Failures, merged::Merged};
+use super::{
+    AsFailure, Failures,
+    merged::{Failed, Merged},
+};
 use crate::{
     cancel::{self, CancelHandle, Cancelled},
     fiber::{Scope, ScopedJoinHandle},
-    panic::{Raised, catch_raised},
+    panic::catch_raised,
     sync::Event,
 };
 
@@ -75,7 +78,8 @@ where
         let value = scope.strands.close_after(|| {
             // It panics if a strand that it joins was not run.
             let value = catch_raised(|| f(&scope)).unwrap_or_else(|raised| {
-                scope.fail_by_panic(raised);
+                scope.merged.add_panic(raised);
+                scope.cancel_all();
                 None
             });
             // The first panic goes on, not one about further strands that were not run.
@@ -225,21 +229,17 @@ impl<'scope, E> TryScope<'scope, '_, E> {
 
     /// Runs `f` and takes note of how it fails.
     fn watch<T>(&self, f: impl FnOnce() -> Result<T, E>) -> Option<T> {
-        // Whether an error tells of a cancellation, the program's code says, which may panic, too.
-        match catch_raised(|| f().map_err(|error| self.merged.add(error))) {
-            Ok(Ok(value)) => return Some(value),
-            Ok(Err(is_failure)) => {
-                if is_failure {
-                    self.cancel.cancel_because(SIBLING_FAILED);
-                }
-            }
-            Err(raised) => self.fail_by_panic(raised),
+        let failed = match self.merged.run(f) {
+            Ok(value) => return Some(value),
+            Err(failed) => failed,
+        };
+        if failed != Failed::Cancelled {
+            self.cancel_all();
         }
         None
     }
 
-    fn fail_by_panic(&self, raised: Raised) {
-        self.merged.add_panic(raised);
+    fn cancel_all(&self) {
         self.cancel.cancel_because(SIBLING_FAILED);
     }
 }
