@@ -8,7 +8,5 @@ use crate::{no_switch, panic};
 /// begun. So it must not wait, and a panic of it is reported by the panic hook and goes no further.
 #[cold]
 pub(crate) fn wake(waker: Waker) {
-    let outcome = panic::catch(|| no_switch(|| waker.wake()));
-    // Forgotten, because the payload's destructor is user code and may panic.
-    std::mem::forget(outcome);
+    panic::call_quietly(|| no_switch(|| waker.wake()));
 }

@@ -95,9 +95,7 @@ pub(super) unsafe fn free_unless_used(header: *mut Header) {
         return;
     }
     // SAFETY: not in a table and not in use: this is the last reference.
-    if let Err(payload) = panic::catch(|| unsafe { free(header) }) {
-        // The payload's destructor could panic, too.
-        std::mem::forget(payload);
+    if !panic::call_quietly(|| unsafe { free(header) }) {
         ramie_driver::sys::fatal(
             "the destructor of a fiber-local value panicked; nobody is left to take the \
              panic. Aborting.",

@@ -46,10 +46,14 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
+/// Runs user code whose panic has no one to go to: a waker, a destructor. Returns false if it
+/// panicked; the panic hook has reported that.
+pub(crate) fn call_quietly(f: impl FnOnce()) -> bool {
+    // The payload is forgotten, because its destructor is user code, too, and may panic.
+    catch(f).map_err(std::mem::forget).is_ok()
+}
+
 /// Drops a value whose destructor's panic has no one to go to, such as a panic's payload.
 pub(crate) fn drop_quietly<T>(value: T) {
-    if let Err(payload) = catch(|| drop(value)) {
-        // The payload of a destructor's panic may panic when dropped in its turn.
-        std::mem::forget(payload);
-    }
+    call_quietly(|| drop(value));
 }

@@ -97,14 +97,12 @@ impl Worker {
         let ended_here = record.is_some_and(|record| record.is_plain_op)
             || slot.current_wait().is_some_and(|wait| slot.claim(wait, Wake::Cancelled));
         if let Some(unlink) = unlink {
-            // What the hook drops is the program's. Were it to wait, the loop would run fibers that
-            // are about to be given up.
+            // The hook drops values of the program. If one of their destructors waited, the loop
+            // would run fibers that are about to be given up.
             let _no_switch = super::NoSwitch::new(self);
             // SAFETY: the record's maker promises that the hook fits its target, which lies in the
             // suspended frame.
-            let unlinked = crate::panic::catch(|| unsafe { (unlink.hook)(unlink.target) });
-            // The payload's destructor is the program's, too.
-            std::mem::forget(unlinked);
+            crate::panic::call_quietly(|| unsafe { (unlink.hook)(unlink.target) });
         }
         // Otherwise somebody ended the wait first and has pushed the fiber, or is about to: its
         // slot must not be reused before that push has come in.
