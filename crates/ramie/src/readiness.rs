@@ -64,26 +64,11 @@ impl Readiness {
         events: u32,
         deadline: Deadline,
     ) -> Result<(), OpError> {
-        if self.waits > 0 {
-            return self.wait_once_more(kind, fd, events, deadline);
+        if self.waits == 0 {
+            self.waits = 1;
+            return io_op::await_readiness(kind, fd, events, deadline).map(drop);
         }
-        self.waits = 1;
-        io_op::await_readiness(kind, fd, events, deadline).map(drop)
-    }
-
-    #[cold]
-    #[track_caller]
-    fn wait_once_more(
-        &mut self,
-        kind: &'static WaitKind,
-        fd: FdName<'_>,
-        events: u32,
-        deadline: Deadline,
-    ) -> Result<(), OpError> {
-        match self.pause() {
-            None => fiber::yield_now(),
-            Some(pause) => worker::pause(pause),
-        }
+        self.let_others_run();
         if deadline.has_passed() {
             return Err(OpError::Elapsed);
         }
@@ -92,6 +77,15 @@ impl Readiness {
         let was_true = monotonic_ns() - start > TRUE_WAIT_NS;
         self.waits = if was_true { 1 } else { self.waits.saturating_add(1) };
         Ok(())
+    }
+
+    #[cold]
+    #[track_caller]
+    fn let_others_run(&self) {
+        match self.pause() {
+            None => fiber::yield_now(),
+            Some(pause) => worker::pause(pause),
+        }
     }
 
     /// Tells whether the readiness that was waited for is that of a socket's end: it was shut down.

@@ -68,7 +68,7 @@ pub(super) struct Supervisor<'a> {
     asked: Option<(Signal, Instant)>,
     /// When processes failed, the latest last.
     failures: VecDeque<Instant>,
-    /// How many processes have ended before one had said that it is ready; none: one has.
+    /// How many processes have ended; `None` once a process has said that it is ready.
     ends_before_ready: Option<usize>,
     failure: Option<io::Error>,
 }
@@ -337,8 +337,8 @@ impl<'a> Supervisor<'a> {
         let end = End { index: process.post, id, status, after };
         (self.options.on_end)(&end);
         if after == After::GaveUp {
-            let sentence = match (self.options.limit_before_ready, self.ends_before_ready) {
-                (Some(most), Some(ends)) if ends >= most => format!(
+            let sentence = match self.ends_before_ready {
+                Some(ends) if self.never_began() => format!(
                     "{end}: {ends} processes have ended, and no process has said that it is ready"
                 ),
                 _ => end.to_string(),
@@ -352,7 +352,9 @@ impl<'a> Supervisor<'a> {
     }
 
     fn after_end(&mut self, process: &Process) -> After {
-        if self.has_failed_too_often() | self.never_begins(process) {
+        self.count_failure();
+        self.count_before_ready(process);
+        if self.has_failed_too_often() || self.never_began() {
             return After::GaveUp;
         }
         let is_successor =
@@ -367,24 +369,31 @@ impl<'a> Supervisor<'a> {
         After::Again(self.next_pause(process.post))
     }
 
-    fn has_failed_too_often(&mut self) -> bool {
-        let Some((most, within)) = self.options.limit else { return false };
+    /// Counts an end among the failures within the time of the limit, if there is one.
+    fn count_failure(&mut self) {
+        let Some((_, within)) = self.options.limit else { return };
         let now = Instant::now();
         self.failures.push_back(now);
         while self.failures.front().is_some_and(|then| now.duration_since(*then) > within) {
             self.failures.pop_front();
         }
-        self.failures.len() > most
     }
 
-    /// Counts the end of a process, until one has said that it is ready. Tells whether there were
-    /// too many.
-    fn never_begins(&mut self, ended: &Process) -> bool {
-        let Some(most) = self.options.limit_before_ready else { return false };
-        let Some(ends) = self.ends_before_ready else { return false };
+    fn has_failed_too_often(&self) -> bool {
+        self.options.limit.is_some_and(|(most, _)| self.failures.len() > most)
+    }
+
+    /// Counts the end of a process, until one has said that it is ready.
+    fn count_before_ready(&mut self, ended: &Process) {
+        let Some(ends) = self.ends_before_ready else { return };
         let is_ready = ended.has_said_ready() || self.processes.iter().any(Process::has_said_ready);
         self.ends_before_ready = (!is_ready).then_some(ends + 1);
-        self.ends_before_ready >= Some(most)
+    }
+
+    /// Whether as many processes as allowed have ended before one has said that it is ready.
+    fn never_began(&self) -> bool {
+        let most = self.options.limit_before_ready;
+        most.is_some_and(|most| self.ends_before_ready >= Some(most))
     }
 
     /// Says when the post is to be filled again.

@@ -32,19 +32,18 @@ where
             crate::panic::catch_raised(|| crate::panic::__rust_begin_short_backtrace(f))
         });
         let fibers = HandedOut::<Fibers>::new();
-        // As at the end of a fiber: the waits below are not of the region.
+        // A `no_switch` region that `f` has left open ends here, as at the end of a fiber.
         worker.leave_no_switch();
         worker.end_root_locals();
         let start = Instant::now();
         let mut is_silent = config.grace.is_none();
         if is_silent {
             worker.wait_for_fibers(Deadline::after(Unended::PATIENCE));
-            is_silent = !worker.has_fibers();
-        }
-        if worker.has_fibers() && config.grace.is_none() {
-            let mut fibers = Unended::default();
-            fibers.add(worker.describe_live().chain(crew.describe_threads()));
-            fibers.report(&[]);
+            if worker.has_fibers() {
+                let unended = worker.describe_live().chain(crew.describe_threads());
+                unended.collect::<Unended>().report(&[]);
+                is_silent = false;
+            }
         }
         worker.wait_for_fibers(deadline_after(config.grace));
         let left = config.grace.map(|grace| grace.saturating_sub(start.elapsed()));

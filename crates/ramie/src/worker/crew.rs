@@ -117,9 +117,7 @@ impl Crew {
                 return self.describe_threads();
             }
             is_silent = false;
-            let mut fibers = Unended::default();
-            fibers.add(self.describe_threads().into_iter());
-            fibers.report(&[]);
+            self.describe_threads().into_iter().collect::<Unended>().report(&[]);
         }
     }
 

@@ -54,7 +54,7 @@ impl Unended {
     /// How long `run` waits in silence.
     pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-    pub(crate) fn add(&mut self, fibers: impl Iterator<Item = AbandonedFiber>) {
+    fn add(&mut self, fibers: impl Iterator<Item = AbandonedFiber>) {
         for fiber in fibers {
             self.count += 1;
             if self.named.len() < NAMED {
@@ -90,6 +90,14 @@ impl Unended {
             logging::print(format_args!("ramie: {text}"));
         }
         logging::later(logging::Level::Warn, module_path!(), text);
+    }
+}
+
+impl FromIterator<AbandonedFiber> for Unended {
+    fn from_iter<I: IntoIterator<Item = AbandonedFiber>>(fibers: I) -> Self {
+        let mut unended = Unended::default();
+        unended.add(fibers.into_iter());
+        unended
     }
 }
 
