@@ -4,7 +4,7 @@ use proc_macro::{Span, TokenStream, TokenTree};
 
 use crate::Mistake;
 
-/// Name, what it may be, and whether only a test has it.
+/// Name, what it may be, and whether only `#[ramie::test]` has it.
 const OPTIONS: [(&str, &str, bool); 8] = [
     ("workers", "a number from 1 to 1024 or \"all\"", false),
     ("strands", "\"fibers\" or \"threads\"", false),
@@ -69,38 +69,24 @@ impl Options {
         }
         let wrong = || Mistake::new(span, format!("not {name} = {value}: {name} is {range}"));
         self.given.push(name.to_owned());
-        let call = match name {
-            "driver" | "strands" => {
-                let variant = match value {
-                    r#""uring""# => "Driver::Uring",
-                    r#""poll""# => "Driver::Poll",
-                    r#""fibers""# => "Strands::Fibers",
-                    r#""threads""# => "Strands::Threads",
-                    _ => return Err(wrong()),
-                };
-                if !variant.to_lowercase().starts_with(name) {
-                    return Err(wrong());
-                }
-                format!("{name}({{ramie}}::{variant})")
-            }
-            "workers" if value == r#""all""# => return Ok(()),
-            "workers" => format!("workers({})", number(value, 1, 1024).ok_or_else(wrong)?),
-            "stack_size" => {
-                format!("stack_size({})", number(value, 32 << 10, 1 << 30).ok_or_else(wrong)?)
-            }
-            "blocking_threads" => {
-                format!("blocking_threads({})", number(value, 1, 16_384).ok_or_else(wrong)?)
-            }
-            "thread_name" if value.starts_with('"') => format!("thread_name({value})"),
-            "crate" => {
+        let number = |least, most| number(value, least, most).ok_or_else(wrong);
+        let call = match (name, value) {
+            ("driver", r#""uring""#) => "driver({ramie}::Driver::Uring)".to_owned(),
+            ("driver", r#""poll""#) => "driver({ramie}::Driver::Poll)".to_owned(),
+            ("strands", r#""fibers""#) => "strands({ramie}::Strands::Fibers)".to_owned(),
+            ("strands", r#""threads""#) => "strands({ramie}::Strands::Threads)".to_owned(),
+            ("workers", r#""all""#) => return Ok(()),
+            ("workers", _) => format!("workers({})", number(1, 1024)?),
+            ("stack_size", _) => format!("stack_size({})", number(32 << 10, 1 << 30)?),
+            ("blocking_threads", _) => format!("blocking_threads({})", number(1, 16_384)?),
+            ("thread_name", _) if value.starts_with('"') => format!("thread_name({value})"),
+            ("crate", _) => {
                 let path = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
                 self.ramie = path.filter(|path| is_path(path)).ok_or_else(wrong)?.to_owned();
                 return Ok(());
             }
-            "start_paused" if value == "true" => {
-                "clock({ramie}::time::ManualClock::jumping())".to_owned()
-            }
-            "start_paused" if value == "false" => return Ok(()),
+            ("start_paused", "true") => "clock({ramie}::time::ManualClock::jumping())".to_owned(),
+            ("start_paused", "false") => return Ok(()),
             _ => return Err(wrong()),
         };
         self.calls.push(call);

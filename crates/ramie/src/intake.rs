@@ -298,11 +298,28 @@ mod tests {
 
     static BYTES: WaitKind = WaitKind::new("bytes of a test");
 
-    /// Says so past libtest, which shows only what failing tests print.
+    /// Says that a test is left out, past libtest, which shows only what failing tests print.
     fn skipped(reason: &str) {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("a test");
         let _ = writeln!(std::io::stderr(), "skipped: {name}: {reason}");
+    }
+
+    fn are_faults_on() -> bool {
+        std::env::var("RAMIE_FAULTS").is_ok_and(|seed| !seed.is_empty())
+    }
+
+    /// Runs `f` on a worker with a ring, with an intake, the stream that it receives from and the
+    /// peer that feeds it.
+    fn on_a_ring(f: impl Fn(&mut Intake, &mut UnixStream, &mut UnixStream)) {
+        match Runtime::builder().driver(Driver::Uring).workers(1).build() {
+            Ok(runtime) => runtime.run(|| {
+                let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+                let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
+                f(&mut Intake::new(op, Arc::default()), &mut ours, &mut theirs);
+            }),
+            Err(error) => skipped(&format!("no io_uring: {error}")),
+        }
     }
 
     /// Where others take from the descriptor, too, each of their calls ends the op. Under faults
@@ -310,15 +327,7 @@ mod tests {
     #[test]
     fn an_intake_that_loses_its_op_again_and_again_begins_no_more() {
         const ROUNDS: u32 = 200;
-        let runtime = match Runtime::builder().driver(Driver::Uring).workers(1).build() {
-            Ok(runtime) => runtime,
-            Err(error) => return skipped(&format!("no io_uring: {error}")),
-        };
-        runtime.run(|| {
-            let (mut ours, mut theirs) = UnixStream::pair().unwrap();
-            let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
-            let home = Arc::default();
-            let mut intake = Intake::new(op, Arc::clone(&home));
+        on_a_ring(|intake, ours, theirs| {
             let (mut ops, mut last) = (0, None);
             for _ in 0..ROUNDS {
                 theirs.write_all(b"x").unwrap();
@@ -330,39 +339,33 @@ mod tests {
                 if shot.is_none() {
                     ours.read_exact(&mut [0]).unwrap();
                 }
-                stop(&home);
+                stop(&intake.home);
             }
             if ops == 0 {
                 return skipped("the driver begins no multishot op");
             }
             assert_eq!(intake.starts_left, 0, "{ops} ops brought bytes in {ROUNDS} rounds");
-            match std::env::var("RAMIE_FAULTS").is_ok_and(|seed| !seed.is_empty()) {
+            match are_faults_on() {
                 true => assert!(ops <= MOST_STARTS, "{ops} ops brought bytes"),
                 false => assert_eq!(ops, MOST_STARTS, "ops brought bytes"),
             }
         });
     }
+
     fn has_multishot() -> bool {
         let features = worker::current().with_driver(|driver| driver.caps().features).unwrap();
         features.has(Feature::Multishot) && features.has(Feature::BufferRing)
     }
 
-    /// Runs `f` on a worker with a ring, with an intake that has an op and the peer that feeds it.
+    /// The same, with an intake that has an op.
     fn with_intake(f: impl Fn(&mut Intake, &mut UnixStream)) {
-        if std::env::var("RAMIE_FAULTS").is_ok_and(|seed| !seed.is_empty()) {
+        if are_faults_on() {
             return skipped("faults end its op");
         }
-        let runtime = match Runtime::builder().driver(Driver::Uring).workers(1).build() {
-            Ok(runtime) => runtime,
-            Err(error) => return skipped(&format!("no io_uring: {error}")),
-        };
-        runtime.run(|| {
-            let (ours, mut theirs) = UnixStream::pair().unwrap();
-            let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
-            let mut intake = Intake::new(op, Arc::default());
+        on_a_ring(|intake, _ours, theirs| {
             theirs.write_all(b"x").unwrap();
             match intake.next(&BYTES, Deadline::NEVER).unwrap() {
-                Some(_) => f(&mut intake, &mut theirs),
+                Some(_) => f(intake, theirs),
                 None if !has_multishot() => skipped("the ring has no multishot receives"),
                 None => panic!("no op was begun"),
             }

@@ -110,6 +110,7 @@ mod tests {
         drop(first);
         assert!(registration.take_on(&second, 0, || Some(4)), "its owner is gone");
     }
+
     #[test]
     fn a_registration_goes_with_its_stream_though_a_duplicate_lives_on() {
         let (reader, mut writer) = std::io::pipe().unwrap();

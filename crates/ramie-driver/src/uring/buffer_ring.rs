@@ -381,6 +381,7 @@ pub(super) fn lacking(ring: &IoUring) -> FeatureSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::uring::tests::{skipped, unless_refused};
 
     /// A completion of `len` bytes, from the buffer that was offered in that place on, without
     /// `F_BUF_MORE`.
@@ -396,11 +397,9 @@ mod tests {
 
     #[test]
     fn a_buffer_is_the_kernels_until_it_is_full() {
-        let Ok(ring) = IoUring::new(4) else {
-            return eprintln!("skipped: this machine refuses io_uring");
-        };
+        let Some(ring) = unless_refused(IoUring::new(4)) else { return };
         if lacking(&ring).has(Feature::IncrementalBuffers) {
-            return eprintln!("skipped: this kernel does not fill buffers part by part");
+            return skipped("this kernel does not fill buffers part by part");
         }
         let (mut groups, mut pool) = (Groups::new(true), Pool::new());
         assert!(groups.prepare(&ring, &mut pool, (Size::Large, true), false));

@@ -32,7 +32,7 @@ mod shot;
 mod sidecar;
 mod sqe;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::cell::{Cell, UnsafeCell};
 use std::io;

@@ -16,21 +16,32 @@ const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
 const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
 
-/// A ring, or none where this machine refuses io_uring.
-fn open() -> Option<Uring> {
-    open_with(&Config::small())
+/// Says that a test, or a part of it, is left out: past libtest, which shows only what failing
+/// tests print.
+pub(crate) fn skipped(reason: impl std::fmt::Display) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("a thread");
+    let _ = writeln!(std::io::stderr(), "skipped: {name}: {reason}");
 }
 
-fn open_with(config: &Config) -> Option<Uring> {
-    match Uring::open(config) {
-        Ok(uring) => Some(uring),
+/// The ring that was asked for, or none where this machine refuses io_uring.
+pub(crate) fn unless_refused<T>(ring: std::io::Result<T>) -> Option<T> {
+    match ring {
+        Ok(ring) => Some(ring),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) => {
-            // Past libtest, which shows only what failing tests print.
-            let _ = writeln!(std::io::stderr(), "skipped: {error}");
+            skipped(error);
             None
         }
         Err(error) => panic!("io_uring is allowed, but {error}"),
     }
+}
+
+pub(crate) fn open() -> Option<Uring> {
+    open_with(&Config::small())
+}
+
+fn open_with(config: &Config) -> Option<Uring> {
+    unless_refused(Uring::open(config))
 }
 
 fn receive(from: &UnixStream, buf: &mut [u8; 4]) -> OpFrame {

@@ -297,6 +297,7 @@ mod tests {
             worker.timers.borrow_mut().forget(&worker.root);
         });
     }
+
     #[test]
     fn a_nap_ends_with_its_time() {
         must_wake("its nap is over", || {
