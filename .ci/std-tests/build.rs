@@ -168,7 +168,8 @@ impl Split<'_> {
         if self.is_excluded(&name) {
             return;
         }
-        // For the compiler and the harness; what is for other platforms does no harm.
+        // The wrapper gets all attributes: the compiler and the harness need some, and those that
+        // concern other platforms have no effect here.
         let of_wrapper: Vec<&str> =
             attributes.iter().copied().filter(|l| *l != "#[test]").collect();
         let conditions: Vec<&str> = conditions(&of_wrapper);

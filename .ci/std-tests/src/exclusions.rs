@@ -114,8 +114,8 @@ pub const NOT_ON_FIBERS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// A file, a piece of its text, and what stands here in its place: imports of what is not stable, or
-/// of std's private parts.
+/// A file, a piece of its text, and the text that replaces it. The pieces import unstable items of
+/// std, or use its private parts.
 pub const REPLACED: &[(&str, &str, &str)] = &[
     ("net_udp", "udpsock.0.socket().as_raw()", "crate::helpers::raw(&udpsock)"),
     ("unix_net", "use super::*;", "use ramie::os::unix::net::*;"),

@@ -54,7 +54,7 @@ pub(crate) enum Command {
 /// The workloads of many strands on fibers, threads and a hybrid (fibers on several workers), and
 /// those of one task on a fiber, as futures and as a coroutine, in about two minutes. Each point
 /// runs in a process of its own, rounds are interleaved, figures are medians. Ctrl-C ends it early
-/// and keeps what was measured; a second Ctrl-C ends it at once.
+/// and reports the figures measured so far; a second Ctrl-C ends it at once.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Lab {
     /// Write here instead of ./ramie-lab/DATE/ (if something is there, to the next free name)

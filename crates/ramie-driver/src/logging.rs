@@ -1,5 +1,5 @@
-//! The one way to the program's logger, which is code of others: it may panic, wait, and call
-//! Ramie again.
+//! The one way to the program's logger, which is user code: it may panic, wait, and call Ramie
+//! again.
 //!
 //! [`say!`](crate::say) calls the logger at once, where nothing is borrowed or half done. A panic
 //! of the logger ends there, and its line goes to stderr, so that it is not lost. Where something
@@ -48,7 +48,7 @@ pub fn say(level: Level, target: &str, line: fmt::Arguments<'_>) {
 #[cold]
 pub fn print(line: fmt::Arguments<'_>) {
     let mut text = String::new();
-    // What cannot be formatted is left out.
+    // A part that fails to format itself is left out.
     let _ = writeln!(text, "{line}");
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
@@ -59,7 +59,8 @@ struct Line {
     text: String,
 }
 
-/// So many lines are kept at most: who uses a driver without Ramie's loop may never deliver them.
+/// The most lines that are kept, because a program that uses a driver without Ramie's loop may
+/// never deliver them.
 const MOST: usize = 64;
 
 static LINES: Mutex<Vec<Line>> = Mutex::new(Vec::new());

@@ -8,13 +8,13 @@
 //! is level-triggered, so that one sees what the first has seen.
 //!
 //! A wait that is refused (no memory, no descriptor for a driver) is the error of the next poll
-//! that finds nothing; else the two would call each other for ever. So it is with a helper that
-//! never runs, for want of memory for its stack: else the poll would wait for it for ever.
+//! that finds nothing; otherwise the two would call each other for ever. A helper that never runs,
+//! because there is no memory for its stack, is also an error of that poll; otherwise the poll
+//! would wait for it for ever.
 //!
-//! `run` does not wait for a helper: the stream may have been carried out of it, or lie in a
-//! static.
-//! When nothing but helpers is left, their waits are cancelled, and that is the error of the next
-//! poll that finds nothing.
+//! `run` does not wait for a helper, because the stream may have been carried out of `run`, or lie
+//! in a static. When only helpers are left, their waits are cancelled, and the next poll that finds
+//! nothing fails with that cancellation.
 //!
 //! No buffer is in the kernel's hands between two polls, so a future may be dropped, or forgotten,
 //! at any time. Dropping the stream cancels the helper.

@@ -168,7 +168,7 @@ struct State {
     queue: VecDeque<JobRef>,
     threads: usize,
     idle: usize,
-    /// The last attempt to make a thread has failed, and the log says so.
+    /// The last attempt to start a thread has failed, and that was logged.
     is_short: bool,
     /// The runtime is gone: nobody will queue a job any more.
     is_closed: bool,
@@ -218,8 +218,8 @@ impl Pool {
         }
     }
 
-    /// Locks the pool for one more job; before that makes it a thread if none is free. Without any
-    /// thread nobody would ever run the job.
+    /// Locks the pool, so that a job can be queued. If no thread is idle and the limit allows one
+    /// more, starts one first. The pool may have no thread afterwards, which could run the job.
     fn lock_with_a_thread(self: &Arc<Self>) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         if state.idle > state.queue.len() || state.threads >= self.limit {
@@ -230,8 +230,8 @@ impl Pool {
             state.is_short = false;
             return state;
         };
-        // Told once, since the program's logger may use the pool; and without the lock, before the
-        // job is queued, since it may wait.
+        // Logged once, because the program's logger may use the pool and come here again; and
+        // without the lock, before the job is queued, because the logger may wait.
         if std::mem::replace(&mut state.is_short, true) {
             return state;
         }
@@ -262,7 +262,8 @@ impl Pool {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
                 job.run();
-                // The next job is not in a region that this one left a coroutine in.
+                // A `no_switch` region that the job has left open, in a suspended coroutine, ends
+                // with the job.
                 worker::with_existing(worker::Worker::leave_no_switch);
                 state = self.lock();
                 continue;

@@ -98,8 +98,7 @@ impl Drop for Enlisted {
     }
 }
 
-/// The home of this socket, if something came early there or is on its way: the first one enlisted
-/// of those.
+/// The first home of this socket in which data is left, or for which an op is in flight.
 #[inline]
 pub(crate) fn in_use(socket: impl AsFd) -> Option<Arc<Home>> {
     if COUNT.load(Ordering::Relaxed) == 0 { None } else { find_in_use(socket) }

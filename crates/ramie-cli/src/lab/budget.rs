@@ -11,7 +11,8 @@ use std::{
 use super::{figure::thousands, plan::Point};
 use crate::workload::{On, Workload, most_threads};
 
-/// The measuring ends after this; with what was begun, the lab stays within about two minutes.
+/// Nothing is measured that would end later than this. Points may take longer than expected, so the
+/// lab as a whole takes up to about two minutes.
 const MEASURING: Duration = Duration::from_secs(95);
 /// No process may run past this.
 const HARD_END: Duration = Duration::from_secs(112);

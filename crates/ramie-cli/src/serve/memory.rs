@@ -1,10 +1,10 @@
-//! Memory: what a server keeps free, so that connections are refused when it runs short, not the
-//! service.
+//! Memory that the server keeps free: when memory runs short, it refuses connections instead of
+//! ending.
 //!
-//! Small pieces of memory that cannot be had end a Rust program, and stacks come in large pieces,
-//! which can be refused. So a connection is let in only while much more can be had than one takes,
-//! and the small pieces of those that are in find their place. Where nothing limits the process's
-//! memory, nothing is asked for.
+//! A small allocation that fails ends a Rust program, whereas a stack that cannot be mapped is only
+//! an error. So a connection is accepted only while much more memory is available than one
+//! connection takes; the small allocations of the accepted connections then succeed. If nothing
+//! limits the memory of the process, nothing is checked.
 
 use std::{
     fs,
@@ -21,19 +21,20 @@ use crate::{
 
 const MIB: usize = 1 << 20;
 const RESERVE: usize = 8 * MIB;
-/// What a connection may yet take: a head that is not whole, and what is received and sent.
+/// The most memory that an accepted connection allocates: for the head of a request that has come
+/// in part, and for the bytes that it receives and sends.
 const OF_CONNECTION: usize = 32 << 10;
 /// Stacks are mapped by this number at a time, each with a guard.
 const STACKS_AT_ONCE: usize = 16;
 const GUARD: usize = 64 << 10;
-/// What the runtime takes to start: the stack of its first fiber comes with others of its size, a
-/// thread has a stack, a ring has its queues.
+/// The runtime's first stack, of 2 MiB, which is mapped together with others of its size.
 const OF_RUN: usize = STACKS_AT_ONCE * (2 * MIB + GUARD);
+/// A worker's thread: its stack, and the queues of its ring.
 const OF_THREAD: usize = 4 * MIB;
 
 static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
 
-/// How much memory a server needs besides what it has.
+/// Checks whether a server can get the memory that it will still need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     workers: usize,
@@ -41,30 +42,30 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// The room of a server of so many workers.
+    /// For a server of this number of workers; by default one for each CPU.
     pub(super) fn new(workers: Option<u32>) -> Self {
         let cpus = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let workers = workers.map_or_else(cpus, |workers| workers as usize);
         Room { workers, is_limited: is_limited() }
     }
 
-    /// Stacks for each worker.
+    /// The bytes of the stacks that all workers map at a time.
     fn stacks(self) -> usize {
         self.workers * STACKS_AT_ONCE * (runtime::stack_bytes() + GUARD)
     }
 
-    /// Whether there is room for one more connection, beside so many.
+    /// Whether there is room for one more connection beside the present ones.
     pub(super) fn is_there(self, connections: impl FnOnce() -> usize) -> bool {
         !self.is_limited || can_be_had(RESERVE + self.stacks() + connections() * OF_CONNECTION)
     }
 
-    /// Refuses to start what would end in the midst of it.
+    /// Fails if the runtime's start would run out of memory.
     pub(super) fn check_for_start(self) -> Result<(), Failure> {
         self.check(RESERVE + self.stacks() + OF_RUN + self.workers * OF_THREAD)
     }
 
-    /// Refuses to serve where no connection would be let in: lets each worker take what it takes
-    /// for its first fiber and its first small piece of memory, and looks what is left.
+    /// Fails if no connection could be accepted. First each worker runs a fiber that allocates,
+    /// because a worker's first fiber and first allocation take memory that it then keeps.
     pub(super) fn check_for_service(self) -> Result<(), Failure> {
         for worker in (0..fiber::workers()).filter(|_| self.is_limited) {
             let take = || drop(std::hint::black_box(vec![0_u8; 1024]));
@@ -87,7 +88,7 @@ impl Room {
     }
 }
 
-/// Says once, whoever notices it, that connections are closed.
+/// Says that new connections are closed, once in the life of the process.
 pub(super) fn complain() {
     if !HAS_COMPLAINED.swap(true, Ordering::Relaxed) {
         output::complain(
@@ -109,7 +110,7 @@ fn is_limited() -> bool {
 fn can_be_had(bytes: usize) -> bool {
     let mut memory: Vec<u8> = Vec::new();
     let is_had = memory.try_reserve_exact(bytes).is_ok();
-    // Or the compiler leaves out what is not used.
+    // Otherwise the compiler removes the allocation, because nothing uses it.
     std::hint::black_box(&mut memory);
     is_had
 }

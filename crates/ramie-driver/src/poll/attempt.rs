@@ -23,7 +23,7 @@ const UNSUPPORTED: i32 = -Errno::OPNOTSUPP.raw_os_error();
 
 /// What a pipe takes without waiting once poll(2) says that it is writable (`PIPE_BUF`).
 const CERTAIN_WRITE: usize = 4096;
-/// As many buffers as one such write gathers.
+/// The most buffers that such a write gathers.
 const CERTAIN_PARTS: usize = 16;
 
 /// Tries the op of `frame` once, without waiting: its result, or `-EAGAIN` for "not yet".

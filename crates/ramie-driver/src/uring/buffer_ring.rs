@@ -81,7 +81,8 @@ struct Group {
     free: Vec<u16>,
     /// How many are to be on offer.
     wanted: u16,
-    /// So many were on offer when they were last filled up; else memory was short.
+    /// Whether `wanted` buffers were on offer when the group was last filled up. If not, memory was
+    /// short.
     was_full: bool,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Files {
     notes: Option<Arc<Notes>>,
     /// What came of the last file that was to get a descriptor.
     installed: Option<i32>,
-    /// How many descriptors are on their way that nobody waits for any more.
+    /// How many ops that give a file a descriptor are in flight though their caller has given up.
     given_up: u32,
 }
 
@@ -161,7 +161,7 @@ impl Uring {
         self.push(&super::sqe::install_entry(slot));
         while self.files.installed.is_none() {
             if let Err(error) = self.enter(Wait::Until(Some(Duration::from_secs(1)))) {
-                // The op may be done yet, and must not pass for the next one.
+                // The op may still complete, and must not be taken for the next one.
                 self.files.given_up += 1;
                 return Err(error);
             }

@@ -57,17 +57,17 @@ mod steps;
 use std::time::Duration;
 
 use self::frame::Frame;
+pub use self::{
+    error::{Cancelled, Elapsed},
+    handle::{CancelHandle, CancelScope, scope},
+    partial::{bytes_moved, is_cancelled, unsent_bytes},
+};
 pub(crate) use self::{
     error::{STRAND_CANCELLED, errors_with_cancelled},
     frame::{Inherited, ambient, back_off, cause, inherit, snapshot},
     node::fence_after_begin,
     partial::after,
     steps::Steps,
-};
-pub use self::{
-    error::{Cancelled, Elapsed},
-    handle::{CancelHandle, CancelScope, scope},
-    partial::{bytes_moved, is_cancelled, unsent_bytes},
 };
 use crate::time::{Deadline, Instant};
 

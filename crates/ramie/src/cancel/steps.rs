@@ -16,7 +16,7 @@ use std::{io, num::NonZeroU64};
 
 use super::{frame::outermost_cause, is_cancelled};
 
-/// What one iterator has come to.
+/// Whether an iterator goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Steps {
     #[default]
@@ -27,14 +27,14 @@ pub(crate) enum Steps {
 }
 
 impl Steps {
-    /// Whether there is a next step.
+    /// Decides whether the next step is made.
     #[inline(always)]
     pub(crate) fn go_on(&mut self) -> bool {
         *self == Steps::Going || self.go_on_after_cancellation()
     }
 
-    /// The same for an iterator that owns its source, which nothing else could go on with: outside
-    /// the cancelled scope there are more steps.
+    /// As [`go_on`](Self::go_on), for an iterator that owns its source, with which nothing else
+    /// could go on: outside the cancelled scope it makes more steps.
     pub(crate) fn go_on_or_pause(&mut self) -> bool {
         let before = *self;
         let goes_on = self.go_on();

@@ -18,10 +18,10 @@ use ramie_driver::sys::{self, Notice};
 use self::tree::{Ready, Tree};
 use crate::{blocking, cancel::Steps, io::Async};
 
-/// As many notices are read before they become changes.
+/// The most notices that are read before they are turned into changes.
 const MOST_AT_ONCE: usize = 4096;
-/// The two halves of a rename stand side by side in the queue, unless other CPUs add notices just
-/// then.
+/// In how many notices behind the first half of a rename the second is looked for. It follows at
+/// once, unless other CPUs add notices just then.
 const LARGEST_GAP: usize = 64;
 
 /// A change of a watched file, or below a watched folder.

@@ -190,9 +190,9 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Gives up when so many processes have ended before any of them has said
-    /// [`ready`](Member::ready): what never begins is not worth its restarts. Once one of them has
-    /// said so, this limits nothing any more.
+    /// Gives up when `ends` processes have ended before any process has said
+    /// [`ready`](Member::ready), because restarts do not help a service that never begins. Once a
+    /// process has said so, this limits nothing any more.
     pub fn limit_before_ready(mut self, ends: usize) -> Self {
         self.limit_before_ready = Some(ends);
         self

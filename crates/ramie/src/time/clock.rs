@@ -29,7 +29,7 @@ impl Clock {
     }
 
     /// How long the kernel may keep a worker asleep that has nothing due before `deadline_ns`;
-    /// `None`: until it is woken, because who moves a [`ManualClock`] wakes.
+    /// `None`: until it is woken, because whoever moves a [`ManualClock`] wakes its workers.
     pub(crate) fn sleep_bound(&self, deadline_ns: u64) -> Option<Duration> {
         match self {
             Clock::System if deadline_ns != u64::MAX => {

@@ -86,9 +86,9 @@ impl Crew {
         }
     }
 
-    /// Ends the waits of daemons if no other thread is left. Each who may make it so asks: a thread
-    /// that ends or becomes a daemon, and `run` as it begins to wait. *The race to fear* is two of
-    /// them at a time: the last to take the lock sees what both did.
+    /// Ends the waits of daemons if no other thread is left. Called by everybody who may have made
+    /// that so: by a thread that ends or becomes a daemon, and by `run` when it begins to wait.
+    /// *The race to fear* is two of them at a time: the last to take the lock sees what both did.
     pub(super) fn end_daemons_if_alone(&self) {
         // Before the lock: most threads end while nobody waits for the last.
         if !self.is_awaited.load(Ordering::SeqCst) {

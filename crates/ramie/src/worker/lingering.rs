@@ -27,7 +27,7 @@ use crate::primitive::{AtomicU64, Ordering};
 
 /// How long the workers may take to answer.
 const ANSWERS: Duration = Duration::from_millis(250);
-/// As many fibers are named.
+/// The most fibers that are named.
 const NAMED: usize = 10;
 
 /// What the workers of one runtime know together.

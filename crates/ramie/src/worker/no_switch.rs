@@ -116,7 +116,8 @@ impl Worker {
         }
     }
 
-    /// The same for a wait, which says itself what it is and where.
+    /// As [`check_may_switch`](Self::check_may_switch), for a wait: the panic says what the wait is
+    /// for and where it is, from its record.
     ///
     /// # Panics
     /// Inside one.
@@ -127,8 +128,8 @@ impl Worker {
         }
     }
 
-    /// Refuses what the strand that runs could not wait for, before it has lent anything: inside a
-    /// `no_switch` region, and where there is no memory for a thread's slot.
+    /// Refuses a call in which the strand would have to wait and could not, before the call has
+    /// lent anything: inside a `no_switch` region, and if there is no memory for a thread's slot.
     ///
     /// # Panics
     /// Inside `no_switch`, or if there is no memory for the thread's slot.
@@ -139,7 +140,7 @@ impl Worker {
         self.current_strand();
     }
 
-    /// The same for a wait, which says itself what it is and where.
+    /// As [`check_can_wait`](Self::check_can_wait), for a wait whose record exists.
     ///
     /// # Panics
     /// Inside `no_switch`, or if there is no memory for the thread's slot.

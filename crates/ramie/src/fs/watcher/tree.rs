@@ -39,7 +39,7 @@ use super::{Change, ChangeKind};
 
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// So many rounds of making doubtful folders certain do not look whether new notices have come.
+/// How many rounds [`Tree::settle`] makes without looking whether new notices have come.
 const PATIENCE: usize = 100;
 
 /// What the iterator is still to yield.
@@ -134,7 +134,7 @@ impl Tree {
         !self.doubtful.is_empty() || !self.adrift.is_empty()
     }
 
-    /// The path of a watched folder; none if it is adrift, or not watched.
+    /// Returns the path of a watched folder; none if it is adrift, or not watched.
     pub(super) fn path(&self, number: Number) -> Option<PathBuf> {
         let mut names = Vec::new();
         let mut at = number;
@@ -300,7 +300,7 @@ impl Tree {
         std::iter::successors(Some(number), parent).any(|at| at == above)
     }
 
-    /// No folder that is known is at this name.
+    /// Notes that no known folder is at this name.
     fn vacate(&mut self, parent: Number, name: &OsStr) {
         if let Some(number) = self.folder_at(parent, name) {
             self.detach(number);
@@ -324,7 +324,7 @@ impl Tree {
         }
     }
 
-    /// Makes a folder, and those below, tell of their entries once more.
+    /// Has the entries of a folder, and of those below, reported once more.
     fn forget_listings(&mut self, number: Number) {
         let mut numbers = vec![number];
         while let Some(folder) = numbers.pop().and_then(|at| self.folders.get_mut(&at)) {
