@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::{error::Error, io, sync::Arc, time::Duration};
+use std::{error::Error, io, num::ParseIntError, sync::Arc, time::Duration};
 
 use common::on_workers;
 use ramie::{
@@ -228,6 +228,9 @@ fn the_source_of_failures_is_their_cause_or_a_cancellation() {
         // One whose sources lead to the cancellation is kept.
         let failures = try_scope(|_| Err::<(), _>(cancelled())).unwrap_err();
         assert!(failures.source().is_some_and(|error| error.is::<io::Error>()));
+
+        let failures = try_scope(|_| "x".parse::<u8>().map(drop)).unwrap_err();
+        assert!(failures.source().is_some_and(|error| error.is::<ParseIntError>()));
 
         // Failures of failures.
         let nested = try_scope(|_| Err::<(), _>(fails_with_own::<false>(cancelled())));

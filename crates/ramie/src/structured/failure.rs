@@ -165,6 +165,16 @@ failures_by_source! {
     oneshot::RecvTimeoutError,
     watch::RecvError,
     watch::RecvTimeoutError,
+    Infallible,
+    env::VarError,
+    fmt::Error,
+    net::AddrParseError,
+    num::ParseFloatError,
+    num::ParseIntError,
+    num::TryFromIntError,
+    str::ParseBoolError,
+    str::Utf8Error,
+    string::FromUtf8Error,
 }
 
 /// Tells whether this error, or one in its chain of sources, is a [`Cancelled`]. Ramie's other
@@ -214,7 +224,7 @@ boxed_failures! {
     dyn Error + Send + Sync,
 }
 
-/// Of what never tells of a cancellation.
+/// Of texts and the like, which never tell of a cancellation.
 macro_rules! own_failures {
     ($($error:ty),* $(,)?) => {
         $(impl Failure for $error {})*
@@ -227,14 +237,4 @@ own_failures! {
     String,
     Box<str>,
     Cow<'_, str>,
-    Infallible,
-    env::VarError,
-    fmt::Error,
-    net::AddrParseError,
-    num::ParseFloatError,
-    num::ParseIntError,
-    num::TryFromIntError,
-    str::ParseBoolError,
-    str::Utf8Error,
-    string::FromUtf8Error,
 }
