@@ -4,15 +4,17 @@
 //! The key is the kernel's number of the socket (`SO_COOKIE`), which duplicates of a descriptor
 //! share; a descriptor's own number may be another socket's by now. Since Linux 5.3 the kernel
 //! gives no number twice. Before, each network namespace counted by itself, so two sockets of
-//! different namespaces may have the same number, and the number of the socket's inode is compared,
-//! too ([`Key::of`]).
+//! different namespaces may have the same number, and the number of the socket's inode becomes part
+//! of the key ([`key_of`]).
 //!
 //! A socket is enlisted when an iterator first receives from it, and struck off with its last
 //! handle. Two objects that were made of duplicates of one descriptor are one socket with two
-//! homes: each has an entry of its own.
+//! homes: each has an entry of its own. An entry is small because a server has one for each idle
+//! connection.
 
 use std::{
     collections::BTreeMap,
+    num::NonZeroU64,
     os::fd::AsFd,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
@@ -30,30 +32,28 @@ use crate::primitive::{AtomicUsize, Ordering};
 /// has learned of that in some way that orders this.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-static HOMES: Mutex<BTreeMap<Key, Vec<Weak<Home>>>> = Mutex::new(BTreeMap::new());
+/// The key of the socket, and a serial number, because a socket may have several homes.
+type Name = (NonZeroU64, u64);
 
-fn homes() -> MutexGuard<'static, BTreeMap<Key, Vec<Weak<Home>>>> {
+struct Homes {
+    by_name: BTreeMap<Name, Weak<Home>>,
+    last_serial: u64,
+}
+
+static HOMES: Mutex<Homes> = Mutex::new(Homes { by_name: BTreeMap::new(), last_serial: 0 });
+
+fn homes() -> MutexGuard<'static, Homes> {
     HOMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells a socket from all others that are open.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Key {
-    cookie: u64,
-    /// 0 where the cookie is enough.
-    inode: u64,
-}
-
-impl Key {
-    /// None on kernels before 4.6.
-    fn of(socket: impl AsFd) -> Option<Key> {
-        static ARE_COOKIES_UNIQUE: OnceLock<bool> = OnceLock::new();
-        let are_unique =
-            *ARE_COOKIES_UNIQUE.get_or_init(|| has_global_cookies(&sys::kernel_release()));
-        let cookie = sockopt::socket_cookie(&socket).ok()?;
-        let inode = if are_unique { 0 } else { sys::inode(&socket).ok()? };
-        Some(Key { cookie, inode })
-    }
+/// Returns a number that no other open socket has. None on kernels before 4.6.
+fn key_of(socket: impl AsFd) -> Option<NonZeroU64> {
+    static ARE_COOKIES_UNIQUE: OnceLock<bool> = OnceLock::new();
+    let are_unique = *ARE_COOKIES_UNIQUE.get_or_init(|| has_global_cookies(&sys::kernel_release()));
+    let cookie = sockopt::socket_cookie(&socket).ok()?;
+    // Those kernels number the inodes of sockets by 32 bits.
+    let key = if are_unique { cookie } else { cookie << 32 | sys::inode(&socket).ok()? };
+    NonZeroU64::new(key)
 }
 
 /// Whether all network namespaces of a kernel count sockets together.
@@ -65,36 +65,29 @@ fn has_global_cookies(release: &str) -> bool {
     }
 }
 
-/// The entry of one home; struck off when this is dropped.
+/// The entry of one home; struck off when this is dropped. None: the kernel gives sockets no number.
 #[derive(Debug)]
-pub(crate) struct Enlisted {
-    key: Option<Key>,
-    home: Weak<Home>,
-}
+pub(crate) struct Enlisted(Option<Name>);
 
 impl Enlisted {
     pub(crate) fn new(socket: impl AsFd, home: &Arc<Home>) -> Enlisted {
-        let (key, home) = (Key::of(socket), Arc::downgrade(home));
-        if let Some(key) = key {
-            homes().entry(key).or_default().push(Weak::clone(&home));
+        Enlisted(key_of(socket).map(|key| {
+            let mut homes = homes();
+            homes.last_serial += 1;
+            let name = (key, homes.last_serial);
+            homes.by_name.insert(name, Arc::downgrade(home));
             COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        Enlisted { key, home }
+            name
+        }))
     }
 }
 
 impl Drop for Enlisted {
     fn drop(&mut self) {
-        let Some(key) = self.key else { return };
-        let mut homes = homes();
-        if let Some(entries) = homes.get_mut(&key) {
-            entries.retain(|entry| !entry.ptr_eq(&self.home));
-            if entries.is_empty() {
-                homes.remove(&key);
-            }
+        if let Some(name) = self.0 {
+            homes().by_name.remove(&name);
+            COUNT.fetch_sub(1, Ordering::Relaxed);
         }
-        drop(homes);
-        COUNT.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -106,9 +99,10 @@ pub(crate) fn in_use(socket: impl AsFd) -> Option<Arc<Home>> {
 
 #[inline(never)]
 fn find_in_use(socket: impl AsFd) -> Option<Arc<Home>> {
-    let key = Key::of(socket)?;
+    let key = key_of(socket)?;
     let homes = homes();
-    homes.get(&key)?.iter().filter_map(Weak::upgrade).find(|home| home.is_in_use())
+    let mut of_socket = homes.by_name.range((key, 0)..=(key, u64::MAX));
+    of_socket.find_map(|(_, home)| home.upgrade().filter(|home| home.is_in_use()))
 }
 
 #[cfg(test)]
@@ -132,8 +126,8 @@ mod tests {
         let (one, other) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
         let (one, other) = (one.unwrap(), other.unwrap());
         let duplicate = one.as_fd().try_clone_to_owned().unwrap();
-        assert_eq!(Key::of(&one), Key::of(&duplicate));
-        assert_ne!(Key::of(&one), Key::of(&other));
+        assert_eq!(key_of(&one), key_of(&duplicate));
+        assert_ne!(key_of(&one), key_of(&other));
         // There the kernel names a socket by its inode.
         let named = std::fs::read_link(format!("/proc/self/fd/{}", one.as_raw_fd())).unwrap();
         let expected = format!("socket:[{}]", sys::inode(&one).unwrap());
