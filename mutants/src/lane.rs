@@ -20,7 +20,7 @@ use crate::{
 /// How much longer than without a mutant tests may take: a test that hangs counts as red.
 const GRACE: Duration = Duration::from_secs(8);
 const FACTOR: u32 = 3;
-/// Without a mutant there is no figure to go by.
+/// The limit of the run without a mutant, which has no earlier figure.
 const FIRST_LIMIT: Duration = Duration::from_secs(240);
 /// Mutants that run side by side: more than there are CPUs, because one that hangs only waits.
 const LANES: usize = 4;
@@ -102,7 +102,7 @@ fn hunt(mutant: &Mutant, binaries: &Binaries, limits: &Limits) -> Result<Verdict
     Ok(None)
 }
 
-/// Runs the mutants, as the command line's options say, and reports.
+/// Runs the mutants that the command line selects, and reports.
 pub fn run(mutants: &[&Mutant], has: &dyn Fn(&str) -> bool) -> Result<ExitCode, String> {
     fs::create_dir_all(LOGS).map_err(|error| format!("{LOGS}: {error}"))?;
     let verdicts = Verdicts::open(VERDICTS, has("--resume"))?;

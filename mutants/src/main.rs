@@ -13,7 +13,7 @@
 //! .ci/mutants --keep-going     without the tests that are red though there is no mutant
 //! .ci/mutants --trusting       without those for which a reason is stated: they count as survivors
 //! .ci/mutants --resume         takes earlier verdicts, except survivors without a reason
-//! .ci/mutants --record         runs nothing: writes what came of the last runs to measured.txt
+//! .ci/mutants --record         runs nothing: writes the outcome of the last runs to measured.txt
 //! ```
 //!
 //! Verdicts are kept in `target/mutants/verdicts.txt`, so a run that was stopped loses none.
@@ -27,12 +27,12 @@ mod verdicts;
 
 use std::{env, fs, path::Path, process::ExitCode};
 
-/// Where the copy of the workspace lies, and what is built of it.
+/// The folder of the copy of the workspace, and of its build.
 const TREE: &str = "target/mutants/tree";
 const BUILD: &str = "target/mutants/build";
 const LOGS: &str = "target/mutants/logs";
 const VERDICTS: &str = "target/mutants/verdicts.txt";
-/// What came of the last runs, kept in the tree.
+/// The outcome of the last runs, kept in the tree.
 const MEASURED: &str = "mutants/measured.txt";
 
 fn main() -> ExitCode {

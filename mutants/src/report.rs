@@ -1,5 +1,4 @@
-//! What came of the mutants: totals for each room, and the survivors with the reasons for which
-//! they may live.
+//! The report: totals for each room, and the survivors with the reasons for which they may live.
 
 use std::{collections::BTreeMap, fmt};
 

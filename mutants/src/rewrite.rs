@@ -12,12 +12,12 @@ use crate::list::Mutant;
 /// Crates whose sources are mutated; each gets a module that knows the chosen mutant.
 const CRATES: &[&str] = &["crates/ramie", "crates/ramie-driver", "crates/ramie-coro"];
 
-/// What the build needs of the workspace.
+/// The files of the workspace that the build needs.
 const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "README.md", "crates", "examples", "models"];
 
 /// The module `mutants` of each crate. The variable is read before `main`, so that a look at it is
 /// one load wherever it happens, also in a signal handler.
-const MODULE: &str = r#"//! Which mutant runs.
+const MODULE: &str = r#"//! The mutant that runs.
 #![allow(unsafe_code)]
 use std::sync::atomic::{AtomicU32, Ordering};
 static CHOSEN: AtomicU32 = AtomicU32::new(0);
@@ -34,7 +34,7 @@ pub(crate) fn is(number: u32) -> bool {
 }
 "#;
 
-/// A file of the copy: its name in the workspace, and what is in it.
+/// A file of the copy: its name in the workspace, and its text.
 pub type File = (String, Vec<u8>);
 
 /// The files of the copy, with all mutants in them.
@@ -102,8 +102,8 @@ fn files_under(path: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the copy. A file that would not change is not touched, so that cargo builds only what
-/// depends on one that does.
+/// Writes the copy. It leaves unchanged files alone, so that cargo rebuilds only crates that depend
+/// on a changed one.
 pub fn bring_up_to_date(tree: &Path, wanted: &[File]) -> Result<(), String> {
     let mut present = Vec::new();
     if tree.exists() {

@@ -1,4 +1,4 @@
-//! The test binaries: which there are to build, and how one is run.
+//! The test binaries: builds and runs them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,13 +11,13 @@ use std::{
 
 use crate::{BUILD, TREE, list::Mutant};
 
-/// Ends a test binary after a while, with all processes it has started, and names the tests that
-/// were not over.
+/// Ends a test binary at its time limit, with all processes that it started, and names the tests
+/// that were still running.
 const LIMIT: &str = ".ci/limit";
 const TIMED_OUT: i32 = 124;
-/// What libtest says behind the name of a test that failed.
+/// Libtest prints this after the name of a test that failed.
 const FAILED: &str = " ... FAILED";
-/// Between two looks at what a binary has said.
+/// The pause between two looks at the output of a binary.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The binaries, by `package:binary`.
@@ -29,7 +29,7 @@ pub fn split(test: &str) -> (&str, Option<&str>) {
     second.map_or((test, None), |at| (&test[..at], Some(&test[at + 1..])))
 }
 
-/// Where the package lies in the tree, and what else cargo is to be told.
+/// The folder of the package in the tree, and further arguments for cargo.
 fn package(name: &str) -> Result<(String, &'static [&'static str]), String> {
     match name {
         // The faults do nothing unless a test asks for them.
@@ -41,7 +41,7 @@ fn package(name: &str) -> Result<(String, &'static [&'static str]), String> {
     }
 }
 
-/// Builds what the mutants' tests are in, each package once.
+/// Builds the packages with the mutants' tests, each once.
 pub fn build(mutants: &[&Mutant]) -> Result<Binaries, String> {
     let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for mutant in mutants {
@@ -76,9 +76,9 @@ pub fn build(mutants: &[&Mutant]) -> Result<Binaries, String> {
     Ok(binaries)
 }
 
-/// Runs cargo on the tree, and returns what it says.
+/// Runs cargo on the tree and returns its output.
 fn run_cargo(cargo: &mut Command, package: &str) -> Result<String, String> {
-    // Mutated code may be unreachable, unused or odd: warnings say nothing.
+    // Warnings are ignored, because mutated code may be unreachable, unused or odd.
     cargo.env("CARGO_TARGET_DIR", BUILD).env("RUSTFLAGS", "-Awarnings");
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").stderr(Stdio::piped());
     let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
@@ -89,7 +89,7 @@ fn run_cargo(cargo: &mut Command, package: &str) -> Result<String, String> {
     }
 }
 
-/// The test binaries that cargo says it has built, by `package:binary`.
+/// The test binaries in the output of cargo, by `package:binary`.
 fn binaries_in(said: &str, package: &str) -> Binaries {
     let binary = |line: &str| {
         // Executable tests/park.rs (…/deps/park-0123), or: unittests src/lib.rs (…)
@@ -102,12 +102,12 @@ fn binaries_in(said: &str, package: &str) -> Binaries {
     said.lines().filter_map(binary).collect()
 }
 
-/// What came of a run.
+/// The outcome of a run.
 pub enum Outcome {
     Passed,
     /// The tests that failed; none are named if the process ended first.
     Failed(Vec<String>),
-    /// The tests that were not over; none are named if they cannot be told.
+    /// The tests that were still running; empty if they are unknown.
     TimedOut(Vec<String>),
 }
 
