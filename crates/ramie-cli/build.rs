@@ -1,4 +1,4 @@
-//! Notes what the program is built from, for the lab's reports.
+//! Records the commit, toolchain and profile of the build for the lab's reports.
 
 use std::{env, path::Path, process::Command};
 

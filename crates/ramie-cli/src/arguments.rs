@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, and the help that teaches it.
+//! The command line: commands, options and their help texts.
 
 use std::{ffi::OsStr, path::PathBuf, str::FromStr};
 
@@ -8,12 +8,15 @@ use clap::{
     error::{ContextKind, ContextValue},
 };
 
-use crate::workload::{On, Workload};
+use crate::workload::{Engine, Workload};
 
-/// Fibers for Rust on Linux, and a lab that shows on your own machine what threads, fibers and a
-/// hybrid of both (fibers on several threads) cost. A strand is a fiber or a thread.
+/// Benchmarks, an HTTP server and diagnostics of Ramie, a fiber runtime for Linux
 ///
-/// Without a command, `ramie` runs the lab: about a hundred seconds, then a page to look at.
+/// The benchmarks compare fibers on one worker thread, OS threads, and a hybrid: fibers on several
+/// worker threads. A strand is a fiber or an OS thread.
+///
+/// Without a command, `ramie` runs `ramie lab`: it measures for about 100 seconds and writes an
+/// HTML report.
 #[derive(Parser, Debug)]
 #[command(name = "ramie", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -23,23 +26,24 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  ramie                                        measure this machine, write ./ramie-lab/DATE/
+  ramie                                        benchmark this machine, write ./ramie-lab/DATE/
   ramie run feed --people 2048 --nutrients 100 --on threads
   ramie run alive --count 1000000 --json       memory of a million parked fibers
   ramie serve --hello --addr 127.0.0.1:0       an HTTP server on a free port
-  ramie doctor                                 what the kernel gives, and why not more
+  ramie doctor                                 features of this kernel, and why some are missing
 
-Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 ended by a second Ctrl-C.
+Exit codes: 0 success, 1 failure, 2 invalid command line or environment variable, 130 stopped by a
+second Ctrl-C.
 
 Environment:
-  RAMIE_CAPS=LIST                 features of io_uring not to use: -defer_taskrun,-msg_ring or
-                                  as on an older kernel: linux-5.15, linux-6.1, linux-6.6
-  RAMIE_DRIVER=uring|poll         the driver of fibers' I/O; by default what a trial finds
+  RAMIE_CAPS=LIST                 io_uring features to leave unused: -defer_taskrun,-msg_ring, or
+                                  an older kernel to imitate: linux-5.15, linux-6.1, linux-6.6
+  RAMIE_DRIVER=uring|poll         I/O driver of fibers [default: uring if a trial succeeds]
   RAMIE_ENTER=worker|kernel-thread|sidecar
-                                  who enters the kernel for fibers; --on sidecar is the latter
-  RAMIE_STACK=BYTES               a fiber's stack: 32768 (32 KiB) to 1073741824 (1 GiB);
-                                  run's closure gets 2 MiB at least
-  RAMIE_STRANDS=fibers|threads    what `serve` serves on; `run` and `lab` go by --on";
+                                  thread that enters the kernel; --on sidecar selects sidecar
+  RAMIE_STACK=BYTES               stack size of a fiber: 32768 (32 KiB) to 1073741824 (1 GiB);
+                                  the closure of `run` gets 2 MiB at least
+  RAMIE_STRANDS=fibers|threads    strands that `serve` uses; `run` and `lab` follow --on";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -49,15 +53,16 @@ pub(crate) enum Command {
     Doctor(Doctor),
 }
 
-/// Measure a grid of workloads on this machine and write a report with charts
+/// Benchmark this machine with a grid of workloads and write a report with charts
 ///
-/// The workloads of many strands on fibers, threads and a hybrid (fibers on several workers), and
-/// those of one task on a fiber, as futures and as a coroutine, in about two minutes. Each point
-/// runs in a process of its own, rounds are interleaved, figures are medians. Ctrl-C ends it early
-/// and reports the figures measured so far; a second Ctrl-C ends it at once.
+/// Takes about two minutes. Workloads of many strands run on fibers, threads and a hybrid (fibers
+/// on several workers); workloads of one task run on a fiber, as futures and as a coroutine. Each
+/// point of the grid runs in its own process, rounds are interleaved, and figures are medians.
+/// Ctrl-C stops the benchmark and writes the report from the readings so far; a second Ctrl-C exits
+/// at once.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Lab {
-    /// Write here instead of ./ramie-lab/DATE/ (if something is there, to the next free name)
+    /// Directory of the report [default: ./ramie-lab/DATE/]; DIR-2, DIR-3 ... if it is not empty
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
@@ -66,11 +71,11 @@ pub(crate) struct Lab {
     pub(crate) tiny: bool,
 }
 
-/// Run one workload, check its result and print what it cost
+/// Run one workload, check its result and print its cost
 ///
-/// There is one line for each repetition. A line is: the workload, its numbers, seconds= from
-/// before the first spawn to after the last join (the runtime's start is not in it), per_op_ns= for
-/// the operation that the workload counts.
+/// Prints one line per repetition: the workload, its parameters, seconds= (from before the first
+/// spawn to after the last join, without the start of the runtime) and per_op_ns= (the time divided
+/// by the number of operations).
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES, subcommand_value_name = "WORKLOAD")]
 #[command(subcommand_help_heading = "Workloads")]
@@ -79,7 +84,7 @@ pub(crate) struct Run {
     pub(crate) workload: Workload,
 
     #[command(flatten)]
-    pub(crate) manner: Manner,
+    pub(crate) options: RunOptions,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -90,39 +95,41 @@ Examples:
   ramie run pipe --pairs 48 --messages 10000 --bytes 1024 --workers 2
   ramie run recurse --depth 1000 --on futures
 
-Every number of a workload is required and is a whole number of 1 or more. A wrong result exits
-with 1. In `feed`, fibers yield after each nutrient; threads do not, the kernel preempts them.
+Every parameter of a workload is required and is a whole number of 1 or more. If the result of a
+workload is wrong, the exit code is 1. In `feed`, fibers yield after each nutrient; threads do not,
+because the kernel preempts them.
 
-basic, recurse and recurse2 are of one task, which runs on fibers, coroutines or futures; the others
-are of many strands, which are fibers, threads or a hybrid; those of pipe and socketpair, which
-do I/O, also fibers with a sidecar.";
+basic, recurse and recurse2 run one task, on a fiber, as a coroutine or as futures. The other
+workloads run many strands: fibers, threads or a hybrid. pipe and socketpair do I/O, so they also
+run on fibers with a sidecar thread.";
 
-/// How a workload is run.
+/// Options of every workload.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "How to run it")]
-pub(crate) struct Manner {
-    /// What it runs on: strands that are fibers of one worker, OS threads, fibers of several
-    /// workers, or fibers with a thread beside that enters the kernel; one task on a fiber, as a
-    /// bare coroutine, or as a future
-    #[arg(long, global = true, value_enum, default_value_t = On::Fibers, value_name = "WHAT")]
-    pub(crate) on: On,
+pub(crate) struct RunOptions {
+    /// Engine that runs the workload. For many strands: fibers on one worker, OS threads, fibers on
+    /// several workers, or fibers with a sidecar thread that enters the kernel. For one task: a
+    /// fiber, a bare coroutine or a future
+    #[arg(long, global = true, value_enum, default_value_t = Engine::Fibers)]
+    #[arg(value_name = "ENGINE")]
+    pub(crate) on: Engine,
 
-    /// Worker threads under the fibers, 1 to 1024 [default: fibers and sidecar 1; hybrid one for
-    /// each CPU, and at least 2]
+    /// Worker threads that run the fibers, 1 to 1024 [default: 1; with --on hybrid one per CPU, at
+    /// least 2]
     #[arg(long, global = true, value_name = "N", value_parser = workers)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) workers: Option<u32>,
 
-    /// Run it this many times; `alive` in a fresh process each time
+    /// Number of repetitions; each repetition of `alive` runs in a new process
     #[arg(long, global = true, value_name = "R", value_parser = count::<u32>, default_value = "1")]
     #[arg(allow_negative_numbers = true)]
     pub(crate) repeat: u32,
 
-    /// Print one JSON object for each repetition
+    /// Print one JSON object per repetition
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// This process is the fresh one.
+    /// Set by the parent process: this process has run no workload before.
     #[arg(long, global = true, hide = true)]
     pub(crate) fresh: bool,
 }
@@ -132,36 +139,37 @@ pub(crate) fn parse() -> Result<Arguments, Error> {
     Arguments::from_arg_matches_mut(&mut command().try_get_matches()?)
 }
 
-/// The commands, of which each workload offers only what it runs on.
+/// The commands. Each workload lists only the engines that it supports.
 pub(crate) fn command() -> clap::Command {
     let with_its_own = |workload: clap::Command| {
         let choice = Workload::named_runs_on(workload.get_name());
         workload.arg(
             Arg::new("on")
                 .long("on")
-                .value_name("WHAT")
-                .value_parser(Offered(choice))
-                .default_value(On::Fibers.name())
-                .help("What it runs on")
+                .value_name("ENGINE")
+                .value_parser(EngineParser(choice))
+                .default_value(Engine::Fibers.name())
+                .help("Engine that runs the workload")
                 .help_heading("How to run it"),
         )
     };
     Arguments::command().mut_subcommand("run", |run| run.mut_subcommands(with_its_own))
 }
 
-/// Offers a choice. Takes the others as well: a workload has a sentence about each.
+/// Lists the engines of one workload as possible values, but accepts every engine, because the
+/// workload's own check reports an unsupported one in a better sentence.
 #[derive(Clone)]
-struct Offered(&'static [On]);
+struct EngineParser(&'static [Engine]);
 
-impl TypedValueParser for Offered {
-    type Value = On;
+impl TypedValueParser for EngineParser {
+    type Value = Engine;
 
     fn parse_ref(
         &self,
         command: &clap::Command,
         argument: Option<&Arg>,
         value: &OsStr,
-    ) -> Result<On, Error> {
+    ) -> Result<Engine, Error> {
         let on = EnumValueParser::new().parse_ref(command, argument, value);
         on.map_err(|mut error| {
             let names = self.0.iter().map(|on| on.name().to_owned()).collect();
@@ -175,55 +183,54 @@ impl TypedValueParser for Offered {
     }
 }
 
-/// Serve HTTP/1.1, a fiber for each connection
+/// Serve HTTP/1.1 with one fiber per connection
 ///
-/// Until SIGTERM or Ctrl-C: idle connections are then closed, requests in flight get up to
-/// ten seconds, and it exits with 0. A second Ctrl-C exits at once with 130.
+/// SIGTERM or Ctrl-C stops the server: idle connections are closed, requests in flight get up to
+/// 10 seconds, and the exit code is 0. A second Ctrl-C exits at once with 130.
 ///
-/// The first line on stdout names the address it listens on. Under a limit on memory (`ulimit -v`)
-/// it closes new connections while there is no room for them, and says so once.
+/// The first line on stdout names the address that the server listens on. If memory is limited
+/// (`ulimit -v`) and runs short, the server closes new connections and prints one warning.
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct Serve {
-    /// Answer every GET with "Hello, world!" (the one thing that can be served so far)
+    /// Answer every GET with "Hello, world!" (the only service so far)
     #[arg(long, required = true)]
     pub(crate) hello: bool,
 
-    /// Address and port to listen on; port 0 takes a free one
+    /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) addr: String,
 
-    /// Worker threads, 1 to 1024 [default: one for each CPU; one in each of several processes]
+    /// Worker threads, 1 to 1024 [default: one per CPU; with --processes one in each process]
     #[arg(long, value_name = "N", value_parser = workers, allow_negative_numbers = true)]
     pub(crate) workers: Option<u32>,
 
-    /// Serve by this number of processes, 1 to 1024, under a supervisor
+    /// Number of server processes under a supervisor, 1 to 1024
     ///
-    /// A process that ends, for whatever reason, is started again, after a pause: 10 ms, doubled
-    /// with each end in a row up to 10 s, and 10 ms again after a life of more than 10 s. SIGHUP
-    /// restarts all processes in turn, and at once. Meanwhile no connection is refused: it waits
-    /// for the next process. The supervisor never gives up, unless no process has ever been able
-    /// to serve.
+    /// The supervisor restarts every process that ends, after a pause of 10 ms. The pause doubles
+    /// with each restart in a row, up to 10 s, and returns to 10 ms once a process has run for more
+    /// than 10 s. SIGHUP restarts the processes one after another, without a pause. No connection
+    /// is refused meanwhile, because connections wait in the listener's queue. The supervisor gives
+    /// up only if no process has ever become ready.
     #[arg(long, value_name = "N", value_parser = workers, allow_negative_numbers = true)]
     pub(crate) processes: Option<u32>,
 
-    /// How connections come to the workers [default: per-worker; shared with --processes]
+    /// How connections are distributed to workers [default: per-worker; shared with --processes]
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) accept: Option<Accept>,
 
-    /// Close a connection that is idle for so long, whose request takes longer to arrive, or that
-    /// does not take its answer
+    /// Idle, request and write timeout of a connection, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = count::<u32>, default_value = "30")]
     #[arg(allow_negative_numbers = true)]
     pub(crate) timeout: u32,
 }
 
-/// How the connections of a server come to its workers.
+/// How the server distributes connections to its workers.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Accept {
-    /// Each worker has a listener, the kernel deals connections out by a hash
+    /// One listener per worker; the kernel distributes connections by a hash
     PerWorker,
-    /// One worker accepts, and hands each connection to the worker that has the fewest
+    /// One worker accepts and passes each connection to the least loaded worker
     LeastLoaded,
     /// All workers accept from one listener
     Shared,
@@ -237,10 +244,10 @@ Examples:
   curl http://127.0.0.1:8080/
   wrk -t1 -c256 -d5 http://127.0.0.1:8080/";
 
-/// Say what the kernel gives to fibers and io_uring here, and why not more
+/// Report which features this kernel provides for fibers and io_uring, and why others are missing
 ///
-/// Tries what Ramie would use and names the likely cause of each refusal: seccomp, a sysctl, a
-/// limit, the kernel's age.
+/// Tries the features that Ramie would use and names the likely cause of each failure: seccomp, a
+/// sysctl, a resource limit or an old kernel.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
     /// Print one JSON object
@@ -248,26 +255,26 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
 }
 
-/// Parses a number of workers: as many as a runtime takes.
+/// Parses a number of workers, up to the maximum of a runtime.
 fn workers(text: &str) -> Result<u32, String> {
     const MOST: u32 = 1024;
     let workers = count(text)?;
     if workers > MOST {
-        return Err(format!("is too large; at most {MOST} will do"));
+        return Err(format!("too large, at most {MOST}"));
     }
     Ok(workers)
 }
 
-/// Parses a number of things: a whole number of 1 or more.
+/// Parses a count: a whole number of 1 or more.
 pub(crate) fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let digits = text.strip_prefix('+').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("must be a whole number of 1 or more, in digits".to_owned());
+        return Err("expected a whole number of 1 or more, in digits".to_owned());
     }
-    let too_large = || format!("is too large; at most {} will do", largest::<T>());
+    let too_large = || format!("too large, at most {}", largest::<T>());
     let value = u64::from_str(digits).map_err(|_| too_large())?;
     if value == 0 {
-        return Err("must be 1 or more".to_owned());
+        return Err("expected 1 or more".to_owned());
     }
     T::try_from(value).map_err(|_| too_large())
 }
@@ -276,9 +283,9 @@ fn largest<T>() -> u64 {
     u64::MAX >> (64 - 8 * size_of::<T>())
 }
 
-/// Checks that an address looks like one; whether it resolves is found out when it is bound.
+/// Checks the form of an address. Whether it resolves turns out when the server binds it.
 fn address(text: &str) -> Result<String, String> {
-    let example = "must be ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080";
+    let example = "expected ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080";
     let Some((host, port)) = text.rsplit_once(':') else { return Err(example.to_owned()) };
     let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');
     if host.is_empty() || is_bare_ipv6 || port.parse::<u16>().is_err() {

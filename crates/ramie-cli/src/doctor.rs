@@ -1,4 +1,4 @@
-//! `ramie doctor`: what was found on this machine, and the likely cause of each refusal.
+//! `ramie doctor`: reports the features of this machine and the likely cause of each refusal.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::{arguments::Doctor, failure::Failure, output, runtime, workload};
 
 pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
     let wrong = runtime::check_environment().err();
-    // Before the report: what it finds helps nobody until this is mended.
+        // Printed before the report, because the report is of no use until this is corrected.
     let code = wrong.as_ref().map(Failure::report_as_code);
     let report = as_asked(probe_report());
     let stacks = Stacks::found();
@@ -23,7 +23,7 @@ pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
         output::line(as_text(&report, &stacks).trim_end())?;
     }
     if let Some(code) = code {
-        return Err(Failure::already_said(code));
+        return Err(Failure::already_reported(code));
     }
     match report.driver {
         Some(_) => workload::room_for_fibers(),
@@ -31,10 +31,10 @@ pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
     }
 }
 
-/// How wide a list of names is.
+/// Maximum width of the list of ops.
 const COLUMNS: usize = 90;
 
-/// What programs get here: what a trial finds, unless `RAMIE_DRIVER` says otherwise.
+/// Applies `RAMIE_DRIVER` to the report: programs use that driver, else the one that a trial finds.
 fn as_asked(mut report: Report) -> Report {
     let choice = Choice::from_env();
     let opened = choice.and_then(|choice| match choice {
@@ -65,7 +65,7 @@ fn masked() -> Option<String> {
     Some(masked.iter().map(Feature::name).collect::<Vec<_>>().join(", "))
 }
 
-/// Who enters the kernel, and why, where `RAMIE_ENTER` asks for somebody.
+/// The thread that enters the kernel and the reason for it, if `RAMIE_ENTER` is set.
 fn entered_by(report: &Report) -> Option<(&'static str, String)> {
     let asked = Enter::from_env().ok().flatten()?;
     let refused = |check: &&Check| check.name == asked.name() && check.outcome != Outcome::Ok;
@@ -83,7 +83,7 @@ fn entered_by(report: &Report) -> Option<(&'static str, String)> {
     })
 }
 
-/// How stacks are guarded here, and why so.
+/// The kind of guard below each stack, and the reason for that kind.
 struct Stacks {
     guard: &'static str,
     cause: &'static str,
@@ -98,7 +98,7 @@ impl Stacks {
             GuardKind::Advice => ("guard regions", None),
             _ => (
                 "mprotect",
-                Some("Linux 6.13 or later; until then vm.max_map_count bounds the fibers alive"),
+                Some("Linux 6.13 or later; until then vm.max_map_count limits the live fibers"),
             ),
         };
         Stacks { guard, cause: guards.cause(), errno: guards.raw_os_error(), cure }
@@ -122,7 +122,7 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
         say(format!("        cure: {cure}"));
     }
     say(format!(
-        "stacks  {} KiB usable above {} KiB of guard; RAMIE_STACK=BYTES sets the former",
+        "stacks  {} KiB usable above {} KiB of guard; RAMIE_STACK=BYTES sets the usable size",
         runtime::stack_bytes() / 1024,
         GUARD_BYTES / 1024
     ));
@@ -130,7 +130,7 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
         say(format!("strands {strands}: RAMIE_STRANDS asks for it"));
     }
     say("\nTried".to_owned());
-    for check in report.checks.iter().filter(|check| !is_dull(check)) {
+    for check in report.checks.iter().filter(|check| !is_working_op(check)) {
         say(check_lines(check));
     }
     say(ops_lines(report));
@@ -147,8 +147,8 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
     text
 }
 
-/// Ops that work are many: they are listed by name alone.
-fn is_dull(check: &Check) -> bool {
+/// Working ops are listed by name only, because there are many.
+fn is_working_op(check: &Check) -> bool {
     check.topic == Topic::Op && check.outcome == Outcome::Ok
 }
 
@@ -163,16 +163,16 @@ fn check_lines(check: &Check) -> String {
     lines
 }
 
-/// The ops that a ring has, by the kernel's names.
+/// The working ops of io_uring, by the kernel's names.
 fn ops_lines(report: &Report) -> String {
     let names: Vec<_> =
-        report.checks.iter().filter(|check| is_dull(check)).map(|check| check.name).collect();
+        report.checks.iter().filter(|check| is_working_op(check)).map(|check| check.name).collect();
     if names.is_empty() {
-        return "  no ops of io_uring: there is no ring".to_owned();
+        return "  no io_uring ops, because there is no ring".to_owned();
     }
-    let mut lines = vec![format!("  {:<8}{} ops of io_uring:", Outcome::Ok.name(), names.len())];
+    let mut lines = vec![format!("  {:<8}{} io_uring ops:", Outcome::Ok.name(), names.len())];
     for name in names {
-        let line = lines.last_mut().expect("one is there");
+        let line = lines.last_mut().expect("the list starts with one line");
         if line.len() + 1 + name.len() > COLUMNS {
             lines.push(format!("          {name}"));
         } else {

@@ -1,8 +1,8 @@
-//! How the program fails: one sentence that names the cause and the cure, and an exit code.
+//! How the program fails: one sentence that names the cause and the remedy, and an exit code.
 
 use std::{any::Any, fmt, io, process::ExitCode};
 
-/// Why the program ends, other than by having done its work.
+/// Why the program ends without having done its work.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -10,27 +10,27 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The command line or an environment variable is wrong: exit code 2.
+    /// An invalid command line or environment variable: exit code 2.
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
         Failure { code: 2, sentence: sentence.into() }
     }
 
-    /// Anything else: exit code 1.
+    /// Any other failure: exit code 1.
     pub(crate) fn other(sentence: impl Into<String>) -> Self {
         Failure { code: 1, sentence: sentence.into() }
     }
 
-    /// Ends with `code` and says nothing, because somebody else has said it.
-    pub(crate) fn already_said(code: u8) -> Self {
+    /// Ends with `code` and prints nothing, because the reason is on stderr already.
+    pub(crate) fn already_reported(code: u8) -> Self {
         Failure { code, sentence: String::new() }
     }
 
-    /// Nobody reads our output any more: there is nothing to say, and nothing went wrong.
-    pub(crate) fn unread() -> Self {
-        Failure::already_said(0)
+    /// The reader of stdout has closed it: nothing to print, and exit code 0.
+    pub(crate) fn broken_pipe() -> Self {
+        Failure::already_reported(0)
     }
 
-    /// An error of the runtime's builder: `InvalidInput` is the caller's fault.
+    /// An error of the runtime's builder. `InvalidInput` means that the caller's input is invalid.
     pub(crate) fn of_runtime(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::InvalidInput => Failure::usage(error.to_string()),
@@ -42,15 +42,15 @@ impl Failure {
         self.sentence.is_empty()
     }
 
-    /// Says it on stderr, if there is something to say, and gives the exit code.
+    /// Prints the sentence on stderr, if there is one, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         ExitCode::from(self.report_as_code())
     }
 
-    /// The same for those who end a process by the number.
+    /// Like [`report`](Self::report), with the exit code as a number.
     pub(crate) fn report_as_code(&self) -> u8 {
         if !self.sentence.is_empty() {
-            crate::output::complain(&self.sentence);
+            crate::output::warn(&self.sentence);
         }
         self.code
     }
@@ -62,11 +62,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Says what a panic's payload says.
+/// The message of a panic.
 pub(crate) fn payload_text(payload: &(dyn Any + Send)) -> &str {
     payload
         .downcast_ref::<&'static str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a text")
+        .unwrap_or("a panic without a message")
 }

@@ -1,5 +1,5 @@
-//! The `ramie` program: a lab that compares threads, fibers and a hybrid on this machine, the
-//! workloads it is made of, a small HTTP server, and a doctor.
+//! The `ramie` program: a lab that benchmarks threads, fibers and a hybrid on this machine, the
+//! workloads that the lab runs, a small HTTP server, and a doctor that diagnoses the kernel.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -38,8 +38,8 @@ fn dispatch(command: Option<Command>) -> Result<(), Failure> {
         Some(Command::Doctor(doctor)) => doctor::doctor(&doctor),
         None => {
             output::line(
-                "ramie lab: no command given, so this measures threads, fibers and a hybrid on \
-                 this machine, in about two minutes; see ramie --help for all it can do",
+                "ramie lab: no command given, so this benchmarks threads, fibers and a hybrid on \
+                 this machine, in about two minutes; see ramie --help for all commands",
             )?;
             lab::lab(&arguments::Lab::default())
         }

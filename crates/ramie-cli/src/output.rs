@@ -1,22 +1,22 @@
-//! What the program says: results on stdout, everything else on stderr.
+//! Output: results go to stdout, everything else to stderr.
 
 use std::io::{self, Write};
 
 use crate::failure::Failure;
 
-/// Prints a line on stdout at once.
+/// Prints a line on stdout and flushes it.
 ///
-/// A reader that has gone (`| head`) ends the program without a word; a full disk is an error.
+/// If the reader has closed the pipe (`| head`), the failure is silent. A full disk is an error.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let written = writeln!(out, "{text}").and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::unread(),
-        _ => Failure::other(format!("cannot write to stdout: {error}; check where it leads")),
+        io::ErrorKind::BrokenPipe => Failure::broken_pipe(),
+        _ => Failure::other(format!("cannot write to stdout: {error}; check its target")),
     })
 }
 
-/// Prints a sentence on stderr; if stderr is gone there is nobody left to tell.
-pub(crate) fn complain(sentence: &str) {
+/// Prints a sentence on stderr. If stderr is closed, the sentence is lost.
+pub(crate) fn warn(sentence: &str) {
     let _ = writeln!(io::stderr().lock(), "ramie: {sentence}");
 }

@@ -1,4 +1,4 @@
-//! `ramie run`: one workload, repeated, a line for each repetition.
+//! `ramie run`: runs one workload several times and prints one line per repetition.
 
 use std::{
     collections::BTreeMap,
@@ -10,20 +10,20 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    arguments::{Manner, Run},
+    arguments::{RunOptions, Run},
     failure::Failure,
     output,
-    workload::{Bench, Call, Cost, On, Workload},
+    workload::{Bench, Call, Cost, Engine, Workload},
 };
 
-/// What `--json` prints for each repetition.
+/// The JSON object that `--json` prints for each repetition.
 #[derive(Serialize)]
 struct Row {
     workload: &'static str,
     params: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<Call>,
-    on: On,
+    on: Engine,
     workers: Option<usize>,
     seconds: f64,
     ops: u64,
@@ -36,18 +36,18 @@ struct Row {
 }
 
 pub(crate) fn run(run: &Run) -> Result<(), Failure> {
-    let (workload, manner) = (&run.workload, &run.manner);
-    if let Some(workers) = manner.workers {
-        manner.on.check_workers(workers)?;
+    let (workload, options) = (&run.workload, &run.options);
+    if let Some(workers) = options.workers {
+        options.on.check_workers(workers)?;
     }
-    if workload.wants_fresh_process() && !manner.fresh {
-        return run_in_fresh_processes(workload, manner);
+    if workload.wants_fresh_process() && !options.fresh {
+        return run_in_fresh_processes(workload, options);
     }
-    let bench = Bench::new(workload.clone(), manner.on, manner.workers)?;
-    for _ in 0..manner.repeat {
+    let bench = Bench::new(workload.clone(), options.on, options.workers)?;
+    for _ in 0..options.repeat {
         let cost = bench.cost()?;
-        let line = match manner.json {
-            true => json_line(&bench, manner.on, &cost),
+        let line = match options.json {
+            true => json_line(&bench, options.on, &cost),
             false => text_line(workload, &cost),
         };
         output::line(&line)?;
@@ -59,7 +59,7 @@ fn per_op_ns(workload: &Workload, cost: &Cost) -> f64 {
     cost.seconds * 1e9 / workload.ops() as f64
 }
 
-fn json_line(bench: &Bench, on: On, cost: &Cost) -> String {
+fn json_line(bench: &Bench, on: Engine, cost: &Cost) -> String {
     let workload = bench.workload();
     let row = Row {
         workload: workload.name(),
@@ -90,28 +90,29 @@ fn text_line(workload: &Workload, cost: &Cost) -> String {
     )
 }
 
-/// The first process pays for memory that a virtual machine does not have yet: it is not printed.
-fn run_in_fresh_processes(workload: &Workload, manner: &Manner) -> Result<(), Failure> {
-    run_in_fresh_process(workload, manner, Stdio::null())?;
-    for _ in 0..manner.repeat {
-        run_in_fresh_process(workload, manner, Stdio::inherit())?;
+/// Runs each repetition in a new process, and one more before them whose line is not printed: that
+/// one pays for memory that a virtual machine does not have yet.
+fn run_in_fresh_processes(workload: &Workload, options: &RunOptions) -> Result<(), Failure> {
+    run_in_fresh_process(workload, options, Stdio::null())?;
+    for _ in 0..options.repeat {
+        run_in_fresh_process(workload, options, Stdio::inherit())?;
     }
     Ok(())
 }
 
 fn run_in_fresh_process(
     workload: &Workload,
-    manner: &Manner,
+    options: &RunOptions,
     stdout: Stdio,
 ) -> Result<(), Failure> {
     let cannot =
         |error| Failure::other(format!("cannot start a fresh process: {error}; try again"));
     let mut command = Command::new(env::current_exe().map_err(cannot)?);
-    command.arg("run").args(workload.arguments()).args(["--on", manner.on.name(), "--fresh"]);
-    if let Some(workers) = manner.workers {
+    command.arg("run").args(workload.arguments()).args(["--on", options.on.name(), "--fresh"]);
+    if let Some(workers) = options.workers {
         command.args(["--workers", &workers.to_string()]);
     }
-    if manner.json {
+    if options.json {
         command.arg("--json");
     }
     verdict(command.stdout(stdout).status().map_err(cannot)?)
@@ -120,11 +121,11 @@ fn run_in_fresh_process(
 fn verdict(status: ExitStatus) -> Result<(), Failure> {
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
-        // It has said why, on the stderr that it shares with us.
-        (Some(code), _) => Err(Failure::already_said(u8::try_from(code).unwrap_or(1))),
+        // The child has printed the reason on the stderr that both processes share.
+        (Some(code), _) => Err(Failure::already_reported(u8::try_from(code).unwrap_or(1))),
         (None, signal) => Err(Failure::other(format!(
-            "the process that ran the workload was killed by signal {}, perhaps for want of \
-             memory; ask for fewer strands",
+            "the process that ran the workload was killed by signal {}, perhaps because memory \
+             ran out; ask for fewer strands",
             signal.unwrap_or_default()
         ))),
     }

@@ -1,4 +1,5 @@
-//! Starting the fiber runtime so that a refusal becomes a sentence and a defect names its place.
+//! Starting the fiber runtime. If the system refuses something, the error is one sentence; if Ramie
+//! has a bug, the panic keeps its location.
 
 use std::{
     cell::Cell,
@@ -15,7 +16,7 @@ thread_local! {
     static IS_EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes panics that [`catch`] turns into sentences silent; others are printed as ever.
+/// Silences the panics that [`catch_panic`] turns into errors. Other panics are printed as usual.
 pub(crate) fn install_panic_hook() {
     let previous = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -25,9 +26,9 @@ pub(crate) fn install_panic_hook() {
     }));
 }
 
-/// Makes a runtime whose strands are fibers, whatever `RAMIE_STRANDS` asks for, and with sidecars
-/// for its workers if they are `beside`, whatever `RAMIE_ENTER`: the command line says what is
-/// measured.
+/// Builds a runtime whose strands are fibers, with sidecars for its workers if `beside` is set. It
+/// ignores `RAMIE_STRANDS`, and `RAMIE_ENTER` if `beside` is set, because the command line decides
+/// which engine is measured.
 pub(crate) fn of_fibers(
     workers: usize,
     beside: bool,
@@ -45,7 +46,7 @@ pub(crate) fn of_fibers(
     builder.build().map_err(|error| Failure::of_runtime(&error))
 }
 
-/// Refuses to measure what would quietly be something else.
+/// Fails if no sidecar is available, because the driver would then quietly fall back to the worker.
 fn check_sidecar() -> Result<(), Failure> {
     check_environment()?;
     let choice = Choice::from_env().map_err(|error| Failure::usage(error.to_string()))?;
@@ -56,13 +57,13 @@ fn check_sidecar() -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::other(format!(
-        "there is no sidecar here (driver {}: {}); use --on fibers",
+        "no sidecar is available here (driver {}: {}); use --on fibers",
         driver.kind().name(),
         driver.reason()
     )))
 }
 
-/// Refuses variables with which no runtime can be made.
+/// Fails if an environment variable has a value with which no runtime can be built.
 pub(crate) fn check_environment() -> Result<(), Failure> {
     match ramie::Runtime::builder().workers(1).build() {
         Ok(_) => Ok(()),
@@ -70,25 +71,25 @@ pub(crate) fn check_environment() -> Result<(), Failure> {
     }
 }
 
-/// The usable bytes of a fiber's stack, in an environment that was checked.
+/// The usable bytes of a fiber's stack. The environment must have been checked before.
 pub(crate) fn stack_bytes() -> usize {
     asked_stack_bytes().unwrap_or_else(|| StackSize::default().usable_bytes())
 }
 
-/// The same, if `RAMIE_STACK` says it.
+/// The usable bytes of the stack size in `RAMIE_STACK`, if it is set.
 pub(crate) fn asked_stack_bytes() -> Option<usize> {
     let asked = env::var("RAMIE_STACK").ok()?;
     Some(StackSize::new(asked.trim().parse().ok()?).ok()?.usable_bytes())
 }
 
-/// What `RAMIE_STRANDS` asks for, if it is anything that is to be had.
+/// The value of `RAMIE_STRANDS`, if it is set and valid.
 pub(crate) fn asked_strands() -> Option<String> {
     let asked = env::var("RAMIE_STRANDS").ok()?;
     ["fibers", "threads"].contains(&asked.trim()).then(|| asked.trim().to_owned())
 }
 
-/// Runs `f`, which may panic because the system refuses something; gives the panic's sentence.
-pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+/// Runs `f`, which panics if the system refuses a resource, and returns the panic's message.
+pub(crate) fn catch_panic<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     let was_expected = IS_EXPECTED.replace(true);
     let outcome = panic::catch_unwind(AssertUnwindSafe(f));
     IS_EXPECTED.set(was_expected);
@@ -97,8 +98,8 @@ pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, String> {
 
 /// Runs `f` as the first fiber of `runtime`.
 ///
-/// The runtime panics with a sentence if it cannot start: that becomes a failure. A panic of `f`
-/// stays one.
+/// If the runtime cannot start, it panics, and this returns the panic's message as a failure. A
+/// panic of `f` itself propagates.
 pub(crate) fn run<T>(runtime: &ramie::Runtime, f: impl FnOnce() -> T) -> Result<T, Failure> {
     let mut has_begun = false;
     IS_EXPECTED.set(true);

@@ -1,5 +1,5 @@
-//! SIGTERM and Ctrl-C: the first is a request, the second ends the program at once; the same one
-//! within 200 ms is no second one, but an echo.
+//! SIGTERM and Ctrl-C: the first signal asks the program to stop, the second ends it at once. A
+//! signal of the same kind within 200 ms does not count, because it is an echo of the first.
 
 use std::{
     process, thread,
@@ -13,25 +13,26 @@ use signal_hook::{
 
 use crate::failure::Failure;
 
-/// The same signal again within so much time is the first one's echo: `timeout` signals its child,
-/// and then the group that the child is in.
+/// The same signal within this time is an echo of the first one: `timeout` signals its child, and
+/// then the process group of the child.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// Watches on a plain thread, where `on_first` may block.
+/// Watches on an OS thread of its own, so `on_first` may block.
 pub(crate) fn watch(on_first: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let cannot = |error| {
         Failure::other(format!(
-            "cannot watch for signals: {error}; raise `ulimit -n` and try again"
+            "cannot watch for signals ({error}); raise `ulimit -n` and try again"
         ))
     };
     let no_thread = |error| {
         Failure::other(format!(
-            "there is no thread to watch for signals: {error}; raise `ulimit -v` or `ulimit -u`"
+            "cannot start the thread that watches for signals ({error}); raise `ulimit -v` or \
+             `ulimit -u`"
         ))
     };
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
     let watcher = move || {
-        // Whoever started this program may have blocked them; one thread that does not is enough.
+        // The parent process may have blocked the signals; one thread that accepts them is enough.
         ramie_driver::sys::supervise::unblock(&[SIGINT, SIGTERM]);
         let mut signals = signals.forever();
         let Some(first) = signals.next() else { return };

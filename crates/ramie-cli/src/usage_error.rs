@@ -1,4 +1,4 @@
-//! Errors of the command line, each as one sentence instead of a paragraph.
+//! Errors of the command line, each as one sentence instead of clap's paragraph.
 
 use std::{env, process::ExitCode};
 
@@ -9,7 +9,7 @@ use clap::{
 
 use crate::{arguments, failure::Failure, output};
 
-/// Prints help where it was asked for (exit code 0), else what is wrong (exit code 2).
+/// Prints help if the command line asks for it (exit code 0), else the error (exit code 2).
 pub(crate) fn report(error: &Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => print(&error.render().to_string()),
@@ -38,27 +38,27 @@ fn sentence(error: &Error) -> String {
     match error.kind() {
         ErrorKind::ValueValidation => {
             let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            format!("{argument} is '{value}', but {why}")
+            format!("invalid value `{value}` for {argument}: {why}")
         }
         ErrorKind::InvalidValue if value.is_empty() => {
             format!("{argument} needs a value; see {help}")
         }
         ErrorKind::InvalidValue => {
             let valid = get(ContextKind::ValidValue);
-            format!("{argument} is '{value}', but must be one of {valid}")
+            format!("invalid value `{value}` for {argument}: expected one of {valid}")
         }
         ErrorKind::MissingRequiredArgument => {
             format!("missing {}; see {help}", get(ContextKind::InvalidArg))
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            format!("what to run is missing; see {help}")
+            format!("missing subcommand; see {help}")
         }
         ErrorKind::InvalidSubcommand => {
             let wrong = get(ContextKind::InvalidSubcommand);
-            format!("there is no '{wrong}' here{}; see {help}", suggestion(error))
+            format!("unknown command `{wrong}`{}; see {help}", suggestion(error))
         }
         ErrorKind::UnknownArgument => {
-            format!("{argument} is not understood here{}; see {help}", suggestion(error))
+            format!("unknown argument {argument}{}; see {help}", suggestion(error))
         }
         ErrorKind::ArgumentConflict => format!("{argument} is given twice; give it once"),
         _ => {
@@ -90,7 +90,7 @@ fn suggestion(error: &Error) -> String {
     suggested.map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
 }
 
-/// `ramie run feed --help`, if that is the command that was not understood.
+/// The help command of the innermost command on the command line, such as `ramie run feed --help`.
 fn help_command() -> String {
     let command = command_in_question();
     format!("{} --help", command.get_bin_name().unwrap_or("ramie"))

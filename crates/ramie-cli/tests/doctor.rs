@@ -1,4 +1,4 @@
-//! `ramie doctor`: what it prints where all is well, and where little is.
+//! `ramie doctor`: its report on a capable machine and on one that refuses much.
 
 mod support;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use support::{assert_sentence, has_ring, output, ramie, ramie_under, text};
 
 #[test]
-fn it_says_what_was_found() {
+fn it_reports_the_features_of_the_machine() {
     let output = output(ramie("doctor"));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stdout);
@@ -26,7 +26,7 @@ fn it_says_what_was_found() {
 }
 
 #[test]
-fn its_json_has_every_check_with_cause_and_cure() {
+fn its_json_has_every_check_with_cause_and_remedy() {
     let output = output(ramie("doctor --json"));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     for field in ["kernel", "cpus", "driver", "reason", "guards", "files", "checks", "limits"] {
@@ -47,7 +47,7 @@ fn where_nothing_works_it_still_reports_and_fails() {
 }
 
 #[test]
-fn it_heeds_the_environment() {
+fn it_reports_the_environment() {
     let has_ring = has_ring();
     let said = |variable: &str, value: &str| {
         let mut command = ramie("doctor");
@@ -103,6 +103,6 @@ fn a_wrong_variable_is_named_first() {
 }
 
 #[test]
-fn where_no_fiber_finds_room_it_says_so() {
+fn without_memory_for_a_fiber_it_fails() {
     assert_sentence(&output(ramie_under("ulimit -v 20000", "doctor")), 1, &["`ulimit -v`"]);
 }

@@ -1,4 +1,4 @@
-//! `ramie lab`: its files, that it writes over nothing, and that it can be interrupted.
+//! `ramie lab`: its files, its directory, and interrupts.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn read(folder: &Path, name: &str) -> String {
 }
 
 #[test]
-fn a_lab_writes_its_files_and_never_over_older_ones() {
+fn a_lab_writes_its_files_and_keeps_older_ones() {
     let home = Folder::new("lab");
     let out = home.0.join("out");
     for name in ["out", "out-2"] {
@@ -59,7 +59,7 @@ fn check_files(folder: &Path) {
     for part in [
         "Where threads win",
         "Yielding at each level of a recursion",
-        "Calling what registers a timer",
+        "Calls that register a timer",
         "Time for one message through a pipe",
         "Sending through sockets and receiving",
         "a fiber yields to the scheduler after each nutrient, a thread does",
@@ -73,7 +73,7 @@ fn check_files(folder: &Path) {
 }
 
 #[test]
-fn a_bare_ramie_is_the_lab_and_an_interrupt_keeps_what_there_is() {
+fn without_a_command_the_lab_runs_and_an_interrupt_keeps_the_readings() {
     let home = Folder::new("bare");
     let mut command = ramie("");
     command.current_dir(&home.0).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -86,7 +86,7 @@ fn a_bare_ramie_is_the_lab_and_an_interrupt_keeps_what_there_is() {
     // The second experiment has begun, so the first has figures.
     let mut stderr = BufReader::new(lab.stderr.take().unwrap()).lines();
     assert!(stderr.any(|line| line.unwrap().contains("100 nutrients")));
-    // `timeout` sends it twice: to its child, and to the group that the child is in.
+    // `timeout` sends the signal twice: to its child, and to the process group of the child.
     signal(&lab, Signal::INT);
     signal(&lab, Signal::INT);
     assert!(lab.wait().unwrap().success());
@@ -103,18 +103,18 @@ fn a_bare_ramie_is_the_lab_and_an_interrupt_keeps_what_there_is() {
 fn points_that_fail_are_named_and_cost_only_themselves() {
     let home = Folder::new("failing");
     let out = home.0.join("out");
-    // Enough address space for some threads, too little for a hundred.
+    // The address space suffices for some threads, and not for a hundred.
     let arguments = format!("lab --tiny --out {}", out.display());
     let output = output(ramie_under("ulimit -v 100000", &arguments));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let page = read(&out, "report.html");
-    assert!(page.contains("What was not measured") && page.contains(" of 100 threads"));
+    assert!(page.contains("Not measured") && page.contains(" of 100 threads"));
     let said = text(&output.stderr);
     assert!(said.lines().any(|line| line.contains("on threads failed: only ")), "{said}");
 }
 
 #[test]
-fn what_was_found_is_told_where_the_report_cannot_be_written() {
+fn figures_are_printed_if_the_report_cannot_be_written() {
     let home = Folder::new("gone");
     let out = home.0.join("out");
     let mut command = ramie(&format!("lab --tiny --out {}", out.display()));

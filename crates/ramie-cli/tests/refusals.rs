@@ -1,5 +1,5 @@
-//! What the system refuses: one sentence that names the cause and the cure, exit code 1, and
-//! never a panic or a hang.
+//! Refusals of the system: each becomes one sentence that names the cause and the remedy, with exit
+//! code 1, and never a panic or a hang.
 
 mod support;
 
@@ -35,7 +35,7 @@ fn a_port_without_permission() {
         eprintln!("skipped: anybody may bind any port here");
         return;
     }
-    // Where everybody can reach it.
+    // In a folder that every user can read.
     let folder = Folder::new("setpriv");
     fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.0.join("ramie");
@@ -51,7 +51,7 @@ fn a_port_without_permission() {
 
 #[test]
 fn too_few_descriptors() {
-    // Enough to load the program, too few for a driver.
+    // These suffice to load the program, and are too few for a driver.
     let output = output(ramie_under("ulimit -n 4", "run spawn --count 10"));
     assert_sentence(&output, 1, &["ulimit -n"]);
 }
@@ -97,12 +97,12 @@ fn more_stacks_than_address_space() {
 #[test]
 fn too_little_address_space_for_any() {
     let output = output(ramie_under("ulimit -v 20000", "run spawn --count 2"));
-    let said = assert_sentence(&output, 1, &["`ulimit -v`", "raise it"]);
+    let said = assert_sentence(&output, 1, &["`ulimit -v`", "raise the limit"]);
     assert!(!said.contains("ask for"), "{said}");
 }
 
-/// The estimate does not know how stacks are batched: near the limit the runtime has the last
-/// word.
+/// The estimate before the run ignores the batches of stacks, so near the limit the runtime itself
+/// refuses.
 #[test]
 fn about_as_many_stacks_as_address_space() {
     for people in (1200..=1800).step_by(150) {
@@ -120,7 +120,7 @@ fn a_recursion_deeper_than_the_stack_that_was_asked_for() {
         for workload in ["recurse", "recurse2"] {
             let mut small = ramie(&format!("run {workload} --depth 100000 --on {on}"));
             small.env("RAMIE_STACK", "262144");
-            let cure = "leave RAMIE_STACK unset, which does for 100000";
+            let cure = "leave RAMIE_STACK unset, which allows 100000";
             assert_sentence(&output(small), 1, &["100000 deep", "256 KiB", "at most", cure]);
         }
     }
@@ -145,10 +145,10 @@ fn a_recursion_deeper_than_any_stack() {
     );
     assert!(!said.contains("RAMIE_STACK"), "it was not the cause: {said}");
     let output = output(ramie_under("ulimit -v 500000", "run recurse --depth 4000000"));
-    assert_sentence(&output, 1, &["a fiber needs about", "of address space", "raise it"]);
+    assert_sentence(&output, 1, &["a fiber needs about", "of address space", "raise the limit"]);
 }
 
-/// The deepest recursion that is allowed does fit.
+/// The deepest recursion that is allowed fits into the stack.
 #[test]
 fn a_recursion_as_deep_as_the_stack() {
     for (on, limit) in [
@@ -190,7 +190,7 @@ fn a_folder_that_cannot_be_made() {
     assert_sentence(&output, 1, &["/proc/ramie", "--out"]);
 }
 
-/// Runs the program under a filter that answers io_uring's calls with EPERM, as the default
+/// Runs the program under a filter that fails io_uring's system calls with EPERM, as the default
 /// profiles of containers do.
 fn without_io_uring(arguments: &str, driver: Option<&str>) -> Output {
     let mut command = Command::new(env::current_exe().unwrap());
@@ -201,7 +201,7 @@ fn without_io_uring(arguments: &str, driver: Option<&str>) -> Output {
     command.output().unwrap()
 }
 
-/// Not a test of its own: the process in which the filter is set, and which becomes the program.
+/// Not a test of its own: the child process that sets the filter and then executes the program.
 #[test]
 fn under_filter() {
     let Ok(arguments) = env::var("RAMIE_TEST_UNDER") else { return };

@@ -1,4 +1,4 @@
-//! `ramie run`: what it prints.
+//! `ramie run`: its output.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn rows(arguments: &str) -> Vec<Value> {
     rows.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
 }
 
-/// The numbers, by the names of their flags.
+/// The parameters, by the names of their flags.
 type Params = &'static [(&'static str, u64)];
 
 const WORKLOADS: [(&str, Params, u64); 7] = [
@@ -26,7 +26,7 @@ const WORKLOADS: [(&str, Params, u64); 7] = [
 ];
 
 #[test]
-fn every_workload_runs_on_everything_and_says_so_in_json() {
+fn every_workload_of_strands_runs_on_every_engine() {
     for (workload, params, ops) in WORKLOADS {
         let flags: String = params.iter().map(|(flag, n)| format!(" --{flag} {n}")).collect();
         for on in ["fibers", "threads", "hybrid"] {
@@ -46,7 +46,7 @@ const TASKS: [(&str, Params, u64); 3] = [
 ];
 
 #[test]
-fn every_task_runs_on_everything_it_has_and_says_so_in_json() {
+fn every_task_runs_on_every_engine_of_tasks() {
     for (workload, params, ops) in TASKS {
         let (flag, n) = params[0];
         for on in ["fibers", "coroutines", "futures"] {
@@ -95,7 +95,7 @@ fn check(row: &Value, workload: &str, params: Params, ops: u64, on: &str) {
 }
 
 #[test]
-fn the_same_workers_mean_the_same() {
+fn workers_mean_the_same_on_fibers_and_a_hybrid() {
     for on in ["fibers", "hybrid"] {
         let rows = rows(&format!("run spawn --count 5 --on {on} --workers 3 --json"));
         assert_eq!(rows[0]["workers"], 3);
@@ -149,7 +149,7 @@ fn messages_get_through_by_polling_too() {
 }
 
 #[test]
-fn a_sidecar_is_one_or_it_is_an_error() {
+fn without_a_sidecar_the_run_fails() {
     if !has_ring() {
         return;
     }
@@ -162,7 +162,7 @@ fn a_sidecar_is_one_or_it_is_an_error() {
     ] {
         let mut command = ramie(run);
         command.env(variable, value);
-        assert_sentence(&output(command), 1, &["there is no sidecar here", why, "--on fibers"]);
+        assert_sentence(&output(command), 1, &["no sidecar is available here", why, "--on fibers"]);
     }
 }
 
@@ -180,9 +180,9 @@ fn options_may_come_before_the_workload() {
     assert_eq!(rows[0]["on"], "threads");
 }
 
-/// What is measured is what the line says, whatever the environment asks for.
+/// The command line decides which engine is measured, and the environment does not change it.
 #[test]
-fn fibers_are_fibers_whatever_the_environment_says() {
+fn fibers_are_measured_whatever_the_environment_sets() {
     let run = |strands: &str, arguments: &str| {
         let mut command = ramie(arguments);
         command.env("RAMIE_STRANDS", strands);

@@ -1,4 +1,4 @@
-//! `ramie serve`: HTTP over real sockets, and how it ends.
+//! `ramie serve`: HTTP over real sockets, and the end of the server.
 
 mod support;
 
@@ -82,7 +82,7 @@ fn nonsense_is_refused_and_the_answer_arrives() {
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         assert!(is_closed(&mut stream));
     }
-    // One bad guest does not spoil the house.
+    // Other connections are not affected.
     assert_eq!(ask(&mut server.connect(), GET), HELLO);
 }
 
@@ -106,7 +106,7 @@ fn sigterm_ends_a_server_that_was_started_with_it_blocked() {
     command.args(["serve", "--hello", "--addr", "127.0.0.1:0", "--workers", "1"]);
     let mut server = Server::started(command);
     signal(&server.child, Signal::TERM);
-    // A server that does not see it goes on accepting.
+    // A server that does not see the signal keeps accepting.
     server.wait_until_closed();
     assert_eq!(server.wait().code(), Some(0));
 }
@@ -115,7 +115,7 @@ fn sigterm_ends_a_server_that_was_started_with_it_blocked() {
 fn a_request_in_flight_is_finished() {
     let mut server = Server::start();
     let mut stream = server.connect();
-    // Once the first is answered, the server has the second's beginning, too.
+    // Once the first request is answered, the beginning of the second has arrived, too.
     let (beginning, end) = GET.split_at(10);
     assert_eq!(ask(&mut stream, &format!("{GET}{beginning}")), HELLO);
     signal(&server.child, Signal::INT);
@@ -137,7 +137,7 @@ fn a_second_interrupt_ends_with_130() {
     assert_eq!(server.wait().code(), Some(130));
 }
 
-/// As `timeout` sends it.
+/// `timeout` sends the signal twice in a row.
 #[test]
 fn the_same_signal_twice_is_one_request_to_end() {
     let mut server = Server::start();
@@ -148,7 +148,7 @@ fn the_same_signal_twice_is_one_request_to_end() {
 }
 
 #[test]
-fn running_out_of_descriptors_is_survived_and_said_once() {
+fn running_out_of_descriptors_is_survived_and_reported_once() {
     let command = ramie_under("ulimit -n 40", "serve --hello --addr 127.0.0.1:0 --workers 1");
     let mut server = Server::started(command);
     let mut streams: Vec<_> = (0..60).map(|_| server.connect()).collect();
@@ -159,7 +159,7 @@ fn running_out_of_descriptors_is_survived_and_said_once() {
         said.contains("cannot accept more connections") && said.contains("ulimit -n"),
         "{said}"
     );
-    // Those that were accepted are served; when they go, the others get their turn.
+    // Accepted connections are served; when they close, the others are accepted.
     assert_eq!(ask(&mut streams[0], GET), HELLO);
     let mut last = streams.pop().unwrap();
     drop(streams);
@@ -172,7 +172,7 @@ fn running_out_of_descriptors_is_survived_and_said_once() {
 }
 
 #[test]
-fn peers_that_keep_it_waiting_are_let_go() {
+fn peers_that_exceed_the_timeout_are_closed() {
     for driver in drivers() {
         let mut command = ramie("serve --hello --addr 127.0.0.1:0 --workers 1 --timeout 1");
         command.env("RAMIE_DRIVER", driver);
@@ -182,7 +182,7 @@ fn peers_that_keep_it_waiting_are_let_go() {
         assert_eq!(ask(&mut idle, GET), HELLO);
         let mut halting = server.connect();
         let begun = Instant::now();
-        // A byte at a time earns it no more than the second that the others have.
+        // A byte at a time does not extend the timeout of one second.
         let halted = (0..600).any(|_| {
             let mut byte = [0];
             halting.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -194,14 +194,14 @@ fn peers_that_keep_it_waiting_are_let_go() {
 }
 
 #[test]
-fn without_a_way_to_tell_the_port_there_is_no_service() {
+fn a_server_that_cannot_print_its_port_fails() {
     let mut command = ramie("serve --hello --addr 127.0.0.1:0");
     command.stdout(File::options().write(true).open("/dev/full").unwrap());
     assert_sentence(&output(command), 1, &["stdout"]);
 }
 
 #[test]
-fn connections_come_to_workers_in_each_way() {
+fn every_way_to_accept_serves() {
     for how in ["per-worker", "least-loaded", "shared"] {
         for driver in drivers() {
             let arguments = format!("serve --hello --addr 127.0.0.1:0 --workers 2 --accept {how}");
@@ -243,7 +243,7 @@ fn processes_that_crash_or_restart_refuse_no_connection() {
         assert_eq!(first.len(), 2);
         let one = Pid::from_raw(first[0]).unwrap();
         rustix::process::kill_process(one, Signal::KILL).unwrap();
-        // Until it is dead it may accept a connection yet, and take that along.
+        // Until the process is dead it may still accept a connection, which dies with it.
         while processes(&server).contains(&first[0]) {
             std::thread::yield_now();
         }
@@ -259,12 +259,12 @@ fn processes_that_crash_or_restart_refuse_no_connection() {
     }
 }
 
-/// As somebody may do to a service, or the kernel when memory is short.
+/// A user may kill processes of a service, and so may the kernel when memory is short.
 #[test]
 fn processes_that_are_killed_again_and_again_do_not_end_the_service() {
     let mut server =
         Server::started(ramie("serve --hello --addr 127.0.0.1:0 --processes 2 --workers 1"));
-    // If none had ever been able to serve, the supervisor would give up.
+    // If no process had ever become ready, the supervisor would give up.
     assert_eq!(ask(&mut server.connect(), GET), HELLO);
     let begun = Instant::now();
     let mut killed = Vec::new();
@@ -273,15 +273,15 @@ fn processes_that_are_killed_again_and_again_do_not_end_the_service() {
         for id in
             processes(&server).into_iter().filter(|id| !killed.contains(id)).collect::<Vec<_>>()
         {
-            // The last is asked to end by somebody else than the supervisor, and ends with 0.
+            // The last one gets SIGTERM from this test instead of the supervisor, and exits with 0.
             let how = if killed.len() == 17 { Signal::TERM } else { Signal::KILL };
             rustix::process::kill_process(Pid::from_raw(id).unwrap(), how).unwrap();
             killed.push(id);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The connection waits in the queue until a process is there; one that is being killed may
-    // accept it and take it along.
+    // The connection waits in the queue until a process accepts it. A process that is being killed
+    // could accept it and die with it, so this waits for new processes.
     while processes(&server).iter().filter(|id| !killed.contains(id)).count() < 2 {
         assert!(begun.elapsed() < PATIENCE, "there are no new ones");
         std::thread::sleep(Duration::from_millis(1));
@@ -291,7 +291,7 @@ fn processes_that_are_killed_again_and_again_do_not_end_the_service() {
     assert_eq!(server.wait().code(), Some(0));
 }
 
-/// Whether the server answers, closes the connection, or has ended: but one of them, and soon.
+/// Whether the server answers. It may instead close the connection or have ended, but not hang.
 fn is_answered(address: SocketAddr) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else { return false };
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -299,7 +299,8 @@ fn is_answered(address: SocketAddr) -> bool {
     stream.write_all(GET.as_bytes()).is_ok() && stream.read_exact(&mut answer).is_ok()
 }
 
-/// From too little memory to enough: it serves as many connections as it can, or says why not.
+/// With limits from too low to sufficient, the server serves as many connections as it can, or fails
+/// with the reason.
 #[test]
 fn without_memory_connections_are_refused_and_not_the_service() {
     let (mut served, mut refused) = (0, 0);
@@ -313,7 +314,7 @@ fn without_memory_connections_are_refused_and_not_the_service() {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         if let Some(address) = line.trim().strip_prefix("listening on ") {
             let address = address.parse().unwrap();
-            // Some stay, so that others find no room.
+            // These stay open, so that no memory is left for others.
             let kept: Vec<_> = (0..120).map_while(|_| TcpStream::connect(address).ok()).collect();
             let answered = (0..5).filter(|_| is_answered(address)).count();
             drop(kept);

@@ -11,29 +11,29 @@ fn wrong(arguments: &str, parts: &[&str]) {
 
 #[test]
 fn zero_and_negative_numbers_are_refused() {
-    wrong("run feed --people 0 --nutrients 10", &["--people is '0'", "1 or more"]);
-    wrong("run feed --people -3 --nutrients 10", &["--people is '-3'", "1 or more"]);
-    wrong("run feed --people 3 --nutrients -1", &["--nutrients is '-1'"]);
-    wrong("run ring --size 0 --hops 1", &["--size is '0'"]);
-    wrong("run ring --size 1 --hops -1", &["--hops is '-1'"]);
-    wrong("run spawn --count 0", &["--count is '0'"]);
-    wrong("run alive --count -1", &["--count is '-1'"]);
-    wrong("run switch --count 0", &["--count is '0'"]);
-    wrong("run basic --yields 0", &["--yields is '0'"]);
-    wrong("run recurse --depth -1", &["--depth is '-1'"]);
-    wrong("run recurse2 --depth 0", &["--depth is '0'"]);
-    wrong("run pipe --pairs 0 --messages 1 --bytes 1", &["--pairs is '0'"]);
-    wrong("run socketpair --pairs 1 --messages -2 --bytes 1", &["--messages is '-2'"]);
-    wrong("run pipe --pairs 1 --messages 1 --bytes 0", &["--bytes is '0'"]);
-    wrong("run switch --count 1 --repeat 0", &["--repeat is '0'"]);
-    wrong("run switch --count 1 --workers 0", &["--workers is '0'"]);
-    wrong("serve --hello --workers -2", &["--workers is '-2'"]);
+    wrong("run feed --people 0 --nutrients 10", &["invalid value `0` for --people", "1 or more"]);
+    wrong("run feed --people -3 --nutrients 10", &["invalid value `-3` for --people", "1 or more"]);
+    wrong("run feed --people 3 --nutrients -1", &["invalid value `-1` for --nutrients"]);
+    wrong("run ring --size 0 --hops 1", &["invalid value `0` for --size"]);
+    wrong("run ring --size 1 --hops -1", &["invalid value `-1` for --hops"]);
+    wrong("run spawn --count 0", &["invalid value `0` for --count"]);
+    wrong("run alive --count -1", &["invalid value `-1` for --count"]);
+    wrong("run switch --count 0", &["invalid value `0` for --count"]);
+    wrong("run basic --yields 0", &["invalid value `0` for --yields"]);
+    wrong("run recurse --depth -1", &["invalid value `-1` for --depth"]);
+    wrong("run recurse2 --depth 0", &["invalid value `0` for --depth"]);
+    wrong("run pipe --pairs 0 --messages 1 --bytes 1", &["invalid value `0` for --pairs"]);
+    wrong("run socketpair --pairs 1 --messages -2 --bytes 1", &["invalid value `-2` for --messages"]);
+    wrong("run pipe --pairs 1 --messages 1 --bytes 0", &["invalid value `0` for --bytes"]);
+    wrong("run switch --count 1 --repeat 0", &["invalid value `0` for --repeat"]);
+    wrong("run switch --count 1 --workers 0", &["invalid value `0` for --workers"]);
+    wrong("serve --hello --workers -2", &["invalid value `-2` for --workers"]);
 }
 
 #[test]
 fn words_and_fractions_for_numbers_are_refused() {
     for bad in ["ten", "1.5", "1e3", "0x10", "1_000", "½"] {
-        wrong(&format!("run spawn --count {bad}"), &[&format!("'{bad}'"), "whole number"]);
+        wrong(&format!("run spawn --count {bad}"), &[&format!("`{bad}`"), "whole number"]);
     }
 }
 
@@ -43,8 +43,8 @@ fn numbers_that_are_too_large_are_refused() {
     wrong("run ring --size 1 --hops 18446744073709551616", &["too large"]);
     wrong("run ring --size 1 --hops 4294967296", &["--hops", "at most 4294967295"]);
     wrong("run switch --count 4294967296", &["--count", "at most 4294967295"]);
-    wrong("run spawn --count 1 --workers 5000", &["--workers is '5000'", "at most 1024"]);
-    wrong("serve --hello --workers 1025", &["--workers is '1025'", "at most 1024"]);
+    wrong("run spawn --count 1 --workers 5000", &["invalid value `5000` for --workers", "at most 1024"]);
+    wrong("serve --hello --workers 1025", &["invalid value `1025` for --workers", "at most 1024"]);
 }
 
 #[test]
@@ -60,24 +60,24 @@ fn missing_numbers_are_named() {
 }
 
 #[test]
-fn unknown_words_are_met_with_the_likely_one() {
-    wrong("run fed --people 1", &["'fed'", "did you mean feed?"]);
-    wrong("run feed --peple 1", &["--peple", "--people"]);
+fn unknown_words_are_answered_with_the_likely_one() {
+    wrong("run fed --people 1", &["unknown command `fed`", "did you mean feed?"]);
+    wrong("run feed --peple 1", &["unknown argument --peple", "--people"]);
     for (workload, offered) in [
         ("spawn --count 1", "fibers, threads, hybrid\n"),
         ("pipe --pairs 1 --messages 1 --bytes 1", "fibers, threads, hybrid, sidecar\n"),
         ("basic --yields 1", "fibers, futures, coroutines\n"),
     ] {
-        wrong(&format!("run {workload} --on thread"), &["--on is 'thread'", offered]);
+        wrong(&format!("run {workload} --on thread"), &["invalid value `thread` for --on", offered]);
     }
     let of_any = "fibers, threads, hybrid, sidecar, coroutines, futures";
-    wrong("run --on thread spawn --count 1", &["--on is 'thread'", of_any]);
-    wrong("run basic --yields 1 --call fast", &["'fast'", "quick, medium, slow"]);
-    wrong("frobnicate", &["'frobnicate'", "ramie --help"]);
+    wrong("run --on thread spawn --count 1", &["invalid value `thread` for --on", of_any]);
+    wrong("run basic --yields 1 --call fast", &["`fast`", "quick, medium, slow"]);
+    wrong("frobnicate", &["unknown command `frobnicate`", "ramie --help"]);
 }
 
 #[test]
-fn workers_mean_nothing_without_fibers() {
+fn workers_are_refused_for_engines_without_workers() {
     wrong("run spawn --count 1 --on threads --workers 2", &["--workers", "--on threads"]);
     for on in ["coroutines", "futures"] {
         let arguments = format!("run basic --yields 1 --workers 2 --on {on}");
@@ -86,14 +86,14 @@ fn workers_mean_nothing_without_fibers() {
 }
 
 #[test]
-fn one_worker_is_no_hybrid() {
+fn a_hybrid_of_one_worker_is_refused() {
     let cure = "use --on fibers, or 2 workers or more";
     wrong("run spawn --count 1 --on hybrid --workers 1", &["--workers is 1", cure]);
     wrong("run --workers 1 --on hybrid spawn --count 1", &["--workers is 1", cure]);
 }
 
 #[test]
-fn help_offers_what_a_workload_runs_on() {
+fn help_lists_the_engines_of_a_workload() {
     const ALL: [&str; 6] = ["fibers", "threads", "hybrid", "sidecar", "coroutines", "futures"];
     for (workload, offered) in [
         ("feed", &ALL[..3]),
@@ -108,12 +108,12 @@ fn help_offers_what_a_workload_runs_on() {
             let is_offered = help.contains(&format!("- {on}:"));
             assert_eq!(is_offered, offered.contains(&on), "{workload}, {on}: {help}");
         }
-        assert_eq!(help.matches("--on <WHAT>").count(), 1, "{help}");
+        assert_eq!(help.matches("--on <ENGINE>").count(), 1, "{help}");
     }
 }
 
 #[test]
-fn workloads_do_not_run_on_everything() {
+fn engines_that_a_workload_does_not_support_are_refused() {
     let strands = ["feed --people 1 --nutrients 1", "ring --size 1 --hops 1", "spawn --count 1"];
     let transfers =
         ["pipe", "socketpair"].map(|name| format!("{name} --pairs 1 --messages 1 --bytes 1"));
@@ -147,7 +147,7 @@ fn workloads_do_not_run_on_everything() {
 }
 
 #[test]
-fn addresses_have_to_look_like_one() {
+fn malformed_addresses_are_refused() {
     for bad in ["8080", "localhost", "127.0.0.1:", "127.0.0.1:70000", "::1:80"] {
         wrong(&format!("serve --hello --addr {bad}"), &[bad, "127.0.0.1:8080"]);
     }
@@ -173,12 +173,12 @@ fn environment_variables_are_checked() {
     for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_ENTER", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let mut empty = ramie("run spawn --count 1");
         empty.env(variable, "");
-        assert!(output(empty).status.success(), "an empty {variable} is as good as none");
+        assert!(output(empty).status.success(), "an empty {variable} counts as unset");
     }
 }
 
 #[test]
-fn help_teaches_and_goes_to_stdout() {
+fn help_has_examples_and_goes_to_stdout() {
     for (arguments, part) in [
         ("--help", "Examples:"),
         ("--help", "RAMIE_STRANDS=fibers|threads"),
@@ -205,7 +205,7 @@ fn help_teaches_and_goes_to_stdout() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_stdout_is_no_error() {
     let script =
         format!("set -o pipefail; '{RAMIE}' run spawn --count 1 --repeat 5000 | head -n 1");
     let output = std::process::Command::new("bash").arg("-c").arg(script).output().unwrap();

@@ -1,7 +1,7 @@
-//! Time: how long a point will take, which points do not fit, when to stop.
+//! The time budget: an estimate for each point, the points that do not fit, and the end.
 //!
-//! Before a point has been measured its time is estimated from what an op costs on an ordinary
-//! machine, rather too much than too little; afterwards its own time is the estimate.
+//! Before a point has been measured, its time is estimated from typical costs of an operation, with
+//! a margin. Afterwards the estimate is its measured time.
 
 use std::{
     fs,
@@ -9,19 +9,19 @@ use std::{
 };
 
 use super::{figure::thousands, plan::Point};
-use crate::workload::{On, Workload, most_threads};
+use crate::workload::{Engine, Workload, most_threads};
 
 /// Nothing is measured that would end later than this. Points may take longer than expected, so the
 /// lab as a whole takes up to about two minutes.
 const MEASURING: Duration = Duration::from_secs(95);
-/// No process may run past this.
+/// No process may run longer than this after the start of the lab.
 const HARD_END: Duration = Duration::from_secs(112);
-/// The longest that one point may be expected to run.
+/// A point with a longer estimate is skipped.
 const POINT_MAX: Duration = Duration::from_secs(25);
-/// A process that takes so many times longer than expected, and longer than `PATIENCE`, hangs.
+/// A process counts as hung if it runs for `PATIENCE` plus this multiple of its estimate.
 const SLOWNESS: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Repetitions in one process, for points that are expected to take no longer than `SHORT`.
+/// Repetitions in one process, for points whose estimate is at most `SHORT`.
 const REPEATS: u32 = 3;
 const SHORT: Duration = Duration::from_millis(350);
 
@@ -40,7 +40,7 @@ impl Budget {
         self.started.elapsed()
     }
 
-    /// How much of the measuring is over, from 0 to 1.
+    /// The share of the measuring time that has passed, from 0 to 1.
     pub(super) fn share_spent(&self) -> f64 {
         (self.spent().as_secs_f64() / MEASURING.as_secs_f64()).min(1.0)
     }
@@ -49,57 +49,57 @@ impl Budget {
         self.spent() + time <= MEASURING
     }
 
-    /// How long a process that starts now, and is expected to take `time`, may run.
+    /// How long a process that starts now may run if its estimate is `time`.
     pub(super) fn limit(&self, time: Duration) -> Duration {
         HARD_END.saturating_sub(self.spent()).min(PATIENCE + time * SLOWNESS)
     }
 
-    /// Says why a point should not even be tried, if so.
+    /// The reason not to measure a point at all, if there is one.
     pub(super) fn objection(&self, point: &Point) -> Option<String> {
-        if point.on == On::Threads && point.workload.strands() > self.threads_max {
+        if point.on == Engine::Threads && point.workload.strands() > self.threads_max {
             return Some(format!(
-                "only about {} threads are safe to have on this system",
+                "more than about {} threads are not safe on this system",
                 thousands(self.threads_max)
             ));
         }
         if !point.workload.need(point.on).is_comfortable() {
-            return Some("it would take most of the memory or address space there is".to_owned());
+            return Some("it needs most of the available memory or address space".to_owned());
         }
         let time = estimate(point);
         if time > POINT_MAX || !self.has_room_for(time) {
-            return Some("it would not fit into the lab's time".to_owned());
+            return Some("it does not fit into the lab's time".to_owned());
         }
         None
     }
 }
 
-/// How often a point is repeated in one process.
+/// The number of repetitions of a point in one process.
 pub(super) fn repeats(point: &Point) -> u32 {
     let is_short = estimate(point) <= SHORT && !point.workload.wants_fresh_process();
     if is_short { REPEATS } else { 1 }
 }
 
-/// How long a point will take, its process included, on an ordinary machine.
+/// The time that a point takes on a typical machine, its process included.
 pub(super) fn estimate(point: &Point) -> Duration {
     let (workload, on) = (&point.workload, point.on);
     let (strands, ops) = (workload.strands() as f64, workload.ops() as f64);
-    let is_threads = on == On::Threads;
+    let is_threads = on == Engine::Threads;
     let of_a_task = workload.task_op_ns(on);
     let each_op_ns = match (workload, on) {
-        (Workload::Feed(_), On::Threads) => 2.0,
-        (Workload::Ring(_), On::Threads) => 12_000.0,
-        (Workload::Ring(_), On::Hybrid) => 3_000.0,
-        (Workload::Switch(_), On::Threads) => 600.0,
+        (Workload::Feed(_), Engine::Threads) => 2.0,
+        (Workload::Ring(_), Engine::Threads) => 12_000.0,
+        (Workload::Ring(_), Engine::Hybrid) => 3_000.0,
+        (Workload::Switch(_), Engine::Threads) => 600.0,
         (Workload::Feed(_) | Workload::Ring(_) | Workload::Switch(_), _) => 40.0,
         (Workload::Spawn(_) | Workload::Alive(_), _) => 0.0,
         (Workload::Basic(_) | Workload::Recurse(_) | Workload::Recurse2(_), _) => of_a_task,
-        (Workload::Pipe(_), On::Threads) => 2_000.0,
-        (Workload::Socketpair(_), On::Threads) => 4_000.0,
+        (Workload::Pipe(_), Engine::Threads) => 2_000.0,
+        (Workload::Socketpair(_), Engine::Threads) => 4_000.0,
         (Workload::Pipe(_), _) => 1_000.0,
         (Workload::Socketpair(_), _) => 2_000.0,
     };
     let each_strand_ns = match (workload, is_threads) {
-        // Two processes.
+        // Each reading takes two processes.
         (Workload::Alive(_), true) => 2.0 * 150_000.0,
         (Workload::Alive(_), false) => 2.0 * 5_000.0,
         (Workload::Spawn(_), false) => 300.0,
@@ -110,11 +110,11 @@ pub(super) fn estimate(point: &Point) -> Duration {
     Duration::from_secs_f64(process_s + (each_op_ns * ops + each_strand_ns * strands) * 1e-9)
 }
 
-/// How many threads may be tried without getting in other programs' way.
+/// The number of threads that leaves enough for other programs.
 fn threads_max() -> u64 {
     let sysctl = |path: &str| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
     let of_system = ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"];
-    // Half of them are left to others.
+    // Half of the system's threads are left to other programs.
     let shared = of_system.into_iter().filter_map(sysctl).min().map_or(u64::MAX, |max| max / 2);
     shared.min(most_threads() as u64)
 }

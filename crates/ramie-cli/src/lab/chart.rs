@@ -1,8 +1,8 @@
 //! Charts: a quantity over x, both on logarithmic axes, drawn as SVG.
 //!
-//! The colours are those of Okabe and Ito, which colour-blind people can tell apart; each line has
-//! a marker shape of its own and its name at its end, so that it can be read without colour. The
-//! page's style sheet replaces the colours in the dark.
+//! The colours are those of Okabe and Ito, which colour-blind people can distinguish. Each line has
+//! a marker shape of its own and its name at its end, so the chart can be read without colour. The
+//! page's style sheet replaces the colours in dark mode.
 
 use std::{collections::BTreeMap, error::Error, ops::Range};
 
@@ -17,7 +17,7 @@ use super::{
     plan::{Quantity, View},
     results::{Finished, Series},
 };
-use crate::{failure::Failure, workload::On};
+use crate::{failure::Failure, workload::Engine};
 
 const SIZE: (u32, u32) = (720, 420);
 /// Room on the right for the lines' names.
@@ -28,18 +28,18 @@ const TEXT: f64 = 19.0;
 const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
 const GRID: RGBColor = RGBColor(0xE3, 0xE3, 0xE3);
 
-pub(super) fn colour(on: On) -> RGBColor {
+pub(super) fn colour(on: Engine) -> RGBColor {
     match on {
-        On::Fibers => RGBColor(0x00, 0x72, 0xB2),
-        On::Threads => RGBColor(0xD5, 0x5E, 0x00),
-        On::Hybrid => RGBColor(0x00, 0x9E, 0x73),
-        On::Sidecar => RGBColor(0x6A, 0x3D, 0x9A),
-        On::Futures => RGBColor(0xCC, 0x79, 0xA7),
-        On::Coroutines => RGBColor(0xE6, 0x9F, 0x00),
+        Engine::Fibers => RGBColor(0x00, 0x72, 0xB2),
+        Engine::Threads => RGBColor(0xD5, 0x5E, 0x00),
+        Engine::Hybrid => RGBColor(0x00, 0x9E, 0x73),
+        Engine::Sidecar => RGBColor(0x6A, 0x3D, 0x9A),
+        Engine::Futures => RGBColor(0xCC, 0x79, 0xA7),
+        Engine::Coroutines => RGBColor(0xE6, 0x9F, 0x00),
     }
 }
 
-/// Draws a view; none if there is too little to draw a line.
+/// Draws a view; `None` if there are too few points for a line.
 pub(super) fn chart(finished: &Finished, view: View) -> Result<Option<String>, Failure> {
     let series = finished.series(view.quantity);
     let longest = series.values().map(Vec::len).max().unwrap_or(0);
@@ -48,13 +48,13 @@ pub(super) fn chart(finished: &Finished, view: View) -> Result<Option<String>, F
     }
     let mut svg = String::new();
     draw(&mut svg, &series, view.quantity, finished.experiment.x_noun)
-        .map_err(|error| Failure::other(format!("a chart cannot be drawn: {error}")))?;
+        .map_err(|error| Failure::other(format!("cannot draw a chart: {error}")))?;
     Ok(Some(svg))
 }
 
 fn draw(
     svg: &mut String,
-    series: &BTreeMap<On, Series>,
+    series: &BTreeMap<Engine, Series>,
     quantity: Quantity,
     x_noun: &str,
 ) -> Result<(), Box<dyn Error>> {
@@ -104,9 +104,9 @@ fn draw(
 type Axis = WithKeyPoints<LogCoord<f64>>;
 type Plane<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
 
-/// A line through the medians, a bar from the least to the most, and at each median a marker: a
-/// shape for each kind, so that lines can be told apart without colour.
-fn draw_series(chart: &mut Plane<'_>, on: On, series: &Series) -> Result<(), Box<dyn Error>> {
+/// Draws a line through the medians, a bar from the least to the most, and a marker at each median.
+/// Each engine has a marker shape of its own, so the lines differ without colour.
+fn draw_series(chart: &mut Plane<'_>, on: Engine, series: &Series) -> Result<(), Box<dyn Error>> {
     const RADIUS: i32 = 4;
     let colour = colour(on);
     let medians = || series.iter().map(|(x, summary)| (*x as f64, summary.median));
@@ -117,12 +117,12 @@ fn draw_series(chart: &mut Plane<'_>, on: On, series: &Series) -> Result<(), Box
     }))?;
     let style = colour.filled();
     match on {
-        On::Fibers => chart.draw_series(medians().map(|at| Circle::new(at, RADIUS, style)))?,
-        On::Sidecar => chart.draw_series(medians().map(|at| Cross::new(at, RADIUS, style)))?,
-        On::Hybrid | On::Coroutines => {
+        Engine::Fibers => chart.draw_series(medians().map(|at| Circle::new(at, RADIUS, style)))?,
+        Engine::Sidecar => chart.draw_series(medians().map(|at| Cross::new(at, RADIUS, style)))?,
+        Engine::Hybrid | Engine::Coroutines => {
             chart.draw_series(medians().map(|at| TriangleMarker::new(at, RADIUS + 2, style)))?
         }
-        On::Threads | On::Futures => {
+        Engine::Threads | Engine::Futures => {
             let square = [(-RADIUS, -RADIUS), (RADIUS, RADIUS)];
             let marker = |at| EmptyElement::at(at) + Rectangle::new(square, style);
             chart.draw_series(medians().map(marker))?
@@ -131,8 +131,8 @@ fn draw_series(chart: &mut Plane<'_>, on: On, series: &Series) -> Result<(), Box
     Ok(())
 }
 
-/// The names of lines that end at the same place are moved apart.
-fn spread_out(mut ends: Vec<(On, i32, i32)>) -> Vec<(On, i32, i32)> {
+/// Moves the names apart if their lines end at the same place.
+fn spread_out(mut ends: Vec<(Engine, i32, i32)>) -> Vec<(Engine, i32, i32)> {
     const LINE_HEIGHT: i32 = 17;
     ends.sort_by_key(|(_, _, top)| *top);
     for index in 1..ends.len() {
@@ -145,20 +145,20 @@ fn spread_out(mut ends: Vec<(On, i32, i32)>) -> Vec<(On, i32, i32)> {
     ends
 }
 
-fn ranges(series: &BTreeMap<On, Series>) -> (Range<f64>, Range<f64>) {
+fn ranges(series: &BTreeMap<Engine, Series>) -> (Range<f64>, Range<f64>) {
     let all = || series.values().flatten();
     let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
     let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
     let left = least(&mut all().map(|(x, _)| *x as f64));
     let right = most(&mut all().map(|(x, _)| *x as f64));
-    // A tiny figure may be measured as nothing, or less; a logarithm needs more.
+    // A tiny figure may be measured as zero or less, but a logarithm needs a positive number.
     let bottom = least(&mut all().map(|(_, s)| s.least)).max(1e-9);
     let top = most(&mut all().map(|(_, s)| s.most)).max(bottom * 10.0);
     (left / 1.15..right * 1.15, bottom / 1.5..top * 1.5)
 }
 
-/// Where figures are; of many, every other one.
-fn x_ticks(series: &BTreeMap<On, Series>) -> Vec<f64> {
+/// A tick at each measured x, or at every n-th one if there are many.
+fn x_ticks(series: &BTreeMap<Engine, Series>) -> Vec<f64> {
     const MOST: usize = 12;
     let mut xs: Vec<u64> = series.values().flatten().map(|(x, _)| *x).collect();
     xs.sort_unstable();
@@ -170,7 +170,7 @@ fn x_ticks(series: &BTreeMap<On, Series>) -> Vec<f64> {
     ticks
 }
 
-/// The powers of ten in a range; with halves between them if there are few.
+/// The powers of ten in a range, with 2 and 5 times each if there are few.
 fn decades(range: &Range<f64>) -> Vec<f64> {
     let exponents = (range.start.log10().floor() as i32)..=(range.end.log10().ceil() as i32);
     let powers = exponents.map(|exponent| 10_f64.powi(exponent));

@@ -1,4 +1,4 @@
-//! Numbers, as people read them.
+//! Formats numbers for people.
 
 use super::plan::Quantity;
 
@@ -15,7 +15,7 @@ pub(super) fn thousands(value: u64) -> String {
     text
 }
 
-/// A factor with two digits that matter: `1.4×`, `17×`, `2,300×`.
+/// A factor with two significant digits: `1.4×`, `17×`, `2,300×`.
 pub(super) fn factor(value: f64) -> String {
     match value {
         value if value < 9.95 => format!("{value:.1}×"),
@@ -27,7 +27,7 @@ pub(super) fn factor(value: f64) -> String {
     }
 }
 
-/// A quantity with its unit, three digits that matter.
+/// A quantity with its unit and three significant digits.
 pub(super) fn amount(quantity: Quantity, value: f64) -> String {
     match quantity {
         Quantity::Seconds => time(value),
@@ -54,7 +54,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// A tick of an axis: a round number, so as short as can be.
+/// A tick of an axis. Ticks are round numbers, so they are printed without trailing zeros.
 pub(super) fn tick(quantity: Quantity, value: f64) -> String {
     match quantity {
         Quantity::Memory if value >= 1e6 => format!("{} MB", value / 1e6),
@@ -70,7 +70,7 @@ fn round_time(seconds: f64) -> String {
     let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
     let number = number.trim_end_matches('0').trim_end_matches('.');
     match number {
-        // Whole tens and hundreds have no point, and their zeros matter.
+        // A whole ten or hundred has no decimal point, so its zeros are significant.
         _ if !text.contains('.') => text,
         number => format!("{number} {unit}"),
     }

@@ -1,16 +1,16 @@
-//! What the figures say, in sentences. Each is computed; none is written beforehand.
+//! The findings: sentences that compare the figures. Each is computed from the readings.
 
 use super::{
     figure::{amount, factor, thousands},
     plan::{Experiment, Quantity, View},
     results::{Finished, Results, Series},
 };
-use crate::workload::On;
+use crate::workload::Engine;
 
-/// Closer together than this, two figures are called even.
+/// Two figures count as even if their ratio is smaller than this.
 const EVEN: f64 = 1.1;
 
-/// Who is ahead at one x.
+/// The faster (or smaller) of two engines at one x.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lead {
     First,
@@ -18,15 +18,15 @@ pub(super) enum Lead {
     Even,
 }
 
-/// Two kinds of strands at one x.
+/// The figures of two engines at one x.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Duel {
+pub(super) struct Comparison {
     pub(super) x: u64,
-    /// What the second takes, divided by what the first takes: above 1 the first is ahead.
+    /// The second figure divided by the first: above 1 the first engine is ahead.
     pub(super) ratio: f64,
 }
 
-impl Duel {
+impl Comparison {
     pub(super) fn lead(&self) -> Lead {
         match self.ratio {
             ratio if ratio > EVEN => Lead::First,
@@ -35,22 +35,22 @@ impl Duel {
         }
     }
 
-    /// By how much the one ahead is ahead; at least 1.
+    /// The ratio of the larger figure to the smaller one; at least 1.
     pub(super) fn margin(&self) -> f64 {
         self.ratio.max(1.0 / self.ratio)
     }
 }
 
-/// Where both have figures.
-pub(super) fn duels(first: &Series, second: &Series) -> Vec<Duel> {
+/// The comparisons at each x where both engines have figures.
+pub(super) fn comparisons(first: &Series, second: &Series) -> Vec<Comparison> {
     let at = |(x, mine): &(u64, super::results::Summary)| {
         let (_, other) = second.iter().find(|(other, _)| other == x)?;
-        Some(Duel { x: *x, ratio: other.median / mine.median })
+        Some(Comparison { x: *x, ratio: other.median / mine.median })
     };
     first.iter().filter_map(at).collect()
 }
 
-/// A few figures that stand for the rest, for the terminal and the top of the page.
+/// A few representative figures, for the terminal and the top of the page.
 pub(super) fn headlines(results: &Results) -> Vec<String> {
     let mut lines: Vec<_> = results
         .finished
@@ -62,13 +62,13 @@ pub(super) fn headlines(results: &Results) -> Vec<String> {
     lines
 }
 
-/// The largest x at which fibers and their rival both have figures.
+/// Compares fibers with their baseline at the largest x at which both have figures.
 fn headline(finished: &Finished) -> Option<String> {
     let view = finished.experiment.views.first()?;
     let series = finished.series(view.quantity);
-    let rival = finished.experiment.rival()?;
-    let (fibers, others) = (series.get(&On::Fibers)?, series.get(&rival)?);
-    let x = duels(fibers, others).last()?.x;
+    let rival = finished.experiment.baseline()?;
+    let (fibers, others) = (series.get(&Engine::Fibers)?, series.get(&rival)?);
+    let x = comparisons(fibers, others).last()?.x;
     let of = |series: &Series| series.iter().find(|(other, _)| *other == x).map(|(_, s)| s.median);
     let (fiber, other) = (of(fibers)?, of(others)?);
     Some(format!(
@@ -82,25 +82,25 @@ fn headline(finished: &Finished) -> Option<String> {
     ))
 }
 
-/// Across the feeding experiments, at the most people that both fibers and threads fed in each:
-/// at which nutrients does who win?
+/// Compares fibers with threads across the feeding experiments, for the largest number of people
+/// that both fed in each: at which numbers of nutrients is each ahead?
 pub(super) fn feed_overview(results: &Results) -> Option<String> {
-    let mut wins: Vec<(u64, Duel)> = Vec::new();
+    let mut wins: Vec<(u64, Comparison)> = Vec::new();
     for finished in &results.finished {
         let nutrients = finished.experiment.name.strip_prefix("feed-").and_then(|n| n.parse().ok());
         let last = nutrients.and_then(|n| Some((n, *fibers_against_threads(finished)?.last()?)));
         wins.extend(last);
     }
-    let people = wins.iter().map(|(_, duel)| duel.x).min()?;
-    wins.retain(|(_, duel)| duel.x == people);
+    let people = wins.iter().map(|(_, comparison)| comparison.x).min()?;
+    wins.retain(|(_, comparison)| comparison.x == people);
     Some(overview(&wins, &thousands(people)))
 }
 
-/// In whose favour it is at each count of nutrients, in so few words as the figures allow.
-fn overview(wins: &[(u64, Duel)], people: &str) -> String {
+/// The engine that is ahead at each number of nutrients, in as few words as possible.
+fn overview(wins: &[(u64, Comparison)], people: &str) -> String {
     let at = |lead| {
-        let won = wins.iter().filter(|(_, duel)| duel.lead() == lead);
-        let places: Vec<_> = won.map(|(nutrients, duel)| place(*nutrients, *duel)).collect();
+        let won = wins.iter().filter(|(_, comparison)| comparison.lead() == lead);
+        let places: Vec<_> = won.map(|(nutrients, comparison)| place(*nutrients, *comparison)).collect();
         (!places.is_empty()).then(|| listed(&places))
     };
     let parts = [("fibers win", Lead::First), ("threads win", Lead::Second), ("even", Lead::Even)];
@@ -113,21 +113,21 @@ fn overview(wins: &[(u64, Duel)], people: &str) -> String {
     )
 }
 
-fn place(nutrients: u64, duel: Duel) -> String {
-    match duel.lead() {
+fn place(nutrients: u64, comparison: Comparison) -> String {
+    match comparison.lead() {
         Lead::Even => thousands(nutrients),
-        _ => format!("{} ({})", thousands(nutrients), factor(duel.margin())),
+        _ => format!("{} ({})", thousands(nutrients), factor(comparison.margin())),
     }
 }
 
-pub(super) fn fibers_against_threads(finished: &Finished) -> Option<Vec<Duel>> {
+pub(super) fn fibers_against_threads(finished: &Finished) -> Option<Vec<Comparison>> {
     let view = finished.experiment.views.first()?;
     let series = finished.series(view.quantity);
-    let all = duels(series.get(&On::Fibers)?, series.get(&On::Threads)?);
+    let all = comparisons(series.get(&Engine::Fibers)?, series.get(&Engine::Threads)?);
     (!all.is_empty()).then_some(all)
 }
 
-/// Every finding, as the files have them.
+/// All findings, for the files of results.
 pub(super) fn all(results: &Results) -> Vec<String> {
     let mut all: Vec<_> = feed_overview(results).into_iter().collect();
     for finished in &results.finished {
@@ -139,19 +139,19 @@ pub(super) fn all(results: &Results) -> Vec<String> {
     all
 }
 
-/// What one chart shows: fibers against each of the others; what they take if there are none.
+/// The finding of one chart: fibers against each other engine, or the figures of the only engine.
 pub(super) fn of_view(finished: &Finished, view: View) -> String {
     let series = finished.series(view.quantity);
     let empty = Series::new();
     let get = |on| series.get(&on).unwrap_or(&empty);
     let x_noun = finished.experiment.x_noun;
     let against = |other: On| {
-        compare(&duels(get(On::Fibers), get(other)), ["fibers", other.all()], x_noun, view)
+        compare(&comparisons(get(Engine::Fibers), get(other)), ["fibers", other.all()], x_noun, view)
     };
-    let ons = finished.experiment.ons();
-    let said: Vec<_> = match ons.as_slice() {
+    let engines = finished.experiment.engines();
+    let said: Vec<_> = match engines.as_slice() {
         [one] => alone(*one, get(*one), x_noun, view).into_iter().collect(),
-        ons => ons.iter().skip(1).filter_map(|other| against(*other)).collect(),
+        engines => engines.iter().skip(1).filter_map(|other| against(*other)).collect(),
     };
     if said.is_empty() {
         "There are not enough figures to compare.".to_owned()
@@ -160,8 +160,8 @@ pub(super) fn of_view(finished: &Finished, view: View) -> String {
     }
 }
 
-/// The least and the most that is taken where there is nothing to compare with.
-fn alone(on: On, series: &Series, x_noun: &str, view: View) -> Option<String> {
+/// The first and the last figure of an engine that has no other to compare with.
+fn alone(on: Engine, series: &Series, x_noun: &str, view: View) -> Option<String> {
     let ((from, least), (to, most)) = (series.first()?, series.last()?);
     let at = |x: u64, median| format!("{} at {}", amount(view.quantity, median), thousands(x));
     let first = at(*from, least.median);
@@ -169,16 +169,16 @@ fn alone(on: On, series: &Series, x_noun: &str, view: View) -> Option<String> {
     Some(format!("{} {first}{last} {x_noun}.", capital(&verb(on.all(), "take"))))
 }
 
-fn compare(duels: &[Duel], names: [&str; 2], x_noun: &str, view: View) -> Option<String> {
+fn compare(comparisons: &[Comparison], names: [&str; 2], x_noun: &str, view: View) -> Option<String> {
     let [first, second] = names;
     let what = match view.quantity {
         Quantity::Memory => "less memory",
         Quantity::Cpu => "less CPU time",
         Quantity::Seconds | Quantity::PerOp => "less time",
     };
-    let decided: Vec<_> = duels.iter().filter(|duel| duel.lead() != Lead::Even).copied().collect();
+    let decided: Vec<_> = comparisons.iter().filter(|comparison| comparison.lead() != Lead::Even).copied().collect();
     let Some(leader) = decided.first() else {
-        let (from, to) = (duels.first()?.x, duels.last()?.x);
+        let (from, to) = (comparisons.first()?.x, comparisons.last()?.x);
         let places = match from == to {
             true => format!("at {} {x_noun}", thousands(from)),
             false => format!("from {} to {} {x_noun}", thousands(from), thousands(to)),
@@ -194,7 +194,7 @@ fn compare(duels: &[Duel], names: [&str; 2], x_noun: &str, view: View) -> Option
         0 => Some(format!(
             "{} {what} than {behind} {}, by {}.",
             capital(&verb(ahead, "take")),
-            span(&decided, duels, x_noun),
+            span(&decided, comparisons, x_noun),
             margins(&decided)
         )),
         1 => Some(one_crossing(&decided, names, x_noun)),
@@ -202,7 +202,7 @@ fn compare(duels: &[Duel], names: [&str; 2], x_noun: &str, view: View) -> Option
     }
 }
 
-/// A name with what it does: fibers take, the hybrid takes.
+/// A name with its verb: `fibers take`, `the hybrid takes`.
 fn verb(name: &str, does: &str) -> String {
     let ending = if name.starts_with("the ") { "s" } else { "" };
     format!("{name} {does}{ending}")
@@ -214,8 +214,8 @@ fn capital(text: &str) -> String {
     first + chars.as_str()
 }
 
-/// Where the leader leads: everywhere, or at so many of the points.
-fn span(decided: &[Duel], all: &[Duel], x_noun: &str) -> String {
+/// Where the leader leads: everywhere, or at a number of the points.
+fn span(decided: &[Comparison], all: &[Comparison], x_noun: &str) -> String {
     match (decided, all.len()) {
         ([one], 1) => format!("at {} {x_noun}", thousands(one.x)),
         _ if decided.len() == all.len() => format!(
@@ -227,14 +227,14 @@ fn span(decided: &[Duel], all: &[Duel], x_noun: &str) -> String {
     }
 }
 
-fn margins(decided: &[Duel]) -> String {
-    let margins = || decided.iter().map(Duel::margin);
+fn margins(decided: &[Comparison]) -> String {
+    let margins = || decided.iter().map(Comparison::margin);
     let least = factor(margins().fold(f64::INFINITY, f64::min));
     let most = factor(margins().fold(0.0, f64::max));
     if least == most { least } else { format!("{least} to {most}") }
 }
 
-fn one_crossing(decided: &[Duel], names: [&str; 2], x_noun: &str) -> String {
+fn one_crossing(decided: &[Comparison], names: [&str; 2], x_noun: &str) -> String {
     let at = decided.windows(2).position(|pair| pair[0].lead() != pair[1].lead()).unwrap_or(0);
     let (before, after) = (decided[at], decided[at + 1]);
     let (start, end) = (decided[0], decided[decided.len() - 1]);
@@ -254,19 +254,19 @@ fn one_crossing(decided: &[Duel], names: [&str; 2], x_noun: &str) -> String {
     )
 }
 
-/// Where the ratio is 1, on logarithmic axes.
-fn crossing(before: Duel, after: Duel) -> u64 {
+/// The x at which the ratio is 1, interpolated on logarithmic axes.
+fn crossing(before: Comparison, after: Comparison) -> u64 {
     let (from, to) = ((before.x as f64).ln(), (after.x as f64).ln());
     let (left, right) = (before.ratio.ln(), after.ratio.ln());
     let share = left / (left - right);
     (from + (to - from) * share).exp().round() as u64
 }
 
-/// With the points by name: a crossing would be a line through noise.
-fn many_crossings(decided: &[Duel], names: [&str; 2]) -> String {
+/// Lists the points by name, because a single crossing would be a line through noise.
+fn many_crossings(decided: &[Comparison], names: [&str; 2]) -> String {
     let wins = |lead| {
-        let won: Vec<_> = decided.iter().filter(|duel| duel.lead() == lead).copied().collect();
-        let places: Vec<_> = won.iter().map(|duel| thousands(duel.x)).collect();
+        let won: Vec<_> = decided.iter().filter(|comparison| comparison.lead() == lead).copied().collect();
+        let places: Vec<_> = won.iter().map(|comparison| thousands(comparison.x)).collect();
         format!("at {} (by {})", listed(&places), margins(&won))
     };
     format!(
@@ -305,15 +305,15 @@ pub(super) fn where_threads_win(results: &Results) -> Vec<String> {
 
 fn threads_win(finished: &Finished, view: View) -> Option<String> {
     let series = finished.series(view.quantity);
-    let threads = series.get(&On::Threads)?;
-    let beaten = |on| Some(duels(threads, series.get(&on)?));
-    let (fibers, hybrid) = (beaten(On::Fibers)?, beaten(On::Hybrid).unwrap_or_default());
-    let best_other = |duel: &Duel| {
-        let other = hybrid.iter().find(|other| other.x == duel.x);
-        Duel { x: duel.x, ratio: other.map_or(duel.ratio, |other| other.ratio.min(duel.ratio)) }
+    let threads = series.get(&Engine::Threads)?;
+    let beaten = |on| Some(comparisons(threads, series.get(&on)?));
+    let (fibers, hybrid) = (beaten(Engine::Fibers)?, beaten(Engine::Hybrid).unwrap_or_default());
+    let best_other = |comparison: &Comparison| {
+        let other = hybrid.iter().find(|other| other.x == comparison.x);
+        Comparison { x: comparison.x, ratio: other.map_or(comparison.ratio, |other| other.ratio.min(comparison.ratio)) }
     };
     let all: Vec<_> = fibers.iter().map(best_other).collect();
-    let won: Vec<_> = all.iter().filter(|duel| duel.lead() == Lead::First).copied().collect();
+    let won: Vec<_> = all.iter().filter(|comparison| comparison.lead() == Lead::First).copied().collect();
     let (first, last) = (won.first()?, won.last()?);
     let Experiment { title, x_noun, .. } = &finished.experiment;
     let places = match won.len() {
@@ -340,13 +340,13 @@ mod tests {
     const VIEW: View = View { title: "Time", quantity: Quantity::Seconds };
 
     fn sentence(ratios: &[f64]) -> String {
-        let duel = |(index, ratio): (usize, &f64)| Duel { x: 1 << (2 * index), ratio: *ratio };
-        let all: Vec<_> = ratios.iter().enumerate().map(duel).collect();
+        let comparison = |(index, ratio): (usize, &f64)| Comparison { x: 1 << (2 * index), ratio: *ratio };
+        let all: Vec<_> = ratios.iter().enumerate().map(comparison).collect();
         compare(&all, ["fibers", "threads"], "people", VIEW).unwrap_or_default()
     }
 
     #[test]
-    fn a_clear_lead_is_told_with_its_margins() {
+    fn a_clear_lead_is_reported_with_its_margins() {
         let expected = "Fibers take less time than threads everywhere from 1 to 16 people, by \
                         2.0× to 8.0×.";
         assert_eq!(sentence(&[8.0, 4.0, 2.0]), expected);
@@ -372,10 +372,10 @@ mod tests {
     }
 
     #[test]
-    fn the_overview_says_who_wins_where_and_nothing_twice() {
-        let duel = |(nutrients, ratio)| (nutrients, Duel { x: 2048, ratio });
+    fn the_overview_names_the_winner_at_each_point_once() {
+        let comparison = |(nutrients, ratio)| (nutrients, Comparison { x: 2048, ratio });
         let said = |wins: &[(u64, f64)]| {
-            let all: Vec<_> = wins.iter().copied().map(duel).collect();
+            let all: Vec<_> = wins.iter().copied().map(comparison).collect();
             overview(&all, "2,048")
         };
         let yields = "; a fiber yields after each nutrient, a thread does not";

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first ends the measuring and keeps what there is, the second ends the program.
+//! Ctrl-C: the first stops the measuring and keeps the readings, the second ends the program.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ pub(super) struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on Ctrl-C and SIGTERM are requests.
+    /// Treats Ctrl-C and SIGTERM as requests to stop from now on.
     pub(super) fn watch() -> Result<Self, Failure> {
         let requested = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&requested);

@@ -1,11 +1,11 @@
-//! Where and with what the figures were measured.
+//! The machine, the build and the date of the measurements.
 
 use std::{fs, num::NonZero, thread};
 
 use jiff::Zoned;
 use serde::Serialize;
 
-/// What one needs to know to believe a figure.
+/// The facts that a reader needs to judge a figure.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Machine {
     pub(super) cpu: String,
@@ -41,7 +41,7 @@ impl Machine {
         }
     }
 
-    /// The rows of a table about it.
+    /// The rows of the report's table of facts.
     pub(super) fn rows(&self) -> [(&'static str, &str); 8] {
         [
             ("CPU", &self.cpu),

@@ -1,4 +1,4 @@
-//! One point, measured in a child process: a crash or a hang of it costs that point only.
+//! Measures one point in a child process, so a crash or a hang loses only that point.
 
 use std::{
     env, fs,
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{interrupt::Interrupt, plan::Point};
 
-/// What one repetition printed: the part of it that the report uses.
+/// The fields of one repetition's JSON that the report uses.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Reading {
     pub(super) seconds: f64,
@@ -31,29 +31,29 @@ pub(super) struct Reading {
 
 /// Why there is no reading.
 #[derive(Debug)]
-pub(super) enum Mishap {
+pub(super) enum MeasureError {
     /// The user ended the lab.
     Interrupted,
     Failed(String),
 }
 
-/// How often the flag that Ctrl-C sets is looked at.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How often the wait looks at the flag that Ctrl-C sets.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Measures a point, `repeat` times in one process; each process has until `limit`.
+/// Measures a point, `repeat` times in one process; each process may run for `limit`.
 pub(super) fn measure(
     point: &Point,
     repeat: u32,
     limit: Duration,
     interrupt: &Interrupt,
-) -> Result<Vec<Reading>, Mishap> {
+) -> Result<Vec<Reading>, MeasureError> {
     if point.workload.wants_fresh_process() {
-        // The first of two processes pays for memory that a virtual machine does not have yet.
+        // The first process pays for memory that a virtual machine does not have yet.
         run(point, 1, limit, interrupt)?;
     }
     let output = run(point, repeat, limit, interrupt)?;
     let readings: Result<Vec<_>, _> = output.lines().map(serde_json::from_str).collect();
-    readings.map_err(|error| Mishap::Failed(format!("it printed no readings: {error}")))
+    readings.map_err(|error| MeasureError::Failed(format!("it printed no readings: {error}")))
 }
 
 fn run(
@@ -61,11 +61,11 @@ fn run(
     repeat: u32,
     limit: Duration,
     interrupt: &Interrupt,
-) -> Result<String, Mishap> {
+) -> Result<String, MeasureError> {
     let mut child = start(point, repeat).map_err(|error| failed("cannot be started", &error))?;
     let ended = wait(&child, limit, interrupt);
     if ended.is_err() {
-        // It may have ended meanwhile, which is as well.
+        // The child may have ended meanwhile; then there is nothing to kill.
         let _ = child.kill();
     }
     let status = child.wait().map_err(|error| failed("cannot be waited for", &error))?;
@@ -81,15 +81,15 @@ fn run(
     }
     let complaint = said(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
     let reason = complaint.lines().next().map(|line| line.trim_start_matches("ramie: "));
-    Err(Mishap::Failed(match (reason, status.signal()) {
+    Err(MeasureError::Failed(match (reason, status.signal()) {
         (_, Some(signal)) => format!("it was killed by signal {signal}"),
         (Some(reason), None) => reason.to_owned(),
-        (None, None) => format!("it ended with {status} and said nothing"),
+        (None, None) => format!("it ended with {status} and printed no reason"),
     }))
 }
 
-fn failed(what: &str, error: &dyn std::fmt::Display) -> Mishap {
-    Mishap::Failed(format!("the process {what}: {error}"))
+fn failed(problem: &str, error: &dyn std::fmt::Display) -> MeasureError {
+    MeasureError::Failed(format!("the process {problem}: {error}"))
 }
 
 fn start(point: &Point, repeat: u32) -> std::io::Result<Child> {
@@ -103,32 +103,32 @@ fn start(point: &Point, repeat: u32) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// The running program itself, even if its file has been replaced by a newer build meanwhile.
+/// The running program itself, even if a newer build has replaced its file meanwhile.
 fn own_program() -> std::io::Result<std::path::PathBuf> {
     let own = std::path::PathBuf::from("/proc/self/exe");
     if fs::metadata(&own).is_ok() { Ok(own) } else { env::current_exe() }
 }
 
-/// Waits for the end of the child, for `limit` at most, without keeping a CPU busy.
-fn wait(child: &Child, limit: Duration, interrupt: &Interrupt) -> Result<(), Mishap> {
+/// Waits until the child ends, for `limit` at most, without keeping a CPU busy.
+fn wait(child: &Child, limit: Duration, interrupt: &Interrupt) -> Result<(), MeasureError> {
     let pid = Pid::from_child(child);
     let ended = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|error| failed("cannot be watched", &error))?;
     let started = Instant::now();
-    let glance = Timespec { tv_sec: 0, tv_nsec: GLANCE.subsec_nanos().into() };
+        let interval = Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL.subsec_nanos().into() };
     loop {
         let mut watched = [PollFd::new(&ended, PollFlags::IN)];
-        // An interrupted poll is a glance, too.
-        let ready = poll(&mut watched, Some(&glance)).unwrap_or(0);
+        // If a signal interrupts the poll, the flag may be set already.
+        let ready = poll(&mut watched, Some(&interval)).unwrap_or(0);
         if ready > 0 {
             return Ok(());
         }
         if interrupt.is_requested() {
-            return Err(Mishap::Interrupted);
+            return Err(MeasureError::Interrupted);
         }
         if started.elapsed() >= limit {
             let seconds = limit.as_secs_f64();
-            return Err(Mishap::Failed(format!("it had not ended after {seconds:.1} s")));
+            return Err(MeasureError::Failed(format!("it had not ended after {seconds:.1} s")));
         }
     }
 }

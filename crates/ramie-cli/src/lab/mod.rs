@@ -1,21 +1,21 @@
 //! `ramie lab`: measures a grid of points within about two minutes and writes a report.
 //!
-//! Rooms, in the order in which they are used: [`plan`] (the experiments, as data), [`budget`]
-//! (what fits), [`measure`] (one point, in a child process), [`results`] (the figures),
-//! [`finding`] (what they say), [`chart`] and [`page`] (how they look).
+//! Modules in the order of their use: [`plan`] (the experiments, as data), [`budget`] (the points
+//! that fit), [`measure`] (one point, in a child process), [`results`] (the figures), [`finding`]
+//! (sentences about the figures), [`chart`] and [`page`] (the report).
 //!
-//! Points are measured in rounds, each point once a round: a drift of the machine then meets all
-//! kinds of strands alike, and whenever the lab ends, what there is covers the grid evenly.
+//! Points are measured in rounds, each point once per round. So a drift of the machine affects all
+//! engines alike, and whenever the lab ends, the readings cover the grid evenly.
 
 mod budget;
 mod chart;
 mod figure;
 mod finding;
-mod home;
+mod output_dir;
 mod interrupt;
 mod machine;
 mod measure;
-mod others;
+mod other_load;
 mod page;
 mod plan;
 mod results;
@@ -32,12 +32,12 @@ use self::{
     budget::Budget,
     interrupt::Interrupt,
     machine::Machine,
-    measure::Mishap,
-    others::Others,
+    measure::MeasureError,
+    other_load::OtherLoad,
     plan::Extent,
     results::{Finished, Outcome, Results, Trouble},
 };
-use crate::{arguments::Lab, failure::Failure, output, runtime, workload::On};
+use crate::{arguments::Lab, failure::Failure, output, runtime, workload::Engine};
 
 const ROUNDS_MAX: u32 = 5;
 
@@ -45,19 +45,19 @@ pub(crate) fn lab(lab: &Lab) -> Result<(), Failure> {
     runtime::check_environment()?;
     let now = Zoned::now();
     let by_date = || Path::new("ramie-lab").join(now.strftime("%Y-%m-%d").to_string());
-    let folder = home::claim(&lab.out.clone().unwrap_or_else(by_date))?;
+    let folder = output_dir::claim(&lab.out.clone().unwrap_or_else(by_date))?;
     let machine = Machine::found(&now);
     let interrupt = Interrupt::watch()?;
     let extent = if lab.tiny { Extent::Tiny } else { Extent::Quick };
     let results = experiment(machine, extent, &interrupt);
     if results.outcomes().all(|outcome| outcome.readings.is_empty()) {
-        // Nothing to keep, so nothing is left behind.
+        // There is nothing to report, so the directory is removed again.
         let _ = std::fs::remove_dir(&folder);
         return Err(Failure::other(nothing_measured(&results)));
     }
     let written = write(&folder, &results);
-    // First: where the report cannot be written, this is what is left of it.
-    tell(&results)?;
+    // Printed before the error of a failed write, because the figures would otherwise be lost.
+    print_summary(&results)?;
     let partial = if results.is_partial { " (partial: it was interrupted)" } else { "" };
     output::line(&format!("report: {}{partial}", written?.display()))
 }
@@ -68,7 +68,7 @@ fn nothing_measured(results: &Results) -> String {
         _ => None,
     });
     match failed {
-        Some(why) => format!("nothing could be measured: {why}"),
+        Some(why) => format!("could not measure anything: {why}"),
         None => {
             "ended before anything was measured, so there is no report; run it again".to_owned()
         }
@@ -77,27 +77,27 @@ fn nothing_measured(results: &Results) -> String {
 
 fn write(folder: &Path, results: &Results) -> Result<PathBuf, Failure> {
     let findings = finding::all(results);
-    home::write(folder, "results.csv", &results.to_csv())?;
-    home::write(folder, "results.json", &results.to_json(&findings))?;
-    home::write(folder, "report.html", &page::page(results)?)
+    output_dir::write(folder, "results.csv", &results.to_csv())?;
+    output_dir::write(folder, "results.json", &results.to_json(&findings))?;
+    output_dir::write(folder, "report.html", &page::page(results)?)
 }
 
-fn tell(results: &Results) -> Result<(), Failure> {
+fn print_summary(results: &Results) -> Result<(), Failure> {
     for finding in finding::headlines(results) {
         output::line(&finding)?;
     }
     for outcome in results.outcomes() {
         if let Some(Trouble::Failed(why)) = &outcome.trouble {
-            output::complain(&format!("{} failed: {why}", outcome.label()));
+            output::warn(&format!("{} failed: {why}", outcome.label()));
         }
     }
-    for doubt in results.doubts() {
-        output::complain(&doubt);
+    for warning in results.warnings() {
+        output::warn(&warning);
     }
     Ok(())
 }
 
-/// Measures until all rounds are done, the time is over or the user has had enough.
+/// Measures until all rounds are done, the time is over, or the user interrupts.
 fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Results {
     let mut finished: Vec<Finished> = plan::experiments(extent)
         .into_iter()
@@ -106,7 +106,7 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
             Finished { experiment, outcomes }
         })
         .collect();
-    let (budget, others) = (Budget::start(), Others::watch());
+    let (budget, others) = (Budget::start(), OtherLoad::watch());
     let mut progress = Progress::start();
     let rounds = if extent == Extent::Tiny { 1 } else { ROUNDS_MAX };
     let mut rounds_begun = 0;
@@ -120,8 +120,8 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
             for index in 0..outcomes.len() {
                 let on = outcomes[index].point.on;
                 progress.show(&budget, round, rounds, &experiment.title, on);
-                if outcomes[index].readings.is_empty() && has_no_prospect(outcomes, on) {
-                    let why = "two points like it failed".to_owned();
+                if outcomes[index].readings.is_empty() && fails_repeatedly(outcomes, on) {
+                    let why = "two points of the same engine failed".to_owned();
                     outcomes[index].trouble.get_or_insert(Trouble::Skipped(why));
                 }
                 measure_once(&mut outcomes[index], round, &budget, interrupt);
@@ -140,8 +140,8 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
     }
 }
 
-/// The numbers of the experiments in the order in which they are measured: where time is short, the
-/// points that take most of it are left out, and not all of the last experiments.
+/// The indices of the experiments, cheapest first. If time is short, the most expensive points are
+/// left out rather than all of the last experiments.
 fn cheapest_first(finished: &[Finished], budget: &Budget) -> Vec<usize> {
     let time = |index: &usize| -> Duration {
         let points = finished[*index].outcomes.iter().map(|outcome| &outcome.point);
@@ -152,15 +152,15 @@ fn cheapest_first(finished: &[Finished], budget: &Budget) -> Vec<usize> {
     numbers
 }
 
-/// Two failures of a kind in one experiment are enough: a third would cost time only.
-fn has_no_prospect(outcomes: &[Outcome], on: On) -> bool {
+/// Whether two points of the engine failed in this experiment; a third would only cost time.
+fn fails_repeatedly(outcomes: &[Outcome], on: Engine) -> bool {
     let failed = |outcome: &&Outcome| {
         outcome.point.on == on && matches!(outcome.trouble, Some(Trouble::Failed(_)))
     };
     outcomes.iter().filter(failed).count() >= 2
 }
 
-/// Adds a round's readings to a point, unless they do not fit or it failed before.
+/// Adds the readings of one round to a point, unless it does not fit or failed before.
 fn measure_once(outcome: &mut Outcome, round: u32, budget: &Budget, interrupt: &Interrupt) {
     if outcome.trouble.is_some() || interrupt.is_requested() {
         return;
@@ -176,13 +176,13 @@ fn measure_once(outcome: &mut Outcome, round: u32, budget: &Budget, interrupt: &
     let started = Instant::now();
     match measure::measure(&outcome.point, repeat, budget.limit(time), interrupt) {
         Ok(readings) => outcome.readings.extend(readings),
-        Err(Mishap::Failed(why)) => outcome.trouble = Some(Trouble::Failed(why)),
-        Err(Mishap::Interrupted) => {}
+        Err(MeasureError::Failed(why)) => outcome.trouble = Some(Trouble::Failed(why)),
+        Err(MeasureError::Interrupted) => {}
     }
     outcome.time = Some(started.elapsed());
 }
 
-/// A bar on a terminal; elsewhere a line for each experiment and round.
+/// A bar on a terminal; elsewhere a line per experiment and round.
 struct Progress {
     bar: ProgressBar,
     last_line: String,
@@ -198,10 +198,10 @@ impl Progress {
         Progress { bar, last_line: String::new() }
     }
 
-    fn show(&mut self, budget: &Budget, round: u32, rounds: u32, title: &str, on: On) {
+    fn show(&mut self, budget: &Budget, round: u32, rounds: u32, title: &str, on: Engine) {
         let line = format!("round {round} of {rounds}: {title}");
         if self.bar.is_hidden() && line != self.last_line {
-            output::complain(&line);
+            output::warn(&line);
         }
         let share = budget.share_spent().max(f64::from(round - 1) / f64::from(rounds));
         self.bar.set_position((share * BAR_LENGTH as f64) as u64);
@@ -219,7 +219,7 @@ mod tests {
     use super::{Budget, Extent, Finished, Outcome, cheapest_first, plan};
 
     #[test]
-    fn what_takes_longest_is_measured_last() {
+    fn the_most_expensive_experiment_is_measured_last() {
         let finished: Vec<_> = plan::experiments(Extent::Quick)
             .into_iter()
             .map(|experiment| {

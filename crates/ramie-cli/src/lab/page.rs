@@ -1,4 +1,4 @@
-//! The report: one page with everything in it, for the screen, the dark and the printer.
+//! The report: one page without external files, for the screen, dark mode and the printer.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -9,7 +9,7 @@ use super::{
     plan::View,
     results::{Finished, Outcome, Results, Series, Trouble},
 };
-use crate::{failure::Failure, workload::On};
+use crate::{failure::Failure, workload::Engine};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -59,24 +59,24 @@ fn opening(html: &mut String, results: &Results) {
     paragraph(
         html,
         "lead",
-        "The same programs on OS threads, on fibers of one worker, and on fibers over several \
-         workers (hybrid); and programs of one task on a fiber, as futures and as a coroutine. \
-         Less is better in every figure.",
+        "The same workloads on OS threads, on fibers of one worker, and on fibers of several \
+         workers (hybrid); and workloads of one task on a fiber, as futures and as a coroutine. \
+         Lower is better in every figure.",
     );
     if results.is_partial {
         paragraph(
             html,
             "notice",
-            "This report is partial: the lab was interrupted, and only what was measured until \
-             then is here.",
+            "This report is partial: the lab was interrupted, so it has only the readings taken \
+             until then.",
         );
     }
     if results.machine.profile == "debug" {
         paragraph(
             html,
             "notice",
-            "This is a debug build: fibers are many times slower in it. Run `cargo run --release` \
-             for figures that mean something.",
+            "This is a debug build, in which fibers are many times slower. Run `cargo run \
+             --release` for meaningful figures.",
         );
     }
     if let Some(overview) = finding::feed_overview(results) {
@@ -84,7 +84,7 @@ fn opening(html: &mut String, results: &Results) {
     }
 }
 
-/// One fiber beside its rival, where the grid is largest for both.
+/// Fibers beside their baseline, at the largest x of both.
 fn tiles(html: &mut String, results: &Results) {
     html.push_str("<div class=\"tiles\">\n");
     for finished in results.finished.iter().filter(|finished| !is_feed(finished)) {
@@ -97,11 +97,11 @@ fn tiles(html: &mut String, results: &Results) {
 
 fn tile(html: &mut String, finished: &Finished, view: View) {
     let series = finished.series(view.quantity);
-    let Some(rival) = finished.experiment.rival() else { return };
-    let (Some(fibers), Some(others)) = (series.get(&On::Fibers), series.get(&rival)) else {
+    let Some(rival) = finished.experiment.baseline() else { return };
+    let (Some(fibers), Some(others)) = (series.get(&Engine::Fibers), series.get(&rival)) else {
         return;
     };
-    let Some(x) = finding::duels(fibers, others).last().map(|duel| duel.x) else { return };
+    let Some(x) = finding::comparisons(fibers, others).last().map(|comparison| comparison.x) else { return };
     let _ = write!(
         html,
         "<div class=\"tile\"><div class=\"what\">{}<br>{} {}</div><div class=\"pair\">",
@@ -109,7 +109,7 @@ fn tile(html: &mut String, finished: &Finished, view: View) {
         thousands(x),
         finished.experiment.x_noun
     );
-    for (on, series) in [(On::Fibers, fibers), (rival, others)] {
+    for (on, series) in [(Engine::Fibers, fibers), (rival, others)] {
         let Some((_, summary)) = series.iter().find(|(other, _)| *other == x) else { continue };
         let _ = write!(
             html,
@@ -152,38 +152,38 @@ fn feeding(html: &mut String, results: &Results) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who is ahead, fibers or threads, at each number of people and nutrients.
+/// The leader, fibers or threads, at each number of people and nutrients.
 fn leads(html: &mut String, feeds: &[&Finished]) {
     let rows: Vec<_> = feeds
         .iter()
         .filter_map(|finished| Some((*finished, finding::fibers_against_threads(finished)?)))
         .collect();
-    let Some(xs) = rows.iter().map(|(_, duels)| duels).max_by_key(|duels| duels.len()) else {
+    let Some(xs) = rows.iter().map(|(_, comparisons)| comparisons).max_by_key(|comparisons| comparisons.len()) else {
         return;
     };
     html.push_str("<div class=\"scroll\"><table class=\"leads\">\n<thead><tr><th>people</th>");
-    for duel in xs {
-        let _ = write!(html, "<th>{}</th>", thousands(duel.x));
+    for comparison in xs {
+        let _ = write!(html, "<th>{}</th>", thousands(comparison.x));
     }
     html.push_str("</tr></thead>\n");
-    for (finished, duels) in &rows {
+    for (finished, comparisons) in &rows {
         let nutrients = finished.experiment.name.trim_start_matches("feed-");
         let nutrients = nutrients.parse().map_or(nutrients.to_owned(), thousands);
         let _ = write!(html, "<tr><td>{nutrients} nutrients</td>");
         for column in xs {
-            match duels.iter().find(|duel| duel.x == column.x) {
-                Some(duel) => lead_cell(html, duel),
+            match comparisons.iter().find(|comparison| comparison.x == column.x) {
+                Some(comparison) => lead_cell(html, comparison),
                 None => html.push_str("<td>–</td>"),
             }
         }
         html.push_str("</tr>\n");
     }
     html.push_str("</table></div>\n");
-    paragraph(html, "faint", "Who is ahead, fibers or threads, and by how much.");
+    paragraph(html, "faint", "The faster of fibers and threads, and by how much.");
 }
 
-fn lead_cell(html: &mut String, duel: &finding::Duel) {
-    let name = match duel.lead() {
+fn lead_cell(html: &mut String, comparison: &finding::Comparison) {
+    let name = match comparison.lead() {
         Lead::First => "fibers",
         Lead::Second => "threads",
         Lead::Even => {
@@ -191,13 +191,13 @@ fn lead_cell(html: &mut String, duel: &finding::Duel) {
             return;
         }
     };
-    // Ten times is full colour; the wash stays pale enough for the text on it.
-    let strength = 0.1 + 0.35 * duel.margin().log10().min(1.0);
+    // A factor of ten or more has the full colour, which is pale enough for the text on it.
+    let strength = 0.1 + 0.35 * comparison.margin().log10().min(1.0);
     let _ = write!(
         html,
         "<td style=\"background:rgba(var(--{name}-wash),{strength:.2})\">{}<small>{name}</small>\
          </td>",
-        factor(duel.margin())
+        factor(comparison.margin())
     );
 }
 
@@ -214,7 +214,7 @@ fn section(html: &mut String, finished: &Finished) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A chart and what it says; only the latter if there is one x. Without a title, the view's.
+/// A chart and its finding; only the finding if there is one x. An empty title means the view's.
 fn figure(html: &mut String, finished: &Finished, view: View, title: &str) -> Result<(), Failure> {
     let says = escape(&finding::of_view(finished, view));
     let Some(svg) = chart::chart(finished, view)? else {
@@ -228,7 +228,7 @@ fn figure(html: &mut String, finished: &Finished, view: View, title: &str) -> Re
     Ok(())
 }
 
-/// All figures of an experiment.
+/// A table of all figures of an experiment.
 fn table(html: &mut String, finished: &Finished) {
     let experiment = &finished.experiment;
     let _ = write!(
@@ -238,9 +238,9 @@ fn table(html: &mut String, finished: &Finished) {
         escape(&experiment.title),
         experiment.x_noun
     );
-    let ons = experiment.ons();
+    let engines = experiment.engines();
     for view in &experiment.views {
-        for on in &ons {
+        for on in &engines {
             let _ = write!(html, "<th>{}, {}</th>", view.title.to_lowercase(), on.name());
         }
     }
@@ -251,7 +251,7 @@ fn table(html: &mut String, finished: &Finished) {
         let _ = write!(html, "<tr><td>{}</td>", thousands(x));
         for view in &experiment.views {
             let series = finished.series(view.quantity);
-            for on in &ons {
+            for on in &engines {
                 html.push_str(&figure_cell(series.get(on), x, *view));
             }
         }
@@ -277,37 +277,38 @@ fn where_threads_win(html: &mut String, results: &Results) {
     paragraph(
         html,
         "",
-        "Threads are also the better choice for work that only computes: the kernel preempts \
-         them and spreads them over all CPUs, while a fiber that never waits holds its worker.",
+        "Threads are also the better choice for work that only computes, because the kernel \
+         preempts them and spreads them over all CPUs, while a fiber that never waits keeps its \
+         worker busy.",
     );
 }
 
 fn method(html: &mut String, results: &Results) {
-    for doubt in results.doubts() {
-        let _ = writeln!(html, "<p><strong>Doubtful:</strong> {doubt}.</p>");
+    for warning in results.warnings() {
+        let _ = writeln!(html, "<p><strong>Warning:</strong> {warning}.</p>");
     }
     let _ = write!(
         html,
         "<h2>How this was measured</h2>\n<ul>\n\
          <li>In the feeding, a fiber yields to the scheduler after each nutrient, a thread does \
-         not: the kernel preempts it when it likes. So fibers pay for a switch for each \
-         nutrient, and threads hardly ever.</li>\n\
-         <li>Time is from before the first spawn to after the last join, without the runtime's \
-         start. Each run checks its own result.</li>\n\
-         <li>Every point ran in processes of its own, in up to {} rounds over the whole grid \
-         within {:.0} s; short ones three times in a process. Points that would not have fitted \
-         into the time have fewer rounds.</li>\n\
-         <li>Figures are medians; the thin bars in the charts reach from the least to the most \
-         that was measured.</li>\n\
+         not, because the kernel preempts it. So fibers pay for a switch per nutrient, and threads \
+         hardly ever.</li>\n\
+         <li>Time is measured from before the first spawn to after the last join, without the \
+         start of the runtime. Each run checks its own result.</li>\n\
+         <li>Every point ran in its own processes, in up to {} rounds over the whole grid within \
+         {:.0} s; short points three times in a process. Points that did not fit into the time \
+         have fewer rounds.</li>\n\
+         <li>Figures are medians; the thin bars in the charts reach from the lowest to the highest \
+         reading.</li>\n\
          <li>Every reading is in results.csv and results.json beside this page.</li>\n</ul>\n",
         results.rounds, results.seconds
     );
 }
 
-/// How many points are named for one reason; results.json has all.
+/// How many points are named for one reason; results.json names all.
 const LABELS_MAX: usize = 12;
 
-/// Points with the same reason stand together, or a lab that ran out of time would fill pages.
+/// Groups the points by reason, because a lab that ran out of time would otherwise fill pages.
 fn not_measured(html: &mut String, results: &Results) {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for outcome in results.outcomes() {
@@ -318,7 +319,7 @@ fn not_measured(html: &mut String, results: &Results) {
     if reasons.is_empty() {
         return;
     }
-    html.push_str("<h2>What was not measured</h2>\n<ul>\n");
+    html.push_str("<h2>Not measured</h2>\n<ul>\n");
     for (why, labels) in reasons {
         let more = match labels.len().saturating_sub(LABELS_MAX) {
             0 => String::new(),

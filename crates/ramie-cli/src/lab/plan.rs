@@ -1,43 +1,43 @@
-//! The experiments, as data: which points are measured, and how their figures are looked at.
+//! The experiments, as data: the points to measure, and the views of their figures.
 
-use crate::workload::{Call, On, Workload};
+use crate::workload::{Call, Engine, Workload};
 
-/// A family of points that belong in one picture.
+/// A family of points that share a section of the report.
 #[derive(Debug)]
 pub(super) struct Experiment {
-    /// Names it in the files, such as `feed-1000`.
+    /// The name in the files, such as `feed-1000`.
     pub(super) name: String,
     pub(super) title: String,
-    /// What is done, in a sentence.
+    /// A description for the report, in one to three sentences.
     pub(super) about: &'static str,
-    /// What `Point::x` counts.
+    /// The unit of `Point::x`.
     pub(super) x_noun: &'static str,
     pub(super) points: Vec<Point>,
     pub(super) views: Vec<View>,
 }
 
 impl Experiment {
-    /// What its points run on: fibers first, then what they are compared with.
-    pub(super) fn ons(&self) -> Vec<On> {
+    /// The engines of its points: fibers first, then those they are compared with.
+    pub(super) fn engines(&self) -> Vec<Engine> {
         let Some(first) = self.points.first() else { return Vec::new() };
         self.points.iter().take_while(|point| point.x == first.x).map(|point| point.on).collect()
     }
 
-    /// What fibers are compared with before all, if anything.
-    pub(super) fn rival(&self) -> Option<On> {
-        self.ons().get(1).copied()
+    /// The engine that fibers are mainly compared with, if any.
+    pub(super) fn baseline(&self) -> Option<Engine> {
+        self.engines().get(1).copied()
     }
 }
 
-/// One workload with its numbers, on one kind of strand.
+/// One workload with its parameters, on one engine.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     pub(super) workload: Workload,
-    pub(super) on: On,
+    pub(super) on: Engine,
     pub(super) x: u64,
 }
 
-/// One way to look at an experiment: a quantity over x; less is better in all of them.
+/// One view of an experiment: a quantity over x. Lower is better in all of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     pub(super) title: &'static str,
@@ -78,18 +78,18 @@ pub(super) fn experiments(extent: Extent) -> Vec<Experiment> {
     all
 }
 
-/// Every x on every kind of strand, the kinds next to each other: a slow drift of the machine
-/// then meets all three alike.
+/// Every x on every engine of strands. The engines are next to each other, so a slow drift of the
+/// machine affects all three alike.
 fn grid(xs: impl IntoIterator<Item = u64>, workload: impl Fn(u64) -> Workload) -> Vec<Point> {
-    grid_on(&On::STRANDS, xs, workload)
+    grid_on(&Engine::STRANDS, xs, workload)
 }
 
 fn grid_on(
-    ons: &[On],
+    engines: &[Engine],
     xs: impl IntoIterator<Item = u64>,
     workload: impl Fn(u64) -> Workload,
 ) -> Vec<Point> {
-    let at = |x| ons.iter().map(move |on| (x, *on));
+    let at = |x| engines.iter().map(move |on| (x, *on));
     let point = |(x, on)| Point { workload: workload(x), on, x };
     xs.into_iter().flat_map(at).map(point).collect()
 }
@@ -122,12 +122,12 @@ fn ring(extent: Extent) -> Experiment {
         name: "ring".to_owned(),
         title: "Passing a token round a ring".to_owned(),
         about: "Strands in a ring wake each other in turn, by park and unpark, 20,000 hops in \
-                all. Making and joining them is part of the time, a large part in large rings: \
-                the hop alone is what `ramie run ring` tells with many more hops.",
+                all. The time includes spawning and joining them, a large part in large rings; \
+                `ramie run ring` with many more hops measures the hop alone.",
         x_noun: "strands in the ring",
         points: grid(sizes.iter().copied(), |size| Workload::ring(small(size), hops)),
         views: vec![View {
-            title: "Time for one hop, the making of the strands included",
+            title: "Time for one hop, the spawning of the strands included",
             quantity: Quantity::PerOp,
         }],
     }
@@ -150,14 +150,14 @@ fn alive(extent: Extent) -> Experiment {
     let powers = if extent == Extent::Tiny { 1..=2 } else { 2..=6 };
     Experiment {
         name: "alive".to_owned(),
-        title: "Keeping many alive".to_owned(),
+        title: "Keeping many strands alive".to_owned(),
         about: "Strands are parked all at once; memory is read when the last one parks. Each \
                 reading is the second of two fresh processes.",
         x_noun: "strands alive",
         points: grid(powers.map(|power| 10_u64.pow(power)), |x| Workload::alive(small(x))),
         views: vec![
             View { title: "Memory of one strand", quantity: Quantity::Memory },
-            View { title: "Time for one strand, spawned to joined", quantity: Quantity::PerOp },
+            View { title: "Time for one strand, from spawn to join", quantity: Quantity::PerOp },
         ],
     }
 }
@@ -166,9 +166,9 @@ fn switch(extent: Extent) -> Experiment {
     let count = if extent == Extent::Tiny { 1000 } else { 1_000_000 };
     Experiment {
         name: "switch".to_owned(),
-        title: "Switching between two".to_owned(),
+        title: "Switching between two strands".to_owned(),
         about: "Two strands yield to each other a million times. Threads and the fibers of a \
-                hybrid may be on two CPUs and have nobody to yield to.",
+                hybrid may run on two CPUs, so a yield may have no other strand to switch to.",
         x_noun: "yields of each",
         points: grid([count], |x| Workload::switch(small(x))),
         views: vec![View { title: "Time for one yield", quantity: Quantity::PerOp }],
@@ -180,9 +180,9 @@ fn pipe(extent: Extent) -> Experiment {
         "pipe",
         "Writing into pipes and reading from them",
         "In each pair one strand writes 1,000 messages of 1,024 bytes into a pipe, another reads \
-         them and checks every byte. Fibers enter the kernel together, through a ring where there \
-         is one; a thread enters it for each call. Fibers have one CPU, threads and the hybrid \
-         all.",
+         them and checks every byte. Fibers submit their calls together, through a ring if there \
+         is one; a thread enters the kernel for each call. Fibers use one CPU, threads and the \
+         hybrid all.",
         "Time for one message through a pipe",
         extent,
         Workload::pipe,
@@ -193,9 +193,9 @@ fn socketpair(extent: Extent) -> Experiment {
     transfer(
         "socketpair",
         "Sending through sockets and receiving",
-        "The same through pairs of connected Unix sockets: 1,000 messages of 1,024 bytes from one \
-         strand of a pair to the other, which checks every byte. Fibers have one CPU, threads and \
-         the hybrid all.",
+        "As with pipes, but through pairs of connected Unix sockets: 1,000 messages of 1,024 \
+         bytes from one strand of a pair to the other, which checks every byte. Fibers use one \
+         CPU, threads and the hybrid all.",
         "Time for one message through a socket",
         extent,
         Workload::socketpair,
@@ -217,7 +217,7 @@ fn transfer(
         title: title.to_owned(),
         about,
         x_noun: "pairs of strands",
-        points: grid_on(&On::IO, pairs.iter().copied(), |x| workload(small(x), messages, 1024)),
+        points: grid_on(&Engine::IO, pairs.iter().copied(), |x| workload(small(x), messages, 1024)),
         views: vec![
             View { title: time, quantity: Quantity::PerOp },
             View { title: "CPU time for one message, of all CPUs", quantity: Quantity::Cpu },
@@ -225,32 +225,32 @@ fn transfer(
     }
 }
 
-/// One task that calls something that might block.
+/// One task that makes a call that could block.
 fn basic(call: Call, extent: Extent) -> Experiment {
-    let (ons, most): (&[On], u32) = match call {
-        Call::Slow => (&[On::Fibers], 2),
-        Call::Quick | Call::Medium => (&On::TASKS, 8),
+    let (engines, most): (&[Engine], u32) = match call {
+        Call::Slow => (&[Engine::Fibers], 2),
+        Call::Quick | Call::Medium => (&Engine::TASKS, 8),
     };
     let most = if extent == Extent::Tiny { 1 } else { most };
     let (title, time, about) = match call {
         Call::Quick => (
-            "Calling what returns at once",
+            "Calls that return at once",
             "Time for calls that return at once",
-            "In each of 15,000 rounds one task makes so many calls of what might block and does \
-             not. On a fiber and a coroutine that is a call, in a future an await.",
+            "In each of 15,000 rounds one task makes N calls that could block but return at once. \
+             On a fiber and a coroutine that is a function call, in a future an await.",
         ),
         Call::Medium => (
-            "Calling what yields",
+            "Calls that yield",
             "Time for calls that yield",
-            "In each of 15,000 rounds one task makes so many calls of what suspends it: a fiber \
-             and a future yield to their scheduler, tokio's, on one thread, for the future; a \
-             coroutine goes back to the loop that resumes it, without a scheduler.",
+            "In each of 15,000 rounds one task makes N calls that suspend it. A fiber yields to \
+             its scheduler, a future to tokio's current-thread scheduler; a coroutine returns to \
+             the loop that resumes it, without a scheduler.",
         ),
         Call::Slow => (
-            "Calling what registers a timer",
+            "Calls that register a timer",
             "Time for calls that sleep",
-            "In each of 15,000 rounds one fiber sleeps so many times for a microsecond. Only \
-             fibers: a coroutine has no timers, and tokio's count milliseconds.",
+            "In each of 15,000 rounds one fiber sleeps N times for a microsecond. Only fibers, \
+             because a coroutine has no timers, and tokio's timers count milliseconds.",
         ),
     };
     let powers = (0..=most).step_by(if most > 2 { 2 } else { 1 });
@@ -259,7 +259,7 @@ fn basic(call: Call, extent: Extent) -> Experiment {
         title: title.to_owned(),
         about,
         x_noun: "calls in each of 15,000 rounds",
-        points: grid_on(ons, powers.map(|power| 1 << power), |x| Workload::basic(small(x), call)),
+        points: grid_on(engines, powers.map(|power| 1 << power), |x| Workload::basic(small(x), call)),
         views: vec![View { title: time, quantity: Quantity::Seconds }],
     }
 }
@@ -270,10 +270,10 @@ fn recurse(extent: Extent) -> Experiment {
         name: "recurse".to_owned(),
         title: "Yielding at the bottom of a recursion".to_owned(),
         about: "One task recurses 15,000 times and yields at the bottom only. A fiber and a \
-                coroutine leave their stack where it is; a future has a box for each level, and \
-                a poll goes through all of them.",
+                coroutine keep their stack; a future has a box for each level, and a poll goes \
+                through all of them.",
         x_noun: "levels",
-        points: grid_on(&On::TASKS, depths.iter().copied(), |x| Workload::recurse(small(x))),
+        points: grid_on(&Engine::TASKS, depths.iter().copied(), |x| Workload::recurse(small(x))),
         views: vec![View {
             title: "Time for 15,000 yields at the bottom",
             quantity: Quantity::Seconds,
@@ -287,10 +287,10 @@ fn recurse2(extent: Extent) -> Experiment {
     Experiment {
         name: "recurse2".to_owned(),
         title: "Yielding at each level of a recursion".to_owned(),
-        about: "One task recurses 1,500 times and yields at each level. What a future pays for a \
-                yield grows with the level that it is at.",
+        about: "One task recurses 1,500 times and yields at each level. In a future the cost of \
+                a yield grows with its level.",
         x_noun: "levels",
-        points: grid_on(&On::TASKS, depths.iter().copied(), |x| Workload::recurse2(small(x))),
+        points: grid_on(&Engine::TASKS, depths.iter().copied(), |x| Workload::recurse2(small(x))),
         views: vec![View {
             title: "Time for 1,500 recursions, yielding at each level",
             quantity: Quantity::Seconds,
@@ -317,8 +317,8 @@ mod tests {
         let tasks = ["basic-quick", "basic-medium", "basic-slow", "recurse", "recurse2"];
         assert_eq!(names[10..], tasks);
         for experiment in &all {
-            assert_eq!(experiment.points.len() % experiment.ons().len(), 0);
-            assert_eq!(experiment.rival().is_none(), experiment.name == "basic-slow");
+            assert_eq!(experiment.points.len() % experiment.engines().len(), 0);
+            assert_eq!(experiment.baseline().is_none(), experiment.name == "basic-slow");
         }
     }
 }

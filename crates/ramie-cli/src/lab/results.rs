@@ -1,4 +1,4 @@
-//! What was measured, what was not and why; and the two files of figures.
+//! The readings, the points without readings and the reasons, and the two files of figures.
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
@@ -9,34 +9,34 @@ use super::{
     measure::Reading,
     plan::{Experiment, Point, Quantity},
 };
-use crate::workload::{Call, On};
+use crate::workload::{Call, Engine};
 
-/// A point and what became of it.
+/// A point with its readings.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) point: Point,
     pub(super) readings: Vec<Reading>,
     /// How long its last round took, its processes included.
     pub(super) time: Option<Duration>,
-    /// Why it was not measured, or not to the end.
+    /// Why the point was not measured, or not in every round.
     pub(super) trouble: Option<Trouble>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Trouble {
-    /// It would not fit.
+    /// The point would not fit.
     Skipped(String),
     Failed(String),
 }
 
-/// An experiment and what became of its points.
+/// An experiment with the outcomes of its points.
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) experiment: Experiment,
     pub(super) outcomes: Vec<Outcome>,
 }
 
-/// A whole lab.
+/// The results of a whole lab.
 #[derive(Debug)]
 pub(super) struct Results {
     pub(super) machine: Machine,
@@ -45,14 +45,14 @@ pub(super) struct Results {
     pub(super) seconds: f64,
     pub(super) rounds: u32,
     pub(super) rounds_wanted: u32,
-    /// Which part of the CPUs' time other processes took.
+    /// The share of the CPU time that other processes took.
     pub(super) others: Option<f64>,
 }
 
-/// From this part on, other processes spoil the figures.
+/// If other processes take a larger share than this, the figures are unreliable.
 const MUCH: f64 = 0.1;
 
-/// The middle of several readings, and how far they lie apart.
+/// The median of several readings, and their range.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Summary {
     pub(super) median: f64,
@@ -60,7 +60,7 @@ pub(super) struct Summary {
     pub(super) most: f64,
 }
 
-/// A quantity over x, for one kind of strand, in the order of x.
+/// A quantity over x, for one engine, in the order of x.
 pub(super) type Series = Vec<(u64, Summary)>;
 
 impl Reading {
@@ -92,7 +92,7 @@ impl Outcome {
         Some(Summary { median, least, most })
     }
 
-    /// The workload, its numbers and what it ran on: `feed people=8 nutrients=10 on threads`.
+    /// The workload, its parameters and its engine: `feed people=8 nutrients=10 on threads`.
     pub(super) fn label(&self) -> String {
         let workload = &self.point.workload;
         let numbers =
@@ -105,8 +105,8 @@ impl Outcome {
 }
 
 impl Finished {
-    pub(super) fn series(&self, quantity: Quantity) -> BTreeMap<On, Series> {
-        let mut all: BTreeMap<On, Series> = BTreeMap::new();
+    pub(super) fn series(&self, quantity: Quantity) -> BTreeMap<Engine, Series> {
+        let mut all: BTreeMap<Engine, Series> = BTreeMap::new();
         for outcome in &self.outcomes {
             if let Some(summary) = outcome.summary(quantity) {
                 all.entry(outcome.point.on).or_default().push((outcome.point.x, summary));
@@ -117,19 +117,19 @@ impl Finished {
 }
 
 impl Results {
-    /// Why the figures may be far off, in sentences.
-    pub(super) fn doubts(&self) -> Vec<String> {
+    /// Reasons why the figures may be far off, in sentences.
+    pub(super) fn warnings(&self) -> Vec<String> {
         let busy = self.others.filter(|share| *share > MUCH).map(|share| {
             format!(
-                "other processes, or the machine's host, took {:.0} % of the CPUs meanwhile: \
-                 figures and ratios may be far off; leave the machine alone and run it again",
+                "other processes, or the machine's host, took {:.0} % of the CPU time meanwhile, \
+                 so figures and ratios may be far off; leave the machine alone and run it again",
                 share * 100.0
             )
         });
         let is_short = self.rounds < self.rounds_wanted && !self.is_partial;
         let short = is_short.then(|| {
             format!(
-                "there was time for {} of {} rounds: some figures are single readings",
+                "there was time for {} of {} rounds, so some figures are single readings",
                 self.rounds, self.rounds_wanted
             )
         });
@@ -144,7 +144,7 @@ impl Results {
         self.finished.iter().find(|finished| finished.experiment.name == name)
     }
 
-    /// One row for each reading.
+    /// A CSV table with one row per reading.
     pub(super) fn to_csv(&self) -> String {
         let mut csv = format!(
             "experiment,workload,{},call,on,seconds,ops,per_op_ns,cpu_s,rss_bytes_per_strand,\
@@ -195,7 +195,7 @@ impl Results {
     }
 }
 
-/// The columns of the workloads' numbers.
+/// The columns of the workloads' parameters.
 const NUMBERS: [&str; 10] = [
     "people",
     "nutrients",

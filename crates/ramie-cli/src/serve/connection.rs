@@ -1,4 +1,4 @@
-//! One connection's life, on a fiber of its own.
+//! Serves one connection, on a fiber of its own.
 
 use std::{
     io::{self, Read, Write},
@@ -9,80 +9,81 @@ use std::{
 use ramie::net::TcpStream;
 
 use super::{
-    house::Guest,
+    connections::Connection,
     http::{Exchange, Next},
 };
 
-/// How long, and for how many bytes, the peer may still talk after our last word.
+/// How long, and for how many reads, the peer may still send after the last answer.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_READS: usize = 64;
 
-/// Serves until one side has had enough. An error of the connection is the peer's affair: there is
-/// nobody to tell. So is a peer that keeps us waiting for longer than `patience`.
-pub(super) fn serve(guest: &Guest, patience: Duration) {
-    let _ = converse(guest, patience);
+/// Serves until either side closes the connection. Errors and timeouts are dropped, because they
+/// concern the peer only and nothing in the server depends on them.
+pub(super) fn serve(connection: &Connection, timeout: Duration) {
+    let _ = converse(connection, timeout);
 }
 
-fn converse(guest: &Guest, patience: Duration) -> io::Result<()> {
-    let mut stream = guest.stream();
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+fn converse(connection: &Connection, timeout: Duration) -> io::Result<()> {
+    let mut stream = connection.stream();
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     let mut exchange = Exchange::default();
-    let mut received = guest.stream().recv_each();
+    let mut received = connection.stream().recv_each();
     let mut deadline = Deadline::default();
     loop {
         if !exchange.is_between_requests() {
-            deadline.heed(stream, patience)?;
+            deadline.heed(stream, timeout)?;
         } else {
-            deadline.lift(stream, patience)?;
-            if !guest.rest() {
+            deadline.lift(stream, timeout)?;
+            if !connection.set_idle() {
                 return Ok(());
             }
         }
         let Some(bytes) = received.next().transpose()? else { return Ok(()) };
-        guest.be_busy();
-        let next = exchange.receive(&bytes, guest.is_asked_to_leave());
+        connection.set_busy();
+        let next = exchange.receive(&bytes, connection.is_stopping());
         drop(bytes);
         stream.write_all(exchange.answers())?;
         exchange.answers_are_sent();
         match next {
             Next::Read => {}
             Next::Close => return Ok(()),
-            Next::CloseAfterRest => return linger(guest),
+            Next::CloseAfterRest => return linger(connection),
         }
     }
 }
 
-/// When a request that has begun must be here: a byte now and then earns it no more time. Most
-/// come whole in one read, and no clock is asked.
+/// The deadline of a request that has arrived in part. A byte now and then does not extend it. Most
+/// requests arrive in one read, so for those the clock is never read.
 #[derive(Default)]
 struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Bounds the next read by what is left.
-    fn heed(&mut self, stream: &TcpStream, patience: Duration) -> io::Result<()> {
+    /// Limits the next read to the time that is left.
+    fn heed(&mut self, stream: &TcpStream, timeout: Duration) -> io::Result<()> {
         let now = Instant::now();
-        let left = self.0.get_or_insert(now + patience).saturating_duration_since(now);
+        let left = self.0.get_or_insert(now + timeout).saturating_duration_since(now);
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         stream.set_read_timeout(Some(left))
     }
 
-    /// The request was answered: the next read has all the time again.
-    fn lift(&mut self, stream: &TcpStream, patience: Duration) -> io::Result<()> {
+    /// Gives the next read the whole timeout again, because the request has been answered.
+    fn lift(&mut self, stream: &TcpStream, timeout: Duration) -> io::Result<()> {
         match self.0.take() {
-            Some(_) => stream.set_read_timeout(Some(patience)),
+            Some(_) => stream.set_read_timeout(Some(timeout)),
             None => Ok(()),
         }
     }
 }
 
-/// Ends our side and reads the rest: closing with unread bytes would reset the connection, and the
-/// peer might lose our answer. Apart, so that its buffer is not in every connection's frame.
+/// Shuts down the write side and reads the rest of the input. Closing a socket with unread input
+/// resets the connection, so the peer could lose the answer. A function of its own, because its
+/// buffer would otherwise be in every connection's stack frame.
 #[inline(never)]
-fn linger(guest: &Guest) -> io::Result<()> {
-    let mut stream = guest.stream();
+fn linger(connection: &Connection) -> io::Result<()> {
+    let mut stream = connection.stream();
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(LINGER))?;
     let mut rest = [0; 8 * 1024];

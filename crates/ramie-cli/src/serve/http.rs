@@ -1,8 +1,9 @@
-//! HTTP/1.1 without I/O: bytes go in, answers come out.
+//! HTTP/1.1 without I/O: requests go in as bytes, answers come out as bytes.
 //!
-//! Every GET is answered with `Hello, world!`, a HEAD with its head, other methods with 405; heads
-//! that are no HTTP with 400, too large ones with 431. Requests may come in pieces or several at
-//! once. A body that says its length is skipped; a chunked one ends the connection.
+//! Every GET is answered with `Hello, world!`, a HEAD with the same head, other methods with 405. A
+//! malformed head is answered with 400, a head that is too large with 431. Requests may arrive in
+//! pieces or several at once. A body with a declared length is skipped. A chunked body ends the
+//! connection.
 
 use std::mem::MaybeUninit;
 
@@ -15,28 +16,28 @@ const FEW_FIELDS: usize = 8;
 
 const BODY: &str = "Hello, world!\n";
 
-/// What to do when the answers are written.
+/// The next step of the connection after the answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Read,
     Close,
-    /// Close, but read what the peer still sends before that.
+    /// Close, but first read the rest of the peer's input.
     CloseAfterRest,
 }
 
-/// One side of a connection: what was received and is not used up, what is to be sent.
+/// The protocol state of one connection: input that is not parsed yet, and answers to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    /// The head that is not whole yet. Without memory while there is none, as of most connections
-    /// at most times.
+    /// The part of a head that has arrived so far. Without an allocation while it is empty, because
+    /// most connections are idle most of the time.
     begun: Vec<u8>,
-    /// Bytes of a body that are still to come.
+    /// Bytes of a body that have not arrived yet.
     body_left: u64,
     output: Vec<u8>,
 }
 
-/// What a request's head asks for.
-struct Wish {
+/// A parsed request head.
+struct RequestHead {
     is_head: bool,
     is_allowed: bool,
     is_http_1_0: bool,
@@ -46,17 +47,17 @@ struct Wish {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
-    /// So many bytes; 0 if there is none.
+    /// The length in bytes; 0 if there is no body.
     Length(u64),
-    /// It ends where the chunks say, or is sent only after a word from us.
+    /// The body is chunked, or the peer sends it only after `100 Continue`.
     NotSkipped,
 }
 
-/// The output's memory is kept for the next answers up to this size.
+/// The output buffer keeps its memory for the next answers up to this size.
 const OUTPUT_KEPT: usize = 512;
 
 impl Exchange {
-    /// Whether no part of a request has been received that was not answered.
+    /// Whether every received request has been answered and no part of another has arrived.
     pub(super) fn is_between_requests(&self) -> bool {
         self.begun.is_empty() && self.body_left == 0
     }
@@ -70,7 +71,7 @@ impl Exchange {
         self.output.shrink_to(OUTPUT_KEPT);
     }
 
-    /// Takes in what came and answers all requests that are whole.
+    /// Parses `bytes` and answers all requests that are complete.
     pub(super) fn receive(&mut self, bytes: &[u8], is_last: bool) -> Next {
         if self.begun.is_empty() {
             let (used, next) = self.answer_all(bytes, is_last);
@@ -87,7 +88,7 @@ impl Exchange {
         next
     }
 
-    /// Answers the requests in `input`; tells how many bytes they took.
+    /// Answers the requests in `input`; returns the number of bytes that it consumed.
     fn answer_all(&mut self, input: &[u8], is_last: bool) -> (usize, Next) {
         let mut used = 0;
         loop {
@@ -103,16 +104,16 @@ impl Exchange {
         }
     }
 
-    /// Skips the body's part of the next `here` bytes.
+    /// Skips the part of the body that lies in the next `here` bytes.
     fn skip_body(&mut self, here: usize) -> usize {
         let skipped = self.body_left.min(here as u64);
         self.body_left -= skipped;
         skipped as usize
     }
 
-    /// Answers the first request of `input`; gives the length of its head, 0 if it is not whole.
+    /// Answers the first request of `input`; returns the length of its head, 0 if it is incomplete.
     fn answer_one(&mut self, input: &[u8], is_last: bool) -> Result<usize, Next> {
-        let (length, wish) = match read_head(input) {
+        let (length, request) = match read_head(input) {
             Ok(Status::Complete(head)) if head.0 <= HEAD_MAX => head,
             Ok(Status::Partial) if input.len() < HEAD_MAX => return Ok(0),
             Ok(_) | Err(httparse::Error::TooManyHeaders) => {
@@ -120,13 +121,13 @@ impl Exchange {
             }
             Err(_) => return Err(self.refuse("400 Bad Request")),
         };
-        let Some(wish) = wish else { return Err(self.refuse("400 Bad Request")) };
-        let Body::Length(body_left) = wish.body else {
-            self.write_answer(&wish, false);
+        let Some(request) = request else { return Err(self.refuse("400 Bad Request")) };
+        let Body::Length(body_left) = request.body else {
+            self.write_answer(&request, false);
             return Err(Next::CloseAfterRest);
         };
-        let stays = wish.wants_to_stay && !is_last;
-        self.write_answer(&wish, stays);
+        let stays = request.wants_to_stay && !is_last;
+        self.write_answer(&request, stays);
         self.body_left = body_left;
         match (stays, body_left) {
             (true, _) => Ok(length),
@@ -135,26 +136,26 @@ impl Exchange {
         }
     }
 
-    fn write_answer(&mut self, wish: &Wish, stays: bool) {
+    fn write_answer(&mut self, request: &RequestHead, stays: bool) {
         let out = &mut self.output;
-        let head = if wish.is_allowed {
+        let head = if request.is_allowed {
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n"
         } else {
             "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\nContent-Length: 0\r\n"
         };
         out.extend_from_slice(head.as_bytes());
-        match (stays, wish.is_http_1_0) {
+        match (stays, request.is_http_1_0) {
             (true, false) => {}
             (true, true) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
             (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
         }
         out.extend_from_slice(b"\r\n");
-        if wish.is_allowed && !wish.is_head {
+        if request.is_allowed && !request.is_head {
             out.extend_from_slice(BODY.as_bytes());
         }
     }
 
-    /// Answers what cannot be understood; nothing after it could be, either.
+    /// Answers input that cannot be parsed. Input after it could not be parsed either.
     fn refuse(&mut self, status: &str) -> Next {
         let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         self.output.extend_from_slice(answer.as_bytes());
@@ -162,11 +163,11 @@ impl Exchange {
     }
 }
 
-/// A head's length, and what it asks for: none if it contradicts itself or the protocol.
-type Head = (usize, Option<Wish>);
+/// The length of a head and its request; no request if the head violates the protocol.
+type Head = (usize, Option<RequestHead>);
 
-/// Reads the head at the start of `input`, with the little room on the stack that most need: an
-/// idle connection's stack is then one page.
+/// Parses the head at the start of `input`. Tries a few fields first, which suffice for most
+/// requests and keep the stack of an idle connection within one page.
 fn read_head(input: &[u8]) -> httparse::Result<Head> {
     match read_head_of::<FEW_FIELDS>(input) {
         Err(httparse::Error::TooManyHeaders) => read_large_head(input),
@@ -185,20 +186,20 @@ fn read_head_of<const FIELDS: usize>(input: &[u8]) -> httparse::Result<Head> {
     let mut request = Request::new(&mut []);
     let status = request.parse_with_uninit_headers(input, &mut fields)?;
     Ok(match status {
-        Status::Complete(length) => Status::Complete((length, Wish::of(&request))),
+        Status::Complete(length) => Status::Complete((length, RequestHead::of(&request))),
         Status::Partial => Status::Partial,
     })
 }
 
-impl Wish {
-    /// Reads a whole head; none if it contradicts itself or the protocol.
+impl RequestHead {
+    /// Interprets a complete head; `None` if it contradicts itself or the protocol.
     fn of(request: &Request<'_, '_>) -> Option<Self> {
         let method = request.method?;
         let is_http_1_0 = request.version? == 0;
         let mut connection = Connection::default();
         let (mut hosts, mut length, mut is_skippable) = (0, None, true);
         for field in request.headers.iter() {
-            // No field that matters here has another length.
+            // Compares the length first: no other field with these lengths matters here.
             match field.name.len() {
                 4 if is(field, "host") => hosts += 1,
                 6 if is(field, "expect") => is_skippable = false,
@@ -216,7 +217,7 @@ impl Wish {
         if hosts > 1 || (hosts == 0 && !is_http_1_0) {
             return None;
         }
-        Some(Wish {
+        Some(RequestHead {
             is_head: method == "HEAD",
             is_allowed: method == "GET" || method == "HEAD",
             is_http_1_0,
@@ -230,14 +231,14 @@ fn is(field: &Header<'_>, name: &str) -> bool {
     field.name.eq_ignore_ascii_case(name)
 }
 
-/// Digits only: a sign or a list has been used to smuggle requests past proxies.
+/// Digits only, because a sign or a list can smuggle requests past a proxy.
 fn parse_length(value: &[u8]) -> Option<u64> {
     let text = str::from_utf8(value).ok()?.trim();
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()
 }
 
-/// What the `Connection` fields ask for.
+/// The options of the `Connection` fields.
 #[derive(Default)]
 struct Connection {
     close: bool,

@@ -1,13 +1,13 @@
-//! `ramie serve`: an HTTP/1.1 server with a fiber for each connection.
+//! `ramie serve`: an HTTP/1.1 server with one fiber per connection.
 //!
-//! Rooms: [`http`] (bytes in, bytes out, no I/O), [`connection`] (one connection's life), [`house`]
-//! (all connections, and how they are asked to leave), [`processes`] (a house in each of several),
-//! [`memory`] (when a connection is let in), [`signals`].
+//! Modules: [`http`] (protocol without I/O), [`connection`] (serves one connection),
+//! [`connections`] (all open connections, and how a stop closes them), [`processes`] (several
+//! processes under a supervisor), [`admission`] (memory limits), [`signals`].
 
 mod connection;
-mod house;
+mod connections;
 mod http;
-mod memory;
+mod admission;
 mod processes;
 mod signals;
 
@@ -32,8 +32,8 @@ use rustix::{
 };
 
 use self::{
-    house::{Guest, House},
-    memory::Room,
+    connections::{Connection, Connections},
+    admission::Admission,
 };
 use crate::{
     arguments::{Accept, Serve},
@@ -41,7 +41,7 @@ use crate::{
     output, runtime,
 };
 
-/// How long requests in flight may take once the server was told to stop.
+/// How long requests in flight may take once the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
@@ -50,33 +50,33 @@ pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
         Some(processes) => processes::serve(serve, processes),
         None => {
             let accept = serve.accept.unwrap_or(Accept::PerWorker);
-            let room = Room::new(serve.workers);
-            in_runtime(serve.workers, room, || {
+            let admission = Admission::new(serve.workers);
+            in_runtime(serve.workers, admission, || {
                 let listeners = match accept {
                     Accept::PerWorker => TcpListener::bind_per_worker(&serve.addr),
                     _ => TcpListener::bind(&serve.addr).map(|one| vec![one]),
                 };
                 let listeners = listeners.map_err(|error| cannot_listen(serve, &error))?;
                 let bound = listeners[0].local_addr();
-                let house = Arc::new(House::new(listeners, false));
-                signals::watch(Arc::clone(&house))?;
+                let connections = Arc::new(Connections::new(listeners, false));
+                signals::watch(Arc::clone(&connections))?;
                 let bound = bound.map_err(|error| cannot_listen(serve, &error))?;
-                room.check_for_service()?;
+                admission.check_for_service()?;
                 announce(bound)?;
-                host(&house, accept, patience(serve), room)
+                serve_all(&connections, accept, timeout(serve), admission)
             })
         }
     }
 }
 
-/// Runs `f` on as many workers as told, one for each CPU by default.
+/// Runs `f` on `workers` workers, by default one per CPU.
 fn in_runtime(
     workers: Option<u32>,
-    room: Room,
+    admission: Admission,
     f: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut builder = ramie::Runtime::builder().grace(GRACE).on_abandoned(|fibers| {
-        output::complain(&format!(
+            "{} connections were still busy {} s after the signal, so they were cut off",
             "{} connections were still busy {} s after the signal and were cut off",
             fibers.count(),
             GRACE.as_secs()
@@ -86,16 +86,16 @@ fn in_runtime(
         builder = builder.workers(workers as usize);
     }
     let runtime = builder.build().map_err(|error| Failure::of_runtime(&error))?;
-    room.check_for_start()?;
+    admission.check_for_start()?;
     runtime::run(&runtime, f)?
 }
 
-fn patience(serve: &Serve) -> Duration {
+fn timeout(serve: &Serve) -> Duration {
     Duration::from_secs(serve.timeout.into())
 }
 
-/// Says where it listens. Whoever reads no more of our output may still want our service; but where
-/// nobody can learn the port, there is no service.
+/// Prints the address. If stdout is closed, the server still runs. If the address cannot be written
+/// for another reason, the server fails, because its port is unknown to everybody.
 fn announce(bound: SocketAddr) -> Result<(), Failure> {
     match output::line(&format!("listening on {bound}")) {
         Err(failure) if !failure.is_silent() => Err(failure),
@@ -103,18 +103,18 @@ fn announce(bound: SocketAddr) -> Result<(), Failure> {
     }
 }
 
-/// Accepts until told to stop.
-fn host(house: &Arc<House>, accept: Accept, patience: Duration, room: Room) -> Result<(), Failure> {
-    let welcome =
-        |door, place| house.keep_accepting(|| welcome(house, door, patience, place, room));
+/// Accepts and serves connections until the server stops.
+fn serve_all(connections: &Arc<Connections>, accept: Accept, timeout: Duration, admission: Admission) -> Result<(), Failure> {
+    let accept_on =
+        |listener, place| connections.keep_accepting(|| accept_loop(connections, listener, timeout, place, admission));
     if accept == Accept::LeastLoaded {
-        return welcome(0, Place::LeastLoaded);
+        return accept_on(0, Place::LeastLoaded);
     }
-    // Each worker keeps the connections that it accepts.
+    // Each worker serves the connections that it accepts.
     let begun = AtomicUsize::new(0);
     let serve = |worker| {
         begun.fetch_add(1, Relaxed);
-        welcome(worker, Place::Worker(worker))
+        accept_on(worker, Place::Worker(worker))
     };
     let ended = panic::catch_unwind(AssertUnwindSafe(|| fiber::on_each_worker(serve)));
     match ended {
@@ -127,40 +127,40 @@ fn host(house: &Arc<House>, accept: Accept, patience: Duration, room: Room) -> R
     }
 }
 
-/// Accepts at one door until told to stop.
-fn welcome(
-    house: &Arc<House>,
-    door: usize,
-    patience: Duration,
+/// Accepts from one listener until the server stops.
+fn accept_loop(
+    connections: &Arc<Connections>,
+    listener: usize,
+    timeout: Duration,
     place: Place,
-    room: Room,
+    admission: Admission,
 ) -> Result<(), Failure> {
     let mut wait = Backoff::default();
     loop {
-        match house.accept(door) {
-            Ok(guest) => {
-                let mut entering = Entering(Some(guest));
+        match connections.accept(listener) {
+            Ok(connection) => {
+                let mut admitted = Admitted(Some(connection));
                 wait.reset();
-                if room.is_there(|| house.guests_present()) {
+                        let connection = admitted.0.take().expect("the closure runs once");
                     let serve = move || {
-                        let guest = entering.0.take().expect("it enters once");
-                        connection::serve(&guest, patience);
+                        let connection = admitted.0.take().expect("it enters once");
+                        connection::serve(&connection, timeout);
                     };
-                    // Where it cannot be spawned, it is dropped, and the connection closed.
-                    let _ = runtime::catch(|| Builder::new().on(place).spawn(serve));
+                    // If the spawn fails, the closure is dropped, which closes the connection.
+                    let _ = runtime::catch_panic(|| Builder::new().on(place).spawn(serve));
                 }
             }
-            Err(_) if house.is_stopping() => return Ok(()),
+            Err(_) if connections.is_stopping() => return Ok(()),
             Err(error) => match Refusal::of(&error) {
                 Refusal::OneConnection => {}
                 Refusal::Shortage => wait.pause(&format!(
-                    "cannot accept more connections for now ({error}): new ones wait; {}",
+                    "cannot accept more connections for now ({error}), so new ones wait; {}",
                     cure(&error)
                 )),
                 Refusal::Listener => {
-                    house.stop();
+                    connections.stop();
                     return Err(Failure::other(format!(
-                        "cannot accept connections any more: {error}; start the server again"
+                        "cannot accept connections any more ({error}); start the server again"
                     )));
                 }
             },
@@ -168,18 +168,19 @@ fn welcome(
     }
 }
 
-/// A guest on the way to a fiber of its own. Without a stack for that, its closure is dropped.
-struct Entering(Option<Guest>);
+/// A connection before its fiber runs. If there is no stack for the fiber, the runtime drops the
+/// closure, and this prints the warning.
+struct Admitted(Option<Connection>);
 
-impl Drop for Entering {
+impl Drop for Admitted {
     fn drop(&mut self) {
         if self.0.is_some() {
-            memory::complain();
+            admission::warn();
         }
     }
 }
 
-/// What may help where the system gives no more of something.
+/// The remedy if the system is short of a resource.
 fn cure(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE | Errno::NFILE) => "raise the limit with `ulimit -n`",
@@ -187,13 +188,13 @@ fn cure(error: &io::Error) -> &'static str {
     }
 }
 
-/// What an error of accept(2) is about.
+/// The object that an error of accept(2) concerns.
 enum Refusal {
-    /// The one connection that was to be accepted has gone already.
+    /// The connection, which the peer has closed already.
     OneConnection,
-    /// The process or the system has too few descriptors or buffers.
+    /// The process or the system, which is short of descriptors or buffers.
     Shortage,
-    /// The listening socket itself.
+    /// The listening socket.
     Listener,
 }
 
@@ -207,7 +208,7 @@ impl Refusal {
     }
 }
 
-/// Waits a little, and longer each time, instead of spinning; says why once.
+/// Waits longer after each failure in a row instead of spinning. Prints the reason once.
 #[derive(Default)]
 struct Backoff {
     has_said_why: bool,
@@ -217,7 +218,7 @@ struct Backoff {
 impl Backoff {
     fn pause(&mut self, why: &str) {
         if !self.has_said_why {
-            output::complain(why);
+            output::warn(why);
             self.has_said_why = true;
         }
         ramie::fiber::sleep(Duration::from_millis(10 << self.rounds));
@@ -229,7 +230,8 @@ impl Backoff {
     }
 }
 
-/// If it cannot be raised, the server lives with what there is, and says so when it runs out.
+/// Raises the descriptor limit to the hard limit. If that fails, the server runs with the current
+/// limit and prints a warning when it runs out of descriptors.
 fn raise_descriptor_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
@@ -248,15 +250,15 @@ fn why_not_listening(address: &str, error: &io::Error) -> String {
     let cure = match error.kind() {
         _ if has_no_descriptor(error) => "raise `ulimit -n`",
         io::ErrorKind::AddrInUse => {
-            "another program listens there, or has just ended; stop it or try again, or choose \
-             another port (--addr 127.0.0.1:0 takes a free one)"
+            "another program listens there or has just ended; stop it or try again, or choose \
+             another port (--addr 127.0.0.1:0 selects a free one)"
         }
         io::ErrorKind::PermissionDenied => {
             "ports below net.ipv4.ip_unprivileged_port_start (1024) need CAP_NET_BIND_SERVICE; \
              choose a higher one, such as --addr 127.0.0.1:8080"
         }
         io::ErrorKind::AddrNotAvailable => {
-            "this machine has no such address; choose one of its own, such as 127.0.0.1"
+            "this machine has no such address; choose one of this machine, such as 127.0.0.1"
         }
         _ => "choose another address with --addr, such as 127.0.0.1:8080",
     };

@@ -1,20 +1,20 @@
-//! SIGTERM and Ctrl-C: the first asks the house to stop, the second ends the program at once.
+//! SIGTERM and Ctrl-C: the first signal stops the server, the second ends the program at once.
 
 use std::{sync::Arc, thread, time::Duration};
 
-use super::house::House;
+use super::connections::Connections;
 use crate::{failure::Failure, signals};
 
-/// How long a guest may take to begin its first request once the house was told to stop.
-const TIME_TO_ASK: Duration = Duration::from_secs(1);
+/// How long a new connection may take to begin its first request once the server stops.
+const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
-pub(super) fn watch(house: Arc<House>) -> Result<(), Failure> {
+pub(super) fn watch(connections: Arc<Connections>) -> Result<(), Failure> {
     signals::watch(move || {
-        house.stop();
-        // Where there is no thread to be had, the runtime's grace is what ends their wait.
+        connections.stop();
+        // If no thread can be started, the runtime's grace period ends these connections.
         let _ = thread::Builder::new().spawn(move || {
-            thread::sleep(TIME_TO_ASK);
-            house.dismiss_all();
+            thread::sleep(FIRST_REQUEST_GRACE);
+            connections.dismiss_all();
         });
     })
 }

@@ -1,4 +1,4 @@
-//! Many strands parked at once: what one weighs.
+//! Many strands parked at once: the memory of one strand.
 
 use clap::Args;
 
@@ -10,17 +10,17 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// M strands are parked at once: what does one weigh in memory?
+/// M strands are parked at once: the memory of a strand
 ///
 /// When all are parked, the process's memory is read; then they are unparked in order and joined.
-/// One op is one strand, from spawn to joined. Memory is what the process has more than before the
-/// first spawn, for each strand: resident bytes (rss) and page tables (pte). Every repetition runs
-/// in a fresh process, and one more runs before the first: it pays for memory that a virtual
-/// machine does not have yet.
+/// One op is one strand, from spawn to join. Memory per strand is the growth of the process since
+/// the first spawn, divided by M: resident bytes (rss) and page tables (pte). Every repetition runs
+/// in a new process. One more process runs first, because it pays for memory that a virtual machine
+/// does not have yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Alive {
-    /// How many strands
+    /// Number of strands
     #[arg(long, value_name = "M", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) count: u32,
 }
@@ -39,9 +39,9 @@ impl Alive {
             let ticket = gate.ticket();
             move || ticket.arrive().pass()
         });
-        let strands = spawned.map_err(|shortfall| {
-            gate.open(shortfall.peers());
-            shortfall.give_up()
+        let strands = spawned.map_err(|failure| {
+            gate.open(failure.peers());
+            failure.give_up()
         })?;
         gate.wait();
         let after = Footprint::now();

@@ -1,17 +1,17 @@
-//! Room for descriptors: the limit is raised as far as it goes without the administrator.
+//! Raises the soft limit on descriptors, up to the hard limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
 
-/// What a process has open besides: its standard streams, what others left open to it.
-const OTHERS: u64 = 64;
-/// A worker's ring or epoll set, what wakes it.
-const OF_A_WORKER: u64 = 4;
+/// Other descriptors of the process: its standard streams and inherited ones.
+const RESERVED: u64 = 64;
+/// A worker's ring or epoll set, and the descriptors that wake it.
+const PER_WORKER: u64 = 4;
 
-/// Makes sure that `pairs` of descriptors can be open at the same time.
+/// Ensures that `pairs` pairs of descriptors can be open at the same time.
 pub(super) fn make_room(pairs: u64, workers: usize) -> Result<(), Failure> {
-    let besides = OTHERS + OF_A_WORKER * workers as u64;
+    let besides = RESERVED + PER_WORKER * workers as u64;
     let wanted = pairs.saturating_mul(2).saturating_add(besides);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|limit| limit >= wanted) {
@@ -28,6 +28,6 @@ pub(super) fn make_room(pairs: u64, workers: usize) -> Result<(), Failure> {
     };
     Err(Failure::other(format!(
         "{pairs} pairs need {wanted} descriptors, but this process may have {most} at most; {fewer}\
-         have the hard limit raised (`ulimit -Hn {wanted}` as root, LimitNOFILE= of systemd)"
+         raise the hard limit (`ulimit -Hn {wanted}` as root, LimitNOFILE= of systemd)"
     )))
 }

@@ -1,6 +1,6 @@
-//! Feeding people: many strands each take many small steps and take turns.
+//! Feeding people: many strands each take many small steps in turns.
 //!
-//! A fiber yields after each nutrient, a thread does not: the kernel preempts it when it likes.
+//! A fiber yields after each nutrient. A thread does not, because the kernel preempts it.
 
 use std::hint::black_box;
 
@@ -13,17 +13,18 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// P strands each take N nutrients: how dear is taking turns?
+/// P strands each take N nutrients and yield after each one: the cost of taking turns
 ///
-/// Each adds 1 to three counters of its own person N times. A fiber yields after each nutrient; a
-/// thread does not. One op is one nutrient of one person. Every counter must be N in the end.
+/// Each strand adds 1 to three counters of its own person N times. A fiber yields after each
+/// nutrient; a thread does not. One op is one nutrient of one person. Every counter must be N in
+/// the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Feed {
-    /// How many people
+    /// Number of people
     #[arg(long, value_name = "P", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) people: u32,
-    /// How many nutrients each of them takes
+    /// Number of nutrients per person
     #[arg(long, value_name = "N", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) nutrients: u32,
 }
@@ -36,7 +37,8 @@ struct Person {
 }
 
 impl Person {
-    /// One nutrient. Opaque to the optimiser, or a loop without a yield would be one addition.
+    /// Takes one nutrient. Opaque to the optimizer, which would otherwise turn a loop without a
+    /// yield into one addition.
     #[inline]
     fn feed(&mut self) {
         let person = black_box(self);
@@ -74,7 +76,7 @@ impl Feed {
         let (people, nutrients) = (self.people as usize, self.nutrients);
         let watch = Stopwatch::start();
         let strands = spawn_all::<S, _, _>(people, |_| move || Person::fed::<S>(nutrients))
-            .map_err(|shortfall| shortfall.give_up())?;
+            .map_err(|failure| failure.give_up())?;
         let mut satisfied = 0;
         join_all::<S, Person>(strands, |person| {
             satisfied += usize::from(person.is_satisfied(nutrients));

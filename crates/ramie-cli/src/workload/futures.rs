@@ -1,7 +1,7 @@
 //! The tasks as futures, on tokio's current-thread runtime.
 //!
-//! A future cannot contain itself: each level of a recursion is a box of its own, and each poll
-//! goes through all that are there.
+//! A future cannot contain itself, so each level of a recursion is a box of its own, and each poll
+//! goes through the boxes of all levels.
 
 use std::{future::Future, hint::black_box, pin::Pin};
 
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 pub(super) fn runtime() -> Result<Runtime, Failure> {
     Builder::new_current_thread()
         .build()
-        .map_err(|error| Failure::other(format!("tokio's runtime cannot start: {error}")))
+        .map_err(|error| Failure::other(format!("cannot start tokio's runtime: {error}")))
 }
 
 pub(super) fn cost(task: Task, runtime: &Runtime) -> Result<Cost, Failure> {
@@ -36,7 +36,8 @@ async fn sum(task: Task) -> u64 {
             for _ in 0..calls {
                 match call {
                     Call::Quick => _ = black_box(std::future::ready(calls)).await,
-                    // No slow one: those timers would take a millisecond each.
+                    // `check_runs_on` refuses the slow call, because tokio's timers count
+                    // milliseconds.
                     Call::Medium | Call::Slow => yield_now().await,
                 }
                 sum += 1;

@@ -1,4 +1,4 @@
-//! Waiting until every strand has started, without hanging on those that never will.
+//! Waiting until every strand has started, without waiting for strands that cannot start.
 
 use std::sync::{
     Arc,
@@ -7,10 +7,10 @@ use std::sync::{
 
 use super::strands::Strands;
 
-/// One caller waits for many strands to arrive; later it lets them all go.
+/// One caller waits for many strands to arrive and later releases them all.
 ///
-/// A strand that cannot start (no memory for its stack) has its closure dropped, and with it its
-/// [`Ticket`]: that counts as absent, and the caller's wait still ends.
+/// If a strand cannot start (no memory for its stack), its closure is dropped, and with it its
+/// [`Ticket`]. The strand then counts as absent, so the caller's wait still ends.
 pub(super) struct Gate<S: Strands> {
     missing: AtomicUsize,
     absent: AtomicUsize,
@@ -19,7 +19,7 @@ pub(super) struct Gate<S: Strands> {
 }
 
 impl<S: Strands> Gate<S> {
-    /// A gate for `count` strands at which the calling one waits.
+    /// A gate for `count` strands. The calling strand is the one that waits for them.
     pub(super) fn new(count: usize) -> Arc<Self> {
         Arc::new(Gate {
             missing: AtomicUsize::new(count),
@@ -33,7 +33,8 @@ impl<S: Strands> Gate<S> {
         Ticket { gate: Arc::clone(self), is_used: false }
     }
 
-    /// Parks the caller until all are here or will never be; returns how many never will.
+    /// Parks the caller until every strand has arrived or is absent; returns the number of absent
+    /// ones.
     pub(super) fn wait(&self) -> usize {
         // Acquire: pairs with the release in `Ticket::drop`.
         while self.missing.load(Ordering::Acquire) != 0 {
@@ -42,7 +43,7 @@ impl<S: Strands> Gate<S> {
         self.absent.load(Ordering::Relaxed)
     }
 
-    /// Lets them go: `peers` in order.
+    /// Opens the gate and unparks `peers` in order.
     pub(super) fn open<'a>(&self, peers: impl Iterator<Item = &'a S::Peer>) {
         self.is_open.store(true, Ordering::Release);
         peers.for_each(S::unpark);
@@ -56,14 +57,14 @@ impl<S: Strands> Gate<S> {
     }
 }
 
-/// A strand's way to say that it is here.
+/// A strand's means to report its arrival.
 pub(super) struct Ticket<S: Strands> {
     gate: Arc<Gate<S>>,
     is_used: bool,
 }
 
 impl<S: Strands> Ticket<S> {
-    /// Says so.
+    /// Reports that the strand has arrived.
     pub(super) fn arrive(mut self) -> Arc<Gate<S>> {
         self.is_used = true;
         Arc::clone(&self.gate)

@@ -1,17 +1,17 @@
-//! The bytes of a transfer: each message begins with its number, the rest is the pair's own
-//! pattern. So a byte that is lost, doubled, out of order or another pair's is noticed.
+//! The bytes of a transfer. Each message begins with its number, and the rest is a pattern of the
+//! pair, so the reader notices a byte that is lost, duplicated, out of order or of another pair.
 
 use std::io;
 
-/// At most so many bytes are the number.
+/// How many bytes of a message hold its number, at most.
 const NUMBER: usize = size_of::<u64>();
 
-/// What goes through one pair.
+/// The messages of one pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) pair: u64,
     pub(super) messages: u64,
-    /// A message's.
+    /// The length of a message.
     pub(super) bytes: usize,
 }
 
@@ -51,13 +51,13 @@ pub(super) fn read(mut reader: impl io::Read, plan: Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// What a reader expects.
+/// Compares the bytes that a reader receives with the expected ones.
 struct Check {
     plan: Plan,
-    /// The message that is being read.
+    /// The expected message.
     message: Vec<u8>,
     number: u64,
-    /// How much of it has come.
+    /// How many bytes of it have arrived.
     at: usize,
 }
 
@@ -70,7 +70,7 @@ impl Check {
         self.number < self.plan.messages
     }
 
-    /// Compares what was read with what must come next.
+    /// Compares the bytes of one read with the next expected bytes.
     #[inline]
     fn take(&mut self, mut read: &[u8]) -> Result<(), String> {
         if read.is_empty() {
@@ -97,8 +97,8 @@ impl Check {
     }
 
     #[cold]
-    fn complaint(&self, what: &str) -> String {
-        format!("message {} of pair {} {what}", self.number, self.plan.pair)
+    fn complaint(&self, problem: &str) -> String {
+        format!("message {} of pair {} {problem}", self.number, self.plan.pair)
     }
 }
 
@@ -116,11 +116,11 @@ mod tests {
 
     #[track_caller]
     fn complaint(bytes: &[u8], plan: Plan) -> String {
-        read(bytes, plan).expect_err("it is wrong").to_string()
+        read(bytes, plan).expect_err("the bytes are wrong").to_string()
     }
 
     #[test]
-    fn what_was_written_is_read_in_pieces_of_any_size() {
+    fn messages_are_read_in_pieces_of_any_size() {
         for bytes in [1, 3, 8, 9, 1024] {
             let plan = Plan { bytes, ..PLAN };
             let all = written(plan);
@@ -166,7 +166,7 @@ mod tests {
         all.drain(20..40);
         assert!(complaint(&all, PLAN).starts_with("message 1 of pair 5 has other bytes"));
         let more = written(Plan { messages: 301, ..PLAN });
-        // Two of them in one read, so that the surplus one is seen.
+        // Both messages are in one read, so that the reader sees the surplus one.
         let mut check = super::Check::new(PLAN);
         assert_eq!(check.take(&more).unwrap_err(), "message 300 of pair 5 was never written");
     }

@@ -1,10 +1,10 @@
-//! The workloads: what is run, how its result is checked, and what an operation of it is.
+//! The workloads: how each runs, how its result is checked, and which operation it counts.
 //!
-//! Each is written once, over [`Strands`]: a strand is a fiber or an OS thread, and the compiler
-//! makes one lean loop for each. `hybrid` is `fibers` with several workers.
+//! The workloads of many strands are generic over [`Strands`]: a strand is a fiber or an OS thread,
+//! and the compiler generates a separate loop for each. `hybrid` is `fibers` with several workers.
 //!
-//! Those of one task ([`task`]) are about calls that suspend, not about many strands: they run on
-//! fibers, on bare coroutines, and as futures.
+//! The workloads of one task ([`task`]) measure calls that suspend. They run on a fiber, as a bare
+//! coroutine, and as futures.
 
 mod alive;
 mod descriptors;
@@ -12,8 +12,8 @@ mod feed;
 mod futures;
 mod gate;
 mod messages;
-mod need;
-mod on;
+mod requirements;
+mod engine;
 mod ring;
 mod spawn;
 mod strands;
@@ -25,14 +25,14 @@ mod usage;
 use clap::Subcommand;
 
 use self::{
-    need::Need,
+    requirements::Requirements,
     strands::{Fibers, Strands, Threads},
     task::Task,
 };
-pub(crate) use self::{need::room_for_fibers, on::On, strands::most_threads, task::Call};
+pub(crate) use self::{engine::Engine, requirements::room_for_fibers, strands::most_threads, task::Call};
 use crate::{failure::Failure, runtime};
 
-/// What is run.
+/// A workload and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Workload {
@@ -44,28 +44,28 @@ pub(crate) enum Workload {
     Basic(task::Basic),
     Recurse(task::Recurse),
     Recurse2(task::Recurse2),
-    /// G strands write I messages each into a pipe that another strand reads: what does I/O cost?
+    /// G strands write I messages each into a pipe that another strand reads: the cost of I/O
     ///
-    /// One op is one message, written and read. The reader compares every byte with what it must
-    /// be. On several workers each has its share of the pairs. The limit on descriptors is raised
-    /// as far as that takes no administrator.
+    /// One op is one message, written and read. The reader compares every byte with the expected
+    /// one. Several workers share the pairs evenly. The soft limit on descriptors is raised if the
+    /// hard limit allows it.
     Pipe(transfer::Load),
-    /// G strands send I messages each through a socket to another strand: what does I/O cost?
+    /// G strands send I messages each through a socket to another strand: the cost of I/O
     ///
     /// The sockets are connected Unix streams. One op is one message, sent and received. The
-    /// receiver compares every byte with what it must be. On several workers each has its share of
-    /// the pairs. The limit on descriptors is raised as far as that takes no administrator.
+    /// receiver compares every byte with the expected one. Several workers share the pairs evenly.
+    /// The soft limit on descriptors is raised if the hard limit allows it.
     Socketpair(transfer::Load),
 }
 
-/// What one repetition cost.
+/// The cost of one repetition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// Wall time, from before the first spawn to after the last join.
     pub(crate) seconds: f64,
     /// User and system time of the process over the same interval.
     pub(crate) cpu_s: f64,
-    /// Memory, where the workload is about it.
+    /// Memory, for the workloads that measure it.
     pub(crate) memory: Option<Memory>,
 }
 
@@ -133,7 +133,7 @@ impl Workload {
         }
     }
 
-    /// The numbers, by the names of their flags.
+    /// The parameters, by the names of their flags.
     pub(crate) fn numbers(&self) -> Vec<(&'static str, u64)> {
         match self {
             Workload::Feed(feed) => feed.numbers(),
@@ -148,12 +148,12 @@ impl Workload {
         }
     }
 
-    /// What it calls again and again, where that can be chosen.
+    /// The call that the task makes in a loop, if it can be chosen.
     pub(crate) fn call(&self) -> Option<Call> {
         if let Workload::Basic(basic) = self { Some(basic.call) } else { None }
     }
 
-    /// The task that it is, if it is one, not many strands.
+    /// The task, if the workload is one task rather than many strands.
     fn task(&self) -> Option<Task> {
         match self {
             Workload::Basic(basic) => Some(basic.task()),
@@ -163,35 +163,35 @@ impl Workload {
         }
     }
 
-    /// About what an op takes, in nanoseconds, of a workload of one task.
-    pub(crate) fn task_op_ns(&self, on: On) -> f64 {
+    /// A rough estimate of one op of a workload of one task, in nanoseconds.
+    pub(crate) fn task_op_ns(&self, on: Engine) -> f64 {
         self.task().map_or(0.0, |task| task.op_ns(on))
     }
 
-    /// What it can run on.
-    fn runs_on(&self) -> &'static [On] {
+    /// The engines that can run this workload with its parameters.
+    fn runs_on(&self) -> &'static [Engine] {
         match self.call() {
-            Some(Call::Slow) => &[On::Fibers],
+            Some(Call::Slow) => &[Engine::Fibers],
             _ => Self::named_runs_on(self.name()),
         }
     }
 
-    /// What the workload of that name can run on, at most.
-    pub(crate) fn named_runs_on(name: &str) -> &'static [On] {
+    /// The engines that can run the workload of this name with some parameters.
+    pub(crate) fn named_runs_on(name: &str) -> &'static [Engine] {
         match name {
-            "pipe" | "socketpair" => &On::IO,
-            "basic" | "recurse" | "recurse2" => &On::TASKS,
-            _ => &On::STRANDS,
+            "pipe" | "socketpair" => &Engine::IO,
+            "basic" | "recurse" | "recurse2" => &Engine::TASKS,
+            _ => &Engine::STRANDS,
         }
     }
 
-    fn check_runs_on(&self, on: On) -> Result<(), Failure> {
+    fn check_runs_on(&self, on: Engine) -> Result<(), Failure> {
         let choice = self.runs_on();
         if choice.contains(&on) {
             return Ok(());
         }
-        // Only if another call would run there.
-        let call = self.call().filter(|_| On::TASKS.contains(&on));
+        // Name the call only if another call would run on this engine.
+        let call = self.call().filter(|_| Engine::TASKS.contains(&on));
         let call = call.map(|call| format!(" --call {}", call.name())).unwrap_or_default();
         let choice: Vec<_> = choice.iter().map(|on| on.name()).collect();
         Err(Failure::usage(format!(
@@ -202,7 +202,7 @@ impl Workload {
         )))
     }
 
-    /// The command line that asks for it.
+    /// The command line arguments that ask for this workload.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let numbers = self.numbers().into_iter();
         let flags = numbers.flat_map(|(flag, value)| [format!("--{flag}"), value.to_string()]);
@@ -210,7 +210,7 @@ impl Workload {
         std::iter::once(self.name().to_owned()).chain(flags).chain(call).collect()
     }
 
-    /// What its time is divided by.
+    /// The number of operations in one repetition.
     pub(crate) fn ops(&self) -> u64 {
         match self {
             Workload::Feed(feed) => feed.ops(),
@@ -225,7 +225,7 @@ impl Workload {
         }
     }
 
-    /// How many strands there are.
+    /// The number of strands.
     pub(crate) fn strands(&self) -> u64 {
         match self {
             Workload::Feed(feed) => feed.people.into(),
@@ -238,7 +238,7 @@ impl Workload {
         }
     }
 
-    /// How many of them need a stack at the same time, if they are fibers.
+    /// How many strands need a stack at the same time, if they are fibers.
     fn stacks(&self) -> u64 {
         match self {
             // A strand that no hop reaches ends at once.
@@ -249,14 +249,14 @@ impl Workload {
         }
     }
 
-    /// Whether each repetition has to run in a process that did nothing before.
+    /// Whether each repetition has to run in a process that has run no workload before.
     pub(crate) fn wants_fresh_process(&self) -> bool {
         matches!(self, Workload::Alive(_))
     }
 
-    /// What all strands together need, roughly.
-    pub(crate) fn need(&self, on: On) -> Need {
-        let need = Need::of(on, self.strands(), self.stacks(), self.stack_bytes());
+    /// The memory that all strands together need, roughly.
+    pub(crate) fn need(&self, on: Engine) -> Requirements {
+        let need = Requirements::of(on, self.strands(), self.stacks(), self.stack_bytes());
         match (self, self.task()) {
             (Workload::Pipe(load) | Workload::Socketpair(load), _) => need.plus(load.buffers()),
             (_, Some(task)) if on.has_fiber_stacks() => need.plus(task.depth_bytes()),
@@ -264,12 +264,12 @@ impl Workload {
         }
     }
 
-    /// The usable bytes of each stack, if they are Ramie's.
+    /// The usable bytes of each stack that Ramie allocates.
     fn stack_bytes(&self) -> usize {
         self.task().map_or_else(runtime::stack_bytes, Task::stack_bytes)
     }
 
-    /// Runs it where there are so many workers: 1 of threads, which need none.
+    /// Runs the workload on `workers` workers; OS threads have no workers and pass 1.
     fn cost_on<S: Strands>(&self, workers: usize) -> Result<Cost, Failure> {
         match self {
             Workload::Feed(feed) => feed.cost::<S>(),
@@ -286,16 +286,16 @@ impl Workload {
     }
 }
 
-/// A workload, ready to be run again and again.
+/// A workload that can be run repeatedly.
 #[derive(Debug)]
 pub(crate) struct Bench {
     workload: Workload,
-    ground: Ground,
+    prepared: Prepared,
 }
 
-/// What it stands on, made before the time is taken.
+/// The parts of a run that are made before the clock starts.
 #[derive(Debug)]
-enum Ground {
+enum Prepared {
     Threads,
     Fibers(ramie::Runtime),
     Coroutines(Task),
@@ -303,7 +303,7 @@ enum Ground {
 }
 
 impl Bench {
-    pub(crate) fn new(workload: Workload, on: On, workers: Option<u32>) -> Result<Self, Failure> {
+    pub(crate) fn new(workload: Workload, on: Engine, workers: Option<u32>) -> Result<Self, Failure> {
         workload.check_runs_on(on)?;
         if on.has_fiber_stacks() {
             runtime::check_environment()?;
@@ -313,17 +313,17 @@ impl Bench {
             task.check_depth(on)?;
         }
         workload.need(on).check(on)?;
-        let ground = match (on, task) {
-            (On::Coroutines, Some(task)) => Ground::Coroutines(task),
-            (On::Futures, Some(task)) => Ground::Futures(task, futures::runtime()?),
-            (On::Fibers | On::Hybrid | On::Sidecar, _) => {
+        let prepared = match (on, task) {
+            (Engine::Coroutines, Some(task)) => Prepared::Coroutines(task),
+            (Engine::Futures, Some(task)) => Prepared::Futures(task, futures::runtime()?),
+            (Engine::Fibers | Engine::Hybrid | Engine::Sidecar, _) => {
                 let workers = workers.map_or(on.default_workers(), |count| count as usize);
                 let stack_bytes = workload.stack_bytes();
-                Ground::Fibers(runtime::of_fibers(workers, on == On::Sidecar, stack_bytes)?)
+                Prepared::Fibers(runtime::of_fibers(workers, on == Engine::Sidecar, stack_bytes)?)
             }
-            (On::Threads, _) | (_, None) => Ground::Threads,
+            (Engine::Threads, _) | (_, None) => Prepared::Threads,
         };
-        Ok(Bench { workload, ground })
+        Ok(Bench { workload, prepared })
     }
 
     pub(crate) fn workload(&self) -> &Workload {
@@ -332,18 +332,18 @@ impl Bench {
 
     /// The workers of the runtime of fibers, if there is one.
     pub(crate) fn workers(&self) -> Option<usize> {
-        if let Ground::Fibers(runtime) = &self.ground { Some(runtime.workers()) } else { None }
+        if let Prepared::Fibers(runtime) = &self.prepared { Some(runtime.workers()) } else { None }
     }
 
-    /// Runs it once and checks its result; the runtime's start is not in the cost.
+    /// Runs the workload once and checks its result. The cost excludes the start of the runtime.
     pub(crate) fn cost(&self) -> Result<Cost, Failure> {
-        match &self.ground {
-            Ground::Threads => self.workload.cost_on::<Threads>(1),
-            Ground::Fibers(runtime) => {
+        match &self.prepared {
+            Prepared::Threads => self.workload.cost_on::<Threads>(1),
+            Prepared::Fibers(runtime) => {
                 runtime::run(runtime, || self.workload.cost_on::<Fibers>(runtime.workers()))?
             }
-            Ground::Coroutines(task) => task.cost_on_coroutine(),
-            Ground::Futures(task, runtime) => futures::cost(*task, runtime),
+            Prepared::Coroutines(task) => task.cost_on_coroutine(),
+            Prepared::Futures(task, runtime) => futures::cost(*task, runtime),
         }
     }
 }

@@ -1,15 +1,15 @@
-//! A token goes round a ring of strands: one wakes the next and waits for its turn.
+//! A token goes round a ring of strands: each strand wakes the next and waits for its turn.
 //!
-//! Each strand has one slot. Its predecessor puts the token there and unparks it; only it takes
-//! the token out. There is one token, so a slot is never written while it is full.
+//! Each strand has one slot. Its predecessor puts the token there and unparks the strand, and only
+//! the strand takes the token out. There is one token, so a slot is never written while it is full.
 //!
-//! | slot | left by | to |
+//! | slot | left by | for |
 //! |---|---|---|
 //! | `EMPTY` | the predecessor (or the caller, for the first hop and to end early) | token |
 //! | token | its owner | `EMPTY` |
 //!
-//! The race to fear: the unpark comes before the park. Both `unpark`s leave a token of their own,
-//! so the park returns at once and the slot is looked at again.
+//! The race to fear: the unpark comes before the park. An early unpark leaves a permit, so the park
+//! returns at once and the strand reads the slot again.
 
 use std::sync::{
     Arc, OnceLock,
@@ -26,32 +26,32 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// R strands pass a token round a ring, H hops in all: how fast does one wake another?
+/// R strands pass a token round a ring, H hops in all: the cost of waking another strand
 ///
-/// By park and unpark. One op is one hop. Making and ending the strands is part of the time. The
-/// hops of all strands must add up to H, and the token must have counted as many.
+/// Strands wake each other by park and unpark. One op is one hop. The time includes spawning and
+/// joining the strands. The hops of all strands and the token's count must both be H.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Ring {
-    /// How many strands are in the ring
+    /// Number of strands in the ring
     #[arg(long, value_name = "R", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) size: u32,
-    /// How often the token is passed on, in all
+    /// Number of hops, in all
     #[arg(long, value_name = "H", value_parser = hops, allow_negative_numbers = true)]
     pub(crate) hops: u64,
 }
 
-/// As many as other counts may be: more would take minutes at best.
+/// Limits the hops to 32 bits, because more would take minutes at best.
 fn hops(text: &str) -> Result<u64, String> {
     count::<u32>(text).map(u64::from)
 }
 
 const EMPTY: u64 = 0;
 const END: u64 = u64::MAX;
-/// What the token says before the first hop: 1 more than the hops made.
+/// The token's value before the first hop: 1 more than the hops made.
 const START: u64 = 1;
 
-/// A cache line each, so that neighbours on two CPUs do not share one.
+/// Aligned to a cache line, so that neighbours on two CPUs do not share one.
 #[repr(align(64))]
 struct Node<S: Strands> {
     slot: AtomicU64,
@@ -60,7 +60,7 @@ struct Node<S: Strands> {
 
 impl<S: Strands> Node<S> {
     fn put(&self, token: u64) {
-        // Release: what the sender wrote goes with the token.
+        // Release: the taker's Acquire load makes the sender's writes visible.
         self.slot.store(token, Ordering::Release);
         if let Some(peer) = self.peer.get() {
             S::unpark(peer);
@@ -80,7 +80,7 @@ impl<S: Strands> Node<S> {
     }
 }
 
-/// What one strand has to do.
+/// How often one strand receives and sends.
 struct Share {
     receives: u64,
     sends: u64,
@@ -111,9 +111,9 @@ impl Ring {
                 walk(&nodes[index], &nodes[(index + 1) % nodes.len()], &share)
             }
         });
-        let strands = spawned.map_err(|shortfall| {
-            end_early(&nodes, shortfall.peers());
-            shortfall.give_up()
+        let strands = spawned.map_err(|failure| {
+            end_early(&nodes, failure.peers());
+            failure.give_up()
         })?;
         if gate.wait() > 0 {
             end_early(&nodes, strands.iter().map(S::peer));
@@ -146,13 +146,13 @@ impl Ring {
 fn make_nodes<S: Strands>(size: usize) -> Result<Arc<[Node<S>]>, Failure> {
     let mut nodes = Vec::new();
     nodes.try_reserve_exact(size).map_err(|error| {
-        Failure::other(format!("no memory for a ring of {size} ({error}); ask for a smaller one"))
+        Failure::other(format!("no memory for a ring of {size} ({error}); ask for a smaller ring"))
     })?;
     nodes.extend((0..size).map(|_| Node { slot: AtomicU64::new(EMPTY), peer: OnceLock::new() }));
     Ok(nodes.into())
 }
 
-/// One strand's whole life: returns how often it sent, and the last token it saw.
+/// Runs one strand: returns how often it sent, and the last token it received.
 fn walk<S: Strands>(own: &Node<S>, next: &Node<S>, share: &Share) -> (u64, u64) {
     let mut token = EMPTY;
     for received in 0..share.receives {
@@ -167,7 +167,7 @@ fn walk<S: Strands>(own: &Node<S>, next: &Node<S>, share: &Share) -> (u64, u64) 
     (share.sends, token)
 }
 
-/// Ends strands that wait for a token when some others could not be made.
+/// Ends the strands that wait for a token, because other strands could not be spawned.
 fn end_early<'a, S: Strands>(nodes: &[Node<S>], peers: impl Iterator<Item = &'a S::Peer>) {
     for (node, peer) in nodes.iter().zip(peers) {
         node.slot.store(END, Ordering::Release);
@@ -185,7 +185,7 @@ mod tests {
             let ring = Ring { size, hops };
             let shares: Vec<_> = (0..size as usize).map(|index| ring.share(index)).collect();
             assert_eq!(shares.iter().map(|share| share.sends).sum::<u64>(), hops);
-            // The caller's first token is received, too.
+            // The first token, which the caller sends, is received, too.
             assert_eq!(shares.iter().map(|share| share.receives).sum::<u64>(), hops + 1);
         }
     }

@@ -1,4 +1,4 @@
-//! Spawning and joining: what a strand costs that does next to nothing.
+//! Spawning and joining: the cost of a strand with almost no work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,14 +11,14 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// M strands are spawned and joined: what does a strand cost?
+/// M strands are spawned and joined: the cost of a strand
 ///
-/// Each adds 1 to one counter; then all are joined in order. One op is one strand, from spawn to
-/// joined. All handles are kept until then. The counter must be M in the end.
+/// Each strand adds 1 to one counter; then all are joined in order. One op is one strand, from
+/// spawn to join. All handles are kept until the last spawn. The counter must be M in the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Spawn {
-    /// How many strands
+    /// Number of strands
     #[arg(long, value_name = "M", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) count: u32,
 }
@@ -37,10 +37,10 @@ impl Spawn {
         };
         let watch = Stopwatch::start();
         let strands = spawn_all::<S, _, _>(self.count as usize, |_| add_one)
-            .map_err(|shortfall| shortfall.give_up())?;
+            .map_err(|failure| failure.give_up())?;
         join_all::<S, ()>(strands, |()| ())?;
         let cost = watch.stop();
-        // Joined: every addition happened before.
+        // Every strand is joined, so each addition happens before this load.
         let counted = COUNTER.load(Ordering::Relaxed);
         if counted != u64::from(self.count) {
             return Err(Failure::other(format!(

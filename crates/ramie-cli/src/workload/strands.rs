@@ -1,4 +1,4 @@
-//! What a workload runs on: fibers or OS threads, with the same verbs, pipes and sockets.
+//! The two kinds of strands, fibers and OS threads, behind one trait.
 
 use std::{any::Any, fs, io, os::unix::net, thread};
 
@@ -7,11 +7,11 @@ use crate::{
     runtime,
 };
 
-/// A kind of strand; only used as a type.
+/// A kind of strand; only used as a type parameter.
 pub(super) trait Strands: Sized + 'static {
-    /// What several of them are called.
+    /// The plural noun for messages.
     const NOUN: &'static str;
-    /// Whether a strand has to yield so that others get their turn; the kernel preempts threads.
+    /// Whether a strand has to yield so that others run; the kernel preempts threads.
     const IS_COOPERATIVE: bool;
 
     /// How many there may be at once before the system fails in a way that cannot be caught.
@@ -25,7 +25,7 @@ pub(super) trait Strands: Sized + 'static {
     fn spawn<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>>;
-    /// Spawns one that stays on the worker of the caller, where there are workers.
+    /// Spawns a strand that stays on the caller's worker, if there are workers.
     fn spawn_here<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>>;
@@ -113,8 +113,8 @@ impl Strands for Threads {
     const IS_COOPERATIVE: bool = false;
     type Handle<T> = thread::JoinHandle<T>;
 
-    /// A thread takes four mappings (its stack, its signal stack, a guard for each); std aborts the
-    /// process when a new thread cannot map its signal stack.
+    /// A thread takes four mappings (its stack, its signal stack, a guard for each), and std aborts
+    /// the process if a new thread cannot map its signal stack.
     fn most() -> usize {
         most_threads()
     }
@@ -170,25 +170,25 @@ impl Strands for Threads {
     }
 }
 
-/// Mappings that the program has besides its threads' stacks, with room to spare.
+/// Mappings of the program besides its threads' stacks, with room to spare.
 const OTHER_MAPPINGS: usize = 256;
 
-/// How many threads one process can have alive with the mappings that it may have.
+/// How many threads `vm.max_map_count` allows in one process.
 pub(crate) fn most_threads() -> usize {
     let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
     let mappings: usize = text.trim().parse().unwrap_or(65_530);
     mappings.saturating_sub(OTHER_MAPPINGS) / 4
 }
 
-/// Some strands, not all that were asked for.
-pub(super) struct Shortfall<S: Strands, T> {
+/// The error of a spawn in a row of spawns, with the strands spawned before it.
+pub(super) struct SpawnFailure<S: Strands, T> {
     spawned: Vec<S::Handle<T>>,
     wanted: usize,
     error: io::Error,
 }
 
-impl<S: Strands, T> Shortfall<S, T> {
-    /// Joins those there are, which the caller has told to end, and says how many that was.
+impl<S: Strands, T> SpawnFailure<S, T> {
+    /// Joins the strands, which the caller has asked to end, and reports how many there were.
     pub(super) fn give_up(self) -> Failure {
         let reached = self.spawned.len();
         for handle in self.spawned {
@@ -202,22 +202,22 @@ impl<S: Strands, T> Shortfall<S, T> {
     }
 }
 
-/// Spawns `count` strands, each with the closure that `make` gives for its number.
+/// Spawns `count` strands; `make` returns the closure for each number.
 pub(super) fn spawn_all<S: Strands, T: Send + 'static, F>(
     count: usize,
     make: impl FnMut(usize) -> F,
-) -> Result<Vec<S::Handle<T>>, Shortfall<S, T>>
+) -> Result<Vec<S::Handle<T>>, SpawnFailure<S, T>>
 where
     F: FnOnce() -> T + Send + 'static,
 {
     spawn_all_by(count, make, S::spawn)
 }
 
-/// Spawns them so that they stay on the worker of the caller, where there are workers.
+/// Spawns strands that stay on the caller's worker, if there are workers.
 pub(super) fn spawn_all_here<S: Strands, T: Send + 'static, F>(
     count: usize,
     make: impl FnMut(usize) -> F,
-) -> Result<Vec<S::Handle<T>>, Shortfall<S, T>>
+) -> Result<Vec<S::Handle<T>>, SpawnFailure<S, T>>
 where
     F: FnOnce() -> T + Send + 'static,
 {
@@ -229,16 +229,16 @@ fn spawn_all_by<S: Strands, T: Send + 'static, F>(
     count: usize,
     mut make: impl FnMut(usize) -> F,
     spawn: impl Fn(F) -> io::Result<S::Handle<T>>,
-) -> Result<Vec<S::Handle<T>>, Shortfall<S, T>> {
+) -> Result<Vec<S::Handle<T>>, SpawnFailure<S, T>> {
     let mut handles = Vec::new();
-    let short = |spawned, error| Shortfall { spawned, wanted: count, error };
+    let short = |spawned, error| SpawnFailure { spawned, wanted: count, error };
     if let Err(error) = handles.try_reserve_exact(count) {
         return Err(short(handles, io::Error::other(error)));
     }
     let most = S::most();
-    // A runtime that has no memory for one more strand panics; a panic that left the closure of
-    // `run` would wait for fibers that nobody unparks any more.
-    let spawned = runtime::catch(|| {
+    // The runtime panics if it has no memory for one more strand. A panic that left the closure of
+    // `run` would wait for fibers that nobody unparks any more, so it is caught here.
+    let spawned = runtime::catch_panic(|| {
         for number in 0..count {
             if number == most {
                 return Err(io::Error::other("vm.max_map_count allows no more stacks"));
@@ -253,7 +253,7 @@ fn spawn_all_by<S: Strands, T: Send + 'static, F>(
     }
 }
 
-/// Joins all in order and hands each value to `take`; if some could not run, says so afterwards.
+/// Joins all strands in order and passes each value to `take`. Fails if a strand could not run.
 #[inline]
 pub(super) fn join_all<S: Strands, T>(
     handles: Vec<S::Handle<T>>,
@@ -269,7 +269,7 @@ pub(super) fn join_all<S: Strands, T>(
     }
     let Some((count, payload)) = failed else { return Ok(()) };
     let why = payload_text(&*payload);
-    // What the runtime says of a fiber for whose stack there was no memory.
+    // The runtime's message if there was no memory for a fiber's stack.
     if S::IS_COOPERATIVE && why.contains("cannot start") {
         return Err(too_many::<S>(wanted - count, wanted, why));
     }
@@ -287,5 +287,5 @@ fn too_many<S: Strands>(reached: usize, wanted: usize, why: &str) -> Failure {
         }
     };
     let noun = S::NOUN;
-    Failure::other(format!("only {reached} of {wanted} {noun} could be made ({why}); {cure}"))
+    Failure::other(format!("only {reached} of {wanted} {noun} could be spawned ({why}); {cure}"))
 }

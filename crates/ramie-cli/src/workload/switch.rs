@@ -1,4 +1,4 @@
-//! Two strands yield to each other: what a switch costs.
+//! Two strands yield to each other: the cost of a switch.
 
 use clap::Args;
 
@@ -9,16 +9,16 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// Two strands yield to each other N times each: what does a switch cost?
+/// Two strands yield to each other N times each: the cost of a switch
 ///
-/// They do nothing else. One op is one yield. On fibers each yield resumes the other one. Threads
-/// (sched_yield) and fibers of a hybrid may be on two CPUs and have nobody to yield to. Both must
-/// have yielded N times.
+/// The strands do nothing else. One op is one yield. On fibers each yield resumes the other one.
+/// Threads (sched_yield) and fibers of a hybrid may run on two CPUs, and a yield then has no other
+/// strand to switch to. Both strands must have yielded N times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Switch {
     /// How often each of the two yields
-    #[arg(long, value_name = "N", value_parser = count::<u32>, allow_negative_numbers = true)]
+    /// Number of yields of each strand
     pub(crate) count: u32,
 }
 
@@ -31,13 +31,13 @@ impl Switch {
         let count = u64::from(self.count);
         let watch = Stopwatch::start();
         let strands = spawn_all::<S, _, _>(2, |_| move || yield_times::<S>(count))
-            .map_err(|shortfall| shortfall.give_up())?;
+            .map_err(|failure| failure.give_up())?;
         let mut is_right = true;
         join_all::<S, u64>(strands, |yields| is_right &= yields == count)?;
         let cost = watch.stop();
         if !is_right {
             return Err(Failure::other(
-                "switch went wrong: a strand did not yield as often as asked; please report this",
+                "switch went wrong: a strand yielded too often or too rarely; please report this",
             ));
         }
         Ok(cost)

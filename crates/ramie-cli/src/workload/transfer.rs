@@ -1,7 +1,7 @@
 //! Pairs of strands: one writes messages into a pipe or a socket, the other reads them.
 //!
-//! Where there are several workers, each has its share of the pairs and both strands of a pair, as
-//! a program would have it that does not want each message to wake another CPU.
+//! Several workers share the pairs evenly, and both strands of a pair run on the same worker, as in
+//! a program that avoids a wake-up on another CPU for each message.
 
 use std::{
     io, mem,
@@ -18,22 +18,22 @@ use super::{
 };
 use crate::{arguments::count, failure::Failure};
 
-/// How much goes through how many pairs.
+/// The parameters of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Load {
-    /// How many pairs of strands there are, each with a pipe or a pair of sockets of its own
+    /// Number of pairs of strands, each with its own pipe or socket pair
     #[arg(long, value_name = "G", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) pairs: u32,
-    /// How many messages go through each
+    /// Number of messages per pair
     #[arg(long, value_name = "I", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) messages: u32,
-    /// How long a message is
+    /// Length of a message in bytes
     #[arg(long, value_name = "S", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) bytes: u32,
 }
 
-/// What a pipe holds, and about what a socket does.
+/// The capacity of a pipe; that of a socket is similar.
 const IN_THE_KERNEL: u64 = 64 * 1024;
 
 impl Load {
@@ -54,8 +54,8 @@ impl Load {
         2 * u64::from(self.pairs)
     }
 
-    /// Bytes of the messages, of all pairs at the same time: one to write, one to read into, one to
-    /// compare with; and what was written and not read yet.
+    /// The bytes in use for all pairs at the same time: each pair has one message to write, one to
+    /// read into and one to compare with, and the kernel holds bytes that are not read yet.
     pub(super) fn buffers(&self) -> u64 {
         let bytes = u64::from(self.bytes);
         let on_the_way = (u64::from(self.messages) * bytes).min(IN_THE_KERNEL);
@@ -76,11 +76,11 @@ impl Load {
         cost::<S, _, _>("socketpair", self, self.make(S::socketpair)?, workers)
     }
 
-    /// Makes one thing for each pair; they are made before the time is taken.
+    /// Makes a pipe or a socket pair for each pair, before the clock starts.
     fn make<T>(&self, make: impl Fn() -> io::Result<T>) -> Result<Vec<T>, Failure> {
         (0..self.pairs).map(|_| make()).collect::<io::Result<_>>().map_err(|error| {
             Failure::other(format!(
-                "{} pairs cannot be made ({error}); ask for fewer, or raise the limits on \
+                "cannot create {} pairs ({error}); ask for fewer, or raise the limits on \
                  descriptors (ulimit -n, fs.file-max)",
                 self.pairs
             ))
@@ -108,9 +108,9 @@ where
         shares[pair % workers].push((pair as u64, ends));
     }
     let watch = Stopwatch::start();
-    let meeting = Arc::new(Meeting { missing: Mutex::new(workers), nobody_is: Condvar::new() });
-    let own = (shares.swap_remove(0), meeting.ticket());
-    let others: Vec<_> = shares.into_iter().map(|share| (share, meeting.ticket())).collect();
+    let barrier = Arc::new(StartBarrier { missing: Mutex::new(workers), is_complete: Condvar::new() });
+    let own = (shares.swap_remove(0), barrier.ticket());
+    let others: Vec<_> = shares.into_iter().map(|share| (share, barrier.ticket())).collect();
     let mut others = others.into_iter();
     let spawned = spawn_all::<S, _, _>(workers - 1, |_| {
         let (load, other) = (load.clone(), others.next());
@@ -121,9 +121,9 @@ where
     });
     let strands = match spawned {
         Ok(strands) => strands,
-        Err(shortfall) => {
+        Err(failure) => {
             drop(own);
-            return Err(shortfall.give_up());
+            return Err(failure.give_up());
         }
     };
     let mut outcome = move_share::<S, _, _>(name, load, own.0, own.1);
@@ -157,7 +157,7 @@ where
         move || end.map_or(Ok(()), End::run)
     });
     let mut failed = None;
-    let strands = spawned.map_err(|shortfall| shortfall.give_up())?;
+    let strands = spawned.map_err(|failure| failure.give_up())?;
     join_all::<S, io::Result<()>>(strands, |outcome| failed = failed.take().or(outcome.err()))?;
     match failed {
         None => Ok(()),
@@ -167,7 +167,7 @@ where
     }
 }
 
-/// What a strand has to do.
+/// The work of one strand.
 enum End<R, W> {
     Read(R, Plan),
     Write(W, Plan),
@@ -182,17 +182,18 @@ impl<R: io::Read, W: io::Write> End<R, W> {
     }
 }
 
-/// Where the strands that have a share each wait for one another. They block their workers, so that
-/// each worker takes one share: fibers stay where they start.
-struct Meeting {
+/// Makes the strands that start the shares wait for one another. Each of them blocks its worker, so
+/// every worker takes one share, because fibers stay on the worker where they start.
+struct StartBarrier {
     missing: Mutex<usize>,
-    nobody_is: Condvar,
+    is_complete: Condvar,
 }
 
-/// One of them. Dropped by one that could not start, it lets the others go on.
-struct Ticket(Arc<Meeting>);
+/// The ticket of one such strand. If the strand cannot start, dropping the ticket releases the
+/// others.
+struct Ticket(Arc<StartBarrier>);
 
-impl Meeting {
+impl StartBarrier {
     fn ticket(self: &Arc<Self>) -> Ticket {
         Ticket(Arc::clone(self))
     }
@@ -203,13 +204,13 @@ impl Meeting {
 }
 
 impl Ticket {
-    /// Blocks the worker until all are here or will never be.
+    /// Blocks the worker until every strand has arrived or dropped its ticket.
     fn meet(self) {
-        let meeting = Arc::clone(&self.0);
+        let barrier = Arc::clone(&self.0);
         drop(self);
-        let mut missing = meeting.lock();
+        let mut missing = barrier.lock();
         while *missing > 0 {
-            missing = meeting.nobody_is.wait(missing).unwrap_or_else(PoisonError::into_inner);
+            missing = barrier.is_complete.wait(missing).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -219,7 +220,7 @@ impl Drop for Ticket {
         let mut missing = self.0.lock();
         *missing -= 1;
         if *missing == 0 {
-            self.0.nobody_is.notify_all();
+            self.0.is_complete.notify_all();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a run takes: time and memory, as the kernel counts them.
+//! Time and memory of a run, as the kernel counts them.
 
 use std::{fs, time::Instant};
 
@@ -26,13 +26,13 @@ impl Stopwatch {
     }
 }
 
-/// User and system time of this process, all threads, so far: what getrusage(2) sums up, in ns.
+/// User and system time of all threads of this process so far, in seconds.
 fn cpu_seconds() -> f64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ProcessCPUTime);
     tv_sec as f64 + tv_nsec as f64 * 1e-9
 }
 
-/// What the process's memory is made of.
+/// The memory of the process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Footprint {
     pub(super) rss_bytes: u64,
@@ -40,7 +40,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// Reads it from procfs; none if there is no procfs.
+    /// Reads procfs; `None` if there is no procfs.
     pub(super) fn now() -> Option<Self> {
         let statm = fs::read_to_string("/proc/self/statm").ok()?;
         let resident: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;

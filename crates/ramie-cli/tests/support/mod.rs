@@ -1,4 +1,4 @@
-//! Starting the program and looking at what it says.
+//! Starts the program and checks its output.
 #![allow(dead_code)] // Each test file uses a part of it.
 
 use std::{
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) const RAMIE: &str = env!("CARGO_BIN_EXE_ramie");
 
-/// Long enough for a loaded machine; nothing waits for it unless something is broken.
+/// Long enough for a loaded machine. No test waits this long unless something is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn ramie(arguments: &str) -> Command {
@@ -24,8 +24,8 @@ pub(crate) fn ramie(arguments: &str) -> Command {
     command
 }
 
-/// For a shell: closes the descriptors that the caller of the tests has left open, so that a limit
-/// on descriptors means the same everywhere.
+/// A shell script that closes inherited descriptors, so that a limit on descriptors means the same
+/// everywhere.
 const CLOSE_INHERITED: &str = "for fd in /proc/self/fd/*; do fd=${fd##*/}; \
      [ \"$fd\" -le 2 ] || eval \"exec $fd>&-\"; done";
 
@@ -38,8 +38,8 @@ pub(crate) fn ramie_under(limit: &str, arguments: &str) -> Command {
     command
 }
 
-/// Whether this machine allows io_uring. Says if not, past libtest, which shows only what failing
-/// tests print.
+/// Whether this machine allows io_uring. If not, prints a line that bypasses libtest, because libtest
+/// hides the output of tests that pass.
 pub(crate) fn has_ring() -> bool {
     let has_ring = text(&output(ramie("doctor")).stdout).contains("driver  uring");
     if !has_ring {
@@ -63,7 +63,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Asserts that the program said one sentence on stderr and ended with `code`; returns it.
+/// Asserts that the program printed one sentence on stderr and ended with `code`; returns it.
 #[track_caller]
 pub(crate) fn assert_sentence(output: &Output, code: i32, parts: &[&str]) -> String {
     let said = text(&output.stderr);
@@ -139,7 +139,7 @@ impl Server {
         stream
     }
 
-    /// Waits until nobody listens any more: the server has seen a signal.
+    /// Waits until the server has seen a signal and no longer listens.
     pub(crate) fn wait_until_closed(&self) {
         let start = Instant::now();
         while TcpStream::connect(self.address).is_ok() {

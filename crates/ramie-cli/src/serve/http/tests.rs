@@ -39,7 +39,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_head_has_no_body_but_its_length() {
+fn the_answer_to_head_has_the_length_but_no_body() {
     let (answer, _) = feed("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", usize::MAX, false);
     assert_eq!(answer, HELLO.trim_end_matches("Hello, world!\n"));
 }
@@ -50,7 +50,7 @@ fn connections_close_when_asked_to() {
     let (answer, next) = feed(close, usize::MAX, false);
     assert!(answer.contains("Connection: close\r\n"));
     assert_eq!(next, Next::Close);
-    // What follows is not answered, but read.
+    // A request after it is read and not answered.
     assert_eq!(feed(&format!("{close}{GET}"), usize::MAX, false).1, Next::CloseAfterRest);
     assert_eq!(feed("GET / HTTP/1.0\r\n\r\n", usize::MAX, false).1, Next::Close);
     let stay = "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
@@ -60,7 +60,7 @@ fn connections_close_when_asked_to() {
 }
 
 #[test]
-fn a_server_that_stops_says_so_in_its_last_answer() {
+fn a_stopping_server_closes_the_connection_in_its_answer() {
     let (answer, next) = feed(GET, usize::MAX, true);
     assert!(answer.contains("Connection: close\r\n"));
     assert_eq!(next, Next::Close);
@@ -110,7 +110,7 @@ fn heads_that_are_too_large_are_refused() {
             assert!(answer.starts_with("HTTP/1.1 431 "), "{piece}: {answer}");
             assert_eq!(next, Next::CloseAfterRest);
         }
-        // What just fits is answered, even after another one in the same piece.
+        // A head of exactly the largest size is answered, even after another in the same piece.
         for answered in [&some, &fits] {
             let twice = format!("{GET}{answered}");
             assert_eq!(feed(&twice, piece, false), (HELLO.repeat(2), Next::Read), "{piece}");

@@ -1,8 +1,8 @@
-//! How busy the machine was with other things: what they take, the figures lack.
+//! The load of other processes during the lab, which makes the figures worse.
 
 use std::fs;
 
-/// Time of the CPUs in ticks, as the kernel counts it.
+/// CPU time in ticks, as the kernel counts it.
 #[derive(Debug, Clone, Copy)]
 struct Ticks {
     all: u64,
@@ -11,18 +11,18 @@ struct Ticks {
     own: u64,
 }
 
-/// A watch on the other processes, and on what a virtual machine's host takes.
+/// Measures the CPU time of other processes and of a virtual machine's host.
 #[derive(Debug)]
-pub(super) struct Others {
+pub(super) struct OtherLoad {
     start: Option<Ticks>,
 }
 
-impl Others {
+impl OtherLoad {
     pub(super) fn watch() -> Self {
-        Others { start: now() }
+        OtherLoad { start: now() }
     }
 
-    /// Which part of all CPUs' time they have taken since; `None` where the kernel does not tell.
+    /// The share of all CPU time that they have taken since; `None` if the kernel reports none.
     pub(super) fn share(&self) -> Option<f64> {
         let (start, end) = (self.start?, now()?);
         share_between(start, end)
@@ -59,11 +59,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_our_own_is_others() {
+    fn load_of_other_processes_excludes_our_own() {
         let own = |own: u64| format!("7 (a) b) S 1 1 1 0 -1 0 0 0 0 0 {own} 1 2 3 20 0");
         let start = parse("cpu  100 0 50 1000 10 0 5 5 0 0\ncpu0 1", &own(10)).unwrap();
         let end = parse("cpu  250 0 100 1700 10 0 5 105 0 0\ncpu0 1", &own(210)).unwrap();
-        // Of 1,000 ticks 300 were busy, and 200 of them ours.
+        // Of 1,000 ticks 300 were busy, and 200 of them were our own.
         assert_eq!(share_between(start, end), Some(0.1));
         assert_eq!(share_between(start, start), None);
         assert!(parse("cpu", &own(1)).is_none() && parse("cpu  1 2 3 4 5 6 7 8", "no").is_none());

@@ -1,4 +1,4 @@
-//! Where a report is written: always a folder of its own, never over an older one.
+//! The directory of a report: always a new or empty one, so no older report is overwritten.
 
 use std::{
     fs, io,
@@ -10,20 +10,20 @@ use crate::failure::Failure;
 /// How many names are tried.
 const NAMES_MAX: u32 = 10_000;
 
-/// Makes a new folder: `wanted`, or `wanted-2`, `wanted-3` and so on if that is a folder with
-/// something in it.
+/// Creates a directory: `wanted`, or `wanted-2`, `wanted-3` and so on if `wanted` is a directory
+/// that is not empty.
 pub(super) fn claim(wanted: &Path) -> Result<PathBuf, Failure> {
-    // Not the same as "no such folder": /dev/null is there, and so is a report that was mistaken
-    // for its folder.
+    // Checks that the path exists and is no directory, such as /dev/null or the report of an
+    // earlier run, rather than that the path is no directory: a missing one will be created.
     if fs::metadata(wanted).is_ok_and(|found| !found.is_dir()) {
         return Err(Failure::usage(format!(
-            "--out is '{}', which is there and is no folder; name a folder, or a new one",
+            "--out is `{}`, which exists and is no folder; name a folder, or a new path",
             wanted.display()
         )));
     }
     let cannot = |error: io::Error| {
         Failure::other(format!(
-            "cannot make the folder {} ({error}); name another with --out",
+            "cannot create the folder {} ({error}); name another with --out",
             wanted.display()
         ))
     };
@@ -54,12 +54,12 @@ fn is_empty_folder(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Writes a file into the folder.
+/// Writes a file into the directory.
 pub(super) fn write(folder: &Path, name: &str, content: &str) -> Result<PathBuf, Failure> {
     let path = folder.join(name);
     fs::write(&path, content).map_err(|error| {
         Failure::other(format!(
-            "cannot write {} ({error}); free some space, or name another folder with --out",
+            "cannot write {} ({error}); free some disk space, or name another folder with --out",
             path.display()
         ))
     })?;

@@ -1,7 +1,7 @@
-//! What a workload will need, and whether it is to be had.
+//! The memory that a workload needs, and whether it is available.
 //!
-//! Asked beforehand, because running out is answered by killing: the kernel ends a process when
-//! memory is gone, and an allocation that fails aborts it.
+//! Checked before the run, because running out of memory kills the process: the kernel's
+//! out-of-memory killer ends it, or a failed allocation aborts it.
 
 use std::fs;
 
@@ -11,65 +11,65 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-use super::{On, usage::kib_field};
+use super::{Engine, usage::kib_field};
 use crate::{failure::Failure, runtime};
 
-/// A parked fiber's one page.
+/// Resident memory of a parked fiber: one page.
 const PAGE: u64 = 4096;
-/// A strand without its stack: its slot, its handle, its place in a queue that doubles.
+/// Memory of a strand without its stack: header, handle, and an entry in a queue that doubles.
 const STRAND: u64 = 320;
-/// A thread's pages, here and in the kernel.
+/// Pages of a thread, in user space and in the kernel.
 const THREAD: u64 = 16 * 1024;
-/// Kept free for what else a process allocates.
+/// Left free for the other allocations of the process.
 const HEADROOM: u64 = 128 << 20;
 
 /// Bytes of memory and of address space.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Need {
+pub(crate) struct Requirements {
     strands: u64,
     pub(crate) memory: u64,
     address_space: u64,
 }
 
-impl Need {
-    pub(super) fn of(on: On, strands: u64, stacks: u64, stack_bytes: usize) -> Self {
+impl Requirements {
+    pub(super) fn of(on: Engine, strands: u64, stacks: u64, stack_bytes: usize) -> Self {
         let bookkeeping = strands.saturating_mul(STRAND);
         let (memory, address_space) = match on {
-            // Threads that are too many are refused one by one, and counted.
-            On::Threads => (strands.saturating_mul(THREAD), 0),
-            On::Futures => (bookkeeping, 0),
-            On::Fibers | On::Hybrid | On::Sidecar | On::Coroutines => {
+            // The system refuses surplus threads one by one, so the run itself reports them.
+            Engine::Threads => (strands.saturating_mul(THREAD), 0),
+            Engine::Futures => (bookkeeping, 0),
+            Engine::Fibers | Engine::Hybrid | Engine::Sidecar | Engine::Coroutines => {
                 let each = (stack_bytes as u64).saturating_add(GUARD_BYTES as u64);
                 let of_stacks = stacks.saturating_mul(each);
-                // Stacks come in batches: some more are mapped than used.
+                // Stacks are mapped in batches, so some are mapped and not used.
                 let mapped = of_stacks.saturating_add(of_stacks / 8);
                 let space = mapped.saturating_add(bookkeeping).saturating_add(HEADROOM);
                 (stacks.saturating_mul(PAGE).saturating_add(bookkeeping), space)
             }
         };
-        Need { strands, memory, address_space }
+        Requirements { strands, memory, address_space }
     }
 
-    /// With memory for something else, besides.
+    /// Adds `bytes` of memory.
     pub(super) fn plus(self, bytes: u64) -> Self {
         let [memory, address_space] =
             [self.memory, self.address_space].map(|need| need.saturating_add(bytes));
-        Need { memory, address_space, ..self }
+        Requirements { memory, address_space, ..self }
     }
 
-    /// Refuses what would only get the process killed.
-    pub(super) fn check(&self, on: On) -> Result<(), Failure> {
+    /// Fails if the workload would only get the process killed.
+    pub(super) fn check(&self, on: Engine) -> Result<(), Failure> {
         let strands = match (on, self.strands) {
             (_, 1) => format!("{} needs", on.one()),
-            (On::Threads, many) => format!("{many} threads need"),
+            (Engine::Threads, many) => format!("{many} threads need"),
             (_, many) => format!("{many} fibers need"),
         };
         let space = address_space_left();
         if self.address_space > space {
             let room = space.saturating_sub(HEADROOM);
             return Err(Failure::other(format!(
-                "{strands} about {} of address space, but `ulimit -v` leaves {}; raise \
-                 it{}",
+                "{strands} about {} of address space, but `ulimit -v` leaves {}; raise the \
+                 limit{}",
                 in_mib(self.address_space),
                 in_mib(space),
                 or_fewer(fitting(self.strands, self.address_space.saturating_sub(HEADROOM), room)),
@@ -78,7 +78,7 @@ impl Need {
         let memory = available_memory();
         if self.memory > memory {
             return Err(Failure::other(format!(
-                "{strands} about {} of memory, but {} are available; free some{}",
+                "{strands} about {} of memory, but {} are available; free some memory{}",
                 in_mib(self.memory),
                 in_mib(memory),
                 or_fewer(fitting(self.strands, self.memory, memory)),
@@ -87,22 +87,22 @@ impl Need {
         Ok(())
     }
 
-    /// Whether it would leave the machine a good part of its memory.
+    /// Whether the workload leaves the machine a good part of its memory.
     pub(crate) fn is_comfortable(&self) -> bool {
         self.memory <= available_memory() / 4 * 3 && self.address_space <= address_space_left()
     }
 }
 
-/// Refuses where not even two fibers could run.
+/// Fails if there is no memory for two fibers.
 pub(crate) fn room_for_fibers() -> Result<(), Failure> {
-    Need::of(On::Fibers, 2, 2, runtime::stack_bytes()).check(On::Fibers)
+    Requirements::of(Engine::Fibers, 2, 2, runtime::stack_bytes()).check(Engine::Fibers)
 }
 
 fn in_mib(bytes: u64) -> String {
     format!("{} MiB", bytes >> 20)
 }
 
-/// Nothing, where not even one would fit.
+/// The advice to ask for fewer strands; empty if not even one would fit.
 fn or_fewer(fitting: u64) -> String {
     match fitting {
         0 => String::new(),
@@ -115,7 +115,7 @@ fn fitting(strands: u64, needed: u64, available: u64) -> u64 {
     u64::try_from(fitting).unwrap_or(strands).min(strands)
 }
 
-/// Bytes that could still be mapped under `ulimit -v`.
+/// The address space that `ulimit -v` still allows, in bytes.
 fn address_space_left() -> u64 {
     let Some(limit) = getrlimit(Resource::As).current else { return u64::MAX };
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -123,7 +123,7 @@ fn address_space_left() -> u64 {
     limit.saturating_sub(mapped.unwrap_or(0_u64) * page_size() as u64)
 }
 
-/// Bytes that a process could still use without somebody being killed for it.
+/// The memory that a process can still use before the kernel kills one, in bytes.
 fn available_memory() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let machine = kib_field(&meminfo, "MemAvailable:").map_or(u64::MAX, |kib| kib * 1024);

@@ -1,0 +1,101 @@
+//! The engines that run a workload.
+
+use std::{num::NonZero, thread};
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// The kind of strand or task that runs a workload.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Engine {
+    /// Fibers on one worker, or on --workers
+    Fibers,
+    /// OS threads
+    Threads,
+    /// Fibers on several workers
+    Hybrid,
+    /// Fibers with a sidecar thread per worker that enters the kernel (pipe, socketpair)
+    Sidecar,
+    /// A coroutine that a loop resumes, without a scheduler (basic, recurse, recurse2)
+    Coroutines,
+    /// A future on tokio's current-thread runtime (basic, recurse, recurse2)
+    Futures,
+}
+
+impl Engine {
+    /// The engines of the workloads of many strands.
+    pub(crate) const STRANDS: [Engine; 3] = [Engine::Fibers, Engine::Threads, Engine::Hybrid];
+    /// The engines of the workloads whose strands do I/O.
+    pub(crate) const IO: [Engine; 4] = [Engine::Fibers, Engine::Threads, Engine::Hybrid, Engine::Sidecar];
+    /// The engines of the workloads of one task.
+    pub(crate) const TASKS: [Engine; 3] = [Engine::Fibers, Engine::Futures, Engine::Coroutines];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Engine::Fibers => "fibers",
+            Engine::Threads => "threads",
+            Engine::Hybrid => "hybrid",
+            Engine::Sidecar => "sidecar",
+            Engine::Coroutines => "coroutines",
+            Engine::Futures => "futures",
+        }
+    }
+
+    /// The noun for one strand or task of this engine.
+    pub(crate) fn one(self) -> &'static str {
+        match self {
+            Engine::Fibers => "a fiber",
+            Engine::Threads => "a thread",
+            Engine::Hybrid => "a hybrid",
+            Engine::Sidecar => "a fiber with a sidecar",
+            Engine::Coroutines => "a coroutine",
+            Engine::Futures => "futures",
+        }
+    }
+
+    /// The noun for all of them, as the subject or the object of a sentence.
+    pub(crate) fn all(self) -> &'static str {
+        match self {
+            Engine::Hybrid => "the hybrid",
+            Engine::Sidecar => "fibers with a sidecar",
+            _ => self.name(),
+        }
+    }
+
+    pub(super) fn default_workers(self) -> usize {
+        match self {
+            Engine::Hybrid => thread::available_parallelism().map_or(2, NonZero::get).max(2),
+            _ => 1,
+        }
+    }
+
+    /// Whether Ramie allocates its stacks.
+    pub(super) fn has_fiber_stacks(self) -> bool {
+        matches!(self, Engine::Fibers | Engine::Hybrid | Engine::Sidecar | Engine::Coroutines)
+    }
+
+    /// Fails if `--workers` contradicts the engine.
+    pub(crate) fn check_workers(self, workers: u32) -> Result<(), Failure> {
+        let (why, cure) = match self {
+            Engine::Hybrid if workers == 1 => {
+                return Err(Failure::usage(
+                    "--on hybrid needs several workers, but --workers is 1; use --on fibers, or 2 \
+                     workers or more",
+                ));
+            }
+            Engine::Fibers | Engine::Hybrid | Engine::Sidecar => return Ok(()),
+            Engine::Threads => ("every strand is an OS thread", "--on hybrid"),
+            Engine::Coroutines => ("a loop resumes the one coroutine", "--on fibers"),
+            Engine::Futures => ("the one thread of tokio's runtime polls them", "--on fibers"),
+        };
+        Err(Failure::usage(format!(
+            "--workers does not apply to --on {}, because {why}; omit it, or use {cure}",
+            self.name()
+        )))
+    }
+}
