@@ -13,7 +13,7 @@ use crate::{arguments::Doctor, failure::Failure, output, runtime, workload};
 
 pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
     let wrong = runtime::check_environment().err();
-        // Printed before the report, because the report is of no use until this is corrected.
+    // Printed before the report, because the report is of no use until this is corrected.
     let code = wrong.as_ref().map(Failure::report_as_code);
     let report = as_asked(probe_report());
     let stacks = Stacks::found();

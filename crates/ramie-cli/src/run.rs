@@ -10,7 +10,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    arguments::{RunOptions, Run},
+    arguments::{Run, RunOptions},
     failure::Failure,
     output,
     workload::{Bench, Call, Cost, Engine, Workload},

@@ -299,8 +299,8 @@ fn is_answered(address: SocketAddr) -> bool {
     stream.write_all(GET.as_bytes()).is_ok() && stream.read_exact(&mut answer).is_ok()
 }
 
-/// With limits from too low to sufficient, the server serves as many connections as it can, or fails
-/// with the reason.
+/// With limits from too low to sufficient, the server serves as many connections as it can, or
+/// fails with the reason.
 #[test]
 fn without_memory_connections_are_refused_and_not_the_service() {
     let (mut served, mut refused) = (0, 0);

@@ -23,7 +23,10 @@ fn zero_and_negative_numbers_are_refused() {
     wrong("run recurse --depth -1", &["invalid value `-1` for --depth"]);
     wrong("run recurse2 --depth 0", &["invalid value `0` for --depth"]);
     wrong("run pipe --pairs 0 --messages 1 --bytes 1", &["invalid value `0` for --pairs"]);
-    wrong("run socketpair --pairs 1 --messages -2 --bytes 1", &["invalid value `-2` for --messages"]);
+    wrong(
+        "run socketpair --pairs 1 --messages -2 --bytes 1",
+        &["invalid value `-2` for --messages"],
+    );
     wrong("run pipe --pairs 1 --messages 1 --bytes 0", &["invalid value `0` for --bytes"]);
     wrong("run switch --count 1 --repeat 0", &["invalid value `0` for --repeat"]);
     wrong("run switch --count 1 --workers 0", &["invalid value `0` for --workers"]);
@@ -43,7 +46,10 @@ fn numbers_that_are_too_large_are_refused() {
     wrong("run ring --size 1 --hops 18446744073709551616", &["too large"]);
     wrong("run ring --size 1 --hops 4294967296", &["--hops", "at most 4294967295"]);
     wrong("run switch --count 4294967296", &["--count", "at most 4294967295"]);
-    wrong("run spawn --count 1 --workers 5000", &["invalid value `5000` for --workers", "at most 1024"]);
+    wrong(
+        "run spawn --count 1 --workers 5000",
+        &["invalid value `5000` for --workers", "at most 1024"],
+    );
     wrong("serve --hello --workers 1025", &["invalid value `1025` for --workers", "at most 1024"]);
 }
 
@@ -68,7 +74,10 @@ fn unknown_words_are_answered_with_the_likely_one() {
         ("pipe --pairs 1 --messages 1 --bytes 1", "fibers, threads, hybrid, sidecar\n"),
         ("basic --yields 1", "fibers, futures, coroutines\n"),
     ] {
-        wrong(&format!("run {workload} --on thread"), &["invalid value `thread` for --on", offered]);
+        wrong(
+            &format!("run {workload} --on thread"),
+            &["invalid value `thread` for --on", offered],
+        );
     }
     let of_any = "fibers, threads, hybrid, sidecar, coroutines, futures";
     wrong("run --on thread spawn --count 1", &["invalid value `thread` for --on", of_any]);

@@ -1,4 +1,4 @@
-//! Measures what an effect costs: `cargo run --release -p ramie-coro --example effect_speed`.
+//! Measures the cost of an effect: `cargo run --release -p ramie-coro --example effect_speed`.
 
 use std::{hint::black_box, time::Instant};
 

@@ -1,4 +1,4 @@
-//! A generator made of an effect: what is yielded comes out of an iterator.
+//! A generator made of an effect: an iterator returns the items that the body yields.
 
 use ramie_coro::effect::{Continuation, Effect, Step, perform, start};
 

@@ -1,6 +1,6 @@
-//! What a program that aborts on panics may rely on: a suspended coroutine that is dropped is not
-//! unwound, because nothing can be then. Its stack is leaked and counted, its destructors do not
-//! run, and the program goes on.
+//! Guarantees for a program with `panic = "abort"`: dropping a suspended coroutine does not unwind
+//! it, because such a program cannot unwind. The stack is leaked and counted, the destructors on it
+//! do not run, and the program continues.
 //!
 //! ```sh
 //! cargo run --profile abort --package ramie-coro --example panic_abort

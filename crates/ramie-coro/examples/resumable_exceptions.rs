@@ -1,8 +1,8 @@
-//! Exceptions that the caller can answer, so that what failed goes on.
+//! Exceptions that the caller can answer, so that the failed computation continues.
 
 use ramie_coro::effect::{Effect, Next, handle, perform};
 
-/// A line is no number: what shall stand in its place?
+/// A line is not a number; the handler answers with a replacement.
 struct Malformed {
     line: String,
 }
@@ -17,7 +17,7 @@ fn sum(text: &str) -> i64 {
     text.lines().map(number).sum()
 }
 
-/// Counts malformed lines as zero, and says which they were.
+/// Counts malformed lines as zero, and returns them.
 fn lenient(text: &str) -> (i64, Vec<String>) {
     let mut malformed = Vec::new();
     let sum = handle(
@@ -30,7 +30,7 @@ fn lenient(text: &str) -> (i64, Vec<String>) {
     (sum, malformed)
 }
 
-/// Gives up at the first one, as an ordinary exception would.
+/// Stops at the first malformed line, as an ordinary exception would.
 fn strict(text: &str) -> Result<i64, String> {
     handle(|| Ok(sum(text)), |exception: Malformed, _resume| Next::Return(Err(exception.line)))
 }

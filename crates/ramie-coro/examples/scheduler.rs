@@ -4,7 +4,7 @@ use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
 use ramie_coro::effect::{Continuation, Effect, Step, perform, start};
 
-/// What a task asks of the scheduler.
+/// The requests of a task to the scheduler.
 enum Ask {
     Yield,
     Spawn(Box<dyn FnOnce()>),
@@ -27,7 +27,7 @@ enum Task {
     Suspended(Continuation<Ask, ()>),
 }
 
-/// Runs `first`, and all tasks that come of it, in turns, until none is left.
+/// Runs `first`, and all tasks that it starts, in turns, until none is left.
 fn run(first: impl FnOnce() + 'static) {
     let mut queue = VecDeque::from([Task::Fresh(Box::new(first))]);
     while let Some(task) = queue.pop_front() {

@@ -1,4 +1,4 @@
-//! A variable that code reads and writes without being given it: the handler holds it.
+//! A variable that code reads and writes without receiving it as a parameter: the handler holds it.
 
 use ramie_coro::effect::{Effect, handle, perform};
 
@@ -12,7 +12,7 @@ impl Effect for Set {
     type Output = ();
 }
 
-/// Runs `body` with a variable, and returns that, too.
+/// Runs `body` with a variable, and returns its final value, too.
 fn with_state<R>(initial: u64, body: impl FnOnce() -> R) -> (R, u64) {
     let state = std::cell::Cell::new(initial);
     let result = handle(
@@ -35,7 +35,7 @@ pub(crate) fn main() {
     let three = || [next_random() % 6, next_random() % 6, next_random() % 6];
     let (dice, state) = with_state(42, three);
     assert_eq!(with_state(42, three).0, dice);
-    // The innermost variable is meant; the outer one is as it was.
+    // This is the innermost variable; the outer one is unchanged.
     let (inner, outer) = with_state(1, || with_state(2, || perform(Set(3))).1);
     assert_eq!((inner, outer), (3, 1));
     println!("{dice:?}, then {state}");

@@ -1,8 +1,8 @@
-//! The end of the process, with a sentence.
+//! Aborts the process with a message.
 
 use crate::sys;
 
-/// Aborts the process where going on would break a promise to code that relies on it.
+/// Aborts the process if continuing would break a guarantee that other code relies on.
 #[cold]
 pub(crate) fn abort_with(sentence: &str) -> ! {
     sys::write_stderr(b"fatal: ");

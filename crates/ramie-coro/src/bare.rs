@@ -1,22 +1,23 @@
-//! Coroutines for schedulers: a switch, a stack, and nothing else.
+//! Coroutines for schedulers: a stack and a switch, without context or checks.
 //!
 //! | state | left by |
 //! |---|---|
 //! | fresh: the closure lies on the stack | the first [`BareCoroutine::resume`] |
 //! | running | [`BareYielder::suspend`], or the end of the body |
 //! | suspended | [`BareCoroutine::resume`]; dropped or leaked: its stack is never used again |
-//! | done | nothing; [`BareCoroutine::into_stack`] gives the stack back |
+//! | done | nothing; [`BareCoroutine::into_stack`] returns the stack |
 //!
 //! **Stack-ownership rule.** A stack is freed or reused only after the function on it has returned
-//! or unwound. Therefore dropping a suspended bare coroutine leaks its stack, with all that lives
-//! on it, and counts that in [`stats`](crate::stats): whether to unwind is its scheduler's to
-//! decide. A dropped fresh coroutine drops its closure.
+//! or unwound. Therefore dropping a suspended bare coroutine leaks its stack and every value on it,
+//! and counts the leak in [`stats`](crate::stats), because only the scheduler can decide whether to
+//! unwind. Dropping a fresh coroutine drops its closure.
 //!
-//! There is no context segment and no check for suspension while unwinding, as in
-//! [`Coroutine`](crate::Coroutine): a scheduler has its own. It sets a strand for each of its
-//! coroutines, [`set_current`](crate::context::set_current); else what one leaves of its context,
-//! such as a [`Coroutine`](crate::Coroutine) in whose middle it suspends, mixes with that of
-//! others, and the process aborts when it finds that.
+//! A bare coroutine has no context segment, and it does not check whether it suspends while
+//! unwinding. [`Coroutine`](crate::Coroutine) does both; a scheduler does them in its own way. The
+//! scheduler sets a strand for each of its coroutines
+//! ([`set_current`](crate::context::set_current)). Otherwise the contexts of several coroutines
+//! mix, for example if one suspends inside the body of a [`Coroutine`](crate::Coroutine), and the
+//! process aborts when it detects that.
 #![allow(unsafe_code)]
 
 use std::{
@@ -31,11 +32,11 @@ use corosensei::CoroutineResult;
 
 use crate::{Resumed, Stack};
 
-/// The largest closure that is moved to the base of its stack; a larger one is boxed. corosensei
-/// refuses more.
+/// The largest closure that is moved to the base of its stack. A larger one is boxed, because
+/// corosensei refuses it.
 pub(crate) const MOST_BYTES_ON_STACK: usize = 1024;
 
-/// What corosensei sees of a stack: its bounds.
+/// The bounds of a stack, in the form that corosensei asks for.
 struct Bounds {
     base: NonZeroUsize,
     limit: NonZeroUsize,
@@ -55,22 +56,22 @@ unsafe impl corosensei::stack::Stack for Bounds {
     }
 }
 
-/// Suspends the coroutine to which it was given.
+/// Suspends the coroutine whose body received it.
 ///
-/// A scheduler may keep a raw pointer to it: it lies at the base of the coroutine's stack, and is
-/// valid until the body has returned. [`suspend`](Self::suspend) may be called from the stack of
-/// any coroutine that this one is, directly or not, in the middle of resuming. Control goes to this
-/// one's resumer; resuming this one goes on where `suspend` was called.
+/// It lies at the base of the coroutine's stack and is valid until the body has returned, so a
+/// scheduler may keep a raw pointer to it. [`suspend`](Self::suspend) may be called on the
+/// coroutine's stack, and on the stack of any coroutine that this one is resuming, directly or not.
+/// It passes control to the resumer of this coroutine. The next resume continues after `suspend`.
 #[repr(transparent)]
 pub struct BareYielder<Input, Yield>(corosensei::Yielder<Input, Yield>);
 
 impl<Input, Yield> BareYielder<Input, Yield> {
-    /// Gives a value to the resumer, and returns the next resumer's input.
+    /// Passes a value to the resumer, and returns the input of the next resume.
     ///
     /// # Safety
-    /// It is called on the coroutine's own stack, or on that of one that the coroutine is in the
-    /// middle of resuming. A body that lends `self` to another fiber, which only waits for the body
-    /// as far as the compiler knows, would have that fiber go on where this one's resumer is.
+    /// The caller runs on the coroutine's own stack, or on the stack of a coroutine that this one
+    /// is resuming. If a body lent `self` to another fiber, that fiber would continue at this
+    /// coroutine's resumer, so this function is unsafe:
     /// ```compile_fail,E0133
     /// # let stack = ramie_coro::StackPool::new(Default::default()).take().unwrap();
     /// ramie_coro::bare::BareCoroutine::<(), (), ()>::with_stack(stack, |yielder, ()| {
@@ -96,9 +97,9 @@ impl<Input, Yield> fmt::Debug for BareYielder<Input, Yield> {
     }
 }
 
-/// Runs a closure on a stack of its own, from suspension to suspension.
+/// Runs a closure on its own stack, from suspension to suspension.
 ///
-/// It stays on its thread:
+/// A bare coroutine stays on its thread:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// needs_send::<ramie_coro::bare::BareCoroutine<(), (), ()>>();
@@ -127,8 +128,8 @@ pub struct BareCoroutine<Input, Yield, Return> {
 }
 
 impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
-    /// Makes a coroutine that will run `body` on `stack`, onto which it is moved; a closure of more
-    /// than 1,024 bytes is boxed first.
+    /// Creates a coroutine that will run `body` on `stack`. The closure is moved onto the stack; a
+    /// closure of more than 1,024 bytes is boxed first.
     pub fn with_stack<F>(stack: Stack, body: F) -> Self
     where
         F: FnOnce(&BareYielder<Input, Yield>, Input) -> Return + 'static,
@@ -139,14 +140,15 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         Self::with_stack_below(stack, 0, body)
     }
 
-    /// The same, but leaves the `reserved` bytes below the stack's base to the caller.
+    /// Like [`with_stack`](Self::with_stack), but leaves `reserved` bytes at the stack's base to
+    /// the caller.
     ///
-    /// A scheduler keeps what it knows of the coroutine there, in the very page and, if it likes,
-    /// cache line that a switch touches anyway. The memory is the caller's until it gets the stack
-    /// back or leaks the coroutine.
+    /// A scheduler keeps its data about the coroutine there, in the page (and, if it likes, the
+    /// cache line) that a switch touches anyway. The memory belongs to the caller until it takes
+    /// the stack back or leaks the coroutine.
     ///
     /// # Panics
-    /// When `reserved` is not a multiple of 16, or more than 1,024.
+    /// If `reserved` is not a multiple of 16, or more than 1,024.
     pub fn with_stack_below<F>(stack: Stack, reserved: usize, body: F) -> Self
     where
         F: FnOnce(&BareYielder<Input, Yield>, Input) -> Return + 'static,
@@ -154,23 +156,23 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         Yield: 'static,
         Return: 'static,
     {
-        // SAFETY: all is 'static.
+        // SAFETY: the body is 'static.
         unsafe { Self::with_stack_unchecked(stack, reserved, body) }
     }
 
-    /// The same, with a body that may borrow.
+    /// Like [`with_stack_below`](Self::with_stack_below), with a body that may borrow.
     ///
     /// # Safety
-    /// When a borrow ends, the body has returned or unwound; or it never runs again and what it
-    /// borrowed from its own stack was not lent on to others.
+    /// Before a borrow ends, the body has returned or unwound; or the body never runs again, and
+    /// references to its own stack were not lent to other code.
     pub(crate) unsafe fn with_stack_unchecked<F>(stack: Stack, reserved: usize, body: F) -> Self
     where
         F: FnOnce(&BareYielder<Input, Yield>, Input) -> Return,
     {
         assert!(
             reserved.is_multiple_of(16) && reserved <= 1024,
-            "{reserved} bytes cannot be reserved at the base of a stack: at most 1,024, a multiple \
-             of 16"
+            "cannot reserve {reserved} bytes at the base of a stack: expected a multiple of 16, at \
+             most 1,024"
         );
         let base = NonZeroUsize::new(stack.base().get() - reserved).expect("far above zero");
         let bounds = Bounds { base, limit: stack.limit() };
@@ -190,7 +192,8 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
     /// Runs the coroutine until it suspends itself or is done.
     ///
     /// # Panics
-    /// When it is done, or running; and with whatever its body panics, after which it is done.
+    /// If the coroutine is done or running. A panic of the body propagates; the coroutine is done
+    /// then.
     #[inline(always)]
     pub fn resume(&mut self, input: Input) -> Resumed<Yield, Return> {
         match self.inner.resume(input) {
@@ -199,28 +202,28 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         }
     }
 
-    /// Tells whether it was resumed at least once.
+    /// Returns whether it was resumed at least once.
     #[must_use]
     #[inline]
     pub fn is_started(&self) -> bool {
         self.inner.started()
     }
 
-    /// Tells whether its body has returned or panicked.
+    /// Returns whether its body has returned or panicked.
     #[must_use]
     #[inline]
     pub fn is_done(&self) -> bool {
         self.inner.done()
     }
 
-    /// Returns its stack, to look at and to label.
+    /// Returns its stack, to inspect or label it.
     #[must_use]
     #[inline]
     pub fn stack(&self) -> &Stack {
         &self.stack
     }
 
-    /// Gives the stack back when the coroutine is done; else drops the coroutine.
+    /// Returns the stack if the coroutine is done; otherwise drops the coroutine.
     #[must_use]
     #[inline]
     pub fn into_stack(self) -> Option<Stack> {
@@ -234,16 +237,16 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         Some(unsafe { ManuallyDrop::take(&mut this.stack) })
     }
 
-    /// Gives the coroutine up for good: what is on its stack is never dropped, and the stack never
-    /// reused. It is counted in [`stats`](crate::stats).
+    /// Abandons the coroutine: the values on its stack are never dropped, and the stack is never
+    /// reused. The leak is counted in [`stats`](crate::stats).
     pub fn leak(self) {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: taken once, here: `this` is not dropped.
         unsafe { ManuallyDrop::take(&mut this.stack) }.leak();
     }
 
-    /// Drops a fresh coroutine's closure, and gives the stack back; with the payload, if the
-    /// closure panicked in its destructor.
+    /// Drops the closure of a fresh coroutine and returns the stack. If the closure's destructor
+    /// panicked, returns the payload as well.
     pub(crate) fn into_fresh_stack(self) -> (Stack, thread::Result<()>) {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: it is fresh; `this` is not dropped.
@@ -252,13 +255,13 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         (unsafe { ManuallyDrop::take(&mut this.stack) }, dropped)
     }
 
-    /// Drops `inner`, and a fresh one's closure with it.
+    /// Drops `inner`, and the closure of a fresh coroutine with it.
     ///
     /// # Safety
-    /// It is fresh or done, and not touched again.
+    /// The coroutine is fresh or done, and is not used again.
     unsafe fn drop_inner(&mut self) -> thread::Result<()> {
-        // If the closure's destructor panics, `inner` does not know that it is gone and would drop
-        // it again: so `inner`, which owns nothing else, is forgotten.
+        // If the closure's destructor panics, `inner` does not notice that the closure is gone and
+        // would drop it again. So `inner`, which owns nothing else, is forgotten in that case.
         catch_unwind(AssertUnwindSafe(|| self.inner.force_unwind()))?;
         // SAFETY: the caller's promise.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
@@ -267,8 +270,8 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
 
     /// Unwinds a suspended body, so that the coroutine is done.
     ///
-    /// A body that goes on suspending never ends this, hence not public: the `Yielder` of
-    /// [`Coroutine`](crate::Coroutine) sees to it.
+    /// Not public, because a body that suspends again and again would never let this return. The
+    /// `Yielder` of [`Coroutine`](crate::Coroutine) prevents that.
     pub(crate) fn unwind(&mut self) {
         self.inner.force_unwind();
     }

@@ -1,5 +1,5 @@
-//! Context: what the code above a call has set for the code below it, without parameters. Cancel
-//! scopes, deadlines and scoped values are frames of it.
+//! Context: values that a caller sets for all the code that it calls, without parameters. Cancel
+//! scopes, deadlines and scoped values are frames of the context.
 //!
 //! ```text
 //! Strand.head -> frame -> frame -> segment of a coroutine -> frame of its resumer -> ... -> null
@@ -8,30 +8,31 @@
 //!
 //! A strand (a fiber or an OS thread) has a list of frames, each in the stack frame of a [`with`].
 //! A coroutine has a segment of its own, linked in front of its resumer's list when it is resumed
-//! and taken off when it suspends; else what it set would be seen by its resumer.
+//! and unlinked when it suspends; otherwise the resumer would see the coroutine's values.
 //!
 //! | state of a segment | left by |
 //! |---|---|
-//! | off, empty | a resume, on any strand |
+//! | unlinked, empty | a resume, on any strand |
 //! | linked | a suspension, the end of the body |
-//! | off, with other coroutines' segments | a resume, on any strand |
-//! | off, with frames | a resume, on the strand where it was linked before |
+//! | unlinked, with segments of other coroutines | a resume, on any strand |
+//! | unlinked, with frames | a resume, on the strand where it was linked before |
 //!
-//! A coroutine may suspend from the stack of another that it is in the middle of resuming. Then the
-//! other's segment is taken off with its own and linked again with it, on another strand maybe. A
-//! segment may have a tag, by which effects and named scopes find the coroutine to suspend: one
-//! whose segment is in the list is in the middle of running the code that looks for it.
+//! A coroutine may suspend on the stack of another coroutine that it is resuming. The segment of
+//! the other one is then unlinked with its own and linked again with it, possibly on another
+//! strand. A segment may have a tag, by which effects and named scopes find the coroutine to
+//! suspend: if a segment is in the list, its coroutine is running the code that searches for it.
 //!
-//! There is no race: a strand's list is touched by its own thread only. What to fear is a frame
-//! that outlives its place in the list, or the other way round. [`with`] alone makes frames, and
-//! takes each off on every way out, but only if it is the head: so all frames in a list are alive.
-//! It is not the head if a coroutine without a segment suspended inside [`with`]: a bare one whose
-//! scheduler has set no strand for it, or another library's. That aborts; so does a segment that is
-//! to be taken off and is not in the list.
+//! There is no race, because only its own thread touches a strand's list. The danger is a frame
+//! that outlives its place in the list, or the other way round. Only [`with`] creates frames, and
+//! it removes its frame on every way out, but only if the frame is the head, so all frames in a
+//! list are alive. The frame is not the head if a coroutine without a segment suspended inside
+//! [`with`]: a bare one whose scheduler has set no strand for it, or one of another library. Then
+//! the process aborts, and also if a segment to be unlinked is not in the list.
 //!
-//! Such a coroutine may also suspend inside another's body, and leave that one's segment in the
-//! list for its own resumer to find. So a search by tag looks whether it stands on the segment's
-//! stack, and whether that was resumed from the next one's. It does not see through a stack that
+//! A coroutine without a segment may also suspend inside another coroutine's body. The segment of
+//! the other one then stays in the list, where the resumer can find it. So a search by tag checks
+//! that it runs on the segment's stack, or that this stack was resumed from the next segment's. The
+//! search cannot look through a stack that has no segment.
 //! has no segment.
 #![allow(unsafe_code)]
 
@@ -45,10 +46,10 @@ use std::{
 
 use crate::{abort::abort_with, sys::stack_pointer};
 
-/// Tells one sort of frames from others, by its address: make it a `static`.
+/// Identifies one kind of frames, by its address: make it a `static`.
 ///
 /// A constant has no address of its own, because the compiler may merge equal constants. So a key
-/// has memory that could change, which no constant has:
+/// contains memory that could change, which makes a constant a compile error:
 /// ```compile_fail,E0716
 /// use ramie_coro::context::{self, Key};
 /// const KEY: Key = Key::new();
@@ -56,13 +57,13 @@ use crate::{abort::abort_with, sys::stack_pointer};
 /// ```
 #[derive(Debug)]
 pub struct Key {
-    /// Not of size zero, so that two keys have two addresses; interior mutability, so that they are
-    /// never merged and `&Key::new()` is never a `&'static Key`. Nobody reads or writes it.
+    /// Has a size, so that two keys have two addresses. Has interior mutability, so that keys are
+    /// never merged and `&Key::new()` is never a `&'static Key`. It is never read or written.
     _identity: AtomicU8,
 }
 
 impl Key {
-    /// Makes a key.
+    /// Creates a key.
     #[must_use]
     pub const fn new() -> Key {
         Key { _identity: AtomicU8::new(0) }
@@ -75,7 +76,7 @@ impl Default for Key {
     }
 }
 
-/// The root of each segment; nobody outside can ask for it.
+/// The key of each segment's root. Private, so no other code can search for it.
 static SEGMENT: Key = Key::new();
 
 struct Frame {
@@ -85,19 +86,19 @@ struct Frame {
     parent: Cell<*const Frame>,
 }
 
-/// Holds the context of a strand.
+/// The context of a strand.
 #[derive(Debug)]
 pub struct Strand {
     head: Cell<*const Frame>,
     id: Cell<u64>,
 }
 
-/// Ids of OS threads have this bit, so that they differ from those that a runtime gives out.
+/// The ids of OS threads have this bit, so that they differ from a runtime's ids.
 const THREAD_BIT: u64 = 1 << 63;
 
 impl Strand {
-    /// Makes an empty context. The id must be unique among strands with coroutines suspended inside
-    /// [`with`]; its highest bit is reserved; 0 is taken for "none as yet".
+    /// Creates an empty context. The id must be unique among the strands with coroutines suspended
+    /// inside [`with`]. Its highest bit is reserved, and 0 means "none yet".
     #[must_use]
     pub const fn new(id: u64) -> Strand {
         Strand { head: Cell::new(ptr::null()), id: Cell::new(id) }
@@ -110,14 +111,14 @@ impl Strand {
         self.id.get()
     }
 
-    /// Tells whether nothing at all is set for the strand.
+    /// Returns whether no value is set for the strand.
     #[must_use]
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.head.get().is_null()
     }
 
-    /// Gives the strand a new id, when its place is used for another one.
+    /// Gives the strand a new id, when its memory is used for another strand.
     #[inline]
     pub fn set_id(&self, id: u64) {
         self.id.set(id);
@@ -129,11 +130,11 @@ thread_local! {
     static THREAD: Strand = const { Strand::new(0) };
 }
 
-/// Says which strand runs on this thread from now on; null means the thread itself.
+/// Sets the strand that runs on this thread from now on; null means the thread itself.
 ///
 /// # Safety
-/// The strand stays where it is until another one is set on this thread, and it is not current on
-/// another thread. It was current when its code last suspended, and is again when that goes on.
+/// The strand does not move until another one is set on this thread, and it is not current on
+/// another thread. It was current when its code last suspended, and is again when the code resumes.
 #[inline]
 pub unsafe fn set_current(strand: *const Strand) {
     CURRENT.set(strand);
@@ -160,19 +161,19 @@ fn thread_strand() -> *const Strand {
 
 #[inline]
 fn with_strand<R>(f: impl FnOnce(&Strand) -> R) -> R {
-    // SAFETY: set by `set_current`, whose caller keeps it alive while it is current; or this
-    // thread's own, which has no destructor and lives as long as the thread.
+    // SAFETY: either `set_current` set it, whose caller keeps it alive while it is current; or it
+    // is this thread's own, which has no destructor and lives as long as the thread.
     f(unsafe { &*current() })
 }
 
-/// Tells whether nothing at all is set for the strand that runs.
+/// Returns whether no value is set for the running strand.
 #[must_use]
 #[inline]
 pub fn is_empty() -> bool {
     with_strand(Strand::is_empty)
 }
 
-/// Takes a frame off again, also when `f` panics.
+/// Removes a frame, also when `f` panics.
 struct Pop<'a>(&'a Frame);
 
 impl Drop for Pop<'_> {
@@ -190,12 +191,12 @@ impl Drop for Pop<'_> {
 fn abort_out_of_order() -> ! {
     abort_with(
         "a scope (a cancel scope, a deadline or a scoped value) was left out of order: a coroutine \
-         that has no context of its own, such as a bare one, suspended inside it; use Coroutine, \
-         or let the scheduler set a strand for each coroutine",
+         without a context of its own, such as a bare one, suspended inside it; use Coroutine, or \
+         let the scheduler set a strand for each coroutine",
     )
 }
 
-/// Calls `f` with `value` found under `key`, by `f` and by all that it calls on this strand.
+/// Calls `f`; in `f` and in all its callees on this strand, [`find`] returns `value` for `key`.
 pub fn with<T, R>(key: &'static Key, value: &T, f: impl FnOnce() -> R) -> R {
     let parent = Cell::new(with_strand(|strand| strand.head.get()));
     let frame = Frame { key, value: ptr::from_ref(value).cast(), parent };
@@ -206,12 +207,12 @@ pub fn with<T, R>(key: &'static Key, value: &T, f: impl FnOnce() -> R) -> R {
 
 /// Finds the innermost value under `key`.
 ///
-/// The pointer is of the type that was given to [`with`]. It may be followed until the caller
-/// returns or suspends: a coroutine that is resumed elsewhere finds another value, or none.
+/// The pointer has the type that was passed to [`with`]. It is valid until the caller returns or
+/// suspends, because a coroutine that is resumed elsewhere finds another value, or none.
 #[must_use]
 pub fn find(key: &'static Key) -> Option<NonNull<()>> {
     let mut found = None;
-    // SAFETY: the closure compares and stores.
+    // SAFETY: the closure does not suspend.
     unsafe {
         visit(|at, value| {
             if ptr::eq(at, key) {
@@ -223,10 +224,10 @@ pub fn find(key: &'static Key) -> Option<NonNull<()>> {
     found
 }
 
-/// Shows all frames to `f`, the innermost first, until it returns false.
+/// Passes all frames to `f`, innermost first, until it returns false.
 ///
 /// # Safety
-/// `f` does not suspend: the frames of a resumer may be gone afterwards.
+/// `f` does not suspend, because the frames of a resumer may be gone afterwards.
 pub unsafe fn visit(mut f: impl FnMut(&'static Key, *const ()) -> bool) {
     let mut at = with_strand(|strand| strand.head.get());
     // SAFETY: the head and each parent are null or frames in the list, which are alive
@@ -247,7 +248,7 @@ pub(crate) fn find_owner(tag: TypeId) -> Option<NonNull<()>> {
     // SAFETY: the head and each parent are null or frames in the list, which are alive.
     while let Some(frame) = unsafe { at.as_ref() } {
         if ptr::eq(frame.key, &SEGMENT) {
-            // SAFETY: of this key are roots alone, and `link` put pointers to segments there.
+            // SAFETY: only roots have this key, and `link` put pointers to segments there.
             let segment = unsafe { &*at.cast::<Segment>() };
             if !segment.stack.contains(&here) {
                 return None;
@@ -265,15 +266,15 @@ pub(crate) fn find_owner(tag: TypeId) -> Option<NonNull<()>> {
 /// The part of the context that belongs to a coroutine. It must not move once linked.
 #[repr(C)]
 pub(crate) struct Segment {
-    /// The first field, so that a pointer to the segment is one to its root.
+    /// The first field, so that a pointer to the root is also a pointer to the segment.
     root: Frame,
     tag: Option<TypeId>,
     owner: Cell<*const ()>,
     /// The addresses of the coroutine's stack.
     stack: Range<usize>,
-    /// The stack pointer of whoever linked it.
+    /// The stack pointer of the code that linked it.
     resumed_at: Cell<usize>,
-    /// The innermost frame; null: none but the root. Meaningful while off.
+    /// The innermost frame; null if there is none but the root. Meaningful while unlinked.
     top: Cell<*const Frame>,
     /// The strand on which it was linked last.
     strand: Cell<u64>,
@@ -297,7 +298,7 @@ impl Segment {
         self.tag
     }
 
-    /// Says what [`find_owner`] is to find under the tag.
+    /// Sets the owner that [`find_owner`] returns for the tag.
     pub(crate) fn set_owner(&self, owner: *const ()) {
         self.owner.set(owner);
     }
@@ -310,10 +311,10 @@ impl Segment {
             && self.any(|_, frame| !ptr::eq(frame.key, &SEGMENT))
     }
 
-    /// Asks about the frames above the root, the innermost first. Only while off.
+    /// Whether `f` holds for a frame above the root, innermost first. Only while unlinked.
     fn any(&self, mut f: impl FnMut(*const Frame, &Frame) -> bool) -> bool {
         let mut at = self.top.get();
-        // SAFETY: while off, these are frames on the suspended stacks: they stay as they are.
+        // SAFETY: while unlinked, these are frames on suspended stacks, so they do not change.
         while let Some(frame) = unsafe { at.as_ref() }.filter(|_| !ptr::eq(at, &self.root)) {
             if f(at, frame) {
                 return true;
@@ -323,12 +324,12 @@ impl Segment {
         false
     }
 
-    /// Says in the segments above the root where they are linked.
+    /// Stores the strand in the segments above the root, which are linked with this one.
     #[cold]
     fn carry_along(&self, strand: u64) {
         self.any(|at, frame| {
             if ptr::eq(frame.key, &SEGMENT) {
-                // SAFETY: of this key are roots alone, and `link` put pointers to segments there.
+                // SAFETY: only roots have this key, and `link` put pointers to segments there.
                 unsafe { &*at.cast::<Segment>() }.strand.set(strand);
             }
             false
@@ -367,7 +368,7 @@ impl Segment {
         false
     }
 
-    /// Takes the segment off the current strand's list.
+    /// Unlinks the segment from the current strand's list.
     #[inline]
     pub(crate) fn unlink(&self) {
         with_strand(|strand| {

@@ -1,8 +1,8 @@
 //! Delimited continuations: `reset` and `shift`.
 //!
-//! [`reset`] runs a body. In it, [`Prompt::shift`] takes the rest of the body, up to the `reset`,
-//! as a function from what `shift` returns to what the body returns, and calls another function
-//! with it in place of the body: what that returns, `reset` returns.
+//! [`reset`] runs a body. In the body, [`Prompt::shift`] captures the rest of the body, up to the
+//! `reset`, as a function from the value of `shift` to the value of the body. It then calls another
+//! function with this rest, in place of the body, and `reset` returns the value of that function.
 //!
 //! ```
 //! use ramie_coro::delimited::reset;
@@ -12,24 +12,24 @@
 //! assert_eq!(result, 22);
 //! ```
 //!
-//! # What a resumption is inside of
-//! A body that goes on is inside its `reset` again; the function is not, nor under the
-//! [handlers](crate::effect) inside of it. Each resumption waits for the rest of the body, so a
-//! million of them, one inside the other, overflow the stack; effects that go on with
+//! # Where a resumption runs
+//! A resumed body runs inside its `reset` again. The function does not, nor does it run under the
+//! [handlers](crate::effect) inside the `reset`. Each resumption waits for the rest of the body, so
+//! a million nested resumptions overflow the stack; effects that continue with
 //! [`Resume::with`](crate::effect::Resume::with) do not.
 //!
-//! # What is to be feared
+//! # Why it is sound
 //! The function outlives the frame that it came from: it may drop the rest, which unwinds the body,
-//! and go on. So it borrows only from outside of the `reset`. The body's borrows, forgotten and
-//! kept resumptions, and why there is one shot: all as for [effects](crate::effect).
+//! and continue. So it borrows only from outside the `reset`. The body's borrows, forgotten and
+//! kept resumptions, and the reason for one shot are the same as for [effects](crate::effect).
 
 // # Protocol
-// A body runs on a stack of its own. `shift` leaves its function in its frame, suspends the body,
-// and whoever resumed that calls the function: `reset`, or the resumption before.
+// A body runs on a stack of its own. `shift` leaves its function in its frame and suspends the
+// body. The code that resumed the body then calls the function: `reset`, or the resumption before.
 //
 // | state of a body | left by |
 // |---|---|
-// | running | a `shift` to its prompt; its end; a panic, which comes out of where it was resumed |
+// | running | a `shift` to its prompt; its end; a panic, which propagates to its resumer |
 // | suspended in a `shift` | [`Captured::resume`], [`Continuation::resume`]; or it is unwound |
 // | done | nothing |
 #![allow(unsafe_code)]
@@ -38,11 +38,11 @@ use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};
 
 use crate::{Coroutine, Resumed, Yielder, effect::Unwind};
 
-/// A delimited body: each suspension gives the address of a [`Shift`], of which `Run` is the type
-/// of the first field.
+/// A delimited body: each suspension passes out the address of a [`Shift`], whose first field has
+/// the type `Run`.
 type Body<R> = Coroutine<(), NonNull<()>, R>;
 
-/// What lies in the frame of a `shift` while its body is suspended.
+/// The data in the frame of a `shift` while its body is suspended.
 #[repr(C)]
 struct Shift<Run, F, T> {
     /// Calls `function` with the rest of the body.
@@ -51,12 +51,12 @@ struct Shift<Run, F, T> {
     value: Option<T>,
 }
 
-/// Suspends the body in a `shift` until its value is there.
+/// Suspends the body in a `shift` until it is resumed with a value.
 fn suspend_in<Run, F, T>(yielder: &Yielder<(), NonNull<()>>, run: Run, function: F) -> T {
     let mut shift = Shift { run, function: Some(function), value: None };
     let mut place = NonNull::from(&mut shift);
     yielder.suspend(place.cast());
-    // SAFETY: the frame's own; whoever resumed this wrote there before, and is done with it.
+    // SAFETY: it lies in this frame, and the resumer, which wrote to it, no longer uses it.
     let value = unsafe { place.as_mut() }.value.take();
     value.expect("a body is resumed with a value")
 }
@@ -64,23 +64,24 @@ fn suspend_in<Run, F, T>(yielder: &Yielder<(), NonNull<()>>, run: Run, function:
 type RunBorrowed<R> = unsafe fn(NonNull<()>, &Body<R>) -> R;
 type RunKept<R> = unsafe fn(NonNull<()>, Body<R>) -> R;
 
-/// Runs `body`, and returns what it returns, or what the function of a [`Prompt::shift`] returns in
-/// its place.
+/// Runs `body`, and returns its value or, if the body calls [`Prompt::shift`], the value of the
+/// function passed to that.
 ///
 /// Body and functions may borrow. A body that was not resumed to its end is unwound before `reset`
-/// returns. See [`reset_kept`] for continuations that are kept.
+/// returns. See [`reset_kept`] for continuations that can be kept.
 ///
 /// # Panics
-/// With what the body or a function panics. When there is no stack to be had.
+/// Propagates a panic of the body or of a function. Panics if the system provides no memory for a
+/// stack.
 ///
-/// It aborts the process if an unfinished body cannot be unwound: with `panic = "abort"`.
+/// It aborts the process if an unfinished body cannot be unwound, as with `panic = "abort"`.
 ///
 /// # Examples
 /// ```
 /// use ramie_coro::delimited::reset;
 ///
 /// let words = ["one", "two", "", "four"];
-/// // A function that does not resume leaves early, from however deep a call.
+/// // A function that does not resume returns early, at any call depth.
 /// let lengths = reset(|prompt| {
 ///     let length = |word: &&str| match word.len() {
 ///         0 => prompt.shift(|_rest| Err("an empty word")),
@@ -90,7 +91,7 @@ type RunKept<R> = unsafe fn(NonNull<()>, Body<R>) -> R;
 /// });
 /// assert_eq!(lengths, Err("an empty word"));
 /// ```
-/// A function does not borrow from the body, which may be gone when it runs:
+/// A function cannot borrow from the body, which may be gone when the function runs:
 /// ```compile_fail
 /// # use ramie_coro::delimited::reset;
 /// reset(|prompt| {
@@ -101,7 +102,7 @@ type RunKept<R> = unsafe fn(NonNull<()>, Body<R>) -> R;
 ///     })
 /// });
 /// ```
-/// The rest does not leave the function, nor the prompt the body:
+/// The rest cannot leave the function, nor can the prompt leave the body:
 /// ```compile_fail
 /// # use ramie_coro::delimited::reset;
 /// let mut kept = None;
@@ -113,7 +114,8 @@ type RunKept<R> = unsafe fn(NonNull<()>, Body<R>) -> R;
 /// reset(|prompt| kept = Some(prompt));
 /// ```
 pub fn reset<'env, R>(body: impl FnOnce(&Prompt<'env, R>) -> R) -> R {
-    // SAFETY: the borrows outlive this call, and `Unwind` ends the body in it. There is no tag.
+    // SAFETY: the borrows outlive this call, and `Unwind` ends the body before it returns. There is
+    // no tag.
     let body = unsafe {
         Body::borrowing(None, |yielder, ()| {
             body(&Prompt {
@@ -131,9 +133,10 @@ fn run_borrowed<R>(body: &Body<R>) -> R {
     match body.resume(()) {
         Resumed::Returned(value) => value,
         Resumed::Yielded(shift) => {
-            // SAFETY: this prompt's `shift` suspends with the address of one, of this first field.
+            // SAFETY: this prompt's `shift` suspends with the address of a `Shift`, of which this
+            // is the first field.
             let run = unsafe { *shift.cast::<RunBorrowed<R>>().as_ref() };
-            // SAFETY: its own shift, from which the body has just suspended.
+            // SAFETY: the `Shift` in which this body has just suspended.
             unsafe { run(shift, body) }
         }
     }
@@ -141,25 +144,26 @@ fn run_borrowed<R>(body: &Body<R>) -> R {
 
 /// Marks the end of a continuation that is [captured](Prompt::shift).
 pub struct Prompt<'env, R> {
-    /// INVARIANT: of the body to which `self` was lent, and below whose frames it lies.
+    /// INVARIANT: the yielder of the body that received `self`, in a frame that outlives `self`.
     yielder: NonNull<Yielder<(), NonNull<()>>>,
-    /// Invariant in what functions may borrow from.
+    /// Makes `'env`, from which functions may borrow, invariant.
     _env: PhantomData<fn(&'env ()) -> &'env ()>,
     _result: PhantomData<fn(R) -> R>,
 }
 
 impl<'env, R> Prompt<'env, R> {
-    /// Suspends the body, calls `function` with the rest of it, and returns what that is resumed
-    /// with.
+    /// Suspends the body, calls `function` with the rest of it, and returns the value with which
+    /// the rest is resumed.
     ///
-    /// The function runs on the stack of the `reset`, and its value is that of the `reset` or of
-    /// the resumption inside which this `shift` is. `shift` does not return if it drops the rest:
-    /// then the body is unwound from here.
+    /// The function runs on the stack of the `reset`. Its value becomes the value of the `reset`,
+    /// or of the resumption that runs this `shift`. If the function drops the rest, `shift` does
+    /// not return: the body is unwound from here.
     ///
-    /// It aborts the process when the body is already unwinding: nobody can be told any more.
+    /// It aborts the process if the body is already unwinding, because no caller could receive an
+    /// error any more.
     ///
     /// # Panics
-    /// When called on another strand than the one that runs the body.
+    /// If called on another strand than the one that runs the body.
     pub fn shift<T>(&self, function: impl FnOnce(Captured<'_, T, R>) -> R + 'env) -> T {
         // SAFETY: it outlives `self` (`yielder`).
         let yielder = unsafe { self.yielder.as_ref() };
@@ -168,7 +172,7 @@ impl<'env, R> Prompt<'env, R> {
     }
 }
 
-/// Names the instance of [`call_borrowed`] for a function whose type has no name.
+/// The instance of [`call_borrowed`] for a function whose type has no name.
 fn caller_of_borrowed<T, R, F>(_: &F) -> RunBorrowed<R>
 where
     F: FnOnce(Captured<'_, T, R>) -> R,
@@ -177,13 +181,14 @@ where
 }
 
 /// # Safety
-/// `shift` is a `Shift<RunBorrowed<R>, F, T>` in which `body` is suspended, and called once.
+/// `shift` is a `Shift<RunBorrowed<R>, F, T>` in which `body` is suspended. Called once per
+/// `shift`.
 unsafe fn call_borrowed<T, R, F>(shift: NonNull<()>, body: &Body<R>) -> R
 where
     F: FnOnce(Captured<'_, T, R>) -> R,
 {
     let mut shift = shift.cast::<Shift<RunBorrowed<R>, F, T>>();
-    // SAFETY: the caller's promise: nobody else looks at the suspended frame.
+    // SAFETY: the caller's promise: no other code accesses the suspended frame.
     let function = unsafe { shift.as_mut() }.function.take().expect("it is called once");
     // SAFETY: as above; only the field's address is taken.
     let value = &raw mut unsafe { shift.as_mut() }.value;
@@ -192,9 +197,9 @@ where
 
 /// The rest of a body, up to its [`reset`].
 ///
-/// Dropping it unwinds the body then and there; forgetting it leaves that to `reset`, at its end.
+/// Dropping it unwinds the body at once; forgetting it leaves that to the end of `reset`.
 ///
-/// It takes the very type that `shift` returns, not one that lives shorter:
+/// It takes exactly the type that `shift` returns, not one with a shorter lifetime:
 /// ```compile_fail
 /// use ramie_coro::delimited::{Captured, reset};
 ///
@@ -208,23 +213,23 @@ where
 /// ```
 #[must_use = "dropping it unwinds the body"]
 pub struct Captured<'k, T, R> {
-    /// INVARIANT: suspended in the `shift` of which this is the value, while `self` exists.
+    /// INVARIANT: suspended in the `shift` that owns `value`, while `self` exists.
     body: &'k Body<R>,
-    /// Invariant in what it points to, because that is written.
+    /// Invariant in the type it points to, because that is written.
     value: *mut Option<T>,
     _brand: PhantomData<fn(&'k ()) -> &'k ()>,
 }
 
 impl<T, R> Captured<'_, T, R> {
-    /// Lets the body go on: `shift` returns `value`. Returns what the body returns, or what the
-    /// function of its next `shift` does.
+    /// Resumes the body: `shift` returns `value`. Returns the value of the body, or of the function
+    /// of its next `shift`.
     ///
     /// # Panics
-    /// With what either of them panics.
+    /// Propagates a panic of either.
     pub fn resume(self, value: T) -> R {
         let this = ManuallyDrop::new(self);
         let place = this.value;
-        // SAFETY: in a suspended frame that only `this` refers to.
+        // SAFETY: it lies in a suspended frame that only `this` refers to.
         unsafe { *place = Some(value) };
         run_borrowed(this.body)
     }
@@ -232,16 +237,16 @@ impl<T, R> Captured<'_, T, R> {
 
 impl<T, R> Drop for Captured<'_, T, R> {
     fn drop(&mut self) {
-        // Else it is left to the frame that owns the body, which is on the right strand.
+        // Otherwise the frame that owns the body unwinds it, because it is on the right strand.
         if !self.body.is_bound_elsewhere() {
             self.body.unwind_borrower();
         }
     }
 }
 
-/// Runs `body` as [`reset`] does, but lets a [`KeptPrompt::shift`] keep the rest of it.
+/// Runs `body` as [`reset`] does, but lets [`KeptPrompt::shift`] keep the rest of it.
 ///
-/// Neither body, function, value nor result may borrow, since they can be kept, and forgotten:
+/// Neither body, function, value nor result may borrow, because they can be kept and forgotten:
 /// ```compile_fail
 /// let word = String::new();
 /// ramie_coro::delimited::reset_kept(|_prompt| println!("{word}"));
@@ -253,7 +258,8 @@ impl<T, R> Drop for Captured<'_, T, R> {
 /// ```
 ///
 /// # Panics
-/// With what the body or a function panics. When there is no stack to be had.
+/// Propagates a panic of the body or of a function. Panics if the system provides no memory for a
+/// stack.
 ///
 /// # Examples
 /// ```
@@ -287,9 +293,10 @@ fn run_kept<R>(body: Body<R>) -> R {
     match body.resume(()) {
         Resumed::Returned(value) => value,
         Resumed::Yielded(shift) => {
-            // SAFETY: this prompt's `shift` suspends with the address of one, of this first field.
+            // SAFETY: this prompt's `shift` suspends with the address of a `Shift`, of which this
+            // is the first field.
             let run = unsafe { *shift.cast::<RunKept<R>>().as_ref() };
-            // SAFETY: its own shift, from which the body has just suspended.
+            // SAFETY: the `Shift` in which this body has just suspended.
             unsafe { run(shift, body) }
         }
     }
@@ -297,19 +304,20 @@ fn run_kept<R>(body: Body<R>) -> R {
 
 /// Marks the end of a continuation that is [kept](KeptPrompt::shift).
 pub struct KeptPrompt<R> {
-    /// INVARIANT: of the body to which `self` was lent, and below whose frames it lies.
+    /// INVARIANT: the yielder of the body that received `self`, in a frame that outlives `self`.
     yielder: NonNull<Yielder<(), NonNull<()>>>,
     _result: PhantomData<fn(R) -> R>,
 }
 
 impl<R: 'static> KeptPrompt<R> {
-    /// Suspends the body, calls `function` with the rest of it, and returns what that is resumed
-    /// with, as [`Prompt::shift`] does; but the rest may be kept.
+    /// Suspends the body, calls `function` with the rest of it, and returns the value with which
+    /// the rest is resumed, as [`Prompt::shift`] does. The rest may be kept.
     ///
-    /// It aborts the process when the body is already unwinding: nobody can be told any more.
+    /// It aborts the process if the body is already unwinding, because no caller could receive an
+    /// error any more.
     ///
     /// # Panics
-    /// When called on another strand than the one that runs the body.
+    /// If called on another strand than the one that runs the body.
     pub fn shift<T: 'static>(&self, function: impl FnOnce(Continuation<T, R>) -> R + 'static) -> T {
         // SAFETY: it outlives `self` (`yielder`).
         let yielder = unsafe { self.yielder.as_ref() };
@@ -318,7 +326,7 @@ impl<R: 'static> KeptPrompt<R> {
     }
 }
 
-/// Names the instance of [`call_kept`] for a function whose type has no name.
+/// The instance of [`call_kept`] for a function whose type has no name.
 fn caller_of_kept<T, R, F>(_: &F) -> RunKept<R>
 where
     F: FnOnce(Continuation<T, R>) -> R,
@@ -327,29 +335,29 @@ where
 }
 
 /// # Safety
-/// `shift` is a `Shift<RunKept<R>, F, T>` in which `body` is suspended, and called once.
+/// `shift` is a `Shift<RunKept<R>, F, T>` in which `body` is suspended. Called once per `shift`.
 unsafe fn call_kept<T, R, F>(shift: NonNull<()>, body: Body<R>) -> R
 where
     F: FnOnce(Continuation<T, R>) -> R,
 {
     let mut shift = shift.cast::<Shift<RunKept<R>, F, T>>();
-    // SAFETY: the caller's promise: nobody else looks at the suspended frame.
+    // SAFETY: the caller's promise: no other code accesses the suspended frame.
     let function = unsafe { shift.as_mut() }.function.take().expect("it is called once");
     // SAFETY: as above; only the field's address is taken.
     let value = &raw mut unsafe { shift.as_mut() }.value;
     function(Continuation { body, value })
 }
 
-/// The rest of a body, up to its [`reset_kept`], to be kept as long as one likes.
+/// The rest of a body, up to its [`reset_kept`], which can be kept for any time.
 ///
 /// Dropping it unwinds the body, or leaks its stack, as with
 /// [`Coroutine`](crate::Coroutine#dropping); forgetting it leaks the stack. It may be resumed on
-/// another fiber of its thread, unless a scope binds its body to one. It does not leave its thread:
+/// another fiber of its thread, unless a scope binds its body to one fiber. It stays on its thread:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// needs_send::<ramie_coro::delimited::Continuation<(), ()>>();
 /// ```
-/// It takes the very type that `shift` returns, not one that lives shorter:
+/// It takes exactly the type that `shift` returns, not one with a shorter lifetime:
 /// ```compile_fail
 /// use ramie_coro::delimited::Continuation;
 ///
@@ -359,22 +367,22 @@ where
 /// ```
 #[must_use = "dropping it unwinds the body"]
 pub struct Continuation<T, R> {
-    /// INVARIANT: suspended in the `shift` of which this is the value.
+    /// INVARIANT: suspended in the `shift` that owns `value`.
     body: Body<R>,
-    /// Invariant in what it points to, because that is written.
+    /// Invariant in the type it points to, because that is written.
     value: *mut Option<T>,
 }
 
 impl<T, R> Continuation<T, R> {
-    /// Lets the body go on: `shift` returns `value`. Returns what the body returns, or what the
-    /// function of its next `shift` does.
+    /// Resumes the body: `shift` returns `value`. Returns the value of the body, or of the function
+    /// of its next `shift`.
     ///
     /// # Panics
-    /// With what either of them panics; and on another fiber than the one to which a scope binds
-    /// the body, whose stack is leaked then.
+    /// Propagates a panic of either. Panics on another fiber than the one to which a scope binds
+    /// the body; the body's stack is leaked then.
     pub fn resume(self, value: T) -> R {
         let Continuation { body, value: place } = self;
-        // SAFETY: in a suspended frame that nobody else refers to.
+        // SAFETY: it lies in a suspended frame that no other code refers to.
         unsafe { *place = Some(value) };
         run_kept(body)
     }

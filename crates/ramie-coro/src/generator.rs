@@ -1,4 +1,4 @@
-//! Generators: iterators written as a body that yields.
+//! Generators: iterators written as a body that yields items.
 
 use std::{fmt, iter::FusedIterator};
 
@@ -7,10 +7,10 @@ use crate::{Coroutine, Resumed, State, Yielder, bare::MOST_BYTES_ON_STACK};
 /// Yields items from a [`Generator`]'s body.
 pub type GeneratorYielder<T> = Yielder<(), T>;
 
-/// Iterates over what a body yields, which runs as far as the next item is asked for.
+/// Iterates over the items that a body yields. The body runs only as far as the next item.
 ///
-/// Dropping it half-way unwinds the body, as [`Coroutine`] has it. A panic of the body comes out of
-/// [`next`](Iterator::next), and ends the iteration.
+/// Dropping a generator half-way unwinds the body, as dropping a [`Coroutine`] does. A panic of the
+/// body propagates out of [`next`](Iterator::next), and ends the iteration.
 ///
 /// # Examples
 /// ```
@@ -40,11 +40,11 @@ pub struct Generator<T> {
 }
 
 impl<T: 'static> Generator<T> {
-    /// Makes a generator with a stack of the default size from this thread's pool.
+    /// Creates a generator with a stack of the default size from this thread's pool.
     ///
     /// # Panics
-    /// When there is no stack to be had; [`Builder`](crate::Builder) and `From` return that as an
-    /// error.
+    /// If the system provides no memory for a stack; [`Builder`](crate::Builder) and `From` return
+    /// that as an error.
     #[must_use]
     pub fn new<F>(body: F) -> Self
     where

@@ -1,14 +1,15 @@
 //! Stackful coroutines on guarded, pooled, lazily committed stacks.
 //!
-//! - [`Coroutine`]: a closure that suspends itself from however deep a call, and is resumed.
-//! - [`Generator`]: the same as an [`Iterator`].
-//! - [`effect`]: exceptions that can be resumed: typed effects and their handlers.
+//! - [`Coroutine`]: a closure that can suspend at any call depth and be resumed.
+//! - [`Generator`]: a coroutine as an [`Iterator`].
+//! - [`effect`]: typed effects and their handlers, which are exceptions that can be resumed.
 //! - [`delimited`]: the rest of a computation as a function, by `reset` and `shift`.
 //! - [`bare`]: coroutines for schedulers; a switch takes about 1 ns.
-//! - [`Stack`], [`StackPool`]: 1,000,000 of them, each with a guard of 64 KiB, take a handful of
-//!   VMAs (Linux 6.13 or later), and a parked shallow coroutine one page of memory.
-//! - [`overflow`]: who overflowed which stack, instead of a bare "segmentation fault".
-//! - [`context`]: what surrounds a call, for runtimes.
+//! - [`Stack`], [`StackPool`]: 1,000,000 stacks, each with a guard of 64 KiB, take a handful of
+//!   VMAs (Linux 6.13 or later), and a parked shallow coroutine takes one page of memory.
+//! - [`overflow`]: reports which coroutine overflowed its stack instead of a bare "segmentation
+//!   fault".
+//! - [`context`]: values that a caller sets for all the calls below it, for runtimes.
 //!
 //! # Memory layout
 //! ```text
@@ -20,16 +21,15 @@
 //!                            limit     floor     base top
 //!                                                   \_/ colour: a different offset in each stack
 //! ```
-//! A stack's frames grow down from its base; going below the floor touches the guard, which is
-//! reported by [`overflow`] and aborts.
+//! The frames of a stack grow down from its base. A frame below the floor touches the guard;
+//! [`overflow`] then prints a report, and the process aborts.
 //!
 //! The switch is [corosensei](https://docs.rs/corosensei)'s. A coroutine never leaves its thread.
 //!
 //! The modes of floating-point arithmetic (on x86 MXCSR and the x87 control word: rounding,
 //! flushing to zero) belong to the thread and are not switched, because Rust forbids changing them
-//! and the ABI has a C function put them back before it returns. A foreign function that leaves
-//! them changed shows that to all coroutines of its thread.
-//!
+//! and the ABI requires a C function to restore them before it returns. If a foreign function
+//! leaves them changed, all coroutines of its thread see the change.
 //! # Examples
 //! ```
 //! use ramie_coro::Generator;

@@ -1,6 +1,6 @@
-//! What comes out of a coroutine.
+//! The result of a resume.
 
-/// Says how a coroutine gave control back.
+/// How a coroutine returned control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resumed<Yield, Return> {
     /// It suspended itself with this value.

@@ -1,5 +1,6 @@
-//! The system calls of this crate: memory by rustix, which does not go through libc's symbols, and
-//! by libc what rustix lacks (signals, `mincore`, `process_madvise`, the guard advices).
+//! The system calls of this crate. Calls on memory go through rustix, which does not use libc's
+//! symbols. Calls that rustix lacks go through libc (signals, `mincore`, `process_madvise`, the
+//! guard advices).
 #![allow(unsafe_code)]
 
 use std::{ffi::c_void, mem, ptr, sync::atomic::AtomicI32, sync::atomic::Ordering::Relaxed};
@@ -12,13 +13,13 @@ use rustix::{
 /// Makes a range fault on every access, without a VMA of its own and without losing the guard to
 /// `MADV_DONTNEED` or fork. Linux 6.13, `include/uapi/asm-generic/mman-common.h`.
 const MADV_GUARD_INSTALL: libc::c_int = 102;
-/// "This process" where a pidfd is asked for. Linux 6.14, `include/uapi/linux/pidfd.h`.
+/// Names this process in place of a pidfd. Linux 6.14, `include/uapi/linux/pidfd.h`.
 const PIDFD_SELF: libc::c_int = -10001;
-/// How many ranges are given to the kernel at once; the array lies on the caller's stack, which
+/// The number of ranges passed to the kernel at once. The array lies on the caller's stack, which
 /// may be a coroutine's of 32 KiB.
 const RANGES_PER_CALL: usize = 128;
 
-/// An advice to give about a range of memory.
+/// An advice about a range of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advise {
     InstallGuard,
@@ -53,7 +54,7 @@ pub(crate) fn map_stacks(bytes: usize) -> Result<usize, Errno> {
 /// Unmaps a range.
 ///
 /// # Safety
-/// The range was mapped by us and nobody refers to it any more.
+/// The range was mapped by this crate and is no longer in use.
 pub(crate) unsafe fn unmap(start: usize, bytes: usize) {
     // SAFETY: the caller's promise.
     let _ = unsafe { rustix::mm::munmap(pointer(start), bytes) };
@@ -62,7 +63,7 @@ pub(crate) unsafe fn unmap(start: usize, bytes: usize) {
 /// Makes a range inaccessible by its protection, which splits its VMA.
 ///
 /// # Safety
-/// The range was mapped by us and nobody reads or writes it.
+/// The range was mapped by this crate and is not read or written any more.
 pub(crate) unsafe fn protect(start: usize, bytes: usize) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe { rustix::mm::mprotect(pointer(start), bytes, MprotectFlags::empty()) }
@@ -71,13 +72,14 @@ pub(crate) unsafe fn protect(start: usize, bytes: usize) -> Result<(), Errno> {
 /// Gives one advice about one range.
 ///
 /// # Safety
-/// The range was mapped by us, and what it contains is of no use to anybody: both advices lose it.
+/// The range was mapped by this crate, and its contents are dead, because both advices discard
+/// them.
 pub(crate) unsafe fn advise(start: usize, bytes: usize, advise: Advise) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     check(unsafe { libc::madvise(pointer(start), bytes, advise.number()) }.into())
 }
 
-/// Gives one advice about many ranges of equal length, and says how many have got it.
+/// Gives one advice about many ranges of equal length, and returns how many ranges it reached.
 ///
 /// One call for many ranges takes two thirds of the time of one call for each.
 ///
@@ -114,7 +116,7 @@ unsafe fn advise_batch(ranges: &[libc::iovec], how: Advise) -> (usize, Result<()
     let bytes = ranges[0].iov_len;
     // SAFETY: the caller's promise.
     let advised = unsafe { process_madvise(ranges, how) }.unwrap_or(0);
-    // A range counts if it was done entirely; both advices may be given twice.
+    // A range counts if it was done entirely. Both advices may be given twice.
     let done = advised / bytes;
     for (at, range) in ranges.iter().enumerate().skip(done) {
         // SAFETY: the caller's promise.
@@ -139,20 +141,20 @@ unsafe fn process_madvise(ranges: &[libc::iovec], advise: Advise) -> Result<usiz
             result => return result,
         }
     }
-    // Opened for each batch: after a fork, a kept one would mean the parent.
+    // Opened for each batch, because after a fork a kept one would refer to the parent.
     // SAFETY: takes two integers.
     let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) };
     check(pidfd)?;
     let pidfd = pidfd as libc::c_int;
     // SAFETY: the caller's promise.
     let result = unsafe { process_madvise_by(pidfd, ranges, advise) };
-    // SAFETY: opened above, used by nobody else.
+    // SAFETY: opened above, and used nowhere else.
     unsafe { libc::close(pidfd) };
     result
 }
 
 /// # Safety
-/// As for [`advise`], for each range; the pidfd means this process.
+/// As for [`advise`], for each range; the pidfd refers to this process.
 unsafe fn process_madvise_by(
     pidfd: libc::c_int,
     ranges: &[libc::iovec],
@@ -167,17 +169,17 @@ unsafe fn process_madvise_by(
     check(advised).map(|()| advised as usize)
 }
 
-/// Says for each page from `start` on whether it is in memory: the lowest bit of its byte.
+/// Stores for each page from `start` on whether it is in memory, in the lowest bit of its byte.
 pub(crate) fn resident(start: usize, pages: &mut [u8]) -> Result<(), Errno> {
     let bytes = pages.len() * page_size();
-    // SAFETY: the kernel writes one byte for each page, which is what `pages` holds; it only looks
-    // at the range, mapped or not.
+    // SAFETY: the kernel writes one byte per page, and `pages` has that length. The kernel only
+    // examines the range, mapped or not.
     check(unsafe { libc::mincore(pointer(start), bytes, pages.as_mut_ptr()) }.into())
 }
 
-/// Fetches the action that a signal has now.
+/// Returns the current action of a signal.
 pub(crate) fn signal_action(signal: libc::c_int) -> libc::sigaction {
-    // SAFETY: all its fields are plain integers, for which zero is a value.
+    // SAFETY: all its fields are plain integers, for which zero is valid.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     // SAFETY: writes one action to a place of that size.
     unsafe { libc::sigaction(signal, ptr::null(), &mut action) };
@@ -187,7 +189,7 @@ pub(crate) fn signal_action(signal: libc::c_int) -> libc::sigaction {
 /// Sets the action of a signal.
 ///
 /// # Safety
-/// The action's handler is fit to be called whenever the signal comes.
+/// The action's handler may be called at any time.
 pub(crate) unsafe fn set_signal_action(signal: libc::c_int, action: &libc::sigaction) {
     // SAFETY: reads one action; the handler is the caller's promise.
     unsafe { libc::sigaction(signal, action, ptr::null_mut()) };
@@ -212,14 +214,14 @@ pub(crate) unsafe fn set_signal_stack(start: usize, bytes: usize) {
     unsafe { libc::sigaltstack(&stack, ptr::null_mut()) };
 }
 
-/// The least size of a signal stack on this machine, whose registers may be many.
+/// The smallest valid size of a signal stack on this machine, which depends on its registers.
 pub(crate) fn least_signal_stack() -> usize {
     // SAFETY: takes an integer; unknown ones give 0.
     let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
     least.max(libc::MINSIGSTKSZ)
 }
 
-/// Writes to standard error, from a signal handler or anywhere; what does not go out is lost.
+/// Writes to standard error, also from a signal handler. Errors are ignored.
 pub(crate) fn write_stderr(mut text: &[u8]) {
     while !text.is_empty() {
         // SAFETY: reads the bytes that are borrowed for the call.
@@ -249,7 +251,7 @@ fn check(result: libc::c_long) -> Result<(), Errno> {
     Err(Errno::from_raw_os_error(errno))
 }
 
-/// Returns the address down to which the stack is in use, in the caller or something it calls.
+/// Returns the lowest address of the stack in use, in the caller or in one of its callees.
 ///
 /// Not the address of a local: AddressSanitizer keeps locals elsewhere.
 #[inline(always)]

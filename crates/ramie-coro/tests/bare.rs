@@ -78,9 +78,9 @@ fn fiber_that_parks_from_within() -> BareCoroutine<u32, &'static str, u32> {
     })
 }
 
-/// Runs `f` as this strand.
+/// Runs `f` as the current strand of this thread.
 fn on<R>(strand: &Strand, f: impl FnOnce() -> R) -> R {
-    // SAFETY: the test keeps it until the thread's own is set again.
+    // SAFETY: the test keeps it until the thread's own strand is set again.
     unsafe { context::set_current(strand) };
     let result = f();
     // SAFETY: the thread itself.
@@ -92,8 +92,8 @@ fn on<R>(strand: &Strand, f: impl FnOnce() -> R) -> R {
 fn a_park_suspends_the_fiber_from_a_nested_coroutine() {
     let mut fiber = fiber_that_parks_from_within();
     let mut other = fiber_that_parks_from_within();
-    // As a scheduler does: each fiber is a strand, so that the inner coroutines' contexts do not
-    // mix.
+    // As in a scheduler, each fiber is a strand, so that the contexts of the inner coroutines do
+    // not mix.
     let strands = [Strand::new(1), Strand::new(2)];
     assert_eq!(on(&strands[0], || fiber.resume(1)), Resumed::Yielded("from the inner stack"));
     assert_eq!(on(&strands[1], || other.resume(100)), Resumed::Yielded("from the inner stack"));

@@ -1,4 +1,4 @@
-//! Context: seen below, not beside, and bound to its strand.
+//! Context: callees see it, other strands do not, and it binds a coroutine to its strand.
 
 mod common;
 
@@ -117,7 +117,7 @@ fn unwinding_takes_a_coroutines_frames_off() {
 /// Runs `f` as a strand of its own.
 fn on_strand<R>(id: u64, f: impl FnOnce() -> R) -> R {
     let strand = Strand::new(id);
-    // SAFETY: it stays in this frame until the thread's own is set again.
+    // SAFETY: it stays in this frame until the thread's own strand is set again.
     unsafe { context::set_current(&strand) };
     let result = f();
     // SAFETY: the thread itself.

@@ -91,8 +91,8 @@ fn a_scope_is_kept_over_a_reset() {
 #[test]
 fn without_a_coroutine_of_the_scope_it_is_a_panic() {
     let text = panic_text(|| suspend_to(Outer, ""));
-    assert!(text.contains("::Outer` where no coroutine of that scope is running"), "{text}");
-    // A suspended one does not count.
+    assert!(text.contains("::Outer` is running here"), "{text}");
+    // A suspended coroutine of the scope does not count.
     let outer = nested();
     outer.resume(1);
     panic_text(|| suspend_to(Outer, ""));
@@ -132,7 +132,7 @@ fn dropping_unwinds_those_in_between_first() {
 /// Runs `f` as a strand of its own.
 fn on_strand<R>(id: u64, f: impl FnOnce() -> R) -> R {
     let strand = context::Strand::new(id);
-    // SAFETY: it stays in this frame until the thread's own is set again.
+    // SAFETY: it stays in this frame until the thread's own strand is set again.
     unsafe { context::set_current(&strand) };
     let result = f();
     // SAFETY: the thread itself.
@@ -170,7 +170,7 @@ fn a_scope_in_one_in_between_binds_all() {
     assert_eq!(outer.resume(4), Resumed::Returned(4));
 }
 
-/// Resumes it on another strand, and panics as it does after that was left.
+/// Resumes it on another strand, and expects the panic of a coroutine that is bound to its strand.
 fn on_strand_caught(outer: &Coroutine<u32, &'static str, u32>) {
     let caught = on_strand(9, || catch_unwind(AssertUnwindSafe(|| outer.resume(0))));
     caught.unwrap_or_else(|payload| std::panic::resume_unwind(payload));

@@ -52,7 +52,7 @@ fn it_suspends_from_a_deep_call() {
     assert_eq!(yielded, [3, 2, 1]);
 }
 
-/// Where a body finds its own coroutine.
+/// The coroutine of a body, for use inside the body.
 type Handle<Return> = Rc<RefCell<Option<Rc<Coroutine<(), (), Return>>>>>;
 
 #[test]

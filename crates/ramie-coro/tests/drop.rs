@@ -1,4 +1,4 @@
-//! What becomes of a coroutine that is dropped before its end.
+//! Coroutines that are dropped before their end.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn a_fresh_bodys_closure_is_dropped() {
     assert_eq!(Rc::strong_count(&alive), 1);
 }
 
-/// Panics when it is dropped, and counts how often that is.
+/// Panics when it is dropped, and counts its drops.
 struct Explosive(Rc<Cell<u32>>, Box<u32>);
 
 impl Drop for Explosive {
@@ -213,16 +213,17 @@ fn at_the_end_of_a_thread_it_leaks() {
         static KEPT: RefCell<Vec<Coroutine<(), (), ()>>> = const { RefCell::new(Vec::new()) };
     }
     let ended = thread::spawn(|| {
-        // Registered before the pool of stacks, so destroyed after it.
+        // First used before the pool of stacks, so destroyed after it.
         KEPT.with_borrow_mut(|kept| {
             kept.reserve(2);
             kept.push(suspended_with(OnDrop(|| _ = DROPPED.fetch_add(1, Ordering::Relaxed))));
-            // A fresh one can be dropped whatever the pool does.
+            // A fresh coroutine can be dropped, whether the pool still exists or not.
             kept.push(Coroutine::new(|_, ()| ()));
         });
     });
     ended.join().unwrap();
-    // Which destructor runs first is std's choice: unwound and put back, or leaked and counted.
+    // std chooses which destructor runs first: the stack is either unwound and put back, or leaked
+    // and counted.
     let dropped = DROPPED.load(Ordering::Relaxed);
     assert_eq!(stats().leaked, 1 - dropped);
     assert_eq!(stats().in_use, 1 - dropped);

@@ -1,4 +1,4 @@
-//! Effects: performed, handled, raised again, dropped, kept; and what goes wrong.
+//! Effects: performed, handled, re-raised, dropped, kept; and misuse.
 
 mod common;
 
@@ -43,13 +43,13 @@ impl Effect for Ask {
     type Output = u32;
 }
 
-/// Says something.
+/// An effect with a text for the handler.
 struct Tell(&'static str);
 impl Effect for Tell {
     type Output = ();
 }
 
-/// Notes its name when it is dropped.
+/// Records its name when it is dropped.
 struct Guard<'a>(&'static str, &'a RefCell<Vec<&'static str>>);
 
 impl Drop for Guard<'_> {
@@ -139,7 +139,7 @@ fn the_innermost_handler_of_a_type_wins_and_may_raise_again() {
             let inner = handle(
                 || perform(Ask(1)) + perform(Ask(5)),
                 |Ask(at), resume| {
-                    // The outer one is asked: a handler is not under itself.
+                    // This reaches the outer handler, because a handler is not under itself.
                     let answer = if at > 3 { perform(Ask(at)) } else { at };
                     resume.with(answer)
                 },
@@ -275,7 +275,10 @@ fn a_body_may_panic_while_it_is_unwound_and_that_comes_out() {
 #[test]
 fn an_unhandled_effect_is_named() {
     let text = panic_text(|| perform(Ask(1)));
-    assert!(text.contains("::Ask` where no handler for it is"), "{text}");
+    assert!(
+        text.contains("no handler for effect `") && text.contains("::Ask` on this fiber"),
+        "{text}"
+    );
     let text = panic_text(|| handle(|| perform(Tell("")), |_: Ask, resume| resume.with(0)));
     assert!(text.contains("::Tell`"), "{text}");
     // Another thread has handlers of its own.
@@ -327,7 +330,7 @@ fn a_coroutine_suspends_out_of_a_handled_body_with_the_handler() {
         )
     });
     assert_eq!(coroutine.resume(1), Resumed::Yielded(10));
-    // Its handlers are not those of its resumer.
+    // It runs under its own handlers, not under those of its resumer.
     assert!(panic_text(|| perform(Ask(1))).contains("no handler"));
     assert_eq!(coroutine.resume(3), Resumed::Yielded(4));
     assert_eq!(coroutine.resume(5), Resumed::Yielded(50));
@@ -418,12 +421,12 @@ fn performing_while_the_resumption_is_dropped_aborts() {
     handle(body, |_: Ask, _resume| Next::Return(0));
 }
 
-/// A bare coroutine suspended inside a handled body, which it leaves in its resumer's context.
+/// A bare coroutine suspended inside a handled body, whose segment stays in its resumer's context.
 fn bare_inside_a_handled_body() -> BareCoroutine<(), (), ()> {
     let stack = StackPool::new(StackSize::default()).take().unwrap();
     let mut bare = BareCoroutine::with_stack(stack, |yielder, ()| {
         let body = || {
-            // SAFETY: on the stack of the body, which the bare one is in the middle of resuming.
+            // SAFETY: on the stack of the body, which the bare coroutine is resuming.
             unsafe { yielder.suspend(()) };
             assert_eq!(perform(Ask(1)), 11);
         };
@@ -437,7 +440,7 @@ fn bare_inside_a_handled_body() -> BareCoroutine<(), (), ()> {
 fn a_body_left_by_a_bare_coroutine_does_not_handle_its_resumers_effects() {
     let mut bare = bare_inside_a_handled_body();
     assert!(panic_text(|| perform(Ask(2))).contains("no handler"));
-    // Nor those of a coroutine that its resumer resumes.
+    // Nor does it handle the effects of a coroutine that its resumer resumes.
     let coroutine: Coroutine<(), (), u32> = Coroutine::new(|_, ()| perform(Ask(3)));
     assert!(panic_text(|| coroutine.resume(())).contains("no handler"));
     let other =
@@ -472,7 +475,7 @@ fn bodies_left_by_bare_coroutines_out_of_order_abort() {
 /// Runs `f` as another strand of this thread.
 fn on_another_strand<T>(id: u64, f: impl FnOnce() -> T) -> T {
     let strand = context::Strand::new(id);
-    // SAFETY: it stays in this frame until the thread's own is set again.
+    // SAFETY: it stays in this frame until the thread's own strand is set again.
     unsafe { context::set_current(&strand) };
     let value = f();
     // SAFETY: the thread itself.
@@ -480,7 +483,7 @@ fn on_another_strand<T>(id: u64, f: impl FnOnce() -> T) -> T {
     value
 }
 
-/// The body is inside of a scope of its own strand, so it cannot be unwound on another one.
+/// The body is inside a scope of its own strand, so it cannot be unwound on another one.
 #[test]
 fn a_resumption_dropped_on_another_strand_leaves_the_body_to_its_own() {
     const NAME: &str = "a_resumption_dropped_on_another_strand_leaves_the_body_to_its_own";
@@ -606,7 +609,7 @@ fn a_kept_body_bound_to_its_strand_is_refused_on_another() {
     static DEPTH: context::Key = context::Key::new();
     let (_, kept) = performed(start(|| context::with(&DEPTH, &1, || perform(Ask(1)))));
     let strand = context::Strand::new(77);
-    // SAFETY: it stays in this frame until the thread's own is set again.
+    // SAFETY: it stays in this frame until the thread's own strand is set again.
     unsafe { context::set_current(&strand) };
     let text = panic_text(|| kept.resume(1));
     // SAFETY: the thread itself.
@@ -618,14 +621,14 @@ fn a_kept_body_bound_to_its_strand_is_refused_on_another() {
 fn with_nested_handlers_a_kept_body_goes_to_another_strand() {
     let asks = || {
         let first = perform(Ask(1));
-        // Suspends a coroutine that was carried along to the other strand.
+        // Suspends a coroutine that moves to the other strand with the body.
         perform(Tell("moved"));
         first + perform(Ask(2))
     };
     let body = move || handle(asks, |_: Tell, resume| resume.with(()));
     let (_, kept) = performed(start(body));
     let strand = context::Strand::new(78);
-    // SAFETY: it stays in this frame until the thread's own is set again.
+    // SAFETY: it stays in this frame until the thread's own strand is set again.
     unsafe { context::set_current(&strand) };
     let (at, kept) = performed(kept.resume(10));
     // SAFETY: the thread itself.
@@ -646,7 +649,7 @@ fn at_the_end_of_a_thread_a_kept_one_is_dropped_or_leaked_and_a_handler_works() 
             drop(self.0.take());
             let seen = handle(|| perform(Ask(1)), |Ask(at), resume| resume.with(at + 1));
             assert_eq!(seen, 2);
-            // Unfinished, it is unwound also here.
+            // An unfinished body is unwound here, too.
             let order = RefCell::new(Vec::new());
             let body = || {
                 let _guard = Guard("body", &order);
@@ -673,6 +676,6 @@ fn stacks_are_given_back() {
         handle(|| perform(Ask(1)), |_: Ask, _resume| Next::Return(0));
         drop(performed(start(|| perform(Ask(1)))));
     }
-    // Some stay with the pool.
+    // Some stay in the pool.
     assert!(stats().in_use < 32 && stats().leaked == 0, "{:?}", stats());
 }

@@ -1,8 +1,8 @@
-//! The modes of floating-point arithmetic belong to the thread: a switch leaves them as they are.
+//! The modes of floating-point arithmetic belong to the thread: a switch does not change them.
 //!
-//! Rust code may not change them (`_mm_setcsr` says so), and a C function that does has to put them
-//! back before it returns. Code that breaks this rule and suspends shows its modes to its resumer,
-//! as it would show them to its caller; these tests pin that down.
+//! Rust code may not change the modes (see `_mm_setcsr`), and a C function that changes them has to
+//! restore them before it returns. If code breaks this rule and suspends, its resumer sees the
+//! changed modes, as its caller would. These tests pin that down.
 #![cfg(target_arch = "x86_64")]
 
 use std::arch::asm;
@@ -16,7 +16,7 @@ const USUAL_SSE: u32 = 0x1f80;
 const UNUSUAL_X87: u16 = 0x037f | 3 << 10;
 const USUAL_X87: u16 = 0x037f;
 
-/// The control bits, without the flags of what has happened.
+/// The control bits, without the status flags.
 fn modes() -> (u32, u16) {
     let (mut sse, mut x87) = (0_u32, 0_u16);
     // SAFETY: stores the two registers.
@@ -24,7 +24,7 @@ fn modes() -> (u32, u16) {
     (sse & !0x3f, x87)
 }
 
-/// Nothing is computed with floating-point numbers until the modes are put back.
+/// No floating-point operation may run until the modes are restored.
 fn set_modes(sse: u32, x87: u16) {
     // SAFETY: valid control words, which mask all exceptions.
     unsafe { asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const sse, in(reg) &raw const x87) };
@@ -41,11 +41,11 @@ fn a_switch_leaves_the_modes_as_they_are() {
             yielder.suspend(modes());
         });
     let usual = coroutine.resume(()).yielded();
-    // Those of the resumer are the coroutine's.
+    // The coroutine runs with the modes of its resumer.
     set_modes(UNUSUAL_SSE, UNUSUAL_X87);
     let unusual = coroutine.resume(()).yielded();
     set_modes(USUAL_SSE, USUAL_X87);
-    // And the other way round.
+    // The resumer runs with the modes of the coroutine.
     let set_there = coroutine.resume(()).yielded();
     let seen_here = modes();
     set_modes(USUAL_SSE, USUAL_X87);
@@ -56,7 +56,7 @@ fn a_switch_leaves_the_modes_as_they_are() {
     assert_eq!(put_back, usual);
 }
 
-/// Code that is called from a new stack finds the modes that the ABI promises.
+/// Code that starts on a new stack runs with the modes that the ABI guarantees.
 #[test]
 fn a_coroutine_begins_with_the_usual_modes() {
     let coroutine: Coroutine<(), (), (u32, u16)> = Coroutine::new(|_, ()| modes());

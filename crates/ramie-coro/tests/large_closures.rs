@@ -1,4 +1,4 @@
-//! Closures of any size become bodies: what does not fit at the base of a stack is boxed.
+//! Closures of any size become bodies: a closure too large for the base of a stack is boxed.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -15,7 +15,7 @@ impl Effect for Ask {
     type Output = u64;
 }
 
-/// Counts its drops, so that a body is seen to be dropped once.
+/// Counts its drops, so the test can check that a body is dropped once.
 struct Large<const N: usize> {
     bytes: [u8; N],
     drops: Rc<Cell<u32>>,
@@ -37,8 +37,8 @@ impl<const N: usize> Drop for Large<N> {
     }
 }
 
-/// The function of a `shift` lies in the frame of its caller: in this test, on a stack of 256 KiB
-/// that holds a body of 100 KiB, too.
+/// The function of a `shift` lies in the frame of its caller, which is in this test on a stack of
+/// 256 KiB that also holds a body of 100 KiB.
 const SHIFTED: usize = 4096;
 
 fn bodies_of<const N: usize>() {
@@ -58,7 +58,7 @@ fn bodies_of<const N: usize>() {
     assert_eq!(coroutine.resume(1), Resumed::Returned(sum + 1));
     let large = Large::<N>::new(&drops);
     coroutine.reset(move |_, _| large.sum());
-    // Never begun.
+    // Never started.
     drop(coroutine);
     assert_eq!(drops.get(), 3);
 
@@ -94,7 +94,7 @@ fn of_a_hundred_bytes() {
 
 #[test]
 fn of_about_1_kib() {
-    // The last that lie on the stack, and the first that do not, with what wraps them.
+    // The largest that fit on the stack and the smallest that do not, with their wrappers.
     bodies_of::<1000>();
     bodies_of::<1008>();
     bodies_of::<1016>();

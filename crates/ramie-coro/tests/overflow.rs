@@ -1,4 +1,4 @@
-//! Overflows are reported, and other faults go where they would have gone.
+//! Overflows are reported, and other faults reach the previous handler.
 
 mod common;
 
@@ -25,7 +25,10 @@ fn an_overflow_names_the_coroutine() {
     let output = child("an_overflow_names_the_coroutine");
     assert_signal(&output, libc::SIGABRT);
     let report = stderr(&output);
-    assert!(report.contains("the parser has overflowed its stack: 65536 bytes usable"), "{report}");
+    assert!(
+        report.contains("the parser has overflowed its stack: all 65536 bytes usable"),
+        "{report}"
+    );
     assert!(report.contains("Builder::stack_size"), "{report}");
 }
 
@@ -39,7 +42,8 @@ fn an_unlabelled_overflow_is_reported() {
     assert!(stderr(&output).contains("a coroutine has overflowed its stack"));
 }
 
-/// Takes a stack, labels it, gives it back by `give_back`, and overflows the next one, which is it.
+/// Takes a stack, labels it, returns it by `give_back`, and overflows the same stack on its next
+/// use.
 fn overflow_a_stack_that_was_labelled(give_back: fn(&mut StackPool, Stack)) {
     let mut pool = StackPool::new(StackSize::new(64 * 1024).unwrap());
     let stack = pool.take().unwrap();
@@ -166,10 +170,10 @@ fn a_thread_not_made_by_std_ends_in_peace() {
     }
 }
 
-/// Faults on an address that belongs to nobody.
+/// Faults on an unmapped address.
 fn fault() {
     let nowhere: *mut u8 = std::hint::black_box(std::ptr::without_provenance_mut(0x1230));
-    // SAFETY: none; the fault is what is tested.
+    // SAFETY: none; the test expects the fault.
     unsafe { nowhere.write_volatile(1) };
 }
 
@@ -189,7 +193,7 @@ fn a_stray_access_to_a_guard_is_no_overflow() {
     if is_child() {
         let stack = ramie_coro::StackPool::new(Default::default()).take().unwrap();
         let guard = std::ptr::with_exposed_provenance_mut::<u8>(stack.limit().get());
-        // SAFETY: none; the fault is what is tested.
+        // SAFETY: none; the test expects the fault.
         return unsafe { guard.write_volatile(1) };
     }
     let output = child("a_stray_access_to_a_guard_is_no_overflow");
@@ -219,7 +223,7 @@ fn a_fault_with_the_default_action_kills() {
     assert_signal(&child("a_fault_with_the_default_action_kills"), libc::SIGSEGV);
 }
 
-/// A program that ignores SIGSEGV lives on when somebody sends it one, and our handler stays.
+/// A program that ignores SIGSEGV survives one sent by a process, and the handler stays installed.
 #[test]
 fn an_ignored_signal_that_was_sent_changes_nothing() {
     if is_child() {
@@ -271,7 +275,7 @@ extern "C" fn plain_handler(signal: libc::c_int) {
 fn a_previous_handler_of_the_old_kind_gets_other_faults() {
     if is_child() {
         let handler: extern "C" fn(libc::c_int) = plain_handler;
-        // SAFETY: the handler has the type that `signal` asks for.
+        // SAFETY: the handler has the type that `signal` expects.
         unsafe { libc::signal(libc::SIGSEGV, handler as libc::sighandler_t) };
         overflow::install();
         return fault();
@@ -283,11 +287,11 @@ fn a_previous_handler_of_the_old_kind_gets_other_faults() {
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
 fn set_handler(signal: libc::c_int, handler: Handler, flags: libc::c_int) {
-    // SAFETY: plain integers, for which zero is a value.
+    // SAFETY: plain integers, for which zero is valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as usize;
     action.sa_flags = flags;
-    // SAFETY: the handler has the type that the flags ask for.
+    // SAFETY: the handler has the type that the flags select.
     assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
 }
 

@@ -39,7 +39,7 @@ fn the_laws() {
     assert_eq!(reset(|p| 1 + p.shift(|rest| rest.resume(4))), 5);
     // reset(E[shift k. v]) = v
     assert_eq!(reset(|p| 1 + p.shift::<i32>(|_| 5)), 5);
-    // What the function does after the rest is done is outside of it.
+    // Code of the function after the resumption runs outside the rest.
     let text = reset(|p| {
         let inner: String = p.shift(|rest| format!("<{}>", rest.resume("a".to_string())));
         let more: String = p.shift(|rest| format!("[{}]", rest.resume("b".to_string())));
@@ -124,7 +124,7 @@ fn panics_come_out_of_the_body_and_of_the_function() {
         })
     });
     assert_eq!((text.as_str(), order.take()), ("the function's", vec!["body", "body"]));
-    // Where it was resumed, it can be caught.
+    // The panic can be caught at the resumption.
     let caught = reset(|p| {
         p.shift::<()>(|rest| catch_unwind(AssertUnwindSafe(|| rest.resume(()))).is_err());
         panic!("after the shift")
@@ -148,7 +148,7 @@ fn shift_goes_through_coroutines_and_handlers() {
         handle(body, |_: Ask, resume| resume.with(1 + p.shift::<i32>(|rest| rest.resume(300))))
     });
     assert_eq!((sum, order.take()), (321, vec!["inner", "outer"]));
-    // The function is outside of the handlers inside of the reset.
+    // The function runs outside the handlers inside the reset.
     let sum = handle(
         || {
             reset(|p| {
@@ -255,6 +255,6 @@ fn stacks_are_given_back() {
         keeps_twice(&kept, &order);
         kept.take();
     }
-    // Some stay with the pool.
+    // Some stay in the pool.
     assert!(stats().in_use < 32 && stats().leaked == 0, "{:?}", stats());
 }

@@ -1,4 +1,4 @@
-//! Stacks: what they cost, what guards them, and that their memory comes back.
+//! Stacks: their cost, their guards, and the return of their memory.
 
 mod common;
 
@@ -176,7 +176,7 @@ fn the_pool_gives_back_the_memory_of_a_deep_call() {
 
 #[test]
 fn trimming_gives_back_memory_and_stacks() {
-    // In a process of its own: other tests would take the stacks that are given back.
+    // In a process of its own, because other tests would take the returned stacks.
     if !is_child() {
         return common::assert_success(&child("trimming_gives_back_memory_and_stacks"));
     }
@@ -202,7 +202,7 @@ fn a_dropped_stack_gives_its_memory_back() {
     assert_eq!(info.high_water_mark(), 0, "the stack keeps its pages");
 }
 
-/// The kernel is asked for no huge pages, and not only because `MAP_STACK` means that since 6.7.
+/// Huge pages are refused explicitly, not only as an effect of `MAP_STACK` since Linux 6.7.
 #[test]
 fn huge_pages_are_refused_by_advice() {
     use seccompiler::{
@@ -276,7 +276,7 @@ fn without_guard_regions_mprotect_guards() {
     assert!(stats().vmas_estimate >= 2 * stacks.len(), "{:?}", stats());
     let sentence = error.to_string();
     assert!(error.is_guard_limit() && sentence.contains("vm.max_map_count"), "{sentence}");
-    // Nothing is lost: stacks that come back are handed out again.
+    // No stack is lost: returned stacks are handed out again.
     pool.put(call_deep(stacks.pop().unwrap(), 1000));
     assert!(pool.take().is_ok());
 }

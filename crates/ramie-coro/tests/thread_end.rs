@@ -1,4 +1,4 @@
-//! Coroutines that are left suspended inside a thread-local's `with` when their thread ends.
+//! Coroutines that are suspended inside a thread-local's `with` when their thread ends.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,7 +15,7 @@ thread_local! {
     static VALUE: Value = const { Value };
 }
 
-/// What the threads of a test share.
+/// The data that the threads of a test share.
 struct Record {
     is_alive: AtomicBool,
     was_used_late: AtomicBool,
@@ -31,7 +31,7 @@ thread_local! {
     static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
 }
 
-/// A value of a thread-local, referred to by a suspended coroutine.
+/// A value of a thread-local, to which a suspended coroutine refers.
 struct Value;
 
 impl Drop for Value {
@@ -79,8 +79,8 @@ fn at_the_end(before: impl FnOnce() + Send + 'static) -> &'static Record {
 
 #[test]
 fn a_coroutine_is_leaked_once_the_value_that_it_refers_to_may_be_gone() {
-    // The number of coroutines that the thread has started before. After each of these the next
-    // start uses a key. Between them it is the stated assumption of `Coroutine` that holds.
+    // The number of coroutines that the thread has started before. After each of these numbers the
+    // next start uses a key. Between them only the stated assumption of `Coroutine` holds.
     for earlier in [0, 1, 7, 15, 31, 1023] {
         let record = at_the_end(move || {
             for _ in 0..earlier {

@@ -18,7 +18,7 @@ use ramie_futures::{Io, LocalFibers};
 
 type Answer = Result<Response<Full<Bytes>>, Infallible>;
 
-/// Each request is a task of hyper's, and so a fiber: it may call what blocks.
+/// Each request is a task of hyper's and therefore a fiber, so it may make blocking calls.
 async fn answer(request: Request<Incoming>) -> Answer {
     fiber::sleep(Duration::from_millis(10));
     Ok(Response::new(Full::from(format!("you asked for {}\n", request.uri().path()))))

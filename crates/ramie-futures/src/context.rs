@@ -1,8 +1,8 @@
-//! Futures that look for tokio around them.
+//! Futures that need tokio's context.
 //!
 //! tokio finds its runtime by a thread-local that is entered and left in last-in-first-out order.
-//! Fibers of one thread interleave, so it is entered around each single poll, and a poll must not
-//! suspend the fiber meanwhile.
+//! The fibers of one thread interleave, so the context is entered around each single poll, and a
+//! poll must not suspend the fiber meanwhile.
 
 use std::{
     future::{Future, poll_fn},
@@ -13,22 +13,23 @@ use tokio::runtime::Handle;
 
 /// Waits for a future that needs tokio's timers, sockets or `spawn`, and returns its output.
 ///
-/// Make the future inside of an `async` block: tokio's functions, `sleep` among them, look for
-/// tokio's runtime where they are called, and panic where there is none.
+/// Create the future inside an `async` block, because tokio's functions, such as `sleep`, look for
+/// tokio's runtime when they are called, and panic if there is none.
 ///
-/// `handle`'s runtime must be running on threads of its own: of many threads, or driven by another
-/// thread's `block_on`. It is its threads that wait for sockets and timers and wake the fiber.
+/// The runtime of `handle` must be running on its own threads: either it is multi-threaded, or
+/// another thread drives it by `block_on`. Those threads wait for sockets and timers and wake the
+/// fiber.
 ///
 /// # Blocking
 /// Parks the fiber, or the thread outside one, until the future is ready.
 ///
 /// # Cancellation
-/// Not a cancel point. For one, give [`with_context`] to
+/// Not a cancel point. To get one, pass [`with_context`] to
 /// [`block_on_or_cancelled`](ramie::future::block_on_or_cancelled).
 ///
 /// # Panics
-/// When the future does; when its poll itself would suspend the fiber, as a blocking call of
-/// Ramie's does.
+/// A panic of the future propagates. Panics if the poll itself would suspend the fiber, as a
+/// blocking call of Ramie does.
 ///
 /// # Examples
 /// ```
@@ -45,11 +46,11 @@ pub fn block_on_with<F: IntoFuture>(handle: &Handle, future: F) -> F::Output {
     ramie::future::block_on(with_context(handle, future))
 }
 
-/// Makes a future that enters tokio's context for each poll, and only for that. As for
-/// [`block_on_with`], tokio's functions are to be called inside of an `async` block.
+/// Wraps a future so that it enters tokio's context for each poll, and only for that. As with
+/// [`block_on_with`], call tokio's functions inside an `async` block.
 ///
 /// # Panics
-/// Polling it, as for [`block_on_with`].
+/// Polling it panics as [`block_on_with`] does.
 pub async fn with_context<F: IntoFuture>(handle: &Handle, future: F) -> F::Output {
     let mut future = pin!(future.into_future());
     poll_fn(|context| {

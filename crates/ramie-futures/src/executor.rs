@@ -1,11 +1,11 @@
-//! Tasks as fibers.
+//! Executors that run each task on a fiber.
 
 use std::future::Future;
 
 use hyper::rt::Executor;
 use ramie::{fiber, future::block_on};
 
-/// Runs each task on a fiber of its own, that any worker may start.
+/// Runs each task on a fiber of its own, which any worker may start.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Fibers;
 
@@ -18,8 +18,8 @@ where
     }
 }
 
-/// Runs each task on a fiber of the worker that asks for it: a task that is not `Send` is welcome,
-/// and a connection's tasks stay together.
+/// Runs each task on a fiber of the worker that submits it. So a task need not be `Send`, and the
+/// tasks of a connection stay on one worker.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LocalFibers;
 

@@ -18,7 +18,7 @@ impl<S: Socket> Read for Io<S> {
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let count = ready!(self.poll_receive(context, buffer.initialize_unfilled()))?;
-        // SAFETY: all that is not filled was initialized by the call above.
+        // SAFETY: the call above has initialized the unfilled part.
         unsafe { buffer.advance(count) };
         Poll::Ready(Ok(()))
     }

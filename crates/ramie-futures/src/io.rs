@@ -1,4 +1,4 @@
-//! A stream of Ramie's for async code.
+//! A Ramie stream for async code.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ mod sealed {
     impl Sealed for ramie::os::unix::net::UnixStream {}
 }
 
-/// The streams that [`Io`] takes: [`TcpStream`] and [`UnixStream`].
+/// The streams that [`Io`] accepts: [`TcpStream`] and [`UnixStream`].
 pub trait Socket: sealed::Sealed + AsFd + Send + Sync + 'static {
     #[doc(hidden)]
     fn shut_down_writing(&self) -> io::Result<()>;
@@ -38,19 +38,19 @@ impl Socket for UnixStream {
     }
 }
 
-/// A stream that async code reads and writes: the traits of `hyper::rt`, of `tokio::io` and of
+/// A Ramie stream that async code reads and writes by the traits of `hyper::rt`, `tokio::io` and
 /// `futures-io`.
 ///
-/// Each poll tries the call without waiting. If it would wait, a small strand does, and wakes the
-/// task: a fiber of this worker, or, where the poll is not on a fiber, a thread. It is meant for
-/// futures on fibers. Between two polls the kernel holds no buffer, so a future may be dropped at
-/// any time, and no byte is lost.
+/// Each poll tries the call without waiting. If it would wait, a small helper strand waits instead
+/// and wakes the task: a fiber of this worker or, if the poll is not on a fiber, a thread. `Io` is
+/// meant for futures on fibers. Between two polls the kernel holds no buffer, so a future may be
+/// dropped at any time, and no byte is lost.
 ///
-/// Dropping it closes the stream, at the latest when those strands have noticed.
+/// Dropping it closes the stream, at the latest when the helper strands have noticed.
 ///
-/// [`run`](ramie::run) does not wait for those strands. If a poll was pending when the runtime
-/// ended, the next one that would wait fails with the error of a cancelled call; the one after it
-/// waits by a strand of the runtime, or a thread, that it is called in.
+/// [`run`](ramie::run) does not wait for the helper strands. If a poll was pending when the runtime
+/// ended, the next poll that would wait fails with the error of a cancelled call. The poll after it
+/// waits by a strand of the runtime that it is called in, or by a thread.
 ///
 /// # Examples
 /// ```
@@ -75,12 +75,12 @@ pub struct Io<S> {
 }
 
 impl<S: Socket> Io<S> {
-    /// Takes a stream on.
+    /// Wraps a stream.
     pub fn new(stream: S) -> Self {
         Io { stream: Arc::new(stream), reading: Arc::default(), writing: Arc::default() }
     }
 
-    /// Lends the stream.
+    /// Returns a reference to the stream.
     pub fn get_ref(&self) -> &S {
         &self.stream
     }
@@ -105,7 +105,7 @@ impl<S: Socket> Io<S> {
 
     pub(crate) fn shut_down(&self) -> Poll<io::Result<()>> {
         Poll::Ready(match self.stream.shut_down_writing() {
-            // The peer was faster.
+            // The stream became ready meanwhile.
             Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
             result => result,
         })

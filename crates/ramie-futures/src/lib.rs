@@ -1,11 +1,11 @@
-//! Ramie's fibers and other people's async code, side by side.
+//! Ramie's fibers together with async libraries.
 //!
 //! - [`block_on_with`] waits on a fiber for a future that needs tokio's timers or sockets.
-//! - [`Io`] makes a stream of Ramie's what hyper, tokio and `futures` read from and write to.
+//! - [`Io`] lets hyper, tokio and `futures` read from and write to a Ramie stream.
 //! - [`Fibers`] and [`LocalFibers`] run hyper's tasks, each on a fiber.
 //!
-//! So hyper's servers and clients, HTTP/2 as well, run on fibers, without tokio's runtime: see
-//! `crates/ramie-futures/examples/hyper.rs`. What needs no more than an executor is in
+//! So hyper's servers and clients run on fibers, HTTP/2 included, without tokio's runtime: see
+//! `crates/ramie-futures/examples/hyper.rs`. For a future that needs only an executor, see
 //! [`ramie::future`].
 
 #![deny(unsafe_code)]

@@ -1,23 +1,23 @@
-//! One direction of a stream that async code waits for.
+//! One direction of a stream, for which async code waits.
 //!
 //! # Protocol
-//! A poll that finds nothing leaves its waker here, and starts a helper strand if none waits. The
-//! helper waits until the stream is ready, takes the waker out and calls it, and ends. *The race to
-//! fear* is a poll that leaves its waker while the helper ends: both do so under the lock. Either
-//! the helper takes the new waker, too, or the poll finds no helper and starts another; readiness
-//! is level-triggered, so that one sees what the first has seen.
+//! A poll that would wait stores its waker here, and starts a helper strand if none waits. The
+//! helper waits until the stream is ready, takes the waker out, calls it, and ends. *The race to
+//! fear* is a poll that stores its waker while the helper ends. Both act under the lock, so either
+//! the helper takes the new waker, too, or the poll finds no helper and starts another. Readiness
+//! is level-triggered, so the new helper sees the same readiness.
 //!
-//! A wait that is refused (no memory, no descriptor for a driver) is the error of the next poll
-//! that finds nothing; otherwise the two would call each other for ever. A helper that never runs,
-//! because there is no memory for its stack, is also an error of that poll; otherwise the poll
-//! would wait for it for ever.
+//! If a wait is refused (no memory, no descriptor for a driver), the next poll that would wait
+//! returns the error; otherwise poll and helper would call each other for ever. The same applies if
+//! a helper never runs because there is no memory for its stack; otherwise the poll would wait for
+//! it for ever.
 //!
-//! `run` does not wait for a helper, because the stream may have been carried out of `run`, or lie
-//! in a static. When only helpers are left, their waits are cancelled, and the next poll that finds
-//! nothing fails with that cancellation.
+//! `run` does not wait for a helper, because the stream may have been moved out of `run`, or lie in
+//! a static. When only helpers are left, `run` cancels their waits, and the next poll that would
+//! wait returns that error.
 //!
-//! No buffer is in the kernel's hands between two polls, so a future may be dropped, or forgotten,
-//! at any time. Dropping the stream cancels the helper.
+//! The kernel holds no buffer between two polls, so a future may be dropped, or forgotten, at any
+//! time. Dropping the stream cancels the helper.
 
 use std::{
     io,
@@ -41,20 +41,20 @@ pub(crate) struct Readiness(Mutex<State>);
 struct State {
     waker: Option<Waker>,
     has_helper: bool,
-    /// Of the helper that waits.
+    /// The cancel handle of the helper that waits.
     cancel: Option<CancelHandle>,
-    /// Why the last one did not wait.
+    /// The reason why the last helper did not wait.
     refusal: Option<io::Error>,
     is_closed: bool,
 }
 
 impl Readiness {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
+        // No code panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a waker called when the stream is ready.
+    /// Arranges that a waker is called when the stream is ready.
     pub(crate) fn register<S>(
         this: &Arc<Self>,
         stream: &Arc<S>,
@@ -76,7 +76,7 @@ impl Readiness {
         if must_start {
             let (duty, stream) = (Duty::new(this), Arc::clone(stream));
             let help = move || duty.help(stream, to);
-            // On this worker, next to whom it wakes. A thread has no time to run fibers.
+            // On this worker, next to the task that it wakes. A thread has no time to run fibers.
             if fiber::current().id().is_thread() {
                 drop(fiber::spawn(help));
             } else {
@@ -86,7 +86,7 @@ impl Readiness {
         Ok(())
     }
 
-    /// A helper has ended.
+    /// Records that a helper has ended.
     fn end(&self, waited: io::Result<()>) {
         let mut state = self.lock();
         state.has_helper = false;
@@ -115,7 +115,7 @@ impl Readiness {
         })
     }
 
-    /// Lets the helper go.
+    /// Cancels the helper.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -128,8 +128,8 @@ impl Readiness {
     }
 }
 
-/// Of a helper, to say how its wait has ended: if it is dropped and never run, that it has not
-/// waited.
+/// The end of a helper's wait. If it is dropped because the helper never ran, it records that the
+/// helper has not waited.
 struct Duty {
     readiness: Arc<Readiness>,
     waited: Option<io::Result<()>>,

@@ -1,5 +1,5 @@
-//! Streams that leave their runtime while a poll of theirs is pending: `run` returns, and the next
-//! poll says why it did not wait.
+//! Streams that leave their runtime while a poll is pending: `run` returns, and the next poll fails
+//! with the reason why its predecessor did not wait.
 
 mod common;
 
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 type Stream = Io<UnixStream>;
 
-/// A read of one byte, as a future polls it once.
+/// A read of one byte, polled once.
 fn poll_once(stream: &mut Stream) -> Poll<std::io::Result<()>> {
     let mut byte = [0];
     let mut buffer = ReadBuf::new(&mut byte);
@@ -38,7 +38,7 @@ fn check((mut ours, mut theirs): (Stream, UnixStream)) {
     let Poll::Ready(Err(error)) = poll_once(&mut ours) else { panic!("it waits on") };
     assert!(cancel::is_cancelled(&error), "{error}");
     assert!(error.to_string().contains("the runtime in which this call waited has ended"));
-    // From here on it is read as any other, with nothing lost.
+    // From here on the stream works as usual, and no byte is lost.
     theirs.write_all(b"late").unwrap();
     theirs.shutdown(Shutdown::Both).unwrap();
     let mut text = String::new();
@@ -81,7 +81,7 @@ fn a_stream_that_lies_in_a_static() {
     });
 }
 
-/// A strand that waits for the future is waited for, and its helper with it.
+/// `run` waits for a strand that waits for the future, and so for its helper.
 #[test]
 fn a_stream_that_is_still_read_is_waited_for() {
     common::in_child("a_stream_that_is_still_read_is_waited_for", &[], || {

@@ -1,4 +1,5 @@
-//! A wait that the driver refuses: the errno reaches whoever polls, who would else poll for ever.
+//! A wait that the driver refuses: the next poll returns the errno; otherwise it would poll for
+//! ever.
 
 mod common;
 
@@ -20,17 +21,17 @@ fn everywhere(f: impl Fn() + Sync) {
     std::thread::scope(|s| s.spawn(&f).join().expect("the plain thread's run"));
 }
 
-/// Each op of this process fails.
+/// Makes every op of this process fail.
 fn refused() {
     everywhere(|| {
         let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut ours = Io::new(UnixStream::from(ours));
         let error = block_on(ours.read(&mut [0; 8])).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(ENOMEM));
-        // More than there is room for.
+        // More bytes than the buffers hold.
         let error = block_on(ours.write_all(&vec![0; 8 << 20])).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(ENOMEM));
-        // What needs no wait is done.
+        // Calls that need no wait succeed.
         theirs.write_all(b"text").unwrap();
         assert_eq!(block_on(ours.read(&mut [0; 8])).unwrap(), 4);
     });

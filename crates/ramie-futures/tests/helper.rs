@@ -1,4 +1,4 @@
-//! A helper for which there is no memory: whoever polls learns of it, and would else wait for ever.
+//! A helper without memory for its stack: the next poll fails; otherwise it would wait for ever.
 
 mod common;
 
@@ -9,7 +9,7 @@ use ramie_futures::Io;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::io::AsyncReadExt;
 
-/// Leaves this process little more address space than it has taken.
+/// Limits the address space of this process to little more than it uses.
 fn leave_no_room() {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
@@ -18,7 +18,7 @@ fn leave_no_room() {
 }
 
 fn without_memory() {
-    // The fiber of `run` has a stack of another size, so none of these has been mapped.
+    // The fiber of `run` has a stack of another size, so no stack of this size has been mapped.
     let runtime = Runtime::builder().driver(Driver::Poll).workers(1).stack_size(1 << 20);
     runtime.build().unwrap().run(|| {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();

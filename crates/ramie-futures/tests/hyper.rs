@@ -76,7 +76,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Chunks>, hyper::E
             Chunks::one(Bytes::from(sent.len().to_string()))
         }
         path => {
-            // Blocks this request's fiber, and no other.
+            // Blocks only the fiber of this request.
             fiber::sleep(Duration::from_millis(20));
             Chunks::one(Bytes::from(path.to_owned()))
         }
@@ -86,7 +86,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Chunks>, hyper::E
 
 type Client = SendRequest<Chunks>;
 
-/// Serves one connection, and gives its client to `f`.
+/// Serves one connection, and passes its client to `f`.
 fn with_client(is_local: bool, f: impl FnOnce(Client)) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -126,7 +126,7 @@ fn parallel_requests(is_local: bool) {
         for (n, answer) in answers.into_iter().enumerate() {
             assert_eq!(answer.join().unwrap(), format!("/{n}"));
         }
-        // One after another they would take a second.
+        // In sequence they would take a second.
         assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
     });
 }

@@ -1,4 +1,4 @@
-//! Fibers that await tokio, tokio that awaits fibers, streams under tokio's traits.
+//! Fibers that await tokio, tokio tasks that await fibers, and streams under tokio's traits.
 
 use std::{
     io::{Read, Write},
@@ -33,7 +33,7 @@ fn a_fiber_awaits_tokios_timer() {
             block_on_with(tokio.handle(), nap);
             start.elapsed()
         };
-        // All sleep at a time, each in and out of the context.
+        // All sleep at the same time, and each enters and leaves the context.
         let naps = fiber::scope(|scope| {
             let naps: Vec<_> = (0..20).map(|_| scope.spawn_local(nap)).collect();
             naps.into_iter().map(|nap| nap.join().unwrap()).collect::<Vec<_>>()
@@ -108,7 +108,7 @@ fn a_blocking_call_in_tokios_context_panics() {
         let bad = async { fiber::sleep(Duration::from_millis(1)) };
         let wait = AssertUnwindSafe(|| block_on_with(tokio.handle(), bad));
         assert!(catch_unwind(wait).is_err());
-        // The context was left.
+        // The context was left after the panic.
         assert!(tokio::runtime::Handle::try_current().is_err());
     });
 }
@@ -135,7 +135,7 @@ fn what_does_not_fit_at_once_waits_for_room() {
         assert_eq!(writer.join().unwrap().unwrap(), b"got it");
     };
     ramie::run(exchange);
-    // And on threads.
+    // The same on threads.
     exchange();
 }
 

@@ -1,4 +1,4 @@
-//! The function below an attribute: as much of its grammar as is needed to put its body elsewhere.
+//! Parses the function below an attribute, as far as needed to move its body into a closure.
 
 use proc_macro::{Delimiter, Group, Punct, Spacing, Span, TokenStream, TokenTree};
 
@@ -6,13 +6,13 @@ use crate::Mistake;
 
 /// A function without parameters.
 pub(crate) struct Function {
-    /// All that comes before the body.
+    /// The tokens before the body.
     head: Vec<TokenTree>,
     body: Group,
 }
 
 impl Function {
-    /// Takes a function apart; `attribute` is what a mistake is reported for.
+    /// Parses a function; errors are reported for `attribute`.
     pub(crate) fn parse(attribute: &str, function: TokenStream) -> Result<Self, Mistake> {
         let mut head: Vec<TokenTree> = function.into_iter().collect();
         let last = head.pop();
@@ -24,14 +24,15 @@ impl Function {
             return Err(not_a_function(attribute));
         }
         if let Some(word) = head[..keyword].iter().find(|token| is_word(token, "async")) {
-            let sentence = format!("{attribute} wants a plain fn: drop the `async`");
+            let sentence =
+                format!("{attribute} needs a function that is not async: remove the `async`");
             return Err(Mistake::new(word.span(), sentence));
         }
         check_parameters(attribute, &head[keyword..])?;
         Ok(Function { head, body })
     }
 
-    /// The function with its body as a closure that `runner`, an expression, is called with.
+    /// The function with its body as a closure that is passed to `runner`, an expression.
     pub(crate) fn run_by(self, runner: &str) -> TokenStream {
         let closure = [
             TokenTree::Punct(Punct::new('|', Spacing::Joint)),
@@ -45,7 +46,7 @@ impl Function {
         self.head.into_iter().chain([body]).collect()
     }
 
-    /// Makes `#[name]` on this function a mistake.
+    /// Returns an error if this function has the attribute `#[name]`.
     pub(crate) fn refuse_attribute(&self, name: &str, sentence: &str) -> Result<(), Mistake> {
         for token in &self.head {
             if let TokenTree::Group(group) = token
@@ -64,12 +65,12 @@ fn is_word(token: &TokenTree, word: &str) -> bool {
 }
 
 fn not_a_function(attribute: &str) -> Mistake {
-    Mistake::new(Span::call_site(), format!("{attribute} goes on a function with a body"))
+    Mistake::new(Span::call_site(), format!("{attribute} applies to a function with a body"))
 }
 
 /// `signature` begins with `fn`.
 fn check_parameters(attribute: &str, signature: &[TokenTree]) -> Result<(), Mistake> {
-    let sentence = format!("{attribute} wants a function without parameters");
+    let sentence = format!("{attribute} needs a function without parameters");
     match signature.get(2) {
         Some(TokenTree::Group(list))
             if list.delimiter() == Delimiter::Parenthesis && list.stream().is_empty() =>

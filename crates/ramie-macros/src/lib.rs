@@ -1,5 +1,5 @@
-//! The attribute macros of `ramie`. They rewrite tokens by hand: no parser crate is compiled for
-//! them.
+//! The attribute macros of `ramie`. They rewrite tokens by hand, so that no parser crate has to be
+//! compiled.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use proc_macro::{Span, TokenStream};
 
 use self::{function::Function, options::Options};
 
-/// A mistake in the use of an attribute: where it is, and what to do.
+/// An error in the use of an attribute: its location, and the remedy.
 struct Mistake {
     span: Span,
     sentence: String,
@@ -21,7 +21,7 @@ impl Mistake {
         Mistake { span, sentence: sentence.into() }
     }
 
-    /// `compile_error!` at the place of the mistake.
+    /// `compile_error!` at the location of the error.
     fn into_tokens(self) -> TokenStream {
         let text = format!("::core::compile_error!({:?});", self.sentence);
         let stream: TokenStream = text.parse().unwrap_or_default();
@@ -35,14 +35,14 @@ impl Mistake {
 
 /// Runs the body of `main` as a fiber: `ramie::run(|| { … })`.
 ///
-/// | argument | values | if not given |
+/// | argument | values | default |
 /// |---|---|---|
 /// | `workers` | a number from 1 to 1,024, or `"all"` CPUs | all |
 /// | `strands` | `"fibers"`, `"threads"` | `RAMIE_STRANDS`, else fibers |
-/// | `driver` | `"uring"`, `"poll"` | `RAMIE_DRIVER`, else what works here |
+/// | `driver` | `"uring"`, `"poll"` | `RAMIE_DRIVER`, else `"uring"` if it works here |
 /// | `stack_size` | bytes, from 32 KiB to 1 GiB | `RAMIE_STACK`, else 256 KiB |
 /// | `blocking_threads` | a number from 1 to 16,384 | 512 |
-/// | `thread_name` | what the worker threads are called, with a number | `"ramie-worker"` |
+/// | `thread_name` | prefix of the worker threads' names, before a number | `"ramie-worker"` |
 /// | `crate` | path of this crate, if it is renamed in `Cargo.toml` or re-exported by another crate | `"::ramie"` |
 ///
 /// For the other options build a `ramie::Runtime` by hand. The function takes no arguments and
@@ -64,17 +64,17 @@ pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
     rewrite().unwrap_or_else(Mistake::into_tokens)
 }
 
-/// Makes a test whose body runs as a fiber of a runtime of its own.
+/// Turns a function into a test whose body runs as a fiber of its own runtime.
 ///
 /// It takes the arguments of [`main`](macro@main), and one more:
 ///
-/// | argument | values | if not given |
+/// | argument | values | default |
 /// |---|---|---|
 /// | `start_paused` | `true`: time stands still, and jumps to the next timer when every strand waits (`ramie::time::ManualClock::jumping`) | `false` |
 ///
 /// The function takes no arguments and keeps its return type. `#[should_panic]` and `#[ignore]` go
-/// below as ever. A runtime that cannot be had here (io_uring may be forbidden) fails the test, and
-/// says why.
+/// below this attribute as usual. If the runtime cannot start here (io_uring may be forbidden), the
+/// test fails with the reason.
 ///
 /// ```ignore
 /// #[ramie::test(driver = "poll", workers = 1)]
@@ -94,7 +94,7 @@ pub fn test(arguments: TokenStream, function: TokenStream) -> TokenStream {
     let rewrite = || {
         let options = Options::parse("#[ramie::test]", true, arguments)?;
         let function = Function::parse("#[ramie::test]", function)?;
-        function.refuse_attribute("test", "drop the #[test]: #[ramie::test] makes it one")?;
+        function.refuse_attribute("test", "remove the #[test]: #[ramie::test] makes it a test")?;
         let mut test: TokenStream = "#[::core::prelude::v1::test]".parse().unwrap_or_default();
         test.extend(function.run_by(&options.runner()));
         Ok(test)

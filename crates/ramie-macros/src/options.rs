@@ -4,19 +4,19 @@ use proc_macro::{Span, TokenStream, TokenTree};
 
 use crate::Mistake;
 
-/// Name, what it may be, and whether only `#[ramie::test]` has it.
+/// An option: its name, its values, and whether only `#[ramie::test]` has it.
 const OPTIONS: [(&str, &str, bool); 8] = [
     ("workers", "a number from 1 to 1024 or \"all\"", false),
     ("strands", "\"fibers\" or \"threads\"", false),
     ("driver", "\"uring\" or \"poll\"", false),
-    ("stack_size", "a number of bytes, at least 32768", false),
+    ("stack_size", "a number of bytes from 32768 to 1073741824", false),
     ("blocking_threads", "a number from 1 to 16384", false),
-    ("thread_name", "a text", false),
-    ("crate", "the path of ramie as a text, such as \"my_ramie\"", false),
+    ("thread_name", "a string", false),
+    ("crate", "the path of ramie as a string, such as \"my_ramie\"", false),
     ("start_paused", "true or false", true),
 ];
 
-/// What one of the attributes was given.
+/// The parsed arguments of an attribute.
 pub(crate) struct Options {
     attribute: &'static str,
     is_test: bool,
@@ -62,12 +62,16 @@ impl Options {
             *option == name && (self.is_test || !of_test)
         };
         let Some((_, range, _)) = OPTIONS.iter().find(of_name) else {
-            return Err(Mistake::new(span, format!("no option `{name}`: {}", self.sentence())));
+            return Err(Mistake::new(
+                span,
+                format!("unknown option `{name}`: {}", self.sentence()),
+            ));
         };
         if self.given.iter().any(|given| given == name) {
-            return Err(Mistake::new(span, format!("{name} is given twice; leave one out")));
+            return Err(Mistake::new(span, format!("{name} is given twice; remove one")));
         }
-        let wrong = || Mistake::new(span, format!("not {name} = {value}: {name} is {range}"));
+        let wrong =
+            || Mistake::new(span, format!("invalid value `{value}` for {name}: expected {range}"));
         self.given.push(name.to_owned());
         let number = |least, most| number(value, least, most).ok_or_else(wrong);
         let call = match (name, value) {
@@ -93,14 +97,15 @@ impl Options {
         Ok(())
     }
 
-    /// The function that runs a closure on such a runtime, as an expression.
+    /// An expression for the function that runs a closure on a runtime with these options.
     pub(crate) fn runner(&self) -> String {
         let ramie = &self.ramie;
         if self.calls.is_empty() {
             return format!("{ramie}::run");
         }
         let calls = self.calls.iter().map(|call| format!(".{}", call.replace("{ramie}", ramie)));
-        let build = "build().unwrap_or_else(|error| ::std::panic!(\"no runtime: {error}\"))";
+        let build =
+            "build().unwrap_or_else(|error| ::std::panic!(\"cannot build the runtime: {error}\"))";
         format!("{ramie}::Runtime::builder(){}.{build}.run", calls.collect::<String>())
     }
 
@@ -127,7 +132,7 @@ fn number(text: &str, least: usize, most: usize) -> Option<usize> {
     number.filter(|number| (least..=most).contains(number))
 }
 
-/// Whether a text is names with `::` between them, and perhaps before the first.
+/// Whether a text is a path: names separated by `::`, perhaps with a leading `::`.
 fn is_path(text: &str) -> bool {
     let is_name = |name: &str| {
         let is_part = |letter: char| letter == '_' || letter.is_alphanumeric();

@@ -100,7 +100,8 @@ pub(super) fn feed_overview(results: &Results) -> Option<String> {
 fn overview(wins: &[(u64, Comparison)], people: &str) -> String {
     let at = |lead| {
         let won = wins.iter().filter(|(_, comparison)| comparison.lead() == lead);
-        let places: Vec<_> = won.map(|(nutrients, comparison)| place(*nutrients, *comparison)).collect();
+        let places: Vec<_> =
+            won.map(|(nutrients, comparison)| place(*nutrients, *comparison)).collect();
         (!places.is_empty()).then(|| listed(&places))
     };
     let parts = [("fibers win", Lead::First), ("threads win", Lead::Second), ("even", Lead::Even)];
@@ -145,8 +146,13 @@ pub(super) fn of_view(finished: &Finished, view: View) -> String {
     let empty = Series::new();
     let get = |on| series.get(&on).unwrap_or(&empty);
     let x_noun = finished.experiment.x_noun;
-    let against = |other: On| {
-        compare(&comparisons(get(Engine::Fibers), get(other)), ["fibers", other.all()], x_noun, view)
+    let against = |other: Engine| {
+        compare(
+            &comparisons(get(Engine::Fibers), get(other)),
+            ["fibers", other.all()],
+            x_noun,
+            view,
+        )
     };
     let engines = finished.experiment.engines();
     let said: Vec<_> = match engines.as_slice() {
@@ -169,14 +175,20 @@ fn alone(on: Engine, series: &Series, x_noun: &str, view: View) -> Option<String
     Some(format!("{} {first}{last} {x_noun}.", capital(&verb(on.all(), "take"))))
 }
 
-fn compare(comparisons: &[Comparison], names: [&str; 2], x_noun: &str, view: View) -> Option<String> {
+fn compare(
+    comparisons: &[Comparison],
+    names: [&str; 2],
+    x_noun: &str,
+    view: View,
+) -> Option<String> {
     let [first, second] = names;
     let what = match view.quantity {
         Quantity::Memory => "less memory",
         Quantity::Cpu => "less CPU time",
         Quantity::Seconds | Quantity::PerOp => "less time",
     };
-    let decided: Vec<_> = comparisons.iter().filter(|comparison| comparison.lead() != Lead::Even).copied().collect();
+    let decided: Vec<_> =
+        comparisons.iter().filter(|comparison| comparison.lead() != Lead::Even).copied().collect();
     let Some(leader) = decided.first() else {
         let (from, to) = (comparisons.first()?.x, comparisons.last()?.x);
         let places = match from == to {
@@ -265,7 +277,8 @@ fn crossing(before: Comparison, after: Comparison) -> u64 {
 /// Lists the points by name, because a single crossing would be a line through noise.
 fn many_crossings(decided: &[Comparison], names: [&str; 2]) -> String {
     let wins = |lead| {
-        let won: Vec<_> = decided.iter().filter(|comparison| comparison.lead() == lead).copied().collect();
+        let won: Vec<_> =
+            decided.iter().filter(|comparison| comparison.lead() == lead).copied().collect();
         let places: Vec<_> = won.iter().map(|comparison| thousands(comparison.x)).collect();
         format!("at {} (by {})", listed(&places), margins(&won))
     };
@@ -310,10 +323,14 @@ fn threads_win(finished: &Finished, view: View) -> Option<String> {
     let (fibers, hybrid) = (beaten(Engine::Fibers)?, beaten(Engine::Hybrid).unwrap_or_default());
     let best_other = |comparison: &Comparison| {
         let other = hybrid.iter().find(|other| other.x == comparison.x);
-        Comparison { x: comparison.x, ratio: other.map_or(comparison.ratio, |other| other.ratio.min(comparison.ratio)) }
+        Comparison {
+            x: comparison.x,
+            ratio: other.map_or(comparison.ratio, |other| other.ratio.min(comparison.ratio)),
+        }
     };
     let all: Vec<_> = fibers.iter().map(best_other).collect();
-    let won: Vec<_> = all.iter().filter(|comparison| comparison.lead() == Lead::First).copied().collect();
+    let won: Vec<_> =
+        all.iter().filter(|comparison| comparison.lead() == Lead::First).copied().collect();
     let (first, last) = (won.first()?, won.last()?);
     let Experiment { title, x_noun, .. } = &finished.experiment;
     let places = match won.len() {
@@ -340,7 +357,8 @@ mod tests {
     const VIEW: View = View { title: "Time", quantity: Quantity::Seconds };
 
     fn sentence(ratios: &[f64]) -> String {
-        let comparison = |(index, ratio): (usize, &f64)| Comparison { x: 1 << (2 * index), ratio: *ratio };
+        let comparison =
+            |(index, ratio): (usize, &f64)| Comparison { x: 1 << (2 * index), ratio: *ratio };
         let all: Vec<_> = ratios.iter().enumerate().map(comparison).collect();
         compare(&all, ["fibers", "threads"], "people", VIEW).unwrap_or_default()
     }

@@ -115,7 +115,7 @@ fn wait(child: &Child, limit: Duration, interrupt: &Interrupt) -> Result<(), Mea
     let ended = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|error| failed("cannot be watched", &error))?;
     let started = Instant::now();
-        let interval = Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL.subsec_nanos().into() };
+    let interval = Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL.subsec_nanos().into() };
     loop {
         let mut watched = [PollFd::new(&ended, PollFlags::IN)];
         // If a signal interrupts the poll, the flag may be set already.

@@ -101,7 +101,9 @@ fn tile(html: &mut String, finished: &Finished, view: View) {
     let (Some(fibers), Some(others)) = (series.get(&Engine::Fibers), series.get(&rival)) else {
         return;
     };
-    let Some(x) = finding::comparisons(fibers, others).last().map(|comparison| comparison.x) else { return };
+    let Some(x) = finding::comparisons(fibers, others).last().map(|comparison| comparison.x) else {
+        return;
+    };
     let _ = write!(
         html,
         "<div class=\"tile\"><div class=\"what\">{}<br>{} {}</div><div class=\"pair\">",
@@ -158,7 +160,9 @@ fn leads(html: &mut String, feeds: &[&Finished]) {
         .iter()
         .filter_map(|finished| Some((*finished, finding::fibers_against_threads(finished)?)))
         .collect();
-    let Some(xs) = rows.iter().map(|(_, comparisons)| comparisons).max_by_key(|comparisons| comparisons.len()) else {
+    let Some(xs) =
+        rows.iter().map(|(_, comparisons)| comparisons).max_by_key(|comparisons| comparisons.len())
+    else {
         return;
     };
     html.push_str("<div class=\"scroll\"><table class=\"leads\">\n<thead><tr><th>people</th>");

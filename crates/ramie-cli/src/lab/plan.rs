@@ -259,7 +259,9 @@ fn basic(call: Call, extent: Extent) -> Experiment {
         title: title.to_owned(),
         about,
         x_noun: "calls in each of 15,000 rounds",
-        points: grid_on(engines, powers.map(|power| 1 << power), |x| Workload::basic(small(x), call)),
+        points: grid_on(engines, powers.map(|power| 1 << power), |x| {
+            Workload::basic(small(x), call)
+        }),
         views: vec![View { title: time, quantity: Quantity::Seconds }],
     }
 }

@@ -4,10 +4,10 @@
 //! [`connections`] (all open connections, and how a stop closes them), [`processes`] (several
 //! processes under a supervisor), [`admission`] (memory limits), [`signals`].
 
+mod admission;
 mod connection;
 mod connections;
 mod http;
-mod admission;
 mod processes;
 mod signals;
 
@@ -32,8 +32,8 @@ use rustix::{
 };
 
 use self::{
-    connections::{Connection, Connections},
     admission::Admission,
+    connections::{Connection, Connections},
 };
 use crate::{
     arguments::{Accept, Serve},
@@ -76,8 +76,8 @@ fn in_runtime(
     f: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut builder = ramie::Runtime::builder().grace(GRACE).on_abandoned(|fibers| {
+        output::warn(&format!(
             "{} connections were still busy {} s after the signal, so they were cut off",
-            "{} connections were still busy {} s after the signal and were cut off",
             fibers.count(),
             GRACE.as_secs()
         ));
@@ -104,9 +104,15 @@ fn announce(bound: SocketAddr) -> Result<(), Failure> {
 }
 
 /// Accepts and serves connections until the server stops.
-fn serve_all(connections: &Arc<Connections>, accept: Accept, timeout: Duration, admission: Admission) -> Result<(), Failure> {
-    let accept_on =
-        |listener, place| connections.keep_accepting(|| accept_loop(connections, listener, timeout, place, admission));
+fn serve_all(
+    connections: &Arc<Connections>,
+    accept: Accept,
+    timeout: Duration,
+    admission: Admission,
+) -> Result<(), Failure> {
+    let accept_on = |listener, place| {
+        connections.keep_accepting(|| accept_loop(connections, listener, timeout, place, admission))
+    };
     if accept == Accept::LeastLoaded {
         return accept_on(0, Place::LeastLoaded);
     }
@@ -141,9 +147,9 @@ fn accept_loop(
             Ok(connection) => {
                 let mut admitted = Admitted(Some(connection));
                 wait.reset();
-                        let connection = admitted.0.take().expect("the closure runs once");
+                if admission.allows_one_more(|| connections.count()) {
                     let serve = move || {
-                        let connection = admitted.0.take().expect("it enters once");
+                        let connection = admitted.0.take().expect("the closure runs once");
                         connection::serve(&connection, timeout);
                     };
                     // If the spawn fails, the closure is dropped, which closes the connection.

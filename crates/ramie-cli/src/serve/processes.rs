@@ -8,8 +8,8 @@ use std::{io, sync::Arc, time::Duration};
 use ramie::prefork::{self, End, Listener, Member};
 
 use super::{
-    GRACE, announce, cannot_listen, has_no_descriptor, serve_all, connections::Connections, in_runtime,
-    admission::Admission, timeout, signals,
+    GRACE, admission::Admission, announce, cannot_listen, connections::Connections,
+    has_no_descriptor, in_runtime, serve_all, signals, timeout,
 };
 use crate::{
     arguments::{Accept, Serve},

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Engine {
-    /// Fibers on one worker, or on --workers
+    /// Fibers on one worker; --workers sets another number
     Fibers,
     /// OS threads
     Threads,
@@ -31,7 +31,8 @@ impl Engine {
     /// The engines of the workloads of many strands.
     pub(crate) const STRANDS: [Engine; 3] = [Engine::Fibers, Engine::Threads, Engine::Hybrid];
     /// The engines of the workloads whose strands do I/O.
-    pub(crate) const IO: [Engine; 4] = [Engine::Fibers, Engine::Threads, Engine::Hybrid, Engine::Sidecar];
+    pub(crate) const IO: [Engine; 4] =
+        [Engine::Fibers, Engine::Threads, Engine::Hybrid, Engine::Sidecar];
     /// The engines of the workloads of one task.
     pub(crate) const TASKS: [Engine; 3] = [Engine::Fibers, Engine::Futures, Engine::Coroutines];
 

@@ -8,12 +8,12 @@
 
 mod alive;
 mod descriptors;
+mod engine;
 mod feed;
 mod futures;
 mod gate;
 mod messages;
 mod requirements;
-mod engine;
 mod ring;
 mod spawn;
 mod strands;
@@ -24,12 +24,14 @@ mod usage;
 
 use clap::Subcommand;
 
+pub(crate) use self::{
+    engine::Engine, requirements::room_for_fibers, strands::most_threads, task::Call,
+};
 use self::{
     requirements::Requirements,
     strands::{Fibers, Strands, Threads},
     task::Task,
 };
-pub(crate) use self::{engine::Engine, requirements::room_for_fibers, strands::most_threads, task::Call};
 use crate::{failure::Failure, runtime};
 
 /// A workload and its parameters.
@@ -303,7 +305,11 @@ enum Prepared {
 }
 
 impl Bench {
-    pub(crate) fn new(workload: Workload, on: Engine, workers: Option<u32>) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        workload: Workload,
+        on: Engine,
+        workers: Option<u32>,
+    ) -> Result<Self, Failure> {
         workload.check_runs_on(on)?;
         if on.has_fiber_stacks() {
             runtime::check_environment()?;

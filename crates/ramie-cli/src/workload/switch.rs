@@ -17,8 +17,8 @@ use crate::{arguments::count, failure::Failure};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
 pub(crate) struct Switch {
-    /// How often each of the two yields
     /// Number of yields of each strand
+    #[arg(long, value_name = "N", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) count: u32,
 }
 

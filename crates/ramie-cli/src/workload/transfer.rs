@@ -108,7 +108,8 @@ where
         shares[pair % workers].push((pair as u64, ends));
     }
     let watch = Stopwatch::start();
-    let barrier = Arc::new(StartBarrier { missing: Mutex::new(workers), is_complete: Condvar::new() });
+    let barrier =
+        Arc::new(StartBarrier { missing: Mutex::new(workers), is_complete: Condvar::new() });
     let own = (shares.swap_remove(0), barrier.ticket());
     let others: Vec<_> = shares.into_iter().map(|share| (share, barrier.ticket())).collect();
     let mut others = others.into_iter();

@@ -38,8 +38,8 @@ pub(crate) fn ramie_under(limit: &str, arguments: &str) -> Command {
     command
 }
 
-/// Whether this machine allows io_uring. If not, prints a line that bypasses libtest, because libtest
-/// hides the output of tests that pass.
+/// Whether this machine allows io_uring. If not, prints a line that bypasses libtest, because
+/// libtest hides the output of tests that pass.
 pub(crate) fn has_ring() -> bool {
     let has_ring = text(&output(ramie("doctor")).stdout).contains("driver  uring");
     if !has_ring {

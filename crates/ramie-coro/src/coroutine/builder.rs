@@ -1,11 +1,11 @@
-//! Coroutines with other than the default settings.
+//! Coroutines with settings other than the defaults.
 
 use std::sync::Arc;
 
 use super::{Coroutine, Yielder, pools};
 use crate::{DEFAULT_USABLE_BYTES, StackError, StackSize};
 
-/// Makes a coroutine with a stack size and a label of one's own.
+/// Creates a coroutine with a chosen stack size and label.
 ///
 /// # Examples
 /// ```
@@ -37,17 +37,17 @@ impl Builder {
         self
     }
 
-    /// Names the coroutine, in reports of overflows.
+    /// Sets the coroutine's name in reports of overflows.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Builder {
         self.label = Some(label.into());
         self
     }
 
-    /// Makes the coroutine.
+    /// Creates the coroutine.
     ///
     /// # Errors
-    /// The caller's fault: the stack size is out of range. The system's: there is no stack to be
-    /// had.
+    /// If the stack size is out of range (the caller's fault), or if the system provides no memory
+    /// for a stack.
     pub fn build<Input, Yield, Return, F>(
         self,
         body: F,

@@ -1,5 +1,4 @@
-//! What a coroutine's handle and its body share: the state, and the rules of going from one to the
-//! next.
+//! The state that a coroutine's handle and its body share, and the rules of its transitions.
 //!
 //! It lies on the heap, because the handle moves and the body's stack may be leaked.
 
@@ -20,14 +19,14 @@ pub(crate) struct Control {
     is_unwinding: Cell<bool>,
     /// The resumer was unwinding from a panic when it resumed the body.
     resumer_panics: Cell<bool>,
-    /// INVARIANT: linked exactly while a `Running` of this control exists.
+    /// INVARIANT: linked exactly while a `RunGuard` of this control exists.
     segment: Segment,
     /// The body's `BareYielder`; null before the body has begun.
     yielder: Cell<*const ()>,
 }
 
 impl Control {
-    /// The tag is the name under which code on other stacks finds the coroutine, to suspend it.
+    /// The tag is the name by which code on other stacks finds the coroutine to suspend it.
     pub(super) fn new(tag: Option<TypeId>, stack: &Stack) -> Rc<Control> {
         let stack = stack.limit().get()..stack.base().get();
         let control = Rc::new(Control {
@@ -69,18 +68,18 @@ impl Control {
 
     /// Suspended → Running, until the guard is dropped.
     #[inline]
-    pub(super) fn enter(&self) -> Running<'_> {
+    pub(super) fn enter(&self) -> RunGuard<'_> {
         if self.state.get() != State::Suspended || self.segment.is_bound_elsewhere() {
             self.refuse();
         }
         self.state.set(State::Running);
         self.resumer_panics.set(panicking());
         self.segment.link();
-        Running { control: self, next: Cell::new(State::Done) }
+        RunGuard { control: self, next: Cell::new(State::Done) }
     }
 
-    /// The same, to unwind the body.
-    pub(super) fn enter_to_unwind(&self) -> Running<'_> {
+    /// Like [`enter`](Self::enter), to unwind the body.
+    pub(super) fn enter_to_unwind(&self) -> RunGuard<'_> {
         self.is_unwinding.set(true);
         self.enter()
     }
@@ -89,26 +88,26 @@ impl Control {
     fn refuse(&self) -> ! {
         match self.state.get() {
             State::Done => panic!(
-                "resumed a coroutine that is done: look at its state first, or reset it with a new \
+                "resumed a coroutine that is done: check its state first, or reset it with a new \
                  body"
             ),
             State::Running => panic!(
-                "resumed a coroutine that is running: neither it nor a coroutine that it has \
+                "resumed a coroutine that is running: neither the coroutine nor one that it has \
                  resumed may resume it"
             ),
             State::Suspended => panic!(
                 "resumed a coroutine on another fiber or thread than the one on which it suspended \
-                 inside a scope (a cancel scope, a deadline or a scoped value): resume it where it \
-                 was, or leave the scope before suspending"
+                 inside a scope (a cancel scope, a deadline or a scoped value): resume it on the \
+                 same one, or leave the scope before suspending"
             ),
         }
     }
 
-    /// Allows the body to suspend, or refuses it.
+    /// Panics or aborts if the body must not suspend here.
     ///
-    /// A scheduler may run another strand in the middle of the body, which the body may have lent
-    /// its `Yielder`. That strand's stack is not one that this coroutine's resumer can leave. It
-    /// may even have resumed this coroutine, and go on after that has suspended.
+    /// A body may lend its `Yielder` to another strand, and a scheduler may run that strand while
+    /// the body runs. The coroutine's resumer cannot be reached from that strand's stack. The other
+    /// strand may even have resumed this coroutine, and continue after the coroutine has suspended.
     #[inline]
     pub(super) fn check_suspension(&self) {
         if self.state.get() != State::Running
@@ -125,38 +124,38 @@ impl Control {
         if self.is_unwinding.get() {
             abort_with(
                 "a coroutine suspended while its body was being unwound: after its Coroutine is \
-                 dropped or reset, or the resumption of its effect or shift dropped, a body may \
-                 catch the unwinding and return, but neither it nor its destructors may suspend, \
-                 perform or shift again",
+                 dropped or reset, or the resumption of its effect or shift is dropped, a body may \
+                 catch the unwinding and return, but neither the body nor its destructors may \
+                 suspend, perform or shift again",
             );
         }
         assert!(
             self.state.get() == State::Running && self.segment.was_linked_here(),
-            "a coroutine was to be suspended from another fiber than the one that resumed it: call \
-             suspend in its own body, not in a fiber that the body has spawned"
+            "a coroutine was suspended on another fiber than the one that resumed it: call suspend \
+             in its own body, not in a fiber that the body has spawned"
         );
         abort_with(
-            "a coroutine suspended (perform and shift do it, too) in a destructor that ran because \
-             its body panicked: others would run on this thread as if they were panicking",
+            "a coroutine suspended (perform and shift also suspend) in a destructor that ran \
+             because its body panicked: other code on this thread would appear to be panicking",
         );
     }
 }
 
-/// Exists while a body runs.
-pub(super) struct Running<'a> {
+/// A guard that exists while a body runs.
+pub(super) struct RunGuard<'a> {
     control: &'a Control,
     next: Cell<State>,
 }
 
-impl Running<'_> {
-    /// Says that the body has suspended itself, rather than come to its end.
+impl RunGuard<'_> {
+    /// Records that the body has suspended itself rather than ended.
     #[inline]
     pub(super) fn suspended(&self) {
         self.next.set(State::Suspended);
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.control.segment.unlink();

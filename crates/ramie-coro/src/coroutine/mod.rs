@@ -1,4 +1,4 @@
-//! The coroutine for everyone.
+//! The general-purpose coroutine.
 //!
 //! | state | left by |
 //! |---|---|
@@ -6,15 +6,15 @@
 //! | [`State::Running`] | [`Yielder::suspend`], the end of the body, a panic of the body |
 //! | [`State::Done`] | [`Coroutine::reset`] |
 //!
-//! What to fear is code that runs in the middle of a transition: destructors that run while the
-//! body is unwound and suspend again (abort, `control`), a resumer that is
-//! resumed by its own coroutine (a panic, `control`), and a handle that is forgotten:
-//! its stack stays as it is, and since nothing on it may borrow, nobody notices.
+//! The dangers are code that runs in the middle of a transition: destructors that suspend again
+//! while the body is unwound (abort, see `control`), a resumer that its own coroutine resumes (a
+//! panic, see `control`), and a forgotten handle. The stack of a forgotten coroutine stays as it
+//! is, which is harmless because nothing on it may borrow.
 #![allow(unsafe_code)]
 
 mod builder;
+mod by_tag;
 mod control;
-mod named;
 mod pools;
 mod yielder;
 
@@ -27,11 +27,11 @@ use std::{
     rc::Rc,
 };
 
+pub(crate) use self::by_tag::TaggedCoroutine;
 use self::control::Control;
-pub(crate) use self::named::Running;
 pub use self::{
     builder::Builder,
-    named::{ContinuationScope, suspend_to},
+    by_tag::{ContinuationScope, suspend_to},
     yielder::Yielder,
 };
 use crate::{
@@ -41,50 +41,50 @@ use crate::{
     thread_end,
 };
 
-/// Says what a coroutine is doing.
+/// The state of a coroutine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// It waits to be resumed, for the first time or again.
+    /// The coroutine waits to be resumed, for the first time or again.
     Suspended,
-    /// It runs, or it has resumed another coroutine that runs.
+    /// The coroutine runs, or has resumed another coroutine that runs.
     Running,
-    /// Its body has returned or panicked.
+    /// The body has returned or panicked.
     Done,
 }
 
-/// Runs a closure on a stack of its own, from one suspension to the next.
+/// Runs a closure on its own stack, from one suspension to the next.
 ///
-/// The body is given a [`Yielder`], with which it suspends itself from however deep a call; and the
-/// first input.
+/// The body receives a [`Yielder`], with which it can suspend at any call depth, and the first
+/// input.
 ///
 /// # Dropping
-/// A suspended coroutine's stack is unwound, so that what lives on it is dropped: the body's
-/// pending [`Yielder::suspend`] does not return but unwinds, as by a panic, without a message.
-/// - A body that stops this unwinding, with `catch_unwind`, may return, but not suspend again: that
-///   aborts the process. So does a panic in a destructor, as it does in any unwinding.
-/// - While the thread is unwinding from a panic of its own, it works all the same.
-/// - With `panic = "abort"` there is no unwinding: the stack is leaked, with what lives on it, and
-///   counted in [`stats`](crate::stats). The same holds if the body is suspended inside
+/// Dropping a suspended coroutine unwinds its stack, so that the values on it are dropped: the
+/// pending [`Yielder::suspend`] does not return but unwinds, as with a panic, without a message.
+/// - A body that catches this unwinding with `catch_unwind` may return. If it suspends again, the
+///   process aborts, and also if a destructor panics, as in any unwinding.
+/// - This works even while the thread is unwinding from a panic of its own.
+/// - With `panic = "abort"` there is no unwinding, so the stack is leaked with the values on it,
+///   and counted in [`stats`](crate::stats). The same happens if the body is suspended inside
 ///   [`context::with`](crate::context::with) on another strand than the one that drops it.
 /// - In the destructors of thread-locals at the end of a thread the stack is leaked, too, because
 ///   the body may refer to a thread-local that is destroyed already (it suspended inside
-///   `LocalKey::with`). This crate learns that those destructors run from thread-locals of its own,
-///   which it first uses when a coroutine starts: for each of a thread's first 16, and then
-///   whenever their number has doubled. Of the destructors that run before the first of those it
-///   knows nothing; see below.
+///   `LocalKey::with`). This crate detects those destructors by thread-locals of its own. It first
+///   uses one when a coroutine starts: for each of a thread's first 16 coroutines, and then
+///   whenever their number has doubled. It does not detect destructors that run before the first of
+///   those; see below.
 ///
 /// Forgetting a coroutine leaks its stack and is otherwise harmless.
 ///
-/// # What a body must not do
-/// Suspend inside the initialiser of a `thread_local!`, or inside any closure-style access that
-/// relies on being left in the reverse order of being entered, as `scoped-tls` does: others run on
-/// the same thread in the meantime. The compiler cannot check it.
+/// # Restrictions on a body
+/// A body must not suspend inside the initialiser of a `thread_local!`, or inside any closure-style
+/// access that relies on being left in the reverse order of being entered, as `scoped-tls` does,
+/// because other code runs on the same thread in the meantime. The compiler cannot check this.
 ///
 /// Nor may a coroutine that is suspended inside `LocalKey::with` be kept in a thread-local: when
 /// the thread ends, the value may be destroyed before the coroutine is resumed or dropped. This
-/// crate leaks such a coroutine where it knows that the thread's destructors run (see above). Where
-/// the thread-local was first used after the last of this crate's own, it does not know it, because
-/// std does not tell when those destructors begin; and a program cannot see when that was.
+/// crate leaks such a coroutine if it detects that the thread's destructors run (see above). If the
+/// thread-local was first used after the last of this crate's own, it cannot detect that, because
+/// std does not report when those destructors begin; and a program cannot see when that was.
 ///
 /// # No borrows, no sending
 /// A handle can be forgotten, so neither body nor values may borrow:
@@ -128,7 +128,7 @@ pub enum State {
 /// assert_eq!(average.state(), State::Done);
 /// ```
 pub struct Coroutine<Input, Yield, Return> {
-    /// None only if `reset` found no stack. INVARIANT: borrowed only by `resume`, while the state
+    /// `None` only if `reset` found no stack. INVARIANT: borrowed only by `resume`, while the state
     /// is Running, and through `&mut self`.
     bare: UnsafeCell<Option<BareCoroutine<Input, Yield, Return>>>,
     control: Rc<Control>,
@@ -145,13 +145,13 @@ pub struct Coroutine<Input, Yield, Return> {
 }
 
 impl<Input: 'static, Yield: 'static, Return: 'static> Coroutine<Input, Yield, Return> {
-    /// Makes a coroutine with a stack of the default size from this thread's pool.
+    /// Creates a coroutine with a stack of the default size from this thread's pool.
     ///
-    /// The body's closure is moved to the base of that stack; one of more than 1 KiB is boxed, and
-    /// in a build without optimization copied to the stack when it is called.
+    /// The body's closure is moved to the base of that stack. A closure of more than 1 KiB is
+    /// boxed, and in a build without optimization copied to the stack when it is called.
     ///
     /// # Panics
-    /// When there is no stack to be had; [`Builder::build`] returns that as an error.
+    /// If the system provides no memory for a stack; [`Builder::build`] returns that as an error.
     #[must_use]
     pub fn new<F>(body: F) -> Self
     where
@@ -164,17 +164,18 @@ impl<Input: 'static, Yield: 'static, Return: 'static> Coroutine<Input, Yield, Re
     where
         F: FnOnce(&Yielder<Input, Yield>, Input) -> Return + 'static,
     {
-        // SAFETY: all is 'static.
+        // SAFETY: the body is 'static.
         unsafe { Coroutine::on_stack_unchecked(stack, None, body) }
     }
 
-    /// Starts over with another body, on the same stack and under the same label.
+    /// Starts over with another body, on the same stack and with the same label.
     ///
     /// A suspended body is unwound first, as in [dropping](Self#dropping).
     ///
     /// # Panics
-    /// When the old stack had to be leaked and there is no other; and with what a body panics that
-    /// has stopped its unwinding. The coroutine is done then.
+    /// If the old stack had to be leaked and the system provides no other. If the old body caught
+    /// the forced unwind and then panicked, that panic propagates. In both cases the coroutine is
+    /// done.
     pub fn reset<F>(&mut self, body: F)
     where
         F: FnOnce(&Yielder<Input, Yield>, Input) -> Return + 'static,
@@ -183,19 +184,19 @@ impl<Input: 'static, Yield: 'static, Return: 'static> Coroutine<Input, Yield, Re
         let stack = self.end();
         let stack = stack.map_or_else(|| pools::take(size.unwrap_or_default()), Ok);
         let stack = stack.unwrap_or_else(|error| panic!("{error}"));
-        // A new one: a leaked body refers to the old one.
+        // A new control, because a leaked body refers to the old one.
         self.control = Control::new(self.control.tag(), &stack);
-        // SAFETY: all is 'static.
+        // SAFETY: the body is 'static.
         *self.bare.get_mut() = Some(unsafe { bare_coroutine(stack, &self.control, body) });
     }
 }
 
 impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
-    /// Makes a coroutine with a body that may borrow, to be found under a tag.
+    /// Creates a coroutine with a body that may borrow, and with a tag by which it is found.
     ///
     /// # Safety
-    /// When a borrow ends, [`unwind_borrower`](Self::unwind_borrower) was called, or the body is
-    /// done. Whoever suspends it by its tag knows `Input` and `Yield`.
+    /// Before a borrow ends, [`unwind_borrower`](Self::unwind_borrower) was called, or the body is
+    /// done. Code that suspends the coroutine by its tag uses the same `Input` and `Yield`.
     pub(crate) unsafe fn borrowing<F>(tag: Option<TypeId>, body: F) -> Self
     where
         F: FnOnce(&Yielder<Input, Yield>, Input) -> Return,
@@ -218,10 +219,11 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
         Coroutine { bare: UnsafeCell::new(Some(bare)), control, _stays: PhantomData }
     }
 
-    /// Unwinds a suspended body that may borrow, or aborts: there is no going on without.
+    /// Unwinds a suspended body that may borrow. Aborts if it cannot be unwound, because its
+    /// borrows would dangle.
     ///
     /// # Panics
-    /// With what a body panics that has stopped its unwinding.
+    /// Propagates the panic of a body that caught the forced unwind and then panicked.
     pub(crate) fn unwind_borrower(&self) {
         match self.control.state() {
             State::Done => return,
@@ -229,7 +231,7 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
             State::Suspended | State::Running => abort_with(
                 "a handled or delimited body that may borrow was left unfinished where it cannot \
                  be unwound (with panic=\"abort\", or suspended inside a scope of another fiber): \
-                 resume it to its end, or give it a body of 'static",
+                 resume it to its end, or use a body that is 'static",
             ),
         }
         let running = self.control.enter_to_unwind();
@@ -249,22 +251,23 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
 
     /// Runs the coroutine until it suspends itself or is done.
     ///
-    /// Until then its body sees the [context](crate::context) that it is resumed in, behind what
-    /// it has set itself: a limit or a cancel scope around this call holds for what the body
-    /// calls. A strand that the body starts has a parent of one kind at most, the innermost. So if
-    /// the body has suspended inside a cancel scope of its own, strands of a scope that it opens
-    /// when it is resumed inside another are members of its own scope alone: cancelling the one
-    /// around this call does not reach them, only their opener. (A deadline does: they get the
-    /// tightest.)
+    /// Until then its body sees the [context](crate::context) of this call, behind the values that
+    /// the body has set itself: a deadline or a cancel scope around this call applies to the calls
+    /// of the body. A strand that the body spawns has one parent of each kind, the innermost.
+    /// Suppose the body has suspended inside a cancel scope of its own and is resumed inside
+    /// another cancel scope. If the body then opens a scope, its strands belong to the body's
+    /// cancel scope alone: cancelling the one around this call does not reach them, only the strand
+    /// that opened the scope. (A deadline does reach them, because they get the tightest one.)
     ///
     /// # Panics
-    /// When it is done or running, or is suspended inside a [`context::with`](crate::context::with)
-    /// on another strand; and with whatever its body panics, after which it is done.
+    /// If the coroutine is done or running, or is suspended inside a
+    /// [`context::with`](crate::context::with) on another strand. A panic of the body propagates;
+    /// the coroutine is done then.
     #[inline]
     pub fn resume(&self, input: Input) -> Resumed<Yield, Return> {
         let running = self.control.enter();
-        // SAFETY: the state was Suspended and is Running now, which `enter` lets happen once at a
-        // time: there is no other borrow (`bare`).
+        // SAFETY: the state was Suspended and is Running now, which `enter` allows once at a time,
+        // so there is no other borrow (`bare`).
         let bare = unsafe { &mut *self.bare.get() };
         let bare = bare.as_mut().expect("only a coroutine that is done has none");
         let resumed = bare.resume(input);
@@ -274,21 +277,21 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
         resumed
     }
 
-    /// Says what the coroutine is doing.
+    /// Returns the state of the coroutine.
     #[must_use]
     #[inline]
     pub fn state(&self) -> State {
         self.control.state()
     }
 
-    /// Tells whether its body has returned or panicked.
+    /// Returns whether its body has returned or panicked.
     #[must_use]
     #[inline]
     pub fn is_done(&self) -> bool {
         self.state() == State::Done
     }
 
-    /// Unwinds what is suspended, and returns the stack unless it had to be leaked.
+    /// Unwinds a suspended body, and returns the stack unless it had to be leaked.
     fn end(&mut self) -> Option<Stack> {
         let mut bare = self.bare.get_mut().take()?;
         let panic = match self.control.state() {
@@ -312,7 +315,7 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
     }
 }
 
-/// Returns the stack, or goes on with the panic.
+/// Returns the stack, or continues the panic.
 fn finish(stack: Option<Stack>, panic: Option<Box<dyn Any + Send>>) -> Option<Stack> {
     if let Some(payload) = panic {
         stack.into_iter().for_each(pools::put);
@@ -348,7 +351,7 @@ where
     }
 }
 
-/// The body for a bare coroutine.
+/// Wraps the body, so that it can run as a bare coroutine.
 #[inline]
 fn with_yielder<Input, Yield, Return>(
     control: Rc<Control>,

@@ -1,4 +1,4 @@
-//! The stacks of this thread's coroutines: a pool for each size.
+//! The stacks of this thread's coroutines: one pool per size.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ thread_local! {
     static POOLS: RefCell<Vec<StackPool>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes a stack from the pool, or straight from the arena at the end of the thread.
+/// Takes a stack from the pool, or directly from the arena at the end of the thread.
 pub(super) fn take(size: StackSize) -> Result<Stack, StackError> {
     POOLS
         .try_with(|pools| {
@@ -24,7 +24,7 @@ pub(super) fn take(size: StackSize) -> Result<Stack, StackError> {
         .unwrap_or_else(|_| take_one(size))
 }
 
-/// Puts a stack back. At the end of the thread, its drop gives it to the arena.
+/// Puts a stack back. At the end of the thread, dropping it returns it to the arena.
 pub(super) fn put(stack: Stack) {
     let _ = POOLS.try_with(|pools| {
         let mut pools = pools.borrow_mut();

@@ -1,4 +1,4 @@
-//! What a body suspends itself with.
+//! The means by which a body suspends itself.
 #![allow(unsafe_code)]
 
 use std::{fmt, ptr::NonNull, rc::Rc};
@@ -6,7 +6,7 @@ use std::{fmt, ptr::NonNull, rc::Rc};
 use super::control::Control;
 use crate::bare::BareYielder;
 
-/// Suspends the coroutine to whose body it was given.
+/// Suspends the coroutine whose body received it.
 pub struct Yielder<Input, Yield> {
     /// INVARIANT: lies at the base of the stack on which `self` lies, too.
     bare: NonNull<BareYielder<Input, Yield>>,
@@ -21,25 +21,25 @@ impl<Input, Yield> Yielder<Input, Yield> {
         Yielder { bare, control }
     }
 
-    /// Gives a value to the resumer, and returns the next resumer's input.
+    /// Passes a value to the resumer, and returns the input of the next resume.
     ///
-    /// It does not return if the coroutine is dropped instead of resumed: then the stack is unwound
+    /// If the coroutine is dropped instead of resumed, this does not return but unwinds the stack
     /// from here.
     ///
-    /// It aborts the process when the body is already unwinding, from a panic of its own or because
-    /// its coroutine is dropped: nobody can be told any more.
+    /// It aborts the process if the body is already unwinding, from a panic of its own or because
+    /// its coroutine is dropped, because no caller could receive an error any more.
     ///
     /// # Panics
-    /// When called on another strand than the one that resumed the coroutine, such as a fiber that
-    /// the body has lent `self`.
+    /// If called on another strand than the one that resumed the coroutine, such as a fiber to
+    /// which the body has lent `self`.
     #[inline]
     pub fn suspend(&self, value: Yield) -> Input {
         self.control.check_suspension();
-        // SAFETY: it is in a frame below the one that holds `self` (`bare`), which the body that
-        // calls us was lent.
+        // SAFETY: it lies in a frame below the one that holds `self` (`bare`), which the body has
+        // lent to this call.
         let bare = unsafe { self.bare.as_ref() };
-        // SAFETY: the body runs, and no other strand's stack lies between it and us, which was
-        // checked.
+        // SAFETY: the body runs, and no other strand's stack lies between it and this frame, which
+        // was checked.
         unsafe { bare.suspend(value) }
     }
 }

@@ -5,21 +5,21 @@ use std::{fmt, marker::PhantomData, mem::ManuallyDrop};
 
 use super::{Body, Effect, Pending, Step, body_tag};
 
-/// Runs `body` under a handler for the effects of one type, and returns what it returns.
+/// Runs `body` under a handler for the effects of one type, and returns its value.
 ///
-/// Whenever the body performs an `E`, `handler` is called, on the caller's stack, and says what is
-/// next: the body goes on, with the output ([`Resume::with`]); or `handle` returns a value of the
-/// handler's ([`Next::Return`]), after the body was unwound. Handling a million effects takes no
-/// more stack than one.
+/// Whenever the body performs an `E`, `handler` is called on the caller's stack and decides how to
+/// continue: either the body resumes with an output ([`Resume::with`]), or the body is unwound and
+/// `handle` returns a value of the handler ([`Next::Return`]). Handling a million effects takes no
+/// more stack than handling one.
 ///
-/// For effects of several types, nest `handle`s, or make them variants of an enum. Body and handler
-/// may borrow; see [`start`](super::start) for a resumption that is kept.
+/// For effects of several types, nest `handle`s, or make the effects variants of an enum. Body and
+/// handler may borrow; see [`start`](super::start) for a resumption that can be kept.
 ///
 /// # Panics
-/// With what the body or the handler panics; in the latter case the body is unwound. When there is
-/// no stack to be had.
+/// Propagates a panic of the body or of the handler; if the handler panics, the body is unwound.
+/// Panics if the system provides no memory for a stack.
 ///
-/// It aborts the process if an unfinished body cannot be unwound: with `panic = "abort"`.
+/// It aborts the process if an unfinished body cannot be unwound, as with `panic = "abort"`.
 ///
 /// # Examples
 /// ```
@@ -49,7 +49,7 @@ use super::{Body, Effect, Pending, Step, body_tag};
 ///     Next::Return(())
 /// });
 /// ```
-/// Neither does the answer to one body serve another:
+/// Nor can the resumption of one body answer another:
 /// ```compile_fail
 /// # use ramie_coro::effect::{Effect, Next, handle, perform};
 /// struct Ask;
@@ -66,8 +66,8 @@ pub fn handle<E: Effect, R>(
     body: impl FnOnce() -> R,
     mut handler: impl FnMut(E, Resume<'_, E, R>) -> Next<'_, E, R>,
 ) -> R {
-    // SAFETY: the borrows outlive this call, and `Unwind` ends the body in it. The tag is for
-    // bodies of this type.
+    // SAFETY: the borrows outlive this call, and `Unwind` ends the body before it returns. The tag
+    // is for bodies of this type.
     let body = unsafe { Body::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
     let body = Unwind(body);
     // SAFETY: it is tagged with `E`, and fresh.
@@ -83,7 +83,7 @@ pub fn handle<E: Effect, R>(
     }
 }
 
-/// Ends a body that may borrow, on each way out of the frame that owns it.
+/// Ends a body that may borrow, on every way out of the frame that owns it.
 pub(crate) struct Unwind<R>(pub(crate) Body<R>);
 
 impl<R> Drop for Unwind<R> {
@@ -95,10 +95,10 @@ impl<R> Drop for Unwind<R> {
     }
 }
 
-/// Says how it goes on after an effect was handled.
+/// The handler's decision after an effect.
 #[derive(Debug)]
 pub enum Next<'h, E: Effect, R> {
-    /// The body goes on, with this output; see [`Resume::with`].
+    /// The body resumes with this output; see [`Resume::with`].
     Resume(Resume<'h, E, R>, E::Output),
     /// The body is unwound, and [`handle`] returns this.
     Return(R),
@@ -106,8 +106,8 @@ pub enum Next<'h, E: Effect, R> {
 
 /// The rest of a body that has performed an effect.
 ///
-/// Dropping it unwinds the body then and there; forgetting it leaves that to [`handle`], at its
-/// end. It stays in the handler's call:
+/// Dropping it unwinds the body at once; forgetting it leaves that to the end of [`handle`]. It
+/// stays in the handler's call:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// # struct Ask;
@@ -126,25 +126,24 @@ pub struct Resume<'h, E: Effect, R> {
 }
 
 impl<'h, E: Effect, R> Resume<'h, E, R> {
-    /// Lets the body go on with this output, as the handler's answer.
+    /// Resumes the body with this output, as the handler's answer.
     #[inline]
     pub fn with(self, output: E::Output) -> Next<'h, E, R> {
         Next::Resume(self, output)
     }
 
     /// Runs the body from inside the handler, until it performs the next effect of this type or
-    /// returns, and gives that to the caller instead of calling the handler.
+    /// returns. Returns the effect or the value instead of passing it to the handler.
     ///
-    /// So a handler does something after the body has come further, such as taking back what it
-    /// did.
+    /// So a handler can run code after the body has continued, such as undoing its own changes.
     ///
     /// # Panics
-    /// With what the body panics.
+    /// Propagates a panic of the body.
     #[inline]
     pub fn step(self, output: E::Output) -> Step<E, Resume<'h, E, R>, R> {
         let this = ManuallyDrop::new(self);
         Pending { call: this.pending.call }.set_output(output);
-        // SAFETY: it is suspended in the call, whose output was set.
+        // SAFETY: it is suspended in the call, whose output is set.
         unsafe { Resume::of_resumed(this.body) }
     }
 
@@ -164,7 +163,7 @@ impl<'h, E: Effect, R> Resume<'h, E, R> {
 
 impl<E: Effect, R> Drop for Resume<'_, E, R> {
     fn drop(&mut self) {
-        // Else it is left to the frame that owns the body, which is on the right strand.
+        // Otherwise the frame that owns the body unwinds it, because it is on the right strand.
         if !self.body.is_bound_elsewhere() {
             self.body.unwind_borrower();
         }

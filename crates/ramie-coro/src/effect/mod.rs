@@ -1,8 +1,9 @@
 //! Effects: exceptions that can be resumed.
 //!
-//! [`perform`] suspends the computation up to the innermost [`handle`] for the effect's type, and
-//! gives it the effect and a [`Resume`], the rest of the computation. The handler resumes it with a
-//! value, which `perform` returns; or drops it, which unwinds the body, as an exception does.
+//! [`perform`] suspends the computation up to the innermost [`handle`] for the effect's type. The
+//! handler receives the effect and a [`Resume`], the rest of the computation. It resumes the
+//! computation with a value, which `perform` returns, or drops the `Resume`, which unwinds the body
+//! as an exception does.
 //!
 //! ```
 //! use ramie_coro::effect::{Effect, handle, perform};
@@ -30,43 +31,43 @@
 //! ```
 //!
 //! # Which handler
-//! - Handlers are *deep*: the body that goes on is under the same handler again. A handler itself
-//!   is not under itself: what it performs goes to the handlers outside, so performing the same
-//!   effect there is how it is raised again. What nobody handles is a panic that names the effect's
-//!   type.
-//! - [`start`] is the *shallow* form for bodies of `'static`: each effect comes back as a value
-//!   with a [`Continuation`], which may be kept and resumed at any time.
-//! - A strand (a fiber or a thread) has handlers of its own: a spawned one starts without.
-//! - Handlers are not seen from the stack of a [bare](crate::bare) coroutine or another library's.
-//! - A fiber that parks inside a body parks as a whole, as from any coroutine.
+//! - Handlers are *deep*: a resumed body runs under the same handler again. A handler does not run
+//!   under itself: effects that it performs go to the outer handlers, so it re-raises an effect by
+//!   performing it again. An effect without a handler is a panic that names the effect's type.
+//! - [`start`] is the *shallow* form for bodies that are `'static`: each effect is returned as a
+//!   value with a [`Continuation`], which may be kept and resumed at any time.
+//! - A strand (a fiber or a thread) has handlers of its own: a spawned strand starts without any.
+//! - Code on the stack of a [bare](crate::bare) coroutine, or of another library's, sees no
+//!   handlers outside it.
+//! - If a fiber parks inside a body, the whole fiber parks, as inside any coroutine.
 //! - Performing while the thread unwinds aborts, unless the whole `handle` is in the destructor.
 //!
-//! # What is to be feared
-//! A borrow that ends before the code that uses it. A handle that one can keep therefore borrows
-//! nothing ([`Continuation`]). The body of [`handle`] may borrow, since its stack belongs to
-//! `handle`'s frame: `handle` returns only when the body has returned or unwound, and a [`Resume`]
-//! cannot leave the handler, by its lifetime. Forgetting one changes nothing of that. The effect
-//! and its output are `'static`: what performs may be unwound while the handler still has the
-//! effect.
+//! # Why it is sound
+//! The danger is a borrow that ends before the code that uses it. So a handle that can be kept
+//! borrows nothing ([`Continuation`]). The body of [`handle`] may borrow, because its stack belongs
+//! to `handle`'s frame: `handle` returns only after the body has returned or unwound, and a
+//! [`Resume`] cannot leave the handler, by its lifetime. Forgetting a `Resume` does not change
+//! that. The effect and its output are `'static`, because the code that performs may be unwound
+//! while the handler still has the effect.
 //!
 //! # Why a resumption is used at most once
-//! Multi-shot resumptions would copy the stack, and with it each `Box`, guard and file on it, whose
-//! owners would then be two. Rust's types cannot say of a stack that it holds `Copy` values alone.
+//! Multi-shot resumptions would copy the stack, and with it each `Box`, guard and file on it, which
+//! would then have two owners. Rust's types cannot express that a stack holds only `Copy` values.
 
 // # Protocol
-// A body runs on a stack of its own. Its context segment has the effect's type as its tag; by it
-// `perform` finds the handler, from however deep a call and through the stacks of coroutines and
-// other handlers' bodies in between. The effect and, later, the output lie in `perform`'s frame.
+// A body runs on a stack of its own. Its context segment has the effect's type as its tag, by which
+// `perform` finds the handler at any call depth, and through the stacks of coroutines and of other
+// handlers' bodies in between. The effect and, later, the output lie in `perform`'s frame.
 //
 // | state of a body | left by |
 // |---|---|
-// | running | `perform` of its effect; its end; a panic, which comes out of `handle` |
+// | running | `perform` of its effect; its end; a panic, which propagates out of `handle` |
 // | suspended in `perform` | [`Resume::with`], [`Resume::step`]; or it is unwound |
 // | done | nothing |
 #![allow(unsafe_code)]
 
 mod handle;
-mod kept;
+mod owned;
 
 use std::{
     any::{TypeId, type_name},
@@ -77,44 +78,45 @@ use std::{
 pub(crate) use self::handle::Unwind;
 pub use self::{
     handle::{Next, Resume, handle},
-    kept::{Continuation, start},
+    owned::{Continuation, start},
 };
-use crate::{Coroutine, Resumed, coroutine::Running};
+use crate::{Coroutine, Resumed, coroutine::TaggedCoroutine};
 
-/// Says with what a performed effect is answered.
+/// An effect, with the type of its answer.
 pub trait Effect: 'static {
-    /// What [`perform`] returns.
+    /// The type that [`perform`] returns.
     type Output: 'static;
 }
 
-/// Says how far a handled body has come.
+/// The state of a handled body after it ran.
 #[derive(Debug)]
 pub enum Step<E, K, R> {
-    /// It performed an effect, and waits in `K` for the output.
+    /// The body performed an effect, and waits in `K` for the output.
     Performed(E, K),
-    /// It returned.
+    /// The body returned.
     Returned(R),
 }
 
-/// Suspends the body of the innermost handler for this type of effect, and returns what that
-/// resumes it with.
+/// Suspends the body of the innermost handler for this type of effect, and returns the output with
+/// which the handler resumes it.
 ///
-/// It does not return if the handler drops the resumption: then the stack is unwound from here.
+/// If the handler drops the resumption, this does not return but unwinds the stack from here.
 ///
 /// # Panics
-/// When there is no handler on this strand.
+/// If there is no handler on this strand.
 ///
-/// It aborts the process when the body is already unwinding: nobody can be told any more.
+/// It aborts the process if the body is already unwinding, because no caller could receive an error
+/// any more.
 #[inline(always)]
 #[track_caller]
 pub fn perform<E: Effect>(effect: E) -> E::Output {
     // SAFETY: bodies with this tag are made by `body_tag`'s callers, of type `Body`.
-    let handled = unsafe { Running::<(), NonNull<()>>::find(body_tag::<E>()) };
+    let handled = unsafe { TaggedCoroutine::<(), NonNull<()>>::find(body_tag::<E>()) };
     let Some(handled) = handled else { unhandled::<E>() };
     let mut call = Call::<E> { effect: Some(effect), output: None };
     let mut place = NonNull::from(&mut call);
     handled.suspend(place.cast());
-    // SAFETY: the frame's own; the handler wrote there before it resumed this, and is done with it.
+    // SAFETY: it lies in this frame, and the handler, which wrote to it, no longer uses it.
     let output = unsafe { place.as_mut() }.output.take();
     output.expect("a body is resumed with an output")
 }
@@ -123,19 +125,19 @@ pub fn perform<E: Effect>(effect: E) -> E::Output {
 #[track_caller]
 fn unhandled<E>() -> ! {
     panic!(
-        "performed the effect `{}` where no handler for it is: call perform inside the body of \
-         handle or start, on the same fiber (a spawned fiber begins without handlers)",
+        "no handler for effect `{}` on this fiber: call perform inside the body of handle or \
+         start, and on the same fiber (a spawned fiber begins without handlers)",
         type_name::<E>()
     )
 }
 
-/// What lies in the frame of [`perform`] while its body is suspended.
+/// The data in the frame of [`perform`] while its body is suspended.
 struct Call<E: Effect> {
     effect: Option<E>,
     output: Option<E::Output>,
 }
 
-/// A handled body: each suspension gives the address of a [`Call`].
+/// A handled body: each suspension passes out the address of a [`Call`].
 type Body<R> = Coroutine<(), NonNull<()>, R>;
 
 fn body_tag<E: Effect>() -> TypeId {
@@ -143,7 +145,7 @@ fn body_tag<E: Effect>() -> TypeId {
     TypeId::of::<Handled<E>>()
 }
 
-/// A suspended body's call.
+/// The call in which a body is suspended.
 struct Pending<E: Effect> {
     /// INVARIANT: lies in the frame of a [`perform`] that is suspended.
     call: NonNull<Call<E>>,
@@ -153,7 +155,7 @@ impl<E: Effect> Pending<E> {
     /// Resumes the body until it performs the next effect or returns.
     ///
     /// # Safety
-    /// The body is tagged with `E`; it is fresh, or suspended in the call, whose output was set.
+    /// The body is tagged with `E`; it is fresh, or suspended in the call, whose output is set.
     #[inline]
     unsafe fn of_resumed<R>(body: &Body<R>) -> Step<E, Pending<E>, R> {
         match body.resume(()) {
@@ -167,7 +169,7 @@ impl<E: Effect> Pending<E> {
 
     #[inline]
     fn take_effect(&mut self) -> E {
-        // SAFETY: `call`: the frame is suspended, so nobody else looks at it.
+        // SAFETY: `call`: the frame is suspended, so no other code accesses it.
         let call = unsafe { self.call.as_mut() };
         call.effect.take().expect("an effect is taken once")
     }

@@ -1,15 +1,15 @@
 //! Reports of stack overflows.
 //!
-//! An overflow touches the guard, which is a SIGSEGV (SIGBUS on some systems). The handler here
-//! looks the address up; if it lies in the guard of the very stack on which the fault happened,
-//! the handler says who overflowed what and how to cure it, and aborts. Any other fault goes to the
-//! handler that was there before, std's or the program's own, as if we were not there.
+//! An overflow touches the guard, which raises SIGSEGV (SIGBUS on some systems). This handler looks
+//! the address up. If it lies in the guard of the stack on which the fault happened, the handler
+//! prints which coroutine overflowed and the remedy, and aborts. It passes any other fault to the
+//! handler that was installed before, std's or the program's own, with unchanged behaviour.
 //!
-//! A handler needs a stack of its own to run on, per thread: std's threads have one, others get
-//! one from [`install`], which making a pool calls.
+//! A handler needs a signal stack per thread. The threads that std starts have one; other threads
+//! get one from [`install`], which the creation of a pool calls.
 //!
 //! The handler allocates nothing and takes no lock: it reads the table of chunks, the label, and
-//! what the describer reads.
+//! the data of the describer.
 #![allow(unsafe_code)]
 
 mod signal_stack;
@@ -28,12 +28,13 @@ use crate::{
 
 pub use crate::stack::stack_of;
 
-/// Writes what a runtime knows of the code that is running on this thread.
+/// Writes a description of the code that is running on this thread.
 pub type Describer = fn(&mut dyn Write);
 
 static DESCRIBER: OnceLock<Describer> = OnceLock::new();
 
-/// Adds a runtime's own words to the report: which fiber is running, and what raises its stack.
+/// Adds a runtime's description to the report: which fiber is running, and how to enlarge its
+/// stack.
 ///
 /// The first one that is set stays.
 ///
@@ -43,20 +44,20 @@ pub unsafe fn set_describer(describer: Describer) {
     let _ = DESCRIBER.set(describer);
 }
 
-/// Sees to it that overflows are reported: installs the handler, and gives this thread a signal
-/// stack unless it has one.
+/// Installs the handler that reports overflows, and gives this thread a signal stack unless it has
+/// one.
 ///
-/// Making a [`StackPool`](crate::StackPool) or a coroutine calls it. It costs a thread-local read
-/// the second time.
+/// The creation of a [`StackPool`](crate::StackPool) or a coroutine calls this. The second call on
+/// a thread costs a read of a thread-local.
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| SIGNALS.iter().enumerate().for_each(|(at, signal)| install_for(at, *signal)));
     signal_stack::ensure();
 }
 
-/// Tells whether the calling code is a signal handler that runs on this thread's signal stack. One
-/// that was installed without `SA_ONSTACK` runs on the stack that it interrupted, and is not told
-/// from it. Costs a system call.
+/// Returns whether the calling code is a signal handler that runs on this thread's signal stack. A
+/// handler installed without `SA_ONSTACK` runs on the interrupted stack, so this cannot detect it.
+/// Costs a system call.
 #[must_use]
 pub fn is_in_signal_handler() -> bool {
     sys::signal_stack().ss_flags & libc::SS_ONSTACK != 0
@@ -64,18 +65,18 @@ pub fn is_in_signal_handler() -> bool {
 
 const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// What the signals' actions were before ours.
+/// The actions of the signals before this handler was installed.
 static PREVIOUS: [OnceLock<libc::sigaction>; 2] = [OnceLock::new(), OnceLock::new()];
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
 fn install_for(at: usize, signal: libc::c_int) {
-    // Before ours is set: it may be called at once.
+    // Stored before this handler is set, because it may be called at once.
     let previous = PREVIOUS[at].get_or_init(|| sys::signal_action(signal));
     let mut action = *previous;
     let handler: Handler = on_fault;
     action.sa_sigaction = handler as usize;
-    // The mask and these flags stay as the previous handler wants them.
+    // The previous handler's mask and these flags are kept.
     let kept = previous.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART);
     action.sa_flags = kept | libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: `on_fault` is written for signal handlers, see the module's documentation.
@@ -100,10 +101,10 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     unsafe { forward(signal, info, context) };
 }
 
-/// The stack that was overflowed by this access, made with this stack pointer.
+/// The stack that this access overflowed, if the access was made with this stack pointer.
 ///
-/// An access to a guard from elsewhere is a stray pointer, which is not for us to explain; and the
-/// label may be read only by the thread that has the stack.
+/// An access to a guard from another stack is a stray pointer, so it is no overflow. The label may
+/// be read only by the thread that owns the stack.
 fn overflowed(address: usize, pointer: Option<usize>) -> Option<StackInfo> {
     let stack = stack_of(address).filter(|stack| address < stack.floor())?;
     let is_on_it = |pointer| (stack.limit()..=stack.base()).contains(&pointer);
@@ -111,7 +112,7 @@ fn overflowed(address: usize, pointer: Option<usize>) -> Option<StackInfo> {
 }
 
 /// # Safety
-/// `context` is what the kernel has passed to a handler with SA_SIGINFO.
+/// `context` was passed by the kernel to a handler with SA_SIGINFO.
 unsafe fn stack_pointer(context: *mut c_void) -> Option<usize> {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the caller's promise.
@@ -141,29 +142,29 @@ impl Write for Stderr {
 
 fn report(stack: &StackInfo, address: usize) {
     let mut out = Stderr;
-    // SAFETY: null or a label that only this thread changes, which is in this handler; it is on
-    // that stack (`overflowed`).
+    // SAFETY: null, or a label that only this thread changes, which runs this handler on that stack
+    // (`overflowed`).
     let label = unsafe { stack.label().as_ref() }.map_or("a coroutine", |label| label);
     let size = stack.size().usable_bytes();
     let (floor, base) = (stack.floor(), stack.base());
     let _ = write!(
         out,
-        "\n{label} has overflowed its stack: {size} bytes usable at {floor:#x}..{base:#x}, used \
-         all of it and touched {address:#x} in the guard of {GUARD_BYTES} bytes below. "
+        "\n{label} has overflowed its stack: all {size} bytes usable at {floor:#x}..{base:#x} are \
+         used, and it touched {address:#x} in the guard of {GUARD_BYTES} bytes below. "
     );
     match DESCRIBER.get() {
         Some(describe) => describe(&mut out),
         None => {
-            let _ = out.write_str("Raise it with Builder::stack_size.");
+            let _ = out.write_str("Enlarge the stack with Builder::stack_size.");
         }
     }
     let _ = out.write_str("\n");
 }
 
-/// Does with a signal what would have been done without us.
+/// Passes a signal to the previous handler or action.
 ///
 /// # Safety
-/// The arguments are those that the kernel has passed to the handler.
+/// The arguments were passed by the kernel to the handler.
 unsafe fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let at = usize::from(signal == libc::SIGBUS);
     let Some(previous) = PREVIOUS[at].get() else { return };
@@ -171,7 +172,7 @@ unsafe fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: as for `forward`.
             let is_fault = unsafe { (*info).si_code } > 0;
-            // SAFETY: no handler of ours, but the action that was there.
+            // SAFETY: the action that was installed before, not this handler.
             unsafe { restore_and_repeat(signal, previous, is_fault) };
         }
         handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
@@ -187,8 +188,8 @@ unsafe fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-/// Lets the kernel take its default action: a fault happens again when the handler returns, a
-/// signal that somebody sent is sent once more.
+/// Lets the kernel take its default action. A fault happens again when the handler returns; a
+/// signal that a process sent is sent once more.
 ///
 /// # Safety
 /// `previous` is a default or ignoring action.

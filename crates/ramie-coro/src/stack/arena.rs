@@ -1,12 +1,12 @@
-//! The arena of a stack size: all its chunks, and the stacks that are in nobody's hands.
+//! The arena of a stack size: all its chunks, and the stacks that are not in use.
 //!
 //! | state of a stack | left by |
 //! |---|---|
 //! | fresh: mapped, no guard | [`Arena::take`], which guards it |
-//! | handed out: in a pool or a coroutine | its drop (free), or being leaked (nothing leaves that) |
+//! | handed out: in a pool or a coroutine | its drop (free), or a leak (final) |
 //! | free: guarded, in the list | [`Arena::take`] |
 //!
-//! Behind a lock, which is reached once in a batch.
+//! Protected by a lock, which is taken once per batch.
 #![allow(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ use super::{
     guard,
 };
 
-/// The first chunk's stacks; each further one holds as many as all before it.
+/// The number of stacks in the first chunk; each further chunk doubles the total.
 const FIRST_CHUNK_SLOTS: u32 = 64;
-/// Under a limit on address space smaller chunks are tried, down to this; what then remains of the
+/// Under a limit on address space, smaller chunks are tried, down to this size. The rest of the
 /// address space is left to the program, so that it can report the error.
 const LEAST_CHUNK_SLOTS: u32 = 16;
 const MOST_CHUNK_SLOTS: u32 = 65_536;
@@ -32,8 +32,8 @@ pub(crate) struct Arena {
 }
 
 struct Inner {
-    /// INVARIANT: its capacity suffices for all stacks made, so that giving one back needs no
-    /// memory.
+    /// INVARIANT: its capacity suffices for all stacks made, so that returning one allocates
+    /// nothing.
     free: Vec<SlotId>,
     /// The chunk with fresh stacks, and the first of them.
     fresh: Option<SlotId>,
@@ -46,7 +46,7 @@ struct Inner {
 static ARENAS: Mutex<Vec<&'static Arena>> = Mutex::new(Vec::new());
 
 impl Arena {
-    /// Finds the process's arena of a size.
+    /// Returns the process's arena of a size.
     pub(crate) fn of(size: StackSize) -> &'static Arena {
         let mut arenas = ARENAS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(arena) = arenas.iter().find(|arena| arena.size == size) {
@@ -79,7 +79,7 @@ impl Arena {
         self.take_fresh(&mut inner, count, stacks)
     }
 
-    /// Takes back stacks.
+    /// Takes stacks back.
     pub(crate) fn give(&self, ids: impl IntoIterator<Item = SlotId>) {
         self.lock().free.extend(ids);
     }
@@ -139,7 +139,7 @@ impl Arena {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics under the lock but an allocation that was reserved for.
+        // The only code that could panic under the lock is an allocation, which was reserved for.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

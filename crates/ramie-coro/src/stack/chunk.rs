@@ -1,4 +1,4 @@
-//! A chunk: one mapping that holds many stacks, and the table in which any address is looked up.
+//! A chunk: one mapping that holds many stacks, and the table that maps an address to its stack.
 //!
 //! ```text
 //! start                                                                start + slots * stride
@@ -11,8 +11,8 @@
 //! | not in the table | [`publish`] |
 //! | in the table | nothing: chunks are never unmapped |
 //!
-//! The table is read without locks, because a signal handler reads it; a published chunk never
-//! changes, so that the only race is to see it or not to see it yet.
+//! The table is read without locks, because a signal handler reads it. A published chunk never
+//! changes, so the only race is whether a reader sees it already.
 #![allow(unsafe_code)]
 
 use std::{
@@ -26,16 +26,16 @@ use std::{
 use super::{StackError, StackSize, arena::Arena, size::guard_bytes};
 use crate::sys;
 
-/// As many as a u16 can name, and the table would take 64 bytes for each.
+/// Limits the table to 64 KiB; a u16 could name more chunks.
 const MAX_CHUNKS: usize = 1024;
 
 static CHUNKS: [OnceLock<Chunk>; MAX_CHUNKS] = [const { OnceLock::new() }; MAX_CHUNKS];
 static PUBLISHED: AtomicUsize = AtomicUsize::new(0);
 
-/// A stack's label. Behind one pointer, which a signal handler can read whole.
+/// A stack's label. Behind one pointer, which a signal handler can read atomically.
 pub(crate) type Label = Arc<str>;
 
-/// Names a stack: its chunk in the table, and its number therein.
+/// Identifies a stack: its chunk in the table, and its number in the chunk.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotId {
     pub(crate) chunk: u16,
@@ -55,7 +55,8 @@ pub(crate) struct Chunk {
     slots: u32,
     size: StackSize,
     guard_bytes: usize,
-    /// INVARIANT: the guard and the usable bytes. Kept, because to round to pages takes a division.
+    /// INVARIANT: the guard and the usable bytes. Stored, because rounding to pages takes a
+    /// division.
     stride: usize,
     arena: &'static Arena,
 }
@@ -94,21 +95,21 @@ impl Chunk {
         self.limit(slot) + self.guard_bytes
     }
 
-    /// The end of a stack, from where its colour counts down.
+    /// The end of a stack, below which its colour lies.
     #[inline]
     pub(crate) fn top(&self, slot: u32) -> usize {
         self.limit(slot) + self.stride
     }
 
-    /// Where a stack's label is kept.
+    /// The address of a stack's label.
     pub(crate) fn label(&self, slot: u32) -> &AtomicPtr<Label> {
         debug_assert!(slot < self.slots, "slot {slot} of {}", self.slots);
         let labels = self.start + self.slots as usize * self.stride;
         let labels = ptr::with_exposed_provenance::<AtomicPtr<Label>>(labels);
         // SAFETY: the mapping has one pointer for each slot behind the stacks (`mapped_bytes`).
         let label = unsafe { labels.add(slot as usize) };
-        // SAFETY: aligned, as it lies a multiple of 8 behind the start of a page; zero at first,
-        // which is the null pointer; accessed as an atomic only; never unmapped (`start`).
+        // SAFETY: aligned, because it lies a multiple of 8 above the start of a page; initially
+        // zero, which is the null pointer; accessed only as an atomic; never unmapped (`start`).
         unsafe { &*label }
     }
 
@@ -141,7 +142,7 @@ pub(crate) fn publish(arena: &'static Arena, slots: u32) -> Result<u16, StackErr
     let start = sys::map_stacks(bytes).map_err(|errno| StackError::map(bytes, errno))?;
     let (guard_bytes, stride) = (guard_bytes(), stride(size));
     CHUNKS[at].get_or_init(|| Chunk { start, slots, size, guard_bytes, stride, arena });
-    // Release: whoever sees the new count sees the chunk, too.
+    // Release: a reader that sees the new count also sees the chunk.
     PUBLISHED.store(at + 1, Ordering::Release);
     Ok(at as u16)
 }
@@ -156,7 +157,7 @@ pub(crate) fn find(address: usize) -> Option<SlotId> {
     })
 }
 
-/// How many chunks are mapped.
+/// The number of mapped chunks.
 pub(crate) fn count() -> usize {
     PUBLISHED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Why there is no stack.
+//! Errors of the creation of stacks.
 
 use std::{error, fmt, io};
 
@@ -6,9 +6,9 @@ use rustix::io::Errno;
 
 use super::StackSize;
 
-/// Says why a stack could not be had, and what can be done about it.
+/// The reason why a stack could not be created, with the remedy.
 ///
-/// It allocates nothing: memory may be what is missing.
+/// It allocates nothing, because memory may be exhausted.
 #[derive(Clone, Copy, Debug)]
 pub struct StackError {
     kind: Kind,
@@ -49,25 +49,25 @@ impl StackError {
         StackError { kind: Kind::Guard { errno } }
     }
 
-    /// Tells whether the size that was asked for is out of range: the caller's fault.
+    /// Returns whether the requested size is out of range, which is the caller's fault.
     #[must_use]
     pub fn is_bad_size(&self) -> bool {
         matches!(self.kind, Kind::Size { .. })
     }
 
-    /// Tells whether memory, address space or room for bookkeeping ran out.
+    /// Returns whether memory, address space or room for bookkeeping is exhausted.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self.kind, Kind::Map { .. } | Kind::Bookkeeping | Kind::Chunks { .. })
     }
 
-    /// Tells whether no further guard could be set: a limit of the system's.
+    /// Returns whether a limit of the system prevented a further guard.
     #[must_use]
     pub fn is_guard_limit(&self) -> bool {
         matches!(self.kind, Kind::GuardLimit { .. } | Kind::Guard { .. })
     }
 
-    /// Returns the error number of the system call that failed, if one did.
+    /// Returns the error number of the failed system call, if there was one.
     #[must_use]
     pub fn raw_os_error(&self) -> Option<i32> {
         match self.kind {
@@ -82,37 +82,37 @@ impl fmt::Display for StackError {
         match self.kind {
             Kind::Size { bytes } => write!(
                 out,
-                "a stack of {bytes} bytes was asked for, but the size must be between {} and {} \
+                "invalid stack size of {bytes} bytes: expected between {} and {} \
                  bytes",
                 StackSize::MIN_BYTES,
                 StackSize::MAX_BYTES
             ),
             Kind::Map { bytes, errno } => write!(
                 out,
-                "no {bytes} bytes of address space could be mapped for stacks (errno {}): the \
-                 process has reached a limit on its memory; raise `ulimit -v` (or `ulimit -l`, or \
-                 set vm.overcommit_memory=0), use smaller stacks, or keep fewer alive",
+                "cannot map {bytes} bytes of address space for stacks (errno {}): the process has \
+                 reached a memory limit; raise `ulimit -v` (or `ulimit -l`, or set \
+                 vm.overcommit_memory=0), use smaller stacks, or keep fewer alive",
                 errno.raw_os_error()
             ),
             Kind::Bookkeeping => out.write_str(
-                "there is no memory left to keep account of one more stack: use smaller stacks, \
-                 or keep fewer alive",
+                "no memory for the bookkeeping of one more stack: use smaller stacks, or keep \
+                 fewer alive",
             ),
             Kind::Chunks { count } => write!(
                 out,
-                "{count} chunks of stacks are mapped, which is all that can be kept account of: \
-                 use fewer different stack sizes, or keep fewer stacks alive"
+                "cannot map more than {count} chunks of stacks: use fewer different stack sizes, \
+                 or keep fewer stacks alive"
             ),
             Kind::GuardLimit { guards, map_limit } => write!(
                 out,
-                "{guards} stacks have guards made by mprotect, which is 45 % of \
-                 vm.max_map_count ({map_limit}), of which each takes two: use Linux 6.13 or later, \
+                "{guards} stacks have guards made by mprotect, each of which takes two mappings; \
+                 the limit is 45 % of vm.max_map_count ({map_limit}): use Linux 6.13 or later, \
                  where guards take none, or raise it with `sysctl -w vm.max_map_count=N`"
             ),
             Kind::Guard { errno } => write!(
                 out,
-                "the guard of a stack could not be set (errno {}): most likely the process has \
-                 reached vm.max_map_count; use Linux 6.13 or later, or raise it with `sysctl -w \
+                "cannot set the guard of a stack (errno {}): most likely the process has reached \
+                 vm.max_map_count; use Linux 6.13 or later, or raise it with `sysctl -w \
                  vm.max_map_count=N`",
                 errno.raw_os_error()
             ),

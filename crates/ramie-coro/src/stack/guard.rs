@@ -1,8 +1,9 @@
-//! Guards: what makes an overflow a fault instead of a corrupted neighbour.
+//! Guards: an overflow faults on the guard instead of corrupting the next stack.
 //!
 //! The kernel's guard regions (`MADV_GUARD_INSTALL`, Linux 6.13) live in the page table and split
-//! no VMA. One trial decides. Where they are refused, `mprotect` makes the guard: each costs two
-//! VMAs, so that it stops at 45 % of `vm.max_map_count` and leaves the rest to the program.
+//! no VMA. One trial per process decides whether they work. If not, `mprotect` makes the guards.
+//! Each then costs two VMAs, so their number is limited to 45 % of `vm.max_map_count`, which leaves
+//! the rest to the program.
 #![allow(unsafe_code)]
 
 use std::sync::{
@@ -13,7 +14,7 @@ use std::sync::{
 use super::{StackError, chunk::Chunk};
 use crate::sys::{self, Advise};
 
-/// How the guards below stacks are made.
+/// The mechanism of the guards below stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GuardKind {
@@ -23,7 +24,7 @@ pub enum GuardKind {
     Protection,
 }
 
-/// Tells how guards are made in this process, and why.
+/// The mechanism of guards in this process, and the reason for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Guards {
     kind: GuardKind,
@@ -31,7 +32,7 @@ pub struct Guards {
 }
 
 impl Guards {
-    /// Returns how guards are made.
+    /// Returns the mechanism of guards.
     #[must_use]
     pub fn kind(&self) -> GuardKind {
         self.kind
@@ -43,28 +44,28 @@ impl Guards {
         self.errno
     }
 
-    /// Says in a few words why guards are made this way.
+    /// Returns the reason for the mechanism in a few words.
     #[must_use]
     pub fn cause(&self) -> &'static str {
         match (self.kind, self.errno) {
             (GuardKind::Advice, _) => "the kernel has guard regions (Linux 6.13 or later)",
-            (_, None) => "guards by mprotect were asked for",
+            (_, None) => "a test has chosen guards by mprotect",
             (_, Some(libc::EINVAL)) => {
                 "the kernel is older than Linux 6.13, or the process has locked its memory with \
                  mlockall"
             }
             (_, Some(libc::EPERM | libc::ENOSYS)) => "a seccomp filter refuses the advice",
             (_, Some(libc::ENOMEM | libc::EAGAIN)) => {
-                "there was no memory for the trial: a limit on memory is reached"
+                "there was no memory for the trial, because a memory limit is reached"
             }
-            _ => "the kernel refused the trial for a reason we do not know",
+            _ => "the kernel refused the trial for an unknown reason",
         }
     }
 }
 
 static GUARDS: OnceLock<Guards> = OnceLock::new();
 
-/// Tells how guards are made in this process; the first call tries it out.
+/// Returns the mechanism of guards in this process; the first call tries it.
 #[must_use]
 pub fn guards() -> Guards {
     *GUARDS.get_or_init(|| match trial() {
@@ -73,10 +74,10 @@ pub fn guards() -> Guards {
     })
 }
 
-/// Makes guards by `mprotect` even where the kernel has better, for tests of that fallback.
+/// Makes guards by `mprotect` even if the kernel supports guard regions, to test the fallback.
 ///
 /// # Panics
-/// When the first stack exists already.
+/// If a stack exists already.
 #[doc(hidden)]
 pub fn force_protection() {
     let forced = GUARDS.set(Guards { kind: GuardKind::Protection, errno: None });
@@ -86,17 +87,17 @@ pub fn force_protection() {
 fn trial() -> Result<(), rustix::io::Errno> {
     let page = sys::page_size();
     let start = sys::map_stacks(2 * page)?;
-    // SAFETY: just mapped, nobody else knows it.
+    // SAFETY: just mapped, so no other code uses it.
     let result = unsafe { sys::advise(start, page, Advise::InstallGuard) };
     // SAFETY: as above.
     unsafe { sys::unmap(start, 2 * page) };
     result
 }
 
-/// Sets the guards of `count` stacks from `first` on, and says how many have one now.
+/// Sets the guards of `count` stacks from `first` on, and returns how many of them have one now.
 ///
 /// # Safety
-/// These stacks have not been handed to anybody yet.
+/// These stacks have not been handed out yet.
 pub(crate) unsafe fn install(
     chunk: &Chunk,
     first: u32,
@@ -111,7 +112,7 @@ pub(crate) unsafe fn install(
         if result.is_ok() {
             return (count, Ok(()));
         }
-        // Refused after the trial went well: the memory was locked meanwhile.
+        // Refused although the trial succeeded: the memory was locked meanwhile.
         done = advised as u32;
     }
     while done < count {
@@ -124,11 +125,11 @@ pub(crate) unsafe fn install(
     (count, Ok(()))
 }
 
-/// Guards made by `mprotect`; stacks are never unmapped, so it only grows.
+/// The number of guards made by `mprotect`. Stacks are never unmapped, so it only grows.
 static PROTECTED: AtomicUsize = AtomicUsize::new(0);
 
 /// # Safety
-/// The stack has not been handed to anybody yet.
+/// The stack has not been handed out yet.
 unsafe fn protect_one(chunk: &Chunk, slot: u32) -> Result<(), StackError> {
     let limit = map_limit();
     let allowed = limit / 100 * 45;
@@ -137,19 +138,19 @@ unsafe fn protect_one(chunk: &Chunk, slot: u32) -> Result<(), StackError> {
         PROTECTED.fetch_sub(1, Relaxed);
         return Err(StackError::guard_limit(before, limit));
     }
-    // SAFETY: the guard of a fresh stack: mapped for good, used by nobody.
+    // SAFETY: the guard of a fresh stack, which is never unmapped and not in use.
     unsafe { sys::protect(chunk.limit(slot), chunk.guard_bytes()) }.map_err(|errno| {
         PROTECTED.fetch_sub(1, Relaxed);
         StackError::guard(errno)
     })
 }
 
-/// How many guards were made by `mprotect`.
+/// The number of guards made by `mprotect`.
 pub(crate) fn protected() -> usize {
     PROTECTED.load(Relaxed)
 }
 
-/// `vm.max_map_count`, or the kernel's default where it cannot be read.
+/// `vm.max_map_count`, or the kernel's default if it cannot be read.
 fn map_limit() -> usize {
     static LIMIT: OnceLock<usize> = OnceLock::new();
     *LIMIT.get_or_init(|| {

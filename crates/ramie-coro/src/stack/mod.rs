@@ -12,10 +12,10 @@
 //!  lowest   +--------------------------+ limit
 //! ```
 //!
-//! The page below the top holds the colour and the frames of a shallow coroutine: one page of 4 KiB
-//! is all that a parked one costs. Whatever we know about a stack is kept elsewhere.
+//! The page below the top holds the colour and the frames of a shallow coroutine, so a parked one
+//! costs a single page of 4 KiB. All data about a stack is kept elsewhere.
 //!
-//! Arenas ([`arena`]) own the memory, pools ([`StackPool`]) keep the hot ones at hand, and a
+//! Arenas ([`arena`]) own the memory, pools ([`StackPool`]) keep recently used stacks, and a
 //! [`Stack`] is the right to use one.
 #![allow(unsafe_code)]
 
@@ -50,21 +50,21 @@ pub use self::{
 };
 use crate::sys::{self, Advise};
 
-/// After how many uses of a stack [`Stack::recycle`] looks at its high-water mark.
+/// [`Stack::recycle`] checks the high-water mark after this number of uses of a stack.
 const USES_PER_CHECK: u8 = 250;
-/// A stack that reached deeper gives the memory below this many bytes back when it is recycled.
+/// If a stack was used deeper, recycling releases its memory below this many bytes.
 const KEPT_BYTES: usize = 16 * 1024;
-/// How many pages below those kept are looked at: looking at all takes the longer the larger the
-/// stack. Code with probed frames, as Rust's, touches each page on its way down.
+/// The number of pages below the kept ones that are checked; checking all would take longer for a
+/// larger stack. Code with probed frames, such as Rust's, touches each page on its way down.
 const PROBED_PAGES: usize = 4;
 
 const COLOURS: usize = 24;
 const COLOUR_STEP: usize = 64;
 
-/// Owns a stack that nobody runs on.
+/// Owns a stack on which no code runs.
 ///
-/// Dropping it gives the stack and its memory back to the arena. Sending it to another thread is
-/// fine; it is not `Sync`.
+/// Dropping it returns the stack and its memory to the arena. It may be sent to another thread, but
+/// it is not `Sync`.
 pub struct Stack {
     /// INVARIANT: `slot_base(id)`, inside the usable range, 16-aligned.
     base: NonZeroUsize,
@@ -76,9 +76,9 @@ pub struct Stack {
     _not_sync: PhantomData<Cell<()>>,
 }
 
-/// The colour of a stack: all come equally often, and neighbours lie eleven steps apart, further
-/// than the frames of a shallow coroutine reach. (Five steps: eight fibers in turn, 9 ns a switch
-/// instead of 5, because stores on one stack seem to overlap loads from another.)
+/// The colour of a stack. All colours are equally frequent, and neighbours lie eleven steps apart,
+/// further than the frames of a shallow coroutine reach. (With five steps, a switch between eight
+/// fibers takes 9 ns instead of 5, because stores on one stack seem to overlap loads from another.)
 fn colour(slot: u32) -> usize {
     slot as usize * 11 % COLOURS * COLOUR_STEP
 }
@@ -95,7 +95,7 @@ impl Stack {
             base: NonZeroUsize::new(base).expect("nothing is mapped at address 0"),
             slot: id.slot,
             chunk: id.chunk,
-            // Different from stack to stack, so that the checks of many do not come at once.
+            // Different for each stack, so that the checks of many do not coincide.
             uses_left: 1 + (id.slot % u32::from(USES_PER_CHECK)) as u8,
             is_labelled: Cell::new(false),
             _not_sync: PhantomData,
@@ -107,8 +107,8 @@ impl Stack {
         SlotId { chunk: self.chunk, slot: self.slot }
     }
 
-    /// Returns the base, the highest address, from where a coroutine's frames grow down: 16-aligned
-    /// and coloured.
+    /// Returns the base: the highest address, from which a coroutine's frames grow down. It is
+    /// 16-aligned and coloured.
     #[must_use]
     #[inline]
     pub fn base(&self) -> NonZeroUsize {
@@ -129,32 +129,31 @@ impl Stack {
         self.base.get() - self.id().chunk().floor(self.slot)
     }
 
-    /// Returns the size that was asked for, in whole pages.
+    /// Returns the requested size, rounded up to whole pages.
     #[must_use]
     #[inline]
     pub fn size(&self) -> StackSize {
         self.id().chunk().size()
     }
 
-    /// Finds out how deep the stack was used since its memory was last released, in bytes.
+    /// Returns how deep the stack was used since its memory was last released, in bytes.
     ///
-    /// What is measured is memory that is present, so it is accurate to one page, and too low once
+    /// This measures the memory that is present, so it is accurate to one page, and too low once
     /// the system has swapped. It takes a system call, 1.4 µs for 256 KiB.
     #[must_use]
     pub fn high_water_mark(&self) -> usize {
         StackInfo::of(self.id()).high_water_mark()
     }
 
-    /// Gives memory back to the system, all but the `keep_bytes` next to the base, in whole pages.
+    /// Returns memory to the system, all but the `keep_bytes` next to the base, in whole pages.
     ///
-    /// For a stack with a suspended coroutine on it, there is
-    /// [`release_unused`](Self::release_unused).
+    /// For a stack with a suspended coroutine, use [`release_unused`](Self::release_unused).
     pub fn release_memory(&mut self, keep_bytes: usize) {
         // SAFETY: `self` is borrowed exclusively: no coroutine is on the stack.
         unsafe { self.release_unused(keep_bytes) };
     }
 
-    /// Gives memory back to the system while a coroutine is on the stack.
+    /// Returns memory to the system while a coroutine is on the stack.
     ///
     /// # Safety
     /// The coroutine is suspended, and its frames reach no deeper than `keep_bytes` from the base.
@@ -164,16 +163,16 @@ impl Stack {
         let end = if keep_bytes == 0 { floor + self.size().usable_bytes() } else { keep_from };
         if let Some(bytes) = end.checked_sub(floor).filter(|bytes| *bytes > 0) {
             // A refusal (locked memory) leaves the memory where it is.
-            // SAFETY: between the guard and the part to be kept of a stack that is mapped for good;
-            // its contents are dead by the caller's promise.
+            // SAFETY: between the guard and the kept part of a stack that is never unmapped; its
+            // contents are dead by the caller's promise.
             let _ = unsafe { sys::advise(floor, bytes, Advise::DontNeed) };
         }
     }
 
-    /// Makes the stack fit for its next use: takes its label off, and every 250th time gives
-    /// back the memory of calls deeper than 16 KiB.
+    /// Prepares the stack for its next use: removes its label, and every 250th time releases the
+    /// memory of calls deeper than 16 KiB.
     ///
-    /// That is judged by the four pages below. It takes a system call of 1 µs, 4 ns on average.
+    /// The check of the four pages below takes a system call of 1 µs, which is 4 ns on average.
     #[inline]
     pub fn recycle(&mut self) {
         if self.is_labelled.get() {
@@ -196,20 +195,20 @@ impl Stack {
         }
     }
 
-    /// Names the stack in reports of overflows.
+    /// Sets the stack's name in reports of overflows.
     pub fn set_label(&self, label: Option<Arc<str>>) {
         self.is_labelled.set(label.is_some());
         let label = label.map_or(ptr::null_mut(), |label| Box::into_raw(Box::new(label)));
-        // Only the thread that has the stack changes the label, and only a signal handler on the
-        // same thread reads it: no other thread is to be synchronised with.
+        // Relaxed, because only the thread that owns the stack changes the label, and only a signal
+        // handler on the same thread reads it.
         let old = self.id().chunk().label(self.slot).swap(label, Ordering::Relaxed);
         if !old.is_null() {
-            // SAFETY: came from `Box::into_raw` above, and the swap has taken it out.
+            // SAFETY: made by `Box::into_raw` above, and the swap has removed it.
             drop(unsafe { Box::from_raw(old) });
         }
     }
 
-    /// Gives the stack up for good, with whatever is on it.
+    /// Abandons the stack with all values on it.
     pub(crate) fn leak(self) {
         stats::count_leaked();
         mem::forget(self);
@@ -233,13 +232,13 @@ impl fmt::Debug for Stack {
     }
 }
 
-/// Gives many unlabelled stacks of one arena, and their memory, back at once.
+/// Returns many unlabelled stacks of one arena, and their memory, at once.
 fn give_back(arena: &Arena, stacks: std::vec::Drain<'_, Stack>) {
     let floors = stacks.as_slice().iter().map(|stack| stack.id().chunk().floor(stack.slot));
     let bytes = arena.size().usable_bytes();
     // A refusal (locked memory) leaves the memory where it is.
-    // SAFETY: usable ranges of stacks that are mapped for good, and which we own: no coroutine is
-    // on any of them.
+    // SAFETY: usable ranges of stacks that are never unmapped and that the caller owns, so no
+    // coroutine is on any of them.
     let _ = unsafe { sys::advise_many(floors, bytes, Advise::DontNeed) };
     arena.give(stacks.map(|stack| mem::ManuallyDrop::new(stack).id()));
 }
@@ -294,13 +293,13 @@ impl StackInfo {
         self.chunk().limit(self.id.slot)
     }
 
-    /// Returns the size that was asked for, in whole pages.
+    /// Returns the requested size, rounded up to whole pages.
     #[must_use]
     pub fn size(&self) -> StackSize {
         self.chunk().size()
     }
 
-    /// Finds out how deep the stack was used, see [`Stack::high_water_mark`].
+    /// Returns how deep the stack was used, see [`Stack::high_water_mark`].
     #[must_use]
     pub fn high_water_mark(&self) -> usize {
         let page = sys::page_size();
@@ -334,7 +333,7 @@ impl fmt::Debug for StackInfo {
 /// Finds the stack to which an address belongs, its guard included.
 ///
 /// It takes no lock and is safe in a signal handler. Stacks are never unmapped, so the answer stays
-/// true; whether the stack is in use is not said.
+/// true. It does not show whether the stack is in use.
 #[must_use]
 pub fn stack_of(address: usize) -> Option<StackInfo> {
     chunk::find(address).map(StackInfo::of)

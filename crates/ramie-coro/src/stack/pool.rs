@@ -1,19 +1,19 @@
-//! A thread's own supply of stacks.
+//! A thread's own stock of stacks.
 
 use std::fmt;
 
 use super::{Stack, StackError, StackSize, arena::Arena, give_back};
 use crate::overflow;
 
-/// The first batch that a pool fetches; each further one is twice as large.
+/// The size of the first batch that a pool fetches; each further batch is twice as large.
 const FIRST_BATCH: usize = 8;
 const MOST_BATCH: usize = 1024;
 
-/// Keeps stacks of one size for reuse by one thread, the hottest first.
+/// Keeps stacks of one size for reuse by one thread, the most recently used first.
 ///
 /// Stacks come from the process's arena in growing batches: a small program guards eight stacks,
-/// and a large one pays for the lock and the system call once for 1,024. Dropping the pool gives
-/// its stacks back to the arena.
+/// and a large one pays for the lock and the system call once per 1,024 stacks. Dropping the pool
+/// returns its stacks to the arena.
 ///
 /// # Examples
 /// ```
@@ -33,7 +33,7 @@ pub struct StackPool {
 }
 
 impl StackPool {
-    /// Makes an empty pool, and sees to it that overflows are reported on this thread.
+    /// Creates an empty pool, and installs the report of overflows on this thread.
     #[must_use]
     pub fn new(size: StackSize) -> StackPool {
         overflow::install();
@@ -46,11 +46,11 @@ impl StackPool {
         self.arena.size()
     }
 
-    /// Takes the stack that was put last, or fetches some.
+    /// Takes the stack that was put last, or fetches a batch.
     ///
     /// # Errors
-    /// The system's: out of memory, or no further guard could be set. Nothing is lost, and a later
-    /// call may succeed.
+    /// If the system has no memory or allows no further guard. Nothing is lost, and a later call
+    /// may succeed.
     #[inline]
     pub fn take(&mut self) -> Result<Stack, StackError> {
         match self.stacks.pop() {
@@ -76,13 +76,13 @@ impl StackPool {
         self.stacks.len()
     }
 
-    /// Tells whether the next [`take`](Self::take) has to fetch.
+    /// Returns whether the next [`take`](Self::take) has to fetch a batch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stacks.is_empty()
     }
 
-    /// Gives all stacks but the `keep` hottest, and their memory, back to the arena and the system.
+    /// Returns all stacks but the `keep` most recently used, and their memory, to the arena.
     pub fn trim(&mut self, keep: usize) {
         let surplus = self.stacks.len().saturating_sub(keep);
         give_back(self.arena, self.stacks.drain(..surplus));
@@ -95,7 +95,7 @@ impl StackPool {
     fn fetch(&mut self) -> Result<Stack, StackError> {
         self.arena.take(self.batch, &mut self.stacks)?;
         self.batch = (self.batch * 2).min(MOST_BATCH);
-        // The arena adds at least one.
+        // The arena adds at least one stack.
         self.stacks.pop().ok_or(StackError::bookkeeping())
     }
 }

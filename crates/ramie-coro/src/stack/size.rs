@@ -1,18 +1,17 @@
-//! How large a stack is.
+//! The size of a stack.
 
 use super::StackError;
 use crate::sys;
 
-/// The usable bytes of a stack when nothing else is asked for: 256 KiB.
+/// The default for the usable bytes of a stack: 256 KiB.
 pub const DEFAULT_USABLE_BYTES: usize = 256 * 1024;
-/// The bytes of the guard below each stack: C code, whose frames are not probed, may jump over a
-/// guard of one page.
+/// The bytes of the guard below each stack. It is this large because C code, whose frames are not
+/// probed, could jump over a guard of one page.
 pub const GUARD_BYTES: usize = 64 * 1024;
 
-/// Says how many bytes of a stack can be used, its guard not counted.
+/// The usable bytes of a stack, without its guard.
 ///
-/// Memory is committed page by page at first touch, so that a large stack costs address space and
-/// nothing else.
+/// Memory is committed page by page at first touch, so a large stack costs only address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackSize {
     /// INVARIANT: whole pages, and in range.
@@ -20,15 +19,15 @@ pub struct StackSize {
 }
 
 impl StackSize {
-    /// The smallest: 32 KiB. A panic with its message and the unwinding takes up to 24.
+    /// The smallest size: 32 KiB. A panic with its message and the unwinding takes up to 24 KiB.
     pub const MIN_BYTES: usize = 32 * 1024;
-    /// The largest: 1 GiB.
+    /// The largest size: 1 GiB.
     pub const MAX_BYTES: usize = 1024 * 1024 * 1024;
 
     /// Checks a size in bytes and rounds it up to whole pages.
     ///
     /// # Errors
-    /// The caller's fault: less than [`MIN_BYTES`](Self::MIN_BYTES) or more than
+    /// If the size is less than [`MIN_BYTES`](Self::MIN_BYTES) or more than
     /// [`MAX_BYTES`](Self::MAX_BYTES).
     ///
     /// # Examples

@@ -4,19 +4,19 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::{arena, chunk, guard};
 
-/// Counts the stacks of the process.
+/// The numbers of stacks in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StackStats {
-    /// Stacks that were made: mapped, and guarded.
+    /// Stacks that were mapped and guarded.
     pub made: usize,
-    /// Those of them in pools and coroutines.
+    /// Stacks in pools and coroutines.
     pub in_use: usize,
-    /// Those of the stacks in use that will never come back, because their coroutine was leaked.
+    /// Stacks in use that never return, because their coroutine was leaked.
     pub leaked: usize,
-    /// Mappings in which stacks lie.
+    /// Mappings that hold the stacks.
     pub chunks: usize,
-    /// How many VMAs they take at most: one for a chunk, two for a guard made by `mprotect`.
+    /// The VMAs of all stacks at most: one per chunk, and two per guard made by `mprotect`.
     pub vmas_estimate: usize,
 }
 

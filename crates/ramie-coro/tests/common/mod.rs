@@ -1,4 +1,4 @@
-//! What the tests share: running a test in a process of its own, and reading the memory map.
+//! Helpers of the tests: running a test in a process of its own, and reading the memory map.
 #![allow(dead_code, unreachable_pub)]
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Whether this is a build for AddressSanitizer, which takes memory for each page of a stack, so a
-/// test cannot limit memory or count pages. Says so, past libtest.
+/// test cannot limit memory or count pages. If so, prints a line that bypasses libtest.
 pub fn memory_is_the_sanitizers() -> bool {
     let is_sanitized = cfg!(feature = "sanitizer");
     if is_sanitized {
@@ -33,7 +33,7 @@ pub fn child(test: &str) -> Output {
     child_under("true", test)
 }
 
-/// The same, after a shell command that sets limits.
+/// Like [`child`], after a shell command that sets limits.
 pub fn child_under(limits: &str, test: &str) -> Output {
     let program = std::env::current_exe().expect("the test knows its own program");
     Command::new("sh")

@@ -1,10 +1,10 @@
-//! A test that needs a process of its own, and may hang where it fails.
+//! Runs a test in a process of its own, with a timeout, because it may hang if it fails.
 
 use std::process::Command;
 
 const CHILD: &str = "RAMIE_TEST_CHILD";
 
-/// Runs `f` in a child that this test program starts for the test of that name.
+/// Runs `f` in a child process that this test program starts for the test of that name.
 pub(crate) fn in_child(test: &str, environment: &[(&str, &str)], f: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
         return f();
@@ -18,6 +18,6 @@ pub(crate) fn in_child(test: &str, environment: &[(&str, &str)], f: impl FnOnce(
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    // The status of `timeout`, if it waits, or is polled, for ever.
+    // `timeout` exits with this status if the child waits or polls for ever.
     assert!(output.status.success(), "{}: {text}", output.status);
 }

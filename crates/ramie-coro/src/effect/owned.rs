@@ -1,4 +1,4 @@
-//! Handled bodies that can be kept.
+//! Handled bodies that own their data, so they can be kept.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -8,7 +8,7 @@ use super::{Body, Effect, Pending, Step, body_tag};
 /// Runs `body` until it performs an effect of this type or returns.
 ///
 /// The caller is the handler. An effect comes with a [`Continuation`], to be resumed now, later, or
-/// never. Neither body nor result may borrow, since it can be kept, and forgotten:
+/// never. Neither body nor result may borrow, because the continuation can be kept and forgotten:
 /// ```compile_fail,E0597
 /// # use ramie_coro::effect::{Effect, Step, start};
 /// # struct Ask;
@@ -37,7 +37,7 @@ use super::{Body, Effect, Pending, Step, body_tag};
 /// ```
 ///
 /// # Panics
-/// With what the body panics. When there is no stack to be had.
+/// Propagates a panic of the body. Panics if the system provides no memory for a stack.
 ///
 /// # Examples
 /// ```
@@ -66,12 +66,12 @@ pub fn start<E: Effect, R: 'static>(
     unsafe { Continuation::of_resumed(body) }
 }
 
-/// The rest of a body that has performed an effect, to be kept as long as one likes.
+/// The rest of a body that has performed an effect, which can be kept for any time.
 ///
 /// Dropping it unwinds the body, or leaks its stack, as with
 /// [`Coroutine`](crate::Coroutine#dropping). Forgetting it leaks the stack and is otherwise
-/// harmless. It may be resumed on another fiber of its thread, under that one's handlers, unless
-/// the body is suspended inside a scope that binds it to a fiber. It does not leave its thread:
+/// harmless. It may be resumed on another fiber of its thread, under the handlers of that fiber,
+/// unless the body is suspended inside a scope that binds it to one fiber. It stays on its thread:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// # struct Ask;
@@ -91,13 +91,13 @@ impl<E: Effect, R> Continuation<E, R> {
     /// Runs the body until it performs the next effect of this type or returns.
     ///
     /// # Panics
-    /// With what the body panics; and on another fiber than the one to which a scope binds the
-    /// body, whose stack is leaked then.
+    /// Propagates a panic of the body. Panics on another fiber than the one to which a scope binds
+    /// the body; the body's stack is leaked then.
     #[inline]
     pub fn resume(self, output: E::Output) -> Step<E, Continuation<E, R>, R> {
         let Continuation { body, pending } = self;
         pending.set_output(output);
-        // SAFETY: it is suspended in the call, whose output was set.
+        // SAFETY: it is suspended in the call, whose output is set.
         unsafe { Continuation::of_resumed(body) }
     }
 
