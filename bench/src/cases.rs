@@ -6,24 +6,24 @@ use crate::{
     workload::Workload,
 };
 
-/// What a figure of Ramie's is held against.
+/// The limit of a figure of Ramie's.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// At most so many times the peer's time.
+    /// At most this multiple of the peer's time.
     Ratio(Peer, f64),
-    /// The first, one of Ramie's rows, takes at most so many times what the second does.
+    /// The first row, one of Ramie's, takes at most this multiple of the second row's time.
     Between(Peer, Peer, f64),
-    /// The same, with the fastest of those peers that have a row.
+    /// At most this multiple of the time of the fastest of those peers that have a row.
     Best(Peer, &'static [Peer], f64),
-    /// At most so many times as many entries into the kernel.
+    /// At most this multiple of the peer's entries into the kernel.
     Enters(Peer, f64),
-    /// At most so many ns an op. Machines differ; ratios carry over better.
+    /// At most this number of ns per op. Machines differ, so ratios carry over better.
     Nanoseconds(f64),
-    /// At most so many bytes a task.
+    /// At most this number of bytes per task.
     Bytes(f64),
 }
 
-/// A workload, who runs it, and what is asked of Ramie.
+/// A workload, the peers that run it, and Ramie's targets.
 pub struct Case {
     pub name: &'static str,
     pub workload: Workload,
@@ -61,8 +61,9 @@ pub const CASES: &[Case] = &[
         name: "ring 500x1000000",
         workload: Workload::Ring { size: 500, hops: 1_000_000 },
         peers: &[Ramie, Tokio, TokioNotify, TokioCell, Monoio, Threads],
-        // Held against tokio's ordinary channel. The other two are shown beside it: what park and
-        // unpark cost by tokio's own means, and by a waker cell that nobody would write.
+        // The target refers to tokio's ordinary channel. The other two rows are for comparison:
+        // park and unpark by tokio's own means, and by a waker in a cell, which no program would
+        // use.
         targets: &[Ratio(Tokio, 0.45), Nanoseconds(35.0)],
     },
     Case {
@@ -81,7 +82,7 @@ pub const CASES: &[Case] = &[
         name: "basic 100",
         workload: Workload::Basic { yields: 100 },
         peers: &[Ramie, Corosensei, May, Tokio],
-        // Twice the switch, which is to take at most twice the bare loop's.
+        // A yield takes two switches, and a switch at most twice the time of the bare loop's.
         targets: &[Ratio(Corosensei, 4.0)],
     },
     Case {
@@ -118,14 +119,15 @@ pub const CASES: &[Case] = &[
         name: "cancel: a scope of 8",
         workload: Workload::Scope { count: 100_000 },
         peers: &[Ramie],
-        // Beyond its eight spawns.
+        // In addition to its eight spawns.
         targets: &[Nanoseconds(200.0)],
     },
     Case {
         name: "timers 1000000",
         workload: Workload::Timers { count: 1_000_000 },
         peers: &[Ramie, Raw],
-        // The latest of them, on an idle machine. Whether it is one, the bare loop shows.
+        // The lateness of the latest one, on an idle machine. The bare loop's row shows whether the
+        // machine is idle.
         targets: &[Nanoseconds(1_000_000.0)],
     },
     Case {
@@ -180,8 +182,8 @@ const LOCK_TARGETS: &[Target] = &[
     Between(RamieApart, May2, 1.0),
 ];
 
-/// Ahead of each peer on one worker, hardly behind the best on two. A peer without such a channel
-/// has no row.
+/// Targets: ahead of each peer on one worker, hardly behind the best on two. A peer without such a
+/// channel has no row.
 const CHANNEL_TARGETS: &[Target] = &[
     Ratio(Threads, 1.0),
     Ratio(Tokio, 1.0),
@@ -191,7 +193,7 @@ const CHANNEL_TARGETS: &[Target] = &[
     Between(Ramie2, Tokio2, 1.5),
     Between(Ramie2, May2, 1.5),
     Between(Ramie2, Go2, 1.5),
-    // Like with like; and with threads that the kernel places, perhaps both ends on one CPU.
+    // Compares rows that are kept apart, and also threads that the kernel may place on one CPU.
     Best(RamieApart, &[ThreadsApart, TokioApart], 1.5),
     Between(RamieApart, Threads, 1.5),
 ];
@@ -222,9 +224,9 @@ const fn channel(name: &'static str, capacity: usize, senders: usize, receivers:
     Case { name, workload, peers, targets: CHANNEL_TARGETS }
 }
 
-/// At the limit of a loop without fibers, and ahead of each peer.
+/// Targets: at the limit of a loop without fibers, and ahead of each peer.
 const TRANSFER_TARGETS: &[Target] = &[
-    // Each with files that are registered with the ring, and each without.
+    // With registered files against with registered files, and without against without.
     Ratio(RawRegistered, 1.08),
     Between(RamiePlain, Raw, 1.08),
     Enters(RawRegistered, 1.05),

@@ -1,7 +1,7 @@
-//! A computation that asks its surroundings for a value, again and again.
+//! A computation that asks its caller for a value, again and again.
 //!
-//! The limit is a bare coroutine that suspends for it. An effect is looked for besides: its handler
-//! is found by its type, from whatever depth, and the rest of the computation is an argument of it.
+//! The limit is a bare coroutine that suspends for the value. An effect costs more, because its
+//! handler is found by its type, at any call depth, and receives the rest of the computation.
 
 use std::{hint::black_box, time::Instant};
 
@@ -13,7 +13,7 @@ use ramie::{
 
 use crate::{peers::Peer, workload::Sample};
 
-/// What comes after this number?
+/// Asks for the successor of this number.
 struct Next(u64);
 
 impl Effect for Next {

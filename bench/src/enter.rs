@@ -1,9 +1,9 @@
-//! When does it pay that somebody else than the worker enters the kernel? Fibers of one worker move
-//! messages through socket pairs, and compute between them or not; an ordinary thread asks one of
-//! them for an answer while the others compute.
+//! Measures when it pays that another thread than the worker enters the kernel. Fibers of one
+//! worker move messages through socket pairs, and compute between them or not; an ordinary thread
+//! asks one of them for an answer while the others compute.
 //!
-//! Each figure is of a process of its own, since a kernel's thread lives on for a while; the ways
-//! take turns. CPU time is that of the whole process, the kernel's thread included.
+//! Each figure comes from a process of its own, because a kernel thread lives on for a while. The
+//! submitters take turns. CPU time is that of the whole process, the kernel thread included.
 
 use std::{
     hint::black_box,
@@ -22,10 +22,10 @@ use ::ramie::{Enter, Runtime, fiber, os::unix::net::UnixStream};
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Runs of each, in turn; the median counts.
+    /// Runs of each submitter, in turn; the median counts.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
     rounds: u16,
-    /// Only this one, in this process, by the enterer named: for the bench itself.
+    /// Runs one measurement in this process, with the submitter named; used by the bench itself.
     #[arg(long, hide = true, num_args = 2)]
     sample: Option<Vec<String>>,
 }
@@ -35,7 +35,7 @@ struct Case {
     pairs: usize,
     messages: usize,
     bytes: usize,
-    /// The writer computes so long before each message.
+    /// How long the writer computes before each message.
     compute: Duration,
 }
 
@@ -52,7 +52,7 @@ const LONG: Duration = Duration::from_micros(50);
 const QUESTIONS: usize = 300;
 const WAYS: [&str; 3] = ["worker", "sidecar", "kernel-thread"];
 
-/// Prints a table; false: a child failed.
+/// Prints a table; returns false if a child failed.
 pub fn compare(options: &Options) -> Result<bool, String> {
     if let Some(sample) = &options.sample {
         return run_sample(&sample[0], &sample[1]).map(|()| true);
@@ -116,8 +116,8 @@ fn cpu_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// How many rounds of computing take a microsecond: work, not waiting, so that being interrupted
-/// or losing the CPU shows.
+/// The number of rounds of computing in a microsecond. This is work rather than waiting, so that
+/// interruptions and the loss of the CPU show.
 #[derive(Clone, Copy)]
 struct Calibrated(f64);
 

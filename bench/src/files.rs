@@ -1,8 +1,8 @@
-//! Does work on files hold up the worker? A large file is read, hashed and copied by many fibers of
-//! one worker, while a ticker on the same worker notes how late it is.
+//! Measures whether work on files holds up the worker. Many fibers of one worker read, hash and
+//! copy a large file, while a ticker on the same worker records its lateness.
 //!
-//! Beside it ticks a control on a thread of its own, which shows what the machine alone does. The
-//! copy is checked, and both files are removed.
+//! A control ticks on a thread of its own, which shows the lateness that the machine alone causes.
+//! The copy is checked, and both files are removed.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ pub struct Options {
     mib: u64,
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     fibers: u64,
-    /// Where the two files are made.
+    /// The folder of the two files.
     #[arg(long, default_value = ".")]
     directory: PathBuf,
     /// Only this driver.
@@ -39,7 +39,7 @@ pub struct Options {
     target_ms: u64,
 }
 
-/// Removed with the value.
+/// A file that is removed when the value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -54,7 +54,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What one run has shown.
+/// The results of one run.
 struct Outcome {
     time: Duration,
     hash: u64,
@@ -62,7 +62,7 @@ struct Outcome {
     control: Vec<Duration>,
 }
 
-/// Tells whether the ticker was in time on every driver.
+/// Returns whether the ticker was in time on every driver.
 pub fn check(options: &Options) -> Result<bool, String> {
     check_all(options).map_err(|error| error.to_string())
 }
@@ -92,7 +92,7 @@ fn check_all(options: &Options) -> io::Result<bool> {
     Ok(is_met)
 }
 
-/// Makes the file, each part unlike any other; returns its hash.
+/// Creates the file, with a different content in each part; returns its hash.
 fn make(path: &Path, size: u64, fibers: u64) -> io::Result<u64> {
     let mut file = fs::File::create(path)?;
     let mut part = vec![0; PART];
@@ -123,13 +123,13 @@ fn hash_of(path: &Path, size: u64, fibers: u64) -> io::Result<u64> {
     Ok(sum)
 }
 
-/// The places of one fiber's parts.
+/// The offsets of one fiber's parts.
 fn parts(slice: u64, size: u64, fibers: u64) -> impl Iterator<Item = u64> {
     let length = size / fibers;
     (slice * length..(slice + 1) * length).step_by(PART)
 }
 
-/// Has the kernel drop the file from its cache.
+/// Asks the kernel to drop the file from its cache.
 fn forget(path: &Path) -> io::Result<()> {
     let file = fs::File::open(path)?;
     file.sync_all()?;
@@ -185,7 +185,7 @@ fn read_hash_copy(source: &File, copy: &File, parts: impl Iterator<Item = u64>) 
     Ok(hasher.finish())
 }
 
-/// How late each tick was. A tick that is missed is late, too: none is left out.
+/// The lateness of each tick. A missed tick counts as late, too, so none is left out.
 fn tick_on_fiber(is_over: &AtomicBool) -> Vec<Duration> {
     let mut late = Vec::new();
     let mut next = time::Instant::now() + PERIOD;

@@ -1,4 +1,4 @@
-//! What limits, scopes and their cancellation cost, and how punctual many sleepers are.
+//! The cost of time limits, scopes and their cancellation, and the punctuality of many sleepers.
 
 use std::{
     hint::black_box,
@@ -19,11 +19,11 @@ use crate::{
     workload::{Sample, Workload},
 };
 
-/// How many strands a scope has in the case of scopes.
+/// The number of strands per scope in the case of scopes.
 const CHILDREN: usize = 8;
-/// From when all sleepers are there to the first deadline: time for all to fall asleep.
+/// Time from the last sleeper's start to the first deadline, in which all fall asleep.
 const SETTLE: Duration = Duration::from_secs(3);
-/// The deadlines are within so much time.
+/// The deadlines lie within this time.
 const SPREAD: Duration = Duration::from_secs(10);
 
 pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
@@ -80,7 +80,7 @@ fn timeouts(count: u64) -> Sample {
     Sample::timed(start.elapsed())
 }
 
-/// What scopes take beyond the spawns in them, which are joined, too.
+/// The cost of scopes beyond the spawns in them. The strands are joined, too.
 fn scopes(count: u64) -> Sample {
     let rounds = |round: fn()| {
         let start = Instant::now();
@@ -92,7 +92,7 @@ fn scopes(count: u64) -> Sample {
         let fibers: [_; CHILDREN] = std::array::from_fn(|_| fiber::spawn(|| ()));
         fibers.into_iter().for_each(|fiber| fiber.join().expect("no panic"));
     };
-    // The first of each makes the stacks.
+    // The first scope of each kind maps the stacks.
     in_scope();
     alone();
     let (spawns, scopes) = (rounds(alone), rounds(in_scope));
@@ -101,12 +101,12 @@ fn scopes(count: u64) -> Sample {
 
 /// Deadlines within [`SPREAD`], without order.
 fn delays(count: u64) -> impl Iterator<Item = Duration> {
-    // A Weyl sequence: its steps fill the range evenly.
+    // A Weyl sequence, whose steps fill the range evenly.
     let fraction = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     (0..count).map(move |number| SPREAD.mul_f64(fraction(number) as f64 / f64::from(u32::MAX)))
 }
 
-/// The longest that one of the sleepers slept beyond its deadline. They wake in order.
+/// The largest lateness of the sleepers. They wake in order.
 fn timers(count: u64) -> Sample {
     let (made, latest, last) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let first = OnceLock::<Instant>::new();
@@ -125,7 +125,7 @@ fn timers(count: u64) -> Sample {
                 assert!(last.swap(delay, Relaxed) <= delay, "out of order");
             });
         }
-        // Making the stacks is not what is measured.
+        // The mapping of stacks is not measured.
         while made.load(Relaxed) < count {
             fiber::yield_now();
         }
@@ -135,8 +135,8 @@ fn timers(count: u64) -> Sample {
     Sample::timed(Duration::from_nanos(latest.into_inner()))
 }
 
-/// The limit: a ring that waits for one deadline after another, known before and sorted. What it
-/// is late by is the machine's.
+/// The limit: a ring that waits for one deadline after another, known before and sorted. Its
+/// lateness is the machine's.
 fn bare_timers(count: u64) -> io::Result<Sample> {
     let mut delays: Vec<Duration> = delays(count).collect();
     delays.sort_unstable();
@@ -163,7 +163,7 @@ fn wait(ring: &IoUring, time: Duration) -> io::Result<()> {
     }
 }
 
-/// What tokio has the like of.
+/// The same workloads on tokio, as far as it has them.
 async fn on_tokio(workload: Workload) -> Option<Sample> {
     match workload {
         Workload::Cancel { count } => {

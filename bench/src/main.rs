@@ -34,10 +34,10 @@ struct Arguments {
     /// Only the cases whose name contains this.
     #[arg(long)]
     only: Option<String>,
-    /// One JSON object a line.
+    /// One JSON object per line.
     #[arg(long)]
     json: bool,
-    /// A tenth of the work: to try it out, not to quote.
+    /// A tenth of the work: for a try, not for publication.
     #[arg(long)]
     quick: bool,
     /// Runs of each peer, in turn; the median counts.
@@ -51,17 +51,17 @@ struct Arguments {
 enum Command {
     /// Loads HTTP servers by wrk: Ramie's, loops over a bare ring and a bare epoll set, and peers.
     Http(http::Options),
-    /// Opens 10,000 connections to an echo server and looks at what is left of them; weighs idle
+    /// Opens 10,000 connections to an echo server and checks for leaks; measures the memory of idle
     /// connections of an HTTP server.
     Connections(connections::Options),
-    /// Reads, hashes and copies a large file by 64 fibers, and looks how late a ticker is
+    /// Reads, hashes and copies a large file by 64 fibers, and measures the lateness of a ticker
     /// meanwhile.
     Files(files::Options),
-    /// Measures when it pays that a sidecar or a thread of the kernel enters the kernel.
+    /// Measures when it pays that a sidecar or a kernel thread enters the kernel for a worker.
     Enter(enter::Options),
-    /// Hands a value there and back between two workers, beside what the kernel has for it.
+    /// Hands a value there and back between two workers, compared with bare means of the kernel.
     Handover(handover::Options),
-    /// Runs one sample in this process; the bench starts itself so.
+    /// Runs one sample in this process; the bench starts itself with this command.
     #[command(hide = true)]
     Sample { peer: Peer, workload: Workload },
     /// Serves HTTP.
@@ -70,7 +70,7 @@ enum Command {
     /// Echoes on Ramie.
     #[command(hide = true)]
     EchoServer { addresses: usize },
-    /// Talks to it.
+    /// Sends messages to the echo server.
     #[command(hide = true)]
     EchoClient { addresses: String, count: usize },
 }
@@ -105,13 +105,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells whether all targets are met.
+/// Returns whether all targets are met.
 fn run_cases(arguments: &Arguments) -> Result<bool, String> {
     let wanted = arguments.only.as_deref().unwrap_or_default();
     let chosen: Vec<_> = CASES.iter().filter(|case| case.name.contains(wanted)).collect();
     if chosen.is_empty() {
         let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
-        return Err(format!("no case is named like '{wanted}'; there are: {}", names.join(", ")));
+        return Err(format!("no case matches `{wanted}`; the cases are: {}", names.join(", ")));
     }
     let has_go = has_go(&chosen);
     let mut missed = Vec::new();
@@ -134,7 +134,7 @@ fn run_cases(arguments: &Arguments) -> Result<bool, String> {
     Ok(missed.is_empty())
 }
 
-/// Builds Go's program if a case needs it; says so if that cannot be done.
+/// Builds Go's program if a case needs it; prints a line if that fails.
 fn has_go(cases: &[&Case]) -> bool {
     if !cases.iter().any(|case| case.peers.contains(&Peer::Go)) {
         return false;

@@ -9,20 +9,21 @@ use crate::{
     workload::{Sample, Workload},
 };
 
-/// No sample takes a tenth of it; a peer that hangs must not hang the bench.
+/// A timeout for a peer that hangs. No sample takes a tenth of it.
 const SAMPLE_MAX: Duration = Duration::from_secs(120);
 
 /// A peer's medians in one case.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
     pub peer: Peer,
-    /// What this peer ran: perhaps less than the case asks for.
+    /// The workload that this peer ran, which may be smaller than the case's.
     pub workload: Workload,
     pub ns_per_op: f64,
-    /// The fastest and the slowest round: far apart, the median says little.
+    /// The fastest and the slowest round. If they are far apart, the median is unreliable.
     pub ns_range: (f64, f64),
     pub bytes_per_op: f64,
-    /// Of reads and writes through a ring; 0 of those who do not count.
+    /// Entries into the kernel for reads and writes through a ring; 0 if a peer does not count
+    /// them.
     pub enters_per_1000: f64,
 }
 
@@ -71,7 +72,7 @@ pub fn median<S>(samples: &[S], value: impl Fn(&S) -> f64) -> f64 {
 fn sample(peer: Peer, workload: Workload) -> Result<Sample, String> {
     if matches!(workload, Workload::Alive { .. }) {
         // The first of two processes pays for the virtual machine's memory, which costs several
-        // times what the kernel's own work on a page does.
+        // times as much as the kernel's own work on a page.
         sample_in_child(peer, workload)?;
     }
     sample_in_child(peer, workload)
@@ -100,7 +101,7 @@ fn sample_in_child(peer: Peer, workload: Workload) -> Result<Sample, String> {
     }
 }
 
-/// Runs one sample in this process, on one CPU unless it is for more, and prints its figures.
+/// Runs one sample in this process, on one CPU unless it needs several, and prints its figures.
 pub fn run_sample(peer: Peer, workload: Workload) -> Result<(), String> {
     if !workload.is_parallel(peer) {
         process::pin_to_first_cpu()?;

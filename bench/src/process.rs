@@ -1,4 +1,4 @@
-//! Processes of our own: how they are started, pinned, waited for, and looked at.
+//! Child processes: how they are started, pinned, waited for, and inspected.
 
 use std::{
     env, fs, io,
@@ -31,7 +31,7 @@ pub fn output_within(mut child: Child, limit: Duration) -> Result<Output, String
     child.wait_with_output().map_err(|error| error.to_string())
 }
 
-/// A server that ends with the value.
+/// A server process, which is killed when the value is dropped.
 pub struct Server(pub Child);
 
 impl Drop for Server {
@@ -47,13 +47,13 @@ pub fn cpus() -> Result<Vec<usize>, String> {
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect())
 }
 
-/// Leaves this thread, and those it starts, one CPU.
+/// Pins this thread, and the threads that it starts, to one CPU.
 pub fn pin_to_first_cpu() -> Result<(), String> {
     let first = *cpus()?.first().ok_or("no CPU is allowed")?;
     try_pin_to(first).map_err(|error| format!("cannot pin to CPU {first}: {error}"))
 }
 
-/// Leaves this thread one of the CPUs that [`cpus`] names.
+/// Pins this thread to one of the CPUs that [`cpus`] returns.
 pub fn pin_to(cpu: usize) {
     try_pin_to(cpu).expect("a CPU that may be used");
 }
@@ -74,7 +74,7 @@ impl Times {
     pub fn of(pid: u32) -> Result<Self, String> {
         let path = format!("/proc/{pid}/stat");
         let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        // The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15.
+        // The name, in parentheses, may contain spaces; utime and stime are fields 14 and 15.
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks: Vec<u64> =
             fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();

@@ -1,7 +1,7 @@
 //! One task that yields: in a loop, at the bottom of a recursion, at each level of one.
 //!
-//! A strand or a coroutine recurses as any function does. A future cannot: each level is a box of
-//! its own, and each poll goes through all of them.
+//! A strand or a coroutine recurses as any function does. A future cannot, so each level is a box
+//! of its own, and each poll goes through all of them.
 
 use std::{future::Future, hint::black_box, pin::Pin, time::Instant};
 
@@ -13,18 +13,18 @@ use crate::{
     workload::{Sample, Workload},
 };
 
-/// How often each recursion is begun.
+/// The number of recursions.
 pub const ROUNDS: u64 = 15_000;
-/// The same for the one that yields at each level.
+/// The number of recursions that yield at each level.
 pub const ROUNDS_OF_ALL_LEVELS: u64 = 1_500;
 
 const STACK: usize = 256 * 1024;
 
-/// The sum of the numbers up to `depth`, one call a number.
+/// The sum of the numbers up to `depth`, one call per number.
 ///
-/// The black box keeps the compiler from making a loop of it, and is empty: with the sum in it, it
-/// is a store and a load at each level, which this processor forwards at one of two speeds, 1 ns
-/// apart, by the state it happens to be in (the same for every peer).
+/// The black box keeps the compiler from making a loop of it. The box is empty, because with the
+/// sum in it there would be a store and a load at each level, which this processor forwards at one
+/// of two speeds, 1 ns apart, depending on its state (the same for every peer).
 #[inline(never)]
 fn recurse(depth: u64, at_the_base: &impl Fn()) -> u64 {
     if depth == 0 {
@@ -47,7 +47,7 @@ fn recurse_yielding(depth: u64, at_each_level: &impl Fn()) -> u64 {
     rest + depth
 }
 
-/// The whole workload, for whoever can yield in a plain function.
+/// The whole workload, for peers that can yield in a plain function.
 fn direct(workload: Workload, yield_now: impl Fn()) {
     match workload {
         Workload::Basic { yields } => (0..ROUNDS * yields).for_each(|_| yield_now()),
@@ -64,8 +64,8 @@ fn check(sum: u64, depth: u64) {
     assert_eq!(sum, depth * (depth + 1) / 2);
 }
 
-/// The clock starts when a peer's runtime runs: making one is no yield. It counts what a task takes
-/// to begin and end, a stack included.
+/// The clock starts when a peer's runtime runs, because its creation is no yield. The time includes
+/// the start and the end of a task, and its stack.
 pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
     match peer {
         Peer::Ramie => {
@@ -85,7 +85,7 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
         })),
         Peer::May => {
             may::config().set_workers(1).set_stack_size(STACK / size_of::<usize>());
-            // The first one starts the threads.
+            // The first coroutine starts the threads.
             may::go!(|| ()).join().expect("no panic");
             let task = move || direct(workload, may::coroutine::yield_now);
             Some(timed(|| may::go!(task).join().expect("no panic")))
@@ -111,7 +111,7 @@ fn timed(task: impl FnOnce()) -> Sample {
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// The same as `direct`, as futures. Each level is a box; a yield is none.
+/// Like `direct`, as futures. Each level is a box; a yield is none.
 async fn boxed(workload: Workload) {
     match workload {
         Workload::Basic { yields } => {

@@ -1,4 +1,4 @@
-//! The runtimes of monoio and compio, with the flags of the rings of Ramie that they can set: one
+//! The runtimes of monoio and compio, with those flags of Ramie's rings that they can set: one
 //! thread submits, and the kernel completes ops when that thread enters it to wait.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! From figures to lines, and to whether the targets are met.
+//! Turns figures into lines, and checks the targets.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use crate::{
     peers::Peer,
 };
 
-/// One target, held against the figures.
+/// One target, checked against the figures.
 pub struct Verdict {
     target: Target,
     got: f64,
-    /// Whom the figure is held against, where the target names several.
+    /// The peer of the comparison, if the target names several.
     best: Option<Peer>,
 }
 
@@ -32,7 +32,7 @@ impl Verdict {
         }
     }
 
-    /// Absolute targets depend on the machine, ratios hardly.
+    /// Absolute targets depend on the machine; ratios hardly do.
     fn kind(&self) -> &'static str {
         match self.target {
             Target::Ratio(..) | Target::Between(..) | Target::Best(..) | Target::Enters(..) => {

@@ -1,4 +1,4 @@
-//! What is measured, and what one measurement is.
+//! The workloads, and the result of one measurement.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -8,12 +8,12 @@ use crate::{
     transfer::{Medium, Plan},
 };
 
-/// A workload with its numbers, as one word on a command line: `feed:2048:1000`.
+/// A workload with its parameters, as one word on a command line: `feed:2048:1000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Two tasks yield in turn, so many times each.
+    /// Two tasks yield in turn, a number of times each.
     Switch { count: u64 },
-    /// People who each take so many nutrients, yielding after each.
+    /// People who each take a number of nutrients, yielding after each.
     Feed { people: u64, nutrients: u64 },
     /// A token goes round a ring.
     Ring { size: usize, hops: u64 },
@@ -21,11 +21,11 @@ pub enum Workload {
     Spawn { count: u64 },
     /// Tasks that are all parked at once.
     Alive { count: u64 },
-    /// Tasks that take a lock so many times each; `held` across a yield.
+    /// Tasks that take a lock a number of times each; `held` across a yield.
     Lock { tasks: u64, count: u64, held: bool },
-    /// So many values in all through one channel; a capacity of 0 means unbounded.
+    /// A number of values through one channel; a capacity of 0 means unbounded.
     Channel { capacity: usize, senders: usize, receivers: usize, count: u64 },
-    /// One task yields 15,000 times so often.
+    /// One task yields 15,000 times this often.
     Basic { yields: u64 },
     /// One task recurses 15,000 times, and yields at the bottom.
     Recurse { depth: u64 },
@@ -37,9 +37,9 @@ pub enum Workload {
     Cancel { count: u64 },
     /// Calls that do not wait, each under a time limit.
     Timeout { count: u64 },
-    /// Scopes of eight strands, less the spawns.
+    /// Scopes of eight strands; the time of the spawns is subtracted.
     Scope { count: u64 },
-    /// Sleepers: how late the latest is, in ns.
+    /// Sleepers; the result is the lateness of the latest, in ns.
     Timers { count: u64 },
     /// A token goes round a ring of channels.
     RingChannel { size: usize, hops: u64 },
@@ -70,7 +70,7 @@ impl Workload {
         }
     }
 
-    /// The same, cut to what a peer can do at all, or can do within seconds.
+    /// The workload cut to the size that a peer can run, and within seconds.
     pub fn cut_for(self, peer: Peer) -> Self {
         match (peer, self) {
             (Peer::Threads, Workload::Ring { size, hops }) => {
@@ -89,7 +89,7 @@ impl Workload {
                 Peer::Threads | Peer::ThreadsApart | Peer::TokioApart | Peer::RamieApart,
                 Workload::Channel { capacity: 1, senders, receivers, count },
             ) => Workload::Channel { capacity: 1, senders, receivers, count: count.min(100_000) },
-            // Guards by mprotect cost two mappings a stack, of vm.max_map_count (65,530) in all.
+            // Guards by mprotect take two mappings per stack, of vm.max_map_count (65,530) in all.
             (Peer::Corosensei, Workload::Alive { count }) => {
                 Workload::Alive { count: count.min(30_000) }
             }
@@ -97,7 +97,7 @@ impl Workload {
         }
     }
 
-    /// The same with about a tenth of the work.
+    /// The workload with about a tenth of the work.
     pub fn quick(self) -> Self {
         match self {
             Workload::Switch { count } => Workload::Switch { count: count / 10 },
@@ -215,7 +215,7 @@ impl FromStr for Workload {
             }
             ("pipe", numbers) => transfer(Medium::Pipe, numbers, text),
             ("socketpair", numbers) => transfer(Medium::SocketPair, numbers, text),
-            _ => Err(format!("{text}: not a workload; say, for example, feed:2048:1000")),
+            _ => Err(format!("unknown workload `{text}`: expected, for example, feed:2048:1000")),
         }
     }
 }
@@ -228,18 +228,20 @@ fn transfer(medium: Medium, numbers: &[u64], text: &str) -> Result<Workload, Str
             let [bytes, threads] = [bytes, threads].map(|number| number as usize);
             Ok(Workload::Transfer(Plan { medium, pairs, messages, bytes, threads }))
         }
-        _ => Err(format!("{text}: say pairs, messages, bytes (1 to 4,096) and threads")),
+        _ => Err(format!(
+            "invalid workload `{text}`: expected pairs, messages, bytes (1 to 4,096) and threads"
+        )),
     }
 }
 
-/// One measurement.
+/// The result of one measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// From before the first spawn to after the last join.
     pub time: Duration,
-    /// What the process had in memory, at its height, beyond what it had before.
+    /// The process's memory at its peak, beyond its memory before.
     pub bytes: u64,
-    /// How often the kernel was entered through a ring, by those who count it.
+    /// How often the kernel was entered through a ring, if the peer counts it.
     pub enters: u64,
 }
 
@@ -249,7 +251,7 @@ impl Sample {
     }
 }
 
-/// The memory that this process has, in bytes.
+/// The resident memory of this process, in bytes.
 pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has /proc");
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -1,9 +1,9 @@
-//! The other side: a process that opens connections, and sends and checks what it is told to.
+//! The clients: a process that opens connections, and sends and checks messages on request.
 //!
 //! | it reads | it does | it prints |
 //! |---|---|---|
 //! | - | opens all connections, from several addresses | `open` |
-//! | a line | sends a message on each, and compares what comes back | `right` |
+//! | a line | sends a message on each, and compares the echo | `right` |
 //! | the end | closes them and ends | - |
 
 use std::{
@@ -21,13 +21,13 @@ use ::tokio::{
 use super::MESSAGE;
 use crate::process::{self, Server};
 
-/// At most so many messages are on their way at once: the others' connections are idle.
+/// At most this number of messages are under way at once; the other connections are idle.
 const AT_ONCE: usize = 512;
 
-/// From so many addresses a client connects in turn.
+/// The number of addresses from which a client connects in turn.
 const SOURCES: usize = 8;
 
-/// A client process, which ends with the value.
+/// A client process, which is killed when the value is dropped.
 pub struct Client {
     process: Server,
     orders: ChildStdin,
@@ -47,23 +47,23 @@ impl Client {
         Ok(Client { process: Server(child), orders, reports: BufReader::new(reports) })
     }
 
-    /// Waits until the client says so.
+    /// Waits until the client prints a word.
     pub fn expect(&mut self, word: &str) -> Result<(), String> {
         let mut line = String::new();
         self.reports.read_line(&mut line).map_err(|error| error.to_string())?;
         match line.trim() == word {
             true => Ok(()),
-            // It has said on stderr why.
-            false => Err(format!("a client did not get to '{word}'")),
+            // It has printed the reason on stderr.
+            false => Err(format!("a client ended before it printed `{word}`")),
         }
     }
 
-    /// Lets it send a message on each connection.
+    /// Makes it send a message on each connection.
     pub fn order(&mut self) -> Result<(), String> {
         self.orders.write_all(b"\n").map_err(|error| error.to_string())
     }
 
-    /// Lets it close all connections, and waits for its end.
+    /// Makes it close all connections, and waits for its end.
     pub fn finish(self) -> Result<(), String> {
         let Client { mut process, orders, .. } = self;
         drop(orders);
@@ -72,7 +72,7 @@ impl Client {
     }
 }
 
-/// The client's side of the above; `addresses` are the server's, with commas between them.
+/// The body of the client process; `addresses` are the server's, with commas between them.
 pub fn run(addresses: &str, count: usize) -> Result<(), String> {
     let parsed = addresses.split(',').map(str::parse).collect::<Result<Vec<SocketAddr>, _>>();
     let addresses = parsed.map_err(|error| error.to_string())?;
@@ -98,19 +98,19 @@ pub fn run(addresses: &str, count: usize) -> Result<(), String> {
     })
 }
 
-/// Connects from that address.
+/// Connects from a given address.
 async fn connect(source: IpAddr, target: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::new(source, 0))?;
     socket.connect(target).await
 }
 
-/// Where the connection of that number comes from: each source has ports of its own.
+/// The source address of the connection of that number. Each source has its own ports.
 fn source(number: usize) -> IpAddr {
     loopback((1 << 16) + number % SOURCES)
 }
 
-/// Sends a message on each of these, and only then looks for the answers.
+/// Sends a message on each of these connections, and only then reads the answers.
 async fn exchange(streams: &mut [TcpStream], first: usize, round: usize) -> Result<(), String> {
     let failed = |number: usize, error: io::Error| format!("exchange {number}: {error}");
     for (number, stream) in (first..).zip(&mut *streams) {
@@ -122,13 +122,13 @@ async fn exchange(streams: &mut [TcpStream], first: usize, round: usize) -> Resu
         let read = stream.read_exact(&mut received).await;
         read.map_err(|error| failed(number, error))?;
         if received != message(number, round) {
-            return Err(format!("exchange {number}: other bytes came back than were sent"));
+            return Err(format!("exchange {number}: the echo differs from the message"));
         }
     }
     Ok(())
 }
 
-/// A message unlike that of any other connection, or of another round.
+/// A message that differs from those of all other connections and rounds.
 fn message(number: usize, round: usize) -> [u8; MESSAGE] {
     let mut bytes = [0; MESSAGE];
     for (place, chunk) in bytes.chunks_exact_mut(8).enumerate() {
@@ -138,8 +138,8 @@ fn message(number: usize, round: usize) -> [u8; MESSAGE] {
     bytes
 }
 
-/// How many addresses of its own a server needs for so many connections: of each to one address the
-/// client needs a port, and not all of them are free.
+/// The number of addresses that a server needs for a number of connections. For each connection to
+/// one address the client needs a port, and not all ports are free.
 pub fn addresses_for(count: usize) -> usize {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let ends: Vec<usize> = range.split_whitespace().filter_map(|end| end.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! What a server holds, as seen from outside.
+//! The resources that a server holds, measured from outside.
 
 use std::{
     fs, io,
@@ -7,13 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a ring may be too busy to be looked at.
+/// How long a ring may be too busy to be inspected.
 const BUSY_MAX: Duration = Duration::from_secs(10);
-/// A table that has grown past the allocator's threshold is a mapping of its own, and so many
-/// may stay; stacks that stay would be thousands.
+/// A table that grows past the allocator's threshold is a mapping of its own, and this number of
+/// them may stay. Leaked stacks would be thousands.
 const TABLES: usize = 4;
 
-/// What a process holds, as /proc shows it.
+/// The resources that a process holds, as /proc shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holdings {
     pub descriptors: usize,
@@ -30,7 +30,7 @@ impl Holdings {
         for entry in fs::read_dir(root.join("fd"))? {
             let entry = entry?;
             descriptors += 1;
-            // A descriptor may be closed while they are looked through.
+            // A descriptor may be closed while the others are inspected.
             let target = fs::read_link(entry.path()).unwrap_or_default();
             let target = target.to_string_lossy();
             if target.contains("io_uring") || target.contains("eventpoll") {
@@ -42,7 +42,7 @@ impl Holdings {
         Ok(Holdings { descriptors, mappings, in_flight })
     }
 
-    /// Fewer of anything is no leak.
+    /// Whether no resource has grown; fewer than in the baseline are no leak.
     pub fn is_back_at(&self, baseline: &Holdings) -> bool {
         self.descriptors <= baseline.descriptors
             && self.mappings <= baseline.mappings + TABLES
@@ -50,8 +50,8 @@ impl Holdings {
     }
 }
 
-/// Reads a fdinfo. Of a ring whose lock is taken, as it is while its owner is busy in it, the
-/// kernel shows nothing: that must not pass for a ring with no ops, so such a read is made again.
+/// Reads a fdinfo. If the ring's lock is taken, because its owner is busy in it, the kernel shows
+/// nothing. That must not be mistaken for a ring without ops, so such a read is repeated.
 fn read_when_whole(path: &Path, is_ring: bool) -> io::Result<String> {
     let end = Instant::now() + BUSY_MAX;
     loop {
@@ -66,8 +66,8 @@ fn read_when_whole(path: &Path, is_ring: bool) -> io::Result<String> {
     }
 }
 
-/// Counts the lines of a fdinfo that stand for something waited for: an op of a ring's PollList,
-/// or a descriptor in an epoll.
+/// Counts the lines of a fdinfo that stand for a wait: an op of a ring's PollList, or a descriptor
+/// in an epoll.
 fn waits(info: &str) -> usize {
     let is_wait = |line: &&str| {
         let line = line.trim_start();
@@ -76,7 +76,7 @@ fn waits(info: &str) -> usize {
     info.lines().filter(is_wait).count()
 }
 
-/// What several processes hold together.
+/// The resources that several processes hold together.
 pub fn sum(all: &[Holdings]) -> Holdings {
     let sum = |count: fn(&Holdings) -> usize| all.iter().map(count).sum();
     Holdings {

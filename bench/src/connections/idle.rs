@@ -1,5 +1,5 @@
-//! What an idle connection of `ramie serve --hello` takes in user memory: what the process grows
-//! by, per connection, once each has been answered and is idle.
+//! The user memory of an idle connection of `ramie serve --hello`: the growth of the process per
+//! connection, once each connection has been answered and is idle.
 
 use std::{
     fs,
@@ -13,13 +13,13 @@ use std::{
 
 use crate::{http::first_line, process::Server};
 
-/// In bytes, of each connection.
+/// The target, in bytes per connection.
 const TARGET: usize = 5 * 1024;
 const WARM_UP: usize = 10;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n";
 const ANSWER_END: &[u8] = b"Hello, world!\n";
 
-/// Tells whether the target is met.
+/// Returns whether the target is met.
 pub fn weigh(ramie: &Path, driver: &str, count: usize) -> Result<bool, String> {
     if !ramie.exists() {
         println!("{driver}: idle connections: skipped, there is no {}", ramie.display());
@@ -36,7 +36,7 @@ pub fn weigh(ramie: &Path, driver: &str, count: usize) -> Result<bool, String> {
     let warm_up = open(&address, WARM_UP)?;
     let before = resident(&server)?;
     let idle = open(&address, count)?;
-    // Nothing tells when the last fiber has gone to rest; it has had its answer written.
+    // No event reports that the last fiber waits again; its answer has been written.
     thread::sleep(Duration::from_millis(100));
     let each = resident(&server)?.saturating_sub(before) / count;
     drop((warm_up, idle));
@@ -46,7 +46,7 @@ pub fn weigh(ramie: &Path, driver: &str, count: usize) -> Result<bool, String> {
     Ok(each <= TARGET)
 }
 
-/// Opens so many, and has a request answered on each.
+/// Opens this number of connections, and has one request answered on each.
 fn open(address: &str, count: usize) -> Result<Vec<TcpStream>, String> {
     let ask = || {
         let mut stream = TcpStream::connect(address)?;
@@ -63,7 +63,7 @@ fn open(address: &str, count: usize) -> Result<Vec<TcpStream>, String> {
     let streams = (0..count).map(|_| ask()).collect::<std::io::Result<_>>();
     streams.map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrNotAvailable => format!(
-            "no port is free to connect to {address} from; those of the run before are in a minute"
+            "no port is free to connect to {address}; those of the last run are free in a minute"
         ),
         _ => format!("{address}: {error}"),
     })

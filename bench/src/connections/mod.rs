@@ -1,10 +1,10 @@
-//! Ten thousand connections, or a hundred thousand, to an echo server on Ramie, and what is left of
-//! them; and what an idle one costs an HTTP server.
+//! Ten thousand connections, or a hundred thousand, to an echo server on Ramie: which resources
+//! remain after them, and the cost of an idle connection of an HTTP server.
 //!
-//! Clients and servers are processes of their own: as many of each as the limit of descriptors asks
-//! for. The servers are looked at from outside, through /proc: their descriptors, their mappings,
-//! and what they wait for in the kernel. A baseline is taken after a warm-up; when all connections
-//! are closed, each server must be back at it.
+//! Clients and servers are processes of their own, as many of each as the limit on descriptors
+//! requires. The servers are inspected from outside, through /proc: their descriptors, their
+//! mappings, and their waits in the kernel. A baseline is taken after a warm-up. When all
+//! connections are closed, each server must be back at its baseline.
 
 mod client;
 mod holdings;
@@ -31,11 +31,11 @@ use crate::{
 
 const MESSAGE: usize = 64;
 const WARM_UP: usize = 10;
-/// How long a server may take to notice that its clients have come or gone.
+/// How long a server may take to notice that its clients have connected or closed.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
-/// Descriptors that are no connections.
+/// Descriptors that are not connections.
 const OTHERS: usize = 100;
-/// What a connection may take in memory, in bytes: a fiber, two sockets, their slots.
+/// The memory limit of a connection, in bytes: a fiber, two sockets, their slots.
 const MEMORY_EACH: u64 = 16 << 10;
 
 #[derive(clap::Args)]
@@ -46,13 +46,13 @@ pub struct Options {
     /// Only this driver.
     #[arg(long, value_parser = ["uring", "poll"])]
     driver: Option<String>,
-    /// The program `ramie`, whose idle connections are weighed; without it that is left out.
+    /// The program `ramie`, whose idle connections are measured; skipped if it does not exist.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/ramie"))]
     ramie: PathBuf,
 }
 
-/// Tells whether the servers of every driver were back at their baselines, and no idle connection
-/// takes too much.
+/// Returns whether the servers of every driver returned to their baselines, and no idle connection
+/// takes too much memory.
 pub fn check(options: &Options) -> Result<bool, String> {
     let count = options.count as usize;
     let each = raise_descriptor_limit()?.min(count);
@@ -60,7 +60,7 @@ pub fn check(options: &Options) -> Result<bool, String> {
     let is_wanted = |driver: &&str| options.driver.as_deref().is_none_or(|one| one == *driver);
     let drivers = || ["uring", "poll"].into_iter().filter(is_wanted);
     let mut all_well = true;
-    // First: ports of closed connections from addresses of their own cannot be had for a minute.
+    // First, because the ports of closed connections cannot be reused for a minute.
     for driver in drivers() {
         let weighed = idle::weigh(&options.ramie, driver, each.min(10_000));
         all_well &= weighed.map_err(|why| format!("{driver}: {why}"))?;
@@ -72,7 +72,7 @@ pub fn check(options: &Options) -> Result<bool, String> {
     Ok(all_well)
 }
 
-/// Gives how many connections one process may hold.
+/// Returns the number of connections that one process may hold.
 fn raise_descriptor_limit() -> Result<usize, String> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
@@ -85,9 +85,9 @@ fn raise_descriptor_limit() -> Result<usize, String> {
     }
 }
 
-/// Says which setting of the machine allows too little, and how to raise it.
+/// The setting of the machine that is too low, and how to raise it.
 fn check_settings(count: u64) -> Result<(), String> {
-    // Both ends are files; the tracker, if there is one, knows each connection once.
+    // Both ends are files; the connection tracker, if there is one, counts each connection once.
     for (name, needed) in
         [("fs.file-max", 2 * count + 10_000), ("net.netfilter.nf_conntrack_max", count + 1_000)]
     {
@@ -95,7 +95,9 @@ fn check_settings(count: u64) -> Result<(), String> {
         let Ok(text) = fs::read_to_string(path) else { continue };
         if text.trim().parse::<u64>().is_ok_and(|allowed| allowed < needed) {
             let now = text.trim();
-            return Err(format!("{name} is {now}: as root, `sysctl -w {name}={needed}`"));
+            return Err(format!(
+                "{name} is {now}, which is too low; as root, run `sysctl -w {name}={needed}`"
+            ));
         }
     }
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -103,9 +105,9 @@ fn check_settings(count: u64) -> Result<(), String> {
     let available = available.and_then(|rest| rest.trim().strip_suffix(" kB"));
     let needed = (count * MEMORY_EACH) >> 20;
     match available.and_then(|text| text.parse::<u64>().ok()).map(|kib| kib >> 10) {
-        Some(mib) if mib < needed => {
-            Err(format!("{needed} MiB are needed for {count} connections, and {mib} are available"))
-        }
+        Some(mib) if mib < needed => Err(format!(
+            "{count} connections need {needed} MiB of memory, but {mib} MiB are available"
+        )),
         _ => Ok(()),
     }
 }
@@ -153,7 +155,7 @@ fn check_driver(driver: &str, count: usize, each: usize) -> Result<bool, String>
     Ok(false)
 }
 
-/// Opens all connections, looks at the servers when they have accepted them, sends and checks two
+/// Opens all connections, inspects the servers when they have accepted them, sends and checks two
 /// messages on each, and closes them.
 fn fill(pairs: &[Pair]) -> Result<Vec<Holdings>, String> {
     let clients = pairs.iter().map(|pair| Client::start(&pair.addresses, pair.count));
@@ -196,7 +198,7 @@ impl Pair {
         self.settle(|now| now.is_back_at(&self.baseline))
     }
 
-    /// Looks until it is as wished, or time is up; gives what was seen last.
+    /// Repeats the inspection until it is as wished, or time is up; returns the last result.
     fn settle(&self, is_settled: impl Fn(&Holdings) -> bool) -> Result<Holdings, String> {
         let end = Instant::now() + SETTLE_MAX;
         loop {
@@ -213,7 +215,7 @@ fn look(server: &Server) -> Result<Holdings, String> {
     Holdings::of(server.0.id()).map_err(|error| format!("cannot look at the server: {error}"))
 }
 
-/// The server: a fiber for each connection, at so many loopback addresses. Runs until it is killed.
+/// The server: a fiber for each connection, at `addresses` loopback addresses. Runs until killed.
 pub fn echo(addresses: usize) -> Result<(), String> {
     let serve = || -> io::Result<()> {
         let first = ::ramie::net::TcpListener::bind((client::loopback(0), 0))?;

@@ -1,4 +1,4 @@
-//! Between two fibers, each on a worker of its own, by channels.
+//! A hand-over between two fibers, each on a worker of its own, by channels.
 
 use ramie::{
     Runtime, Strands, channel,

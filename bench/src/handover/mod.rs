@@ -1,5 +1,5 @@
-//! A value there and back between two threads of two CPUs: between fibers of two workers, and by
-//! what the kernel has for it, bare.
+//! A value there and back between two threads on two CPUs: between fibers of two workers, and by
+//! the bare means of the kernel.
 
 mod fibers;
 mod raw;
@@ -14,21 +14,21 @@ pub struct Options {
     rounds: u16,
 }
 
-/// How often a value goes there and back.
+/// The number of round trips.
 #[derive(Clone, Copy)]
 pub struct Plan {
     times: u32,
-    /// The sender is busy for so long before each, so that the other one has fallen asleep.
+    /// How long the sender is busy before each value, so that the receiver has fallen asleep.
     pause: Duration,
 }
 
-/// Answers at once: each is awake when its value comes, or has just fallen asleep.
+/// Answers at once: each side is awake when its value comes, or has just fallen asleep.
 const HOT: Plan = Plan { times: 20_000, pause: Duration::ZERO };
 const COLD: Plan = Plan { times: 1_000, pause: Duration::from_micros(300) };
-/// What a hand-over between fibers may cost, of the best bare one.
+/// The limit of a hand-over between fibers, as a multiple of the best bare one.
 const TARGET: f64 = 1.2;
 
-/// One way to hand a value over; gives the us that each took, there and back.
+/// One way to hand a value over; returns the us of each round trip.
 type Way = fn(Plan, [usize; 2]) -> Vec<f64>;
 
 const WAYS: [(&str, Way); 4] = [
@@ -38,7 +38,7 @@ const WAYS: [(&str, Way); 4] = [
     ("MSG_RING", raw::by_message),
 ];
 
-/// Tells whether the target is met, for those that sleep.
+/// Returns whether the target is met, for the round trips with sleep.
 pub fn compare(options: &Options) -> Result<bool, String> {
     let &[first, second, ..] = process::cpus()?.as_slice() else {
         return Err("one CPU is not enough for two workers".to_owned());
@@ -65,7 +65,7 @@ fn middle(times: &[f64]) -> f64 {
     median(times, |us| *us)
 }
 
-/// Sends and waits for the answer as planned, by the caller's way.
+/// Sends values and waits for the answers as planned, by the caller's means.
 fn ping(plan: Plan, mut there_and_back: impl FnMut()) -> Vec<f64> {
     let one = |_| {
         let begin = Instant::now();

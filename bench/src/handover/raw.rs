@@ -1,5 +1,6 @@
-//! Between two threads, by what the kernel has: a futex, an eventfd that a ring reads, a message
-//! from ring to ring. The value lies in memory; the kernel's part is to wake.
+//! A hand-over between two threads by means of the kernel: a futex, an eventfd that a ring reads,
+//! or a message from ring to ring. The value lies in memory, and the kernel only wakes the
+//! receiver.
 #![allow(unsafe_code)]
 
 use std::{
@@ -20,7 +21,7 @@ use rustix::{
 use super::{Plan, ping};
 use crate::process;
 
-/// Runs the one that asks and the one that answers, each on its CPU.
+/// Runs the asking and the answering thread, each on its CPU.
 fn on_two(
     plan: Plan,
     cpus: [usize; 2],
@@ -56,7 +57,7 @@ impl Word {
             if now == value {
                 return;
             }
-            // Changed meanwhile, or interrupted: look again.
+            // The value has changed, or a signal interrupted the wait: look again.
             let _ = futex::wait(&self.0, futex::Flags::PRIVATE, now, None);
         }
     }
@@ -81,14 +82,14 @@ pub fn by_futex(plan: Plan, cpus: [usize; 2]) -> Vec<f64> {
     on_two(plan, cpus, ask, answer)
 }
 
-/// As Ramie sets up its own.
+/// A ring with the flags of Ramie's.
 fn ring() -> IoUring {
     let mut builder = IoUring::builder();
     builder.setup_submit_all().setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
     builder.build(64).expect("a ring")
 }
 
-/// One end that is woken by its eventfd.
+/// One end, which its eventfd wakes.
 struct Eventful<'a> {
     ring: IoUring,
     own: &'a OwnedFd,
@@ -106,8 +107,8 @@ impl<'a> Eventful<'a> {
     fn read(&mut self) {
         let buffer = (&raw mut *self.count).cast();
         let entry = opcode::Read::new(Fd(self.own.as_raw_fd()), buffer, 8).build();
-        // SAFETY: the count is boxed, and a read that is left over has its ring to itself until the
-        // process ends.
+        // SAFETY: the count is boxed, and a read that is left over keeps its ring and the box until
+        // the process ends.
         unsafe { self.ring.submission().push(&entry) }.expect("an empty queue");
     }
 

@@ -1,4 +1,4 @@
-//! Those whose calls block: a fiber of Ramie, or a coroutine of may, for each connection.
+//! Servers with blocking calls: a fiber of Ramie, or a coroutine of may, per connection.
 
 use std::io::{self, Read, Write};
 
@@ -16,7 +16,7 @@ fn converse(mut stream: impl Read + Write) -> io::Result<()> {
     }
 }
 
-/// As `converse`, with bytes in the runtime's own buffers, received by one op for all.
+/// Like `converse`, with bytes in the runtime's own buffers, received by one op for all.
 fn converse_by_leases(stream: ::ramie::net::TcpStream) -> io::Result<()> {
     let mut exchange = Exchange::new();
     for bytes in stream.recv_each() {
@@ -32,7 +32,7 @@ pub fn serve_on_fibers(receive: Receive) -> io::Result<()> {
     runtime.run(|| {
         for stream in ::ramie::net::TcpListener::from(listen()?).incoming() {
             let stream = stream?;
-            // An error of a connection is the client's affair, and wrk counts it.
+            // The errors of a connection concern the client, and wrk counts them.
             match receive {
                 Receive::Single => ::ramie::fiber::spawn(move || converse(stream)),
                 Receive::Multishot => ::ramie::fiber::spawn(move || converse_by_leases(stream)),

@@ -39,7 +39,7 @@ pub fn serve() -> io::Result<()> {
                 LISTENER => accept_all(&set, &listener, &mut connections)?,
                 fd => {
                     let connection = connections.get_mut(&fd).expect("registered while open");
-                    // An error of a connection is the client's affair, and wrk counts it.
+                    // The errors of a connection concern the client, and wrk counts them.
                     if !matches!(connection.be_served(), Ok(true)) {
                         connections.remove(&fd);
                     }
@@ -69,7 +69,7 @@ fn accept_all(
 }
 
 impl Connection {
-    /// Tells whether more may come.
+    /// Returns whether more input may come.
     fn be_served(&mut self) -> io::Result<bool> {
         loop {
             let space = self.exchange.space();
@@ -82,7 +82,7 @@ impl Connection {
             };
             self.exchange.received(count)?;
             self.send()?;
-            // Less than there was room for: nothing is left, and the next bytes make an edge.
+            // Shorter than the buffer: nothing is left, and the next bytes make an edge.
             if count < room {
                 return Ok(true);
             }
@@ -94,7 +94,7 @@ impl Connection {
         while sent < self.exchange.output.len() {
             match send(&self.fd, &self.exchange.output[sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => sent += count,
-                // Who asks without reading holds all others up; wrk does not.
+                // A client that asks without reading would hold up all others; wrk reads.
                 Err(Errno::AGAIN) => {
                     poll(&mut [PollFd::new(&self.fd, PollFlags::OUT)], None)?;
                 }

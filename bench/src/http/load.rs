@@ -1,15 +1,15 @@
-//! One run of wrk, and what it says.
+//! One run of wrk, and its figures.
 
 use std::{process::Command, time::Duration};
 
-/// How wrk is run: one thread, pinned.
+/// The command line of wrk: one thread, pinned.
 pub struct Load {
     pub cpu: usize,
     pub connections: u16,
     pub seconds: u16,
 }
 
-/// What wrk saw.
+/// The figures of wrk.
 #[derive(Debug, PartialEq)]
 pub struct Seen {
     pub requests: u64,
@@ -17,7 +17,7 @@ pub struct Seen {
 }
 
 pub fn has_wrk() -> bool {
-    // Without arguments it prints its usage and fails; what counts is that it can be started.
+    // Without arguments it prints its usage and fails; only whether it starts matters here.
     Command::new("wrk").arg("--version").output().is_ok()
 }
 
@@ -45,7 +45,7 @@ fn parse(text: &str) -> Result<Seen, String> {
             return Err(format!("wrk reports {}", line.trim()));
         }
     }
-    let unclear = || format!("cannot read what wrk says: {text}");
+    let unclear = || format!("cannot parse the output of wrk: {text}");
     let requests = text.lines().find_map(|line| line.trim().split_once(" requests in "));
     let rate = text.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
     let requests = requests.and_then(|(count, _)| count.parse().ok()).ok_or_else(unclear)?;

@@ -1,5 +1,5 @@
 //! HTTP servers under wrk: `ramie serve --hello`, a bare handler on fibers, the limits (loops over
-//! a bare ring and a bare epoll set) and peers, all but the first with the same parser and answer.
+//! a bare ring and a bare epoll set) and peers. All but the first use the same parser and answer.
 
 mod blocking;
 mod epoll;
@@ -43,10 +43,10 @@ pub struct Options {
     servers: Vec<Kind>,
 }
 
-/// What one server did under one run of wrk.
+/// The figures of one server under one run of wrk.
 struct Round {
     requests_per_second: f64,
-    /// CPU time per request in us: of it all, and what the program itself took, not the kernel.
+    /// CPU time per request in us: the whole, and the part outside the kernel.
     cpu: f64,
     user: f64,
 }
@@ -59,7 +59,7 @@ struct Figure {
     user: f64,
 }
 
-/// Tells whether wrk saw no error and all targets are met.
+/// Returns whether wrk saw no error and all targets are met.
 pub fn compare(options: &Options) -> Result<bool, String> {
     if !load::has_wrk() {
         println!("skipped: install wrk");
@@ -100,7 +100,7 @@ impl Figure {
     }
 }
 
-/// taskset replaces itself by the program, so that the child is the program.
+/// taskset replaces itself by the program, so the child process is the program.
 fn pinned(cpu: usize, program: Command) -> Command {
     let mut command = Command::new("taskset");
     command.arg("-c").arg(cpu.to_string()).arg(program.get_program()).args(program.get_args());
@@ -116,7 +116,7 @@ fn measure(server: &mut Command, load: &Load) -> Result<Round, String> {
     let child = server.stdout(Stdio::piped()).spawn().map_err(|error| format!("{error}"))?;
     let mut server = Server(child);
     let address = first_line(&mut server)?.replace("listening on ", "");
-    // Connections, caches and pools of the first second are not what is compared.
+    // The first second is not measured, because connections, caches and pools fill in it.
     load.run(&address, Duration::from_secs(1))?;
     let before = Times::of(server.0.id())?;
     let seen = load.run(&address, Duration::from_secs(u64::from(load.seconds)))?;
@@ -130,7 +130,7 @@ fn measure(server: &mut Command, load: &Load) -> Result<Round, String> {
     })
 }
 
-/// Waits for a server to say where it listens.
+/// Waits until a server prints its address.
 pub fn first_line(server: &mut Server) -> Result<String, String> {
     let stdout = server.0.stdout.take().ok_or("the server's output is not piped")?;
     let mut line = String::new();
@@ -141,7 +141,7 @@ pub fn first_line(server: &mut Server) -> Result<String, String> {
     }
 }
 
-/// Listens at a free port and says so.
+/// Listens at a free port and prints it.
 fn listen() -> io::Result<TcpListener> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("listening on {}", listener.local_addr()?);

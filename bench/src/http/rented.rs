@@ -1,4 +1,4 @@
-//! monoio and compio on io_uring, one thread each. They want buffers of their own for each op.
+//! monoio and compio on io_uring, one thread each. They need an owned buffer for each op.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! What every server of the bench makes of its input: the same parser, the same answer.
+//! The protocol of every server of the bench: the same parser, the same answer.
 
 use std::{io, mem::MaybeUninit};
 
-/// The answer that `ramie serve --hello` gives.
+/// The answer of `ramie serve --hello`.
 pub const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\n\
     Hello, world!\n";
@@ -10,7 +10,7 @@ pub const ANSWER: &[u8] =
 pub const HEAD_MAX: usize = 8 * 1024;
 const FIELDS_MAX: usize = 64;
 
-/// Answers all requests that are whole and gives their length.
+/// Answers all requests that are complete and returns their length.
 pub fn answer(input: &[u8], output: &mut Vec<u8>) -> io::Result<usize> {
     let mut used = 0;
     loop {
@@ -25,7 +25,7 @@ pub fn answer(input: &[u8], output: &mut Vec<u8>) -> io::Result<usize> {
     }
 }
 
-/// One side of a connection: what was received and not used up, what is to be sent.
+/// The protocol state of one connection: input that is not parsed yet, and answers to be sent.
 pub struct Exchange {
     input: Box<[u8]>,
     filled: usize,
@@ -38,13 +38,13 @@ impl Exchange {
         Exchange { input, filled: 0, output: Vec::new() }
     }
 
-    /// Where to put the next bytes. Empty if a head is too large: then nothing can be received, and
+    /// Space for the next bytes. Empty if a head is too large: then nothing can be received, and
     /// the connection ends.
     pub fn space(&mut self) -> &mut [u8] {
         &mut self.input[self.filled..]
     }
 
-    /// Takes note of `count` bytes put into `space`.
+    /// Records that `count` bytes were put into `space`.
     pub fn received(&mut self, count: usize) -> io::Result<()> {
         self.filled += count;
         let used = answer(&self.input[..self.filled], &mut self.output)?;
@@ -53,7 +53,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// As `received`, of bytes that lie elsewhere: kept only if a request is not whole.
+    /// Like `received`, for bytes in another buffer. They are copied only if a request is
+    /// incomplete.
     pub fn received_elsewhere(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.filled > 0 {
             let space = self.space().get_mut(..bytes.len());

@@ -18,21 +18,21 @@ pub enum Kind {
     RawSingle,
     /// A bare ring, one multishot receive for each connection, on incremental buffers.
     RawMultishot,
-    /// As raw-single, with direct descriptors.
+    /// Like raw-single, with direct descriptors.
     RawSingleDirect,
-    /// As raw-multishot, with direct descriptors.
+    /// Like raw-multishot, with direct descriptors.
     RawMultishotDirect,
     /// A bare handler on fibers, by `recv_each`.
     Ramie,
-    /// The same, by `read`.
+    /// A bare handler on fibers, by `read`.
     RamieRead,
     /// `ramie serve --hello`.
     RamieServe,
     /// A bare epoll set.
     RawEpoll,
-    /// As ramie, by polling.
+    /// Like ramie, by polling.
     RamiePoll,
-    /// As ramie-serve, by polling.
+    /// Like ramie-serve, by polling.
     RamieServePoll,
     Tokio,
     Monoio,
@@ -89,7 +89,7 @@ impl Kind {
             Kind::Ramie | Kind::RamiePoll => blocking::serve_on_fibers(Receive::Multishot),
             Kind::RamieRead => blocking::serve_on_fibers(Receive::Single),
             Kind::RamieServe | Kind::RamieServePoll => {
-                Err(io::Error::other("that is the program `ramie` itself"))
+                Err(io::Error::other("the program `ramie` serves this kind itself"))
             }
             Kind::RawEpoll => epoll::serve(),
             Kind::Tokio => tokio::serve(),

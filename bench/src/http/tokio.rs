@@ -24,7 +24,7 @@ async fn accept() -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     loop {
         let (stream, _) = listener.accept().await?;
-        // An error of a connection is the client's affair, and wrk counts it.
+        // The errors of a connection concern the client, and wrk counts them.
         spawn_local(converse(stream));
     }
 }

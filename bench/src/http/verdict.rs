@@ -2,11 +2,11 @@
 
 use super::{Figure, Kind};
 
-/// What a server may cost, in us of CPU per request, beside a limit.
+/// The limit of a server, in us of CPU per request, relative to a bare loop.
 enum Bound {
-    /// So much more than the best bare ring.
+    /// At most this much more than the best bare ring.
     OverRing(f64),
-    /// So many times the bare epoll set.
+    /// At most this multiple of the bare epoll set.
     TimesEpoll(f64),
 }
 
@@ -16,7 +16,7 @@ const TARGETS: [(Kind, Bound); 3] = [
     (Kind::RamiePoll, Bound::TimesEpoll(1.1)),
 ];
 
-/// Tells whether all targets are met whose servers were measured.
+/// Returns whether all targets are met whose servers were measured.
 pub fn print(figures: &[Figure]) -> bool {
     println!(
         "{:<22}{:>12}{:>22}{:>12}",

@@ -1,4 +1,4 @@
-//! corosensei alone, in a plain loop: the limit of what its switch allows.
+//! corosensei alone, in a plain loop: the limit of its switch.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The workloads, written for each peer as its experts would.
+//! The workloads, written for each peer as its experts would write them.
 
 mod bare;
 mod monoio;
@@ -12,7 +12,7 @@ use crate::{
     workload::{Sample, Workload},
 };
 
-/// A runtime, or what stands in for one.
+/// A runtime, or its substitute, such as a bare loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Peer {
     Ramie,
@@ -20,10 +20,10 @@ pub enum Peer {
     Ramie2,
     /// On two workers, each with a CPU of its own: senders on one, receivers on the other.
     RamieApart,
-    /// With streams known to the ring by their descriptors only.
+    /// With streams that the ring knows by their descriptors only.
     RamiePlain,
     Corosensei,
-    /// The same, but the clock starts when all stacks are mapped.
+    /// Like corosensei, but the clock starts when all stacks are mapped.
     CorosenseiLoop,
     Tokio,
     Tokio2,
@@ -43,7 +43,7 @@ pub enum Peer {
     ThreadsApart,
     /// A loop over a bare ring.
     Raw,
-    /// The same with registered files.
+    /// Like `raw`, with registered files.
     RawRegistered,
 }
 
@@ -74,12 +74,12 @@ impl Peer {
         }
     }
 
-    /// The features that its processes do without, as `RAMIE_CAPS`.
+    /// The features that its processes leave unused, as a value of `RAMIE_CAPS`.
     pub fn masked(self) -> &'static str {
         if self == Peer::RamiePlain { "-fixed_files" } else { "" }
     }
 
-    /// What a reader of a figure must know.
+    /// A note for the readers of its figures.
     pub fn note(self, workload: Workload) -> &'static str {
         match (self, workload) {
             (Peer::Monoio, Workload::Switch { .. } | Workload::Feed { .. }) => {
@@ -104,7 +104,7 @@ impl Peer {
         }
     }
 
-    /// Runs a workload once, or says that this peer has no such thing.
+    /// Runs a workload once; `None` if this peer cannot run it.
     pub fn run(self, workload: Workload) -> Option<Sample> {
         let is_traffic = matches!(
             workload,

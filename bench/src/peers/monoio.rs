@@ -1,8 +1,9 @@
 //! monoio on its io_uring driver.
 //!
-//! It has no yield; one is made here, which wakes itself. A task that does so goes to the front of
-//! monoio's queue, so its `switch` and `feed` are no round-robin: the same task runs again. The
-//! main future must never yield so: it would be polled for ever, and no task would run.
+//! monoio has no yield, so this makes one, which wakes itself. A task that does so goes to the
+//! front of monoio's queue, so `switch` and `feed` are no round-robin: the same task runs again.
+//! The main future must never yield this way, because it would be polled for ever, and no task
+//! would run.
 
 use std::{
     cell::{Cell, RefCell},
@@ -76,7 +77,7 @@ async fn feed(people: u64, nutrients: u64) -> Sample {
     Sample::timed(start.elapsed())
 }
 
-/// One place of the ring, as light as it can be: a token and the waker of the task that takes it.
+/// One slot of the ring, as small as possible: a token and the waker of the task that takes it.
 #[derive(Default)]
 struct Place {
     token: Cell<u64>,
@@ -145,7 +146,7 @@ async fn spawn(count: u64) -> Sample {
     sample
 }
 
-/// What the tasks of `alive` share.
+/// The data that the tasks of `alive` share.
 struct Crowd {
     missing: Cell<u64>,
     all_parked: RefCell<Option<Waker>>,
@@ -153,7 +154,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Waits for the event; the last to come tells the main future.
+    /// Waits for the event; the last task to arrive wakes the main future.
     async fn wait(&self) {
         self.missing.set(self.missing.get() - 1);
         if self.missing.get() == 0

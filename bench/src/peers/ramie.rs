@@ -48,7 +48,7 @@ fn feed(people: u64, nutrients: u64) -> Sample {
     Sample::timed(start.elapsed())
 }
 
-/// One place of the ring: its token, and the fiber that takes it. All on one worker, as the peers'.
+/// One slot of the ring: its token, and the fiber that takes it. All on one worker, as the peers'.
 #[derive(Default)]
 struct Place {
     token: Cell<u64>,
@@ -71,7 +71,7 @@ impl Place {
     }
 }
 
-/// Tokens count hops from 1; one beyond the last goes once round and ends everybody.
+/// Tokens count hops from 1. A token beyond the last hop goes once round and ends every fiber.
 fn ring(size: usize, hops: u64) -> Sample {
     let start = Instant::now();
     let places: Vec<Place> = (0..size).map(|_| Place::default()).collect();

@@ -20,7 +20,7 @@ pub fn run(workload: Workload) -> Option<Sample> {
     }
 }
 
-/// Threads do not yield after each nutrient: the kernel shares out the time.
+/// Threads do not yield after each nutrient, because the kernel shares out the time.
 fn feed(people: u64, nutrients: u64) -> Sample {
     let start = Instant::now();
     let eat = move || {

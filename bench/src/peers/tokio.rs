@@ -73,7 +73,7 @@ async fn ring(size: usize, hops: u64) -> Sample {
         let mut made = 0;
         while let Some(token) = inbox.recv().await {
             let is_last = token > hops;
-            // The first to end has left when the last token comes round.
+            // The first task to end has left when the last token comes round.
             let _ = next.send(if is_last { token } else { token + 1 }).await;
             if is_last {
                 break;

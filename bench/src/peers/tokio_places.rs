@@ -1,6 +1,6 @@
-//! tokio's ring, passed through what is lighter than its channel: `Notify`, or a waker in a cell.
+//! tokio's ring by lighter means than its channel: `Notify`, or a waker in a cell.
 //!
-//! One slot each, as park and unpark have; the cell is what [`monoio`](super::monoio) uses too.
+//! One slot each, as park and unpark have. [`monoio`](super::monoio) uses the cell, too.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,7 +14,7 @@ use ::tokio::{runtime::LocalOptions, sync::Notify, task::spawn_local};
 
 use crate::workload::{Sample, Workload};
 
-/// Where a task of the ring waits for the token.
+/// The slot where a task of the ring waits for the token.
 pub trait Place: Default + 'static {
     fn give(&self, token: u64);
     fn take(&self) -> impl Future<Output = u64>;

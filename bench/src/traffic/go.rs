@@ -1,4 +1,4 @@
-//! Go, in a program of its own that `go build` makes beside this one.
+//! Go, in a program of its own that `go build` builds beside this one.
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
@@ -11,7 +11,7 @@ fn program() -> Result<PathBuf, String> {
     Ok(ours.with_file_name("ramie-bench-go"))
 }
 
-/// Builds the program, or says why there is none.
+/// Builds the program, or returns the reason why there is none.
 pub fn build() -> Result<(), String> {
     let built = Command::new("go").args(["build", "-o"]).arg(program()?).arg(SOURCE).output();
     let output = built.map_err(|error| format!("cannot run `go build`: {error}"))?;

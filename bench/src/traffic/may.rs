@@ -83,6 +83,6 @@ fn measure(workload: Workload) -> Option<Sample> {
 
 pub fn run(workload: Workload, workers: usize) -> Option<Sample> {
     ::may::config().set_workers(workers).set_worker_pin(false);
-    // Measured by a coroutine, as the others are by a strand of their own.
+    // A coroutine measures, as a strand of its own measures for the others.
     Coroutines::join(Coroutines::spawn(move || measure(workload)))
 }

@@ -1,4 +1,4 @@
-//! Locks and channels under load, once for all whose calls block; and what differs, by peer.
+//! Locks and channels under load: once for all peers with blocking calls, and per peer otherwise.
 
 mod go;
 mod may;
@@ -18,10 +18,10 @@ use crate::{
     workload::{Sample, Workload},
 };
 
-/// Gives this thread the CPU of one end of the channels whose ends are kept apart: receivers the
-/// first, senders the second.
+/// Pins this thread to the CPU of one end, for channels whose ends are kept apart: receivers to the
+/// first CPU, senders to the second.
 fn keep_apart(end: usize) {
-    // Asked once, before any thread is pinned: others that it starts inherit that.
+    // Read once, before any thread is pinned, because new threads inherit the pinning.
     static CPUS: LazyLock<Vec<usize>> =
         LazyLock::new(|| process::cpus().expect("this process's CPUs"));
     process::pin_to(*CPUS.get(end).expect("two CPUs, for ends that are kept apart"));
@@ -33,7 +33,7 @@ trait Strands {
 
     fn spawn<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Self::Handle<R>;
 
-    /// Spawns away from where `spawn` does, if this peer is to do so.
+    /// Spawns on the other worker, if this peer keeps the ends apart.
     fn spawn_away<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Self::Handle<R> {
         Self::spawn(f)
     }
@@ -42,7 +42,7 @@ trait Strands {
 
     fn yield_now();
 
-    /// All are spawned.
+    /// Called when all strands are spawned.
     fn go() {}
 }
 
@@ -51,14 +51,14 @@ trait Lock: Default + Send + Sync + 'static {
     fn with(&self, f: impl FnOnce(&mut u64));
 }
 
-/// Inlined where it is used, as the calls would be that it stands for.
+/// Inlined, as the calls that it stands for would be.
 trait Sends: Send + 'static {
     fn put(&self, value: u64);
 }
 
 /// Inlined, too.
 trait Receives: Send + 'static {
-    /// `None` when all senders are gone.
+    /// `None` if all senders are gone.
     fn take(&self) -> Option<u64>;
 }
 
@@ -83,7 +83,8 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
     }
 }
 
-/// Each task adds to the count so often; with `held` it yields meanwhile, so that others want it.
+/// Each task adds to the count this often; with `held` it yields while it holds the lock, so that
+/// others contend for it.
 fn lock<S: Strands, L: Lock>(tasks: u64, count: u64, held: bool) -> Sample {
     let start = Instant::now();
     let lock = Arc::new(L::default());
@@ -111,7 +112,7 @@ fn lock<S: Strands, L: Lock>(tasks: u64, count: u64, held: bool) -> Sample {
     sample
 }
 
-/// The numbers up to `count`, shared out among the senders.
+/// The numbers up to `count`, divided among the senders.
 fn channel<S: Strands, P: Sends, T: Receives>(ends: Ends<P, T>, count: u64) -> Sample {
     let start = Instant::now();
     let (senders, receivers) = ends;
@@ -142,7 +143,7 @@ fn channel<S: Strands, P: Sends, T: Receives>(ends: Ends<P, T>, count: u64) -> S
     sample
 }
 
-/// As the ring by park and unpark: tokens count hops from 1, one beyond the last ends everybody.
+/// Like the ring by park and unpark: tokens count hops from 1, and one beyond the last ends all.
 fn ring<S: Strands, P: Sends, T: Receives>(
     size: usize,
     hops: u64,
@@ -161,7 +162,7 @@ fn ring<S: Strands, P: Sends, T: Receives>(
                     return made;
                 }
                 made += 1;
-                // The last one is for nobody, but its receiver is still there.
+                // No task uses the last token, but its receiver still exists.
                 next.put(token + 1);
             }
         }

@@ -38,7 +38,8 @@ impl Strands for Fibers {
 /// Half of the fibers on one worker, half on the other, and each worker on a CPU of its own.
 struct Apart;
 
-/// Until it is set the fibers wait: a worker whose fibers yield would not look for more of them.
+/// The fibers wait until it is set, because a worker whose fibers yield would not take more of
+/// them.
 static GO: Event = Event::new();
 
 impl Strands for Apart {
@@ -48,7 +49,7 @@ impl Strands for Apart {
         fiber::spawn_local(f)
     }
 
-    /// This fiber keeps its worker meanwhile, so that only the other one can start the new one.
+    /// This fiber keeps its worker busy, so that only the other one can start the new fiber.
     fn spawn_away<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
         let has_started = Arc::new(AtomicBool::new(false));
         let started = Arc::clone(&has_started);

@@ -25,7 +25,7 @@ pub fn run_on_two(workload: Workload) -> Option<Sample> {
     runtime.block_on(async move { spawn(measure(workload)).await.expect("no panic") })
 }
 
-/// A runtime of one thread at either end: there is no other way to keep tasks where they are.
+/// A runtime of one thread at either end, because tasks cannot be kept on a thread otherwise.
 pub fn run_apart(workload: Workload) -> Option<Sample> {
     let Workload::Channel { capacity, senders, receivers: 1, count } = workload else {
         return None;

@@ -1,4 +1,4 @@
-//! Those whose calls block: fibers, may's coroutines, threads.
+//! Peers with blocking calls: fibers, may's coroutines, threads.
 
 use std::{
     io::{self, Read, Write},
@@ -51,8 +51,9 @@ pub fn run_fibers(plan: Plan) -> Sample {
     Sample { enters: ramie_driver::enters() - enters, ..Sample::timed(time) }
 }
 
-/// A worker's share of the pairs, as it is each thread's in the bare ring's loop. `all_have_one`
-/// blocks the worker, so that each takes one: fibers stay where they were started.
+/// Runs a worker's share of the pairs, like a thread's share in the bare ring's loop.
+/// `all_have_one` blocks the worker, so each worker takes one share, because fibers stay where they
+/// were started.
 fn fiber_pairs(plan: Plan, worker: usize, all_have_one: &Barrier) {
     all_have_one.wait();
     let mut ends = Vec::new();
@@ -98,7 +99,7 @@ pub fn run_threads(plan: Plan) -> Sample {
 
 pub fn run_coroutines(plan: Plan) -> Sample {
     ::may::config().set_workers(plan.threads).set_worker_pin(false);
-    // The first one starts the threads.
+    // The first coroutine starts the threads.
     ::may::go!(|| ()).join().expect("no panic");
     let start = Instant::now();
     let mut coroutines = Vec::new();
@@ -124,7 +125,7 @@ pub fn run_coroutines(plan: Plan) -> Sample {
     Sample::timed(start.elapsed())
 }
 
-/// May's own types are made so, too.
+/// may's own types are made this way, too.
 fn polled<T: std::os::fd::AsRawFd + std::fmt::Debug>(end: T) -> CoIo<T> {
     CoIo::new(end).expect("a descriptor that epoll takes")
 }

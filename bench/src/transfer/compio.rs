@@ -1,4 +1,4 @@
-//! compio on io_uring, a runtime a thread.
+//! compio on io_uring, one runtime per thread.
 
 use ::compio::{
     BufResult,
@@ -45,7 +45,7 @@ async fn transfer(plan: Plan, pairs: Vec<u64>) {
 
 async fn write(mut writer: impl AsyncWrite, plan: Plan, pair: u64) {
     let (mut source, message) = Source::new(plan, pair);
-    // What it takes is a Vec, which lies where it happens to.
+    // compio takes a Vec, whose alignment is malloc's choice.
     let mut message = message.to_vec();
     while source.advance(&mut message) {
         let result;

@@ -1,14 +1,15 @@
-//! The bytes: each message begins with its number, the rest is the pair's own pattern.
+//! The bytes of a transfer: each message begins with its number, the rest is the pair's own
+//! pattern.
 
 use std::ops::{Deref, DerefMut};
 
 use super::Plan;
 
-/// At most so many bytes are the number.
+/// How many bytes of a message hold its number, at most.
 const NUMBER: usize = 8;
 
-/// Bytes that begin with a line of the cache. To compare such takes half as long as to compare
-/// those that lie as malloc happens to put them, which would be another way for each peer.
+/// Bytes aligned to a cache line. Comparing them takes half as long as comparing bytes with
+/// malloc's alignment, which would differ between peers.
 pub struct Buffer {
     bytes: Vec<u8>,
     start: usize,
@@ -54,7 +55,7 @@ fn stamp(message: &mut [u8], number: u64) {
     message[..count].copy_from_slice(&number.to_le_bytes()[..count]);
 }
 
-/// The messages that a writer writes.
+/// The messages of a writer.
 pub struct Source {
     left: u64,
     next: u64,
@@ -65,7 +66,7 @@ impl Source {
         (Source { left: plan.messages, next: 0 }, first_message(pair, plan.bytes))
     }
 
-    /// Makes the next message of the last; false: there is none.
+    /// Turns the message into the next one; returns false if there is none.
     #[inline]
     pub fn advance(&mut self, message: &mut [u8]) -> bool {
         if self.left == 0 {
@@ -78,11 +79,11 @@ impl Source {
     }
 }
 
-/// What a reader expects.
+/// The state of a reader, which checks every byte.
 pub struct Check {
     message: Buffer,
     number: u64,
-    /// In the message.
+    /// The position in the message.
     at: usize,
     left: u64,
 }
@@ -93,7 +94,7 @@ impl Check {
         Check { message, number: 0, at: 0, left: plan.messages * plan.bytes as u64 }
     }
 
-    /// Compares what was read; true: more must come.
+    /// Compares the bytes of one read; returns whether more must come.
     #[inline]
     pub fn take(&mut self, mut read: &[u8]) -> bool {
         assert!(!read.is_empty(), "the end came {} bytes early", self.left);

@@ -1,7 +1,7 @@
 //! Pairs of strands, one of which writes messages into a pipe or a socket that the other reads.
 //!
-//! The limit is a loop over a bare ring, without fibers ([`raw`]). Every reader compares every
-//! byte with what it must be, in a buffer as large as a message.
+//! The limit is a loop over a bare ring, without fibers ([`raw`]). Every reader compares every byte
+//! with the expected one, in a buffer as large as a message.
 
 mod blocking;
 mod compio;
@@ -22,7 +22,7 @@ use crate::{
     workload::{Sample, Workload},
 };
 
-/// What the bytes go through.
+/// The kind of channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     Pipe,
@@ -30,14 +30,14 @@ pub enum Medium {
     SocketPair,
 }
 
-/// How much goes through how many of them.
+/// The parameters of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub medium: Medium,
     pub pairs: u64,
-    /// Each pair's.
+    /// Per pair.
     pub messages: u64,
-    /// A message's.
+    /// The length of a message.
     pub bytes: usize,
     pub threads: usize,
 }
@@ -57,9 +57,9 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
     }
 }
 
-/// Runs each thread's share of the pairs, of a peer whose rings or executors know one thread only.
-/// Times the shares alone: as Ramie's workers do, all threads exist and have what `prepare` makes
-/// before the clock starts, and drop it after the clock has stopped.
+/// Runs each thread's share of the pairs, for a peer whose rings or executors know one thread only.
+/// Measures the shares alone: as with Ramie's workers, the threads and the values of `prepare`
+/// exist before the clock starts, and are dropped after it has stopped.
 fn on_each_thread<T, R: Send>(
     plan: Plan,
     prepare: impl Fn() -> T + Sync,

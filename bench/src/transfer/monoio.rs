@@ -1,5 +1,5 @@
-//! monoio on its io_uring driver, a runtime a thread. Its pipes cannot be read, so it has no row
-//! for those.
+//! monoio on its io_uring driver, one runtime per thread. Its pipes cannot be read, so it has no
+//! row for pipes.
 
 use ::monoio::{
     io::{AsyncReadRent, AsyncWriteRentExt},
@@ -35,7 +35,7 @@ async fn transfer(plan: Plan, pairs: Vec<u64>) {
 
 async fn write(mut writer: UnixStream, plan: Plan, pair: u64) {
     let (mut source, message) = Source::new(plan, pair);
-    // What it takes is a Vec, which lies where it happens to.
+    // monoio takes a Vec, whose alignment is malloc's choice.
     let mut message = message.to_vec();
     while source.advance(&mut message) {
         let result;

@@ -1,5 +1,5 @@
-//! The limit: one ring a thread, set up as Ramie's, and a state for each end of each pair. What
-//! has completed is answered by the next op at once; all of them go to the kernel in one call.
+//! The limit: one ring per thread, set up like Ramie's, and a state for each end of each pair. Each
+//! completion is answered by the next op at once, and all ops go to the kernel in one call.
 #![allow(unsafe_code)]
 
 use std::{
@@ -19,7 +19,7 @@ use io_uring::{
 use super::{Buffer, Check, Medium, Plan, Source, on_each_thread};
 use crate::workload::Sample;
 
-/// Whether ops name descriptors or places in the ring's table.
+/// Whether ops name descriptors or slots in the ring's table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Files {
     Plain,
@@ -70,7 +70,7 @@ impl End {
         ])
     }
 
-    /// Takes note of what the last op did; false: there is no next one.
+    /// Records the result of the last op; returns false if there is no next one.
     #[inline]
     fn advance(&mut self, done: Option<usize>) -> bool {
         match (&mut self.role, done) {
@@ -117,7 +117,7 @@ fn transfer(ring: &mut IoUring, plan: Plan, files: Files, pairs: Vec<u64>) -> io
     drive(ring, &mut ends, files)
 }
 
-/// As Ramie sets up its own.
+/// A ring with the flags of Ramie's.
 fn ring(ends: usize) -> io::Result<IoUring> {
     let entries = (ends as u32).next_power_of_two().max(256);
     let mut builder = IoUring::builder();
@@ -138,8 +138,8 @@ fn drive(ring: &mut IoUring, ends: &mut [End], files: Files) -> io::Result<u64> 
     let mut live = ends.len();
     for (place, end) in ends.iter_mut().enumerate() {
         assert!(end.advance(None), "there is a message");
-        // SAFETY: the buffer is the end's own, which outlives the op: the loop below ends when
-        // none is in flight, and a panic in it ends the process.
+        // SAFETY: the buffer belongs to the end, which outlives the op: the loop below ends when no
+        // op is in flight, and a panic in it ends the process.
         unsafe { queue.push(&end.entry(place, files)) }.expect("room for all");
     }
     while live > 0 {

@@ -22,12 +22,12 @@ pub struct BufferRing {
     /// `COUNT` buffers of `BYTES`, which the kernel writes.
     memory: NonNull<u8>,
     tail: u16,
-    /// How much of each buffer is used up.
+    /// The used part of each buffer.
     used: [usize; COUNT as usize],
 }
 
 impl BufferRing {
-    /// Its memory is never freed: the kernel may have it for as long as the ring lives.
+    /// Its memory is never freed, because the kernel may use it as long as the ring lives.
     pub fn new() -> io::Result<Self> {
         let entries = allocate(usize::from(COUNT) * size_of::<BufRingEntry>())?.cast();
         let memory = allocate(usize::from(COUNT) * BYTES)?;
@@ -39,7 +39,7 @@ impl BufferRing {
     }
 
     /// # Safety
-    /// It is not dropped before the ring; what the kernel was given is used as it allows.
+    /// It is not dropped before the ring; memory that the kernel has is used as the kernel allows.
     pub unsafe fn register(&self, submitter: &Submitter<'_>) -> io::Result<()> {
         let address = self.entries.as_ptr() as u64;
         // SAFETY: entries and buffers are never freed.
@@ -47,7 +47,7 @@ impl BufferRing {
             .map_err(|error| io::Error::other(format!("incremental buffers (Linux 6.12): {error}")))
     }
 
-    /// The `count` bytes that a completion with these flags brought.
+    /// The `count` bytes of a completion with these flags.
     pub fn taken(&mut self, count: usize, flags: u32) -> &[u8] {
         let id = usize::from(cqueue::buffer_select(flags).expect("a receive takes a buffer"));
         let start = id * BYTES + self.used[id];
@@ -58,7 +58,7 @@ impl BufferRing {
         unsafe { std::slice::from_raw_parts(first.as_ptr(), count) }
     }
 
-    /// To be called when the bytes that came with these flags are done with, and all before them.
+    /// Called when the bytes of a completion with these flags, and all before them, are used up.
     pub fn put_back_if_used_up(&mut self, flags: u32) {
         if let Some(id) = cqueue::buffer_select(flags)
             && !cqueue::buffer_more(flags)
@@ -73,7 +73,8 @@ impl BufferRing {
         let buffer = unsafe { self.memory.add(usize::from(id) * BYTES) };
         // SAFETY: within the entries.
         let mut entry = unsafe { self.entries.add(usize::from(self.tail % COUNT)) };
-        // SAFETY: ours until the tail has moved past it; the kernel only reads it then.
+        // SAFETY: only this code writes it until the tail has moved past it; then the kernel reads
+        // it.
         let entry = unsafe { entry.as_mut() };
         entry.set_addr(buffer.as_ptr() as u64);
         entry.set_len(BYTES as u32);
@@ -81,7 +82,7 @@ impl BufferRing {
         self.tail = self.tail.wrapping_add(1);
         // SAFETY: the entries begin there.
         let tail = unsafe { BufRingEntry::tail(self.entries.as_ptr()) };
-        // SAFETY: aligned and alive; the kernel reads it only, and we write it here only.
+        // SAFETY: aligned and alive; only this line writes it, and the kernel only reads it.
         let tail = unsafe { AtomicU16::from_ptr(tail.cast_mut()) };
         tail.store(self.tail, Ordering::Release);
     }

@@ -1,12 +1,12 @@
-//! The limit of completion: a loop over one bare ring, without fibers, set up as Ramie's. What has
-//! completed is answered by the next ops at once; all of them go to the kernel in one call.
+//! The limit of completion: a loop over one bare ring, without fibers, set up like Ramie's. Each
+//! completion is answered by the next op at once, and all ops go to the kernel in one call.
 //!
-//! | op | its completion brings |
+//! | op | effect of its completion |
 //! |---|---|
-//! | accept (multishot) | a connection, whose receive begins |
-//! | receive | bytes: the answers are sent, and of a single receive the next one begins |
-//! | send | room for answers that were made meanwhile |
-//! | others (close, of a direct descriptor; cancel) | nothing |
+//! | accept (multishot) | a new connection, whose receive begins |
+//! | receive | bytes: the answers are sent, and after a single receive the next one begins |
+//! | send | answers made meanwhile can be sent |
+//! | others (close, of a direct descriptor; cancel) | none |
 //!
 //! A connection ends when its receive did and no send is in flight.
 #![allow(unsafe_code)]
@@ -28,16 +28,16 @@ use io_uring::{
 use self::buffers::BufferRing;
 use super::{listen, request::Exchange};
 
-/// How bytes are received.
+/// The kind of receive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Receive {
-    /// One op each time, into the connection's own buffer.
+    /// One op per receive, into the connection's own buffer.
     Single,
     /// One op for all, into incremental buffers of the ring.
     Multishot,
 }
 
-/// Whether ops name descriptors or places in the ring's table.
+/// Whether ops name descriptors or slots in the ring's table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Files {
     Plain,
@@ -45,12 +45,13 @@ pub enum Files {
 }
 
 const ENTRIES: u32 = 4096;
-/// Places for direct descriptors.
+/// Slots for direct descriptors.
 const PLACES: u32 = 8192;
-/// Makes a receive wait for readiness first: who was just answered has nothing to say yet.
+/// Makes a receive wait for readiness first, because a client that was just answered has sent
+/// nothing yet.
 const POLL_FIRST: u16 = 1;
 
-/// What an op was, in the low bits of its user data; above them, the connection's place.
+/// The kind of an op, in the low bits of its user data; above them, the connection's index.
 const ACCEPT: u64 = 0;
 const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
@@ -61,7 +62,7 @@ struct Connection {
     /// None of a direct descriptor.
     fd: Option<OwnedFd>,
     exchange: Exchange,
-    /// What is being sent, and how much of it was.
+    /// The bytes being sent, and how many of them have been.
     sending: Vec<u8>,
     sent: usize,
     has_ended: bool,
@@ -74,15 +75,15 @@ struct Server<'ring> {
     buffers: BufferRing,
     receive: Receive,
     files: Files,
-    /// By descriptor, or by place in the ring's table.
+    /// By descriptor, or by slot in the ring's table.
     connections: Vec<Option<Box<Connection>>>,
 }
 
 pub fn serve(receive: Receive, files: Files) -> io::Result<()> {
     let mut ring = ring()?;
     let buffers = BufferRing::new()?;
-    // SAFETY: `buffers` lives as long as the server below, which never ends but by an error; then
-    // the process does, too.
+    // SAFETY: `buffers` lives as long as the server below, which ends only by an error that ends
+    // the process.
     unsafe { buffers.register(&ring.submitter()) }?;
     if files == Files::Direct {
         ring.submitter().register_files_sparse(PLACES)?;
@@ -139,7 +140,7 @@ impl Server<'_> {
     fn accepted(&mut self, entry: &cqueue::Entry) -> io::Result<()> {
         let number = check(entry.result())?;
         let fd = match self.files {
-            // SAFETY: the kernel has just made it for us.
+            // SAFETY: the kernel has just created it for this server.
             Files::Plain => Some(unsafe { OwnedFd::from_raw_fd(number) }),
             Files::Direct => None,
         };
@@ -186,7 +187,7 @@ impl Server<'_> {
     fn received(&mut self, place: usize, entry: &cqueue::Entry) -> io::Result<()> {
         let is_over = !cqueue::more(entry.flags());
         let connection = self.connections[place].as_mut().expect("open while it has ops");
-        // An error of a connection is the client's affair, and wrk counts it.
+        // The errors of a connection concern the client, and wrk counts them.
         let goes_on = match entry.result() {
             result if result == -NO_BUFFERS => true,
             ..=0 => false,
@@ -211,7 +212,7 @@ impl Server<'_> {
         }
     }
 
-    /// The receive's last completion then ends the connection.
+    /// Ends the connection at the receive's last completion.
     fn stop_receiving(&mut self, place: usize) -> io::Result<()> {
         let receive = (place as u64) << TAG_BITS | RECEIVE;
         self.push(opcode::AsyncCancel::new(receive).build().user_data(QUIET))
@@ -244,7 +245,7 @@ impl Server<'_> {
     fn sent(&mut self, place: usize, result: i32) -> io::Result<()> {
         let connection = self.connection(place);
         if result < 0 {
-            // The receive says so, too, or has.
+            // The receive reports the error, too, or has done so.
             connection.sending.clear();
             return if connection.has_ended { self.end(place) } else { Ok(()) };
         }
@@ -256,7 +257,7 @@ impl Server<'_> {
         if self.connection(place).has_ended { self.end(place) } else { Ok(()) }
     }
 
-    /// No receive is in flight any more; without a send, either, the connection can be closed.
+    /// Called when no receive is in flight any more. If no send is either, closes the connection.
     fn end(&mut self, place: usize) -> io::Result<()> {
         let connection = self.connection(place);
         connection.has_ended = true;
@@ -273,8 +274,8 @@ impl Server<'_> {
 
     #[inline]
     fn push(&mut self, entry: Entry) -> io::Result<()> {
-        // SAFETY: what the entry points to belongs to its connection, which is kept until its ops
-        // are complete, or to `buffers`.
+        // SAFETY: the memory that the entry points to belongs to its connection, which is kept
+        // until its ops are complete, or to `buffers`.
         while unsafe { self.queue.push(&entry) }.is_err() {
             self.queue.sync();
             self.submitter.submit()?;
