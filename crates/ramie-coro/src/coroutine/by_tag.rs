@@ -87,8 +87,8 @@ pub fn suspend_to<S: ContinuationScope>(_scope: S, value: S::Yield) -> S::Input 
 #[track_caller]
 fn none_of_scope<S>() -> ! {
     panic!(
-        "no coroutine of scope `{}` is running here: call suspend_to inside the body of a coroutine \
-         made by Coroutine::in_scope, and on the same fiber",
+        "no coroutine of scope `{}` is running here: call suspend_to inside the body of a \
+         coroutine made by Coroutine::in_scope, and on the same fiber",
         type_name::<S>()
     )
 }

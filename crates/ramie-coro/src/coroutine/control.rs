@@ -131,8 +131,8 @@ impl Control {
         }
         assert!(
             self.state.get() == State::Running && self.segment.was_linked_here(),
-            "a coroutine was suspended on another fiber than the one that resumed it: call suspend \
-             in its own body, not in a fiber that the body has spawned"
+            "cannot suspend a coroutine from another fiber than the one that resumed it: call \
+             suspend in its own body, not in a fiber that the body has spawned"
         );
         abort_with(
             "a coroutine suspended (perform and shift also suspend) in a destructor that ran \
