@@ -27,13 +27,6 @@ fn source(file: &str) -> PathBuf {
 
 /// The files that are checked, and those that they cannot do without.
 const SHIPPED: &[&str] = &[
-    "cancel/error.rs",
-    "cancel/frame.rs",
-    "cancel/handle.rs",
-    "cancel/mod.rs",
-    "cancel/node.rs",
-    "cancel/partial.rs",
-    "cancel/steps.rs",
     "channel/apart.rs",
     "channel/arm.rs",
     "channel/core.rs",
@@ -45,13 +38,22 @@ const SHIPPED: &[&str] = &[
     "channel/state.rs",
     "channel/timed.rs",
     "channel/waiters.rs",
-    "completion.rs",
+    "core/cancel/error.rs",
+    "core/cancel/frame.rs",
+    "core/cancel/handle.rs",
+    "core/cancel/mod.rs",
+    "core/cancel/node.rs",
+    "core/cancel/partial.rs",
+    "core/cancel/steps.rs",
+    "core/spin_lock.rs",
+    "core/strand/id.rs",
+    "core/strand/slot.rs",
+    "core/wait/completion.rs",
+    "core/wait/park.rs",
+    "core/wait/parking_lot.rs",
+    "core/worker/shared.rs",
+    "core/worker/team.rs",
     "handshake.rs",
-    "park.rs",
-    "parking_lot.rs",
-    "spin_lock.rs",
-    "strand/id.rs",
-    "strand/slot.rs",
     "sync/broadcast/error.rs",
     "sync/broadcast/mod.rs",
     "sync/broadcast/ring.rs",
@@ -65,8 +67,6 @@ const SHIPPED: &[&str] = &[
     "sync/watch/mod.rs",
     "sync/watch/receiver.rs",
     "sync/watch/sender.rs",
-    "worker/shared.rs",
-    "worker/team.rs",
 ];
 
 /// Modules that a canary's tree is without unless its model is among these, because the compiler
@@ -75,7 +75,13 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("channel", &["channel", "models::cancel_points"]),
     ("channel/models", &["channel::models"]),
     ("channel/select_models", &["channel::select_models"]),
-    ("deque", &["worker::team_models"]),
+    ("core/wait/parking_lot", &["models::parking_lot", "models::oneshot", "models::cancel_points"]),
+    ("core/wait/parking_lot", &["models::event", "models::mutex", "models::rwlock"]),
+    ("core/wait/parking_lot", &["models::semaphore", "models::broadcast", "models::condvar"]),
+    ("core/wait/parking_lot", &["models::once", "models::watch"]),
+    ("core/worker/team", &["core::worker::team_models"]),
+    ("core/worker/team_models", &["core::worker::team_models"]),
+    ("deque", &["core::worker::team_models"]),
     ("handshake", &["models::handshake"]),
     ("models/broadcast", &["models::broadcast"]),
     ("models/cancel", &["models::cancel"]),
@@ -94,9 +100,6 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("models/sleep", &["models::sleep"]),
     ("models/spin_lock", &["models::spin_lock"]),
     ("models/watch", &["models::watch"]),
-    ("parking_lot", &["models::parking_lot", "models::oneshot", "models::cancel_points"]),
-    ("parking_lot", &["models::event", "models::mutex", "models::rwlock", "models::semaphore"]),
-    ("parking_lot", &["models::broadcast", "models::condvar", "models::once", "models::watch"]),
     ("sync/broadcast", &["models::broadcast"]),
     ("sync/condvar", &["models::condvar"]),
     ("sync/event", &["models::event"]),
@@ -106,8 +109,6 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("sync/rwlock", &["models::rwlock", "models::watch", "models::cancel_points"]),
     ("sync/semaphore", &["models::semaphore", "models::cancel_points"]),
     ("sync/watch", &["models::watch"]),
-    ("worker/team", &["worker::team_models"]),
-    ("worker/team_models", &["worker::team_models"]),
 ];
 
 fn needs(canary: &Canary, module: &str) -> bool {
@@ -149,8 +150,8 @@ fn adapt_shipped(name: &str, text: &str) -> String {
 
 /// Numbers that a model could not reach as they are, and those in their place.
 const SCALED: &[(&str, &str, &str)] = &[
-    ("cancel/node.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
-    ("parking_lot.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
+    ("core/cancel/node.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
+    ("core/wait/parking_lot.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
     ("sync/mutex.rs", "const LOSSES: u32 = 16;", "const LOSSES: u32 = 1;"),
     // A lock across which the model's threads are switched.
     (

@@ -23,7 +23,7 @@ const RACE: &str = "Causality violation";
 pub const CANARIES: &[Canary] = &[
     Canary {
         name: "lot_looks_before_it_locks",
-        file: "parking_lot.rs",
+        file: "core/wait/parking_lot.rs",
         from: "let locked = self.lock();\n        if !validate() {",
         to: "let is_wanted = validate();\n        let locked = self.lock();\n        \
              if !is_wanted {",
@@ -32,7 +32,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "lot_lock_does_not_acquire",
-        file: "spin_lock.rs",
+        file: "core/spin_lock.rs",
         from: "self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);",
         to: "self.is_locked.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed);",
         model: "models::parking_lot::state_and_queue_change_together",
@@ -40,7 +40,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "lot_unlock_does_not_release",
-        file: "spin_lock.rs",
+        file: "core/spin_lock.rs",
         from: "is_locked.store(false, Ordering::Release)",
         to: "is_locked.store(false, Ordering::Relaxed)",
         model: "models::parking_lot::all_are_woken",
@@ -48,7 +48,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "lot_spends_a_wake_up_on_one_that_left",
-        file: "parking_lot.rs",
+        file: "core/wait/parking_lot.rs",
         from: "return Some((slot, waiter));\n            }",
         to: "return Some((slot, waiter));\n            }\n            return None;",
         model: "models::parking_lot::no_wake_up_is_spent_on_a_waiter_that_left",
@@ -98,7 +98,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "channel_unlock_does_not_release",
-        file: "spin_lock.rs",
+        file: "core/spin_lock.rs",
         from: "is_locked.store(false, Ordering::Release)",
         to: "is_locked.store(false, Ordering::Relaxed)",
         model: "channel::models::a_value_is_handed_over",
@@ -109,7 +109,7 @@ pub const CANARIES: &[Canary] = &[
         file: "channel/waiters.rs",
         from: "waiter.wait.get().and_then(|wait| wait.claim(Wake::Woken))",
         to: "waiter.wait.get().map(|wait| wait.claim(Wake::Woken).unwrap_or_else(|| \
-             crate::strand::slot_at((wait.to_bits() >> 24) as u32)))",
+             crate::core::strand::slot_at((wait.to_bits() >> 24) as u32)))",
         model: "channel::models::no_value_goes_to_a_receiver_that_left",
         verdict: "scheduled",
     },
@@ -179,7 +179,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "park_does_not_look_for_the_token",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "let had_token = old & TOKEN != 0;",
         to: "let had_token = false;",
         model: "models::park::an_unpark_ends_one_park",
@@ -187,7 +187,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "unpark_does_not_release",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "Ordering::AcqRel, Ordering::Relaxed) {\n                Ok(_) if parked",
         to: "Ordering::Acquire, Ordering::Relaxed) {\n                Ok(_) if parked",
         model: "models::park::an_unpark_ends_one_park",
@@ -195,7 +195,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "second_unpark_does_nothing",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "let parked = old & (STATE | PARKING) == WAITING | PARKING;",
         to: "if old & TOKEN != 0 { return Unpark::Nothing }\n            \
              let parked = old & (STATE | PARKING) == WAITING | PARKING;",
@@ -204,7 +204,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "unpark_ends_any_wait",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "let parked = old & (STATE | PARKING) == WAITING | PARKING;",
         to: "let parked = old & STATE == WAITING;",
         model: "models::park::an_unpark_ends_no_other_wait",
@@ -212,7 +212,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "claim_does_not_compare_epochs",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "if old & STATE != WAITING || epoch != wait.epoch() {",
         to: "if old & STATE != WAITING || epoch != wait.epoch() && false {",
         model: "models::park::a_stale_reference_ends_nothing",
@@ -220,7 +220,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "claim_is_not_one_step",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "let new = old & !(STATE | PARKING | CANCELLABLE) | reason as u64;",
         to: "let new = old & !(STATE | PARKING | CANCELLABLE) | reason as u64;\n            \
              self.word.store(new, Ordering::Release);\n            \
@@ -230,7 +230,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "finish_is_two_steps",
-        file: "completion.rs",
+        file: "core/wait/completion.rs",
         from: "match self.0.swap(DONE, Ordering::AcqRel) {",
         to: "let found = self.0.load(Ordering::Acquire);\n        \
              self.0.store(DONE, Ordering::Release);\n        match found {",
@@ -239,7 +239,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "waiter_stays_after_its_time",
-        file: "completion.rs",
+        file: "core/wait/completion.rs",
         from: "let _ = self.0.compare_exchange(bits, OPEN, Ordering::AcqRel, Ordering::Acquire);",
         to: "",
         model: "models::completion::a_waiter_may_come_again",
@@ -247,7 +247,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_does_not_fence",
-        file: "cancel/node.rs",
+        file: "core/cancel/node.rs",
         from: "waits: see the protocol.\n        fence(Ordering::SeqCst);",
         to: "waits: see the protocol.",
         model: "models::cancel::a_wait_that_begins_is_cancelled",
@@ -255,7 +255,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "waiter_does_not_fence",
-        file: "cancel/node.rs",
+        file: "core/cancel/node.rs",
         from: "pub(crate) fn fence_after_begin() {\n    fence(Ordering::SeqCst);",
         to: "pub(crate) fn fence_after_begin() {",
         model: "models::cancel::a_wait_that_begins_is_cancelled",
@@ -263,7 +263,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_tells_one_batch",
-        file: "cancel/node.rs",
+        file: "core/cancel/node.rs",
         from: "drop(members);\n            woken",
         to: "is_done = true;\n            drop(members);\n            woken",
         model: "models::cancel::all_members_are_told",
@@ -271,7 +271,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_forgets_scopes_inside",
-        file: "cancel/node.rs",
+        file: "core/cancel/node.rs",
         from: "marked.push(Arc::clone(node)),",
         to: "{}",
         model: "models::cancel::a_scope_inside_is_cancelled",
@@ -279,7 +279,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "scope_opens_without_a_look",
-        file: "cancel/node.rs",
+        file: "core/cancel/node.rs",
         from: "outer.is_cancelled().then(|| outer.reason.get()).flatten()",
         to: "outer.reason.get().filter(|_| false)",
         model: "models::cancel::a_scope_inside_is_cancelled",
@@ -287,7 +287,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_goes_through_shields",
-        file: "cancel/frame.rs",
+        file: "core/cancel/frame.rs",
         from: "f(frame) && !matches!(frame.kind, Kind::Shield(_))",
         to: "f(frame)",
         model: "models::cancel::a_cancel_ends_no_other_wait",
@@ -295,7 +295,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "waiter_does_not_look_again",
-        file: "park.rs",
+        file: "core/wait/park.rs",
         from: "cancel::ambient().is_cancelled && \
                self.body.slot().claim(self.wait, Wake::Cancelled)",
         to: "false",
@@ -304,7 +304,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "waiter_gives_up_a_wait_that_is_over",
-        file: "park.rs",
+        file: "core/wait/park.rs",
         from: "cancel::ambient().is_cancelled && \
                self.body.slot().claim(self.wait, Wake::Cancelled)",
         to: "cancel::ambient().is_cancelled && { \
@@ -314,7 +314,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "waiter_may_be_cancelled_under_a_lock",
-        file: "park.rs",
+        file: "core/wait/park.rs",
         from: "let wait = body.slot().begin_wait();\n    \
                Ok(Prepared { worker, body, record, wait, begun })",
         to: "let wait = body.slot().begin_wait();\n    \
@@ -357,7 +357,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "waits_cannot_be_cancelled",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "self.word.fetch_or(CANCELLABLE, Ordering::Relaxed);",
         to: "",
         model: "models::cancel::a_wait_that_begins_is_cancelled",
@@ -365,7 +365,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_ends_any_wait",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "old & (STATE | CANCELLABLE) == WAITING | CANCELLABLE;",
         to: "old & STATE == WAITING;",
         model: "models::cancel::a_cancel_ends_no_other_wait",
@@ -373,7 +373,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "next_wait_stays_cancellable",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "let keep = old & (u64::from(u32::MAX) << GENERATION_SHIFT | TOKEN);",
         to: "let keep = old & (u64::from(u32::MAX) << GENERATION_SHIFT | TOKEN | CANCELLABLE);",
         model: "models::cancel::a_cancel_ends_no_other_wait",
@@ -381,7 +381,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_takes_the_token",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "let new = old & !(STATE | PARKING | CANCELLABLE) | Wake::Cancelled as u64;",
         to: "let new = old & !(STATE | PARKING | CANCELLABLE | TOKEN) | Wake::Cancelled as u64;",
         model: "models::cancel::a_cancel_leaves_the_token",
@@ -389,7 +389,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_is_not_one_step",
-        file: "strand/slot.rs",
+        file: "core/strand/slot.rs",
         from: "| Wake::Cancelled as u64;",
         to: "| Wake::Cancelled as u64;\n            \
                self.word.store(new, Ordering::Release);\n            \
@@ -399,7 +399,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancelled_waiter_stays",
-        file: "completion.rs",
+        file: "core/wait/completion.rs",
         from: "let reason = prepared.suspend();",
         to: "let reason = prepared.suspend();\n        \
                if reason == Wake::Cancelled { return Ok(reason) }",
@@ -408,7 +408,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "spin_lock_does_not_acquire",
-        file: "spin_lock.rs",
+        file: "core/spin_lock.rs",
         from: "self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);",
         to: "self.is_locked.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed);",
         model: "models::spin_lock::one_at_a_time_holds_it",
@@ -416,7 +416,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "spin_lock_does_not_acquire_late",
-        file: "spin_lock.rs",
+        file: "core/spin_lock.rs",
         from: ".compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)",
         to: ".compare_exchange_weak(false, true, Ordering::Relaxed, Ordering::Relaxed)",
         model: "models::spin_lock::one_at_a_time_holds_it",
@@ -424,7 +424,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "spin_unlock_does_not_release",
-        file: "spin_lock.rs",
+        file: "core/spin_lock.rs",
         from: "is_locked.store(false, Ordering::Release)",
         to: "is_locked.store(false, Ordering::Relaxed)",
         model: "models::spin_lock::one_at_a_time_holds_it",
@@ -690,7 +690,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "sleeper_does_not_look_again",
-        file: "worker/shared.rs",
+        file: "core/worker/shared.rs",
         from: "if may_sleep() && !self.has_mail() {",
         to: "if may_sleep() {",
         model: "models::sleep::a_push_ends_the_sleep",
@@ -698,7 +698,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "sleeper_does_not_acquire",
-        file: "worker/shared.rs",
+        file: "core/worker/shared.rs",
         from: "self.state.swap(SLEEPING, Ordering::AcqRel);",
         to: "self.state.store(SLEEPING, Ordering::Release);",
         model: "models::sleep::a_push_ends_the_sleep",
@@ -706,7 +706,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "wake_does_not_release",
-        file: "worker/shared.rs",
+        file: "core/worker/shared.rs",
         from: "self.state.swap(NOTIFIED, Ordering::AcqRel)",
         to: "self.state.swap(NOTIFIED, Ordering::Acquire)",
         model: "models::sleep::a_push_ends_the_sleep",
@@ -714,7 +714,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "push_does_not_release",
-        file: "worker/shared.rs",
+        file: "core/worker/shared.rs",
         from: "compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed)",
         to: "compare_exchange_weak(head, new, Ordering::Relaxed, Ordering::Relaxed)",
         model: "models::sleep::a_push_ends_the_sleep",
@@ -722,7 +722,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "push_overwrites",
-        file: "worker/shared.rs",
+        file: "core/worker/shared.rs",
         from: "self.inbox.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed);",
         to: "{ self.inbox.store(new, Ordering::Release); Ok::<_, *mut Slot>(head) };",
         model: "models::sleep::pushers_do_not_collide",
@@ -730,59 +730,59 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "spawner_does_not_fence",
-        file: "worker/team.rs",
+        file: "core/worker/team.rs",
         from: "self.queue.push(slot);\n        fence(Ordering::SeqCst);",
         to: "self.queue.push(slot);",
-        model: "worker::team_models::what_is_shared_is_stolen",
+        model: "core::worker::team_models::what_is_shared_is_stolen",
         verdict: DEADLOCK,
     },
     Canary {
         name: "thief_looks_before_it_announces",
-        file: "worker/team.rs",
+        file: "core/worker/team.rs",
         from: "pub(super) fn announce_sleep(&self) -> bool {\n        if",
         to: "pub(super) fn announce_sleep(&self) -> bool {\n        \
              let may_sleep = self.may_sleep();\n        \
              self.announce_too_late();\n        may_sleep\n    }\n    \
              fn announce_too_late(&self) -> bool {\n        if",
-        model: "worker::team_models::what_is_shared_is_stolen",
+        model: "core::worker::team_models::what_is_shared_is_stolen",
         verdict: DEADLOCK,
     },
     Canary {
         name: "thief_does_not_wake_the_next",
-        file: "worker/team.rs",
+        file: "core/worker/team.rs",
         from: "Search::Found(slot) => {\n                    self.pass_search_on();",
         to: "Search::Found(slot) => {",
-        model: "worker::team_models::a_thief_wakes_the_next",
+        model: "core::worker::team_models::a_thief_wakes_the_next",
         verdict: DEADLOCK,
     },
     Canary {
         name: "one_that_has_enough_wakes_nobody",
-        file: "worker/team.rs",
+        file: "core/worker/team.rs",
         from: "if matches!(outcome, Search::Left(_)) {\n            self.pass_search_on();",
         to: "if matches!(outcome, Search::Left(_)) {",
-        model: "worker::team_models::one_that_has_enough_wakes_another",
+        model: "core::worker::team_models::one_that_has_enough_wakes_another",
         verdict: DEADLOCK,
     },
     Canary {
         name: "end_is_looked_for_without_a_fence",
-        file: "worker/team.rs",
+        file: "core/worker/team.rs",
         from: "fence(Ordering::SeqCst);\n        if !self.main_done",
         to: "if !self.main_done",
-        model: "worker::team_models::the_end_is_noticed",
+        model: "core::worker::team_models::the_end_is_noticed",
         verdict: DEADLOCK,
     },
     Canary {
         name: "end_is_kept_secret",
-        file: "worker/team.rs",
+        file: "core/worker/team.rs",
         from: "if is_over {\n            self.finished.store(true, Ordering::SeqCst);\n            \
                self.wake_all();",
         to: "if is_over {\n            self.finished.store(true, Ordering::SeqCst);",
-        model: "worker::team_models::the_end_is_noticed",
+        model: "core::worker::team_models::the_end_is_noticed",
         verdict: DEADLOCK,
     },
     Canary {
         name: "each_pusher_wakes",
-        file: "worker/shared.rs",
+        file: "core/worker/shared.rs",
         from: "Ordering::AcqRel) == SLEEPING {",
         to: "Ordering::AcqRel) != RUNNING {",
         model: "models::sleep::one_wake_for_each_sleep",

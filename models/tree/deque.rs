@@ -4,7 +4,7 @@
 
 use std::{cell::RefCell, collections::VecDeque, sync::Arc};
 
-use super::primitive::{AtomicUsize, Ordering, fence};
+use crate::core::primitive::{AtomicUsize, Ordering, fence};
 
 struct Queue<T> {
     len: AtomicUsize,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! room timers                              the room, once
-//! file crates/ramie/src/timer.rs           of the mutants below, until the next
+//! file crates/ramie/src/core/time/timer.rs           of the mutants below, until the next
 //! tests ramie:lib:timer:: ramie:time       of the mutants below that name none, until the next
 //!
 //! mutant a_strand_may_arm_later_only

@@ -3,46 +3,30 @@
 // `std::u32` and its kin are passed on, whoever still uses them.
 #![allow(clippy::legacy_numeric_constants)]
 
+mod core;
+mod op;
+
 pub mod actor;
-mod blocking;
-pub mod cancel;
 pub mod channel;
-mod completion;
 pub mod fiber;
-mod fixed_file;
 pub mod fs;
 pub mod future;
-mod homes;
-mod inherited;
-mod intake;
 pub mod io;
-mod io_op;
-mod local;
 pub mod metrics;
 pub mod net;
-mod no_switch;
 pub mod os;
 pub mod panic;
 pub mod parity;
-mod park;
-mod parking_lot;
 pub mod policy;
 pub mod prefork;
-mod primitive;
 pub mod process;
-mod readiness;
 pub mod ring;
 mod runtime;
-pub mod scoped_value;
 pub mod signal;
-mod spin_lock;
-mod strand;
 pub mod structured;
 pub mod sync;
 pub mod thread;
 pub mod time;
-mod timer;
-mod worker;
 
 #[doc(no_inline)]
 pub use std::{
@@ -57,10 +41,12 @@ pub use std::{
 #[doc(no_inline)]
 pub use std::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
 
-pub use crate::fiber_local as thread_local;
-pub use blocking::blocking;
-use blocking::blocking_io;
-pub use no_switch::no_switch;
+// Not `core::…`: here that could also be the library of this name.
+pub use crate::{
+    core::{cancel, local::scoped_value, worker::no_switch},
+    fiber_local as thread_local,
+    op::blocking,
+};
 pub use prefork::prefork;
 #[doc(no_inline)]
 pub use ramie_coro::{self as coro, effect};

@@ -13,10 +13,13 @@
 //! What belongs to a worker alone is read by that worker: [`metrics`] tells of the one it is called
 //! on, and [`on_each_worker`](crate::fiber::on_each_worker) asks all.
 
-pub use crate::worker::WorkerMetrics;
+pub use crate::core::worker::WorkerMetrics;
 pub use ramie_coro::StackStats;
 
-use crate::{fiber, time::Instant, worker};
+use crate::{
+    core::{time::Instant, worker},
+    fiber,
+};
 
 /// What a runtime has to do and what it holds, read at one time; by [`metrics`].
 #[derive(Clone, Copy, Debug)]

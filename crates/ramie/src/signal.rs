@@ -48,10 +48,8 @@ use ramie_driver::{Op, sys};
 use signal_hook::{SigId, low_level};
 
 use crate::{
-    cancel,
-    io_op::{self, OpError},
-    park::WaitKind,
-    time::Deadline,
+    core::{cancel, time::Deadline, wait::park::WaitKind},
+    op::{self, OpError},
 };
 
 static WAIT: WaitKind = WaitKind::new("a signal");
@@ -267,7 +265,7 @@ impl Signals {
             let offset = ramie_driver::CURRENT_POSITION;
             let op = Op::Read { fd, buf: count.as_mut_ptr(), len: 8, offset };
             // SAFETY: the buffer lies in this frame.
-            match unsafe { io_op::perform(&WAIT, op, deadline) } {
+            match unsafe { op::perform(&WAIT, op, deadline) } {
                 Ok(_) => {}
                 Err(OpError::Elapsed) => return Ok(self.listener.take()),
                 Err(error) => return Err(error.into()),

@@ -16,7 +16,7 @@ mod timed;
 mod waiters;
 
 use self::{core::Core, receiver::Receiver, sender::Sender};
-use super::primitive::Arc;
+use crate::core::primitive::Arc;
 
 pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let core = Arc::new(Core::new(capacity));

@@ -6,13 +6,15 @@ use std::time::Duration;
 use loom::thread;
 
 use super::{check, check_within};
-use crate::{
+use crate::core::{
     cancel::{self, CancelScope},
-    completion::Completion,
-    park::{self, Refused, WaitKind, WaitRecord},
     primitive::{Arc, AtomicU64, Ordering},
     strand::{Wake, WakeRef},
     time::Deadline,
+    wait::{
+        completion::Completion,
+        park::{self, Refused, WaitKind, WaitRecord},
+    },
     worker,
 };
 

@@ -4,9 +4,8 @@ use loom::thread;
 
 use super::{Watched, cancel::spawn_inside, check_within, value};
 use crate::{
-    cancel,
     channel::bounded,
-    primitive::Arc,
+    core::{cancel, primitive::Arc},
     sync::{mutex::Mutex, oneshot, rwlock::RwLock, semaphore::Semaphore},
 };
 

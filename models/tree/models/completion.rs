@@ -3,11 +3,13 @@
 use loom::thread;
 
 use super::check;
-use crate::{
-    completion::Completion,
-    park::{WaitKind, WaitRecord},
+use crate::core::{
     primitive::{Arc, UnsafeCell},
     time::Deadline,
+    wait::{
+        completion::Completion,
+        park::{WaitKind, WaitRecord},
+    },
 };
 
 static WAIT: WaitKind = WaitKind::new("a model");

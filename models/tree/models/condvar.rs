@@ -4,7 +4,7 @@ use loom::thread;
 
 use super::{Watched, check_within};
 use crate::{
-    primitive::Arc,
+    core::primitive::Arc,
     sync::{condvar::Condvar, mutex::Mutex},
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loom::thread;
 
 use super::{Watched, check, check_within};
-use crate::{primitive::Arc, sync::event::Event};
+use crate::{core::primitive::Arc, sync::event::Event};
 
 /// Though it is reset at once.
 pub(crate) fn a_set_wakes_all() {

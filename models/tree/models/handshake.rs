@@ -6,7 +6,7 @@ use loom::{
 };
 
 use super::{Watched, check};
-use crate::{handshake::Handshake, primitive::Arc};
+use crate::{core::primitive::Arc, handshake::Handshake};
 
 /// What the two of a model share.
 struct Ring {

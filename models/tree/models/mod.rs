@@ -21,7 +21,7 @@ pub(crate) mod sleep;
 pub(crate) mod spin_lock;
 pub(crate) mod watch;
 
-use super::{
+use crate::core::{
     primitive::{Arc, UnsafeCell},
     strand::slab,
     worker,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loom::thread;
 
 use super::{Watched, check, check_within};
-use crate::{primitive::Arc, sync::mutex::Mutex};
+use crate::{core::primitive::Arc, sync::mutex::Mutex};
 
 type Lock = Arc<Mutex<Watched>>;
 

@@ -3,7 +3,7 @@
 use loom::thread;
 
 use super::{Watched, check_within};
-use crate::{primitive::Arc, sync::once::Once};
+use crate::{core::primitive::Arc, sync::once::Once};
 
 pub(crate) fn all_see_what_one_did() {
     check_within(2, || {

@@ -3,11 +3,11 @@
 use loom::thread;
 
 use super::{Watched, check};
-use crate::{
-    park::{self, WaitKind, WaitRecord},
+use crate::core::{
     primitive::{Arc, AtomicU64, Ordering},
     strand::{FiberId, Wake, WakeRef},
     time::Deadline,
+    wait::park::{self, WaitKind, WaitRecord},
     worker,
 };
 

@@ -5,11 +5,13 @@ use std::{cell::Cell, time::Duration};
 use loom::thread;
 
 use super::{check, check_within};
-use crate::{
-    park::{Refused, WaitKind, WaitRecord},
-    parking_lot::{Parked, ParkingLot, Token},
+use crate::core::{
     primitive::{Arc, AtomicBool, AtomicUsize, Ordering},
     time::Deadline,
+    wait::{
+        park::{Refused, WaitKind, WaitRecord},
+        parking_lot::{Parked, ParkingLot, Token},
+    },
 };
 
 static WAIT: WaitKind = WaitKind::new("a model");

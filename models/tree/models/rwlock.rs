@@ -3,7 +3,7 @@
 use loom::thread;
 
 use super::{Watched, check_within};
-use crate::{primitive::Arc, sync::rwlock::RwLock};
+use crate::{core::primitive::Arc, sync::rwlock::RwLock};
 
 fn new_lock() -> Arc<RwLock<Watched>> {
     Arc::new(RwLock::new(Watched::default()))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loom::thread;
 
 use super::{Watched, check, check_within};
-use crate::{primitive::Arc, sync::semaphore::Semaphore};
+use crate::{core::primitive::Arc, sync::semaphore::Semaphore};
 
 pub(crate) fn a_permit_passes_on_what_was_done_under_it() {
     check_within(2, || {

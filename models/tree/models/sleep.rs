@@ -5,7 +5,7 @@ use std::{cell::Cell, sync::atomic};
 use loom::thread;
 
 use super::check;
-use crate::{
+use crate::core::{
     primitive::Cell as WatchedCell,
     strand::{Slot, slab},
     worker::{self, Shared},

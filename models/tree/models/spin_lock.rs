@@ -3,7 +3,7 @@
 use loom::thread;
 
 use super::{Watched, check};
-use crate::{primitive::Arc, spin_lock::SpinLock};
+use crate::core::{primitive::Arc, spin_lock::SpinLock};
 
 pub(crate) fn one_at_a_time_holds_it() {
     check(|| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::cancel::errors_with_cancelled;
+use crate::core::cancel::errors_with_cancelled;
 
 /// Why an actor did not do what it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -32,7 +32,8 @@ use std::{
 pub use self::error::CallError;
 use crate::{
     channel::{self, Receiver, Sender, TrySendError},
-    fiber::{self, FiberId},
+    core::strand::FiberId,
+    fiber,
     sync::oneshot::{self, RecvError},
 };
 

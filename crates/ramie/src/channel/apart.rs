@@ -18,7 +18,7 @@ use super::{
     core::Core,
     state::{State, UNBOUNDED},
 };
-use crate::{
+use crate::core::{
     primitive::{AtomicU32, Ordering},
     worker::Worker,
 };

@@ -14,7 +14,7 @@ use super::{
     sender::Sender,
     waiters::{Outcome, Waiter},
 };
-use crate::{
+use crate::core::{
     strand::{Wake, WakeRef},
     time::Deadline,
 };

@@ -13,13 +13,13 @@ use super::{
     state::{State, UNBOUNDED, Woken},
     waiters::{Outcome, Waiter},
 };
-use crate::{
+use crate::core::{
     cancel,
-    park::{self, Refused, WaitKind, WaitRecord},
     primitive::{Arc, AtomicUsize, Ordering, UnsafeCell},
     spin_lock::RawSpinLock,
     strand::Wake,
     time::Deadline,
+    wait::park::{self, Refused, WaitKind, WaitRecord},
     worker,
 };
 
@@ -92,7 +92,7 @@ impl<T> Locked<'_, T> {
         }
         self.0.lock.unlock();
         if let Some(wakers) = wakers {
-            wakers.into_iter().for_each(crate::future::wake);
+            wakers.into_iter().for_each(crate::core::wait::wake);
         }
     }
 }

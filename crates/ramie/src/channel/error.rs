@@ -3,7 +3,7 @@
 
 use std::{error::Error, fmt};
 
-use crate::cancel::{STRAND_CANCELLED, errors_with_cancelled};
+use crate::core::cancel::{STRAND_CANCELLED, errors_with_cancelled};
 
 /// Why a value was not sent; it comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -113,7 +113,7 @@ pub use self::{
     sender::Sender,
     timed::{after, at, never, tick},
 };
-use crate::primitive::Arc;
+use crate::core::primitive::Arc;
 pub use crate::select;
 
 /// What `select!` expands to.

@@ -7,7 +7,7 @@ use super::{
     error::{RecvError, RecvTimeoutError, TryRecvError},
     timed::Timed,
 };
-use crate::{
+use crate::core::{
     primitive::Arc,
     time::{Deadline, Instant},
 };

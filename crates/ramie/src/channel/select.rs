@@ -10,10 +10,10 @@ use super::{
     receiver::Receiver,
     sender::Sender,
 };
-use crate::{
+use crate::core::{
     cancel,
-    park::{self, Refused, WaitKind, WaitRecord},
     time::Deadline,
+    wait::park::{self, Refused, WaitKind, WaitRecord},
     worker,
 };
 

@@ -10,7 +10,7 @@ use super::{
     core::{Core, add_handle, remove_handle},
     error::{SendError, SendTimeoutError, TrySendError},
 };
-use crate::{
+use crate::core::{
     primitive::Arc,
     time::{Deadline, Instant},
 };

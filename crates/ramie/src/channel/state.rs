@@ -8,7 +8,7 @@ use super::{
     futures::Futures,
     waiters::{Claimed, Waiter, Waiters},
 };
-use crate::strand::{Slot, WakeRef};
+use crate::core::strand::{Slot, WakeRef};
 
 /// Below so many places the queue keeps its memory.
 const KEPT_PLACES: usize = 64;

@@ -7,11 +7,11 @@ use super::{
     error::RecvTimeoutError,
     receiver::{Flavor, Receiver},
 };
-use crate::{
+use crate::core::{
     cancel,
-    park::{self, Refused, WaitKind, WaitRecord},
     primitive::{Arc, AtomicU64, Ordering},
     time::{Deadline, Instant},
+    wait::park::{self, Refused, WaitKind, WaitRecord},
     worker,
 };
 

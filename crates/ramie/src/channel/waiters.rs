@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use crate::{
+use crate::core::{
     primitive::Cell,
     strand::{Slot, Wake, WakeRef},
 };

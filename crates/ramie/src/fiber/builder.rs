@@ -5,12 +5,9 @@ use std::{io, marker::PhantomData, mem, ptr, thread};
 
 use ramie_driver::sys::{HandedOut, Lent};
 
-use super::{
-    JoinHandle, Scope, ScopeData, ScopedJoinHandle, end_unstarted, join::RawHandle,
-    run_thread_to_end,
-};
-use crate::{
-    strand::{self, Slot, Wishes},
+use super::{JoinHandle, Scope, ScopedJoinHandle, join::RawHandle};
+use crate::core::{
+    strand::{self, ScopeData, Slot, Wishes, end_unstarted, run_thread_to_end},
     worker::{self, Worker},
 };
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{
+use crate::core::{
     strand::{Extra, FiberId, Slot},
     worker,
 };

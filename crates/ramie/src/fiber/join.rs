@@ -3,14 +3,15 @@
 
 use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr, thread};
 
-use super::{Fiber, ScopeData, label};
-use crate::{
+use super::Fiber;
+use crate::core::{
     cancel::{self, Cancelled},
-    completion::Completion,
-    panic::{NoValue, Raised},
-    park::{Refused, WaitKind, WaitRecord},
     primitive::{AtomicPtr, Ordering},
-    strand::{self, Slot, take_outcome},
+    strand::{self, NoValue, Raised, ScopeData, Slot, label, take_outcome},
+    wait::{
+        completion::Completion,
+        park::{Refused, WaitKind, WaitRecord},
+    },
     worker,
 };
 

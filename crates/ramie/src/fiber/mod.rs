@@ -25,7 +25,7 @@
 mod builder;
 mod handle;
 mod join;
-mod life;
+mod local_macro;
 mod places;
 mod scope;
 
@@ -38,27 +38,21 @@ pub use self::{
     places::{on_each_worker, worker, workers},
     scope::{Scope, scope},
 };
-pub(crate) use self::{
-    life::{
-        ABANDONED, describe_overflows, destroy_own_locals, end_abandoned, end_unstarted,
-        fail_to_start, free_root, is_placed, label, name_after_thread, requested_stack_size,
-        run_thread_to_end, run_to_end,
-    },
-    scope::ScopeData,
-};
-use crate::{
+use crate::core::{
     cancel,
-    park::{self, Refused, WaitKind, WaitRecord},
     strand::Wake,
     time::{Deadline, Instant},
+    wait::{
+        park::{self, Refused, WaitKind, WaitRecord},
+        sleep_to,
+    },
     worker,
 };
-pub use crate::{
+pub use crate::core::{
     local::{AccessError, LocalKey},
     strand::FiberId,
 };
 
-static SLEEP: WaitKind = WaitKind::new("a sleep");
 static PARK: WaitKind = WaitKind::new("an unpark");
 
 /// Spawns a fiber and returns a handle to join it; twin of [`std::thread::spawn`].
@@ -183,10 +177,7 @@ pub fn as_daemon<T>(f: impl FnOnce(&cancel::CancelScope) -> T) -> T {
 #[inline(always)]
 #[track_caller]
 pub fn yield_now() {
-    if std::thread::panicking() {
-        return;
-    }
-    worker::current().yield_now();
+    worker::yield_now();
 }
 
 /// Suspends the strand for at least `duration`; twin of [`std::thread::sleep`].
@@ -224,25 +215,6 @@ pub fn sleep(duration: Duration) {
 #[track_caller]
 pub fn sleep_until(instant: Instant) {
     sleep_to(Deadline::at(instant));
-}
-
-#[track_caller]
-fn sleep_to(deadline: Deadline) {
-    let record = WaitRecord::new(&SLEEP).until(deadline).cancellable();
-    match sleep_on(&record) {
-        Err(Refused::Cancelled) => cancel::back_off(),
-        // A strand that unwinds does not sleep.
-        Ok(()) | Err(Refused::Unwinding) => {}
-    }
-}
-
-fn sleep_on(record: &WaitRecord) -> Result<(), Refused> {
-    while !record.deadline.has_passed() {
-        if park::park(record)? == Wake::Cancelled {
-            return Err(Refused::Cancelled);
-        }
-    }
-    Ok(())
 }
 
 /// Suspends the strand until its [`Fiber::unpark`] is called; twin of [`std::thread::park`].

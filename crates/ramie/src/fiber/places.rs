@@ -1,7 +1,7 @@
 //! The workers of a runtime as fibers see them.
 
 use super::{Builder, Place, scope};
-use crate::worker;
+use crate::core::worker;
 
 /// Returns how many workers the runtime has; 1 where strands are threads.
 ///

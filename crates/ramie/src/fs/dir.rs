@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::Metadata;
-use crate::{blocking_io, cancel::Steps};
+use crate::{core::cancel::Steps, op::blocking_io};
 
 /// Entries taken in one job of the pool.
 const BATCH: usize = 128;

@@ -9,7 +9,12 @@ use std::{
 use ramie_driver::sys::FileKind;
 
 use super::{FileTimes, Metadata, OpenOptions, lock, transfer::Transfer};
-use crate::{blocking, blocking_io, cancel, ring, time::SystemTime};
+use crate::{
+    core::cancel,
+    op::{blocking, blocking_io},
+    ring,
+    time::SystemTime,
+};
 
 /// An open file; twin of [`std::fs::File`].
 ///

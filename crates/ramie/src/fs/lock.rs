@@ -11,11 +11,14 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    file::File,
-    route::{Route, route, uninterrupted},
+use super::file::File;
+use crate::{
+    core::{cancel, worker},
+    op::{
+        blocking,
+        route::{Route, route, uninterrupted},
+    },
 };
-use crate::{blocking, cancel, worker};
 
 const MAX_THREADS: usize = 32;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);

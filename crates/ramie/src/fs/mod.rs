@@ -35,7 +35,6 @@ mod lock;
 mod metadata;
 mod open;
 pub(crate) mod path;
-pub(crate) mod route;
 mod traits;
 mod transfer;
 mod watcher;
@@ -49,8 +48,6 @@ pub use self::path::{
     read_to_string, remove_dir, remove_dir_all, remove_file, rename, set_permissions, soft_link,
     symlink_metadata, write,
 };
-#[doc(hidden)]
-pub use self::route::routes;
 pub use self::{
     dir::{DirBuilder, DirEntry, ReadDir, read_dir},
     file::File,
@@ -58,3 +55,5 @@ pub use self::{
     open::OpenOptions,
     watcher::{Change, ChangeKind, Watcher},
 };
+#[doc(hidden)]
+pub use crate::op::route::routes;

@@ -19,11 +19,14 @@ use ramie_driver::{
     sys::{self, FileKind},
 };
 
-use super::{
-    file::File,
-    route::{Route, route},
+use super::file::File;
+use crate::{
+    core::{cancel, time::Deadline, wait::park::WaitKind},
+    op::{
+        self, blocking_io,
+        route::{Route, route},
+    },
 };
-use crate::{blocking_io, cancel, io_op, park::WaitKind, time::Deadline};
 
 static OPEN: WaitKind = WaitKind::new("a file to be opened");
 
@@ -180,7 +183,7 @@ impl OpenOptions {
         let mode = self.wants.mode;
         let op = Op::Open { path: c_path.as_ptr().cast(), flags, mode };
         // SAFETY: the path is borrowed for the length of this call.
-        let opened = unsafe { io_op::perform(&OPEN, op, Deadline::NEVER) };
+        let opened = unsafe { op::perform(&OPEN, op, Deadline::NEVER) };
         let fd = match opened.map_err(io::Error::from) {
             Err(error) if error.raw_os_error() == Some(ENXIO) => {
                 return blocking_io(|| self.options.open(path)).map(File::from);
@@ -188,7 +191,7 @@ impl OpenOptions {
             result => result?,
         };
         // SAFETY: a successful open returns a new descriptor that nobody else owns.
-        let fd = unsafe { io_op::own_fd(fd) };
+        let fd = unsafe { op::own_fd(fd) };
         let file = File::from(fd);
         let did_not_wait = flags & (sys::O_CREAT | sys::O_TRUNC) == 0;
         if did_not_wait && file.is_stream() && file.as_std().metadata()?.file_type().is_fifo() {

@@ -13,12 +13,13 @@ use std::{
 
 use ramie_driver::sys::{self, AtFlags, FileKind, Mode, RenameFlags};
 
-use super::{
-    File, Metadata,
-    route::{Route, route},
-};
+use super::{File, Metadata};
 use crate::{
-    blocking_io, cancel,
+    core::cancel,
+    op::{
+        blocking_io,
+        route::{Route, route},
+    },
     ring::{self, CWD},
     sync::{Mutex, MutexGuard},
 };

@@ -11,14 +11,13 @@ use std::{
     process::Stdio,
 };
 
-use super::{
-    File,
-    route::{route, uninterrupted},
-    transfer::PART,
-};
+use super::{File, transfer::PART};
 use crate::{
-    cancel,
-    io::whole::{counted_read_exact, counted_write_all, read_exact, write_all},
+    core::cancel,
+    op::{
+        route::{route, uninterrupted},
+        whole::{counted_read_exact, counted_write_all, read_exact, write_all},
+    },
 };
 
 /// Room for a file whose size is not known.

@@ -25,11 +25,17 @@ use ramie_driver::{
     sys::{self, FileKind},
 };
 
-use super::route::{Route, route, uninterrupted};
 use crate::{
-    blocking_io, cancel, fiber,
-    park::WaitKind,
-    primitive::{AtomicBool, AtomicU32, Ordering},
+    core::{
+        cancel,
+        primitive::{AtomicBool, AtomicU32, Ordering},
+        wait::park::WaitKind,
+    },
+    fiber,
+    op::{
+        blocking_io,
+        route::{Route, route, uninterrupted},
+    },
     ring::data::{
         MAX_BUFFERS, read_at_position, read_op, read_vectored_op, write_at_position,
         write_buffered_at_position, write_op, write_vectored_op,

@@ -16,7 +16,12 @@ use std::{
 use ramie_driver::sys::{self, Notice};
 
 use self::tree::{Ready, Tree};
-use crate::{blocking, cancel::Steps, io::Async};
+use crate::{
+    core::{cancel::Steps, wait::park::WaitKind},
+    op::{blocking, readiness},
+};
+
+static NOTICES: WaitKind = WaitKind::new("a descriptor to become readable");
 
 /// The most notices that are read before they are turned into changes.
 const MOST_AT_ONCE: usize = 4096;
@@ -97,7 +102,7 @@ pub enum ChangeKind {
 /// ```
 #[derive(Debug)]
 pub struct Watcher {
-    queue: Async<OwnedFd>,
+    queue: OwnedFd,
     tree: Tree,
     is_tree: bool,
     ready: Ready,
@@ -144,9 +149,9 @@ impl Watcher {
     }
 
     fn start(root: &Path, is_tree: bool) -> io::Result<Watcher> {
-        let queue = Async::from_fd(sys::inotify()?)?;
+        let queue = sys::inotify()?;
         let tree = blocking(|| {
-            let (queue, root) = (queue.get_ref().as_fd(), root.to_owned());
+            let (queue, root) = (queue.as_fd(), root.to_owned());
             if is_tree { Tree::of_all(queue, root) } else { Tree::of_one(queue, root) }
         })?;
         Ok(Watcher { queue, tree, is_tree, ready: VecDeque::new(), steps: Steps::Going })
@@ -156,13 +161,17 @@ impl Watcher {
     #[track_caller]
     fn collect(&mut self) -> io::Result<()> {
         let mut told = Vec::new();
-        self.queue.with_read(|queue| read(queue, &mut told))?;
+        let queue = self.queue.as_fd();
+        // inotify's descriptor is nonblocking.
+        readiness::call_until_done(&NOTICES, queue, sys::POLL_IN, true, || {
+            read(&self.queue, &mut told)
+        })?;
         let is_cut = |told: &Vec<Told>| {
             // The second half of a rename may be left in the kernel's queue.
             matches!(told.last(), Some(Told { notice: Notice::MovedFrom(_), .. }))
         };
         while told.len() < MOST_AT_ONCE || is_cut(&told) {
-            if read(self.queue.get_ref(), &mut told).is_err() {
+            if read(&self.queue, &mut told).is_err() {
                 break;
             }
         }
@@ -183,7 +192,7 @@ impl Watcher {
             self.translate(this, second);
         }
         if self.tree.is_unsettled() {
-            self.tree.settle(self.queue.get_ref().as_fd(), &mut self.ready);
+            self.tree.settle(self.queue.as_fd(), &mut self.ready);
         }
     }
 
@@ -213,14 +222,14 @@ impl Watcher {
 
     fn lost(&mut self) {
         let root = self.tree.root_path().to_owned();
-        self.tree.retake(self.queue.get_ref().as_fd(), self.is_tree, &mut self.ready);
+        self.tree.retake(self.queue.as_fd(), self.is_tree, &mut self.ready);
         self.tell(root, ChangeKind::Lost, true);
     }
 
     fn arrived(&mut self, told: &Told) {
         self.tell_of(told, ChangeKind::Created);
         if self.is_tree && told.is_dir {
-            let queue = self.queue.get_ref().as_fd();
+            let queue = self.queue.as_fd();
             self.tree.arrived(queue, told.watch, &told.name, &mut self.ready);
         }
     }
@@ -249,7 +258,7 @@ impl Watcher {
     /// Looks what is now where a notice was about a folder.
     fn look_at(&mut self, told: &Told) {
         if self.is_tree && told.is_dir && !told.name.is_empty() {
-            let queue = self.queue.get_ref().as_fd();
+            let queue = self.queue.as_fd();
             self.tree.look_at(queue, told.watch, &told.name, &mut self.ready);
         }
     }

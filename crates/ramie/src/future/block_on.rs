@@ -18,10 +18,14 @@ use std::{
 };
 
 use crate::{
-    cancel::{self, Cancelled, check_cancelled},
-    completion::Completion,
+    core::{
+        cancel::{self, Cancelled, check_cancelled},
+        wait::{
+            completion::Completion,
+            park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+        },
+    },
     fiber,
-    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
 };
 
 static FUTURE: WaitKind = WaitKind::new("a future");

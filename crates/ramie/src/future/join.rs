@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    completion::Completion,
+    core::wait::completion::Completion,
     fiber::{JoinHandle, ScopedJoinHandle},
 };
 

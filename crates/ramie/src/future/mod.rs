@@ -13,12 +13,10 @@ mod block_on;
 mod join;
 mod receive;
 mod send;
-mod wake;
 
 #[doc(no_inline)]
 pub use std::future::*;
 
-pub(crate) use self::wake::wake;
 pub use self::{
     block_on::{block_on, block_on_or_cancelled},
     join::{JoinFuture, ScopedJoinFuture},

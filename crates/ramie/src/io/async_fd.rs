@@ -10,13 +10,12 @@ use std::{
 use ramie_driver::{Home, MultishotOp, Op, Shot, sys};
 
 use crate::{
-    cancel::{self, Steps},
-    intake::{self, Intake},
-    io_op,
-    park::WaitKind,
-    readiness::Readiness,
-    time::Deadline,
-    worker,
+    core::{cancel::Steps, time::Deadline, wait::park::WaitKind},
+    op::{
+        self,
+        multishot::{self, Intake},
+        readiness,
+    },
 };
 
 static READABLE: WaitKind = WaitKind::new("a descriptor to become readable");
@@ -111,7 +110,7 @@ impl<T: AsFd> Async<T> {
     fn wait(&self, kind: &'static WaitKind, events: u32) -> io::Result<()> {
         let op = Op::Poll { fd: self.io.as_fd().as_raw_fd(), events };
         // SAFETY: the op points to nothing.
-        unsafe { io_op::perform(kind, op, Deadline::NEVER) }?;
+        unsafe { op::perform(kind, op, Deadline::NEVER) }?;
         Ok(())
     }
 
@@ -210,23 +209,8 @@ impl<T: AsFd> Async<T> {
         events: u32,
         mut call: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        let mut may_call = self.is_nonblocking;
-        let mut readiness = Readiness::default();
-        loop {
-            cancel::check_io()?;
-            if may_call {
-                match call(&self.io) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    result => {
-                        worker::note_complete_at_once();
-                        return result;
-                    }
-                }
-            }
-            readiness.wait(kind, self.as_fd().into(), events, Deadline::NEVER)?;
-            may_call = true;
-        }
+        let fd = self.io.as_fd();
+        readiness::call_until_done(kind, fd, events, self.is_nonblocking, || call(&self.io))
     }
 
     /// Lends what has the descriptor.
@@ -258,7 +242,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(home) = self.0.get() {
-            intake::stop(home);
+            multishot::stop(home);
         }
     }
 }
@@ -296,7 +280,7 @@ impl ReadyEach<'_> {
     #[track_caller]
     fn wait_once(&self) -> io::Result<()> {
         let op = Op::Poll { fd: self.fd.as_raw_fd(), events: self.events };
-        io_op::perform_pointing_nowhere(self.kind, op, Deadline::NEVER)?;
+        op::perform_pointing_nowhere(self.kind, op, Deadline::NEVER)?;
         Ok(())
     }
 }

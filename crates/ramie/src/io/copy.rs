@@ -30,18 +30,16 @@ use ramie_driver::{
     sys::{self, Errno, OFlags, SendFlags, SocketType, sockopt},
 };
 
-use super::{PipeReader, PipeWriter, whole::write_all};
+use super::{PipeReader, PipeWriter};
 use crate::{
-    blocking, cancel,
+    core::{cancel, time::Deadline, wait::park::WaitKind, worker},
     fs::{File, Metadata},
-    io_op,
     net::{
         TcpStream,
         socket::{Half, Socket},
     },
+    op::{self, blocking, whole::write_all},
     os::unix::net::UnixStream,
-    park::WaitKind,
-    time::Deadline,
 };
 
 static COPY: WaitKind = WaitKind::new("room or data for a copy");
@@ -207,7 +205,7 @@ fn pipe_to_pipe(from: &PipeReader, to: &PipeWriter, copied: &mut u64) -> io::Res
             }
             Err(error) => return unless_unsuited(error, *copied),
         }
-        crate::fiber::yield_now();
+        worker::yield_now();
     }
 }
 
@@ -236,10 +234,10 @@ fn unless_unsuited(error: io::Error, copied: u64) -> io::Result<()> {
 fn wait(fd: BorrowedFd<'_>, events: u32, deadline: Deadline) -> io::Result<()> {
     let op = Op::Poll { fd: fd.as_raw_fd(), events };
     // SAFETY: the op points to nothing.
-    match unsafe { io_op::perform(&COPY, op, deadline) } {
+    match unsafe { op::perform(&COPY, op, deadline) } {
         Ok(_) => Ok(()),
         // As a write whose time is over.
-        Err(io_op::OpError::Elapsed) => Err(Errno::AGAIN.into()),
+        Err(op::OpError::Elapsed) => Err(Errno::AGAIN.into()),
         Err(error) => Err(error.into()),
     }
 }

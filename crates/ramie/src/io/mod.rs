@@ -24,7 +24,6 @@ mod stdin;
 mod stdout;
 mod terminal;
 mod wait_any;
-pub(crate) mod whole;
 
 #[doc(no_inline)]
 pub use std::io::*;

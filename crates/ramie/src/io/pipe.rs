@@ -9,13 +9,13 @@ use std::{
 
 use ramie_driver::{CURRENT_POSITION, sys};
 
-use super::whole::{counted_read_exact, counted_write_all};
 use crate::{
-    cancel,
-    fixed_file::StreamFd,
-    park::WaitKind,
+    core::{cancel, wait::park::WaitKind, worker},
+    op::{
+        fixed_file::StreamFd,
+        whole::{counted_read_exact, counted_write_all},
+    },
     ring::data::{MAX_BUFFERS, read_op, read_vectored_op, write_op, write_vectored_op},
-    worker,
 };
 
 static READ: WaitKind = WaitKind::new("data from a pipe");

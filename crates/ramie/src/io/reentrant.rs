@@ -16,9 +16,11 @@ use std::{
 };
 
 use crate::{
-    primitive::{AtomicU64, Ordering},
+    core::{
+        primitive::{AtomicU64, Ordering},
+        worker,
+    },
     sync::{Mutex, MutexGuard},
-    worker,
 };
 
 const NOBODY: u64 = 0;

@@ -7,11 +7,11 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{
-    standard::{Standard, standard_descriptor},
-    whole::counted_read_exact,
+use super::standard::{Standard, standard_descriptor};
+use crate::{
+    op::whole::counted_read_exact,
+    sync::{Mutex, MutexGuard},
 };
-use crate::sync::{Mutex, MutexGuard};
 
 /// As large as std's.
 const BUFFER: usize = 8192;

@@ -17,11 +17,13 @@ use ramie_driver::logging;
 use super::{
     reentrant::{Reentrant, ReentrantGuard},
     standard::{Standard, standard_descriptor, write_here},
-    whole,
 };
 use crate::{
-    cancel,
-    primitive::{AtomicBool, Ordering},
+    core::{
+        cancel,
+        primitive::{AtomicBool, Ordering},
+    },
+    op::whole,
 };
 
 /// The process ends: nothing parks any more.

@@ -7,7 +7,10 @@ use std::{
 
 use ramie_driver::sys::{self, PollFlags};
 
-use crate::{cancel, park::WaitKind, readiness::Readiness, time::Deadline, worker};
+use crate::{
+    core::{cancel, time::Deadline, wait::park::WaitKind, worker},
+    op::readiness::Readiness,
+};
 
 static READY: WaitKind = WaitKind::new("one of several descriptors to be ready");
 

@@ -11,12 +11,9 @@ use ramie_driver::sys;
 
 use super::socket::{Address, Socket};
 use crate::{
-    cancel,
-    io_op::OpError,
-    readiness::Readiness,
-    ring::socket::{self as ring, ACCEPT},
-    time::Deadline,
-    worker,
+    core::{cancel, time::Deadline, worker},
+    op::{OpError, readiness::Readiness},
+    ring::{socket as ring, socket::ACCEPT},
 };
 
 impl Socket {

@@ -5,7 +5,8 @@ use std::{io, iter, net, option, slice, vec};
 use ramie_driver::sys::AddressFamily;
 
 use crate::{
-    cancel, fiber,
+    core::cancel,
+    fiber,
     sync::oneshot::{self, RecvError},
 };
 
@@ -117,7 +118,7 @@ where
 {
     cancel::check_io()?;
     let name = name();
-    let resolve = move || crate::blocking(move || name.to_socket_addrs());
+    let resolve = move || crate::op::blocking(move || name.to_socket_addrs());
     if !cancel::may_be_cancelled() {
         return resolve();
     }

@@ -2,11 +2,13 @@
 
 use std::{fmt, io, iter::FusedIterator};
 
+use ramie_driver::Lease;
+
 use super::{
     SocketAddr,
     socket::{Address, Socket},
 };
-use crate::{cancel::Steps, intake::Intake, io::Lease};
+use crate::{core::cancel::Steps, op::multishot::Intake};
 
 /// Iterates over what a stream receives; made by `recv_each`.
 ///

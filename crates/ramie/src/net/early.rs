@@ -11,18 +11,19 @@ use ramie_driver::{Datagram, Home, Lease, MultishotOp, Shot, sys};
 
 use super::socket::{Address, Half, Socket, data_result};
 use crate::{
-    intake::{self, Intake},
-    io_op::OpError,
-    readiness::Readiness,
+    core::{time::Deadline, worker},
+    op::{
+        OpError,
+        multishot::{self, Intake},
+        readiness::Readiness,
+    },
     ring::socket::{ACCEPT, RECEIVE},
-    time::Deadline,
-    worker,
 };
 
 impl Socket {
     #[track_caller]
     fn take_early(&self, home: &Home, deadline: Deadline) -> io::Result<Option<Shot>> {
-        intake::take_early(home, &RECEIVE, deadline).map_err(|error| match error {
+        multishot::take_early(home, &RECEIVE, deadline).map_err(|error| match error {
             OpError::Elapsed => sys::Errno::AGAIN.into(),
             error => error.into(),
         })

@@ -15,7 +15,11 @@ use std::io;
 use ramie_driver::sys;
 
 use super::socket::{Socket, data_result};
-use crate::{cancel, io_op::OpError, ring::socket as ring, time::Deadline};
+use crate::{
+    core::{cancel, time::Deadline},
+    op::OpError,
+    ring::socket as ring,
+};
 
 impl Socket {
     #[cold]

@@ -15,10 +15,9 @@ use super::{
     socket::{Address, Half, Socket, data_result},
 };
 use crate::{
-    io_op::{self, OpError},
+    core::{time::Deadline, worker},
+    op::{self, OpError},
     ring::socket::{SEND, header_of, header_of_mut, receive_message, send_message},
-    time::Deadline,
-    worker,
 };
 
 /// How long a sender first and at most sleeps where nothing can tell it that there is room again.
@@ -192,7 +191,7 @@ impl Socket {
             if sys::poll_now(self, sys::POLL_OUT)? == 0 {
                 let op = Op::Poll { fd: self.as_fd().as_raw_fd(), events: sys::POLL_OUT };
                 // SAFETY: the op points to nothing.
-                data_result(unsafe { io_op::perform(&SEND, op, deadline) })?;
+                data_result(unsafe { op::perform(&SEND, op, deadline) })?;
             } else {
                 // The receiver's queue is full, and only connected senders are told of its room.
                 worker::pause(pause);

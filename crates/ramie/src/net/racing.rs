@@ -4,9 +4,9 @@ use std::{error::Error, fmt, io, iter, time::Duration};
 
 use super::{SocketAddr, TcpStream, ToSocketAddrs, addr::no_address, tcp_stream::connect};
 use crate::{
-    cancel, channel,
+    channel,
+    core::{cancel, time::Deadline},
     structured::{self, Failures},
-    time::Deadline,
 };
 
 /// How long one attempt has for itself before the next joins it: RFC 8305, section 8.

@@ -16,14 +16,18 @@ use ramie_driver::{Home, Kind, sys, sys::sockopt};
 
 pub(crate) use crate::ring::Address;
 use crate::{
-    fixed_file::{FdName, StreamFd},
-    homes::Enlisted,
-    intake,
-    io_op::OpError,
-    primitive::{AtomicBool, AtomicU64, Ordering},
+    core::{
+        primitive::{AtomicBool, AtomicU64, Ordering},
+        time::Deadline,
+        worker,
+    },
+    op::{
+        OpError,
+        fixed_file::{FdName, StreamFd},
+        homes::Enlisted,
+        multishot,
+    },
     ring::socket as ring,
-    time::Deadline,
-    worker,
 };
 
 /// What std keeps in the open file description, kept beside it; shared by duplicates.
@@ -48,7 +52,7 @@ impl Drop for Options {
         // An op that was forgotten would keep the file open.
         if let Some(home) = self.home.get().filter(|home| home.is_in_use()) {
             home.close();
-            intake::stop(home);
+            multishot::stop(home);
         }
     }
 }

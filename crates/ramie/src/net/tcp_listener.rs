@@ -14,7 +14,7 @@ use super::{
     handle::{converts_like_std, shared_like_std},
     socket::Socket,
 };
-use crate::{cancel::Steps, fiber, intake::Intake};
+use crate::{core::cancel::Steps, fiber, op::multishot::Intake};
 
 /// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;

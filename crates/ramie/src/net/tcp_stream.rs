@@ -16,8 +16,8 @@ use super::{
     socket::Socket,
 };
 use crate::{
-    io::whole::{counted_read_exact, counted_write_all},
-    time::Deadline,
+    core::time::Deadline,
+    op::whole::{counted_read_exact, counted_write_all},
 };
 
 /// A TCP connection; twin of [`std::net::TcpStream`].

@@ -10,7 +10,7 @@ use ramie_driver::{Op, OpFrame, sys};
 
 use super::socket::{Half, Socket, data_result};
 use crate::{
-    io_op::{self, OpError},
+    op::{self, OpError},
     ring::socket::{SEND, header_of},
 };
 
@@ -34,7 +34,7 @@ impl Socket {
         // SAFETY: the buffers are borrowed for the length of this call, and the header lies in its
         // frame.
         let sent =
-            unsafe { io_op::perform_frame(&SEND, frame.zero_copy(), self.deadline(Half::Write)) };
+            unsafe { op::perform_frame(&SEND, frame.zero_copy(), self.deadline(Half::Write)) };
         match sent {
             // A socket of a kind that always copies.
             Err(OpError::Errno(errno)) if errno == sys::Errno::OPNOTSUPP.raw_os_error() => {

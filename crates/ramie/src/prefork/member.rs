@@ -75,7 +75,7 @@ impl<T: Ending, E: fmt::Debug> Ending for Result<T, E> {
 
 /// Runs the closure and ends the process. The panic of a closure has said on stderr what it was.
 pub(super) fn live(f: &mut dyn FnMut(&Member) -> u8, member: &Member) -> ! {
-    let code = crate::panic::catch(|| f(member)).unwrap_or_else(|payload| {
+    let code = crate::core::panic::catch(|| f(member)).unwrap_or_else(|payload| {
         // A panic of the payload's destructor would run the supervisor's code in this process.
         mem::forget(payload);
         PANICKED

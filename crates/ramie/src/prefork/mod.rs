@@ -87,8 +87,8 @@ pub use self::{
     listener::Listener,
     member::{Ending, Member},
 };
+use crate::core::worker;
 pub use crate::structured::BackOff;
-use crate::worker;
 
 /// Runs `f` in so many processes, each forked from this one, and starts those again that fail;
 /// returns when all are done, or have ended after SIGTERM or SIGINT.

@@ -20,6 +20,7 @@ use std::{
     collections::VecDeque,
     io::{self, Write},
     os::fd::{AsFd, OwnedFd},
+    panic::resume_unwind,
     process::ExitStatus,
     time::{Duration, Instant},
 };
@@ -38,10 +39,7 @@ use super::{
     end::{After, End},
     member,
 };
-use crate::{
-    panic::{catch, resume_unwind},
-    signal::Signal,
-};
+use crate::{core::panic::catch, signal::Signal};
 
 /// A successor that has lived for so long is ready, whatever it says.
 const SETTLED: Duration = Duration::from_secs(1);

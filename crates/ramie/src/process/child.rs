@@ -12,11 +12,12 @@ use ramie_driver::{Op, sys};
 
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::{
-    blocking, cancel, fiber,
-    fs::route::{Route, route},
-    io_op,
-    park::WaitKind,
-    time::Deadline,
+    core::{cancel, time::Deadline, wait::park::WaitKind},
+    fiber,
+    op::{
+        self, blocking,
+        route::{Route, route},
+    },
 };
 
 static WAIT: WaitKind = WaitKind::new("a process to end");
@@ -78,7 +79,7 @@ impl Child {
         };
         let op = Op::Poll { fd: process.as_raw_fd(), events: sys::POLL_IN };
         // SAFETY: the op points to nothing.
-        unsafe { io_op::perform(&WAIT, op, Deadline::NEVER) }?;
+        unsafe { op::perform(&WAIT, op, Deadline::NEVER) }?;
         self.child.wait()
     }
 

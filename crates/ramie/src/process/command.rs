@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::Child;
-use crate::blocking_io;
+use crate::op::blocking_io;
 
 /// Says how a process is to be started; twin of [`std::process::Command`].
 ///

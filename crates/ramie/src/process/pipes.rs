@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     fs::File,
-    io::whole::{counted_read_exact, counted_write_all},
+    op::whole::{counted_read_exact, counted_write_all},
 };
 
 /// What an end is besides something to read or write.

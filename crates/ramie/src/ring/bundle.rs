@@ -7,18 +7,14 @@ use std::{
 };
 
 use ramie_driver::{
-    Feature, Home, Op, Shot,
+    Feature, Home, Lease, Op, Shot,
     sys::{self, Errno},
 };
 
 use super::socket::RECEIVE;
 use crate::{
-    cancel, homes, intake,
-    io::Lease,
-    io_op::{self, OpError},
-    readiness::Readiness,
-    time::Deadline,
-    worker,
+    core::{cancel, time::Deadline, worker},
+    op::{self, OpError, homes, multishot, readiness::Readiness},
 };
 
 /// How many buffers one call fills without the op; with it, as many as there are.
@@ -69,7 +65,7 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
         let mut leases = Vec::new();
         let op = Op::RecvBundle { fd: fd.as_raw_fd(), into: &raw mut leases };
         // SAFETY: the list lies in this frame, and is not looked at before the call returns.
-        match unsafe { io_op::perform(&RECEIVE, op, Deadline::NEVER) } {
+        match unsafe { op::perform(&RECEIVE, op, Deadline::NEVER) } {
             // The kernel takes no buffers of ours.
             Err(OpError::Errno(errno)) if errno == Errno::NOBUFS.raw_os_error() => {}
             done => return Ok(done.map(|_| leases)?),
@@ -82,7 +78,7 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
 #[track_caller]
 fn receive_early(home: &Home) -> io::Result<Option<Vec<Lease>>> {
     let mut leases = Vec::new();
-    let mut shot = intake::take_early(home, &RECEIVE, Deadline::NEVER)?;
+    let mut shot = multishot::take_early(home, &RECEIVE, Deadline::NEVER)?;
     while let Some(this) = shot {
         match this {
             Shot::Bytes(bytes) => leases.push(bytes),

@@ -5,8 +5,10 @@ use std::{io, os::fd::AsFd};
 
 use ramie_driver::Call;
 
-use super::made::{make_at_once, raw};
-use crate::{park::WaitKind, worker};
+use crate::{
+    core::{wait::park::WaitKind, worker},
+    op::call::{make_at_once, raw},
+};
 
 static MESSAGE: WaitKind = WaitKind::new("a message to be in another ring");
 

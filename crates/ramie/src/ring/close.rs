@@ -10,12 +10,11 @@ use std::{
 use ramie_driver::{Op, sys};
 
 use crate::{
-    blocking, cancel,
-    fs::route::{Route, route},
-    io_op,
-    park::WaitKind,
-    time::Deadline,
-    worker,
+    core::{cancel, time::Deadline, wait::park::WaitKind, worker},
+    op::{
+        self, blocking,
+        route::{Route, route},
+    },
 };
 
 static CLOSE: WaitKind = WaitKind::new("a descriptor to be closed");
@@ -41,7 +40,7 @@ pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
     // From here on it is the op's, which no cancellation keeps from being made.
     let _ = fd.into_raw_fd();
     // SAFETY: it points to nothing.
-    let closed = cancel::shield(|| unsafe { io_op::perform(&CLOSE, op, Deadline::NEVER) });
+    let closed = cancel::shield(|| unsafe { op::perform(&CLOSE, op, Deadline::NEVER) });
     Ok(closed.map(drop)?)
 }
 

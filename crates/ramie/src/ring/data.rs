@@ -21,12 +21,12 @@ use ramie_driver::{
 };
 
 use crate::{
-    blocking_io, cancel,
-    fixed_file::FdName,
-    fs::route::{Route, route},
-    io_op,
-    park::WaitKind,
-    time::Deadline,
+    core::{cancel, time::Deadline, wait::park::WaitKind},
+    op::{
+        self, blocking_io,
+        fixed_file::FdName,
+        route::{Route, route},
+    },
 };
 
 static READ: WaitKind = WaitKind::new("data to be read");
@@ -252,7 +252,7 @@ pub(crate) fn read_op(
     let op = Op::Read { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, offset };
     // SAFETY: the buffer is borrowed mutably for the length of this call; a name's place is that
     // of its descriptor.
-    Ok(unsafe { io_op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
+    Ok(unsafe { op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
 }
 
 /// One read into several buffers. What `is_large` a ring leaves to a thread of the kernel.
@@ -269,7 +269,7 @@ pub(crate) fn read_vectored_op(
     let iov = bufs.as_mut_ptr().cast::<IoVec>();
     let op = Op::ReadVectored { fd: fd.as_raw_fd(), iov, count, offset };
     // SAFETY: the buffers are borrowed mutably for the length of this call.
-    Ok(unsafe { io_op::perform_frame(kind, frame(op, is_large), Deadline::NEVER) }? as usize)
+    Ok(unsafe { op::perform_frame(kind, frame(op, is_large), Deadline::NEVER) }? as usize)
 }
 
 /// One write, by the strand's driver; inlined as [`read_op`].
@@ -285,7 +285,7 @@ pub(crate) fn write_op(
     let op = Op::Write { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, offset };
     // SAFETY: the buffer is borrowed for the length of this call; a name's place is that of its
     // descriptor.
-    Ok(unsafe { io_op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
+    Ok(unsafe { op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
 }
 
 /// One write of several buffers. What `is_large` a ring leaves to a thread of the kernel.
@@ -302,7 +302,7 @@ pub(crate) fn write_vectored_op(
     let iov = bufs.as_ptr().cast::<IoVec>();
     let op = Op::WriteVectored { fd: fd.as_raw_fd(), iov, count, offset };
     // SAFETY: the buffers are borrowed for the length of this call.
-    Ok(unsafe { io_op::perform_frame(kind, frame(op, is_large), Deadline::NEVER) }? as usize)
+    Ok(unsafe { op::perform_frame(kind, frame(op, is_large), Deadline::NEVER) }? as usize)
 }
 
 #[inline]

@@ -15,10 +15,11 @@ use super::{
     socket::{ACCEPT, accept_op, accept_what_is_there, receive_op, send_op},
 };
 use crate::{
-    cancel,
-    fixed_file::{DirectFile, FdName, StreamFd},
-    io_op::{self, OpError},
-    time::Deadline,
+    core::{cancel, time::Deadline},
+    op::{
+        self, OpError,
+        fixed_file::{DirectFile, FdName, StreamFd},
+    },
 };
 
 /// A connection that lies in the table of this worker's ring and has no descriptor: the process's
@@ -120,7 +121,7 @@ fn accept_once_into(
     let place = file.named().place();
     // SAFETY: address and length lie in this frame. The place is that of the connection, which the
     // op puts there: that is what an accept takes it for.
-    unsafe { io_op::perform_inline(&ACCEPT, op, deadline, place) }?;
+    unsafe { op::perform_inline(&ACCEPT, op, deadline, place) }?;
     Ok(address)
 }
 

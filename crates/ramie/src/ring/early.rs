@@ -12,7 +12,7 @@ use super::{
     Address, Message,
     socket::{ACCEPT, RECEIVE, recvmsg},
 };
-use crate::{intake, time::Deadline};
+use crate::{core::time::Deadline, op::multishot};
 
 /// Receives what came first, if anything did.
 #[cold]
@@ -29,7 +29,7 @@ pub(super) fn receive(
         return Ok(None);
     }
     let is_peek = flags.contains(RecvFlags::PEEK);
-    match intake::take_early(home, &RECEIVE, Deadline::NEVER)? {
+    match multishot::take_early(home, &RECEIVE, Deadline::NEVER)? {
         Some(bytes @ Shot::Bytes(_)) => {
             home.put_back(bytes);
             let room: usize = bufs.iter().map(|buf| buf.len()).sum();
@@ -64,7 +64,7 @@ pub(super) fn receive(
 #[inline(never)]
 #[track_caller]
 pub(super) fn accept(home: &Home) -> io::Result<Option<(OwnedFd, Address)>> {
-    match intake::take_early(home, &ACCEPT, Deadline::NEVER)? {
+    match multishot::take_early(home, &ACCEPT, Deadline::NEVER)? {
         Some(Shot::Connection(fd)) => {
             let peer = Address::of_peer(&fd)?;
             Ok(Some((fd, peer)))

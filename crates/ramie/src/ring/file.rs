@@ -13,8 +13,10 @@ use ramie_driver::{
     sys::{Advice, AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags},
 };
 
-use super::made::{c_string, make, own, plainly, raw};
-use crate::park::WaitKind;
+use crate::{
+    core::wait::park::WaitKind,
+    op::call::{c_string, make, own, plainly, raw},
+};
 
 static OPEN: WaitKind = WaitKind::new("a file to be opened");
 static STATX: WaitKind = WaitKind::new("what a file system knows of a file");

@@ -8,8 +8,13 @@ use ramie_driver::{
     sys::{self, Errno, FutexFlags},
 };
 
-use super::made::{Way, by_ring, make_at_once, plainly, way};
-use crate::{blocking_io, park::WaitKind};
+use crate::{
+    core::wait::park::WaitKind,
+    op::{
+        blocking_io,
+        call::{Way, by_ring, make_at_once, plainly, way},
+    },
+};
 
 static FUTEX: WaitKind = WaitKind::new("a futex to be woken");
 

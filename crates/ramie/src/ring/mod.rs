@@ -46,7 +46,6 @@ mod direct;
 mod early;
 mod file;
 mod futex;
-mod made;
 mod name;
 mod pipe;
 mod registered;

@@ -8,8 +8,10 @@ use ramie_driver::{
     sys::{AtFlags, Mode, RenameFlags},
 };
 
-use super::made::{c_string, make, raw};
-use crate::park::WaitKind;
+use crate::{
+    core::wait::park::WaitKind,
+    op::call::{c_string, make, raw},
+};
 
 static NAME: WaitKind = WaitKind::new("a file to be made, renamed or removed");
 

@@ -11,8 +11,13 @@ use ramie_driver::{
     sys::{self, SpliceFlags},
 };
 
-use super::made::{Way, by_ring, cut, make_at_once, own, plainly, raw, way};
-use crate::{park::WaitKind, readiness::Readiness, time::Deadline};
+use crate::{
+    core::{time::Deadline, wait::park::WaitKind},
+    op::{
+        call::{Way, by_ring, cut, make_at_once, own, plainly, raw, way},
+        readiness::Readiness,
+    },
+};
 
 static PIPE: WaitKind = WaitKind::new("a pipe to be made");
 static MOVE: WaitKind = WaitKind::new("data to move from descriptor to descriptor");

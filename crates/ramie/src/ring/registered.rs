@@ -13,10 +13,8 @@ use ramie_driver::{Op, OpFrame, Region};
 
 use super::data::{place, read_at_position, write_at_position};
 use crate::{
-    io_op::{self, OpError},
-    park::WaitKind,
-    time::Deadline,
-    worker,
+    core::{time::Deadline, wait::park::WaitKind, worker},
+    op::{self, OpError},
 };
 
 static READ: WaitKind = WaitKind::new("data to be read");
@@ -146,7 +144,7 @@ impl RegisteredBuffer {
             None => OpFrame::new(op),
         };
         // SAFETY: the caller's promise.
-        unsafe { io_op::perform_frame(kind, frame, Deadline::NEVER) }
+        unsafe { op::perform_frame(kind, frame, Deadline::NEVER) }
     }
 }
 

@@ -12,17 +12,15 @@ use ramie_driver::{
     sys::{self, AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketType},
 };
 
-use super::{
-    Address, early,
-    made::{make_at_once, own, raw},
-};
+use super::{Address, early};
 use crate::{
-    cancel,
-    fixed_file::FdName,
-    homes,
-    io_op::{self, OpError},
-    park::WaitKind,
-    time::Deadline,
+    core::{cancel, time::Deadline, wait::park::WaitKind},
+    op::{
+        self, OpError,
+        call::{make_at_once, own, raw},
+        fixed_file::FdName,
+        homes,
+    },
 };
 
 static SOCKET: WaitKind = WaitKind::new("a socket to be made or changed");
@@ -302,7 +300,7 @@ pub(crate) fn receive_op(
     let op = Op::Recv { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, flags };
     // SAFETY: the buffer is borrowed mutably for the length of this call; a name's place is that
     // of its descriptor.
-    unsafe { io_op::perform_inline(&RECEIVE, op, deadline, fd.place()) }
+    unsafe { op::perform_inline(&RECEIVE, op, deadline, fd.place()) }
 }
 
 /// One send with a deadline.
@@ -319,7 +317,7 @@ pub(crate) fn send_op(
     let op = Op::Send { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, flags };
     // SAFETY: the buffer is borrowed for the length of this call; a name's place is that of its
     // descriptor.
-    unsafe { io_op::perform_inline(&SEND, op, deadline, fd.place()) }
+    unsafe { op::perform_inline(&SEND, op, deadline, fd.place()) }
 }
 
 /// One message received, with a deadline.
@@ -335,7 +333,7 @@ pub(crate) unsafe fn receive_message(
 ) -> Result<u32, OpError> {
     let op = Op::RecvMessage { fd: fd.as_raw_fd(), message: &raw mut *header, flags };
     // SAFETY: the header is borrowed mutably, and the caller promises for the rest.
-    unsafe { io_op::perform(&RECEIVE, op, deadline) }
+    unsafe { op::perform(&RECEIVE, op, deadline) }
 }
 
 /// One message sent, with a deadline.
@@ -352,7 +350,7 @@ pub(crate) unsafe fn send_message(
     let flags = flags | sys::MSG_NOSIGNAL;
     let op = Op::SendMessage { fd: fd.as_raw_fd(), message: header, flags };
     // SAFETY: the header is borrowed, and the caller promises for the rest.
-    unsafe { io_op::perform(&SEND, op, deadline) }
+    unsafe { op::perform(&SEND, op, deadline) }
 }
 
 /// One accept with a deadline.
@@ -398,9 +396,9 @@ fn accept_once(fd: BorrowedFd<'_>, deadline: Deadline) -> Result<(OwnedFd, Addre
         flags: sys::SOCK_CLOEXEC,
     };
     // SAFETY: address and length lie in this frame.
-    let fd = unsafe { io_op::perform(&ACCEPT, op, deadline) }?;
+    let fd = unsafe { op::perform(&ACCEPT, op, deadline) }?;
     // SAFETY: a successful accept returns a new descriptor that nobody else owns.
-    Ok((unsafe { io_op::own_fd(fd) }, address))
+    Ok((unsafe { op::own_fd(fd) }, address))
 }
 
 /// One connect with a deadline.
@@ -413,7 +411,7 @@ pub(crate) fn connect_op(
     let addr = &raw const address.storage;
     let op = Op::Connect { fd: fd.as_raw_fd(), addr, addr_len: address.len };
     // SAFETY: the address is borrowed for the length of this call.
-    unsafe { io_op::perform(&CONNECT, op, deadline) }.map(drop)
+    unsafe { op::perform(&CONNECT, op, deadline) }.map(drop)
 }
 
 /// `IoSlice` is an `iovec` by std's promise; a send only reads it.

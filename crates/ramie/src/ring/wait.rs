@@ -14,12 +14,18 @@ use ramie_driver::{
     sys::{self, EpollEvent, Errno, PollFlags, WaitId, WaitIdOptions},
 };
 
-use super::made::{Way, by_ring, can_wait_for_epoll, plainly, raw, result_of, way};
 use crate::{
-    cancel, fiber, io_op,
-    park::WaitKind,
-    time::{Deadline, Instant},
-    worker,
+    core::{
+        cancel,
+        time::{Deadline, Instant},
+        wait::park::WaitKind,
+        worker,
+    },
+    fiber,
+    op::{
+        self,
+        call::{Way, by_ring, can_wait_for_epoll, plainly, raw, result_of, way},
+    },
 };
 
 static NOP: WaitKind = WaitKind::new("the ring");
@@ -45,7 +51,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 #[track_caller]
 pub fn nop() -> io::Result<()> {
     // SAFETY: it points to nothing.
-    unsafe { io_op::perform(&NOP, Op::Nop, Deadline::NEVER) }?;
+    unsafe { op::perform(&NOP, Op::Nop, Deadline::NEVER) }?;
     Ok(())
 }
 
@@ -65,9 +71,9 @@ pub fn poll(fd: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
     // Under Miri, where rustix calls libc, the bits are signed.
     let op = Op::Poll { fd: raw(&fd), events: events.bits() as u32 & 0xffff };
     // SAFETY: it points to nothing, and the descriptor is borrowed.
-    match unsafe { io_op::perform(&READY, op, Deadline::NEVER) } {
+    match unsafe { op::perform(&READY, op, Deadline::NEVER) } {
         // An epoll set takes none of them in.
-        Err(io_op::OpError::Errno(errno)) if errno == Errno::PERM.raw_os_error() => Ok(events),
+        Err(op::OpError::Errno(errno)) if errno == Errno::PERM.raw_os_error() => Ok(events),
         ready => Ok(PollFlags::from_bits_retain(ready? as _)),
     }
 }
@@ -93,7 +99,7 @@ pub fn epoll_wait(
     let (epoll, op) = (epoll.as_fd(), Op::EpollWait { fd: raw(&epoll), events: first, count });
     let taken = if can_wait_for_epoll() {
         // SAFETY: the events are borrowed mutably.
-        unsafe { io_op::perform(&EPOLL, op, Deadline::NEVER) }? as usize
+        unsafe { op::perform(&EPOLL, op, Deadline::NEVER) }? as usize
     } else {
         loop {
             cancel::check_io()?;

@@ -5,8 +5,10 @@ use std::{ffi::OsStr, io, os::fd::AsFd, path::Path};
 
 use ramie_driver::{Call, sys::XattrFlags};
 
-use super::made::{c_string, cut, make, raw};
-use crate::park::WaitKind;
+use crate::{
+    core::wait::park::WaitKind,
+    op::call::{c_string, cut, make, raw},
+};
 
 static XATTR: WaitKind = WaitKind::new("an attribute of a file");
 

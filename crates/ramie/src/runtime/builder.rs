@@ -2,14 +2,12 @@
 
 use std::{env, fmt, io, num::NonZero, sync::Arc, time::Duration};
 
-use ramie_coro::StackSize;
 use ramie_driver::{Choice, Enter};
 
 use super::Runtime;
-use crate::{
-    blocking,
-    policy::Policy,
+use crate::core::{
     time::{Clock, ManualClock},
+    worker::{DEFAULT_BLOCKING_THREADS, Policy, checked_stack_size, invalid, stack_size_from_env},
 };
 
 /// The most workers a runtime may have.
@@ -265,7 +263,7 @@ impl Builder {
             Some(bytes) => checked_stack_size("stack_size", bytes)?,
             None => stack_size_from_env()?.unwrap_or(ramie_coro::DEFAULT_USABLE_BYTES),
         };
-        let threads = self.blocking_threads.unwrap_or(blocking::DEFAULT_THREADS);
+        let threads = self.blocking_threads.unwrap_or(DEFAULT_BLOCKING_THREADS);
         let thread_name = self.thread_name.unwrap_or_else(|| "ramie-worker".to_owned());
         if thread_name.contains('\0') {
             return Err(invalid("thread_name contains a NUL byte; leave it out"));
@@ -306,25 +304,11 @@ impl fmt::Debug for Builder {
     }
 }
 
-fn invalid(error: impl fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
-}
-
 fn in_range(name: &str, value: usize, least: usize, most: usize) -> io::Result<usize> {
     if (least..=most).contains(&value) {
         return Ok(value);
     }
     Err(invalid(format!("{name} is {value}, but must be between {least} and {most}")))
-}
-
-fn checked_stack_size(name: &str, bytes: usize) -> io::Result<usize> {
-    let (least, most) = (StackSize::MIN_BYTES, StackSize::MAX_BYTES);
-    let size = StackSize::new(bytes).map_err(|_| {
-        invalid(format!(
-            "{name} is {bytes} bytes, but must be between {least} (32 KiB) and {most} (1 GiB)"
-        ))
-    })?;
-    Ok(size.usable_bytes())
 }
 
 fn strands_from_env() -> io::Result<Option<Strands>> {
@@ -335,25 +319,4 @@ fn strands_from_env() -> io::Result<Option<Strands>> {
         "threads" => Ok(Some(Strands::Threads)),
         _ => Err(invalid(format!("RAMIE_STRANDS is '{text}', but must be 'fibers' or 'threads'"))),
     }
-}
-
-fn stack_size_from_env() -> io::Result<Option<usize>> {
-    let Ok(text) = env::var("RAMIE_STACK") else { return Ok(None) };
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    let bytes = text.trim().parse().map_err(|_| {
-        invalid(format!("RAMIE_STACK is '{text}', but must be a number of bytes, such as 262144"))
-    })?;
-    checked_stack_size("RAMIE_STACK", bytes).map(Some)
-}
-
-/// The stack size of fibers on threads outside `run`.
-pub(crate) fn default_stack_size() -> usize {
-    stack_size_from_env().ok().flatten().unwrap_or(ramie_coro::DEFAULT_USABLE_BYTES)
-}
-
-/// The driver of threads outside `run`.
-pub(crate) fn default_driver_choice() -> Choice {
-    Choice::from_env().unwrap_or(Choice::Auto)
 }

@@ -5,7 +5,6 @@ mod start;
 mod threads;
 
 pub use builder::{AbandonedFibers, Builder, Driver, Strands};
-pub(crate) use builder::{default_driver_choice, default_stack_size};
 
 use builder::Config;
 

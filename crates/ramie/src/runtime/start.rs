@@ -21,11 +21,11 @@ use ramie_driver::{
 };
 
 use super::builder::{AbandonedFibers, Config, Strands};
-use crate::{
-    blocking::Pool,
-    panic::Raised,
-    strand::{self, Slot, Wishes},
-    worker::{self, AbandonedFiber, FreshQueue, Installed, Roster, Seat, Team, Until, Worker},
+use crate::core::{
+    strand::{self, Raised, Slot, Wishes},
+    worker::{
+        self, AbandonedFiber, FreshQueue, Installed, Pool, Roster, Seat, Team, Until, Worker,
+    },
 };
 
 /// The stack of the closure given to `run`, in bytes: what std gives to a thread.
@@ -44,8 +44,8 @@ where
         !thread::panicking(),
         "run was called in a destructor that runs during a panic; fibers cannot suspend then"
     );
-    crate::panic::install_hook();
-    crate::fiber::describe_overflows();
+    crate::core::worker::install_hook();
+    crate::core::strand::describe_overflows();
     match config.strands {
         Strands::Fibers => run_on_fibers(config, f),
         Strands::Threads => super::threads::run(config, f),
@@ -135,9 +135,10 @@ where
     let done = MainDone(team, roster);
     let main = || {
         let _done = done;
-        let outcome = crate::panic::catch(|| crate::panic::__rust_begin_short_backtrace(f));
+        let outcome =
+            crate::core::panic::catch(|| crate::core::panic::__rust_begin_short_backtrace(f));
         // They may wait, which the grace period is not for: it begins when they are done.
-        crate::fiber::destroy_own_locals();
+        crate::core::strand::destroy_own_locals();
         outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
     };
     let _installed = Installed::new(worker);
@@ -213,7 +214,8 @@ fn start_thread(
     let name = format!("{}-{index}", config.thread_name);
     thread::Builder::new().name(name).spawn(move || {
         // Caught, so that `run` learns of a policy that cannot be made.
-        let made = crate::panic::catch(|| make_worker(&config, (&team, &roster), index, queue));
+        let made =
+            crate::core::panic::catch(|| make_worker(&config, (&team, &roster), index, queue));
         let panicked = |_| Err(io::Error::other("what makes its run-queue policy panicked"));
         let worker = match made.unwrap_or_else(panicked) {
             Ok(worker) => worker,

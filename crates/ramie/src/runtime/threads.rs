@@ -12,7 +12,7 @@ use super::{
     builder::Config,
     start::{Fibers, report},
 };
-use crate::{
+use crate::core::{
     strand::Wishes,
     time::Deadline,
     worker::{Crew, Installed, Unended, Worker},
@@ -29,7 +29,9 @@ where
         let _installed = Installed::new(&worker);
         // A strand of its own, so that a coroutine around `run` cannot suspend inside.
         let outcome = worker.as_strand_of_its_own(|| {
-            crate::panic::catch_raised(|| crate::panic::__rust_begin_short_backtrace(f))
+            crate::core::strand::catch_raised(|| {
+                crate::core::panic::__rust_begin_short_backtrace(f)
+            })
         });
         let fibers = HandedOut::<Fibers>::new();
         // A `no_switch` region that `f` has left open ends here, as at the end of a fiber.

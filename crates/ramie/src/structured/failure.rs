@@ -3,9 +3,8 @@
 use std::{borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num, str, string};
 
 use crate::{
-    actor,
-    cancel::Cancelled,
-    channel,
+    actor, channel,
+    core::cancel::Cancelled,
     sync::{self, broadcast, oneshot, watch},
 };
 

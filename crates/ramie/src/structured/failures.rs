@@ -7,7 +7,7 @@ use super::{
     AsFailure, Failure,
     failure::{says_cancelled, via},
 };
-use crate::cancel::STRAND_CANCELLED;
+use crate::core::cancel::STRAND_CANCELLED;
 
 /// The errors of the strands of a scope, the cause first. There is at least one.
 ///

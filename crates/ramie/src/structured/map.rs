@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::{AsFailure, Failures, TryScope, merged::FirstPanic, try_scope};
-use crate::{channel, fiber, panic::catch_raised};
+use crate::{channel, core::strand::catch_raised, fiber};
 
 /// Applies `f` to each item, on `limit` fibers at most, and returns the results in order.
 ///
@@ -85,12 +85,12 @@ where
                 source.for_each(|_, item| {
                     let result = f(item);
                     // Nobody takes it only when `each` has panicked.
-                    crate::cancel::shield(|| sender.send(result)).is_ok()
+                    crate::core::cancel::shield(|| sender.send(result)).is_ok()
                 });
             });
         }
         drop(sender);
-        while let Ok(result) = crate::cancel::shield(|| receiver.recv()) {
+        while let Ok(result) = crate::core::cancel::shield(|| receiver.recv()) {
             each(result);
         }
     });

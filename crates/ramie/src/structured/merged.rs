@@ -3,9 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{AsFailure, Failures};
-use crate::{
+use crate::core::{
     cancel::check_cancelled,
-    panic::{Raised, catch_raised},
+    strand::{Raised, catch_raised},
 };
 
 /// What has gone wrong so far; merges by the rule in the module above.

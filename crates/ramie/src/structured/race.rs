@@ -10,9 +10,11 @@ use super::{
     merged::{Failed, Merged},
 };
 use crate::{
-    cancel::{self, CancelHandle},
+    core::{
+        cancel::{self, CancelHandle},
+        strand::catch_raised,
+    },
     fiber::Scope,
-    panic::catch_raised,
 };
 
 const DECIDED: &str = "another strand was first";

@@ -3,11 +3,13 @@
 use std::{fmt, mem, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
 
 use crate::{
-    cancel::{self, CancelHandle},
     channel::{self, Receiver, Sender},
+    core::{
+        cancel::{self, CancelHandle},
+        strand::{NoValue, Raised, catch_raised},
+        wait::park::abort_wait_while_unwinding,
+    },
     fiber::Scope,
-    panic::{NoValue, Raised, catch_raised},
-    park::abort_wait_while_unwinding,
 };
 
 /// Runs `f` with a set of strands, to which it may add at any time, and whose outcomes it takes as

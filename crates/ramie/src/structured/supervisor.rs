@@ -10,10 +10,12 @@ use std::{
 use super::{AsFailure, Failure, Failures};
 use super::{TryScope, try_scope};
 use crate::{
-    cancel::{self, CancelHandle, check_cancelled},
+    core::{
+        cancel::{self, CancelHandle, check_cancelled},
+        panic::{catch, drop_quietly, message},
+        time::Instant,
+    },
     fiber,
-    panic::{catch, drop_quietly, message},
-    time::Instant,
 };
 
 /// When a child is started again.

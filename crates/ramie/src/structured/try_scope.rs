@@ -10,9 +10,11 @@ use super::{
     merged::{Failed, Merged},
 };
 use crate::{
-    cancel::{self, CancelHandle, Cancelled},
+    core::{
+        cancel::{self, CancelHandle, Cancelled},
+        strand::catch_raised,
+    },
     fiber::{Scope, ScopedJoinHandle},
-    panic::catch_raised,
     sync::Event,
 };
 

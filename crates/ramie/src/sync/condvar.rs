@@ -13,12 +13,14 @@ use std::{
 };
 
 use super::{Mutex, MutexGuard};
-use crate::{
+use crate::core::{
     cancel::{self, Cancelled},
-    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
-    parking_lot::{LEFT, Parked, ParkingLot},
     primitive::{AtomicU64, Ordering},
     time::Deadline,
+    wait::{
+        park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+        parking_lot::{LEFT, Parked, ParkingLot},
+    },
 };
 
 static NOTIFY: WaitKind = WaitKind::new("a Condvar");

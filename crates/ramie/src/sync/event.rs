@@ -11,12 +11,14 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{
+use crate::core::{
     cancel::{self, Cancelled},
-    park::{Refused, WaitKind, WaitRecord},
-    parking_lot::{Parked, ParkingLot},
     primitive::{AtomicU64, Ordering},
     time::Deadline,
+    wait::{
+        park::{Refused, WaitKind, WaitRecord},
+        parking_lot::{Parked, ParkingLot},
+    },
 };
 
 static SET: WaitKind = WaitKind::new("an Event");

@@ -13,7 +13,7 @@ use std::{cell::Cell, fmt, marker::PhantomData, panic::RefUnwindSafe, time::Dura
 #[doc(no_inline)]
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
-use crate::{channel, time::Deadline};
+use crate::{channel, core::time::Deadline};
 
 /// The sending end of [`channel`](channel()); never waits.
 pub struct Sender<T>(channel::Sender<T>);

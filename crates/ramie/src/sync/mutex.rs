@@ -31,13 +31,15 @@ use std::{
     time::Duration,
 };
 
-use crate::{
+use crate::core::{
     cancel::{self, Cancelled},
-    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
-    parking_lot::{LEFT, Parked, ParkingLot, Token},
     primitive::{AtomicBool, AtomicU64, Ordering},
     spin_lock::BackOff,
     time::Deadline,
+    wait::{
+        park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+        parking_lot::{LEFT, Parked, ParkingLot, Token},
+    },
     worker,
 };
 

@@ -16,10 +16,12 @@ use std::{
     panic::{RefUnwindSafe, UnwindSafe},
 };
 
-use crate::{
-    park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
-    parking_lot::ParkingLot,
+use crate::core::{
     primitive::{AtomicU32, Ordering},
+    wait::{
+        park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+        parking_lot::ParkingLot,
+    },
 };
 
 static RUN: WaitKind = WaitKind::new("a Once");

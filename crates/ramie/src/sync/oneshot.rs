@@ -15,12 +15,14 @@
 
 use std::{cell::Cell, fmt, marker::PhantomData, mem::MaybeUninit, task::Waker, time::Duration};
 
-use crate::{
+use crate::core::{
     cancel::errors_with_cancelled,
-    park::{Refused, WaitKind, WaitRecord},
-    parking_lot::{Parked, ParkingLot},
     primitive::{Arc, AtomicU32, Ordering, UnsafeCell},
     time::Deadline,
+    wait::{
+        park::{Refused, WaitKind, WaitRecord},
+        parking_lot::{Parked, ParkingLot},
+    },
 };
 
 static RECEIVE: WaitKind = WaitKind::new("a oneshot's value");
@@ -62,7 +64,7 @@ impl<T> Inner<T> {
             next.is_some_and(|next| next.has_more).into()
         });
         if let Some(waker) = waker {
-            crate::future::wake(waker);
+            crate::core::wait::wake(waker);
         }
     }
 

@@ -12,8 +12,7 @@
 //!
 //! # Fairness
 //! First come, first served: a strand that comes while others wait goes to the end of the queue,
-//! readers too. So neither side starves the other. Readers next to each other in the queue are let
-//! in together.
+//! readers too. So neither side starves the other. Adjacent readers are let in together.
 #![allow(unsafe_code)]
 
 use std::{
@@ -28,11 +27,13 @@ use std::{
     thread,
 };
 
-use crate::{
+use crate::core::{
     cancel::{self, Cancelled},
-    park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
-    parking_lot::{LEFT, Parked, ParkingLot, Token},
     primitive::{AtomicBool, AtomicU64, Ordering},
+    wait::{
+        park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+        parking_lot::{LEFT, Parked, ParkingLot, Token},
+    },
 };
 
 static READ: WaitKind = WaitKind::new("a RwLock, to read");

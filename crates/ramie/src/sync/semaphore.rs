@@ -15,12 +15,14 @@
 
 use std::{error, fmt, mem, sync::Arc, time::Duration};
 
-use crate::{
+use crate::core::{
     cancel::{self, errors_with_cancelled},
-    park::{Refused, WaitKind, WaitRecord},
-    parking_lot::{LEFT, Parked, ParkingLot, Token},
     primitive::{AtomicU64, Ordering},
     time::Deadline,
+    wait::{
+        park::{Refused, WaitKind, WaitRecord},
+        parking_lot::{LEFT, Parked, ParkingLot, Token},
+    },
 };
 
 static ACQUIRE: WaitKind = WaitKind::new("a Semaphore's permits");

@@ -1,7 +1,7 @@
 //! Ticks at a steady pace.
 
 use super::{Duration, Instant, sleep_until};
-use crate::cancel::{Cancelled, check_cancelled};
+use crate::core::cancel::{Cancelled, check_cancelled};
 
 /// What an [`Interval`] does about ticks that it missed because nobody waited for them in time.
 ///

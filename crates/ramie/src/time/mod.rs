@@ -3,22 +3,19 @@
 //! On the system clock, [`Instant`] is `CLOCK_MONOTONIC` in ns. A runtime built with a
 //! [`ManualClock`] has its own time, which moves when the test says so, or when every strand waits.
 
-mod clock;
-mod instant;
 mod interval;
 mod system_time;
 
 #[doc(no_inline)]
 pub use std::time::{Duration, TryFromFloatSecsError};
 
-pub(crate) use clock::Clock;
-pub use clock::ManualClock;
-pub(crate) use instant::Deadline;
-pub use instant::Instant;
 pub use interval::{Interval, MissedTick, interval, interval_at};
 pub use system_time::{SystemTime, SystemTimeError, UNIX_EPOCH};
 
 pub use crate::{
-    cancel::{Elapsed, with_deadline, with_timeout},
+    core::{
+        cancel::{Elapsed, with_deadline, with_timeout},
+        time::{Instant, ManualClock},
+    },
     fiber::{sleep, sleep_until},
 };

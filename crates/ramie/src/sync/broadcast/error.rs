@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt};
 
-use crate::cancel::errors_with_cancelled;
+use crate::core::cancel::errors_with_cancelled;
 
 /// Nobody receives; the value comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]

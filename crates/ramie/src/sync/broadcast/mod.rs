@@ -34,12 +34,14 @@ use std::{
 
 pub use self::error::{RecvError, RecvTimeoutError, SendError, TryRecvError};
 use self::ring::Ring;
-use crate::{
+use crate::core::{
     cancel,
-    park::{Refused, WaitKind, WaitRecord},
-    parking_lot::ParkingLot,
     primitive::{AtomicU64, AtomicUsize, Ordering},
     time::Deadline,
+    wait::{
+        park::{Refused, WaitKind, WaitRecord},
+        parking_lot::ParkingLot,
+    },
 };
 
 static RECEIVE: WaitKind = WaitKind::new("a broadcast value");

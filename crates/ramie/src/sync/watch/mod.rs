@@ -20,10 +20,10 @@ use std::{error, fmt, ops::Deref, sync::PoisonError};
 
 pub use self::{receiver::Receiver, sender::Sender};
 use super::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use crate::{
+use crate::core::{
     cancel::errors_with_cancelled,
-    parking_lot::ParkingLot,
     primitive::{AtomicU64, AtomicUsize, Ordering},
+    wait::parking_lot::ParkingLot,
 };
 
 struct Shared<T> {

@@ -3,11 +3,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{RecvError, RecvTimeoutError, Ref, Shared};
-use crate::{
+use crate::core::{
     cancel,
-    park::{Refused, WaitKind, WaitRecord},
     primitive::Ordering,
     time::Deadline,
+    wait::park::{Refused, WaitKind, WaitRecord},
 };
 
 static CHANGE: WaitKind = WaitKind::new("a change of a watched value");

@@ -3,12 +3,14 @@
 use std::{fmt, mem, sync::Arc, time::Duration};
 
 use super::{Receiver, Ref, SendError, Shared};
-use crate::{
+use crate::core::{
     cancel::{self, Cancelled},
-    park::{Refused, WaitKind, WaitRecord},
-    parking_lot::Parked,
     primitive::Ordering,
     time::Deadline,
+    wait::{
+        park::{Refused, WaitKind, WaitRecord},
+        parking_lot::Parked,
+    },
 };
 
 static DEPARTURE: WaitKind = WaitKind::new("the end of a watched value's receivers");

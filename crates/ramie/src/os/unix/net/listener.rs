@@ -11,12 +11,12 @@ use ramie_driver::sys::{self, AddressFamily};
 
 use super::{SocketAddr, UnixStream};
 use crate::{
-    cancel::Steps,
-    intake::Intake,
+    core::cancel::Steps,
     net::{
         handle::{converts_like_std, shared_like_std},
         socket::Socket,
     },
+    op::multishot::Intake,
 };
 
 /// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.

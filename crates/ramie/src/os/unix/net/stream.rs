@@ -13,15 +13,14 @@ use ramie_driver::sys::{self, AddressFamily, SocketType};
 
 use super::{Received, SocketAddr};
 use crate::{
-    io::whole::{counted_read_exact, counted_write_all},
+    core::{time::Deadline, worker},
     net::{
         RecvEach,
         handle::{bounded_like_std, converts_like_std, shared_like_std},
         message::Shape,
         socket::Socket,
     },
-    time::Deadline,
-    worker,
+    op::whole::{counted_read_exact, counted_write_all},
 };
 
 /// How long a connect to a listener whose queue is full sleeps, at first and at most, where the

@@ -1,0 +1,118 @@
+//! What a cancelled call returns.
+
+use std::{borrow::Cow, error::Error, fmt, io};
+
+/// The call was cancelled: a scope that the strand is in was, or its time was over.
+///
+/// As an [`io::Error`] it is of kind `TimedOut` when a limit was the cause, else of kind `Other`;
+/// never `Interrupted`, which std's loops would try again. [`Cancelled::of`] finds it there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cancelled {
+    reason: Reason,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Reason {
+    Deadline,
+    Requested(Cow<'static, str>),
+}
+
+/// The source of errors that have no room for a reason.
+pub(crate) static STRAND_CANCELLED: Cancelled =
+    Cancelled { reason: Reason::Requested(Cow::Borrowed("the strand was in a cancelled scope")) };
+
+/// Implements [`Error`] for enums with a variant `Cancelled`, whose source is a
+/// [`Cancelled`](struct@Cancelled). So whoever looks for a cancellation in an error need not know
+/// the enum.
+macro_rules! errors_with_cancelled {
+    ($($error:ident),*) => {
+        $(impl std::error::Error for $error {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                let is_cancelled = *self == $error::Cancelled;
+                is_cancelled.then_some(&crate::core::cancel::STRAND_CANCELLED as _)
+            }
+        })*
+    };
+}
+pub(crate) use errors_with_cancelled;
+
+impl Cancelled {
+    pub(super) fn by_deadline() -> Self {
+        Cancelled { reason: Reason::Deadline }
+    }
+
+    /// Makes the error of a call that was cancelled for this reason.
+    #[must_use]
+    pub fn because(reason: impl Into<Cow<'static, str>>) -> Self {
+        Cancelled::requested(reason.into())
+    }
+
+    pub(super) fn requested(reason: Cow<'static, str>) -> Self {
+        Cancelled { reason: Reason::Requested(reason) }
+    }
+
+    /// Returns the reason that was given to `cancel`, or "the time was over".
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match &self.reason {
+            Reason::Deadline => "the time was over",
+            Reason::Requested(reason) => reason,
+        }
+    }
+
+    /// Tells whether a limit was the cause, rather than a call of `cancel`.
+    #[must_use]
+    pub fn is_deadline(&self) -> bool {
+        self.reason == Reason::Deadline
+    }
+}
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cancelled: {}", self.reason())
+    }
+}
+
+impl Error for Cancelled {}
+
+impl From<Cancelled> for io::Error {
+    fn from(cancelled: Cancelled) -> Self {
+        let kind = match cancelled.reason {
+            Reason::Deadline => io::ErrorKind::TimedOut,
+            Reason::Requested(_) => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, cancelled)
+    }
+}
+
+/// A call under a limit returned after the limit. It holds what the call returned: nothing is lost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Elapsed<T> {
+    value: T,
+}
+
+impl<T> Elapsed<T> {
+    pub(super) fn new(value: T) -> Self {
+        Elapsed { value }
+    }
+
+    /// Returns what the call returned, late as it was.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+}
+
+impl<T> fmt::Display for Elapsed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time was over")
+    }
+}
+
+impl<T: fmt::Debug> Error for Elapsed<T> {}
+
+impl<T> From<Elapsed<T>> for io::Error {
+    /// Makes an error of kind `TimedOut`, and drops what the late call returned.
+    fn from(_: Elapsed<T>) -> Self {
+        Cancelled::by_deadline().into()
+    }
+}

@@ -1,0 +1,219 @@
+//! What a strand is in: the frames of its context that concern cancellation.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::Cell,
+    num::NonZeroU64,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use ramie_coro::context;
+
+use super::{Cancelled, node::Node};
+use crate::core::time::Deadline;
+
+static KEY: context::Key = context::Key::new();
+
+enum Kind {
+    Deadline(Deadline),
+    Node(Arc<Node>),
+    /// What lies outside is out of reach; the shield's own limit is not.
+    Shield(Deadline),
+    /// What a strand of a `fiber::scope` has from the one that opened the scope.
+    Inherited(Inherited),
+}
+
+/// One limit, scope or shield.
+pub(super) struct Frame {
+    kind: Kind,
+    /// How many calls have returned early, with no way to say so, while this frame was the cause.
+    ignored: Cell<u32>,
+    /// Tells this frame from all others; given out when first asked for.
+    serial: Cell<Option<NonZeroU64>>,
+}
+
+impl Frame {
+    fn new(kind: Kind) -> Self {
+        Frame { kind, ignored: Cell::new(0), serial: Cell::new(None) }
+    }
+
+    pub(super) fn deadline(deadline: Deadline) -> Self {
+        Frame::new(Kind::Deadline(deadline))
+    }
+
+    pub(super) fn node(node: Arc<Node>) -> Self {
+        Frame::new(Kind::Node(node))
+    }
+
+    pub(super) fn shield(limit: Deadline) -> Self {
+        Frame::new(Kind::Shield(limit))
+    }
+
+    #[inline]
+    pub(super) fn enter<T>(self, f: impl FnOnce() -> T) -> T {
+        context::with(&KEY, &self, f)
+    }
+
+    fn limit(&self) -> Deadline {
+        match &self.kind {
+            Kind::Deadline(deadline) | Kind::Shield(deadline) => *deadline,
+            Kind::Inherited(inherited) => inherited.deadline,
+            Kind::Node(_) => Deadline::NEVER,
+        }
+    }
+
+    fn scope(&self) -> Option<&Arc<Node>> {
+        match &self.kind {
+            Kind::Node(node) => Some(node),
+            Kind::Inherited(inherited) => inherited.node.as_ref(),
+            Kind::Deadline(_) | Kind::Shield(_) => None,
+        }
+    }
+
+    fn cause(&self) -> Option<Cancelled> {
+        let cancelled = self.scope().and_then(|node| node.cause());
+        cancelled.or_else(|| self.limit().has_passed().then(Cancelled::by_deadline))
+    }
+
+    fn serial(&self) -> NonZeroU64 {
+        // Not one of the atomics that models check: no protocol rests on it.
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        self.serial.get().unwrap_or_else(|| {
+            // Relaxed: the number alone counts.
+            let serial = NonZeroU64::MIN.saturating_add(LAST.fetch_add(1, Ordering::Relaxed));
+            self.serial.set(Some(serial));
+            serial
+        })
+    }
+}
+
+/// Shows the frames in reach to `f`, the innermost first, until it returns false. `f` must not
+/// suspend.
+fn visit(mut f: impl FnMut(&Frame) -> bool) {
+    let mut show = |key: &'static context::Key, value: *const ()| {
+        if !std::ptr::eq(key, &KEY) {
+            return true;
+        }
+        // SAFETY: the value under this key is a frame, by `Frame::enter`, which keeps it alive.
+        let frame = unsafe { &*value.cast::<Frame>() };
+        f(frame) && !matches!(frame.kind, Kind::Shield(_))
+    };
+    // SAFETY: the callers in this file pass closures that compute and never suspend.
+    unsafe { context::visit(&mut show) };
+}
+
+/// What the limits and scopes around a wait come to.
+#[derive(Clone, Copy)]
+pub(crate) struct Ambient {
+    pub(crate) deadline: Deadline,
+    /// Somebody may cancel from outside.
+    pub(crate) has_node: bool,
+    /// A scope is cancelled, whatever the time.
+    pub(crate) is_cancelled: bool,
+}
+
+/// Sums up what the current strand is in.
+pub(crate) fn ambient() -> Ambient {
+    let mut sum = Ambient { deadline: Deadline::NEVER, has_node: false, is_cancelled: false };
+    visit(|frame| {
+        sum.deadline = sum.deadline.min(frame.limit());
+        if let Some(node) = frame.scope() {
+            sum.has_node = true;
+            sum.is_cancelled |= node.is_cancelled();
+        }
+        true
+    });
+    sum
+}
+
+/// Why the current strand is cancelled, if it is.
+pub(crate) fn cause() -> Option<Cancelled> {
+    let mut cause = None;
+    visit(|frame| {
+        cause = frame.cause();
+        cause.is_none()
+    });
+    cause
+}
+
+/// The serial number of the outermost frame in reach that cancels the current strand, if any does.
+pub(super) fn outermost_cause() -> Option<NonZeroU64> {
+    let mut cause = None;
+    visit(|frame| {
+        if frame.cause().is_some() {
+            cause = Some(frame.serial());
+        }
+        true
+    });
+    cause
+}
+
+/// What the strands of a `fiber::scope` have from the strand that opens it.
+#[derive(Clone)]
+pub(crate) struct Inherited {
+    deadline: Deadline,
+    node: Option<Arc<Node>>,
+}
+
+impl Inherited {
+    pub(super) fn into_node(self) -> Option<Arc<Node>> {
+        self.node
+    }
+}
+
+/// Takes down what a scope that is opened now hands on; `None`: nothing.
+#[inline]
+pub(crate) fn snapshot() -> Option<Inherited> {
+    if context::is_empty() { None } else { snapshot_of_frames() }
+}
+
+#[cold]
+fn snapshot_of_frames() -> Option<Inherited> {
+    let mut inherited = Inherited { deadline: Deadline::NEVER, node: None };
+    visit(|frame| {
+        inherited.deadline = inherited.deadline.min(frame.limit());
+        if inherited.node.is_none() {
+            inherited.node = frame.scope().cloned();
+        }
+        true
+    });
+    let has_any = inherited.node.is_some() || inherited.deadline != Deadline::NEVER;
+    has_any.then_some(inherited)
+}
+
+/// Runs a strand of a scope in what it inherits.
+#[cold]
+pub(crate) fn inherit<T>(inherited: &Inherited, f: impl FnOnce() -> T) -> T {
+    let frame = Frame::new(Kind::Inherited(inherited.clone()));
+    match &inherited.node {
+        Some(node) => Node::join(node, || frame.enter(f)),
+        None => frame.enter(f),
+    }
+}
+
+/// So many calls may return early with no more than a yield.
+const YIELDS: u32 = 8;
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// Lets others run before a call returns early that has no way to say that it was cancelled.
+#[cold]
+pub(crate) fn back_off() {
+    let mut ignored = 0;
+    visit(|frame| {
+        let is_cause = frame.cause().is_some();
+        if is_cause {
+            ignored = frame.ignored.get();
+            frame.ignored.set(ignored.saturating_add(1));
+        }
+        !is_cause
+    });
+    if ignored < YIELDS {
+        return crate::core::worker::yield_now();
+    }
+    let pause = Duration::from_millis(1 << (ignored - YIELDS).min(6)).min(LONGEST);
+    super::shield(|| crate::core::worker::pause(pause));
+}

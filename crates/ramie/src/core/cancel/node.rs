@@ -1,0 +1,230 @@
+//! A scope that can be cancelled, and who is in it.
+#![allow(unsafe_code)]
+
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    ptr,
+    sync::{Arc, OnceLock},
+};
+
+use super::{Cancelled, frame};
+use crate::core::{
+    primitive::{AtomicBool, Ordering, fence},
+    spin_lock::SpinLock,
+    strand::{FiberId, Slot, slot_at},
+    worker,
+};
+
+pub(crate) struct Node {
+    is_cancelled: AtomicBool,
+    reason: OnceLock<Cow<'static, str>>,
+    members: SpinLock<Members>,
+}
+
+/// How many members are told between two holds of the lock.
+const BATCH: usize = 16;
+
+/// Those in a scope that have not been told of its cancellation, and those that have.
+struct Members {
+    waiting: List,
+    told: List,
+}
+
+/// Who is told of a cancellation.
+enum Who {
+    /// A strand, whose wait is ended.
+    Strand(FiberId),
+    /// A scope inside, which is cancelled, too.
+    Scope(Arc<Node>),
+}
+
+/// A place in a list of members, in the frame of the strand that is in the scope.
+struct Member {
+    who: Who,
+    is_told: Cell<bool>,
+    next: Cell<*const Member>,
+    previous: Cell<*const Member>,
+}
+
+/// INVARIANT: links members that are alive: `Node::with_member` takes them off before they go.
+struct List {
+    first: *const Member,
+    last: *const Member,
+}
+
+// SAFETY: the lists are touched only under the lock of the node, and so are the cells of members.
+unsafe impl Send for Members {}
+
+impl List {
+    const fn new() -> Self {
+        List { first: ptr::null(), last: ptr::null() }
+    }
+
+    /// # Safety
+    /// The member stays where it is until it was removed, and is in no list.
+    unsafe fn push(&mut self, member: *const Member) {
+        // SAFETY: the caller's promise.
+        let entry = unsafe { &*member };
+        entry.next.set(ptr::null());
+        entry.previous.set(self.last);
+        // SAFETY: members in a list are alive.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next.set(member),
+            None => self.first = member,
+        }
+        self.last = member;
+    }
+
+    fn remove(&mut self, member: &Member) {
+        let (previous, next) = (member.previous.get(), member.next.get());
+        debug_assert!(!previous.is_null() || ptr::eq(self.first, member), "in another list");
+        debug_assert!(!next.is_null() || ptr::eq(self.last, member), "in another list");
+        // SAFETY: neighbours in a list are alive.
+        match unsafe { previous.as_ref() } {
+            Some(previous) => previous.next.set(next),
+            None => self.first = next,
+        }
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.previous.set(previous),
+            None => self.last = previous,
+        }
+    }
+}
+
+impl Members {
+    /// Takes the next member that has not been told.
+    fn next_untold(&mut self) -> Option<&Member> {
+        // SAFETY: members in a list are alive.
+        let member = unsafe { self.waiting.first.as_ref() }?;
+        self.waiting.remove(member);
+        // SAFETY: it stays in its place, and was just taken off the other list.
+        unsafe { self.told.push(member) };
+        member.is_told.set(true);
+        Some(member)
+    }
+}
+
+/// Between a wait's beginning and the look at the marks; see the protocol in the module above.
+#[inline]
+pub(crate) fn fence_after_begin() {
+    fence(Ordering::SeqCst);
+}
+
+impl Node {
+    pub(super) fn new() -> Self {
+        Node {
+            is_cancelled: AtomicBool::new(false),
+            reason: OnceLock::new(),
+            members: SpinLock::new(Members { waiting: List::new(), told: List::new() }),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_cancelled(&self) -> bool {
+        // Acquire: the reason is visible.
+        self.is_cancelled.load(Ordering::Acquire)
+    }
+
+    pub(super) fn cause(&self) -> Option<Cancelled> {
+        let reason = self.is_cancelled().then(|| self.reason.get()).flatten()?;
+        Some(Cancelled::requested(reason.clone()))
+    }
+
+    /// Runs `f` as the strand that opened this scope: it hears of its end, and of that of the
+    /// scope around it.
+    pub(super) fn enter<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
+        let outer = frame::snapshot().and_then(frame::Inherited::into_node);
+        let run = || Node::join(this, f);
+        match outer {
+            None => run(),
+            Some(outer) => outer.with_member(Who::Scope(Arc::clone(this)), || {
+                // It may have been cancelled before we were on its list.
+                if let Some(reason) = outer.is_cancelled().then(|| outer.reason.get()).flatten() {
+                    this.mark(reason.clone());
+                }
+                run()
+            }),
+        }
+    }
+
+    /// Runs `f` with the current strand among those told.
+    pub(super) fn join<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
+        let strand = worker::current().current_slot().id();
+        this.with_member(Who::Strand(strand), f)
+    }
+
+    fn with_member<T>(&self, who: Who, f: impl FnOnce() -> T) -> T {
+        struct Leave<'a>(&'a Node, &'a Member);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                let mut members = self.0.members.lock();
+                match self.1.is_told.get() {
+                    true => members.told.remove(self.1),
+                    false => members.waiting.remove(self.1),
+                }
+            }
+        }
+        let member = Member {
+            who,
+            is_told: Cell::new(false),
+            next: Cell::new(ptr::null()),
+            previous: Cell::new(ptr::null()),
+        };
+        // SAFETY: it lies in this frame, which is left through `Leave` only.
+        unsafe { self.members.lock().waiting.push(&member) };
+        let _leave = Leave(self, &member);
+        f()
+    }
+
+    /// Marks the node; tells whether it was not marked yet.
+    fn mark(&self, reason: Cow<'static, str>) -> bool {
+        let is_first = self.reason.set(reason).is_ok();
+        if is_first {
+            // Release: the reason is visible to whoever sees the mark.
+            self.is_cancelled.store(true, Ordering::Release);
+        }
+        is_first
+    }
+
+    /// Cancels this scope and those inside; tells whether it was the first to do so.
+    pub(super) fn cancel(self: &Arc<Node>, reason: Cow<'static, str>) -> bool {
+        if !self.mark(reason) {
+            return false;
+        }
+        let mut marked = vec![Arc::clone(self)];
+        while let Some(node) = marked.pop() {
+            node.tell_members(&mut marked);
+        }
+        true
+    }
+
+    /// Ends the waits of the strands in this node, and marks the nodes inside.
+    fn tell_members(&self, marked: &mut Vec<Arc<Node>>) {
+        let Some(reason) = self.reason.get() else { return };
+        // Between the mark and the look at the members' waits: see the protocol.
+        fence(Ordering::SeqCst);
+        let mut is_done = false;
+        while !is_done {
+            let mut woken: [Option<&'static Slot>; BATCH] = [None; BATCH];
+            let mut members = self.members.lock();
+            for place in &mut woken {
+                let Some(member) = members.next_untold() else {
+                    is_done = true;
+                    break;
+                };
+                match &member.who {
+                    Who::Strand(id) => {
+                        let slot = slot_at(id.index());
+                        *place = slot.cancel(id.generation()).then_some(slot);
+                    }
+                    Who::Scope(node) if node.mark(reason.clone()) => marked.push(Arc::clone(node)),
+                    Who::Scope(_) => {}
+                }
+            }
+            drop(members);
+            woken.into_iter().flatten().for_each(worker::schedule);
+        }
+    }
+}

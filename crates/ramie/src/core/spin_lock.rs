@@ -1,0 +1,134 @@
+//! A lock for some ten instructions: never held across a suspension or a call into user code.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::UnsafeCell,
+    ops::{Deref, DerefMut},
+    panic::RefUnwindSafe,
+};
+
+use crate::core::primitive::{AtomicBool, Ordering, pause};
+
+/// How a thread waits for another that is about to finish: longer each time, so that the other is
+/// not disturbed, and its CPU, if it has lost that, is given back to it in the end.
+///
+/// Two threads that take turns at a lock for each step pass its cache line to and fro each time;
+/// where the one waits longer, the other makes several steps meanwhile: 54 ns a value of a channel
+/// against 20.
+pub(crate) struct BackOff {
+    round: u32,
+}
+
+/// Rounds before this one pause, twice as often each time; later ones give way to other threads.
+const PAUSES: u32 = 7;
+/// The first wait is of 16 pauses: beginning with one, two workers that send and receive through
+/// one channel take 28 ns a value instead of 15, and 23 instead of 13 if it is unbounded.
+const FIRST: u32 = 4;
+
+impl BackOff {
+    pub(crate) fn new() -> Self {
+        BackOff { round: FIRST }
+    }
+
+    pub(crate) fn pause(&mut self) {
+        if self.round < PAUSES {
+            pause(1 << self.round);
+            self.round += 1;
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The lock alone, for those who lay out themselves what it is for.
+pub(crate) struct RawSpinLock {
+    is_locked: AtomicBool,
+}
+
+impl RawSpinLock {
+    pub(crate) const fn new() -> Self {
+        RawSpinLock { is_locked: AtomicBool::new(false) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn lock(&self) {
+        // Acquire: pairs with the release in `unlock`.
+        let free =
+            self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        if free.is_err() {
+            self.lock_contended();
+        }
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        let mut back_off = BackOff::new();
+        while self.is_locked.load(Ordering::Relaxed)
+            || self
+                .is_locked
+                .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            back_off.pause();
+        }
+    }
+
+    /// To be called by the holder alone.
+    #[inline(always)]
+    pub(crate) fn unlock(&self) {
+        self.is_locked.store(false, Ordering::Release);
+    }
+}
+
+pub(crate) struct SpinLock<T> {
+    lock: RawSpinLock,
+    /// INVARIANT: touched only by the holder of the lock.
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is touched by one thread at a time.
+unsafe impl<T: Send> Sync for SpinLock<T> {}
+
+// What is under the lock is whole whenever the lock is free: no user code runs under it.
+impl<T> RefUnwindSafe for SpinLock<T> {}
+
+impl<T> SpinLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        SpinLock { lock: RawSpinLock::new(), value: UnsafeCell::new(value) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
+        self.lock.lock();
+        SpinGuard { of: self }
+    }
+}
+
+pub(crate) struct SpinGuard<'a, T> {
+    of: &'a SpinLock<T>,
+}
+
+impl<T> Deref for SpinGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is held (invariant of `value`).
+        unsafe { &*self.of.value.get() }
+    }
+}
+
+impl<T> DerefMut for SpinGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the lock is held (invariant of `value`), and this guard is borrowed mutably.
+        unsafe { &mut *self.of.value.get() }
+    }
+}
+
+impl<T> Drop for SpinGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.of.lock.unlock();
+    }
+}

@@ -1,0 +1,101 @@
+//! Names of strands: a slot's index with a generation, or with the epoch of one wait.
+
+use std::{fmt, num::NonZero};
+
+/// Identifies one strand for as long as the process runs; ids are not reused.
+///
+/// The low 32 bits are the index of the strand's slot, the next 31 the slot's generation, and the
+/// top bit tells an OS thread from a fiber.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FiberId(NonZero<u64>);
+
+pub(super) const THREAD_TAG: u32 = 1 << 31;
+
+impl FiberId {
+    pub(crate) fn new(index: u32, generation: u32) -> Self {
+        // A slot in use has a generation of at least 1 (`Slot::open`).
+        FiberId(NonZero::new(Self::bits(index, generation)).unwrap_or(NonZero::<u64>::MIN))
+    }
+
+    /// The id as a word; never 0 for a strand.
+    #[inline(always)]
+    pub(crate) fn bits(index: u32, generation: u32) -> u64 {
+        u64::from(generation) << 32 | u64::from(index)
+    }
+
+    pub(crate) fn index(self) -> u32 {
+        self.as_u64() as u32
+    }
+
+    /// The generation with the thread tag, as it stands in the slot's wait word.
+    pub(crate) fn generation(self) -> u32 {
+        (self.as_u64() >> 32) as u32
+    }
+
+    /// Tells whether the strand is an OS thread rather than a fiber.
+    pub fn is_thread(self) -> bool {
+        self.generation() & THREAD_TAG != 0
+    }
+
+    pub(crate) fn as_u64(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Debug for FiberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let generation = self.generation() & !THREAD_TAG;
+        write!(f, "FiberId({}.{generation})", self.index())
+    }
+}
+
+/// Names one wait of one strand: a slot's index and the epoch of the wait.
+///
+/// Whoever may end a wait keeps such a copy, never a pointer into the waiter's frame. A reference
+/// whose wait is over names nothing any more: [`Slot::claim`](super::Slot::claim) refuses it.
+/// Epochs have 24 bits; should one come round again while a waker is stalled in between, the
+/// waiter wakes spuriously, which every wait tolerates because it re-checks its condition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WakeRef(u64);
+
+pub(super) const EPOCH_MASK: u64 = (1 << 24) - 1;
+
+impl WakeRef {
+    pub(super) fn new(index: u32, epoch: u64) -> Self {
+        // Bit 63 is set so that a reference is never zero, 1 or 2: words that hold a reference or a
+        // small constant can tell them apart.
+        WakeRef(1 << 63 | u64::from(index) << 24 | (epoch & EPOCH_MASK))
+    }
+
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        (bits >> 63 == 1).then_some(WakeRef(bits))
+    }
+
+    pub(super) fn index(self) -> u32 {
+        (self.0 >> 24) as u32
+    }
+
+    pub(super) fn epoch(self) -> u64 {
+        self.0 & EPOCH_MASK
+    }
+
+    /// Ends the wait that this names, if it still goes on; the caller then schedules the strand.
+    ///
+    /// At most one caller ever gets the strand of one wait.
+    #[inline]
+    pub(crate) fn claim(self, reason: super::Wake) -> Option<&'static super::Slot> {
+        let slot = super::slot_at(self.index());
+        slot.claim(self, reason).then_some(slot)
+    }
+
+    /// Ends the wait that this names, if it still goes on, and makes its strand runnable.
+    #[inline]
+    pub(crate) fn wake(self, reason: super::Wake) -> bool {
+        let slot = self.claim(reason);
+        slot.map(crate::core::worker::schedule).is_some()
+    }
+}

@@ -1,0 +1,267 @@
+//! The closure of a strand and, later, its value: both lie in the slot if they fit in 16 bytes, in
+//! a box if they do not. The value, or the payload of a panic, takes the closure's place.
+//!
+//! | phase | payload holds | left by |
+//! |---|---|---|
+//! | installed | the closure | [`JobTable::run`] (moves it out) or [`JobTable::discard`] (drops it) |
+//! | running | nothing | the end of the closure, which stores the outcome |
+//! | ended | the value; or a payload, then the table is one of [`WITHOUT_VALUE`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
+#![allow(unsafe_code)]
+
+use std::{
+    any::{self, Any},
+    ptr,
+};
+
+use super::slot::{INLINE_WORDS, Slot};
+use crate::core::{
+    panic,
+    strand::{NoValue, Raised},
+    worker::was_told,
+};
+
+/// The payload of a panic, or the reason why there is no value.
+type Payload = Box<dyn Any + Send>;
+
+/// The operations on a payload whose types only the spawner and the joiner know.
+pub(crate) struct JobTable {
+    /// Runs the installed closure and stores its outcome. Tells whether it panicked.
+    run: unsafe fn(&Slot) -> bool,
+    /// Drops the installed closure.
+    discard: unsafe fn(&Slot),
+    /// Drops the stored value or payload.
+    drop_outcome: unsafe fn(&Slot),
+    /// Names the closure: the compiler's name says in which function it stands. A place in the
+    /// program (`Location`) would be a word of each strand, and a slot has no room for it.
+    name: fn() -> &'static str,
+    /// Why there is no value: only in the tables of [`WITHOUT_VALUE`]. Strands are told apart by
+    /// the address of their table, and equal constants may be merged: this makes each unlike all
+    /// others.
+    end: Option<NoValue>,
+}
+
+struct Table<F, T>(std::marker::PhantomData<(F, T)>);
+
+impl<F: FnOnce() -> T, T> Table<F, T> {
+    const TABLE: JobTable = JobTable {
+        run: __rust_begin_short_backtrace::<F, T>,
+        discard: drop_as::<F>,
+        drop_outcome: drop_as::<T>,
+        name: any::type_name::<F>,
+        end: None,
+    };
+}
+
+/// The tables of strands that have no value, one for each reason, in the order of [`NoValue`].
+/// Others differ from them by their address.
+static WITHOUT_VALUE: [JobTable; 3] = [
+    without_value(NoValue::Panicked),
+    without_value(NoValue::PanickedSilently),
+    without_value(NoValue::NotRun),
+];
+
+const fn without_value(why: NoValue) -> JobTable {
+    JobTable {
+        run: never_runs,
+        discard: drop_as::<Payload>,
+        drop_outcome: drop_as::<Payload>,
+        name: || "",
+        end: Some(why),
+    }
+}
+
+unsafe fn never_runs(_: &Slot) -> bool {
+    unreachable!("a strand that has ended does not run")
+}
+
+const fn is_inline<V>() -> bool {
+    size_of::<V>() <= INLINE_WORDS * 8 && align_of::<V>() <= 8
+}
+
+/// Writes `value` into the payload.
+///
+/// # Safety
+/// The caller owns the payload (see the phases) and it holds nothing.
+#[inline]
+unsafe fn write<V>(slot: &Slot, value: V) {
+    let payload = slot.payload.as_ptr();
+    if is_inline::<V>() {
+        // SAFETY: `is_inline` checked size and alignment; the caller owns the payload.
+        unsafe { payload.cast::<V>().write(value) }
+    } else {
+        // SAFETY: a pointer fits into the payload, which the caller owns.
+        unsafe { payload.cast::<*mut V>().write(Box::into_raw(Box::new(value))) }
+    }
+}
+
+/// Moves a value out of the payload.
+///
+/// # Safety
+/// The caller owns the payload and it holds a `V`, put there by [`write`].
+#[inline]
+unsafe fn read<V>(slot: &Slot) -> V {
+    let payload = slot.payload.as_ptr();
+    if is_inline::<V>() {
+        // SAFETY: the caller's promise: a `V` was written here by `write`, which chose the same.
+        return unsafe { payload.cast::<V>().read() };
+    }
+    // SAFETY: as above; `write` put a pointer from `Box::into_raw` here.
+    let boxed = unsafe { payload.cast::<*mut V>().read() };
+    // SAFETY: the pointer came from `Box::into_raw` and is read out once.
+    *unsafe { Box::from_raw(boxed) }
+}
+
+/// Runs a strand's closure. By this name backtraces end here: below are the runtime's frames
+/// (`core/worker/panic_hook.rs`). A function of its own for that would be one more return to
+/// predict at a fiber's end.
+unsafe fn __rust_begin_short_backtrace<F: FnOnce() -> T, T>(slot: &Slot) -> bool {
+    // SAFETY: `Slot::run_job` is called once, in the phase "installed".
+    let closure = unsafe { read::<F>(slot) };
+    match panic::catch(closure) {
+        // SAFETY: phase "running": the payload was emptied above.
+        Ok(value) => unsafe { write(slot, value) },
+        Err(payload) => {
+            let is_told = was_told();
+            let why = if is_told { NoValue::Panicked } else { NoValue::PanickedSilently };
+            // SAFETY: as above.
+            unsafe { slot.store_payload(payload, why) };
+            return true;
+        }
+    }
+    false
+}
+
+unsafe fn drop_as<V>(slot: &Slot) {
+    // SAFETY: the caller is in the phase in which the payload holds a `V`, and leaves it with this.
+    let value = unsafe { read::<V>(slot) };
+    // A panic in the destructor of what nobody asked for has no one to go to.
+    panic::drop_quietly(value);
+}
+
+/// Puts `closure` into a fresh slot.
+///
+/// # Safety
+/// The slot is fresh from its free list, and all that `closure` and its result borrow outlives the
+/// strand's end and the taking or dropping of its outcome.
+#[inline]
+pub(crate) unsafe fn install<F: FnOnce() -> T, T>(slot: &Slot, closure: F) {
+    // SAFETY: a fresh slot's payload is empty and belongs to the spawner.
+    unsafe { write(slot, closure) };
+    slot.table.set(Some(&Table::<F, T>::TABLE));
+}
+
+/// Moves the outcome out of an ended strand's slot.
+///
+/// # Safety
+/// The caller saw that the slot's `join` is done, holds the only handle, and `T` is the type
+/// of the installed closure's value.
+#[inline]
+pub(crate) unsafe fn take_outcome<T>(slot: &Slot) -> Result<T, Raised> {
+    if slot.has_no_value() {
+        // SAFETY: as told, and the strand has no value.
+        return Err(unsafe { take_raised(slot) });
+    }
+    // SAFETY: after the end the payload holds the value and belongs to the handle.
+    Ok(unsafe { read::<T>(slot) })
+}
+
+/// # Safety
+/// As for [`take_outcome`], of a strand that has no value.
+#[cold]
+#[inline(never)]
+unsafe fn take_raised(slot: &Slot) -> Raised {
+    let why = slot.no_value().expect("its table says that it has none");
+    // SAFETY: so a payload is there; it belongs to the handle.
+    Raised::new(why, unsafe { read::<Payload>(slot) })
+}
+
+impl Slot {
+    fn table(&self) -> &'static JobTable {
+        self.table.get().expect("a strand's slot has a job from its spawn on")
+    }
+
+    /// The name of the closure of a strand that has not ended; empty if it has none of its own.
+    pub(crate) fn closure_name(&self) -> &'static str {
+        self.table.get().map_or("", |table| (table.name)())
+    }
+
+    /// Whether the strand has, or had, a closure of its own.
+    pub(crate) fn is_spawned(&self) -> bool {
+        self.table.get().is_some()
+    }
+
+    /// Runs the closure; tells whether it panicked.
+    ///
+    /// # Safety
+    /// The slot is in the phase "installed" and the caller is the one who starts it.
+    #[inline]
+    pub(crate) unsafe fn run_job(&self) -> bool {
+        // SAFETY: the caller's promise is the table entry's.
+        unsafe { (self.table().run)(self) }
+    }
+
+    /// Drops the closure of a strand that never started, and stores why.
+    ///
+    /// # Safety
+    /// The slot is in the phase "installed" and the caller owns its start.
+    pub(crate) unsafe fn discard_job(&self, why: Payload) {
+        // SAFETY: the caller's promise is the table entry's.
+        unsafe { (self.table().discard)(self) };
+        // SAFETY: the payload was emptied just now.
+        unsafe { self.store_error(why) };
+    }
+
+    /// Stores an error as the outcome of a strand that has no value.
+    ///
+    /// # Safety
+    /// The slot is in the phase "running", and its closure never runs again.
+    pub(crate) unsafe fn store_error(&self, why: Payload) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store_payload(why, NoValue::NotRun) };
+    }
+
+    /// # Safety
+    /// As for [`store_error`](Self::store_error).
+    unsafe fn store_payload(&self, payload: Payload, why: NoValue) {
+        // SAFETY: the caller's promise: the payload is empty.
+        unsafe { write(self, payload) };
+        let table = &WITHOUT_VALUE[why as usize];
+        debug_assert_eq!(table.end, Some(why));
+        self.table.set(Some(table));
+    }
+
+    /// Whether the payload holds why there is no value.
+    #[inline]
+    fn has_no_value(&self) -> bool {
+        let table = self.table.get().map_or(ptr::null(), ptr::from_ref);
+        WITHOUT_VALUE.as_ptr_range().contains(&table)
+    }
+
+    /// Why there is no value, and what the payload says of it, if it is a text.
+    ///
+    /// # Safety
+    /// The slot is in the phase "ended" and belongs to the caller.
+    pub(crate) unsafe fn why_no_value(&self) -> Option<(NoValue, Option<String>)> {
+        let why = self.no_value()?;
+        // SAFETY: the table says that a payload is there; it belongs to the caller.
+        let payload = unsafe { read::<Payload>(self) };
+        let text = panic::message(&*payload).map(str::to_owned);
+        // SAFETY: it was read just now.
+        unsafe { write(self, payload) };
+        Some((why, text))
+    }
+
+    /// Why a strand that has ended has no value, if it has none.
+    pub(crate) fn no_value(&self) -> Option<NoValue> {
+        if self.has_no_value() { self.table().end } else { None }
+    }
+
+    /// Drops the outcome.
+    ///
+    /// # Safety
+    /// The slot is in the phase "ended" and belongs to the caller.
+    pub(crate) unsafe fn drop_outcome(&self) {
+        // SAFETY: the caller's promise is the table entry's.
+        unsafe { (self.table().drop_outcome)(self) };
+    }
+}

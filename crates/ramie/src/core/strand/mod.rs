@@ -1,0 +1,30 @@
+//! What a strand is to the runtime: an identity, a slot of memory that never goes away, and the
+//! closure or result that lies in it; the ways in which it ends; and the part of a scope that the
+//! scope's strands share.
+//!
+//! A *strand* is a fiber or an OS thread. Both own a [`Slot`], so every primitive that parks and
+//! wakes serves both.
+
+mod belongings;
+mod id;
+mod job;
+mod life;
+mod memory;
+mod raised;
+mod scope_data;
+mod slab;
+mod slot;
+
+pub(crate) use belongings::{Extra, Wishes};
+pub use id::FiberId;
+pub(crate) use id::WakeRef;
+pub(crate) use job::{install, take_outcome};
+pub(crate) use life::{
+    ABANDONED, describe_overflows, destroy_own_locals, end_abandoned, end_unstarted, fail_to_start,
+    free_root, is_placed, label, name_after_thread, requested_stack_size, run_thread_to_end,
+    run_to_end,
+};
+pub(crate) use raised::{NoValue, Raised, catch_raised};
+pub(crate) use scope_data::ScopeData;
+pub(crate) use slab::{FreeList, free_without_worker, slot_at};
+pub(crate) use slot::{Slot, Unpark, Wake};

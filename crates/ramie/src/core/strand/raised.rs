@@ -1,0 +1,77 @@
+//! What is handed on when a strand, or a call on another thread, has no value.
+
+use std::{any::Any, panic::resume_unwind};
+
+use crate::core::{
+    panic::{catch, drop_quietly, message},
+    worker::{note_told, set_told, was_told},
+};
+
+/// Why a strand has no value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoValue {
+    /// Its closure panicked, and the panic hook was called for that.
+    Panicked,
+    /// Its closure panicked by [`resume_unwind`], which does not call the hook, or under a hook
+    /// that the program set in the place of the runtime's.
+    PanickedSilently,
+    /// It was not started, or was given up; the payload says why. No hook was called.
+    NotRun,
+}
+
+/// The payload with which a strand, or a call, has ended instead of a value.
+///
+/// If nobody takes the payload, it is dropped; a panic of its destructor has no one to go to.
+pub(crate) struct Raised {
+    why: NoValue,
+    /// INVARIANT: there until the value is consumed.
+    payload: Option<Box<dyn Any + Send>>,
+}
+
+impl Raised {
+    pub(crate) fn new(why: NoValue, payload: Box<dyn Any + Send>) -> Self {
+        Raised { why, payload: Some(payload) }
+    }
+
+    /// Takes the payload, to give it to the program.
+    #[cold]
+    pub(crate) fn into_payload(mut self) -> Box<dyn Any + Send> {
+        self.payload.take().expect("it is consumed once")
+    }
+
+    /// Goes on with a panic of another strand on this one.
+    ///
+    /// A strand that was not run has not panicked, so no hook has reported anything. Its reason is
+    /// raised as a panic of its own; otherwise the process could end without a word.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn raise(self) -> ! {
+        let why = self.why;
+        let payload = self.into_payload();
+        match (why, message(&*payload)) {
+            (NoValue::NotRun, Some(reason)) => panic!("{reason}"),
+            (NoValue::Panicked, _) => note_told(),
+            _ => {}
+        }
+        resume_unwind(payload)
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        drop_quietly(self.payload.take());
+    }
+}
+
+/// Runs `f`; if it panics, takes note of whether the panic hook was called meanwhile.
+pub(crate) fn catch_raised<T>(f: impl FnOnce() -> T) -> Result<T, Raised> {
+    let told_before = set_told(false);
+    let outcome = catch(f).map_err(|payload| {
+        let why = if was_told() { NoValue::Panicked } else { NoValue::PanickedSilently };
+        Raised::new(why, payload)
+    });
+    if told_before {
+        note_told();
+    }
+    outcome
+}

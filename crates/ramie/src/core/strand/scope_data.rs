@@ -1,0 +1,171 @@
+//! The part of a scope that its strands refer to: their count, and the wait for their ends.
+//!
+//! # The count
+//! `strands` counts the live strands and the parent itself. The parent takes itself off when it
+//! begins to wait; whoever takes off the last one finishes `done`, for which the parent waits. A
+//! strand that is not the last touches the scope no more after its decrement; the last one may,
+//! because the parent leaves only when `done` is finished.
+//!
+//! A strand that is given up stays on the count, since it may have lent on what it borrowed. As a
+//! rule its parent is given up, too. Where it is not (the scope was opened outside of `run`), it is
+//! told, and the process ends: the parent could neither leave nor ever go on.
+
+use std::sync::Mutex;
+
+use ramie_driver::sys::{HandedOut, Lent};
+
+use super::NoValue;
+use crate::core::{
+    local::Inherited,
+    primitive::{AtomicBool, AtomicUsize, Ordering},
+    wait::{
+        completion::Completion,
+        park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    },
+    worker::{self, Shared, try_install_hook},
+};
+
+static SCOPE_END: WaitKind = WaitKind::new("the strands of a scope");
+
+/// What a scope says of a strand whose panic nobody took.
+pub(crate) struct Sentence {
+    pub(crate) text: String,
+    /// The panic hook has told of the panic, so the scope's own is raised in silence. Of a strand
+    /// that no hook has told of, the scope's panic is the first that is heard.
+    pub(crate) is_told: bool,
+}
+
+/// The part of a scope that its strands refer to.
+pub(crate) struct ScopeData {
+    strands: AtomicUsize,
+    done: Completion,
+    /// A strand was given up: the count will never come down.
+    is_lost: AtomicBool,
+    panicked: Mutex<Option<Sentence>>,
+    /// The worker of the strand that waits for the scope.
+    owner: &'static Shared,
+    /// What was set where the scope was opened.
+    inherited: Option<Inherited>,
+}
+
+/// Lent to the strands of a scope: the scope, and what they borrow.
+enum Children {}
+
+impl Lent for Children {
+    const WHAT: &'static str = "strands of a scope borrowed from it";
+}
+
+impl ScopeData {
+    #[track_caller]
+    pub(crate) fn new() -> Self {
+        let worker = worker::current();
+        worker.check_can_wait();
+        // Scopes ask what it has marked, also outside of `run`.
+        try_install_hook();
+        ScopeData {
+            strands: AtomicUsize::new(1),
+            done: Completion::new(),
+            is_lost: AtomicBool::new(false),
+            panicked: Mutex::new(None),
+            owner: worker.shared(),
+            inherited: Inherited::snapshot(),
+        }
+    }
+
+    /// How many strands have not ended, the parent apart.
+    pub(crate) fn live_strands(&self) -> usize {
+        self.strands.load(Ordering::Relaxed).saturating_sub(1)
+    }
+
+    pub(crate) fn inherited(&self) -> Option<&Inherited> {
+        self.inherited.as_ref()
+    }
+
+    pub(crate) fn child_added(&self) {
+        // Relaxed: the spawn itself hands the strand over.
+        self.strands.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether fibers that stay on `worker` are sure to run while the scope waits.
+    pub(crate) fn is_served_by(&self, worker: &worker::Worker) -> bool {
+        worker.team().is_some() || std::ptr::eq(worker.shared(), self.owner)
+    }
+
+    /// Remembers the first strand that has no value where nobody took what it has instead.
+    pub(crate) fn note_panic(&self, label: String, (why, message): (NoValue, Option<String>)) {
+        let is_told = why == NoValue::Panicked;
+        let text = match message {
+            Some(reason) if why == NoValue::NotRun => reason,
+            Some(message) => format!("{label}: {message}"),
+            None => label,
+        };
+        let text = format!("a strand of the scope panicked: {text}");
+        let mut panicked = self.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        panicked.get_or_insert(Sentence { text, is_told });
+    }
+
+    pub(crate) fn take_panic(&self) -> Option<Sentence> {
+        self.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+
+    /// Takes a strand that has ended, or was never made, off the count. The scope may be gone when
+    /// this returns.
+    pub(crate) fn child_ended(&self) {
+        // AcqRel: what each strand did is visible to the last one, and through it to the parent.
+        if self.strands.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.done.finish().wake();
+        }
+    }
+
+    /// Tells the parent that a strand was given up. The parent has not left, because that strand
+    /// is still on the count.
+    pub(crate) fn child_lost(&self) {
+        // Relaxed: `finish` releases it.
+        self.is_lost.store(true, Ordering::Relaxed);
+        self.done.finish().wake();
+    }
+
+    /// Waits until no strand is left.
+    #[track_caller]
+    pub(crate) fn wait_for_all(&self) {
+        let children = HandedOut::<Children>::new();
+        if self.strands.fetch_sub(1, Ordering::AcqRel) == 1 {
+            return children.settle();
+        }
+        let record = WaitRecord::new(&SCOPE_END);
+        if self.done.wait(&record).is_err() {
+            abort_wait_while_unwinding("a scope with strands that have not ended");
+        }
+        if self.is_lost.load(Ordering::Relaxed) {
+            self.end_without_strands(&record);
+        }
+        children.settle();
+    }
+
+    #[cold]
+    fn end_without_strands(&self, record: &WaitRecord) -> ! {
+        let is_given_up_too = || {
+            let worker = worker::current();
+            worker.team().is_some_and(|team| team.is_grace_over())
+        };
+        if is_given_up_too() {
+            // Its own worker is about to give it up, too.
+            let _ = Completion::new().wait(record);
+        }
+        ramie_driver::sys::fatal(
+            "a strand of a scope was abandoned at the end of its run, and the scope, which \
+             was opened outside of that run, would wait for it for ever. Open the scope inside \
+             run, or join the strand before run ends. Aborting.",
+        )
+    }
+}
+
+impl Drop for ScopeData {
+    /// A scope that was not closed has its parent on the count, and nobody else; of one that was
+    /// closed nobody is. Else strands borrow what is about to go.
+    fn drop(&mut self) {
+        if self.strands.load(Ordering::Relaxed) > 1 {
+            ramie_driver::sys::fatal("a scope was dropped before its strands had ended. Aborting.")
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The one way off a strand.
+//!
+//! Every wait in this crate, of a fiber or of an OS thread, goes through [`park`] with a
+//! [`WaitRecord`] that lies in the waiter's frame. (`yield_now` alone does not: it stays runnable.)
+//!
+//! # Protocol
+//! 1. The waiter begins a wait ([`prepare`]): its slot's word becomes `WAITING` with a new epoch,
+//!    and the waiter holds a [`WakeRef`] that names this wait and no other.
+//! 2. It hands copies of the reference to whoever may end the wait: a wait list, an op, a joiner's
+//!    word. From here on the wait may be over at any time; the strand still runs.
+//! 3. It re-checks the condition it waits for, where the primitive needs that.
+//! 4. It suspends ([`Prepared::suspend`]). A waker that won the claim has made the strand runnable
+//!    or will; since only the strand's own worker resumes it, and that worker is running this very
+//!    code, the strand cannot be resumed before it has suspended.
+//! 5. It runs again, with the reason the winner gave.
+//!
+//! The record is read only by the worker that owns the strand (dumps, abandonment), and only while
+//! the strand is suspended, so it needs no synchronisation.
+//!
+//! Between 1 and 5 the waiter's frame, and what others know of it, are lent: a panic that would
+//! leave it ends the process ([`HandedOut`]). Whatever could refuse the wait is asked before 1.
+//!
+//! # Cancel points
+//! A record may say that its wait ends when a scope around it is cancelled, or a limit is over
+//! ([`WaitRecord::cancellable`]). The wait then does not begin in a cancelled scope, takes the
+//! tightest limit for its own, and may be ended by `cancel` (see [`cancel`](crate::cancel)). Where
+//! nothing is set for the strand, that costs one look.
+//!
+//! `cancel` may end the wait only from `suspend` on, which looks at the marks once more. *The race
+//! to fear*: ended between `prepare` and `suspend`, the wait could be given up only by suspending,
+//! and primitives hold their spin locks there.
+//!
+//! # In a signal handler
+//! A handler interrupts its thread anywhere, also in the midst of what a wait touches. One that
+//! runs on the signal stack, as it should, is told by that, and the process ends with a sentence.
+//!
+//! # While unwinding
+//! A destructor that runs during a panic may wait. Suspending there would let other fibers see
+//! `std::thread::panicking()` and poison their locks, so nothing below ever suspends then: see
+//! [`Refused::Unwinding`].
+
+use std::{cell::Cell, panic::Location};
+
+use ramie_driver::sys::{HandedOut, Lent};
+
+use crate::core::{
+    cancel,
+    strand::{Wake, WakeRef},
+    time::Deadline,
+    worker::{self, Body, Worker},
+};
+
+/// What a strand may wait for, as dumps and reports name it.
+#[derive(Debug)]
+pub(crate) struct WaitKind {
+    pub(crate) name: &'static str,
+}
+
+impl WaitKind {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        WaitKind { name }
+    }
+}
+
+/// One wait, described by the waiter.
+pub(crate) struct WaitRecord {
+    pub(crate) kind: &'static WaitKind,
+    pub(crate) location: &'static Location<'static>,
+    /// What the kind makes of them: a descriptor, an address, an id.
+    pub(crate) detail: [u64; 2],
+    pub(crate) deadline: Deadline,
+    is_cancel_point: bool,
+    /// Nothing but the completion of an op ends the wait, and the slot does not show it (plain.rs).
+    pub(crate) is_plain_op: bool,
+    /// The deadline, or an earlier limit of a scope around the wait.
+    ends_at: Cell<Deadline>,
+    /// A scope around the wait may be cancelled by request.
+    is_in_scope: Cell<bool>,
+    /// Takes the waiter off whatever list it is on, when its strand is given up for good.
+    pub(crate) unlink: Option<Unlink>,
+}
+
+/// A hook with the address it works on. It runs on the worker that owns the waiting strand.
+#[derive(Clone, Copy)]
+pub(crate) struct Unlink {
+    pub(crate) hook: unsafe fn(*const ()),
+    pub(crate) target: *const (),
+}
+
+impl WaitRecord {
+    #[track_caller]
+    #[inline]
+    pub(crate) fn new(kind: &'static WaitKind) -> Self {
+        WaitRecord {
+            kind,
+            location: Location::caller(),
+            detail: [0; 2],
+            deadline: Deadline::NEVER,
+            is_cancel_point: false,
+            is_plain_op: false,
+            ends_at: Cell::new(Deadline::NEVER),
+            is_in_scope: Cell::new(false),
+            unlink: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn until(mut self, deadline: Deadline) -> Self {
+        self.deadline = deadline;
+        self.ends_at.set(deadline);
+        self
+    }
+
+    /// Makes the wait a cancel point.
+    #[inline]
+    pub(crate) fn cancellable(self) -> Self {
+        self.cancellable_if(true)
+    }
+
+    /// Makes the wait a cancel point, or none.
+    #[inline(always)]
+    pub(crate) fn cancellable_if(mut self, is_cancel_point: bool) -> Self {
+        self.is_cancel_point = is_cancel_point;
+        self
+    }
+
+    /// The record of a wait that only its op's completion ends.
+    #[inline(always)]
+    pub(crate) fn of_plain_op(mut self) -> Self {
+        self.is_plain_op = true;
+        self
+    }
+
+    /// The record of what is left of a wait that neither time nor cancellation ends any more.
+    pub(crate) fn of_rest(record: &WaitRecord) -> Self {
+        WaitRecord {
+            kind: record.kind,
+            location: record.location,
+            detail: record.detail,
+            deadline: Deadline::NEVER,
+            is_cancel_point: false,
+            is_plain_op: false,
+            ends_at: Cell::new(Deadline::NEVER),
+            is_in_scope: Cell::new(false),
+            unlink: None,
+        }
+    }
+
+    /// When the wait ends at the latest, by its own deadline or by a limit around it.
+    pub(crate) fn ends_at(&self) -> Deadline {
+        self.ends_at.get()
+    }
+
+    #[inline]
+    pub(crate) fn with_detail(mut self, first: u64, second: u64) -> Self {
+        self.detail = [first, second];
+        self
+    }
+
+    pub(crate) fn with_unlink(mut self, hook: unsafe fn(*const ()), target: *const ()) -> Self {
+        self.unlink = Some(Unlink { hook, target });
+        self
+    }
+}
+
+/// Why a wait did not begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// The strand is unwinding and must not suspend.
+    Unwinding,
+    /// The wait is a cancel point, and the strand is cancelled.
+    Cancelled,
+}
+
+/// A wait that has begun and whose strand has not yet suspended.
+pub(crate) struct Prepared<'a> {
+    worker: &'a Worker,
+    body: &'a Body,
+    record: &'a WaitRecord,
+    wait: WakeRef,
+    begun: HandedOut<Wait>,
+}
+
+/// Lent to whoever may end it: a wait, with its record and its entries in queues.
+enum Wait {}
+
+impl Lent for Wait {
+    const WHAT: &'static str = "a wait had begun";
+}
+
+/// Begins a wait of the current strand.
+#[inline(always)]
+pub(crate) fn prepare<'a>(
+    worker: &'a Worker,
+    record: &'a WaitRecord,
+) -> Result<Prepared<'a>, Refused> {
+    check_may_wait(worker, record)?;
+    let body = worker.current_strand();
+    if record.is_cancel_point && !worker.has_no_context() {
+        enter_cancel_point(record)?;
+    }
+    let begun = HandedOut::<Wait>::new();
+    body.record.set(record);
+    let wait = body.slot().begin_wait();
+    Ok(Prepared { worker, body, record, wait, begun })
+}
+
+/// Takes on the limits and scopes around the wait.
+#[cold]
+#[inline(never)]
+fn enter_cancel_point(record: &WaitRecord) -> Result<(), Refused> {
+    let ambient = cancel::ambient();
+    if ambient.is_cancelled || ambient.deadline.has_passed() {
+        return Err(Refused::Cancelled);
+    }
+    record.ends_at.set(record.deadline.min(ambient.deadline));
+    record.is_in_scope.set(ambient.has_node);
+    Ok(())
+}
+
+/// Begins a wait for `unpark`; `None` when its token was there.
+#[inline(always)]
+pub(crate) fn prepare_park<'a>(
+    worker: &'a Worker,
+    record: &'a WaitRecord,
+) -> Result<Option<Prepared<'a>>, Refused> {
+    check_may_wait(worker, record)?;
+    let body = worker.current_strand();
+    if record.is_cancel_point && !worker.has_no_context() {
+        enter_cancel_point(record)?;
+    }
+    let Some(wait) = body.slot().begin_park() else { return Ok(None) };
+    body.record.set(record);
+    Ok(Some(Prepared { worker, body, record, wait, begun: HandedOut::<Wait>::new() }))
+}
+
+impl Prepared<'_> {
+    /// Lets the wait be cancelled from now on; tells whether it was just in time to end it itself.
+    #[cold]
+    #[inline(never)]
+    fn is_cancelled_already(&self) -> bool {
+        self.body.slot().allow_cancel();
+        cancel::fence_after_begin();
+        cancel::ambient().is_cancelled && self.body.slot().claim(self.wait, Wake::Cancelled)
+    }
+
+    pub(crate) fn wake_ref(&self) -> WakeRef {
+        self.wait
+    }
+
+    /// Suspends until the wait is over.
+    #[inline(always)]
+    pub(crate) fn suspend(self) -> Wake {
+        if self.record.is_cancel_point
+            && self.record.is_in_scope.get()
+            && self.is_cancelled_already()
+        {
+            self.ended();
+            return Wake::Cancelled;
+        }
+        let ends_at = self.record.ends_at.get();
+        if ends_at != Deadline::NEVER {
+            self.worker.arm_timer(self.body, ends_at);
+        }
+        self.worker.switch_out();
+        self.body.record.set(std::ptr::null());
+        let reason = self.body.slot().wake_reason();
+        self.begun.settle();
+        if self.record.is_cancel_point && reason != Wake::Woken {
+            return self.record.settle(reason);
+        }
+        reason
+    }
+
+    /// Goes on without suspending, if the wait is not over yet; suspends if somebody has ended it,
+    /// who will make the strand runnable.
+    pub(crate) fn abort_or_suspend(self) {
+        if self.body.slot().claim(self.wait, Wake::Woken) {
+            self.ended();
+        } else {
+            self.suspend();
+        }
+    }
+
+    /// Goes on without suspending, where the strand itself has ended the wait.
+    pub(crate) fn ended(self) {
+        self.body.record.set(std::ptr::null());
+        self.begun.settle();
+    }
+}
+
+impl WaitRecord {
+    /// Tells the wait's own deadline from a limit around it, and a cancellation from one that a
+    /// shield keeps off: that is a wake-up for no reason.
+    #[cold]
+    fn settle(&self, reason: Wake) -> Wake {
+        match reason {
+            Wake::TimedOut if self.deadline.has_passed() => Wake::TimedOut,
+            _ if cancel::cause().is_some() => Wake::Cancelled,
+            _ => Wake::Woken,
+        }
+    }
+}
+
+/// Waits, where the record itself says all: for its deadline.
+#[inline(always)]
+pub(crate) fn park(record: &WaitRecord) -> Result<Wake, Refused> {
+    let worker = worker::current();
+    Ok(prepare(&worker, record)?.suspend())
+}
+
+#[inline(always)]
+fn check_may_wait(worker: &Worker, record: &WaitRecord) -> Result<(), Refused> {
+    worker.check_may_wait(record);
+    worker.check_stack();
+    if std::thread::panicking() && worker.must_not_suspend_while_unwinding() {
+        return Err(Refused::Unwinding);
+    }
+    Ok(())
+}
+
+/// Ends the process: a destructor that runs during a panic waits for another strand, and the call
+/// has no way to say that it could not.
+#[cold]
+pub(crate) fn abort_wait_while_unwinding(what: &str) -> ! {
+    ramie_driver::sys::fatal(&format!(
+        "a destructor that runs during a panic waits for {what}. No other fiber can run \
+         then, so it would wait for ever. Do not wait in destructors, or by a call that can fail, \
+         such as Mutex::lock_or_cancelled or JoinHandle::wait: it gives an error then. Aborting."
+    ))
+}

@@ -1,0 +1,368 @@
+//! The one queue of waiting strands under every primitive of [`sync`](crate::sync).
+//!
+//! The shape is Trio's `ParkingLot` (one lot inside each primitive, first in, first out) with
+//! WebKit's `ParkingLot` protocol (validate and enqueue under the lot's lock; dequeue and change
+//! the primitive's state under the same lock).
+//!
+//! # Protocol
+//! - *Park*: lock the lot; `validate` looks at the primitive's state; if it says no, unlock and
+//!   return. Else begin the wait, put a [`Waiter`] that lies in this frame at the end, unlock,
+//!   suspend.
+//! - *Unpark*: lock; take waiters off the front until one's wait can be claimed; let the caller
+//!   change the primitive's state; unlock; schedule the one claimed. *Unpark while* does so for
+//!   all those in front whose wish can be granted.
+//!
+//! | a waiter is | left by |
+//! |---|---|
+//! | queued | the unparker that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is given up |
+//! | taken off, claimed | - (its strand is being woken by that unparker; if it is given up before it runs, the unlink hook passes the wake-up on) |
+//! | taken off, not claimed | - (its wait had ended already; the unparker went on to the next) |
+//!
+//! *The race to fear*: a wake-up is spent on a waiter that has just timed out. The claim is what
+//! decides: an unparker whose claim fails takes the next waiter, and a waiter whose wait timed out
+//! reports that, whether or not somebody took it off meanwhile. So no wake-up is lost.
+//!
+//! The lot's lock is a spin lock. It is held for some ten instructions, never across a suspension
+//! or a call into user code.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::UnsafeCell,
+    panic::{RefUnwindSafe, UnwindSafe},
+    ptr,
+};
+
+use crate::core::{
+    primitive::Cell,
+    spin_lock::RawSpinLock,
+    strand::{FiberId, Slot, Wake, WakeRef},
+    wait::park::{self, Refused, WaitRecord},
+    worker,
+};
+
+/// What a waiter is told by the one that wakes it.
+pub(crate) type Token = u64;
+
+/// What `pass_on` is told when a waiter is given up that had not been woken: whoever waits behind
+/// it may be able to go on now.
+pub(crate) const LEFT: Token = Token::MAX;
+
+/// How many waiters are scheduled between two holds of the lot's lock.
+const BATCH: usize = 16;
+
+/// How a stay in the lot ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Parked {
+    /// `validate` said no: the strand did not wait.
+    Refused,
+    /// Woken, with the unparker's token; or woken for no reason, with token 0.
+    Woken(Token),
+    TimedOut,
+    /// Cancelled, where the record minds.
+    Cancelled,
+}
+
+/// An entry of the queue, in the frame of the strand that waits.
+struct Waiter<'a> {
+    wait: WakeRef,
+    strand: FiberId,
+    /// What the strand asks of its unparker; the primitive gives it meaning.
+    wish: u64,
+    lot: *const ParkingLot,
+    /// Gives the wake-up, with its token, to somebody else.
+    pass_on: &'a dyn Fn(Token),
+    token: Cell<Token>,
+    is_queued: Cell<bool>,
+    is_claimed: Cell<bool>,
+    /// Its number among all that ever came.
+    arrival: Cell<u64>,
+    next: Cell<*const Queued>,
+    previous: Cell<*const Queued>,
+}
+
+/// A waiter in the queue, whatever its frame borrows: as long as it is queued, that is alive.
+type Queued = Waiter<'static>;
+
+#[derive(Clone, Copy)]
+struct Queue {
+    first: *const Queued,
+    last: *const Queued,
+    /// How many waiters have ever come.
+    arrivals: u64,
+}
+
+pub(crate) struct ParkingLot {
+    lock: RawSpinLock,
+    /// INVARIANT: touched only while the lock is held; links waiters whose frames are alive,
+    /// because a waiter leaves its frame only after it was taken off.
+    queue: Cell<Queue>,
+}
+
+// SAFETY: all but the lock is touched only under the lock.
+unsafe impl Send for ParkingLot {}
+// SAFETY: as above.
+unsafe impl Sync for ParkingLot {}
+// No panic leaves the queue half changed.
+impl UnwindSafe for ParkingLot {}
+impl RefUnwindSafe for ParkingLot {}
+
+/// The waiter an unparker is about to wake.
+pub(crate) struct Candidate {
+    pub(crate) strand: FiberId,
+    pub(crate) wish: u64,
+    /// Others wait behind it.
+    pub(crate) has_more: bool,
+}
+
+impl ParkingLot {
+    pub(crate) const fn new() -> Self {
+        ParkingLot {
+            lock: RawSpinLock::new(),
+            queue: Cell::new(Queue { first: ptr::null(), last: ptr::null(), arrivals: 0 }),
+        }
+    }
+
+    fn lock(&self) -> Locked<'_> {
+        self.lock.lock();
+        Locked { lot: self }
+    }
+
+    /// Waits in the lot if `validate`, called under the lot's lock, says so. `pass_on` is called
+    /// should the strand be given up when it has been woken and has not run yet, with its token;
+    /// or while it is queued, with [`LEFT`].
+    ///
+    /// # Errors
+    /// When the strand unwinds and must not suspend; when it is cancelled, and the record minds.
+    pub(crate) fn park(
+        &self,
+        record: WaitRecord,
+        wish: u64,
+        validate: impl FnOnce() -> bool,
+        pass_on: &dyn Fn(Token),
+    ) -> Result<Parked, Refused> {
+        let worker = worker::current();
+        let waiter: UnsafeCell<Option<Waiter>> = UnsafeCell::new(None);
+        let record = record.with_unlink(unlink, waiter.get().cast());
+        // Before `validate`, which may leave marks for others: a waiter must follow.
+        worker.check_can_wait_by(&record);
+        let locked = self.lock();
+        if !validate() {
+            return Ok(Parked::Refused);
+        }
+        let prepared = park::prepare(&worker, &record)?;
+        let entry = Waiter {
+            wait: prepared.wake_ref(),
+            strand: worker.current_slot().id(),
+            wish,
+            lot: self,
+            pass_on,
+            token: Cell::new(0),
+            is_queued: Cell::new(true),
+            is_claimed: Cell::new(false),
+            arrival: Cell::new(0),
+            next: Cell::new(ptr::null()),
+            previous: Cell::new(ptr::null()),
+        };
+        // SAFETY: nobody else knows the waiter yet.
+        let slot = unsafe { &mut *waiter.get() };
+        let entry: *const Waiter = slot.insert(entry);
+        let entry: *const Queued = entry.cast();
+        locked.push(entry);
+        drop(locked);
+        let reason = prepared.suspend();
+        // SAFETY: the waiter lies in this frame.
+        let entry = unsafe { &*entry };
+        // Both its queue entry and its token are settled under the lock.
+        let locked = self.lock();
+        if entry.is_queued.get() {
+            locked.remove(entry);
+        }
+        let token = entry.token.get();
+        drop(locked);
+        Ok(match reason {
+            Wake::Woken => Parked::Woken(token),
+            Wake::TimedOut => Parked::TimedOut,
+            Wake::Cancelled => Parked::Cancelled,
+        })
+    }
+
+    /// Calls `f` in the same order with the others that `validate` and `decide` are in.
+    pub(crate) fn under_lock<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _locked = self.lock();
+        f()
+    }
+
+    /// Wakes the first waiter that still waits.
+    ///
+    /// `decide` is called under the lot's lock, with that waiter or with `None` if there is none,
+    /// so that it can change the primitive's state in the same step; it returns the token. The lot
+    /// may be gone when this returns.
+    pub(crate) fn unpark_one(&self, decide: impl FnOnce(Option<Candidate>) -> Token) {
+        let locked = self.lock();
+        let woken = locked.claim_first();
+        let candidate = woken.map(|(_, waiter)| {
+            // SAFETY: its strand is claimed by us and not scheduled yet: it stays in its frame.
+            let waiter = unsafe { &*waiter };
+            Candidate {
+                strand: waiter.strand,
+                wish: waiter.wish,
+                has_more: !locked.queue().first.is_null(),
+            }
+        });
+        let token = decide(candidate);
+        if let Some((_, waiter)) = woken {
+            // SAFETY: as above.
+            let waiter = unsafe { &*waiter };
+            waiter.token.set(token);
+            waiter.is_claimed.set(true);
+        }
+        drop(locked);
+        if let Some((slot, _)) = woken {
+            worker::schedule(slot);
+        }
+    }
+
+    /// Wakes waiters from the front for as long as `may` grants a waiter's wish.
+    ///
+    /// `grant` is called for each that still waits, and returns its token; `emptied` when nobody
+    /// waits any more. All three run under the lot's lock, which is let go after every some
+    /// waiters. Who comes after the call has begun is not woken by it.
+    pub(crate) fn unpark_while(
+        &self,
+        may: impl Fn(u64) -> bool,
+        grant: impl Fn(u64) -> Token,
+        emptied: impl Fn(),
+    ) {
+        let mut newest = None;
+        loop {
+            let mut batch = [None; BATCH];
+            let locked = self.lock();
+            let newest = *newest.get_or_insert(locked.queue().arrivals);
+            let claimed = batch.iter_mut().map_while(|entry| {
+                *entry = Some(locked.claim_first_if(newest, &may, &grant)?);
+                Some(())
+            });
+            let is_done = claimed.count() < BATCH;
+            if is_done && locked.queue().first.is_null() {
+                emptied();
+            }
+            drop(locked);
+            batch.into_iter().flatten().for_each(worker::schedule);
+            if is_done {
+                return;
+            }
+        }
+    }
+
+    /// Wakes all that wait now.
+    pub(crate) fn unpark_all(&self) {
+        self.unpark_while(|_| true, |_| 0, || ());
+    }
+}
+
+/// Takes the waiter of a strand that is given up off its queue, or passes its wake-up on.
+unsafe fn unlink(target: *const ()) {
+    // SAFETY: `park` set this hook with the address of its waiter, and the strand is suspended.
+    let waiter = unsafe { &*target.cast::<Option<Queued>>() };
+    let Some(waiter) = waiter else { return };
+    // SAFETY: a waiter borrows its lot for as long as it waits.
+    let locked = unsafe { &*waiter.lot }.lock();
+    let was_queued = waiter.is_queued.get();
+    if was_queued {
+        locked.remove(waiter);
+    }
+    drop(locked);
+    if waiter.is_claimed.get() {
+        (waiter.pass_on)(waiter.token.get());
+    } else if was_queued {
+        (waiter.pass_on)(LEFT);
+    }
+}
+
+/// The lot while its lock is held.
+struct Locked<'a> {
+    lot: &'a ParkingLot,
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.lot.lock.unlock();
+    }
+}
+
+impl Locked<'_> {
+    fn queue(&self) -> Queue {
+        self.lot.queue.get()
+    }
+
+    fn set_queue(&self, queue: Queue) {
+        self.lot.queue.set(queue);
+    }
+
+    fn push(&self, waiter: *const Queued) {
+        let mut queue = self.queue();
+        // SAFETY: queued waiters are alive (invariant of `queue`).
+        match unsafe { queue.last.as_ref() } {
+            Some(last) => last.next.set(waiter),
+            None => queue.first = waiter,
+        }
+        queue.arrivals += 1;
+        // SAFETY: the caller's own waiter.
+        let entry = unsafe { &*waiter };
+        entry.previous.set(queue.last);
+        entry.arrival.set(queue.arrivals);
+        queue.last = waiter;
+        self.set_queue(queue);
+    }
+
+    fn remove(&self, waiter: &Queued) {
+        let mut queue = self.queue();
+        let (previous, next) = (waiter.previous.get(), waiter.next.get());
+        // SAFETY: neighbours in the queue are alive (invariant of `queue`).
+        match unsafe { previous.as_ref() } {
+            Some(previous) => previous.next.set(next),
+            None => queue.first = next,
+        }
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.previous.set(previous),
+            None => queue.last = previous,
+        }
+        waiter.is_queued.set(false);
+        self.set_queue(queue);
+    }
+
+    /// Takes waiters off the front until one's wait is claimed.
+    fn claim_first(&self) -> Option<(&'static Slot, *const Queued)> {
+        loop {
+            // SAFETY: queued waiters are alive (invariant of `queue`).
+            let waiter = unsafe { self.queue().first.as_ref() }?;
+            self.remove(waiter);
+            if let Some(slot) = waiter.wait.claim(Wake::Woken) {
+                return Some((slot, waiter));
+            }
+        }
+    }
+    /// Claims the first waiter and grants its wish, if it may be granted and the waiter is not
+    /// newer than told.
+    fn claim_first_if(
+        &self,
+        newest: u64,
+        may: impl Fn(u64) -> bool,
+        grant: impl Fn(u64) -> Token,
+    ) -> Option<&'static Slot> {
+        loop {
+            // SAFETY: queued waiters are alive (invariant of `queue`).
+            let waiter = unsafe { self.queue().first.as_ref() }?;
+            if waiter.arrival.get() > newest || !may(waiter.wish) {
+                return None;
+            }
+            self.remove(waiter);
+            if let Some(slot) = waiter.wait.claim(Wake::Woken) {
+                waiter.token.set(grant(waiter.wish));
+                waiter.is_claimed.set(true);
+                return Some(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What becomes of fibers that have not ended when their worker goes: they are given up.
+//!
+//! A started fiber's stack may be referred to from anywhere: by a kernel op, by a child's borrow,
+//! by an intrusive list. It cannot be unwound from outside (its code may catch the unwind and wait
+//! on), so it is leaked as it lies, and nothing on it is dropped. In this order:
+//! 1. its wait's unlink hook takes it off the list it waits on, so that no wake-up is spent on it;
+//! 2. its outcome becomes an error that says so, and whoever joins it wakes;
+//! 3. the ops in flight are cancelled and awaited to the last completion: after that the kernel
+//!    writes into no stack of ours;
+//! 4. the stack and the body are leaked and counted.
+//!
+//! Closures that never started are dropped here, on their own worker.
+#![allow(unsafe_code)]
+
+use std::collections::HashSet;
+
+use ramie_driver::Driver;
+
+use super::{AbandonedFiber, Body, Worker, run_queue::Next};
+use crate::core::{
+    strand::{self, Slot, Wake, WakeRef},
+    wait::park::WaitRecord,
+};
+
+/// What has been given up so far.
+#[derive(Default)]
+struct GivenUp {
+    report: Vec<AbandonedFiber>,
+    /// Fibers found in a queue: their wait, if any, was over.
+    queued: HashSet<*const Body>,
+}
+
+impl Worker {
+    /// Gives up all fibers of this worker; its loop will not run again. Destructors that run
+    /// meanwhile may wait, make fibers and initialize locals, so it goes on until none is left.
+    ///
+    /// Fibers come before the locals of the thread's own strand: while the destructor of such a
+    /// local waits, the loop runs, and a fiber would go on though what it refers to may be gone.
+    pub(crate) fn abandon_all(&self) -> Vec<AbandonedFiber> {
+        let _installed = super::Installed::new(self);
+        self.close_gate();
+        let mut report = Vec::new();
+        loop {
+            report.extend(self.abandon_present());
+            self.end_root_locals();
+            if !self.has_root_locals() && !self.has_fibers() {
+                return report;
+            }
+        }
+    }
+
+    fn abandon_present(&self) -> Vec<AbandonedFiber> {
+        let mut given_up = GivenUp::default();
+        self.unplug();
+        self.drop_queued(&mut given_up);
+        for (body, slot) in self.bodies.live() {
+            given_up.report.push(describe(slot));
+            self.settle(body, slot, &mut given_up);
+            self.leak(body, slot);
+        }
+        if let Some(driver) = self.driver.borrow_mut().as_mut() {
+            driver.drain();
+            while driver.pop_complete().is_some() {}
+            wake_others(driver);
+        }
+        given_up.report
+    }
+
+    /// Empties the queues: drops the closures that never started, notes the fibers found.
+    fn drop_queued(&self, given_up: &mut GivenUp) {
+        self.drain_inbox();
+        // A destructor of a closure that never started may not wait: nobody would end its wait.
+        let _no_switch = super::NoSwitch::new(self);
+        loop {
+            let shared = || self.seat.as_ref().and_then(|seat| seat.pop()).map(Next::Fresh);
+            match self.ready.pop().or_else(shared) {
+                Some(Next::Fresh(slot)) => {
+                    given_up.report.push(describe(slot));
+                    // SAFETY: taken off the queue of fresh closures: nobody else starts it.
+                    unsafe { strand::end_unstarted(self, slot, Box::new(strand::ABANDONED)) };
+                }
+                Some(Next::Fiber(body)) => {
+                    given_up.queued.insert(body);
+                }
+                Some(Next::Root) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Makes sure that nobody else has, or will get, the right to schedule the fiber.
+    fn settle(&self, body: *const Body, slot: &'static Slot, given_up: &mut GivenUp) {
+        let record = wait_of(slot);
+        let unlink = record.and_then(|record| record.unlink);
+        // A plain op's wait is only ever ended by this thread, in a turn of the driver.
+        let ended_here = record.is_some_and(|record| record.is_plain_op)
+            || slot.current_wait().is_some_and(|wait| slot.claim(wait, Wake::Cancelled));
+        if let Some(unlink) = unlink {
+            // The hook drops values of the program. If one of their destructors waited, the loop
+            // would run fibers that are about to be given up.
+            let _no_switch = super::NoSwitch::new(self);
+            // SAFETY: the record's maker promises that the hook fits its target, which lies in the
+            // suspended frame.
+            crate::core::panic::call_quietly(|| unsafe { (unlink.hook)(unlink.target) });
+        }
+        // Otherwise somebody ended the wait first and has pushed the fiber, or is about to: its
+        // slot must not be reused before that push has come in.
+        while !ended_here && !given_up.queued.contains(&body) {
+            std::thread::yield_now();
+            self.drop_queued(given_up);
+        }
+    }
+
+    fn leak(&self, body: *const Body, slot: &'static Slot) {
+        // SAFETY: the fiber is suspended, and after `settle` and the end of the loop nobody will
+        // schedule it.
+        unsafe { self.bodies.leak(body) };
+        // SAFETY: a leaked body stays as it is for good.
+        let body = unsafe { &*body };
+        // SAFETY: its closure began and will never end.
+        unsafe { strand::end_abandoned(self, body, slot) };
+    }
+}
+
+impl Worker {
+    /// Describes the fibers that have started here and not ended, and for which `run` waits. None
+    /// of them runs now.
+    pub(crate) fn describe_live(&self) -> impl Iterator<Item = AbandonedFiber> {
+        let team = self.team().map(|team| &team.daemons);
+        let daemons = team.or_else(|| self.crew().map(|crew| &crew.daemons));
+        let is_waited_for = move |slot: &Slot| {
+            daemons.is_none_or(|daemons| !daemons.are_all(std::iter::once(&slot.id())))
+        };
+        let live = self.bodies.live().into_iter().map(|(_, slot)| slot);
+        live.filter(move |slot| is_waited_for(slot)).map(describe)
+    }
+}
+
+fn describe(slot: &Slot) -> AbandonedFiber {
+    let mut state = match wait_of(slot) {
+        Some(record) => format!("waits for {} at {}", record.kind.name, record.location),
+        None => "waits for its turn to run".to_owned(),
+    };
+    let closure = slot.closure_name();
+    if !closure.is_empty() {
+        state.push_str(&format!("; it runs {closure}"));
+    }
+    AbandonedFiber { label: strand::label(slot), state }
+}
+
+/// What a fiber of this worker that does not run waits for, if it has started and does wait.
+fn wait_of(slot: &Slot) -> Option<&WaitRecord> {
+    // SAFETY: null before the start; then the fiber's body, which lives until the fiber has ended.
+    let body = unsafe { slot.body.get().as_ref() }?;
+    // SAFETY: a live fiber that does not run is suspended: its record is null or lies in its frame.
+    unsafe { body.record.get().as_ref() }
+}
+
+/// Wakes the strands of others that wait for an op of the driver's own to go; none of this worker's
+/// runs any more.
+fn wake_others(driver: &mut Driver) {
+    while let Some(word) = driver.pop_notice() {
+        if let Some(wait) = WakeRef::from_bits(word) {
+            wait.wake(Wake::Woken);
+        }
+    }
+}

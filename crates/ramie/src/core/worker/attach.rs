@@ -1,0 +1,176 @@
+//! The small worker of an OS thread outside `run`.
+//!
+//! Every thread that waits in Ramie owns one, made at its first wait: an inbox, timers, a driver
+//! once an op needs it. The thread itself is the worker's root strand, so its waits are timed,
+//! woken and seen like any fiber's, and fibers spawned there with `spawn_local` run while it waits.
+//! When the thread ends, those that have not ended are given up: nobody is left to run them. That
+//! is done as soon as the destructors of thread-locals are known to run
+//! ([`thread_end`](ramie_coro::thread_end)), because a fiber may be suspended inside
+//! `LocalKey::with` of a value that is destroyed before a later destructor waits.
+
+use std::{cell::Cell, ffi::c_void, io, ptr, sync::OnceLock};
+
+use ramie_coro::{context, thread_end};
+use ramie_driver::sys::{HandedOut, Lent};
+
+use super::defaults::{default_driver_choice, default_stack_size};
+use super::{Berth, Installed, Worker};
+use crate::core::{
+    strand::Slot,
+    time::{Clock, Deadline},
+};
+
+/// Gives up the thread's fibers and destroys its fiber-locals while the destructors of
+/// thread-locals run, so that those may use them. The worker itself goes later.
+struct Farewell {
+    worker: Cell<*const Worker>,
+}
+
+thread_local! {
+    static FAREWELL: Farewell = const { Farewell { worker: Cell::new(ptr::null()) } };
+}
+
+impl Drop for Farewell {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: null, or set by `attach` on this thread: `end` comes after these destructors.
+        let Some(worker) = (unsafe { self.worker.get().as_ref() }) else { return };
+        worker.say_farewell();
+    }
+}
+
+/// The same, called as early among the destructors as can be.
+fn say_farewell_early() {
+    // Gone, it has done it already.
+    let _ = FAREWELL.try_with(|farewell| {
+        // SAFETY: as in `drop`.
+        #[allow(unsafe_code)]
+        if let Some(worker) = unsafe { farewell.worker.get().as_ref() } {
+            worker.say_farewell();
+        }
+    });
+}
+
+impl Worker {
+    fn say_farewell(&self) {
+        // What the fibers' closures and the locals hold may refer to values that are destroyed.
+        thread_end::begin();
+        // If one of its fibers ends the process, that fiber runs on to the very end.
+        if !self.is_on_fiber() {
+            self.abandon_all();
+        }
+    }
+
+    /// The thread's own strand goes on after fibers have run, some of which are suspended. What
+    /// they may refer to is in use now: if this thread ends, they are to be given up before it is
+    /// gone.
+    #[inline]
+    pub(super) fn note_suspended_fibers(&self) {
+        if self.shared.live() > 0 {
+            thread_end::note_start();
+        }
+    }
+}
+
+/// Gives this thread a small worker, for as long as it runs, destructors of thread-locals included.
+#[cold]
+#[allow(unsafe_code)]
+pub(super) fn attach() {
+    let worker = Box::into_raw(Box::new(outside()));
+    // SAFETY: the key is valid, and `end` is what it does with the worker.
+    let error = unsafe { libc::pthread_setspecific(key(), worker.cast()) };
+    assert!(error == 0, "no memory for a worker: {}", io::Error::from_raw_os_error(error));
+    super::CURRENT.set(worker);
+    // Attached by one of those destructors, it says farewell at its end.
+    let _ = FAREWELL.try_with(|farewell| farewell.worker.set(worker));
+    thread_end::set_hook(say_farewell_early);
+}
+
+fn outside() -> Worker {
+    Worker::new(None, default_driver_choice(), Clock::System, default_stack_size(), None)
+}
+
+/// The key of the threads' workers. What the C library does for keys at a thread's exit comes after
+/// the destructors of Rust's thread-locals, so that those may wait, as std's types let them. (At
+/// the end of `main` it does nothing: then the process ends, and all workers with it.)
+#[allow(unsafe_code)]
+fn key() -> libc::pthread_key_t {
+    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` is written to; `end` has the type that is asked for.
+        let error = unsafe { libc::pthread_key_create(&mut key, Some(end)) };
+        assert!(error == 0, "no thread-specific key is left for Ramie: the process has 1,024");
+        key
+    })
+}
+
+/// The thread ends.
+#[allow(unsafe_code)]
+unsafe extern "C" fn end(worker: *mut c_void) {
+    // SAFETY: the key's values are workers from `attach`, each given to this function once.
+    let worker = unsafe { Box::from_raw(worker.cast::<Worker>()) };
+    // Fibers of `spawn_local` that are still there go no further: nobody will run them.
+    worker.abandon_all();
+    if ptr::eq(super::CURRENT.get(), &raw const *worker) {
+        super::CURRENT.set(ptr::null());
+    }
+}
+
+/// Lent to others: the strand of a thread, and its fibers.
+enum Strand {}
+
+impl Lent for Strand {
+    const WHAT: &'static str = "a thread's strand and its fibers had not ended";
+}
+
+/// Runs `f` on an OS thread that is the strand `slot`; of a runtime, if it has a berth there.
+pub(crate) fn on_thread_strand(
+    slot: &'static Slot,
+    berth: Option<&Berth>,
+    f: impl FnOnce(&Worker),
+) {
+    let strand = HandedOut::<Strand>::new();
+    let worker = berth.map_or_else(outside, Berth::make_worker);
+    worker.adopt_root(slot);
+    {
+        let _installed = Installed::new(&worker);
+        f(&worker);
+        if berth.is_some() {
+            worker.wait_for_fibers(Deadline::NEVER);
+        }
+    }
+    worker.abandon_all();
+    if let Some(berth) = berth {
+        berth.hold_clock();
+    }
+    drop(worker);
+    strand.settle();
+}
+
+impl Worker {
+    /// Calls `f` with the root as the strand that `ramie_coro` knows, with a context of its own.
+    #[allow(unsafe_code)]
+    pub(crate) fn as_strand_of_its_own<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct Restore(*const context::Strand);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                // SAFETY: it was current when `as_strand_of_its_own` was called, around this call.
+                unsafe { context::set_current(self.0) };
+            }
+        }
+        let strand = &self.root.strand;
+        strand.set_id(self.current_slot().id_bits());
+        let _restore = Restore(context::current());
+        // SAFETY: the root lives as long as this worker, which outlives the call; it is current
+        // until `_restore` is dropped.
+        unsafe { context::set_current(strand) };
+        f()
+    }
+
+    /// The strand of this thread has ended; its slot is no longer this worker's.
+    pub(crate) fn forget_root(&self) {
+        self.forget_timer(&self.root);
+        self.root.stand_for_none();
+    }
+}

@@ -1,0 +1,199 @@
+//! The threads of one runtime whose strands are OS threads: how they are counted, and how `run`
+//! waits for them.
+//!
+//! The count begins with 1 for the thread that called `run`, which takes itself off when it begins
+//! to wait; whoever takes off the last one finishes `ended`. A thread counts until its closure has
+//! returned, the fibers that it spawned with `spawn_local` have ended, and its worker is gone.
+
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{AbandonedFiber, Daemons, Unended, Worker};
+use crate::core::{
+    primitive::{AtomicBool, AtomicUsize, Ordering},
+    strand::{FiberId, Slot},
+    time::{Clock, Deadline},
+    wait::{
+        completion::Completion,
+        park::{self, WaitKind, WaitRecord},
+    },
+};
+
+static THREADS_END: WaitKind = WaitKind::new("the threads of a runtime");
+static FIBERS_END: WaitKind = WaitKind::new("the fibers of a thread");
+
+pub(crate) struct Crew {
+    threads: AtomicUsize,
+    ended: Completion,
+    /// The threads alive, with their names for messages.
+    labels: Mutex<BTreeMap<FiberId, String>>,
+    /// `run` waits for the threads alive.
+    is_awaited: AtomicBool,
+    pub(super) daemons: Daemons,
+    driver: ramie_driver::Choice,
+    clock: Clock,
+    stack_size: usize,
+}
+
+/// One thread's place on the count; leaves it when dropped.
+pub(crate) struct Berth {
+    crew: Arc<Crew>,
+    id: FiberId,
+    /// [`hold_clock`](Self::hold_clock) was called.
+    holds_clock: Cell<bool>,
+}
+
+impl Crew {
+    pub(crate) fn new(driver: ramie_driver::Choice, clock: Clock, stack_size: usize) -> Arc<Crew> {
+        Arc::new(Crew {
+            threads: AtomicUsize::new(1),
+            ended: Completion::new(),
+            labels: Mutex::new(BTreeMap::new()),
+            is_awaited: AtomicBool::new(false),
+            daemons: Daemons::default(),
+            driver,
+            clock,
+            stack_size,
+        })
+    }
+
+    /// Makes the worker of one of the runtime's threads.
+    pub(crate) fn make_worker(self: &Arc<Self>) -> Worker {
+        let mut worker = Worker::new(None, self.driver, self.clock.clone(), self.stack_size, None);
+        worker.crew = Some(Arc::clone(self));
+        worker
+    }
+
+    fn labels(&self) -> MutexGuard<'_, BTreeMap<FiberId, String>> {
+        self.labels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a thread that is about to be made.
+    pub(crate) fn add(self: &Arc<Self>, slot: &Slot) -> Berth {
+        // Relaxed: the making of the thread hands it over.
+        self.threads.fetch_add(1, Ordering::Relaxed);
+        self.labels().insert(slot.id(), crate::core::strand::label(slot));
+        let berth = Berth { crew: Arc::clone(self), id: slot.id(), holds_clock: Cell::new(false) };
+        berth.hold_clock();
+        berth
+    }
+
+    fn leave(&self) {
+        // AcqRel: what each thread did is visible to the last one, and through it to `run`.
+        if self.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.ended.finish().wake();
+        }
+    }
+
+    /// Ends the waits of daemons if no other thread is left. Called by everybody who may have made
+    /// that so: by a thread that ends or becomes a daemon, and by `run` when it begins to wait.
+    /// *The race to fear* is two of them at a time: the last to take the lock sees what both did.
+    pub(super) fn end_daemons_if_alone(&self) {
+        // Before the lock: most threads end while nobody waits for the last.
+        if !self.is_awaited.load(Ordering::SeqCst) {
+            return;
+        }
+        let labels = self.labels();
+        let is_alone = self.daemons.are_all(labels.keys());
+        drop(labels);
+        if is_alone {
+            self.daemons.cancel_all();
+        }
+    }
+
+    /// Waits until no thread is left, or for the deadline; names those that are.
+    pub(crate) fn wait(&self, deadline: Deadline, mut is_silent: bool) -> Vec<AbandonedFiber> {
+        self.leave();
+        self.is_awaited.store(true, Ordering::SeqCst);
+        self.end_daemons_if_alone();
+        loop {
+            let end = if is_silent { Deadline::after(Unended::PATIENCE) } else { deadline };
+            let record = WaitRecord::new(&THREADS_END).until(end);
+            if matches!(self.ended.wait(&record), Ok(true)) {
+                return Vec::new();
+            }
+            if !is_silent {
+                return self.describe_threads();
+            }
+            is_silent = false;
+            self.describe_threads().into_iter().collect::<Unended>().report(&[]);
+        }
+    }
+
+    pub(crate) fn describe_threads(&self) -> Vec<AbandonedFiber> {
+        let still_running = |label: &String| {
+            let state = "is still running".to_owned();
+            AbandonedFiber { label: label.clone(), state }
+        };
+        self.labels().values().map(still_running).collect()
+    }
+}
+
+impl Drop for Berth {
+    fn drop(&mut self) {
+        self.crew.labels().remove(&self.id);
+        self.crew.end_daemons_if_alone();
+        self.crew.leave();
+        self.release_clock();
+    }
+}
+
+impl Berth {
+    pub(crate) fn make_worker(&self) -> Worker {
+        let worker = self.crew.make_worker();
+        self.release_clock();
+        worker
+    }
+
+    /// Lets no clock jump while the thread has no worker that would hold it: before it has made
+    /// one, and from that one's end until `run` has been told.
+    pub(super) fn hold_clock(&self) {
+        if let Clock::Manual(clock) = &self.crew.clock
+            && !self.holds_clock.replace(true)
+        {
+            clock.hold();
+        }
+    }
+
+    fn release_clock(&self) {
+        if let Clock::Manual(clock) = &self.crew.clock
+            && self.holds_clock.replace(false)
+        {
+            clock.release();
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) fn crew(&self) -> Option<&Arc<Crew>> {
+        self.crew.as_ref()
+    }
+
+    /// Runs the fibers of this thread until they have ended, or for the deadline.
+    pub(crate) fn wait_for_fibers(&self, deadline: Deadline) {
+        let record = WaitRecord::new(&FIBERS_END).until(deadline);
+        while self.has_fibers() && !deadline.has_passed() {
+            let Ok(prepared) = park::prepare(self, &record) else { return };
+            self.waits_for_fibers.set(Some(prepared.wake_ref()));
+            prepared.suspend();
+            self.waits_for_fibers.set(None);
+        }
+    }
+
+    pub(crate) fn has_fibers(&self) -> bool {
+        self.shared.live() > 0 || self.has_runnable()
+    }
+
+    /// A fiber has ended, and it may have been the last one for which the thread waits.
+    #[cold]
+    pub(super) fn wake_if_last(&self) {
+        if self.shared.live() == 0
+            && let Some(wait) = self.waits_for_fibers.take()
+        {
+            wait.wake(crate::core::strand::Wake::Woken);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Daemons: strands that a runtime does not wait for.
+//!
+//! A daemon serves others, and by itself would wait for ever: for a stream to be ready, say, whose
+//! owner has left the runtime. So when only daemons are left, `run` ends their waits: each runs in
+//! a scope of its own, which is cancelled then, and the runtime ends when they have ended. A
+//! strand is a daemon from [`Enrolled`] being made to its being dropped.
+//!
+//! *The race to fear* is to take a strand for a daemon that is none, and cancel those that serve
+//! it. A daemon counts only after it was counted as spawned, and no more before it is counted as
+//! ended; so the count, read between those two (team.rs), is never above the truth. A strand that
+//! is made a daemon inside a daemon counts once; the scope to cancel is the inner one until that is
+//! left.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{Crew, Team, Worker};
+use crate::core::{
+    cancel::CancelHandle,
+    primitive::{AtomicUsize, Ordering},
+    strand::FiberId,
+};
+
+/// The daemons of one runtime.
+#[derive(Default)]
+pub(crate) struct Daemons {
+    count: AtomicUsize,
+    scopes: Mutex<BTreeMap<FiberId, CancelHandle>>,
+}
+
+impl Daemons {
+    /// How many there are; none more than have been spawned and not ended.
+    pub(super) fn count(&self) -> usize {
+        // Acquire: those counted here are counted as spawned by whoever reads that afterwards.
+        self.count.load(Ordering::Acquire)
+    }
+
+    fn scopes(&self) -> MutexGuard<'_, BTreeMap<FiberId, CancelHandle>> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all of these strands are daemons.
+    pub(super) fn are_all<'a>(&self, mut strands: impl Iterator<Item = &'a FiberId>) -> bool {
+        let scopes = self.scopes();
+        strands.all(|strand| scopes.contains_key(strand))
+    }
+
+    /// Ends the waits of all: nobody else is left.
+    pub(super) fn cancel_all(&self) {
+        let scopes: Vec<_> = self.scopes().values().cloned().collect();
+        for scope in scopes {
+            scope.cancel_because("the runtime in which this call waited has ended");
+        }
+    }
+}
+
+/// Of which runtime a daemon is.
+enum Runtime {
+    Team(Arc<Team>),
+    Crew(Arc<Crew>),
+}
+
+impl Runtime {
+    fn daemons(&self) -> &Daemons {
+        match self {
+            Runtime::Team(team) => &team.daemons,
+            Runtime::Crew(crew) => &crew.daemons,
+        }
+    }
+}
+
+/// A strand is a daemon for as long as it has this.
+pub(crate) struct Enrolled {
+    runtime: Runtime,
+    strand: FiberId,
+    /// The scope in which it was a daemon before; it is counted once.
+    outer: Option<CancelHandle>,
+}
+
+impl Worker {
+    /// Makes the current strand a daemon; none outside a runtime, which waits for nobody.
+    pub(crate) fn enroll_as_daemon(&self, scope: CancelHandle) -> Option<Enrolled> {
+        let runtime = match (self.team(), self.crew()) {
+            (Some(team), _) => Runtime::Team(Arc::clone(team)),
+            (None, Some(crew)) => Runtime::Crew(Arc::clone(crew)),
+            (None, None) => return None,
+        };
+        let strand = self.current_slot().id();
+        let daemons = runtime.daemons();
+        let outer = daemons.scopes().insert(strand, scope);
+        if outer.is_none() {
+            // Release: pairs with `count`.
+            daemons.count.fetch_add(1, Ordering::Release);
+        }
+        if let Runtime::Crew(crew) = &runtime {
+            crew.end_daemons_if_alone();
+        }
+        Some(Enrolled { runtime, strand, outer })
+    }
+}
+
+impl Drop for Enrolled {
+    fn drop(&mut self) {
+        let daemons = self.runtime.daemons();
+        if let Some(outer) = self.outer.take() {
+            daemons.scopes().insert(self.strand, outer);
+            if let Runtime::Crew(crew) = &self.runtime {
+                // Those before have ended the waits of the inner scope alone.
+                crew.end_daemons_if_alone();
+            }
+            return;
+        }
+        daemons.scopes().remove(&self.strand);
+        // Release: what a look at the strands that have ended finds comes after this.
+        daemons.count.fetch_sub(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,493 @@
+//! A worker: an OS thread that runs fibers and owns one driver, one run queue, one stack pool.
+//!
+//! Rooms: [`current`] (the worker of this thread), [`run_queue`] (what runs next), [`body`] (the
+//! stacks that fibers run on), [`run_loop`] (the loop), [`idle`] (what a worker does when nothing
+//! is runnable), [`shared`] (inbox and sleep, the part that other threads touch), [`team`] (the
+//! workers of one runtime: stealing and ending), [`spread`] (how their fibers are spread over
+//! them), [`placed`] (fibers for a certain worker), [`plugged`] (a policy that decides what runs
+//! next in the place of the queue), [`no_switch`] (where strands must not suspend), [`locals`] (the
+//! locals of the thread's own strand), [`crew`] (the threads of a runtime whose strands are
+//! threads), [`lingering`] (which fibers `run` still waits for), [`attach`] (the small worker of a
+//! thread outside `run`), [`abandon`] (what becomes of fibers that do not end), [`daemons`]
+//! (strands that are not waited for), [`at_once`] (calls that never wait), [`figures`] (metrics).
+//!
+//! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
+//! thread-locals. What moves between workers is closures that have no stack yet.
+
+mod abandon;
+mod at_once;
+mod attach;
+mod body;
+mod crew;
+mod current;
+mod daemons;
+mod defaults;
+mod figures;
+mod idle;
+mod lingering;
+mod locals;
+mod no_switch;
+mod on_clock;
+mod panic_hook;
+mod placed;
+mod plugged;
+mod policy;
+mod pool;
+pub(crate) mod prefetch;
+mod run_loop;
+mod run_queue;
+mod shared;
+mod spread;
+mod team;
+mod thread_waker;
+
+use std::{
+    cell::{Cell, RefCell},
+    ptr,
+};
+
+use ramie_driver::{Driver, Enter, OpFrame, OpenError};
+
+pub(crate) use self::{
+    at_once::note_complete_at_once,
+    attach::on_thread_strand,
+    body::Body,
+    crew::{Berth, Crew},
+    current::{Installed, current, with_existing, yield_now},
+    daemons::Daemons,
+    defaults::{checked_stack_size, invalid, stack_size_from_env},
+    lingering::Unended,
+    no_switch::{NoSwitch, check_may_switch},
+    on_clock::{now_ns, pause},
+    panic_hook::{install_hook, note_told, set_told, try_install_hook, was_told},
+    placed::Roster,
+    pool::{DEFAULT_BLOCKING_THREADS, Pool},
+    run_loop::Until,
+    run_queue::Next,
+    shared::Shared,
+    team::{AbandonedFiber, FreshQueue, Seat, Team},
+    thread_waker::ThreadWaker,
+};
+use self::{
+    body::Bodies, current::CURRENT, plugged::Plugged, run_queue::RunQueue, spread::Spreading,
+};
+pub use self::{
+    figures::WorkerMetrics,
+    no_switch::no_switch,
+    policy::{Policy, Runnable},
+};
+use crate::core::{
+    strand::{FreeList, Slot, Unpark, Wake, WakeRef},
+    time::{Clock, Deadline, Timers},
+    wait::plain::body_of,
+};
+
+/// A worker looks at completions, timers and its inbox at least every so many switches.
+pub(crate) const SWITCHES_PER_POLL: u32 = 61;
+
+/// The same where others hand over its ops, and completions may come at any time: the look costs
+/// little then, and the fibers that compute meanwhile may take their time.
+const SWITCHES_PER_POLL_BESIDE_ENTERER: u32 = 4;
+
+/// What a switch touches comes first, in one cache line or two.
+#[repr(C, align(64))]
+pub(crate) struct Worker {
+    ready: RunQueue,
+    /// The fiber that runs; null: the code on the thread's own stack.
+    current: Cell<*const Body>,
+    /// Switches left until the next look at the outside.
+    countdown: Cell<u32>,
+    /// Whether there are other workers to share closures with.
+    has_team_mates: bool,
+    /// Whether a fiber that has ended may run the next closure in its place.
+    may_chain: bool,
+    /// How many `no_switch` regions the strand that runs is in. INVARIANT: while it is in one,
+    /// `current` is null and `masked` has its value, so that a switch needs no check of its own.
+    no_switch_depth: Cell<u32>,
+    masked: Cell<*const Body>,
+    /// Whether the next turn prefers a closure without a stack to a suspended fiber.
+    prefers_fresh: Cell<bool>,
+    shared: &'static Shared,
+    driver: RefCell<Option<Driver>>,
+    driver_choice: ramie_driver::Choice,
+    switches_per_poll: u32,
+    /// Calls that may yet be complete at once before the next look (at_once.rs).
+    at_once_left: Cell<u32>,
+    timers: RefCell<Timers>,
+    slots: FreeList,
+    bodies: Bodies,
+    clock: Clock,
+    /// The body of the thread's own strand, which gets a slot when it first waits.
+    root: Box<Body>,
+    seat: Option<Seat>,
+    /// Where fibers can be placed: the workers of the runtime, this one among them.
+    roster: Option<std::sync::Arc<Roster>>,
+    plugged: Plugged,
+    /// The runtime whose strand this thread is.
+    crew: Option<std::sync::Arc<Crew>>,
+    /// How often the worker may yet linger in vain (idle.rs).
+    patience: Cell<u32>,
+    spreading: Spreading,
+    /// What `ramie_coro` knows as the strand of the thread's own code.
+    thread_strand: Cell<*const ramie_coro::context::Strand>,
+    /// The wait of the thread for the end of its fibers.
+    waits_for_fibers: Cell<Option<WakeRef>>,
+    /// How many of its fibers wait for the blocking pool.
+    blocking_jobs: Cell<usize>,
+}
+
+/// Puts a strand whose wait the caller has ended onto its worker's run queue.
+#[inline]
+pub(crate) fn schedule(slot: &'static Slot) {
+    is_scheduled_away(slot);
+}
+
+/// The same; tells whether that is another thread's worker.
+#[inline]
+#[allow(unsafe_code)]
+pub(crate) fn is_scheduled_away(slot: &'static Slot) -> bool {
+    // SAFETY: the strand waited, so it has a body, which lives until the strand has ended; and it
+    // goes on only when it is scheduled, below.
+    let home = unsafe { &*slot.body.get() }.home;
+    let current = CURRENT.get();
+    // SAFETY: `CURRENT` is null or valid, as in `with_current`.
+    if let Some(worker) = unsafe { current.as_ref() }
+        && ptr::eq(worker.shared, home)
+    {
+        worker.make_ready(slot);
+        return false;
+    }
+    home.push(slot);
+    true
+}
+
+/// Gives the token of `unpark` to a strand.
+#[inline]
+pub(crate) fn unpark(id: crate::core::strand::FiberId) {
+    let slot = crate::core::strand::slot_at(id.index());
+    if slot.unpark(id.generation()) == Unpark::Schedule {
+        schedule(slot);
+    }
+}
+
+/// Gives a stream's place in a ring's table back: here, or where that ring is.
+#[cold]
+pub(crate) fn release_file(file: &ramie_driver::FixedFile) {
+    let is_here = with_existing(|worker| {
+        let mut driver = worker.driver.try_borrow_mut().ok()?;
+        Some(driver.as_mut()?.release_file(file))
+    });
+    if is_here.flatten() != Some(true) {
+        file.release_elsewhere();
+    }
+}
+
+/// Whether this code is run by a runtime's worker.
+pub(crate) fn is_inside_run() -> bool {
+    with_existing(|worker| {
+        worker.is_on_fiber() || worker.team().is_some() || worker.crew().is_some()
+    })
+    .unwrap_or(false)
+}
+
+/// What a frame's `user` becomes when the driver has let go of the frame. Until then its waiter
+/// must not leave, even if the result is there already: the frame is on the driver's list.
+pub(crate) const POPPED: u64 = 1;
+
+impl Worker {
+    pub(crate) fn new(
+        driver: Option<Driver>,
+        driver_choice: ramie_driver::Choice,
+        clock: Clock,
+        stack_size: usize,
+        seat: Option<Seat>,
+    ) -> Self {
+        let waker = match &driver {
+            Some(driver) => ThreadWaker::Driver(driver.waker()),
+            None => ThreadWaker::Thread(std::thread::current()),
+        };
+        let shared = Shared::take(waker);
+        if let Clock::Manual(manual) = &clock {
+            manual.add_worker(shared);
+        }
+        let enter = driver.as_ref().map_or(Enter::Worker, |driver| driver.caps().enter);
+        let switches_per_poll = match enter {
+            Enter::Worker => SWITCHES_PER_POLL,
+            _ => SWITCHES_PER_POLL_BESIDE_ENTERER,
+        };
+        let has_team_mates = seat.as_ref().is_some_and(Seat::has_team_mates);
+        Worker {
+            ready: RunQueue::new(),
+            current: Cell::new(ptr::null()),
+            no_switch_depth: Cell::new(0),
+            masked: Cell::new(ptr::null()),
+            countdown: Cell::new(switches_per_poll),
+            has_team_mates,
+            may_chain: !has_team_mates,
+            prefers_fresh: Cell::new(false),
+            shared,
+            driver: RefCell::new(driver),
+            driver_choice,
+            switches_per_poll,
+            at_once_left: Cell::new(at_once::MOST),
+            timers: RefCell::new(Timers::default()),
+            slots: FreeList::new(),
+            bodies: Bodies::new(shared, stack_size),
+            clock,
+            root: Box::new(Body::of_thread(shared)),
+            seat,
+            roster: None,
+            plugged: Plugged::default(),
+            crew: None,
+            patience: Cell::new(0),
+            spreading: Spreading::default(),
+            thread_strand: Cell::new(ptr::null()),
+            waits_for_fibers: Cell::new(None),
+            blocking_jobs: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+
+    pub(crate) fn slots(&self) -> &FreeList {
+        &self.slots
+    }
+
+    pub(crate) fn team(&self) -> Option<&std::sync::Arc<Team>> {
+        self.seat.as_ref().map(|seat| &seat.team)
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// The fiber that runs, if it is one and not the thread itself.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    fn current_body(&self) -> Option<&Body> {
+        // SAFETY: `current` is null or the body that runs, which lives as long as its worker.
+        unsafe { self.current.get().as_ref() }
+    }
+
+    /// The fiber that runs and may suspend.
+    #[inline(always)]
+    pub(crate) fn running_fiber(&self) -> Option<&Body> {
+        self.current_body()
+    }
+
+    pub(crate) fn default_stack_size(&self) -> usize {
+        self.bodies.default_size()
+    }
+
+    pub(crate) fn is_on_fiber(&self) -> bool {
+        !self.current.get().is_null() || !self.masked.get().is_null()
+    }
+
+    /// The slot of the strand that runs.
+    #[inline(always)]
+    pub(crate) fn current_slot(&self) -> &'static Slot {
+        self.current_strand().slot()
+    }
+
+    /// The body of the strand that runs: a fiber, or the thread itself.
+    #[inline(always)]
+    pub(crate) fn current_strand(&self) -> &Body {
+        match self.current_body() {
+            Some(body) => body,
+            None => self.masked_or_root(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[allow(unsafe_code)]
+    fn masked_or_root(&self) -> &Body {
+        // SAFETY: `masked` is null or the body that runs.
+        if let Some(body) = unsafe { self.masked.get().as_ref() } {
+            return body;
+        }
+        if self.root.is_idle() {
+            let slot = self.slots.take(true);
+            let slot = slot.unwrap_or_else(|error| panic!("this thread cannot wait: {error}"));
+            crate::core::strand::name_after_thread(slot);
+            self.adopt_root(slot);
+        }
+        &self.root
+    }
+
+    /// Makes `slot` the strand of this thread.
+    pub(crate) fn adopt_root(&self, slot: &'static Slot) {
+        self.root.stand_for(slot);
+    }
+
+    /// Whether nothing is set for the strand that runs: no limit, no scope.
+    #[inline(always)]
+    pub(crate) fn has_no_context(&self) -> bool {
+        match self.current_body() {
+            Some(body) => body.strand.is_empty(),
+            None => ramie_coro::context::is_empty(),
+        }
+    }
+
+    /// Whether strands on other threads run at the same time, as far as can be told.
+    pub(crate) fn has_rivals(&self) -> bool {
+        self.has_team_mates || !self.is_on_fiber()
+    }
+
+    /// Whether anything waits for its turn, the closures that lie there to be stolen apart.
+    pub(super) fn has_runnable(&self) -> bool {
+        !self.ready.is_empty() || self.plugged.holds_any()
+    }
+
+    /// Whether a strand that unwinds must not wait here: other fibers would run meanwhile and see
+    /// the thread panicking. A thread that has no fibers may wait as any thread may.
+    pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
+        self.is_on_fiber() || self.no_switch_depth.get() > 0 || self.has_fibers()
+    }
+
+    pub(crate) fn arm_timer(&self, body: &Body, deadline: Deadline) {
+        self.timers.borrow_mut().arm(body, deadline.as_ns());
+    }
+
+    /// Puts a strand of this worker onto the run queue.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn make_ready(&self, slot: &'static Slot) {
+        // SAFETY: the strand waited: it has a body, which lives until the strand has ended.
+        let body = unsafe { &*slot.body.get() };
+        match ptr::eq(body, &raw const *self.root) {
+            false => self.ready.push_fiber(body),
+            true => self.ready.push_root(),
+        }
+    }
+
+    /// Queues a closure that has no stack yet.
+    #[inline]
+    pub(crate) fn enqueue_fresh(&self, slot: &'static Slot, is_local: bool) {
+        self.shared.note_spawned();
+        match &self.seat {
+            Some(seat) if !is_local && self.has_team_mates => seat.share(slot),
+            _ => self.ready.push_fresh(slot),
+        }
+    }
+
+    /// Suspends the strand that runs; it has made sure that somebody will resume it.
+    #[inline(always)]
+    pub(crate) fn switch_out(&self) {
+        match self.current_body() {
+            Some(body) => {
+                body.suspend();
+            }
+            None => self.run(Until::Root),
+        }
+    }
+
+    /// Lets every other runnable strand of this worker run once.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn yield_now(&self) {
+        match self.current_body() {
+            Some(body) => {
+                self.ready.push_fiber(body);
+                body.suspend();
+            }
+            None => self.yield_root(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn yield_root(&self) {
+        self.check_root_may_switch();
+        if !self.has_runnable() {
+            // The fibers of a thread that only yields may wait for a time, or for ops.
+            self.poll();
+        }
+        if !self.has_runnable() {
+            return std::thread::yield_now();
+        }
+        self.ready.push_root();
+        self.run(Until::Root);
+    }
+
+    /// Runs `f` with the driver, which a thread outside `run` opens when it first needs it.
+    ///
+    /// # Errors
+    /// When the driver cannot be opened: no descriptors left, or the forced one is unavailable.
+    pub(crate) fn with_driver<R>(&self, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OpenError> {
+        if let Some(driver) = self.driver.borrow_mut().as_mut() {
+            return Ok(f(driver));
+        }
+        // Opening writes to the log, and the program's logger may do I/O, and open one meanwhile.
+        let opened = Driver::open(self.driver_choice, &ramie_driver::Config::small())?;
+        let mut driver = self.driver.borrow_mut();
+        let driver = driver.get_or_insert_with(|| {
+            self.shared.set_waker(Some(ThreadWaker::Driver(opened.waker())));
+            opened
+        });
+        Ok(f(driver))
+    }
+
+    /// Runs `f` with the driver, if there is one.
+    #[inline(always)]
+    pub(crate) fn with_open_driver<R>(&self, f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
+        self.driver.borrow_mut().as_mut().map(f)
+    }
+
+    /// Whether this worker comes back to its driver whatever its strands do, in the end.
+    pub(crate) fn runs_fibers(&self) -> bool {
+        self.seat.is_some()
+    }
+
+    /// Makes one turn of the driver for a strand that awaits its op without suspending.
+    pub(crate) fn turn_inline(&self, wait: ramie_driver::Wait) {
+        let mut driver = self.driver.borrow_mut();
+        if let Some(driver) = driver.as_mut() {
+            self.turn_driver(driver, wait);
+        }
+    }
+
+    /// Wakes whom the driver knew by that word: the reference of a wait, a fiber in a plain one, or
+    /// nobody.
+    #[inline(always)]
+    fn wake_by_word(&self, word: u64) {
+        match WakeRef::from_bits(word) {
+            Some(wait) => drop(wait.wake(Wake::Woken)),
+            None if word == 0 || word == POPPED => {}
+            None => self.ready.push_body(body_of(word)),
+        }
+    }
+
+    /// Wakes the strands whose ops are complete.
+    #[allow(unsafe_code)]
+    pub(crate) fn wake_completed(&self, driver: &mut Driver) {
+        while let Some(frame) = driver.pop_complete() {
+            // SAFETY: a frame stays valid until it came out of `pop_complete`, and its waiter runs
+            // on only after the wake below.
+            let frame: &OpFrame = unsafe { frame.as_ref() };
+            self.wake_by_word(frame.user.replace(POPPED));
+        }
+        while let Some(word) = driver.pop_notice() {
+            self.wake_by_word(word);
+        }
+        // A batch of completions makes the queue long at once. Measured now and then only, it was
+        // found short in its last part, and the next batch went without prefetches.
+        self.ready.measure_waits();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Clock::Manual(manual) = &self.clock {
+            manual.remove_worker(self.shared);
+        }
+        self.end_root_locals();
+        if let Some(slot) = self.root.try_slot() {
+            crate::core::strand::free_root(self, slot);
+        }
+        self.shared.release();
+    }
+}

@@ -1,0 +1,202 @@
+//! The region in which a strand must not suspend: its guard, and the check at each suspension.
+
+use std::ptr;
+
+use super::{Body, Worker, current, with_existing};
+use crate::core::wait::park::WaitRecord;
+
+const NO_SWITCH: &str = "a call inside no_switch would suspend the strand; move the blocking call \
+                         (or yield_now) out of the no_switch region";
+
+/// Runs `f`, in which any call that would suspend the strand panics.
+///
+/// For code that must not be interleaved with other fibers of this worker: the initializer of a
+/// `thread_local!`, a region in which a last-in-first-out thread-local context is set.
+///
+/// A coroutine that suspends inside `f` leaves its resumer in the region. If it goes on anywhere
+/// but there, the process is aborted with a message.
+///
+/// # Panics
+/// The call inside `f` that would suspend panics and says where it stands.
+///
+/// # Examples
+/// ```
+/// let sum = ramie::no_switch(|| (1..=4).sum::<u32>());
+/// assert_eq!(sum, 10);
+/// ```
+pub fn no_switch<T>(f: impl FnOnce() -> T) -> T {
+    let worker = current();
+    let _no_switch = NoSwitch::new(&worker);
+    f()
+}
+
+/// Forbids the strand that runs to suspend, until dropped.
+///
+/// The code inside may be on a coroutine's stack, and that coroutine may suspend, be carried to
+/// another fiber, or to a time when the worker is gone, and leave the region there. So this keeps
+/// no reference, and dropping it begins with the question whether it is still in its place.
+pub(crate) struct NoSwitch {
+    worker: *const Worker,
+    masked: *const Body,
+    depth: u32,
+}
+
+impl NoSwitch {
+    pub(crate) fn new(worker: &Worker) -> Self {
+        worker.forbid_switches();
+        NoSwitch { worker, masked: worker.masked.get(), depth: worker.no_switch_depth.get() }
+    }
+
+    fn is_innermost_of(&self, worker: &Worker) -> bool {
+        ptr::eq(worker, self.worker)
+            && worker.masked.get() == self.masked
+            && worker.no_switch_depth.get() == self.depth
+    }
+}
+
+impl Drop for NoSwitch {
+    fn drop(&mut self) {
+        let left = with_existing(|worker| {
+            let is_in_order = self.is_innermost_of(worker);
+            if is_in_order {
+                worker.allow_switches();
+            }
+            is_in_order
+        });
+        if left != Some(true) {
+            abort_no_switch_out_of_order();
+        }
+    }
+}
+
+/// A coroutine's stack is as good as the fiber's own.
+#[cold]
+#[inline(never)]
+fn check_other_stack() {
+    if ramie_coro::overflow::is_in_signal_handler() {
+        ramie_driver::sys::fatal(
+            "a signal handler called something that waits. It may only set flags and write \
+             to descriptors; wait for the signal on a fiber instead (ramie::signal). Aborting.",
+        )
+    }
+}
+
+#[cold]
+fn abort_no_switch_out_of_order() -> ! {
+    ramie_driver::sys::fatal(
+        "a no_switch region was left on another fiber than the one that entered it, or out \
+         of order: a coroutine suspended inside. Let it suspend outside of no_switch. Aborting.",
+    )
+}
+
+/// Refuses a call that may suspend inside a `no_switch` region of this thread.
+///
+/// # Panics
+/// Inside one. The location is the caller's, which a closure for `with_existing` would hide.
+#[track_caller]
+pub(crate) fn check_may_switch() {
+    let may_switch =
+        with_existing(|worker| !worker.current.get().is_null() || worker.root_may_switch());
+    assert!(may_switch.unwrap_or(true), "{NO_SWITCH}");
+}
+
+impl Worker {
+    /// Begins a region in which the strand that runs must not suspend.
+    fn forbid_switches(&self) {
+        if self.no_switch_depth.get() == 0 {
+            self.masked.set(self.current.replace(ptr::null()));
+        }
+        self.no_switch_depth.set(self.no_switch_depth.get() + 1);
+    }
+
+    fn allow_switches(&self) {
+        self.no_switch_depth.set(self.no_switch_depth.get() - 1);
+        if self.no_switch_depth.get() == 0 {
+            self.current.set(self.masked.replace(ptr::null()));
+        }
+    }
+
+    /// The strand that runs has ended. It is still in a `no_switch` region if a coroutine
+    /// suspended inside one and was left so; the next strand is not.
+    #[inline]
+    pub(crate) fn leave_no_switch(&self) {
+        if self.no_switch_depth.get() != 0 {
+            self.no_switch_depth.set(1);
+            self.allow_switches();
+        }
+    }
+
+    /// Refuses a call that may suspend inside a `no_switch` region.
+    ///
+    /// # Panics
+    /// Inside one.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn check_may_switch(&self) {
+        if self.current.get().is_null() {
+            self.check_root_may_switch();
+        }
+    }
+
+    /// As [`check_may_switch`](Self::check_may_switch), for a wait: the panic says what the wait is
+    /// for and where it is, from its record.
+    ///
+    /// # Panics
+    /// Inside one.
+    #[inline(always)]
+    pub(crate) fn check_may_wait(&self, record: &WaitRecord) {
+        if self.current.get().is_null() {
+            self.check_root_may_wait(record);
+        }
+    }
+
+    /// Refuses a call in which the strand would have to wait and could not, before the call has
+    /// lent anything: inside a `no_switch` region, and if there is no memory for a thread's slot.
+    ///
+    /// # Panics
+    /// Inside `no_switch`, or if there is no memory for the thread's slot.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn check_can_wait(&self) {
+        self.check_may_switch();
+        self.current_strand();
+    }
+
+    /// As [`check_can_wait`](Self::check_can_wait), for a wait whose record exists.
+    ///
+    /// # Panics
+    /// Inside `no_switch`, or if there is no memory for the thread's slot.
+    #[inline]
+    pub(crate) fn check_can_wait_by(&self, record: &WaitRecord) {
+        self.check_may_wait(record);
+        self.current_strand();
+    }
+
+    /// Ends the process if a fiber's wait is called for on a signal handler's stack.
+    #[inline(always)]
+    pub(crate) fn check_stack(&self) {
+        let here = 0_u8;
+        if self.current_body().is_some_and(|body| !body.has_on_its_stack(&here)) {
+            check_other_stack();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    pub(super) fn check_root_may_switch(&self) {
+        assert!(self.root_may_switch(), "{NO_SWITCH}");
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_root_may_wait(&self, record: &WaitRecord) {
+        let (kind, location) = (record.kind.name, record.location);
+        assert!(self.root_may_switch(), "{NO_SWITCH}. It would wait for {kind}, at {location}");
+    }
+
+    /// In a destructor that runs during a panic the call finds its own way not to suspend.
+    fn root_may_switch(&self) -> bool {
+        self.no_switch_depth.get() == 0 || std::thread::panicking()
+    }
+}

@@ -1,0 +1,208 @@
+//! What is said of a panic on a fiber: once, under the fiber's name, with a short backtrace.
+//!
+//! A hook that the program has set, and that of the test harness, is called as ever: it learns from
+//! [`fiber::current`](crate::fiber::current) which fiber has panicked. Only in the place of std's
+//! own hook, which knows threads alone, this one says what that would say, with "fiber 'name'" in
+//! the place of the thread.
+//!
+//! The hook also marks the strand that panics. `resume_unwind` calls no hook, so of a strand that
+//! ends without the mark nobody has told yet, and its scope does.
+//!
+//! A backtrace ends above `__rust_begin_short_backtrace`, the function of `core/strand/job.rs` that
+//! runs a strand's closure, and above it what std needs to catch panics is left out. std's hook
+//! cuts at that name, too; it shows the few frames of the catch.
+
+use std::{
+    backtrace::Backtrace,
+    cell::Cell,
+    env,
+    fmt::Write as _,
+    io::Write as _,
+    panic::{PanicHookInfo, set_hook, take_hook},
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use super::with_existing;
+use crate::core::strand;
+
+type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Sync + Send>;
+
+/// Makes panics on fibers known by the fiber's name, and marks the strands that panic; once for the
+/// process.
+pub(crate) fn install_hook() {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        let previous = take_hook();
+        let is_default = is_default(&previous);
+        set_hook(Box::new(move |info| {
+            note_told();
+            match current_fiber_label() {
+                Some(label) if is_default => report(&label, info),
+                _ => previous(info),
+            }
+        }));
+    });
+}
+
+/// Names the fiber that runs on this thread, for messages.
+fn current_fiber_label() -> Option<String> {
+    with_existing(|worker| worker.is_on_fiber().then(|| strand::label(worker.current_slot())))
+        .flatten()
+}
+
+/// The same, unless this thread panics, when std refuses to change the hook.
+#[inline]
+pub(crate) fn try_install_hook() {
+    if !std::thread::panicking() {
+        install_hook();
+    }
+}
+
+thread_local! {
+    /// The mark of a thread without a worker, such as one of the blocking pool.
+    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The mark of the strand that runs: whether the panic hook was called for a panic of it.
+fn with_mark<R>(f: impl Fn(&Cell<bool>) -> R) -> R {
+    let of_strand = with_existing(|worker| f(&worker.running_body().is_panic_told));
+    of_strand.unwrap_or_else(|| IS_TOLD.with(f))
+}
+
+/// Marks the strand that runs: the panic hook has told of its panic.
+pub(crate) fn note_told() {
+    set_told(true);
+}
+
+/// Sets the mark of the strand that runs, and returns what it was.
+pub(crate) fn set_told(is_told: bool) -> bool {
+    with_mark(|mark| mark.replace(is_told))
+}
+
+/// Whether the panic hook has told of a panic of the strand that runs.
+pub(crate) fn was_told() -> bool {
+    with_mark(Cell::get)
+}
+
+/// Whether a hook that was just taken is std's: a second one, which is std's for certain, is the
+/// same function.
+fn is_default(hook: &Hook) -> bool {
+    let default = take_hook();
+    // A function has no size, so their addresses say nothing; their tables do. std makes the box in
+    // one place, so it is one table.
+    #[allow(ambiguous_wide_pointer_comparisons)]
+    std::ptr::eq(&raw const **hook, &raw const *default)
+}
+
+fn report(label: &str, info: &PanicHookInfo<'_>) {
+    let mut text = String::new();
+    let message = crate::core::panic::message(info.payload()).unwrap_or("Box<dyn Any>");
+    let _ = match info.location() {
+        Some(location) => write!(text, "\n{label} panicked at {location}:\n{message}\n"),
+        None => write!(text, "\n{label} panicked:\n{message}\n"),
+    };
+    match env::var("RUST_BACKTRACE").as_deref() {
+        Err(_) | Ok("0") => {
+            static TOLD: AtomicBool = AtomicBool::new(false);
+            if !TOLD.swap(true, Relaxed) {
+                text.push_str(
+                    "note: run with `RUST_BACKTRACE=1` environment variable to display a \
+                     backtrace\n",
+                );
+            }
+        }
+        Ok("full") => {
+            let _ = write!(text, "stack backtrace:\n{:#}", Backtrace::force_capture());
+        }
+        Ok(_) => {
+            text.push_str("stack backtrace:\n");
+            push_short(&mut text, &Backtrace::force_capture().to_string());
+            text.push_str(
+                "note: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose \
+                 backtrace.\n",
+            );
+        }
+    }
+    // Whoever cannot write it must not panic within a panic.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Adds the frames of a backtrace's text between the two names at which std cuts, too; all, if they
+/// are not there.
+fn push_short(text: &mut String, backtrace: &str) {
+    let mut frames: Vec<Frame<'_>> = frames_of(backtrace);
+    if let Some(end) = frames.iter().rposition(|frame| frame.is("__rust_end_short_backtrace")) {
+        frames.drain(..=end);
+    }
+    if let Some(begin) = frames.iter().position(|frame| frame.is("__rust_begin_short_backtrace")) {
+        frames.truncate(begin);
+        while frames.last().is_some_and(Frame::catches) {
+            frames.pop();
+        }
+    }
+    for (index, frame) in frames.iter().enumerate() {
+        let _ = writeln!(text, "{index:4}: {}", frame.name);
+        for line in &frame.places {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+}
+
+/// One frame: "  12: name", and lines behind it that say where.
+struct Frame<'a> {
+    name: &'a str,
+    places: Vec<&'a str>,
+}
+
+impl Frame<'_> {
+    fn is(&self, name: &str) -> bool {
+        self.name.contains(name)
+    }
+
+    /// Whether it belongs to what std does to catch a panic.
+    fn catches(&self) -> bool {
+        let names =
+            ["catch_unwind", "do_call", "__rust_try", "unwind_safe", "ramie::core::panic::catch"];
+        names.iter().any(|name| self.is(name))
+    }
+}
+
+fn frames_of(backtrace: &str) -> Vec<Frame<'_>> {
+    let mut frames: Vec<Frame<'_>> = Vec::new();
+    for line in backtrace.lines() {
+        let numbered = line.trim_start().split_once(": ");
+        match (numbered, frames.last_mut()) {
+            (Some((number, name)), _) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                frames.push(Frame { name, places: Vec::new() });
+            }
+            (_, Some(frame)) => frame.places.push(line),
+            (_, None) => {}
+        }
+    }
+    frames
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push_short;
+
+    #[test]
+    fn a_short_backtrace_ends_where_the_closure_begins() {
+        let whole = "   0: std::backtrace::Backtrace::capture\n             at /std.rs:1:2\n   \
+                     1: std::sys::backtrace::__rust_end_short_backtrace\n   2: core::panic_fmt\n   \
+                     3: mine::run\n             at ./a.rs:4:5\n   4: \
+                     std::panicking::catch_unwind::do_call\n   5: __rust_try\n   6: \
+                     ramie::strand::job::__rust_begin_short_backtrace\n   7: main\n";
+        let mut short = String::new();
+        push_short(&mut short, whole);
+        let expected = "   0: core::panic_fmt\n   1: mine::run\n             at ./a.rs:4:5\n";
+        assert_eq!(short, expected);
+
+        let mut unknown = String::new();
+        push_short(&mut unknown, "   0: a\n   1: b\n");
+        assert_eq!(unknown, "   0: a\n   1: b\n");
+    }
+}

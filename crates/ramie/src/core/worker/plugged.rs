@@ -1,0 +1,113 @@
+//! A run-queue policy that the program plugs in.
+//!
+//! What becomes runnable goes to the worker's own queue all the same, so that no push is slower for
+//! it; before each choice the queue is emptied into the policy.
+
+use std::{
+    cell::{Cell, RefCell},
+    ptr,
+};
+
+use super::{
+    Next, NoSwitch, Shared, Worker,
+    policy::{Policy, Runnable},
+};
+
+/// The policy of one worker, if it has one.
+#[derive(Default)]
+pub(super) struct Plugged {
+    policy: RefCell<Option<Box<dyn Policy>>>,
+    /// How many runnables the policy holds.
+    held: Cell<usize>,
+}
+
+impl Plugged {
+    pub(super) fn is_some(&self) -> bool {
+        self.policy.borrow().is_some()
+    }
+
+    pub(super) fn holds_any(&self) -> bool {
+        self.held.get() > 0
+    }
+}
+
+/// Ends the process when the policy panics: the fibers it holds would never run again.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            abort("the run-queue policy panicked, and with it the fibers that it held are lost");
+        }
+    }
+}
+
+#[cold]
+fn abort(what: &str) -> ! {
+    ramie_driver::sys::fatal(&format!(
+        "{what}. Mend the type that is given to Builder::policy. Aborting."
+    ))
+}
+
+impl Worker {
+    pub(crate) fn plug(&mut self, policy: Box<dyn Policy>) {
+        self.plugged.policy = RefCell::new(Some(policy));
+        self.may_chain = false;
+    }
+
+    /// Hands the policy all that has become runnable, and asks it what to run.
+    #[inline(never)]
+    pub(super) fn next_by_policy(&self) -> Option<Next> {
+        // The policy's code is no fiber's, and must not wait.
+        self.leave_fibers();
+        let _no_switch = NoSwitch::new(self);
+        let _abort = AbortOnPanic;
+        let mut policy = self.plugged.policy.borrow_mut();
+        let policy = policy.as_mut()?;
+        let started = std::iter::from_fn(|| self.ready.pop());
+        let shared = self.seat.as_ref().and_then(|seat| self.pop_shared(seat)).map(Next::Fresh);
+        for next in started.chain(shared) {
+            self.plugged.held.set(self.plugged.held.get() + 1);
+            policy.push(Runnable::new(next, self.shared));
+        }
+        match policy.pop() {
+            Some(runnable) if !ptr::eq(runnable.home(), self.shared) => {
+                abort("the run-queue policy gave a fiber of another worker")
+            }
+            Some(runnable) => {
+                self.plugged.held.set(self.plugged.held.get() - 1);
+                Some(runnable.into_next())
+            }
+            None if self.ready.is_empty() && self.plugged.holds_any() => {
+                abort("the run-queue policy holds fibers, and gave none of them")
+            }
+            None => None,
+        }
+    }
+
+    /// Queues again what the policy dropped, if it was handed out here.
+    pub(crate) fn take_back(&self, next: Next, home: &'static Shared) {
+        if !ptr::eq(home, self.shared) {
+            return;
+        }
+        self.plugged.held.set(self.plugged.held.get().saturating_sub(1));
+        match next {
+            Next::Fiber(body) => self.ready.push_body(body),
+            Next::Fresh(slot) => self.ready.push_fresh(slot),
+            Next::Root => self.ready.push_root(),
+        }
+    }
+
+    /// Drops the policy; what it held is in the queue again.
+    pub(super) fn unplug(&self) {
+        let policy = self.plugged.policy.take();
+        if policy.is_some() {
+            let _no_switch = NoSwitch::new(self);
+            let _abort = AbortOnPanic;
+            drop(policy);
+        }
+        if self.plugged.holds_any() {
+            abort("the run-queue policy is gone, and fibers that it was handed did not come back");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a program plugs in to decide which fiber runs next: the trait, and the right to run a
+//! fiber.
+
+use std::{fmt, marker::PhantomData};
+
+use super::{Next, Shared, with_existing};
+use crate::core::strand::{FiberId, Slot};
+
+/// Decides which of the runnable fibers of a worker runs next.
+///
+/// # Panics
+/// A policy that panics ends the process with a sentence: what it held could not be run any more.
+/// So does one that holds fibers and gives none, or keeps them beyond its own end. It runs inside
+/// [`no_switch`](crate::no_switch()): it may unpark and spawn fibers, and may not wait.
+pub trait Policy {
+    /// Takes charge of what has become runnable.
+    fn push(&mut self, runnable: Runnable);
+
+    /// Gives back what is to run next; `None` only when there is nothing.
+    fn pop(&mut self) -> Option<Runnable>;
+}
+
+/// The right to run one fiber, once. Dropped, it goes to the end of the worker's queue, and from
+/// there to the policy again.
+///
+/// It stays on its worker:
+/// ```compile_fail,E0277
+/// fn needs_send<T: Send>() {}
+/// needs_send::<ramie::policy::Runnable>();
+/// ```
+pub struct Runnable {
+    next: Option<Next>,
+    home: &'static Shared,
+    not_send: PhantomData<*const ()>,
+}
+
+impl Runnable {
+    pub(crate) fn new(next: Next, home: &'static Shared) -> Self {
+        Runnable { next: Some(next), home, not_send: PhantomData }
+    }
+
+    pub(crate) fn home(&self) -> &'static Shared {
+        self.home
+    }
+
+    pub(crate) fn into_next(mut self) -> Next {
+        self.next.take().expect(KEPT)
+    }
+
+    fn slot(&self) -> Option<&'static Slot> {
+        self.next.as_ref().expect(KEPT).slot()
+    }
+
+    /// Returns the id of the fiber; `None` for the worker's own thread, outside of a fiber.
+    #[must_use]
+    pub fn id(&self) -> Option<FiberId> {
+        self.slot().map(Slot::id)
+    }
+
+    /// Returns the name that the fiber was given.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.slot()?.belongings.extra()?.wishes.name.as_deref()
+    }
+
+    /// Returns the priority that the fiber was given by
+    /// [`Builder::priority`](crate::fiber::Builder::priority); 0 unless told.
+    #[must_use]
+    pub fn priority(&self) -> i8 {
+        let extra = self.slot().and_then(|slot| slot.belongings.extra());
+        extra.map_or(0, |extra| extra.wishes.priority)
+    }
+
+    /// Tells whether the fiber has not started yet.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        matches!(self.next, Some(Next::Fresh(_)))
+    }
+}
+
+const KEPT: &str = "a runnable keeps its fiber until it is run or dropped";
+
+impl Drop for Runnable {
+    fn drop(&mut self) {
+        if let Some(next) = self.next.take() {
+            with_existing(|worker| worker.take_back(next, self.home));
+        }
+    }
+}
+
+impl fmt::Debug for Runnable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runnable").field("id", &self.id()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,221 @@
+//! The blocking pool: OS threads for calls that cannot be made through the driver.
+//!
+//! Threads are made on demand up to a limit and end after [`IDLE`] without a job, or with their
+//! runtime. A job lies in the frame of the strand that waits for it and may borrow: the strand
+//! waits to the job's end. A panic in between would end the process ([`HandedOut`]).
+#![allow(unsafe_code)]
+
+use std::{
+    cell::UnsafeCell,
+    collections::VecDeque,
+    mem::ManuallyDrop,
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread,
+    time::Duration,
+};
+
+use ramie_driver::{
+    say,
+    sys::{HandedOut, Lent},
+};
+
+use super::{Worker, current, with_existing};
+use crate::core::{
+    strand::{Raised, catch_raised},
+    wait::{
+        completion::Completion,
+        park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+    },
+};
+
+static BLOCKING: WaitKind = WaitKind::new("a job on the blocking pool");
+
+/// How many threads a pool has at most, unless told.
+pub(crate) const DEFAULT_BLOCKING_THREADS: usize = 512;
+
+/// How long a thread of the pool waits for its next job.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// A job in the frame of the strand that waits for it.
+#[repr(C)]
+struct Job<F, T> {
+    header: JobHeader,
+    closure: UnsafeCell<ManuallyDrop<F>>,
+    outcome: UnsafeCell<Option<Result<T, Raised>>>,
+}
+
+struct JobHeader {
+    run: unsafe fn(*const JobHeader),
+    done: Completion,
+}
+
+/// INVARIANT: the job stays in place until its `done` is finished.
+struct JobRef(*const JobHeader);
+
+// SAFETY: a job's closure and value are `Send` (`Pool::run` demands it), the rest is atomic.
+unsafe impl Send for JobRef {}
+
+impl JobRef {
+    fn run(self) {
+        // SAFETY: the invariant: the job is there.
+        let run = unsafe { (*self.0).run };
+        // SAFETY: `run` was made for the type that this header is the head of.
+        unsafe { run(self.0) };
+    }
+}
+
+unsafe fn run_job<F: FnOnce() -> T, T>(header: *const JobHeader) {
+    // SAFETY: the header is the first field of a `Job<F, T>`, which is `repr(C)`.
+    let job = unsafe { &*header.cast::<Job<F, T>>() };
+    // SAFETY: a job is queued once, so it is run once, and until it is done it is this thread's.
+    let closure = unsafe { &mut *job.closure.get() };
+    // SAFETY: as above: taken once.
+    let closure = unsafe { ManuallyDrop::take(closure) };
+    let outcome = catch_raised(closure);
+    // SAFETY: as above.
+    unsafe { *job.outcome.get() = Some(outcome) };
+    // After `finish` the job may be gone; `wake` works on a copy.
+    let finished = job.header.done.finish();
+    finished.wake();
+}
+
+/// Lent to the pool: a job.
+enum Queued {}
+
+impl Lent for Queued {
+    const WHAT: &'static str = "a job in its frame was on the blocking pool";
+}
+
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    has_work: Condvar,
+    limit: usize,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<JobRef>,
+    threads: usize,
+    idle: usize,
+    /// The last attempt to start a thread has failed, and that was logged.
+    is_short: bool,
+    /// The runtime is gone: nobody will queue a job any more.
+    is_closed: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(limit: usize) -> Self {
+        Pool { state: Mutex::default(), has_work: Condvar::new(), limit }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    #[track_caller]
+    pub(crate) fn run<F, T>(self: &Arc<Self>, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let job = Job {
+            header: JobHeader { run: run_job::<F, T>, done: Completion::new() },
+            closure: UnsafeCell::new(ManuallyDrop::new(f)),
+            outcome: UnsafeCell::new(None),
+        };
+        let mut state = self.lock_with_a_thread();
+        if state.threads == 0 {
+            drop(state);
+            // Better to block this worker than to wait for ever.
+            return ManuallyDrop::into_inner(job.closure.into_inner())();
+        }
+        let queued = HandedOut::<Queued>::new();
+        state.queue.push_back(JobRef(&raw const job.header));
+        drop(state);
+        self.has_work.notify_one();
+        let record = WaitRecord::new(&BLOCKING);
+        let waited = current().count_blocking_job(|| job.header.done.wait(&record));
+        if waited.is_err() {
+            // `blocking` runs the closure in place while unwinding, and nothing unwinds in between.
+            park_failed();
+        }
+        queued.settle();
+        match job.outcome.into_inner() {
+            Some(Ok(value)) => value,
+            Some(Err(raised)) => raised.raise(),
+            None => unreachable!("a job that is done has stored its outcome"),
+        }
+    }
+
+    /// Locks the pool, so that a job can be queued. If no thread is idle and the limit allows one
+    /// more, starts one first. The pool may have no thread afterwards, which could run the job.
+    fn lock_with_a_thread(self: &Arc<Self>) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        if state.idle > state.queue.len() || state.threads >= self.limit {
+            return state;
+        }
+        let Err(error) = self.start_thread(state.threads) else {
+            state.threads += 1;
+            state.is_short = false;
+            return state;
+        };
+        // Logged once, because the program's logger may use the pool and come here again; and
+        // without the lock, before the job is queued, because the logger may wait.
+        if std::mem::replace(&mut state.is_short, true) {
+            return state;
+        }
+        let has_threads = state.threads > 0;
+        drop(state);
+        match has_threads {
+            true => say!(Warn, "the blocking pool cannot grow: {error}"),
+            false => say!(Warn, "the blocking pool has no thread ({error}); the worker blocks"),
+        }
+        self.lock()
+    }
+
+    /// Lets the threads end as soon as they have nothing to do.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.has_work.notify_all();
+    }
+
+    fn start_thread(self: &Arc<Self>, index: usize) -> std::io::Result<()> {
+        let pool = Arc::clone(self);
+        let builder = thread::Builder::new().name(format!("ramie-blocking-{index}"));
+        builder.spawn(move || pool.work()).map(drop)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                drop(state);
+                job.run();
+                // A `no_switch` region that the job has left open, in a suspended coroutine, ends
+                // with the job.
+                with_existing(Worker::leave_no_switch);
+                state = self.lock();
+                continue;
+            }
+            if state.is_closed {
+                return;
+            }
+            state.idle += 1;
+            let (woken, waited) = match self.has_work.wait_timeout(state, IDLE) {
+                Ok(result) => result,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+            state = woken;
+            state.idle -= 1;
+            if waited.timed_out() && state.queue.is_empty() {
+                state.threads -= 1;
+                return;
+            }
+        }
+    }
+}
+
+#[cold]
+fn park_failed() -> ! {
+    abort_wait_while_unwinding("a job on the blocking pool")
+}

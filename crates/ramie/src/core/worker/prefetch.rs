@@ -1,0 +1,60 @@
+//! What the CPU is told to bring nearer of fibers whose turn comes soon. Any address will do: a
+//! prefetch cannot fault.
+
+use ramie_driver::sys;
+
+use super::Body;
+
+/// What a pop of the run queue prefetches of those that come later.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prefetch {
+    /// The queue is short.
+    Nothing,
+    /// Bodies, and the frames of shallow fibers.
+    Shallow,
+    /// Bodies, and the frames in which fibers wait for ops.
+    Waits,
+}
+
+/// A line of the cache, in bytes.
+const LINE: usize = 64;
+/// How many lines of a fiber's frames are brought nearer.
+const FRAME_LINES: usize = 4;
+/// How far below its record the frame of a fiber ends that waits for an op, in bytes
+/// (`op/perform.rs`).
+const BELOW_RECORD: usize = 176;
+
+#[inline(always)]
+pub(super) fn line<T>(address: *const T) {
+    sys::prefetch(address.cast());
+}
+
+/// The two lines of a body that a wait touches.
+#[inline(always)]
+pub(crate) fn body(body: *const Body) {
+    lines::<2>(body.cast());
+}
+
+/// The frames of a shallow fiber: they lie just below its body.
+#[inline(always)]
+pub(super) fn frames_below(body: *const Body) {
+    lines::<FRAME_LINES>(body.cast::<u8>().wrapping_sub(FRAME_LINES * LINE));
+}
+
+/// The frames in which a fiber goes on: they lie about its wait's record. One that has only yielded
+/// has none, and is taken for shallow.
+#[inline(always)]
+pub(super) fn frames_of_wait(body: &Body) {
+    let record: *const u8 = body.record.get().cast();
+    match record.is_null() {
+        false => lines::<FRAME_LINES>(record.wrapping_sub(BELOW_RECORD)),
+        true => frames_below(body),
+    }
+}
+
+#[inline(always)]
+fn lines<const COUNT: usize>(first: *const u8) {
+    for number in 0..COUNT {
+        sys::prefetch(first.wrapping_add(number * LINE));
+    }
+}

@@ -1,0 +1,49 @@
+//! The macro that declares fiber-locals.
+
+/// Declares values of which each strand has its own; twin of [`std::thread_local!`].
+///
+/// On a fiber the value belongs to the fiber, on an OS thread to the thread. The initializer runs
+/// at the first use, under [`no_switch`](crate::no_switch): it cannot wait. The destructors run
+/// when the fiber ends, on its own stack and before anybody who joins it goes on, the value
+/// initialized last first; they may wait, and may use other fiber-locals. A fiber that is given up
+/// at the end of its runtime leaks its values. A result for which nobody joins is dropped after
+/// them. What runs in [`blocking`](crate::blocking()) is on another thread and has that one's
+/// values. `ramie::thread_local!` is this macro, too.
+///
+/// # Examples
+/// ```
+/// use std::cell::{Cell, RefCell};
+///
+/// ramie::fiber_local! {
+///     static COUNT: Cell<u32> = const { Cell::new(1) };
+///     static NAMES: RefCell<Vec<String>> = RefCell::new(vec!["first".to_owned()]);
+/// }
+///
+/// ramie::run(|| {
+///     COUNT.set(2);
+///     NAMES.with_borrow_mut(|names| names.push("second".to_owned()));
+///     let theirs = ramie::fiber::spawn(|| COUNT.get() + NAMES.with_borrow(Vec::len) as u32);
+///     assert_eq!(theirs.join().unwrap(), 2);
+///     assert_eq!(COUNT.get() + NAMES.with_borrow(Vec::len) as u32, 4);
+/// });
+/// ```
+#[macro_export]
+macro_rules! fiber_local {
+    () => {};
+    ($(#[$attribute:meta])* $vis:vis static $name:ident: $type:ty = const $init:block
+        $(; $($rest:tt)*)?
+    ) => {
+        $(#[$attribute])*
+        $vis static $name: $crate::fiber::LocalKey<$type> =
+            $crate::fiber::LocalKey::new(|| const $init);
+        $($crate::fiber_local! { $($rest)* })?
+    };
+    ($(#[$attribute:meta])* $vis:vis static $name:ident: $type:ty = $init:expr
+        $(; $($rest:tt)*)?
+    ) => {
+        $(#[$attribute])*
+        $vis static $name: $crate::fiber::LocalKey<$type> =
+            $crate::fiber::LocalKey::new(|| $init);
+        $($crate::fiber_local! { $($rest)* })?
+    };
+}

@@ -1,0 +1,139 @@
+//! Finds the data that an iterator received from a socket and did not hand out, for calls that have
+//! only the descriptor.
+//!
+//! The key is the kernel's number of the socket (`SO_COOKIE`), which duplicates of a descriptor
+//! share; a descriptor's own number may be another socket's by now. Since Linux 5.3 the kernel
+//! gives no number twice. Before, each network namespace counted by itself, so two sockets of
+//! different namespaces may have the same number, and the number of the socket's inode becomes part
+//! of the key ([`key_of`]).
+//!
+//! A socket is enlisted when an iterator first receives from it, and struck off with its last
+//! handle. Two objects that were made of duplicates of one descriptor are one socket with two
+//! homes: each has an entry of its own. An entry is small because a server has one for each idle
+//! connection.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU64,
+    os::fd::AsFd,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+};
+
+use ramie_driver::{
+    Home,
+    sys::{self, sockopt},
+};
+
+use crate::core::primitive::{AtomicUsize, Ordering};
+
+/// How many homes are enlisted: a program without iterators over sockets pays one load.
+///
+/// Relaxed: a thread that receives by the descriptor after another one has left an iterator behind
+/// has learned of that in some way that orders this.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The key of the socket, and a serial number, because a socket may have several homes.
+type Name = (NonZeroU64, u64);
+
+struct Homes {
+    by_name: BTreeMap<Name, Weak<Home>>,
+    last_serial: u64,
+}
+
+static HOMES: Mutex<Homes> = Mutex::new(Homes { by_name: BTreeMap::new(), last_serial: 0 });
+
+fn homes() -> MutexGuard<'static, Homes> {
+    HOMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns a number that no other open socket has. None on kernels before 4.6.
+fn key_of(socket: impl AsFd) -> Option<NonZeroU64> {
+    static ARE_COOKIES_UNIQUE: OnceLock<bool> = OnceLock::new();
+    let are_unique = *ARE_COOKIES_UNIQUE.get_or_init(|| has_global_cookies(&sys::kernel_release()));
+    let cookie = sockopt::socket_cookie(&socket).ok()?;
+    // Those kernels number the inodes of sockets by 32 bits.
+    let key = if are_unique { cookie } else { cookie << 32 | sys::inode(&socket).ok()? };
+    NonZeroU64::new(key)
+}
+
+/// Whether all network namespaces of a kernel count sockets together.
+fn has_global_cookies(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 3),
+        _ => false,
+    }
+}
+
+/// The entry of one home; struck off when this is dropped. None: the kernel gives sockets no
+/// number.
+#[derive(Debug)]
+pub(crate) struct Enlisted(Option<Name>);
+
+impl Enlisted {
+    pub(crate) fn new(socket: impl AsFd, home: &Arc<Home>) -> Enlisted {
+        Enlisted(key_of(socket).map(|key| {
+            let mut homes = homes();
+            homes.last_serial += 1;
+            let name = (key, homes.last_serial);
+            homes.by_name.insert(name, Arc::downgrade(home));
+            COUNT.fetch_add(1, Ordering::Relaxed);
+            name
+        }))
+    }
+}
+
+impl Drop for Enlisted {
+    fn drop(&mut self) {
+        if let Some(name) = self.0 {
+            homes().by_name.remove(&name);
+            COUNT.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The first home of this socket in which data is left, or for which an op is in flight.
+#[inline]
+pub(crate) fn in_use(socket: impl AsFd) -> Option<Arc<Home>> {
+    if COUNT.load(Ordering::Relaxed) == 0 { None } else { find_in_use(socket) }
+}
+
+#[inline(never)]
+fn find_in_use(socket: impl AsFd) -> Option<Arc<Home>> {
+    let key = key_of(socket)?;
+    let homes = homes();
+    let mut of_socket = homes.by_name.range((key, 0)..=(key, u64::MAX));
+    of_socket.find_map(|(_, home)| home.upgrade().filter(|home| home.is_in_use()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::UdpSocket, os::fd::AsRawFd};
+
+    use super::*;
+
+    #[test]
+    fn old_kernels_count_sockets_by_namespace() {
+        for release in ["4.19.0-26-amd64", "5.2.21", "5.2", "unheard of", "5"] {
+            assert!(!has_global_cookies(release), "{release}");
+        }
+        for release in ["5.3.0-rc6", "5.10.0", "6.18.5", "10.0"] {
+            assert!(has_global_cookies(release), "{release}");
+        }
+    }
+
+    #[test]
+    fn duplicates_share_their_key_and_no_other_socket_has_it() {
+        let (one, other) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        let duplicate = one.as_fd().try_clone_to_owned().unwrap();
+        assert_eq!(key_of(&one), key_of(&duplicate));
+        assert_ne!(key_of(&one), key_of(&other));
+        // There the kernel names a socket by its inode.
+        let named = std::fs::read_link(format!("/proc/self/fd/{}", one.as_raw_fd())).unwrap();
+        let expected = format!("socket:[{}]", sys::inode(&one).unwrap());
+        assert_eq!(named.to_str(), Some(&*expected));
+        assert_eq!(sys::inode(&one).unwrap(), sys::inode(&duplicate).unwrap());
+        assert_ne!(sys::inode(&one).unwrap(), sys::inode(&other).unwrap());
+    }
+}

@@ -1,0 +1,24 @@
+//! One op of the strand that calls: performed by its driver ([`perform`]), again and again by one
+//! op of the driver's own ([`multishot`]), or as a call that is made at once, through the ring or
+//! on the blocking pool ([`route`], [`call`], [`blocking`]).
+//!
+//! This layer names the core and nothing above it.
+
+pub(crate) mod blocking;
+pub(crate) mod call;
+pub(crate) mod fixed_file;
+pub(crate) mod homes;
+pub(crate) mod multishot;
+mod perform;
+pub(crate) mod readiness;
+pub(crate) mod route;
+pub(crate) mod whole;
+
+pub use self::blocking::blocking;
+pub(crate) use self::{
+    blocking::blocking_io,
+    perform::{
+        OpError, UNWINDING_LIMIT, await_readiness, own_fd, perform, perform_frame, perform_inline,
+        perform_pointing_nowhere,
+    },
+};

@@ -1,3 +1,0 @@
-//! Nothing: no model has a blocking pool.
-
-pub(crate) struct Pool;

@@ -1,0 +1,257 @@
+//! The worker of each thread, and its one strand: the thread's own.
+//!
+//! This stands for the run loop. What a worker does between suspending its strand and resuming it
+//! is, in this order, what the runtime's does: inbox, timers, sleep by the shipped protocol.
+
+mod daemons;
+mod shared;
+mod team;
+pub(crate) mod team_models;
+
+use std::{
+    cell::{Cell, RefCell},
+    ops::Deref,
+    ptr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use loom::sync::Notify;
+
+pub(crate) use self::{daemons::Daemons, shared::Shared};
+use super::{
+    primitive::holds_spin_lock,
+    strand::{self, Slot, Unpark, Wake},
+    time::Deadline,
+    wait::park::WaitRecord,
+};
+use crate::coro::context;
+
+/// The kernel: a wake is sticky, and a sleep may end for no reason.
+#[derive(Clone)]
+pub(crate) struct ThreadWaker(Arc<Kernel>);
+
+pub(crate) struct Kernel {
+    event: Notify,
+    /// How many system calls were made to wake the thread.
+    pub(crate) wakes: AtomicUsize,
+}
+
+impl ThreadWaker {
+    fn wake(&self) {
+        self.0.wakes.fetch_add(1, Ordering::Relaxed);
+        self.0.event.notify();
+    }
+}
+
+pub(crate) struct Body {
+    slot: &'static Slot,
+    pub(crate) record: Cell<*const WaitRecord>,
+    home: &'static Shared,
+}
+
+impl Body {
+    pub(crate) fn slot(&self) -> &'static Slot {
+        self.slot
+    }
+}
+
+pub(crate) struct Worker {
+    body: Body,
+    shared: &'static Shared,
+    kernel: Arc<Kernel>,
+    is_ready: Cell<bool>,
+    armed_ns: Cell<Option<u64>>,
+    now_ns: Cell<u64>,
+}
+
+loom::thread_local! {
+    static CURRENT: Box<Worker> = Worker::new();
+}
+
+// Of the thread that runs the model.
+thread_local! {
+    static WORKERS: RefCell<Vec<&'static Shared>> = RefCell::default();
+}
+
+/// Begins a run of a model.
+pub(crate) fn reset() {
+    WORKERS.take();
+}
+
+/// Ends a run of a model, when all its threads have ended: who did not wait was not scheduled.
+pub(crate) fn check_quiet() {
+    for shared in WORKERS.take() {
+        assert!(!shared.has_mail(), "a strand was scheduled that did not wait");
+    }
+}
+
+pub(crate) struct Current(*const Worker);
+
+impl Deref for Current {
+    type Target = Worker;
+
+    fn deref(&self) -> &Worker {
+        // SAFETY: `CURRENT` keeps the box until its thread ends, and this value does not leave it.
+        unsafe { &*self.0 }
+    }
+}
+
+pub(crate) fn current() -> Current {
+    CURRENT.with(|worker| Current(&raw const **worker))
+}
+
+pub(crate) fn now_ns() -> u64 {
+    current().now_ns.get()
+}
+
+/// Nothing: no model has a blocking pool.
+pub(crate) struct Pool;
+
+/// What a call that ignores its cancellation does; no model has such a call.
+pub(crate) fn yield_now() {
+    loom::thread::yield_now();
+}
+
+/// The same in the end.
+pub(crate) fn pause(_: Duration) {
+    loom::thread::yield_now();
+}
+
+pub(crate) fn schedule(slot: &'static Slot) {
+    is_scheduled_away(slot);
+}
+
+pub(crate) fn is_scheduled_away(slot: &'static Slot) -> bool {
+    // SAFETY: the body lies in its thread's worker, and that thread waits.
+    let home = unsafe { &*slot.body.get() }.home;
+    let worker = current();
+    let is_away = !ptr::eq(home, worker.shared);
+    match is_away {
+        false => assert!(!worker.is_ready.replace(true), "a strand was scheduled twice"),
+        true => home.push(slot),
+    }
+    is_away
+}
+
+pub(crate) fn unpark(id: strand::FiberId) {
+    let slot = strand::slot_at(id.index());
+    if slot.unpark(id.generation()) == Unpark::Schedule {
+        schedule(slot);
+    }
+}
+
+impl Worker {
+    fn new() -> Box<Worker> {
+        let kernel = Arc::new(Kernel { event: Notify::new(), wakes: AtomicUsize::new(0) });
+        let shared = Shared::take(ThreadWaker(Arc::clone(&kernel)));
+        WORKERS.with_borrow_mut(|workers| workers.push(shared));
+        let body =
+            Body { slot: strand::slab::take(), record: Cell::new(ptr::null()), home: shared };
+        let worker = Box::new(Worker {
+            body,
+            shared,
+            kernel,
+            is_ready: Cell::new(false),
+            armed_ns: Cell::new(None),
+            now_ns: Cell::new(0),
+        });
+        worker.body.slot.body.set(&raw const worker.body);
+        worker
+    }
+
+    pub(crate) fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    pub(crate) fn check_may_switch(&self) {}
+    pub(crate) fn check_may_wait(&self, _record: &WaitRecord) {}
+    pub(crate) fn check_can_wait_by(&self, _record: &WaitRecord) {}
+    pub(crate) fn check_stack(&self) {}
+
+    pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn has_no_context(&self) -> bool {
+        context::is_empty()
+    }
+
+    pub(crate) fn has_rivals(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn give_way(&self, _moment_ns: u64) {
+        assert!(!holds_spin_lock(), "a strand gives way while it holds a spin lock");
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn current_strand(&self) -> &Body {
+        &self.body
+    }
+
+    pub(crate) fn current_slot(&self) -> &'static Slot {
+        self.body.slot
+    }
+
+    pub(crate) fn arm_timer(&self, _: &Body, deadline: Deadline) {
+        self.armed_ns.set(Some(deadline.as_ns()));
+    }
+
+    pub(crate) fn switch_out(&self) {
+        assert!(!holds_spin_lock(), "a strand suspends while it holds a spin lock");
+        loop {
+            self.drain_inbox();
+            self.fire_timer();
+            if self.is_ready.replace(false) {
+                self.armed_ns.set(None);
+                assert!(self.body.slot.current_wait().is_none(), "scheduled while it waits");
+                return;
+            }
+            self.sleep();
+        }
+    }
+
+    fn drain_inbox(&self) {
+        if self.shared.has_mail() {
+            self.shared.drain(|slot| {
+                assert!(ptr::eq(slot, self.body.slot), "a strand is on another worker's inbox");
+                assert!(!self.is_ready.replace(true), "a strand was scheduled twice");
+            });
+        }
+    }
+
+    fn fire_timer(&self) {
+        let Some(deadline_ns) = self.armed_ns.take() else { return };
+        let Some(wait) = self.body.slot.current_wait() else { return };
+        self.now_ns.set(deadline_ns);
+        wait.wake(Wake::TimedOut);
+    }
+
+    fn sleep(&self) {
+        self.shared.fall_asleep(|| true, || self.kernel.event.wait());
+    }
+
+    /// Runs the worker's loop on the thread's own behalf until `is_over`; for models of the inbox.
+    pub(crate) fn run_until(
+        &self,
+        mut each: impl FnMut(&'static Slot),
+        is_over: impl Fn() -> bool,
+    ) {
+        while !is_over() {
+            if self.shared.has_mail() {
+                self.shared.drain(&mut each);
+            }
+            if !is_over() {
+                self.sleep();
+            }
+        }
+    }
+}
