@@ -160,6 +160,10 @@ impl Uring {
         match result {
             // Once begun it has happened.
             INTERRUPTED if matches!(frame.op, Op::Close { .. }) => self.finish(frame, 0),
+            // The kernel did not begin it. Nobody else can close the descriptor any more.
+            CANCELLED if matches!(frame.op, Op::Close { .. }) => {
+                self.finish(frame, sys::raw::close(frame.op.fd().unwrap_or(-1)));
+            }
             // The kernel interrupts what runs in one of its threads in order to cancel it.
             INTERRUPTED | CANCELLED if asked => self.finish(frame, CANCELLED),
             INTERRUPTED | CANCELLED if awaited => self.note(frame, State::ToAwait),

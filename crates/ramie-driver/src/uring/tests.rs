@@ -261,6 +261,20 @@ fn a_close_that_was_cancelled_is_made() {
     assert_eq!(theirs.read(&mut [0]).expect("it is not closed"), 0);
 }
 
+/// Whoever closes a descriptor has given it up: nobody else could close it any more.
+#[test]
+fn a_close_that_was_cancelled_in_its_frame_is_made() {
+    let Some(mut uring) = open() else { return };
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let frame = OpFrame::new(Op::Close { fd: ours.into_raw_fd() });
+    uring.draining = true;
+    answer(&mut uring, &frame, CANCELLED);
+    uring.draining = false;
+    assert_eq!(finish(&mut uring, &frame), 0);
+    theirs.set_nonblocking(true).unwrap();
+    assert_eq!(theirs.read(&mut [0]).expect("it is not closed"), 0);
+}
+
 #[test]
 fn a_send_without_copying_ends_when_the_kernel_has_let_go_of_its_bytes() {
     const MORE: u32 = 1 << 1;
