@@ -75,6 +75,7 @@ impl Uring {
     /// Makes a ring for which `config.enter` enters, or says why it cannot.
     pub(crate) fn open_with_enterer(config: &Config) -> io::Result<Self> {
         let mut uring = Uring::open(config)?;
+        uring.thread_goes_on = true;
         if !uring.caps.ext_arg() {
             // A timeout would be an entry that points to this thread's stack, and is read late.
             return Err(io::Error::other(
@@ -90,6 +91,7 @@ impl Uring {
                 Some(Enterer::Sidecar(sidecar))
             }
         };
+        uring.thread_goes_on = false;
         Ok(uring)
     }
 

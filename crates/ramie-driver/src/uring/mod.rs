@@ -112,7 +112,8 @@ pub(crate) struct Uring {
     regions: Regions,
     /// Who enters the kernel while the worker is busy, if it is not the worker.
     enterer: Option<Enterer>,
-    /// Its thread makes other calls when this is dropped.
+    /// Its thread makes other calls when this is dropped. That holds for a ring that is dropped
+    /// because it could not be set up as asked for.
     thread_goes_on: bool,
     /// INVARIANT: dropped last.
     parting: Parting,
@@ -121,11 +122,11 @@ pub(crate) struct Uring {
 impl Uring {
     /// Makes a ring and sends one op through it.
     pub(crate) fn open(config: &Config) -> io::Result<Self> {
+        let eventfd = sys::eventfd()?;
         let (mut ring, mut caps) = setup::ring(config)?;
-        setup::require_ops(&caps)?;
         // SAFETY: kept beside the ring, in the same struct (invariant of the field).
         let status = unsafe { ring.completion().status() };
-        let way = Way::Ring { eventfd: sys::eventfd()?, ring: Mutex::new(Some(ring.as_raw_fd())) };
+        let way = Way::Ring { eventfd, ring: Mutex::new(Some(ring.as_raw_fd())) };
         let target = WakeTarget::new(way);
         let mut uring = Uring {
             doorway: setup::doorway(&ring, &mut caps),
@@ -153,10 +154,12 @@ impl Uring {
             draining: false,
             caps,
             enterer: None,
-            thread_goes_on: false,
+            thread_goes_on: true,
             parting: Parting::default(),
         };
+        setup::require_ops(&uring.caps)?;
         uring.trial()?;
+        uring.thread_goes_on = false;
         Ok(uring)
     }
 
