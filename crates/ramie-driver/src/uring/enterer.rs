@@ -96,6 +96,10 @@ impl Uring {
     }
 
     /// Submits and, if told, waits. Interrupted or timed out is success; busy is retried.
+    ///
+    /// The retries end. `EBUSY` means that the completion queue is full, so reading it finds
+    /// something, and this returns. `EAGAIN` means that the kernel could not allocate the few KiB
+    /// of a request. It waits for memory before it says so, and each retry lets other threads run.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
         let mut busy_since = None;
         loop {
@@ -108,9 +112,8 @@ impl Uring {
             let Err(error) = entered else { return Ok(()) };
             match error {
                 Errno::INTR | Errno::TIME => return Ok(()),
-                // Busy: the completion queue is full, or the kernel is short of memory. Reading
-                // completions makes room; and what it has found, were it a wake or a shot only, may
-                // be what is waited for.
+                // Reading completions makes room; and what it has found, were it a wake or a shot
+                // only, may be what is waited for.
                 Errno::BUSY | Errno::AGAIN => {
                     let found_some = !self.status.is_empty();
                     self.reap();

@@ -1,26 +1,28 @@
-//! How a thread parts from its ring without being interrupted afterwards.
+//! Leaving a ring without having the kernel interrupt the thread afterwards.
 //!
-//! When the last reference to a ring goes, the kernel takes the ring apart in a thread of its own,
-//! some 15 ms later, and has each thread that used it take part. It interrupts that thread as a
-//! signal does, and calls of the program that has long left the ring behind return `EINTR`:
-//! `epoll_wait`, a receive with a time-out. So a ring that has nothing left to do is kept instead,
-//! *parked*: in the table of rings of its thread ([`Doorway`]), where it takes no descriptor. There
-//! it goes with the thread, which then makes no more calls. A thread that lives on and parks a ring
-//! again and again closes them when they are [`MOST`], and waits until the kernel has taken them
-//! apart.
+//! When the last reference to a ring is dropped, the kernel takes the ring apart about 15 ms later,
+//! on a thread of its own, and makes every thread that has used the ring take part. It interrupts
+//! those threads as a signal does. So blocking calls that have nothing to do with the ring, such as
+//! `epoll_wait` or a receive with a timeout, return `EINTR`.
 //!
-//! | a ring | left by |
+//! To avoid this, a ring with nothing left to do is *parked* instead of closed: it stays in the
+//! table of registered rings of its thread ([`Doorway`]), where it takes no descriptor. The kernel
+//! takes it apart when the thread ends, and a thread that has ended makes no calls. Because that
+//! table is small, dropping one more ring when [`MOST`] are parked closes them all. The drop then
+//! waits until the kernel has taken them apart, which takes 30 to 75 ms, if the thread is known to
+//! go on ([`Driver::note_thread_goes_on`]). Otherwise it returns at once.
+//!
+//! | a ring is | it leaves this state |
 //! |---|---|
-//! | open | its driver is dropped, to parked, or to closed where there is no room or no table |
-//! | parked: 80 KiB of the kernel's, no descriptor | as many as may be are parked: to closed; its thread ends: to gone |
-//! | closed | the kernel has taken it apart: to gone. Whoever closed it waits for that, if its thread goes on |
+//! | open | when its driver is dropped: to parked; to closed if it cannot be parked |
+//! | parked (80 KiB of kernel memory, no descriptor) | when a ring is dropped and [`MOST`] are parked: to closed; when its thread ends: to gone |
+//! | closed | when the kernel has taken it apart: to gone |
 //!
-//! Before Linux 5.18 there is no table, and the ring is closed and waited for, which takes some
-//! 30 ms. That holds for each ring of a thread that goes on, also for one that was made to try
-//! whether rings can be had.
+//! A ring cannot be parked if [`MOST`] are, if a thread of the kernel polls it, and before Linux
+//! 5.18, where threads have no such table. There each drop on a thread that goes on waits.
 //!
-//! How to know that it is gone: the ring is given the writing end of a pipe as its only registered
-//! file, and that end is closed with the ring.
+//! To learn when a ring is gone, its only registered file is made the writing end of a pipe: the
+//! kernel closes that end with the ring.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -42,9 +44,12 @@ const LIMIT: Duration = Duration::from_secs(1);
 thread_local! {
     /// The places of parked rings in the table of this thread, a bit each.
     static PARKED: Cell<u32> = const { Cell::new(0) };
+    /// One of them was dropped with the note that the thread goes on.
+    static GOES_ON: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Dropped after its ring: waits until that and others are gone, if somebody would notice.
+/// Waits, when it is dropped, until the ring that was dropped before it is gone, and those that
+/// were closed with it.
 #[derive(Debug, Default)]
 pub(super) struct Parting(Option<OwnedFd>);
 
@@ -57,9 +62,12 @@ impl Drop for Parting {
 }
 
 impl Driver {
-    /// Notes that this thread makes calls of its own after it has dropped the driver. Dropping a
-    /// ring then waits, where it must, until the kernel has taken the ring apart: that interrupts
-    /// calls of the thread (`EINTR`) some ms later.
+    /// Notes that this thread makes calls of its own after it has dropped the driver.
+    ///
+    /// Some ms after a ring was closed, the kernel interrupts the threads that used it, and their
+    /// calls fail with `EINTR`. Dropping a driver seldom closes rings: mostly every ninth on the
+    /// same thread, always before Linux 5.18 and where a thread of the kernel polls. With this
+    /// note, such a drop waits until that is over (30 to 75 ms); without it, it returns at once.
     pub fn note_thread_goes_on(&mut self) {
         if let Some(ring) = self.ring() {
             ring.note_thread_goes_on();
@@ -70,13 +78,14 @@ impl Driver {
 /// What is to become of a ring.
 #[derive(Clone, Copy)]
 pub(super) struct Prospect {
-    /// Nothing of it works on by itself.
+    /// No thread of the kernel goes on polling it.
     pub(super) may_park: bool,
     /// Its thread will make calls that can be interrupted.
     pub(super) thread_goes_on: bool,
 }
 
-/// Takes leave of a ring that is drained and about to be closed.
+/// Parks a ring that is drained and about to be dropped, or prepares the wait for its end: what
+/// this returns is to be dropped after the ring.
 pub(super) fn part(ring: &IoUring, doorway: &mut Doorway, prospect: Prospect) -> Parting {
     let parked = PARKED.get();
     let has_room = parked.count_ones() < MOST;
@@ -85,12 +94,14 @@ pub(super) fn part(ring: &IoUring, doorway: &mut Doorway, prospect: Prospect) ->
         && let Some(place) = doorway.place()
     {
         PARKED.set(parked | 1 << place);
+        GOES_ON.set(GOES_ON.get() || prospect.thread_goes_on);
         doorway.stay();
         return Parting::default();
     }
     // The parked ones of a parent are not in the table of its child.
     let is_full = !has_room && !ForkMark::get().is_child();
-    let ends = (prospect.thread_goes_on || is_full).then(sys::pipe).and_then(Result::ok);
+    let waits = prospect.thread_goes_on || is_full && GOES_ON.get();
+    let ends = waits.then(sys::pipe).and_then(Result::ok);
     let (reader, writer) = ends.unzip();
     if let Some(writer) = &writer {
         // Where it cannot be, there is no wait.
@@ -98,6 +109,7 @@ pub(super) fn part(ring: &IoUring, doorway: &mut Doorway, prospect: Prospect) ->
     }
     if is_full {
         PARKED.set(0);
+        GOES_ON.set(false);
         for place in (0..u32::BITS).filter(|place| parked & 1 << place != 0) {
             if let Some(writer) = &writer {
                 // Since Linux 6.3; before, the ring that is closed last stands for all.
@@ -108,4 +120,42 @@ pub(super) fn part(ring: &IoUring, doorway: &mut Doorway, prospect: Prospect) ->
     }
     doorway.give_back();
     Parting(reader)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Leaves a new ring; tells whether its thread waits. `None`: it cannot be parked here.
+    fn leave(thread_goes_on: bool) -> Option<bool> {
+        let ring = IoUring::new(1).ok()?;
+        let mut doorway = Doorway::new(ring.as_raw_fd());
+        doorway.take_place().ok()?;
+        let parting = part(&ring, &mut doorway, Prospect { may_park: true, thread_goes_on });
+        let waits = parting.0.is_some();
+        drop((ring, parting));
+        Some(waits)
+    }
+
+    #[test]
+    fn rings_are_waited_for_only_by_a_thread_that_is_known_to_go_on() {
+        let on_a_thread = || {
+            if leave(false).is_none() {
+                return println!("skipped: no ring can be parked here");
+            }
+            for _ in 1..MOST {
+                assert_eq!(leave(false), Some(false), "it is parked");
+            }
+            assert_eq!(leave(false), Some(false), "nobody has said that the thread goes on");
+            for at in 0..MOST {
+                assert_eq!(leave(at == 3), Some(false), "it is parked");
+            }
+            assert_eq!(leave(false), Some(true), "one of those that were parked interrupts it");
+            for _ in 0..MOST {
+                assert_eq!(leave(false), Some(false), "it is parked");
+            }
+            assert_eq!(leave(true), Some(true));
+        };
+        std::thread::spawn(on_a_thread).join().unwrap();
+    }
 }
