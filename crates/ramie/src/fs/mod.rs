@@ -25,9 +25,13 @@
 //! - Reads and writes at the current position of one `File` and its `try_clone`s go one after
 //!   another, each whole. (A duplicate made elsewhere shares the position, but not the order.)
 //!
+//! # Cancellation
+//! A call that the kernel has begun is completed, because a disk cannot be interrupted. If a network
+//! file system does not answer, the call keeps its fiber, and the scope around it, until it does.
+//!
 //! # Outside a fiber
-//! Every call is std's, made right here: the thread may block. So it is in a destructor that runs
-//! during a panic.
+//! Every call is std's, made right here: the thread may block. The same holds in a destructor that
+//! runs during a panic.
 
 mod dir;
 mod file;
