@@ -26,8 +26,8 @@
 //!   another, each whole. (A duplicate made elsewhere shares the position, but not the order.)
 //!
 //! # Cancellation
-//! A call that the kernel has begun is completed, because a disk cannot be interrupted. If a network
-//! file system does not answer, the call keeps its fiber, and the scope around it, until it does.
+//! A call that the kernel has begun is completed, because a disk cannot be interrupted. If a
+//! network file system does not answer, the call keeps its fiber, and the scope around it, waiting.
 //!
 //! # Outside a fiber
 //! Every call is std's, made right here: the thread may block. The same holds in a destructor that
