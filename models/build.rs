@@ -1,8 +1,8 @@
 //! Makes the trees of modules that are checked: one of the shipped sources, and one for each
 //! canary, with that canary's bug written into the one file that it names.
 //!
-//! A tree is the files of `tree/` (stand-ins for what the protocols rest on, and the models) and
-//! the [`SHIPPED`] files, word for word but for [`adapt_shipped`] and [`SCALED`].
+//! A tree is the files of `tree/` (the models, and stand-ins for modules that the protocols use)
+//! and the [`SHIPPED`] files, word for word except for [`adapt_shipped`] and [`SCALED`].
 
 use std::{
     env,
@@ -70,7 +70,7 @@ const SHIPPED: &[&str] = &[
 ];
 
 /// Modules that a canary's tree is without unless its model is among these, because the compiler
-/// takes its time for each. What is in no list is in every tree.
+/// takes its time for each. A module that is in no list is in every tree.
 const OPTIONAL: &[(&str, &[&str])] = &[
     ("channel", &["channel", "models::cancel_points"]),
     ("channel/models", &["channel::models"]),
@@ -233,7 +233,7 @@ fn main() {
     for (name, canary) in std::iter::once(shipped).chain(trees) {
         make_tree(name, &out, &stand_ins, canary);
         let path = out.join(name).join("mod.rs");
-        // What is wrong with a canary is wrong on purpose.
+        // Clippy would complain about the bugs of canaries.
         let gate = if canary.is_some() { "#[cfg(not(clippy))]\n" } else { "" };
         writeln!(root, "{gate}#[path = {path:?}]\nmod {name};").expect("writing to a string");
     }

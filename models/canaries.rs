@@ -6,13 +6,13 @@
 #[allow(dead_code, reason = "the build script and the tests each use some of the fields")]
 pub struct Canary {
     pub name: &'static str,
-    /// Below `crates/ramie/src`, or where the build script says.
+    /// Below `crates/ramie/src`, or a name in the build script's table of other files.
     pub file: &'static str,
     pub from: &'static str,
     pub to: &'static str,
-    /// Which model catches it.
+    /// The model that catches it.
     pub model: &'static str,
-    /// What the checker, or the model's assertion, says then.
+    /// A part of the message of the checker, or of the model's assertion, that must appear.
     pub verdict: &'static str,
 }
 

@@ -1,13 +1,13 @@
 //! Ramie's protocols under a model checker.
 //!
-//! What is checked are the sources in `crates/ramie/src` (and one of `ramie-driver`) themselves:
-//! the build script makes a tree of modules of them, in which atomics and cells are the checker's
-//! and the run loop is a small stand-in (`tree/`). Each model (`tree/models/`,
+//! The models check the sources in `crates/ramie/src` (and one of `ramie-driver`) themselves: the
+//! build script makes a tree of modules of them, in which atomics and cells are the checker's and
+//! the run loop is a small stand-in (`tree/`). Each model (`tree/models/`,
 //! `tree/channel/models.rs`) must hold in every interleaving, within a bound on preemptions; and
 //! each *canary*, a bug written into a copy of the tree (`canaries.rs`), must be caught by its
 //! model, or the model is worth nothing.
 //!
-//! Not modelled: strands that are given up, destructors during a panic, several fibers on one
+//! Not modelled: abandoned strands, destructors during a panic, several fibers on one
 //! worker (they do not run at the same time), the deques.
 #![cfg(test)]
 #![allow(dead_code, unused_imports, reason = "a model uses a part of each shipped file")]
@@ -21,8 +21,8 @@ mod table;
 /// Set in a child process that runs a canary.
 const CHILD: &str = "RAMIE_CANARY";
 
-/// Runs the test `name` again, in a process of its own, where it runs the model: it must fail, and
-/// say what it is to say. Broken code may do worse than panic.
+/// Runs the test `name` again in a process of its own, because broken code may do worse than
+/// panic. There it runs the model, which must fail with the verdict of the canary.
 fn must_catch(name: &str, model: fn()) {
     if env::var(CHILD).is_ok() {
         return model();

@@ -1,6 +1,6 @@
-//! The deques from which workers steal, as weak as the team lets them be: who asks for their length
-//! may see an old one, and no operation orders other memory than what it hands over. Only the fence
-//! in `Stealer::is_empty`, on which the team relies, is there.
+//! The deques from which workers steal, as weak as the team lets them be: a thread may read an old
+//! length, and an operation orders no memory but the value that it moves. Only the fence in
+//! `Stealer::is_empty`, on which the team relies, is there.
 
 use std::{cell::RefCell, collections::VecDeque, sync::Arc};
 
@@ -71,11 +71,11 @@ impl<T> Stealer<T> {
         self.0.len.load(Ordering::Relaxed)
     }
 
-    /// Takes one, though a batch would be allowed: what is left is there for others.
+    /// Takes one, although a batch would be allowed, and leaves the others for other thieves.
     pub(crate) fn steal_batch_with_limit_and_pop(&self, _: &Worker<T>, _: usize) -> Steal<T> {
         self.0.take().map_or_else(
             || {
-                // Another thief has taken it, and has perhaps not yet said so.
+                // Another thief has taken it, and has perhaps not announced that yet.
                 loom::thread::yield_now();
                 Steal::Empty
             },

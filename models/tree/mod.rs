@@ -1,4 +1,4 @@
-//! The crate as the shipped modules see it: they themselves, and stand-ins for what they rest on.
+//! The crate as the shipped modules see it: these modules, and stand-ins for those that they use.
 
 pub(crate) mod channel;
 pub(crate) mod core;

@@ -1,4 +1,4 @@
-//! The channel and its select, with their models: what they call is the channel's own.
+//! The channel and its select, with their models; they call shipped code of the channel only.
 
 mod apart;
 mod arm;
@@ -23,7 +23,7 @@ pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender::new(Arc::clone(&core)), Receiver::new(core))
 }
 
-/// Receives by a select of one arm; tells whether there was a value.
+/// Receives by a select of one arm; returns whether there was a value.
 pub(crate) fn select_receive<T>(receiver: &Receiver<T>) -> bool {
     let mut arm = arm::RecvArm::new(receiver);
     select::select_by(&mut [arm.arm()]) && arm.is_chosen() && arm.result().is_ok()

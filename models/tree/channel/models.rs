@@ -40,7 +40,7 @@ pub(crate) fn a_waiting_sender_fills_the_gap() {
     });
 }
 
-/// With room for two, who was once woken by the other end looks again before it waits.
+/// With room for two, a strand that the other end has woken once looks again before it waits.
 pub(crate) fn values_keep_their_order_where_ends_are_apart() {
     check_within(2, || {
         let (sender, receiver) = bounded(2);

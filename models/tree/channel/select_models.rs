@@ -15,7 +15,7 @@ use crate::models::{check, check_within, value};
 
 const SOON: Duration = Duration::from_nanos(1);
 
-/// Two peers hand a value over at the same time: one succeeds, the other has its value back.
+/// Two peers hand a value over at the same time: one succeeds, the other gets its value back.
 pub(crate) fn one_of_two_receives() {
     check_within(2, || {
         let (channels, peers) = [(); 2]
@@ -52,8 +52,8 @@ pub(crate) fn a_receive_or_a_send() {
     });
 }
 
-/// Sends on one channel or receives from the other; tells whether it was the sending, and what
-/// was received.
+/// Sends on one channel or receives from the other; returns whether it sent, and the value that it
+/// received.
 fn send_or_receive(sender: &Sender<u32>, receiver: &Receiver<u32>, mine: u32) -> Option<u32> {
     let (mut send, mut recv) = (SendArm::new(sender, mine), RecvArm::new(receiver));
     assert!(select_by(&mut [send.arm(), recv.arm()]));

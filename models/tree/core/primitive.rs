@@ -8,13 +8,13 @@ pub(crate) use loom::sync::{
 };
 use loom::thread::{self, Thread};
 
-/// An `AtomicBool` that knows who spins on it.
+/// An `AtomicBool` that knows the threads that spin on it.
 ///
-/// Two threads that spin for a third could take turns for ever. So who spins sleeps until the next
-/// store of `false`; that is all it can wait for.
+/// Two threads that spin for a third could take turns for ever. So a spinning thread sleeps until
+/// the next store of `false`, which is all it can wait for.
 pub(crate) struct AtomicBool {
     bool: loom::sync::atomic::AtomicBool,
-    /// What was stored last.
+    /// The value that was stored last.
     newest: std::cell::Cell<bool>,
     spinners: RefCell<Vec<Thread>>,
 }
@@ -27,7 +27,7 @@ unsafe impl Sync for AtomicBool {}
 // Of the thread that runs the model. No other of its threads runs between an operation's end and
 // the next operation's begin.
 thread_local! {
-    /// What was last found to be `true`.
+    /// The atomic that was last found to be `true`.
     static FOUND_TRUE: RefCell<*const AtomicBool> = const { RefCell::new(ptr::null()) };
 }
 
@@ -109,7 +109,7 @@ impl AtomicBool {
     }
 }
 
-/// Waits for a change of what the thread has just found to be `true`, however long it is to pause.
+/// Waits for a change of the atomic that the thread has just found to be `true`.
 pub(crate) fn pause(_: u32) {
     // SAFETY: the thread has just used it.
     let bool = unsafe { &*FOUND_TRUE.replace(ptr::null()) };
@@ -131,8 +131,8 @@ impl<T> UnsafeCell<T> {
         UnsafeCell(loom::cell::UnsafeCell::new(value))
     }
 
-    /// The access is checked here. Where it lasts longer, another strand's access meanwhile is
-    /// caught all the same: what counts is not the time but what happens before what.
+    /// The access is checked here. If it lasts longer, the checker catches another strand's access
+    /// meanwhile nevertheless, because it compares the order of events and not their times.
     #[track_caller]
     pub(crate) fn get(&self) -> *mut T {
         self.0.with_mut(|place| place)

@@ -1,5 +1,5 @@
-//! Cancel scopes: a cancel reaches each wait in its scope, those that just begin, too; and whoever
-//! ends a wait, nobody else does.
+//! Cancel scopes: a cancel reaches each wait in its scope, also those that just begin; and only one
+//! thread ends a wait.
 
 use std::time::Duration;
 
@@ -69,8 +69,8 @@ pub(crate) fn a_strand_that_joins_is_cancelled() {
     });
 }
 
-/// All are told, however many hold the lock of the members in between; who leaves meanwhile is out
-/// of reach.
+/// All members are notified, however often others hold the lock of the members in between; a member
+/// that leaves meanwhile is not reached.
 pub(crate) fn all_members_are_told() {
     check_within(2, || {
         cancel::scope(|scope| {
@@ -83,8 +83,8 @@ pub(crate) fn all_members_are_told() {
     });
 }
 
-/// A scope is opened in one that is being cancelled; a strand that knows the inner one only hears
-/// of it.
+/// A scope is opened in one that is being cancelled; the cancellation reaches a strand that knows
+/// only the inner one.
 pub(crate) fn a_scope_inside_is_cancelled() {
     check_within(2, || {
         cancel::scope(|outer| {
@@ -117,7 +117,7 @@ fn wake(wait: &AtomicU64) -> bool {
     wait.is_some_and(|wait| wait.wake(Wake::Woken))
 }
 
-/// A cancel, a wake-up and the deadline: one of them ends the wait, and the strand is told which.
+/// A cancel, a wake-up and the deadline: one of them ends the wait, and the strand learns which.
 pub(crate) fn a_cancelled_wait_has_one_outcome() {
     check_within(2, || {
         cancel::scope(|scope| {
@@ -200,7 +200,7 @@ pub(crate) fn a_cancelled_park_loses_no_token() {
     });
 }
 
-/// Who was cancelled while it waited for an event may wait for it again.
+/// A strand that was cancelled while it waited for an event may wait for it again.
 pub(crate) fn a_cancelled_waiter_may_come_again() {
     check(|| {
         let done = Arc::new(Completion::new());

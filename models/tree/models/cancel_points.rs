@@ -1,4 +1,4 @@
-//! What a cancelled wait leaves behind: no value is lost, and nobody waits for one that has left.
+//! The state after a cancelled wait: no value is lost, and nobody waits for a strand that has left.
 
 use loom::thread;
 
@@ -52,7 +52,7 @@ pub(crate) fn a_cancelled_receiver_returns_what_was_sent() {
     });
 }
 
-/// The lock is let go for a waiter that has just been cancelled.
+/// The lock is released to a waiter that has just been cancelled.
 pub(crate) fn a_cancelled_waiter_for_a_lock_keeps_nobody_out() {
     check_within(2, || {
         let lock = Arc::new(Mutex::new(Watched::default()));

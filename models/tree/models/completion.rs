@@ -1,4 +1,4 @@
-//! The completion: whoever waits for an event is woken by it, once, and sees what came before it.
+//! The completion: its waiter is woken once, and sees the writes before the event.
 
 use loom::thread;
 
@@ -30,7 +30,7 @@ impl Outcome {
     }
 
     fn finish(&self) {
-        // SAFETY: not done yet: it belongs to the one who finishes.
+        // SAFETY: not done yet: it belongs to the strand that finishes it.
         unsafe { *self.value.get() = 7 };
         self.done.finish().wake();
     }
@@ -38,7 +38,7 @@ impl Outcome {
     fn wait(&self, deadline: Deadline) -> bool {
         let record = WaitRecord::new(&WAIT).until(deadline);
         let is_done = matches!(self.done.wait(&record), Ok(true));
-        // SAFETY: done: it belongs to the one who waits.
+        // SAFETY: done: it belongs to the waiter.
         assert!(!is_done || unsafe { *self.value.get() } == 7);
         is_done
     }

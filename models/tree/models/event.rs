@@ -1,4 +1,4 @@
-//! The event: who waits hears of the next set, and of no earlier one.
+//! The event: the next set wakes a waiter, and no earlier one does.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use loom::thread;
 use super::{Watched, check, check_within};
 use crate::{core::primitive::Arc, sync::event::Event};
 
-/// Though it is reset at once.
+/// Although it is reset at once.
 pub(crate) fn a_set_wakes_all() {
     check_within(2, || {
         let (event, watched) = (Arc::new(Event::new()), Watched::new());
@@ -24,8 +24,8 @@ pub(crate) fn a_set_wakes_all() {
     });
 }
 
-/// The race to fear: the event is set and reset before the setter has woken anybody. Who comes then
-/// waits for the next set.
+/// The race to fear: the event is set and reset before the setter has woken anybody. A strand that
+/// comes then waits for the next set.
 pub(crate) fn a_reset_wakes_nobody() {
     check(|| {
         let event = Arc::new(Event::new());

@@ -1,4 +1,4 @@
-//! A worker and its sidecar: what is posted is handed over though the sidecar sleeps, and it ends.
+//! A worker and its sidecar: each post is submitted although the sidecar sleeps, and it ends.
 
 use loom::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -8,10 +8,10 @@ use loom::{
 use super::{Watched, check};
 use crate::{core::primitive::Arc, handshake::Handshake};
 
-/// What the two of a model share.
+/// The state that the two threads of a model share.
 struct Ring {
     handshake: Handshake,
-    /// What the worker writes into the queue, one for each post.
+    /// The entries that the worker writes into the queue, one for each post.
     entries: [Arc<Watched>; 2],
     handed_over: AtomicUsize,
 }

@@ -1,7 +1,7 @@
 //! The models: small programs whose every interleaving is run, within a bound on preemptions.
 //!
 //! A strand that waits for ever is a deadlock, which the checker reports; so is a value that is
-//! read without having been handed over. What else must hold, the models assert.
+//! read without having been handed over. The models assert everything else that must hold.
 
 pub(crate) mod broadcast;
 pub(crate) mod cancel;
@@ -30,7 +30,7 @@ use crate::core::{
 const PREEMPTIONS: usize = 3;
 
 /// Runs a model in every interleaving. `LOOM_MAX_PREEMPTIONS` sets another bound; `LOOM_LOG=trace`
-/// and `LOOM_LOCATION=1` show what was done and where.
+/// and `LOOM_LOCATION=1` print each operation and its place.
 pub(crate) fn check(model: impl Fn() + Send + Sync + 'static) {
     check_within(PREEMPTIONS, model);
 }
@@ -47,7 +47,7 @@ pub(crate) fn check_within(preemptions: usize, model: impl Fn() + Send + Sync + 
     });
 }
 
-/// A value that tells, through the checker's count of its owners, when it is lost or kept twice.
+/// A value whose owners the checker counts, so that it notices if one is lost or kept twice.
 pub(crate) fn value() -> Arc<u32> {
     Arc::new(7)
 }

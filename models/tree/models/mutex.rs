@@ -32,7 +32,7 @@ pub(crate) fn one_at_a_time_holds_it() {
     });
 }
 
-/// Two wait: who wakes the one leaves a mark for the other.
+/// Two strands wait: the unlock that wakes one leaves a mark for the other.
 pub(crate) fn no_waiter_is_forgotten() {
     check_within(2, || {
         let lock = new_lock();
@@ -54,7 +54,7 @@ pub(crate) fn a_loser_is_handed_the_lock() {
     });
 }
 
-/// The race to fear: the lock is let go for a waiter whose time has just been over.
+/// The race to fear: the lock is released to a waiter that has just timed out.
 pub(crate) fn a_waiter_that_gives_up_keeps_nobody_out() {
     check_within(2, || {
         let lock = new_lock();

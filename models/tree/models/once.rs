@@ -1,4 +1,4 @@
-//! What is done once: whoever comes meanwhile waits for its end, and sees what it did.
+//! Once: a strand that comes meanwhile waits for the end of the closure, and sees its writes.
 
 use loom::thread;
 

@@ -25,7 +25,7 @@ fn me() -> FiberId {
     worker::current().current_slot().id()
 }
 
-/// Whether the token comes before the park or after: the park ends, and sees what came before.
+/// Whether the token comes before or after the park: the park ends, and sees earlier writes.
 pub(crate) fn an_unpark_ends_one_park() {
     check(|| {
         let (target, watched) = (me(), Watched::new());
@@ -42,7 +42,7 @@ pub(crate) fn an_unpark_ends_one_park() {
     });
 }
 
-/// Of two unparks the second may find the token there; what came before it is seen all the same.
+/// The second of two unparks may find the token there; writes before it are visible nevertheless.
 pub(crate) fn a_token_passes_on_what_each_unpark_brings() {
     check(|| {
         let (target, watched) = (me(), Watched::new());

@@ -104,7 +104,7 @@ impl Permits {
         });
     }
 
-    /// Tells whether it got one in time.
+    /// Returns whether it got one in time.
     fn acquire(&self, deadline: Deadline) -> bool {
         let got = Cell::new(false);
         let must_wait = || {

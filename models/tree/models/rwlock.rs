@@ -16,7 +16,7 @@ pub(crate) fn a_writer_is_alone() {
             let lock = Arc::clone(&lock);
             thread::spawn(move || lock.write().unwrap().add())
         });
-        // What is read is a write to the checker, so one reader only.
+        // The checker counts a read as a write, so there is only one reader.
         assert!(lock.read().unwrap().count() <= 2);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         assert_eq!(lock.read().unwrap().count(), 2);

@@ -1,4 +1,5 @@
-//! The semaphore: who wants many is not passed, and who gives up holds nobody back.
+//! The semaphore: nobody overtakes a strand that wants many permits, and a strand that gives up
+//! delays nobody.
 
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ pub(crate) fn a_permit_passes_on_what_was_done_under_it() {
     });
 }
 
-/// Behind one that wants two waits one that wants one. It gets the one, and who grants it need not
-/// be who gave it back.
+/// A strand that wants one permit waits behind one that wants two. It gets the one permit, perhaps
+/// from another strand than the one that released it.
 pub(crate) fn who_gives_up_lets_the_next_pass() {
     check_within(2, || {
         let (semaphore, watched) = (Arc::new(Semaphore::new(1)), Watched::new());

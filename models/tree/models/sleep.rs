@@ -1,4 +1,4 @@
-//! The inbox and the sleep of a worker: what is pushed is run, once, and one wake is enough.
+//! The inbox and the sleep of a worker: each pushed slot is run once, and one wake is enough.
 
 use std::{cell::Cell, sync::atomic};
 

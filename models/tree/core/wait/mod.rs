@@ -1,4 +1,4 @@
-//! Waits, all shipped, and in place of what calls wakers, a stand-in.
+//! Waits: all shipped, and a stand-in for the code that calls wakers.
 
 pub(crate) mod completion;
 pub(crate) mod park;

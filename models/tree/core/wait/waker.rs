@@ -1,4 +1,4 @@
-//! In place of what calls wakers: no model has one.
+//! In place of the code that calls wakers: no model has one.
 
 pub(crate) fn wake(waker: std::task::Waker) {
     waker.wake();

@@ -1,7 +1,7 @@
 //! The worker of each thread, and its one strand: the thread's own.
 //!
-//! This stands for the run loop. What a worker does between suspending its strand and resuming it
-//! is, in this order, what the runtime's does: inbox, timers, sleep by the shipped protocol.
+//! This stands for the run loop. Between suspending its strand and resuming it, a worker does the
+//! same steps as the runtime's, in this order: inbox, timers, sleep by the shipped protocol.
 
 mod daemons;
 mod shared;
@@ -82,7 +82,8 @@ pub(crate) fn reset() {
     WORKERS.take();
 }
 
-/// Ends a run of a model, when all its threads have ended: who did not wait was not scheduled.
+/// Ends a run of a model, when all its threads have ended. A strand that did not wait was not
+/// scheduled.
 pub(crate) fn check_quiet() {
     for shared in WORKERS.take() {
         assert!(!shared.has_mail(), "a strand was scheduled that did not wait");
@@ -111,7 +112,7 @@ pub(crate) fn now_ns() -> u64 {
 /// Nothing: no model has a blocking pool.
 pub(crate) struct Pool;
 
-/// What a call that ignores its cancellation does; no model has such a call.
+/// Stands for the pause of a call that ignores its cancellation; no model has such a call.
 pub(crate) fn yield_now() {
     loom::thread::yield_now();
 }

@@ -1,4 +1,4 @@
-//! The team: what is shared is taken though all others sleep, and the end is noticed by all.
+//! The team: a shared closure is taken although all others sleep, and all notice the end.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Place {
     }
 }
 
-/// Looks once at what the others have.
+/// Looks once at the queues of the others.
 fn search(seat: &Seat) -> Search {
     seat.steal(current().shared().live(), true)
 }
@@ -71,7 +71,7 @@ pub(crate) fn what_is_shared_is_stolen() {
     });
 }
 
-/// Whoever finds something wakes the next while there is more.
+/// A thief that finds something wakes the next one while there is more.
 pub(crate) fn a_thief_wakes_the_next() {
     check_within(2, || {
         let mut places = places(3);
@@ -86,7 +86,7 @@ pub(crate) fn a_thief_wakes_the_next() {
     });
 }
 
-/// Who has many fibers leaves a closure to one that has none, and would sleep on.
+/// A worker with many fibers leaves a closure to a sleeping worker that has none.
 pub(crate) fn one_that_has_enough_wakes_another() {
     check_within(2, || {
         let mut places = places(3);
@@ -121,7 +121,7 @@ fn end(seat: &Seat) {
     }
 }
 
-/// The race to fear: each worker counts its last strand, and neither sees what the other did.
+/// The race to fear: each worker counts its last strand, and neither sees the count of the other.
 pub(crate) fn the_end_is_noticed() {
     check_within(3, || {
         let mut places = places(2);
