@@ -12,8 +12,9 @@
 //! lives equivalent: why no test can tell   stated for those that are known to survive
 //! ```
 //!
-//! `at` must be there exactly once in the file, blanks and line ends aside; what stands between `«`
-//! and `»` is replaced. It is an expression, or whole statements; `to` is the same, or nothing.
+//! The text of `at` must occur exactly once in the file, blanks and line ends aside. The part
+//! between `«` and `»` is replaced; it is an expression or whole statements. `to` is the same, or
+//! nothing.
 //! Lines that begin with a blank go on with the line before. `#` begins a comment.
 //!
 //! A test is `package:binary` or `package:binary:filter`. The package is `ramie`, `driver`, `coro`
@@ -22,7 +23,7 @@
 use std::{fs, path::Path};
 
 pub struct Mutant {
-    /// What `RAMIE_MUTANT` is set to.
+    /// The value of `RAMIE_MUTANT` for this mutant.
     pub number: usize,
     pub room: String,
     pub name: String,
