@@ -1,5 +1,5 @@
-//! Takes std's tests, gives them Ramie's paths, leaves out what `exclusions` names, and adds three
-//! tests for each: on one worker, on two, on threads.
+//! Rewrites std's tests to Ramie's paths, leaves out the tests that `exclusions` names, and makes
+//! three of each other test: on one worker, on two, on threads.
 
 use std::{env, fmt::Write, fs, path::Path};
 
@@ -110,11 +110,12 @@ fn replace_word(line: &str, from: &str, to: &str) -> String {
     out + rest
 }
 
-/// Takes the tests apart. std's sources are formatted: an item ends with its own indentation.
+/// Splits a file into its tests. std's sources are formatted, so an item ends with the indentation
+/// of its first line.
 struct Split<'a> {
     file: &'a str,
     out: String,
-    /// The name and the attributes of each.
+    /// The name and the attributes of each test.
     tests: Vec<(String, String)>,
     excluded: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Which of std's files are run, and which of their tests are not, with the reason for each.
+//! The files of std's tests that run here, and the excluded tests with the reason for each.
 
 /// A module's name here, the file in std's sources, and the module that `super` means there.
 pub const FILES: &[(&str, &str, &str)] = &[
@@ -27,7 +27,7 @@ pub const FILES: &[(&str, &str, &str)] = &[
 
 const UNSTABLE: &str = "of an item that is not stable in std, so Ramie has no twin of it";
 
-/// A file, a test of it, and why it is left out.
+/// A file, one of its tests, and the reason for leaving the test out.
 pub const EXCLUDED: &[(&str, &str, &str)] = &[
     ("net_tcp", "linger", UNSTABLE),
     ("net_tcp", "read_buf", UNSTABLE),
@@ -98,12 +98,12 @@ pub const EXCLUDED: &[(&str, &str, &str)] = &[
     ("time", "system_time_duration_since_max_range_on_unix", UNSTABLE),
 ];
 
-/// A file, a test of it, and the ways in which it is not run.
+/// A file, one of its tests, and the ways in which the test does not run.
 pub const NOT_ON_FIBERS: &[(&str, &str, &[&str])] = &[
-    // The name of the OS thread, of which a fiber has none of its own.
+    // It reads the name of the OS thread, and a fiber has no thread of its own.
     ("thread", "test_named_thread_truncation", &["on_one_worker", "on_two_workers"]),
-    // They spin for another thread without yielding: the spinning fiber may keep the worker of the
-    // one that it waits for.
+    // They spin for another thread without yielding, so the spinning fiber may block the worker of
+    // the fiber that it waits for.
     ("mpsc", "port_gone_concurrent", &["on_one_worker"]),
     ("mpsc", "port_gone_concurrent_shared", &["on_one_worker"]),
     ("mpsc", "test_recv_try_iter", &["on_one_worker", "on_two_workers"]),

@@ -1,7 +1,7 @@
 //! std's own unit tests, each run on fibers of one worker, on fibers of two and on threads.
 //!
-//! `build.rs` takes them from std's sources, whose folder `STD_SOURCES` names, and writes them with
-//! Ramie's paths into cargo's target folder.
+//! `build.rs` takes them from std's sources, in the folder that `STD_SOURCES` names, and writes
+//! them with Ramie's paths into cargo's target folder.
 #![cfg(test)]
 #![feature(read_buf, core_io_borrowed_buf, once_cell_try, lock_value_accessors)]
 #![feature(
@@ -16,7 +16,7 @@
 
 use ramie::{Runtime, Strands};
 
-/// What std's tests import from elsewhere in std.
+/// Items of std's private modules that its tests import.
 mod helpers {
     use std::hash::{BuildHasher, Hash, Hasher, RandomState};
     use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ fn result_unwrap<T, E: std::fmt::Debug>(result: Result<T, E>) -> T {
     result.unwrap()
 }
 
-/// std has its locks with poisoning and, not stable yet, without it. Ramie has the first.
+/// std has its locks with poisoning and, unstable, without it. Ramie has the former.
 macro_rules! nonpoison_and_poison_unwrap_test {
     (name: $name:ident, test_body: { $($body:tt)* }) => {
         pub(super) fn $name() {
