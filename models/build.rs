@@ -1,5 +1,5 @@
-//! Makes the trees of modules that are checked: one of the shipped sources, and one for each
-//! canary, with that canary's bug written into the one file that it names.
+//! Generates the trees of modules that the checker runs: one of the shipped sources, and one for
+//! each canary, with the canary's bug written into the file that it names.
 //!
 //! A tree is the files of `tree/` (the models, and stand-ins for modules that the protocols use)
 //! and the [`SHIPPED`] files, word for word except for [`adapt_shipped`] and [`SCALED`].
@@ -16,7 +16,7 @@ mod canaries;
 use canaries::{CANARIES, Canary};
 
 const SOURCES: &str = "../crates/ramie/src";
-/// Shipped files that lie elsewhere.
+/// Shipped files outside the sources of `ramie`, or at another path there.
 const ELSEWHERE: &[(&str, &str)] =
     &[("handshake.rs", "../crates/ramie-driver/src/uring/handshake.rs")];
 
@@ -25,7 +25,7 @@ fn source(file: &str) -> PathBuf {
     elsewhere.map_or_else(|| Path::new(SOURCES).join(file), |(_, path)| PathBuf::from(path))
 }
 
-/// The files that are checked, and those that they cannot do without.
+/// The files that are checked, and the files that they need.
 const SHIPPED: &[&str] = &[
     "channel/apart.rs",
     "channel/arm.rs",
@@ -117,7 +117,7 @@ fn needs(canary: &Canary, module: &str) -> bool {
         || lists.any(|(_, models)| models.iter().any(|model| canary.model.starts_with(model)))
 }
 
-/// Leaves out the modules that the canary's model does not need.
+/// Removes the modules that the canary's model does not need.
 fn prune(place: &Path, text: &str, canary: Option<&Canary>) -> String {
     let Some(canary) = canary else { return text.to_owned() };
     let folder = place.parent().expect("a file lies in a folder");
@@ -128,8 +128,8 @@ fn prune(place: &Path, text: &str, canary: Option<&Canary>) -> String {
     text.split_inclusive('\n').filter(|line| is_wanted(&line.trim_end())).collect()
 }
 
-/// Puts a source into the tree `name`: its `crate` is that tree, and stand-ins take the place of
-/// other crates.
+/// Puts a source into the tree `name`: `crate` refers to that tree, and stand-ins replace other
+/// crates.
 fn adapt(name: &str, text: &str) -> String {
     text.replace("crate::", &format!("crate::{name}::"))
         .replace("crossbeam_deque::", &format!("crate::{name}::deque::"))
@@ -137,7 +137,7 @@ fn adapt(name: &str, text: &str) -> String {
         .replace("ramie_driver::", &format!("crate::{name}::driver::"))
 }
 
-/// Puts a shipped source into the tree `name`: there `new` is not `const`, because that of the
+/// Puts a shipped source into the tree `name`. There `new` is not `const`, because the `new` of the
 /// model checker's atomics is not, and threads are the model checker's.
 fn adapt_shipped(name: &str, text: &str) -> String {
     let text = text
@@ -148,19 +148,19 @@ fn adapt_shipped(name: &str, text: &str) -> String {
     adapt(name, &text)
 }
 
-/// Numbers that a model could not reach as they are, and those in their place.
+/// Numbers too large for a model, and their replacements.
 const SCALED: &[(&str, &str, &str)] = &[
     ("core/cancel/node.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
     ("core/wait/parking_lot.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
     ("sync/mutex.rs", "const LOSSES: u32 = 16;", "const LOSSES: u32 = 1;"),
-    // A lock across which the model's threads are switched.
+    // A lock that is held while the checker switches between the model's threads.
     (
         "sync/broadcast/mod.rs",
         "    sync::{Arc, Mutex, MutexGuard, PoisonError},\n    time::Duration,\n};",
         "    sync::{Arc, PoisonError},\n    time::Duration,\n};\n\
          use loom::sync::{Mutex, MutexGuard};",
     ),
-    // A constant that `new` cannot make there.
+    // A constant, which `new` cannot initialize there.
     (
         "sync/once.rs",
         "/// A [`Once`] to begin with; twin of [`std::sync::ONCE_INIT`].\n\
@@ -182,7 +182,7 @@ fn scale(file: &str, text: &str) -> String {
     text
 }
 
-/// Writes a canary's bug into the file it names.
+/// Writes a canary's bug into the file that it names.
 fn spoil(canary: &Canary, text: &str) -> String {
     let places = text.matches(canary.from).count();
     assert!(

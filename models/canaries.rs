@@ -1,8 +1,8 @@
-//! The canaries: bugs that the models must catch, each a change of one place in one shipped file.
+//! The canaries: bugs that the models must catch, each a change at one place in one shipped file.
 //!
-//! The build script makes a tree of modules with each; the tests run them.
+//! The build script generates a tree of modules with each bug, and the tests run the trees.
 
-/// A bug on purpose.
+/// A deliberate bug.
 #[allow(dead_code, reason = "the build script and the tests each use some of the fields")]
 pub struct Canary {
     pub name: &'static str,

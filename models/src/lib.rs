@@ -18,7 +18,7 @@ use std::{env, process::Command};
 #[path = "../canaries.rs"]
 mod table;
 
-/// Set in a child process that runs a canary.
+/// The environment variable that makes a child process run a canary.
 const CHILD: &str = "RAMIE_CANARY";
 
 /// Runs the test `name` again in a process of its own, because broken code may do worse than

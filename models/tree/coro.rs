@@ -1,4 +1,4 @@
-//! Of coroutines, the context of a strand: the thread's own, since each thread has one strand.
+//! Stand-in for the context of a strand: the thread's own, because each thread has one strand.
 
 pub(crate) mod context {
     use std::cell::RefCell;
@@ -42,8 +42,7 @@ pub(crate) mod context {
     /// Shows all frames to `f`, the innermost first, until it returns false.
     ///
     /// # Safety
-    /// None is asked for here: the shipped one asks its callers for a closure that does not
-    /// suspend.
+    /// No condition here. The shipped function requires a closure that does not suspend.
     pub(crate) unsafe fn visit(mut f: impl FnMut(&'static Key, *const ()) -> bool) {
         let frames = FRAMES.with(|frames| frames.borrow().clone());
         let _ = frames.into_iter().rev().all(|(key, value)| f(key, value));

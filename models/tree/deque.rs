@@ -14,8 +14,8 @@ struct Queue<T> {
 pub(crate) struct Worker<T>(Arc<Queue<T>>);
 pub(crate) struct Stealer<T>(Arc<Queue<T>>);
 
-// SAFETY: all threads of a model are coroutines on one thread, and none is switched from while it
-// borrows `items`.
+// SAFETY: all threads of a model are coroutines on one thread, and the checker switches from none
+// of them while it borrows `items`.
 unsafe impl<T> Send for Queue<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Queue<T> {}

@@ -1,4 +1,5 @@
-//! Of the driver, the clock, which stands still, so no grace period ends; and the end of all.
+//! Stand-ins for the driver's clock, which stands still, so no grace period ends; and for its
+//! abort.
 
 pub(crate) mod sys {
     pub(crate) fn monotonic_ns() -> u64 {
@@ -10,7 +11,7 @@ pub(crate) mod sys {
         const WHAT: &'static str;
     }
 
-    /// Without its end: a model that fails unwinds.
+    /// Panics instead of aborting, because a failing model unwinds.
     pub(crate) struct HandedOut<L>(std::marker::PhantomData<L>);
 
     impl<L: Lent> HandedOut<L> {

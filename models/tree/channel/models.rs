@@ -9,7 +9,8 @@ use crate::models::{check, check_within, value};
 
 const SOON: Duration = Duration::from_nanos(1);
 
-/// A value goes from hand to hand where the channel holds none, and through it where it does.
+/// A value is handed over directly if the channel has no room, and goes through the queue if it
+/// has.
 fn one_value(capacity: usize) {
     check(move || {
         let (sender, receiver) = bounded(capacity);
@@ -27,7 +28,7 @@ pub(crate) fn a_value_goes_through_the_queue() {
     one_value(1);
 }
 
-/// Two senders compete for one place; the second fills it when it is free.
+/// Two senders compete for one slot of the queue; the second fills it when it is free.
 pub(crate) fn a_waiting_sender_fills_the_gap() {
     check_within(2, || {
         let (sender, receiver) = bounded(1);
@@ -64,7 +65,7 @@ pub(crate) fn no_value_goes_to_a_receiver_that_left() {
     });
 }
 
-/// A sender whose time is over gets its value back, or it was received: not both.
+/// If a sender times out, either it gets its value back or the value was received, never both.
 pub(crate) fn no_value_is_taken_from_a_sender_that_left() {
     check(|| {
         let (sender, receiver) = bounded(0);

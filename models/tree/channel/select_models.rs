@@ -1,4 +1,4 @@
-//! Select: one arm is carried out, never two, never none.
+//! Select: exactly one arm is carried out.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) fn one_of_two_receives() {
     });
 }
 
-/// The same where one peer gives and the other takes.
+/// The same, with one peer that sends and one that receives.
 pub(crate) fn a_receive_or_a_send() {
     check_within(2, || {
         let ((sender, from_peer), (to_peer, receiver)) = (bounded(0), bounded(0));
@@ -75,7 +75,7 @@ pub(crate) fn two_selects_meet() {
     });
 }
 
-/// A select whose time is over leaves the value where it is.
+/// A select that times out leaves the value in the channel.
 pub(crate) fn a_select_that_left_takes_nothing() {
     check(|| {
         let (sender, receiver) = bounded(0);

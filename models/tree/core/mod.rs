@@ -1,4 +1,4 @@
-//! How strands run and wait: shipped modules, and stand-ins.
+//! How strands run and wait: shipped modules and stand-ins.
 
 pub(crate) mod cancel;
 pub(crate) mod primitive;

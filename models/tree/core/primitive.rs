@@ -24,15 +24,16 @@ unsafe impl Send for AtomicBool {}
 // SAFETY: as above.
 unsafe impl Sync for AtomicBool {}
 
-// Of the thread that runs the model. No other of its threads runs between an operation's end and
-// the next operation's begin.
+// These belong to the OS thread that runs the model. No other thread of the model runs between the
+// end of an operation and the begin of the next.
 thread_local! {
     /// The atomic that was last found to be `true`.
     static FOUND_TRUE: RefCell<*const AtomicBool> = const { RefCell::new(ptr::null()) };
 }
 
 loom::thread_local! {
-    /// How many spin locks the thread holds: those alone change an `AtomicBool` by comparing.
+    /// How many spin locks the thread holds. Only spin locks change an `AtomicBool` by
+    /// compare-and-swap.
     static HELD: std::cell::Cell<usize> = std::cell::Cell::new(0);
 }
 
@@ -117,7 +118,7 @@ pub(crate) fn pause(_: u32) {
         bool.spinners.borrow_mut().push(thread::current());
         thread::park();
     } else {
-        // It was an old value, which a load does not find again after this.
+        // The thread has read an old value; later loads do not return it again.
         thread::yield_now();
     }
 }
@@ -150,7 +151,7 @@ impl<T> Cell<T> {
 
     #[track_caller]
     pub(crate) fn replace(&self, value: T) -> T {
-        // SAFETY: the checker has just made sure that no other thread uses the cell.
+        // SAFETY: the checker has just verified that no other thread uses the cell.
         self.0.with_mut(|place| unsafe { std::mem::replace(&mut *place, value) })
     }
 
@@ -164,7 +165,7 @@ impl<T> Cell<T> {
     where
         T: Copy,
     {
-        // SAFETY: the checker has just made sure that no other thread writes the cell.
+        // SAFETY: the checker has just verified that no other thread writes the cell.
         self.0.with(|place| unsafe { *place })
     }
 

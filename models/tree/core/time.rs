@@ -1,7 +1,7 @@
 //! Deadlines on a clock that stands still, for each thread, until the thread's timer fires.
 //!
-//! A timer fires as soon as its strand has suspended, and a thread may suspend at any time: so each
-//! deadline is found to be over before, between and after all that others do.
+//! A timer fires as soon as its strand has suspended, and a thread may suspend at any time. So the
+//! models cover a deadline that expires before, between and after all operations of the others.
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ fn wait(deadline: Deadline) -> Wake {
     }
 }
 
-/// Runs `f` on a thread of its own, as a strand of the scope that the caller is in.
+/// Runs `f` on a thread of its own, as a strand of the caller's scope.
 pub(super) fn spawn_inside<T: 'static>(f: impl FnOnce() -> T + 'static) -> thread::JoinHandle<T> {
     let inherited = cancel::snapshot().expect("the caller is in a scope");
     thread::spawn(move || cancel::inherit(&inherited, f))
@@ -58,7 +58,7 @@ pub(crate) fn a_wait_that_begins_is_cancelled() {
     });
 }
 
-/// The same where the strand joins the scope meanwhile.
+/// The same, with a strand that joins the scope meanwhile.
 pub(crate) fn a_strand_that_joins_is_cancelled() {
     check(|| {
         cancel::scope(|scope| {
@@ -148,8 +148,8 @@ fn unpark_and_cancel_from_elsewhere(scope: &CancelScope) -> thread::JoinHandle<b
     })
 }
 
-/// A cancel ends no wait but a cancel point's, whatever the wait before was, and none that a shield
-/// keeps it from.
+/// A cancel ends only the wait of a cancel point, whatever the previous wait was, and no shielded
+/// wait.
 pub(crate) fn a_cancel_ends_no_other_wait() {
     check(|| {
         cancel::scope(|scope| {
@@ -164,7 +164,7 @@ pub(crate) fn a_cancel_ends_no_other_wait() {
     });
 }
 
-/// A cancelled wait leaves the token of `unpark` where it is.
+/// A cancelled wait does not consume the token of `unpark`.
 pub(crate) fn a_cancel_leaves_the_token() {
     check(|| {
         cancel::scope(|scope| {
@@ -184,7 +184,7 @@ fn park_now(record: &WaitRecord) -> Wake {
     }
 }
 
-/// A park is ended by a cancel or by an unpark; if by the cancel, the token is there for the next.
+/// A cancel or an unpark ends a park. If the cancel does, the next park gets the token.
 pub(crate) fn a_cancelled_park_loses_no_token() {
     check_within(2, || {
         cancel::scope(|scope| {

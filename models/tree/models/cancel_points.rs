@@ -25,7 +25,7 @@ pub(crate) fn a_cancelled_receiver_takes_no_value() {
     });
 }
 
-/// A cancelled sender gets its value back, or it was received: not both.
+/// If a sender is cancelled, either it gets its value back or the value was received, never both.
 pub(crate) fn a_cancelled_sender_keeps_its_value() {
     check_within(2, || {
         let (sender, receiver) = bounded(0);
@@ -93,7 +93,7 @@ pub(crate) fn a_cancelled_writer_keeps_no_reader_out() {
     });
 }
 
-/// Behind one that wants two permits waits one that wants the one that is there.
+/// A strand that needs the one available permit waits behind a strand that needs two.
 pub(crate) fn a_cancelled_waiter_for_many_lets_the_next_pass() {
     check_within(2, || {
         let semaphore = Arc::new(Semaphore::new(1));
@@ -112,7 +112,7 @@ pub(crate) fn a_cancelled_waiter_for_many_lets_the_next_pass() {
     });
 }
 
-/// A select that was cancelled leaves the value where it is.
+/// A cancelled select leaves the value in the channel.
 pub(crate) fn a_cancelled_select_takes_nothing() {
     check_within(2, || {
         let (sender, receiver) = bounded(0);

@@ -56,7 +56,7 @@ pub(crate) fn a_waiter_sees_the_result() {
     });
 }
 
-/// A waiter whose time is over may wait again.
+/// A waiter that has timed out may wait again.
 pub(crate) fn a_waiter_may_come_again() {
     check(|| {
         let outcome = Outcome::new();

@@ -1,4 +1,4 @@
-//! The condition variable: a notification between letting the lock go and parking is not lost.
+//! The condition variable: a notification between the release of the lock and the park is not lost.
 
 use loom::thread;
 

@@ -74,7 +74,7 @@ pub(crate) fn each_post_is_handed_over() {
     });
 }
 
-/// Nothing that the sidecar does as it falls asleep hides the end from it.
+/// The sidecar sees the end, even if it falls asleep meanwhile.
 pub(crate) fn the_end_is_seen() {
     check(|| {
         let ring = ring();

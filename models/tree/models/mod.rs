@@ -35,7 +35,7 @@ pub(crate) fn check(model: impl Fn() + Send + Sync + 'static) {
     check_within(PREEMPTIONS, model);
 }
 
-/// The same with a bound of its own, for models that would take minutes.
+/// Like `check`, with a smaller bound, for models that would take minutes.
 pub(crate) fn check_within(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
@@ -55,7 +55,7 @@ pub(crate) fn value() -> Arc<u32> {
 /// Memory that the checker watches, which the models hand over.
 pub(crate) struct Watched(UnsafeCell<u32>);
 
-// SAFETY: the models hand it over, and the checker makes sure that they do.
+// SAFETY: the models hand it over, and the checker verifies that.
 unsafe impl Sync for Watched {}
 // SAFETY: as above.
 unsafe impl Send for Watched {}

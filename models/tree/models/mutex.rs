@@ -1,4 +1,4 @@
-//! The mutex: one at a time holds it, and nobody waits for a lock that is free.
+//! The mutex: one strand at a time holds it, and no strand waits for a free lock.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(crate) fn no_waiter_is_forgotten() {
     });
 }
 
-/// A waiter that was woken and found the lock taken again asks to be handed it.
+/// A waiter that was woken and finds the lock taken again asks for a direct hand-over.
 pub(crate) fn a_loser_is_handed_the_lock() {
     check(|| {
         let lock = new_lock();

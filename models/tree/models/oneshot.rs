@@ -1,4 +1,4 @@
-//! The oneshot: the value arrives once or is dropped once, and nobody waits in vain.
+//! The oneshot: the value arrives once or is dropped once, and no strand waits in vain.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) fn a_receiver_that_leaves_drops_the_value() {
     });
 }
 
-/// A value that comes too late for one wait is there for the next.
+/// A value that is too late for one wait is received by the next.
 pub(crate) fn a_timeout_loses_no_value() {
     check(|| {
         let (sender, receiver) = oneshot::channel();

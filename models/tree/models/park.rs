@@ -56,7 +56,7 @@ pub(crate) fn a_token_passes_on_what_each_unpark_brings() {
                 worker::unpark(target);
             }
         });
-        // Relaxed: it is the token that must make the writes visible.
+        // Relaxed, because the token must make the writes visible.
         while told.load(Ordering::Relaxed) == 0 {
             park_now();
         }
@@ -64,8 +64,8 @@ pub(crate) fn a_token_passes_on_what_each_unpark_brings() {
     });
 }
 
-/// A spawner knows the id before the strand starts and gets its body. If it ends the strand's park,
-/// the wait word alone has made the body visible to it.
+/// A spawner knows the id before the strand starts and gets its body. If the spawner ends the
+/// strand's park, only the wait word has made the body visible to it.
 pub(crate) fn an_id_from_before_the_start_reaches_a_parked_strand() {
     check(|| {
         let told = Arc::new(AtomicU64::new(0));
@@ -122,7 +122,7 @@ fn wait_and_tell(shared: &AtomicU64, deadline: Deadline) -> Wake {
     prepared.suspend()
 }
 
-/// The race to fear: a waker is late by a whole wait. The next wait goes on.
+/// The race to fear: a waker is late by a whole wait. It must not end the next wait.
 pub(crate) fn a_stale_reference_ends_nothing() {
     check(|| {
         let shared = Arc::new(AtomicU64::new(0));
@@ -142,7 +142,7 @@ pub(crate) fn a_stale_reference_ends_nothing() {
     });
 }
 
-/// The same, and the next wait is a park.
+/// The same, with a park as the next wait.
 pub(crate) fn a_stale_reference_ends_no_park() {
     check(|| {
         let shared = Arc::new(AtomicU64::new(0));
@@ -164,7 +164,7 @@ pub(crate) fn a_stale_reference_ends_no_park() {
     });
 }
 
-/// At most one of several wakers wins, and its reason is the one that counts.
+/// At most one of several wakers wins, and the strand gets its reason.
 pub(crate) fn one_waker_wins() {
     check(|| {
         let shared = Arc::new(AtomicU64::new(0));

@@ -1,4 +1,4 @@
-//! The parking lot: no wake-up is lost, none is spent on a waiter that has left.
+//! The parking lot: no wake-up is lost, and none goes to a waiter that has left.
 
 use std::{cell::Cell, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::core::{
 
 static WAIT: WaitKind = WaitKind::new("a model");
 
-/// An event: the flag is set first, then all that wait are woken.
+/// An event: the flag is set first, then all waiters are woken.
 #[derive(Default)]
 struct Event {
     is_set: Flag,
@@ -55,7 +55,7 @@ impl Event {
     }
 }
 
-/// A waiter that looks at the state under the lot's lock misses no change of it.
+/// A waiter that checks the state under the lot's lock misses no change of it.
 pub(crate) fn state_and_queue_change_together() {
     check(|| {
         let event = Arc::new(Event::default());
@@ -68,7 +68,7 @@ pub(crate) fn state_and_queue_change_together() {
     });
 }
 
-/// All that wait are woken, whatever frames they wait in.
+/// All waiters are woken, whichever frames they wait in.
 pub(crate) fn all_are_woken() {
     check_within(2, || {
         let event = Arc::new(Event::default());
@@ -81,7 +81,7 @@ pub(crate) fn all_are_woken() {
     });
 }
 
-/// Permits that are handed to waiters, or kept where nobody waits.
+/// Permits that are handed to waiters, or kept if no strand waits.
 struct Permits {
     kept: AtomicUsize,
     lot: ParkingLot,
@@ -144,7 +144,7 @@ pub(crate) fn no_wake_up_is_spent_on_a_waiter_that_left() {
     });
 }
 
-/// A strand that comes back to the lot while all are being woken waits anew.
+/// A strand that returns to the lot while all are being woken waits again.
 pub(crate) fn one_that_comes_back_is_not_woken_again() {
     check(|| {
         let event = Arc::new(Event::default());
@@ -154,7 +154,8 @@ pub(crate) fn one_that_comes_back_is_not_woken_again() {
                 let first = event.stay();
                 let record = WaitRecord::new(&WAIT).until(Deadline::after(Duration::from_nanos(1)));
                 let second = event.lot.0.park(record, 0, || true, &|_| ());
-                // Refused the first time, it came before the others were woken: it may be one.
+                // Refused the first time, it waited before the others were woken, so it may be
+                // among them.
                 let is_newcomer = first != Ok(Parked::Refused);
                 assert!(!is_newcomer || second == Ok(Parked::TimedOut), "woken twice by one set");
             }

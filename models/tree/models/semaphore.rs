@@ -19,7 +19,7 @@ pub(crate) fn a_permit_passes_on_what_was_done_under_it() {
             })
         });
         others.into_iter().for_each(|other| other.join().unwrap());
-        // Nobody waits, so nobody is waited for.
+        // No strand waits, so the permit is available.
         drop(semaphore.acquire().unwrap());
         assert_eq!((watched.count(), semaphore.available_permits()), (2, 1));
     });
@@ -62,8 +62,8 @@ pub(crate) fn closing_refuses_all() {
     });
 }
 
-/// One that has seen the close gives a permit back, while `close` still refuses those that wait:
-/// the permit must not reach one of them.
+/// A strand that has seen the close returns a permit, while `close` is still refusing the waiters.
+/// The permit must not reach a waiter.
 pub(crate) fn no_permit_is_granted_once_the_close_was_seen() {
     check_within(2, || {
         let semaphore = Arc::new(Semaphore::new(0));

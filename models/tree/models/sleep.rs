@@ -11,7 +11,7 @@ use crate::core::{
     worker::{self, Shared},
 };
 
-/// Pushes a slot, whose `body` stands for all that its pusher wrote.
+/// Pushes a slot, whose `body` stands for all writes of its pusher.
 fn push(home: &'static Shared, slot: &'static Slot) {
     let cell: &WatchedCell<_> = &slot.body;
     cell.set(std::ptr::null());
@@ -29,7 +29,7 @@ fn run_until(count: usize) {
     assert!(!worker.shared().has_mail());
 }
 
-/// The race to fear: a push between the last look and the kernel.
+/// The race to fear: a push between the worker's last check and its system call.
 pub(crate) fn a_push_ends_the_sleep() {
     check(|| {
         let home = worker::current().shared();
@@ -40,7 +40,7 @@ pub(crate) fn a_push_ends_the_sleep() {
     });
 }
 
-/// The second sleep is woken, too, though the first wake may come late.
+/// The second sleep ends, too, even if the first wake comes late.
 pub(crate) fn a_push_ends_each_sleep() {
     check(|| {
         let home = worker::current().shared();
@@ -62,7 +62,7 @@ pub(crate) fn pushers_do_not_collide() {
     });
 }
 
-/// However many push, one system call wakes a worker that sleeps once.
+/// One system call wakes a worker that sleeps once, whatever the number of pushes.
 pub(crate) fn one_wake_for_each_sleep() {
     check(|| {
         let worker = worker::current();

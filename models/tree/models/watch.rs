@@ -1,4 +1,4 @@
-//! A value that changes: no change is missed, nor the end of either side.
+//! The watch channel: a receiver misses no change, and neither side misses the end of the other.
 
 use loom::thread;
 

@@ -1,4 +1,4 @@
-//! The primitives that are checked.
+//! The checked primitives.
 
 pub(crate) mod broadcast;
 pub(crate) mod condvar;

@@ -1,4 +1,4 @@
-//! Nothing: no strand of a model has a name or a scope.
+//! Empty, because no strand of a model has a name or a scope.
 
 #[derive(Default)]
 pub(crate) struct Belongings;

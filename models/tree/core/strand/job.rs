@@ -1,3 +1,3 @@
-//! Nothing: strands of a model are threads.
+//! Empty, because the strands of a model are threads.
 
 pub(crate) struct JobTable;

@@ -1,4 +1,5 @@
-//! Memory of slots. As in the runtime it is never freed; but each run of a model takes it anew.
+//! Memory of slots. As in the runtime it is never freed, but each run of a model reuses it from the
+//! start.
 
 use std::{cell::RefCell, mem::MaybeUninit, ptr};
 
@@ -14,7 +15,7 @@ struct Slots {
     in_use: usize,
 }
 
-// Of the thread that runs the model: the model's own threads are coroutines on it.
+// This belongs to the OS thread that runs the model; the model's own threads are coroutines on it.
 thread_local! {
     static SLOTS: RefCell<Slots> = RefCell::default();
 }
@@ -42,7 +43,7 @@ pub(crate) fn take() -> &'static Slot {
         slots.in_use += 1;
         slots.places[slots.in_use - 1]
     });
-    // SAFETY: the place was allocated for a slot, and the run that used it before is over.
+    // SAFETY: the memory was allocated for a slot, and the run that used it before is over.
     unsafe { place.write(fresh) };
     // SAFETY: written above; never freed.
     let slot = unsafe { &*place };
@@ -52,7 +53,7 @@ pub(crate) fn take() -> &'static Slot {
 
 pub(crate) fn slot_at(index: u32) -> &'static Slot {
     let place = SLOTS.with_borrow(|slots| slots.places[index as usize]);
-    // SAFETY: an index comes from a slot that `take` made.
+    // SAFETY: the index comes from a slot that `take` made.
     unsafe { &*place }
 }
 

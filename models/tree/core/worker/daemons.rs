@@ -1,4 +1,4 @@
-//! Of strands that a runtime does not wait for: no model has one.
+//! Stand-in for strands that a runtime does not wait for; no model has one.
 
 #[derive(Default)]
 pub(crate) struct Daemons {}

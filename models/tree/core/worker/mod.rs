@@ -30,13 +30,13 @@ use super::{
 };
 use crate::coro::context;
 
-/// The kernel: a wake is sticky, and a sleep may end for no reason.
+/// The kernel: a wake is sticky, and a sleep may end spuriously.
 #[derive(Clone)]
 pub(crate) struct ThreadWaker(Arc<Kernel>);
 
 pub(crate) struct Kernel {
     event: Notify,
-    /// How many system calls were made to wake the thread.
+    /// The number of system calls made to wake the thread.
     pub(crate) wakes: AtomicUsize,
 }
 
@@ -72,7 +72,7 @@ loom::thread_local! {
     static CURRENT: Box<Worker> = Worker::new();
 }
 
-// Of the thread that runs the model.
+// This belongs to the OS thread that runs the model.
 thread_local! {
     static WORKERS: RefCell<Vec<&'static Shared>> = RefCell::default();
 }
@@ -96,7 +96,8 @@ impl Deref for Current {
     type Target = Worker;
 
     fn deref(&self) -> &Worker {
-        // SAFETY: `CURRENT` keeps the box until its thread ends, and this value does not leave it.
+        // SAFETY: `CURRENT` keeps the box until its thread ends, and this value stays on that
+        // thread.
         unsafe { &*self.0 }
     }
 }
@@ -109,7 +110,7 @@ pub(crate) fn now_ns() -> u64 {
     current().now_ns.get()
 }
 
-/// Nothing: no model has a blocking pool.
+/// Empty, because no model has a blocking pool.
 pub(crate) struct Pool;
 
 /// Stands for the pause of a call that ignores its cancellation; no model has such a call.
@@ -240,7 +241,7 @@ impl Worker {
         self.shared.fall_asleep(|| true, || self.kernel.event.wait());
     }
 
-    /// Runs the worker's loop on the thread's own behalf until `is_over`; for models of the inbox.
+    /// Runs the worker's loop on this thread until `is_over`; for models of the inbox.
     pub(crate) fn run_until(
         &self,
         mut each: impl FnMut(&'static Slot),

@@ -16,7 +16,7 @@ use crate::{
     models::check_within,
 };
 
-/// A place in a team, before the thread that takes it has begun.
+/// A place in a team, before the thread that takes it has started.
 struct Place {
     team: Arc<Team>,
     index: usize,
@@ -47,7 +47,7 @@ fn sleep(seat: &Seat) {
     seat.announce_running();
 }
 
-/// Runs a worker with nothing of its own to do until it has stolen something.
+/// Runs a worker without strands of its own until it has stolen a closure.
 fn steal(seat: &Seat) -> &'static Slot {
     loop {
         if let Search::Found(stolen) = search(seat) {
@@ -57,8 +57,8 @@ fn steal(seat: &Seat) -> &'static Slot {
     }
 }
 
-/// The race to fear: a closure is queued while its would-be thief falls asleep. The spawner never
-/// runs it itself.
+/// The race to fear: a closure is queued while the thief falls asleep. The spawner never runs the
+/// closure itself.
 pub(crate) fn what_is_shared_is_stolen() {
     check_within(3, || {
         let mut places = places(2);
@@ -137,8 +137,8 @@ pub(crate) fn the_end_is_noticed() {
     });
 }
 
-/// The other race to fear: a worker sees that a strand has ended, and not that this strand had
-/// spawned another, which lives.
+/// The other race to fear: a worker sees that a strand has ended, but not that it had spawned
+/// another strand, which is still alive.
 pub(crate) fn the_end_does_not_come_early() {
     check_within(3, || {
         let mut places = places(2);
