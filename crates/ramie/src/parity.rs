@@ -1,30 +1,30 @@
-//! Each stable item of std that can block, or that knows of threads, beside its twin.
+//! Each stable item of std that can block, or that depends on threads, beside its twin.
 //!
-//! A line names items of std's module and says what is at the same path below `ramie`:
+//! A row names items of a module of std and describes the item at the same path below `ramie`:
 //!
 //! | | |
 //! |---|---|
 //! | same | a type, trait or function of this crate with std's signature and meaning |
-//! | differs | the same, but for what the line says |
-//! | std's | std's own, which cannot block: the very same type, trait or function |
-//! | absent | not there, for the reason that the line gives |
+//! | differs | the same, except for the difference in the row |
+//! | std's | std's own item, which cannot block |
+//! | absent | missing, for the reason in the row |
 //!
-//! `A::{b, c}` are functions and fields of `A`; `T: A + B` are traits of `T`. What std has
-//! deprecated is there, too, and deprecated. What is not stable in Rust 1.95 is not listed, nor is
-//! what stands in std's other modules, all of which are here as they are: a file that says `use
-//! ramie as std` finds them. (The exceptions are `std::primitive` and the path `std::panic!`; the
-//! macro is in the prelude.)
+//! `A::{b, c}` are functions and fields of `A`; `T: A + B` are traits of `T`. Deprecated items of
+//! std are included, and are deprecated here as well. The list leaves out items that are unstable
+//! in Rust 1.95, and std's other modules, which are all re-exported unchanged, so that a file with
+//! `use ramie as std` finds them. (The exceptions are `std::primitive` and the path `std::panic!`;
+//! the macro is in the prelude.)
 //!
-//! Of all that waits here, and so not said in each line: it parks the strand, not the thread; it
-//! never fails with `ErrorKind::Interrupted`; inside [`no_switch`](crate::no_switch()) it panics;
-//! in a destructor that runs during a panic on a fiber it does not suspend, as the modules' own
-//! documentation says.
+//! These differences hold for every call that waits, so the rows do not repeat them: it parks the
+//! strand instead of the thread; it never fails with `ErrorKind::Interrupted`; inside
+//! [`no_switch`](crate::no_switch()) it panics; and in a destructor that runs during a panic on a
+//! fiber it does not suspend, as the documentation of its module describes.
 //!
-//! What std's other modules do is std's: a `Path` that is asked whether it exists, or for its
-//! metadata, asks the file system and holds up the worker meanwhile. [`fs`](crate::fs) does not.
+//! Items of std's other modules may still block: `Path::exists` and `Path::metadata` ask the file
+//! system and block the worker meanwhile. [`fs`](crate::fs) does not.
 //!
-//! The tests of this crate compile each line twice, with std and with Ramie under its name, and
-//! hold the list against std's documentation.
+//! The tests of this crate compile each row twice, with std and with Ramie under its name, and
+//! compare the list with std's documentation.
 //!
 //! # Macros
 //!

@@ -120,7 +120,7 @@ impl SockAddrStorage {
         read.ok()
     }
 
-    /// Copies `bytes` in, as many as there is room for, and tells how many.
+    /// Copies `bytes` in, as many as there is room for, and returns their number.
     fn put(&mut self, at: usize, bytes: &[u8]) -> usize {
         let len = bytes.len().min(LEN_PATH - at);
         self.data[at..at + len].copy_from_slice(&bytes[..len]);

@@ -15,7 +15,7 @@ pub fn dup_cloexec(fd: impl AsFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, 0)?)
 }
 
-/// Tells whether `O_NONBLOCK` is set on the open file description.
+/// Returns whether `O_NONBLOCK` is set on the open file description.
 ///
 /// # Errors
 /// Those of fcntl(2).
@@ -87,18 +87,18 @@ pub fn poll_now(fd: impl AsFd, events: u32) -> io::Result<u32> {
     Ok(ready.bits() as u32 & 0xffff)
 }
 
-/// Tells whether nothing more can be received from a socket, or accepted, than what is there now:
+/// Returns whether nothing more can be received from a socket, or accepted, than what is there now:
 /// it was shut down, or the peer has ended the stream.
 pub fn is_shut_down_for_reading(fd: impl AsFd) -> bool {
     poll_now(fd, super::POLL_RDHUP).is_ok_and(|ready| ready & super::POLL_RDHUP != 0)
 }
 
-/// Tells how many bytes a receive would find now; 0 where nobody knows.
+/// Returns how many bytes a receive would find now; 0 where nobody knows.
 pub fn bytes_queued(fd: impl AsFd) -> u64 {
     rustix::io::ioctl_fionread(fd).unwrap_or(0)
 }
 
-/// Takes the events of an epoll set that are there, without waiting, and tells how many.
+/// Takes the events of an epoll set that are there, without waiting, and returns their number.
 ///
 /// # Errors
 /// Those of epoll_wait(2): it is none, or there is no room for any.
@@ -111,7 +111,7 @@ pub fn epoll_wait_now(
     Ok(taken.len())
 }
 
-/// Closes a descriptor and tells what went wrong. It is closed in any case.
+/// Closes a descriptor and returns the error, if there is one. It is closed in any case.
 ///
 /// # Errors
 /// Those of close(2), but never `EINTR`.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::Pid;
 
-/// Says whether this process is still the one that made the mark.
+/// Knows whether this process is still the one that made the mark.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkMark(&'static AtomicU8);
 
@@ -25,7 +25,7 @@ impl ForkMark {
         *MARK.get_or_init(|| wiped_page().unwrap_or(ForkMark(&UNMARKED)))
     }
 
-    /// Tells whether the process was forked since the mark was made, and this is the child.
+    /// Returns whether the process was forked since the mark was made, and this is the child.
     #[inline]
     pub fn is_child(self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
@@ -49,7 +49,7 @@ fn wiped_page() -> Option<ForkMark> {
 const PAGE: usize = 4096;
 
 impl ForkMark {
-    /// Tells whether the process has a mark: whether it ever opened a driver. What is forked then
+    /// Returns whether the process has a mark: whether it ever opened a driver. What is forked then
     /// can never open one.
     pub fn exists() -> bool {
         MARK.get().is_some()
@@ -84,7 +84,7 @@ pub fn fork() -> io::Result<Forked> {
     }
 }
 
-/// Tells why this process must not be forked, if so.
+/// Returns the reason why this process must not be forked, if there is one.
 ///
 /// # Errors
 /// As [`fork`].

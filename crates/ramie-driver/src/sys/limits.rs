@@ -18,12 +18,12 @@ fn limit(resource: Resource) -> Limit {
     Limit { soft: current, hard: maximum }
 }
 
-/// Tells how many descriptors the process may have open (`ulimit -n`).
+/// Returns how many descriptors the process may have open (`ulimit -n`).
 pub fn nofile_limit() -> Limit {
     limit(Resource::Nofile)
 }
 
-/// Tells how many bytes the process may lock (`ulimit -l`, which prints KiB).
+/// Returns how many bytes the process may lock (`ulimit -l`, which prints KiB).
 pub fn memlock_limit() -> Limit {
     limit(Resource::Memlock)
 }
@@ -38,12 +38,12 @@ pub fn raise_nofile_limit() -> io::Result<Limit> {
     Ok(nofile_limit())
 }
 
-/// Tells how many CPUs this thread may run on; at least 1.
+/// Returns how many CPUs this thread may run on; at least 1.
 pub fn available_cpus() -> usize {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
 }
 
-/// Tells the kernel's release, such as `6.12.3`.
+/// Returns the kernel's release, such as `6.12.3`.
 pub fn kernel_release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
@@ -53,7 +53,7 @@ pub fn boot_parameter(path: &str) -> Option<u64> {
     read_small(&format!("/proc/sys/{path}"))?.trim().parse().ok()
 }
 
-/// Tells this thread's seccomp mode: 0 none, 1 strict, 2 filtered.
+/// Returns this thread's seccomp mode: 0 none, 1 strict, 2 filtered.
 pub fn seccomp_mode() -> Option<u32> {
     let status = read_small("/proc/thread-self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("Seccomp:"))?;

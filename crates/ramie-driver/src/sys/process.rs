@@ -28,7 +28,7 @@ pub fn set_subreaper(is_subreaper: bool) -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(yes)?)
 }
 
-/// Tells whether this process becomes the parent of its orphaned descendants.
+/// Returns whether this process becomes the parent of its orphaned descendants.
 ///
 /// # Errors
 /// `EINVAL`, before Linux 3.4.

@@ -58,7 +58,7 @@ pub fn shutdown(fd: impl AsFd, how: Shutdown) -> io::Result<()> {
     Ok(net::shutdown(fd, how)?)
 }
 
-/// Tells the address the socket is bound to.
+/// Returns the address the socket is bound to.
 ///
 /// # Errors
 /// Not a socket, or not an IP address (`InvalidInput`).
@@ -66,7 +66,7 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     net::getsockname(fd)?.try_into().map_err(|_| not_an_ip_address())
 }
 
-/// Tells the address of the peer.
+/// Returns the address of the peer.
 ///
 /// # Errors
 /// `ENOTCONN`, or not an IP address (`InvalidInput`).
@@ -75,7 +75,7 @@ pub fn peer_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     peer.try_into().map_err(|_| not_an_ip_address())
 }
 
-/// Tells the address of the peer, of whatever family, and how many bytes of it count.
+/// Returns the address of the peer, of whatever family, and how many bytes of it count.
 ///
 /// # Errors
 /// `ENOTCONN`.
@@ -84,12 +84,12 @@ pub fn peer_storage(fd: impl AsFd) -> io::Result<(SockAddrStorage, u32)> {
         .map_err(|error| io::Error::from_raw_os_error(-error))
 }
 
-/// Tells whether it is a TCP socket.
+/// Returns whether it is a TCP socket.
 pub fn is_tcp(fd: impl AsFd) -> bool {
     net::sockopt::socket_protocol(fd) == Ok(Some(net::ipproto::TCP))
 }
 
-/// What std says of an address of another family.
+/// std's error for an address of another family.
 pub fn not_an_ip_address() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "invalid argument")
 }

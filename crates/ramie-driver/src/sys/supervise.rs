@@ -48,7 +48,7 @@ impl Signals {
     pub fn block(signals: &[i32]) -> io::Result<Signals> {
         let set = signals.iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
         let (minus_one, set_at) = (usize::MAX, &raw const set as usize);
-        // SAFETY: the kernel reads a set of the size told.
+        // SAFETY: the kernel reads a set of `SET_BYTES`.
         let fd =
             unsafe { sc::syscall4(nr::SIGNALFD4, minus_one, set_at, SET_BYTES, SIGNALFD_FLAGS) };
         let fd = checked(fd)? as RawFd;
@@ -91,7 +91,7 @@ impl AsFd for Signals {
 fn change_mask(how: usize, set: u64) -> io::Result<u64> {
     let mut before = 0_u64;
     let (set_at, before_at) = (&raw const set as usize, &raw mut before as usize);
-    // SAFETY: the kernel reads and writes sets of the size told.
+    // SAFETY: the kernel reads and writes sets of `SET_BYTES`.
     let result = unsafe { sc::syscall4(nr::RT_SIGPROCMASK, how, set_at, before_at, SET_BYTES) };
     checked(result)?;
     Ok(before)
@@ -151,12 +151,12 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::R
     }
 }
 
-/// Tells how a child has ended, if it has.
+/// Returns how a child has ended, if it has.
 pub fn try_wait(child: Pid) -> Option<ExitStatus> {
     match rustix::process::waitpid(Some(child), WaitOptions::NOHANG) {
         Ok(None) | Err(Errno::INTR) => None,
         Ok(Some((_, status))) => Some(ExitStatus::from_raw(status.as_raw())),
-        // SIGCHLD is ignored, so the kernel has thrown the status away. It says no good.
+        // SIGCHLD is ignored, so the kernel has discarded the status. Report a failure.
         Err(_) => Some(ExitStatus::from_raw(1 << 8)),
     }
 }

@@ -25,7 +25,7 @@ pub fn connect_unix(fd: impl AsFd, addr: &SocketAddr) -> io::Result<()> {
     Ok(net::connect(fd, &encoded(addr)?)?)
 }
 
-/// Tells the address a Unix socket is bound to.
+/// Returns the address a Unix socket is bound to.
 ///
 /// # Errors
 /// Not a Unix socket.
@@ -33,7 +33,7 @@ pub fn local_addr_unix(fd: impl AsFd) -> io::Result<SocketAddr> {
     decoded(Some(net::getsockname(fd)?))
 }
 
-/// Tells the address of the peer of a Unix socket.
+/// Returns the address of the peer of a Unix socket.
 ///
 /// # Errors
 /// `ENOTCONN`, or not a Unix socket.
@@ -70,7 +70,7 @@ fn decoded(addr: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
     }
 }
 
-/// What std says of a socket of another family.
+/// std's error for a socket of another family.
 pub fn not_a_unix_address() -> io::Error {
     let text = "file descriptor did not correspond to a Unix socket";
     io::Error::new(io::ErrorKind::InvalidInput, text)
