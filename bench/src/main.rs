@@ -3,7 +3,7 @@
 mod cases;
 mod connections;
 mod effects;
-mod enter;
+mod submitter;
 mod files;
 mod handover;
 mod http;
@@ -57,8 +57,8 @@ enum Command {
     /// Reads, hashes and copies a large file by 64 fibers, and measures the lateness of a ticker
     /// meanwhile.
     Files(files::Options),
-    /// Measures when it pays that a sidecar or a kernel thread enters the kernel for a worker.
-    Enter(enter::Options),
+    /// Measures when it pays that a sidecar or a kernel thread submits a worker's ops.
+    Submitter(submitter::Options),
     /// Hands a value there and back between two workers, compared with bare means of the kernel.
     Handover(handover::Options),
     /// Runs one sample in this process; the bench starts itself with this command.
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         Some(Command::EchoClient { addresses, count }) => {
             connections::run_client(&addresses, count).map(|()| true)
         }
-        Some(Command::Enter(options)) => enter::compare(&options),
+        Some(Command::Submitter(options)) => submitter::compare(&options),
         None => run_cases(&arguments),
     };
     match outcome {

@@ -39,8 +39,8 @@ Environment:
   RAMIE_CAPS=LIST                 io_uring features to leave unused: -defer_taskrun,-msg_ring, or
                                   an older kernel to imitate: linux-5.15, linux-6.1, linux-6.6
   RAMIE_DRIVER=uring|poll         I/O driver of fibers [default: uring if a trial succeeds]
-  RAMIE_ENTER=worker|kernel-thread|sidecar
-                                  thread that enters the kernel; --on sidecar selects sidecar
+  RAMIE_SUBMIT=worker|kernel-thread|sidecar
+                                  thread that submits ops; --on sidecar selects sidecar
   RAMIE_STACK=BYTES               stack size of a fiber: 32768 (32 KiB) to 1073741824 (1 GiB);
                                   the closure of `run` gets 2 MiB at least
   RAMIE_STRANDS=fibers|threads    strands that `serve` uses; `run` and `lab` follow --on";

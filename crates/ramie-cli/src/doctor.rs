@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use ramie_coro::{GUARD_BYTES, GuardKind};
 use ramie_driver::{
-    Check, Choice, Config, Driver, Enter, Feature, FeatureSet, Kind, Outcome, Report, Setting,
+    Check, Choice, Config, Driver, Feature, FeatureSet, Kind, Outcome, Report, Setting, Submitter,
     Topic, masked_from_env, probe_report,
 };
 use serde_json::{Value, json};
@@ -65,20 +65,20 @@ fn masked() -> Option<String> {
     Some(masked.iter().map(Feature::name).collect::<Vec<_>>().join(", "))
 }
 
-/// The thread that enters the kernel and the reason for it, if `RAMIE_ENTER` is set.
-fn entered_by(report: &Report) -> Option<(&'static str, String)> {
-    let asked = Enter::from_env().ok().flatten()?;
+/// The thread that submits a worker's ops and the reason for it, if `RAMIE_SUBMIT` is set.
+fn submitter(report: &Report) -> Option<(&'static str, String)> {
+    let asked = Submitter::from_env().ok().flatten()?;
     let refused = |check: &&Check| check.name == asked.name() && check.outcome != Outcome::Ok;
     let why_not = match report.driver {
-        _ if asked == Enter::Worker => None,
+        _ if asked == Submitter::Worker => None,
         Some(Kind::Uring) => report.checks.iter().find(refused).map(|check| check.detail.clone()),
-        _ => Some("only a ring can be entered by others".to_owned()),
+        _ => Some("only a ring has other submitters".to_owned()),
     };
     Some(match why_not {
-        None => (asked.name(), "RAMIE_ENTER asks for it".to_owned()),
+        None => (asked.name(), "RAMIE_SUBMIT asks for it".to_owned()),
         Some(why) => (
-            Enter::Worker.name(),
-            format!("RAMIE_ENTER asks for {}, which is not to be had: {why}", asked.name()),
+            Submitter::Worker.name(),
+            format!("RAMIE_SUBMIT asks for {}, which is not to be had: {why}", asked.name()),
         ),
     })
 }
@@ -114,8 +114,8 @@ fn as_text(report: &Report, stacks: &Stacks) -> String {
     if let Some(masked) = masked() {
         say(format!("caps    without {masked}: RAMIE_CAPS asks for it"));
     }
-    if let Some((who, why)) = entered_by(report) {
-        say(format!("enter   {who}: {why}"));
+    if let Some((who, why)) = submitter(report) {
+        say(format!("submit  {who}: {why}"));
     }
     say(format!("guards  {}: {}", stacks.guard, stacks.cause));
     if let Some(cure) = stacks.cure {
@@ -224,7 +224,7 @@ fn as_json(report: &Report, stacks: &Stacks, wrong: Option<&Failure>) -> Value {
         "driver": report.driver.map(|kind| kind.name()),
         "reason": report.reason,
         "masked": masked(),
-        "enter": entered_by(report).map_or(Enter::Worker.name(), |(who, _)| who),
+        "submitter": submitter(report).map_or(Submitter::Worker.name(), |(who, _)| who),
         "guards": {
             "kind": stacks.guard,
             "cause": stacks.cause,

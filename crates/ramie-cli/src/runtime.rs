@@ -8,7 +8,7 @@ use std::{
 };
 
 use ramie_coro::StackSize;
-use ramie_driver::{Choice, Config, Driver, Enter};
+use ramie_driver::{Choice, Config, Driver, Submitter};
 
 use crate::failure::{Failure, payload_text};
 
@@ -27,7 +27,7 @@ pub(crate) fn install_panic_hook() {
 }
 
 /// Builds a runtime whose strands are fibers, with sidecars for its workers if `beside` is set. It
-/// ignores `RAMIE_STRANDS`, and `RAMIE_ENTER` if `beside` is set, because the command line decides
+/// ignores `RAMIE_STRANDS`, and `RAMIE_SUBMIT` if `beside` is set, because the command line decides
 /// which engine is measured.
 pub(crate) fn of_fibers(
     workers: usize,
@@ -39,7 +39,7 @@ pub(crate) fn of_fibers(
     let builder = match beside {
         true => {
             check_sidecar()?;
-            builder.enter(Enter::Sidecar)
+            builder.submitter(Submitter::Sidecar)
         }
         false => builder,
     };
@@ -50,10 +50,10 @@ pub(crate) fn of_fibers(
 fn check_sidecar() -> Result<(), Failure> {
     check_environment()?;
     let choice = Choice::from_env().map_err(|error| Failure::usage(error.to_string()))?;
-    let config = Config { enter: Enter::Sidecar, ..Config::default() };
+    let config = Config { submitter: Submitter::Sidecar, ..Config::default() };
     let driver =
         Driver::open(choice, &config).map_err(|error| Failure::other(error.to_string()))?;
-    if driver.caps().enter == Enter::Sidecar {
+    if driver.caps().submitter == Submitter::Sidecar {
         return Ok(());
     }
     Err(Failure::other(format!(

@@ -57,12 +57,12 @@ fn it_reports_the_environment() {
     for (variable, value, line) in [
         ("RAMIE_DRIVER", "poll", "driver  poll: RAMIE_DRIVER asks for it"),
         ("RAMIE_CAPS", "-msg_ring", "caps    without MSG_RING: RAMIE_CAPS asks for it"),
-        ("RAMIE_ENTER", "sidecar", "enter   sidecar: RAMIE_ENTER asks for it"),
-        ("RAMIE_ENTER", "kernel-thread", "enter   kernel-thread: RAMIE_ENTER asks for it"),
+        ("RAMIE_SUBMIT", "sidecar", "submit  sidecar: RAMIE_SUBMIT asks for it"),
+        ("RAMIE_SUBMIT", "kernel-thread", "submit  kernel-thread: RAMIE_SUBMIT asks for it"),
         ("RAMIE_STACK", "65536", "stacks  64 KiB usable"),
         ("RAMIE_STRANDS", "threads", "strands threads: RAMIE_STRANDS asks for it"),
     ] {
-        let is_about_rings = ["RAMIE_CAPS", "RAMIE_ENTER"].contains(&variable);
+        let is_about_rings = ["RAMIE_CAPS", "RAMIE_SUBMIT"].contains(&variable);
         if is_about_rings && !has_ring {
             continue;
         }
@@ -71,11 +71,11 @@ fn it_reports_the_environment() {
         assert!(text(&output.stdout).contains(line), "{}", text(&output.stdout));
     }
     let mut polling = ramie("doctor");
-    polling.env("RAMIE_ENTER", "sidecar").env("RAMIE_DRIVER", "poll");
+    polling.env("RAMIE_SUBMIT", "sidecar").env("RAMIE_DRIVER", "poll");
     let polling = text(&output(polling).stdout);
-    assert!(polling.contains("enter   worker: RAMIE_ENTER asks for sidecar, which"), "{polling}");
+    assert!(polling.contains("submit  worker: RAMIE_SUBMIT asks for sidecar, which"), "{polling}");
     assert!(!polling.contains("in use"), "nothing of a ring is used: {polling}");
-    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_ENTER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_SUBMIT", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let output = said(variable, "garbage");
         assert_sentence(&output, 2, &[variable, "garbage"]);
         let report = text(&output.stdout);
@@ -86,7 +86,7 @@ fn it_reports_the_environment() {
 
 #[test]
 fn a_wrong_variable_is_named_first() {
-    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_ENTER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_SUBMIT", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let mut command = ramie_under("exec 2>&1", "doctor");
         command.env(variable, "garbage");
         let said = text(&output(command).stdout);

@@ -157,7 +157,7 @@ fn without_a_sidecar_the_run_fails() {
     let row = &rows(&format!("{run} --json"))[0];
     assert_eq!((&row["on"], &row["workers"]), (&"sidecar".into(), &1.into()));
     for (variable, value, why) in [
-        ("RAMIE_DRIVER", "poll", "only a ring can be entered by a sidecar thread"),
+        ("RAMIE_DRIVER", "poll", "only a ring has ops that are submitted by a sidecar thread"),
         ("RAMIE_CAPS", "-ext_arg", "a sidecar thread cannot"),
     ] {
         let mut command = ramie(run);

@@ -176,10 +176,10 @@ fn environment_variables_are_checked() {
         let parts = [&format!("RAMIE_STACK is {bytes} bytes"), "32 KiB", "1 GiB"];
         assert_sentence(&output(stack), 2, &parts);
     }
-    let mut enter = ramie("run spawn --count 1");
-    enter.env("RAMIE_ENTER", "sqpoll");
-    assert_sentence(&output(enter), 2, &["RAMIE_ENTER", "sqpoll", "kernel-thread or sidecar"]);
-    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_ENTER", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    let mut submitter = ramie("run spawn --count 1");
+    submitter.env("RAMIE_SUBMIT", "sqpoll");
+    assert_sentence(&output(submitter), 2, &["RAMIE_SUBMIT", "sqpoll", "kernel-thread or sidecar"]);
+    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_SUBMIT", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let mut empty = ramie("run spawn --count 1");
         empty.env(variable, "");
         assert!(output(empty).status.success(), "an empty {variable} counts as unset");

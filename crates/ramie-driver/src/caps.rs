@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use crate::call::Call;
 use crate::driver::Kind;
-use crate::enter::Enter;
+use crate::submitter::Submitter;
 
 /// Makes the enum and its tables of one list: variant, the kernel's name (or ours, for several
 /// ops), the first kernel that has it.
@@ -183,8 +183,8 @@ pub struct Caps {
     pub kernel: String,
     /// Which backend this is.
     pub kind: Kind,
-    /// Who enters the kernel while the worker is busy; the worker for the poll backend.
-    pub enter: Enter,
+    /// Which thread submits the ops of a busy worker; the worker for the poll backend.
+    pub submitter: Submitter,
     /// What is used; empty for the poll backend.
     pub features: FeatureSet,
     /// What is not used though the kernel may have it: by `RAMIE_CAPS`, or by
@@ -205,7 +205,7 @@ impl Caps {
         Caps {
             kernel: crate::sys::kernel_release(),
             kind: Kind::Poll,
-            enter: Enter::Worker,
+            submitter: Submitter::Worker,
             features: FeatureSet::EMPTY,
             masked: FeatureSet::EMPTY,
             refused: Vec::new(),

@@ -23,7 +23,7 @@ use crate::report;
 use crate::say;
 use crate::sys::HandedOut;
 use crate::sys::fork::ForkMark;
-use crate::sys::returns;
+use crate::sys::return_predictor;
 use crate::uring::Uring;
 use crate::wake::Waker;
 pub use choice::{Choice, Kind};
@@ -139,22 +139,30 @@ impl Driver {
     }
 
     fn open_plain(choice: Choice, config: &Config) -> Result<Driver, OpenError> {
-        returns::look();
-        let (backend, mut reason, enter) = match choice {
+        return_predictor::look();
+        let (backend, mut reason, submitter) = match choice {
             Choice::Uring => {
-                let (backend, enter) = Self::uring(config)?;
-                (backend, "io_uring was asked for".to_owned(), enter)
+                let (backend, submitter) = Self::uring(config)?;
+                (backend, "io_uring was asked for".to_owned(), submitter)
             }
-            Choice::Poll => (Self::poll()?, "polling was asked for".into(), config.enter.vain()),
+            Choice::Poll => (
+                Self::poll()?,
+                "polling was asked for".into(),
+                config.submitter.warn_without_ring(),
+            ),
             Choice::Auto => match Self::uring(config) {
-                Ok((backend, enter)) => (backend, "a trial of io_uring succeeded".into(), enter),
-                Err(refused) => {
-                    (Self::poll()?, format!("polling, since {refused}"), config.enter.vain())
+                Ok((backend, submitter)) => {
+                    (backend, "a trial of io_uring succeeded".into(), submitter)
                 }
+                Err(refused) => (
+                    Self::poll()?,
+                    format!("polling, since {refused}"),
+                    config.submitter.warn_without_ring(),
+                ),
             },
         };
-        if let Some(enter) = enter {
-            reason = format!("{reason}; {enter}");
+        if let Some(submitter) = submitter {
+            reason = format!("{reason}; {submitter}");
         }
         let driver = Driver { backend, reason: reason.into(), mark: ForkMark::get() };
         driver.announce();
@@ -172,8 +180,8 @@ impl Driver {
     }
 
     fn uring(config: &Config) -> Result<(Backend, Option<String>), OpenError> {
-        match Uring::open_entered(config) {
-            Ok((uring, enter)) => Ok((Backend::Uring(Box::new(uring)), enter)),
+        match Uring::open_submitted(config) {
+            Ok((uring, submitter)) => Ok((Backend::Uring(Box::new(uring)), submitter)),
             Err(error) => {
                 let (cause, cure) = report::why_refused(&error);
                 Err(OpenError::new(

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 
 use crate::driver::{Driver, OpenError, Submitted, Wait};
-use crate::multishot::{Home, MultishotId, MultishotOp, NextShot, Shot};
+use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
 use crate::op::{CURRENT_POSITION, Op, OpFrame, State};
 use crate::sys::{self, raw};
 
@@ -252,22 +252,22 @@ impl Faulty {
     pub(crate) fn start_multishot(
         &mut self,
         op: MultishotOp,
-        home: &Arc<Home>,
+        inbox: &Arc<MultishotInbox>,
     ) -> Option<MultishotId> {
         // Some are done one by one.
         if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
             return None;
         }
-        self.inner.start_multishot(op, home)
+        self.inner.start_multishot(op, inbox)
     }
 
-    pub(crate) fn next_shot(&mut self, id: MultishotId) -> NextShot {
+    pub(crate) fn next_item(&mut self, id: MultishotId) -> NextItem {
         // Some end without notice.
         if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
             self.inner.end_multishot_silently(id);
         }
-        match (self.inner.next_shot(id), self.faults.failing) {
-            (NextShot::Pending, Some((one_in, errno))) if self.below(one_in) == 0 => {
+        match (self.inner.next_item(id), self.faults.failing) {
+            (NextItem::Pending, Some((one_in, errno))) if self.below(one_in) == 0 => {
                 self.fail_multishot(id, errno)
             }
             (next, _) => next,
@@ -276,12 +276,16 @@ impl Faulty {
 
     /// Ends an op with an errno. As in the kernel that is the last of what it brings, and it has
     /// looked up the descriptor.
-    fn fail_multishot(&mut self, id: MultishotId, errno: i32) -> NextShot {
-        if let Some(shot) = self.inner.settle_multishot(id) {
-            return NextShot::Shot(shot);
+    fn fail_multishot(&mut self, id: MultishotId, errno: i32) -> NextItem {
+        if let Some(item) = self.inner.settle_multishot(id) {
+            return NextItem::Item(item);
         }
         self.inner.end_multishot_silently(id);
-        if ends_in_silence(errno) { NextShot::Pending } else { NextShot::Shot(Shot::Failed(errno)) }
+        if ends_in_silence(errno) {
+            NextItem::Pending
+        } else {
+            NextItem::Item(MultishotItem::Failed(errno))
+        }
     }
 
     pub(crate) fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {

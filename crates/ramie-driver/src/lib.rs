@@ -58,7 +58,6 @@ mod call;
 mod caps;
 mod completed;
 mod driver;
-mod enter;
 #[cfg(feature = "faults")]
 mod faults;
 mod fixed;
@@ -72,6 +71,7 @@ mod primitive;
 mod region;
 mod remote;
 mod report;
+mod submitter;
 pub mod sys;
 mod uring;
 mod wake;
@@ -80,16 +80,18 @@ pub use buffer::Lease;
 pub use call::{Call, ChildInfo, OpenHow, Timespec};
 pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 pub use driver::{Choice, Config, Driver, Kind, OpenError, Submitted, Wait};
-pub use enter::Enter;
 #[cfg(feature = "faults")]
 pub use faults::{Fault, Faults};
 pub use fixed::FixedFile;
 pub use mask::{Profile, masked_from_env};
-pub use multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot, OneByOne, Shot};
+pub use multishot::{
+    Datagram, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, OneByOne,
+};
 pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame};
 pub use region::Region;
 pub use remote::RemoteHandle;
 pub use report::{Check, Outcome, Report, Setting, Topic, probe_report};
+pub use submitter::Submitter;
 pub use sys::SockAddrStorage;
 pub use wake::Waker;
 

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use crate::caps::{Caps, Feature, FeatureSet, Refusal};
 use crate::driver::{Choice, Config, Driver, Kind};
-use crate::enter::Enter;
 use crate::poll::Poll;
+use crate::submitter::Submitter;
 use crate::sys::{self, Limit};
 use crate::uring::{Uring, short_lived::on_own_thread};
 
@@ -113,7 +113,7 @@ fn probe() -> Report {
     match Uring::open(&Config::default()) {
         Ok(uring) => {
             check_ring(uring.caps(), &mut checks);
-            checks.extend([Enter::Sidecar, Enter::KERNEL_THREAD].map(check_enterer));
+            checks.extend([Submitter::Sidecar, Submitter::KERNEL_THREAD].map(check_submitter));
         }
         Err(error) => checks.push(refused("io_uring", &error, why_refused(&error))),
     }
@@ -182,21 +182,21 @@ fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
     }
 }
 
-/// Tries somebody else than the worker.
-fn check_enterer(enter: Enter) -> Check {
-    let config = Config { enter, ..Config::default() };
-    match Uring::open_with_enterer(&config) {
+/// Tries a submitter other than the worker.
+fn check_submitter(submitter: Submitter) -> Check {
+    let config = Config { submitter, ..Config::default() };
+    match Uring::open_with_thread(&config) {
         Ok(_) => {
-            let detail = "can enter the kernel for a busy worker; RAMIE_ENTER asks for it";
-            ok(Topic::Driver, enter.name(), detail.into())
+            let detail = "can submit the ops of a busy worker; RAMIE_SUBMIT asks for it";
+            ok(Topic::Driver, submitter.name(), detail.into())
         }
         Err(error) => Check {
             topic: Topic::Driver,
-            name: enter.name(),
+            name: submitter.name(),
             outcome: Outcome::Refused,
             detail: error.to_string(),
-            cause: Some(format!("{} cannot enter the kernel here", enter.who())),
-            cure: Some("none is needed: the worker enters the kernel itself".into()),
+            cause: Some(format!("{} cannot submit ops here", submitter.described())),
+            cure: Some("none is needed: the worker submits its ops itself".into()),
         },
     }
 }

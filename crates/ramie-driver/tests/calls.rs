@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use ramie_driver::sys::{self, EpollEvent, Errno, SockAddrStorage, Statx, StatxFlags};
 use ramie_driver::{
-    Call, Caps, ChildInfo, Choice, Config, Driver, Enter, Feature, FeatureSet, Op, OpFrame,
-    OpenHow, Timespec, probe_report,
+    Call, Caps, ChildInfo, Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, OpenHow,
+    Submitter, Timespec, probe_report,
 };
 use support::{both, cancel, finish, has_ring, run, submit};
 
@@ -342,7 +342,7 @@ fn rings_made_for_one_call_or_in_vain_interrupt_nobody_afterwards() {
     let open_in_vain = || {
         // A thread of the kernel cannot be had without it: the ring made for that is dropped.
         let masked = FeatureSet::EMPTY.with(Feature::ExtArg);
-        let config = Config { masked, enter: Enter::KERNEL_THREAD, ..Config::small() };
+        let config = Config { masked, submitter: Submitter::KERNEL_THREAD, ..Config::small() };
         // The second ring stays, because dropping it is not what is asked about.
         std::mem::forget(Driver::open(Choice::Uring, &config).unwrap());
     };

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ramie_driver::{
-    Choice, Config, Driver, Fault, Faults, Home, MultishotOp, NextShot, Op, OpFrame, Shot, Wait,
-    sys,
+    Choice, Config, Driver, Fault, Faults, MultishotInbox, MultishotItem, MultishotOp, NextItem,
+    Op, OpFrame, Wait, sys,
 };
 use support::{cancel, finish, run, submit};
 
@@ -65,19 +65,22 @@ fn a_close_that_fails_has_closed() {
 }
 
 /// Receives until the op fails or brings something; what came, and what it left.
-fn receive_again_and_again(driver: &mut Driver, from: &UnixStream) -> Option<(Shot, Option<Shot>)> {
-    let home: Arc<Home> = Arc::default();
+fn receive_again_and_again(
+    driver: &mut Driver,
+    from: &UnixStream,
+) -> Option<(MultishotItem, Option<MultishotItem>)> {
+    let inbox: Arc<MultishotInbox> = Arc::default();
     let op = MultishotOp::Receive { fd: from.as_raw_fd() };
-    let id = driver.start_multishot(op, &home)?;
-    let shot = loop {
-        match driver.next_shot(id) {
-            NextShot::Shot(shot) => break shot,
-            NextShot::Pending => driver.turn(Wait::Until(Some(Duration::from_millis(1)))).unwrap(),
+    let id = driver.start_multishot(op, &inbox)?;
+    let item = loop {
+        match driver.next_item(id) {
+            NextItem::Item(item) => break item,
+            NextItem::Pending => driver.turn(Wait::Until(Some(Duration::from_millis(1)))).unwrap(),
             other => panic!("{other:?}"),
         }
     };
     assert!(driver.stop_multishot(id));
-    Some((shot, home.take_left()))
+    Some((item, inbox.take_leftover()))
 }
 
 #[test]
@@ -89,14 +92,19 @@ fn an_op_that_completes_again_and_again_fails_and_loses_nothing() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     match receive_again_and_again(&mut driver, &ours) {
         None => return eprintln!("skipped: this driver has no such ops"),
-        Some((shot, left)) => assert!(matches!((shot, left), (Shot::Failed(libc::EIO), None))),
+        Some((item, left)) => {
+            assert!(matches!((item, left), (MultishotItem::Failed(libc::EIO), None)))
+        }
     }
     theirs.write_all(b"data").unwrap();
     match receive_again_and_again(&mut driver, &ours) {
-        Some((Shot::Bytes(bytes), None) | (Shot::Failed(_), Some(Shot::Bytes(bytes)))) => {
+        Some(
+            (MultishotItem::Bytes(bytes), None)
+            | (MultishotItem::Failed(_), Some(MultishotItem::Bytes(bytes))),
+        ) => {
             assert_eq!(&*bytes, b"data");
         }
-        Some((Shot::Failed(_), None)) => (&ours).read_exact(&mut [0; 4]).unwrap(),
+        Some((MultishotItem::Failed(_), None)) => (&ours).read_exact(&mut [0; 4]).unwrap(),
         other => panic!("{other:?}"),
     }
 }

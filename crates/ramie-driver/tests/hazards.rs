@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ramie_driver::{
-    Choice, Config, Driver, MultishotOp, NextShot, Op, OpFrame, Profile, Shot, Wait, sys,
+    Choice, Config, Driver, MultishotItem, MultishotOp, NextItem, Op, OpFrame, Profile, Wait, sys,
 };
 use support::{PATIENCE, both, cancel, finish, run, submit};
 
@@ -133,28 +133,28 @@ fn stopped_between_two_chunks_of_a_bundle() {
     both(|driver| {
         for chunks in 0..12 {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
-            let home = Arc::default();
+            let inbox = Arc::default();
             let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
-            let Some(id) = driver.start_multishot(op, &home) else { return };
+            let Some(id) = driver.start_multishot(op, &inbox) else { return };
             let (mut sent, mut all) = (Vec::new(), Vec::new());
-            let mut take = |shot| match shot {
-                Shot::Bytes(bytes) => all.extend(bytes.iter().copied()),
+            let mut take = |item| match item {
+                MultishotItem::Bytes(bytes) => all.extend(bytes.iter().copied()),
                 other => panic!("{other:?}"),
             };
-            assert!(matches!(driver.next_shot(id), NextShot::Pending));
+            assert!(matches!(driver.next_item(id), NextItem::Pending));
             for chunk in 0..chunks {
                 put(&mut theirs, &mut sent, 9_999);
                 if chunk % 3 == 2 {
                     driver.turn(Wait::Never).unwrap();
                 }
                 if chunk == 5
-                    && let NextShot::Shot(shot) = driver.next_shot(id)
+                    && let NextItem::Item(item) = driver.next_item(id)
                 {
-                    take(shot);
+                    take(item);
                 }
             }
             assert!(driver.stop_multishot(id));
-            std::iter::from_fn(|| home.take_left()).for_each(take);
+            std::iter::from_fn(|| inbox.take_leftover()).for_each(take);
             drop(theirs);
             (&ours).read_to_end(&mut all).unwrap();
             assert!(all == sent, "{chunks} chunks");

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ramie_driver::{
-    Choice, Config, Driver, Feature, FeatureSet, Home, Lease, MultishotId, MultishotOp, NextShot,
-    Op, OpFrame, Profile, Shot, Wait,
+    Choice, Config, Driver, Feature, FeatureSet, Lease, MultishotId, MultishotInbox, MultishotItem,
+    MultishotOp, NextItem, Op, OpFrame, Profile, Wait,
 };
 use support::{PATIENCE, finish, submit};
 
@@ -32,32 +32,32 @@ fn rings(test: impl Fn(&mut Driver)) {
     }
 }
 
-fn start(driver: &mut Driver, op: MultishotOp) -> (MultishotId, Arc<Home>) {
-    let home = Arc::default();
-    (driver.start_multishot(op, &home).expect("it has such ops"), home)
+fn start(driver: &mut Driver, op: MultishotOp) -> (MultishotId, Arc<MultishotInbox>) {
+    let inbox = Arc::default();
+    (driver.start_multishot(op, &inbox).expect("it has such ops"), inbox)
 }
 
-fn receive(driver: &mut Driver, stream: &UnixStream) -> (MultishotId, Arc<Home>) {
+fn receive(driver: &mut Driver, stream: &UnixStream) -> (MultishotId, Arc<MultishotInbox>) {
     start(driver, MultishotOp::Receive { fd: stream.as_raw_fd() })
 }
 
-/// Turns until there is a shot. An op that ended without notice is armed again by `next_shot`.
-fn shot(driver: &mut Driver, id: MultishotId) -> Shot {
+/// Turns until there is a item. An op that ended without notice is armed again by `next_item`.
+fn item(driver: &mut Driver, id: MultishotId) -> MultishotItem {
     let started = Instant::now();
     loop {
-        match driver.next_shot(id) {
-            NextShot::Shot(shot) => return shot,
-            NextShot::Pending => {}
+        match driver.next_item(id) {
+            NextItem::Item(item) => return item,
+            NextItem::Pending => {}
             other => panic!("{other:?}"),
         }
-        assert!(started.elapsed() < PATIENCE, "no shot comes");
+        assert!(started.elapsed() < PATIENCE, "no item comes");
         driver.turn(Wait::Until(Some(Duration::from_millis(20)))).unwrap();
     }
 }
 
 fn bytes(driver: &mut Driver, id: MultishotId) -> Lease {
-    match shot(driver, id) {
-        Shot::Bytes(bytes) => bytes,
+    match item(driver, id) {
+        MultishotItem::Bytes(bytes) => bytes,
         other => panic!("{other:?}"),
     }
 }
@@ -75,7 +75,7 @@ fn idle_connections_hold_no_buffer() {
         let pairs = pairs(200);
         let ops: Vec<_> = pairs.iter().map(|(stream, _)| receive(driver, stream)).collect();
         for (id, _) in &ops {
-            assert!(matches!(driver.next_shot(*id), NextShot::Pending));
+            assert!(matches!(driver.next_item(*id), NextItem::Pending));
         }
         driver.turn(Wait::Never).unwrap();
         let on_offer = driver.buffer_bytes();
@@ -85,9 +85,9 @@ fn idle_connections_hold_no_buffer() {
             assert_eq!(&*bytes(driver, ops[n].0), &[n as u8; 50]);
         }
         assert!(driver.buffer_bytes() <= on_offer, "buffers that came back were used again");
-        for (id, home) in ops {
+        for (id, inbox) in ops {
             assert!(driver.stop_multishot(id));
-            assert!(!home.is_in_use());
+            assert!(!inbox.is_in_use());
         }
     });
 }
@@ -131,7 +131,7 @@ fn many_connections_at_once_want_more_buffers_than_there_are() {
         let pairs = pairs(300);
         let ops: Vec<_> = pairs.iter().map(|(stream, _)| receive(driver, stream)).collect();
         for (id, _) in &ops {
-            assert!(matches!(driver.next_shot(*id), NextShot::Pending));
+            assert!(matches!(driver.next_item(*id), NextItem::Pending));
         }
         for (n, (_, peer)) in pairs.iter().enumerate() {
             (&mut &*peer).write_all(&[n as u8; 5000]).unwrap();
@@ -153,8 +153,8 @@ fn what_nobody_takes_is_paused() {
     rings(|driver| {
         let (stream, peer) = UnixStream::pair().unwrap();
         peer.set_nonblocking(true).unwrap();
-        let (id, home) = receive(driver, &stream);
-        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        let (id, inbox) = receive(driver, &stream);
+        assert!(matches!(driver.next_item(id), NextItem::Pending));
         let (mut sent, mut rounds_without) = (0_usize, 0);
         while rounds_without < 20 {
             match (&mut &peer).write(&[7; 1000]) {
@@ -166,10 +166,10 @@ fn what_nobody_takes_is_paused() {
         assert!(sent < 2 << 20, "{sent} bytes went out though nobody took them");
         // What came before the stop is all there, in order, once.
         assert!(driver.stop_multishot(id));
-        assert!(matches!(driver.next_shot(id), NextShot::Gone));
+        assert!(matches!(driver.next_item(id), NextItem::Gone));
         let mut early = 0;
-        while let Some(shot) = home.take_left() {
-            let Shot::Bytes(bytes) = shot else { panic!("{shot:?}") };
+        while let Some(item) = inbox.take_leftover() {
+            let MultishotItem::Bytes(bytes) = item else { panic!("{item:?}") };
             early += bytes.len();
         }
         drop(peer);
@@ -179,21 +179,21 @@ fn what_nobody_takes_is_paused() {
     });
 }
 
-/// Many shots may be few bytes: they are counted, too.
+/// Many items may be few bytes: they are counted, too.
 #[test]
 fn many_shots_that_nobody_takes_pause_it() {
     rings(|driver| {
         let (stream, mut peer) = UnixStream::pair().unwrap();
-        let (id, home) = receive(driver, &stream);
-        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        let (id, inbox) = receive(driver, &stream);
+        assert!(matches!(driver.next_item(id), NextItem::Pending));
         for _ in 0..150 {
             peer.write_all(b"x").unwrap();
             driver.turn(Wait::Never).unwrap();
         }
         assert!(driver.stop_multishot(id));
-        let early = std::iter::from_fn(|| home.take_left()).count();
+        let early = std::iter::from_fn(|| inbox.take_leftover()).count();
         // 64, and what arrives while it is being paused.
-        assert!(early <= 80, "{early} shots came though nobody took them");
+        assert!(early <= 80, "{early} items came though nobody took them");
     });
 }
 
@@ -204,9 +204,9 @@ fn an_op_is_its_own_drivers() {
         let [ours, theirs] = [(); 2].map(|()| UnixStream::pair().unwrap());
         let (id, _) = receive(driver, &ours.0);
         let (same_place, _) = receive(&mut another, &theirs.0);
-        assert!(matches!(another.next_shot(id), NextShot::Gone));
-        assert!(!another.await_shot(id, 1 << 63 | 5));
-        assert!(matches!(another.next_shot(same_place), NextShot::Pending));
+        assert!(matches!(another.next_item(id), NextItem::Gone));
+        assert!(!another.await_item(id, 1 << 63 | 5));
+        assert!(matches!(another.next_item(same_place), NextItem::Pending));
     });
 }
 
@@ -217,7 +217,7 @@ fn an_op_that_is_settled_keeps_to_its_file() {
         let (stream, mut peer) = UnixStream::pair().unwrap();
         let (another, _its_peer) = UnixStream::pair().unwrap();
         let (id, _home) = receive(driver, &stream);
-        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        assert!(matches!(driver.next_item(id), NextItem::Pending));
         assert!(driver.settle_multishot(id).is_none());
         let mut number = std::os::fd::OwnedFd::from(stream);
         rustix::io::dup2(&another, &mut number).unwrap();
@@ -230,22 +230,22 @@ fn an_op_that_is_settled_keeps_to_its_file() {
 fn a_drain_ends_an_op_though_nothing_else_is_in_flight() {
     rings(|driver| {
         let (stream, _peer) = UnixStream::pair().unwrap();
-        let (id, home) = receive(driver, &stream);
-        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        let (id, inbox) = receive(driver, &stream);
+        assert!(matches!(driver.next_item(id), NextItem::Pending));
         driver.turn(Wait::Never).unwrap();
         driver.drain();
-        assert!(!home.is_in_use());
+        assert!(!inbox.is_in_use());
     });
 }
 
-/// Few shots may be many bytes: these are counted, too.
+/// Few items may be many bytes: these are counted, too.
 #[test]
 fn many_bytes_that_nobody_takes_pause_it() {
     rings(|driver| {
         let (stream, peer) = UnixStream::pair().unwrap();
         peer.set_nonblocking(true).unwrap();
-        let (id, home) = receive(driver, &stream);
-        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        let (id, inbox) = receive(driver, &stream);
+        assert!(matches!(driver.next_item(id), NextItem::Pending));
         let mut rounds_without = 0;
         while rounds_without < 20 {
             rounds_without = match (&mut &peer).write(&[7; 16 << 10]) {
@@ -256,8 +256,8 @@ fn many_bytes_that_nobody_takes_pause_it() {
         }
         assert!(driver.stop_multishot(id));
         let mut early = 0;
-        while let Some(shot) = home.take_left() {
-            let Shot::Bytes(bytes) = shot else { panic!("{shot:?}") };
+        while let Some(item) = inbox.take_leftover() {
+            let MultishotItem::Bytes(bytes) = item else { panic!("{item:?}") };
             early += bytes.len();
         }
         // 64 KiB, and what arrives while it is being paused.
@@ -282,9 +282,9 @@ fn each_op_that_ends_without_notice_is_armed_again() {
         for round in 0..20_u8 {
             for id in [accepts, polls, receives] {
                 // Arms it, and waits in vain.
-                assert!(matches!(driver.next_shot(id), NextShot::Pending));
+                assert!(matches!(driver.next_item(id), NextItem::Pending));
                 driver.turn(Wait::Never).unwrap();
-                assert!(driver.await_shot(id, 1 << 63 | 5), "nothing has come");
+                assert!(driver.await_item(id, 1 << 63 | 5), "nothing has come");
                 end(driver, id);
             }
             // Whoever waits is told, and finds that there is nothing.
@@ -292,9 +292,9 @@ fn each_op_that_ends_without_notice_is_armed_again() {
                 assert_eq!(driver.pop_notice(), Some(1 << 63 | 5));
             }
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            assert!(matches!(shot(driver, accepts), Shot::Connection(_)));
+            assert!(matches!(item(driver, accepts), MultishotItem::Connection(_)));
             trigger.write_all(&[round]).unwrap();
-            assert!(matches!(shot(driver, polls), Shot::Ready(mask) if mask & 1 == 1));
+            assert!(matches!(item(driver, polls), MultishotItem::Ready(mask) if mask & 1 == 1));
             (&watched).read_exact(&mut [0]).unwrap();
             peer.write_all(&[round]).unwrap();
             assert_eq!(&*bytes(driver, receives), [round]);
@@ -302,7 +302,7 @@ fn each_op_that_ends_without_notice_is_armed_again() {
         }
         for id in [accepts, polls, receives] {
             assert!(driver.stop_multishot(id));
-            assert!(matches!(driver.next_shot(id), NextShot::Gone));
+            assert!(matches!(driver.next_item(id), NextItem::Gone));
         }
     });
 }
@@ -312,7 +312,7 @@ fn each_op_that_ends_without_notice_is_armed_again() {
 fn end(driver: &mut Driver, id: MultishotId) {
     driver.end_multishot_silently(id);
     let started = Instant::now();
-    while driver.await_shot(id, 1 << 63 | 5) {
+    while driver.await_item(id, 1 << 63 | 5) {
         assert!(started.elapsed() < PATIENCE, "it does not end");
         driver.turn(Wait::Until(Some(Duration::from_millis(20)))).unwrap();
     }
@@ -332,7 +332,7 @@ fn more_ops_than_entries_are_armed_and_stopped() {
     let pairs = pairs(200);
     let ops: Vec<_> = pairs.iter().map(|(stream, _)| receive(&mut driver, stream)).collect();
     for (id, _) in &ops {
-        assert!(matches!(driver.next_shot(*id), NextShot::Pending));
+        assert!(matches!(driver.next_item(*id), NextItem::Pending));
     }
     for (_, peer) in &pairs {
         (&mut &*peer).write_all(b"all at once").unwrap();
@@ -345,8 +345,8 @@ fn more_ops_than_entries_are_armed_and_stopped() {
     assert!(submit(&mut driver, &frame));
     driver.drain();
     assert!(finish(&mut driver, &frame) < 0);
-    for (id, home) in &ops {
-        assert!(matches!(driver.next_shot(*id), NextShot::Gone) && !home.is_in_use());
+    for (id, inbox) in &ops {
+        assert!(matches!(driver.next_item(*id), NextItem::Gone) && !inbox.is_in_use());
     }
 }
 
@@ -355,17 +355,17 @@ fn none_begins_while_somebody_takes_one_by_one() {
     rings(|driver| {
         let (stream, _peer) = UnixStream::pair().unwrap();
         let op = MultishotOp::Receive { fd: stream.as_raw_fd() };
-        let home: Arc<Home> = Arc::default();
-        let (one, another) = (home.take_one_by_one(), home.take_one_by_one());
-        assert!(driver.start_multishot(op, &home).is_none() && !home.is_in_use());
+        let inbox: Arc<MultishotInbox> = Arc::default();
+        let (one, another) = (inbox.take_one_by_one(), inbox.take_one_by_one());
+        assert!(driver.start_multishot(op, &inbox).is_none() && !inbox.is_in_use());
         drop(one);
-        assert!(driver.start_multishot(op, &home).is_none() && home.op().is_none());
+        assert!(driver.start_multishot(op, &inbox).is_none() && inbox.op().is_none());
         drop(another);
-        let id = driver.start_multishot(op, &home).expect("nobody is there");
+        let id = driver.start_multishot(op, &inbox).expect("nobody is there");
         // Whoever comes now sees it.
-        let _late = home.take_one_by_one();
-        assert_eq!(home.op(), Some(id));
-        assert!(driver.stop_multishot(id) && !home.is_in_use());
+        let _late = inbox.take_one_by_one();
+        assert_eq!(inbox.op(), Some(id));
+        assert!(driver.stop_multishot(id) && !inbox.is_in_use());
     });
 }
 
@@ -374,21 +374,23 @@ fn a_driver_that_goes_leaves_what_came_behind() {
     rings(|_| {
         let mut driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
         let (stream, mut peer) = UnixStream::pair().unwrap();
-        let (id, home) = receive(&mut driver, &stream);
-        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        let (id, inbox) = receive(&mut driver, &stream);
+        assert!(matches!(driver.next_item(id), NextItem::Pending));
         peer.write_all(b"early").unwrap();
         driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
-        let waiting = home.request_stop(1 << 63 | 9);
-        assert!(waiting && home.op() == Some(id));
+        let waiting = inbox.request_stop(1 << 63 | 9);
+        assert!(waiting && inbox.op() == Some(id));
         driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
-        while home.op().is_some() {
+        while inbox.op().is_some() {
             driver.turn(Wait::Until(Some(Duration::from_millis(20)))).unwrap();
         }
         assert_eq!(driver.pop_notice(), Some(1 << 63 | 9));
         drop(driver);
-        let Some(Shot::Bytes(early)) = home.take_left() else { panic!("it is there") };
+        let Some(MultishotItem::Bytes(early)) = inbox.take_leftover() else {
+            panic!("it is there")
+        };
         assert_eq!(&*early, b"early");
-        assert!(home.take_left().is_none() && !home.is_in_use());
+        assert!(inbox.take_leftover().is_none() && !inbox.is_in_use());
         std::thread::spawn(move || drop(early)).join().unwrap();
     });
 }
@@ -398,12 +400,12 @@ fn two_drivers_do_not_share_an_op() {
     rings(|driver| {
         let mut other = Driver::open(Choice::Uring, &Config::small()).unwrap();
         let (stream, _peer) = UnixStream::pair().unwrap();
-        let (id, home) = receive(driver, &stream);
+        let (id, inbox) = receive(driver, &stream);
         let op = MultishotOp::Receive { fd: stream.as_raw_fd() };
-        assert!(other.start_multishot(op, &home).is_none(), "the first has it");
-        assert!(matches!(other.next_shot(id), NextShot::Gone));
-        assert!(!other.stop_multishot(id) && home.op() == Some(id));
-        assert!(driver.stop_multishot(id) && home.op().is_none());
+        assert!(other.start_multishot(op, &inbox).is_none(), "the first has it");
+        assert!(matches!(other.next_item(id), NextItem::Gone));
+        assert!(!other.stop_multishot(id) && inbox.op() == Some(id));
+        assert!(driver.stop_multishot(id) && inbox.op().is_none());
     });
 }
 
@@ -479,14 +481,14 @@ fn a_shot_that_came_before_a_turn_keeps_it_from_waiting() {
         let mut driver = Driver::open(Choice::Uring, &config).unwrap();
         let (stream, mut peer) = UnixStream::pair().unwrap();
         let (id, _home) = receive(&mut driver, &stream);
-        assert!(matches!(driver.next_shot(id), NextShot::Pending));
+        assert!(matches!(driver.next_item(id), NextItem::Pending));
         driver.turn(Wait::Never).unwrap();
-        assert!(driver.await_shot(id, 1 << 63));
+        assert!(driver.await_item(id, 1 << 63));
         peer.write_all(b"early").unwrap();
         let started = Instant::now();
         driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
         assert_eq!(driver.pop_notice(), Some(1 << 63));
-        assert!(started.elapsed() < PATIENCE / 2, "it has waited though a shot was there");
+        assert!(started.elapsed() < PATIENCE / 2, "it has waited though a item was there");
         assert_eq!(&*bytes(&mut driver, id), b"early");
         driver.stop_multishot(id);
     });
@@ -517,7 +519,7 @@ fn multishot_ending_without_notice() {
             pairs.iter().map(|(stream, _)| receive(&mut driver, stream)).collect();
         let all = receives.iter().map(|(id, _)| *id).chain([accepts, polls]);
         for id in all.clone() {
-            assert!(matches!(driver.next_shot(id), NextShot::Pending));
+            assert!(matches!(driver.next_item(id), NextItem::Pending));
         }
         driver.turn(Wait::Never).unwrap();
         for round in 0..5_u8 {
@@ -528,9 +530,9 @@ fn multishot_ending_without_notice() {
                 (&mut &*peer).write_all(&[round]).unwrap();
             }
             for _ in &clients {
-                assert!(matches!(shot(&mut driver, accepts), Shot::Connection(_)));
+                assert!(matches!(item(&mut driver, accepts), MultishotItem::Connection(_)));
             }
-            assert!(matches!(shot(&mut driver, polls), Shot::Ready(_)));
+            assert!(matches!(item(&mut driver, polls), MultishotItem::Ready(_)));
             (&watched).read_exact(&mut [0]).unwrap();
             for (id, _) in &receives {
                 assert_eq!(&*bytes(&mut driver, *id), [round]);

@@ -50,6 +50,6 @@ pub use crate::{
 pub use prefork::prefork;
 #[doc(no_inline)]
 pub use ramie_coro::{self as coro, effect};
-pub use ramie_driver::Enter;
+pub use ramie_driver::Submitter;
 pub use ramie_macros::{main, test};
 pub use runtime::{AbandonedFibers, Builder, Driver, Runtime, Strands, run};

@@ -53,7 +53,7 @@ fn an_environment_that_does_not_parse_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         let sentence = error.to_string();
         assert_eq!(panic_text(|| ramie::run(|| ())), sentence);
-        let given = ["RAMIE_STACK", "RAMIE_DRIVER", "RAMIE_CAPS", "RAMIE_ENTER"];
+        let given = ["RAMIE_STACK", "RAMIE_DRIVER", "RAMIE_CAPS", "RAMIE_SUBMIT"];
         let given = given.into_iter().find_map(|name| std::env::var(name).ok()).unwrap();
         assert!(sentence.contains("RAMIE_") || sentence.contains(&given), "{sentence}");
         return;
@@ -65,7 +65,7 @@ fn an_environment_that_does_not_parse_is_refused() {
         ("RAMIE_STACK", "1"),
         ("RAMIE_DRIVER", "kqueue"),
         ("RAMIE_CAPS", "-multishto"),
-        ("RAMIE_ENTER", "sqpoll"),
+        ("RAMIE_SUBMIT", "sqpoll"),
     ] {
         assert_success(&child_with("true", name, &[(variable, value)]));
     }

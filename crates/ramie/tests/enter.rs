@@ -10,12 +10,12 @@ use std::{
 };
 
 use common::{assert_success, child, child_with, is_child, wait_until};
-use ramie::{Driver, Enter, Runtime, fiber, os::unix::net::UnixStream};
+use ramie::{Driver, Runtime, Submitter, fiber, os::unix::net::UnixStream};
 
-const OTHERS: [Enter; 2] = [Enter::Sidecar, Enter::KERNEL_THREAD];
+const OTHERS: [Submitter; 2] = [Submitter::Sidecar, Submitter::KERNEL_THREAD];
 
-fn runtime(enter: Enter, workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).driver(Driver::Uring).enter(enter).build().unwrap()
+fn runtime(submitter: Submitter, workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).driver(Driver::Uring).submitter(submitter).build().unwrap()
 }
 
 /// How many threads there are that enter the kernel for others.
@@ -31,7 +31,7 @@ fn nobody_else_enters_unless_asked() {
         ramie::run(|| assert_eq!(others(), 0));
         let builder = || Runtime::builder().workers(2);
         builder().build().unwrap().run(|| assert_eq!(others(), 0));
-        builder().enter(Enter::Worker).build().unwrap().run(|| assert_eq!(others(), 0));
+        builder().submitter(Submitter::Worker).build().unwrap().run(|| assert_eq!(others(), 0));
         // A ring of threads outside `run`.
         let (mut left, mut right) = UnixStream::pair().unwrap();
         left.write_all(b"x").unwrap();
@@ -39,7 +39,7 @@ fn nobody_else_enters_unless_asked() {
         assert_eq!(others(), 0);
         return;
     }
-    assert_success(&child_with("true", "nobody_else_enters_unless_asked", &[("RAMIE_ENTER", "")]));
+    assert_success(&child_with("true", "nobody_else_enters_unless_asked", &[("RAMIE_SUBMIT", "")]));
 }
 
 #[test]
@@ -53,14 +53,15 @@ fn each_worker_has_one_of_its_own_by_option_or_variable() {
         let by_variable = Runtime::builder().workers(2).build().unwrap();
         // The second worker may be starting still.
         by_variable.run(|| wait_until(|| others() == wanted));
-        runtime(Enter::Worker, 2).run(|| assert!(others() <= wanted, "the option decides"));
+        runtime(Submitter::Worker, 2).run(|| assert!(others() <= wanted, "the option decides"));
         return;
     }
-    for (enter, wanted) in [("worker", "0"), ("sidecar", "2"), ("kernel-thread", "2")] {
-        let variables = [("RAMIE_ENTER", enter), ("RAMIE_DRIVER", "uring"), ("WANTED", wanted)];
+    for (submitter, wanted) in [("worker", "0"), ("sidecar", "2"), ("kernel-thread", "2")] {
+        let variables =
+            [("RAMIE_SUBMIT", submitter), ("RAMIE_DRIVER", "uring"), ("WANTED", wanted)];
         assert_success(&child_with("true", name, &variables));
     }
-    let variables = [("RAMIE_ENTER", "sidecar"), ("RAMIE_DRIVER", "poll"), ("WANTED", "0")];
+    let variables = [("RAMIE_SUBMIT", "sidecar"), ("RAMIE_DRIVER", "poll"), ("WANTED", "0")];
     assert_success(&child_with("true", name, &variables));
 }
 
@@ -70,7 +71,7 @@ fn an_op_is_done_while_another_fiber_computes() {
     if !common::has_ring() {
         return;
     }
-    for enter in OTHERS {
+    for submitter in OTHERS {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut theirs = std::os::unix::net::UnixStream::from(std::os::fd::OwnedFd::from(theirs));
         let has_come = AtomicBool::new(false);
@@ -79,12 +80,15 @@ fn an_op_is_done_while_another_fiber_computes() {
                 theirs.read_exact(&mut [0; 3]).unwrap();
                 has_come.store(true, Ordering::SeqCst);
             });
-            runtime(enter, 1).run(|| {
+            runtime(submitter, 1).run(|| {
                 let writer = fiber::spawn_local(move || (&ours).write_all(b"now"));
                 fiber::yield_now();
                 let start = Instant::now();
                 while !has_come.load(Ordering::SeqCst) {
-                    assert!(start.elapsed() < Duration::from_secs(20), "{enter:?}: nobody entered");
+                    assert!(
+                        start.elapsed() < Duration::from_secs(20),
+                        "{submitter:?}: nobody entered"
+                    );
                 }
                 writer.join().unwrap().unwrap();
             });
@@ -98,8 +102,8 @@ fn while_all_wait_nobody_takes_cpu_time() {
         return;
     }
     if is_child() {
-        for enter in OTHERS {
-            runtime(enter, 2).run(|| {
+        for submitter in OTHERS {
+            runtime(submitter, 2).run(|| {
                 let (mut left, right) = UnixStream::pair().unwrap();
                 let reader = fiber::spawn_local(move || left.read(&mut [0; 4]));
                 // The watches are over, and the workers are quiet.
@@ -107,7 +111,7 @@ fn while_all_wait_nobody_takes_cpu_time() {
                 let before = cpu_time();
                 fiber::sleep(Duration::from_millis(400));
                 let spent = cpu_time() - before;
-                assert!(spent < Duration::from_millis(40), "{enter:?}: {spent:?} of 400 ms");
+                assert!(spent < Duration::from_millis(40), "{submitter:?}: {spent:?} of 400 ms");
                 drop(right);
                 assert_eq!(reader.join().unwrap().unwrap(), 0);
             });
@@ -133,9 +137,9 @@ fn nothing_is_lost_between_workers_that_sleep_and_wake() {
     if !common::has_ring() {
         return;
     }
-    for enter in OTHERS {
+    for submitter in OTHERS {
         let sum = AtomicU64::new(0);
-        runtime(enter, 2).run(|| {
+        runtime(submitter, 2).run(|| {
             fiber::scope(|s| {
                 for number in 0..12_u64 {
                     let (left, right) = UnixStream::pair().unwrap();
@@ -145,7 +149,7 @@ fn nothing_is_lost_between_workers_that_sleep_and_wake() {
                 }
             });
         });
-        assert_eq!(sum.into_inner(), 12 * ROUNDS * (ROUNDS - 1) / 2, "{enter:?}");
+        assert_eq!(sum.into_inner(), 12 * ROUNDS * (ROUNDS - 1) / 2, "{submitter:?}");
     }
 }
 

@@ -65,14 +65,14 @@ fn older_kernels_are_as_good() {
         ("RAMIE_CAPS", "linux-6.6"),
         ("RAMIE_CAPS", "linux-5.15,-path_calls,-ext_arg"),
         ("RAMIE_DRIVER", "poll"),
-        ("RAMIE_ENTER", "sidecar"),
-        ("RAMIE_ENTER", "kernel-thread"),
+        ("RAMIE_SUBMIT", "sidecar"),
+        ("RAMIE_SUBMIT", "kernel-thread"),
     ] {
         assert_success(&child_with("true", "older_kernels_are_as_good", &[(variable, value)]));
     }
-    for enter in ["sidecar", "kernel-thread"] {
+    for submitter in ["sidecar", "kernel-thread"] {
         for caps in ["linux-5.15", "linux-6.1", "linux-6.6", "-ext_arg"] {
-            let variables = [("RAMIE_ENTER", enter), ("RAMIE_CAPS", caps)];
+            let variables = [("RAMIE_SUBMIT", submitter), ("RAMIE_CAPS", caps)];
             assert_success(&child_with("true", "older_kernels_are_as_good", &variables));
         }
     }

@@ -108,8 +108,8 @@ fn ops_of_many_fibers_do_not_mix_their_buffers() {
 /// Then somebody else empties the queue before a number changes hands.
 #[test]
 fn nor_where_others_enter_the_kernel() {
-    for enter in [ramie::Enter::Sidecar, ramie::Enter::KERNEL_THREAD] {
-        ramie::Runtime::builder().workers(1).enter(enter).build().unwrap().run(mix);
+    for submitter in [ramie::Submitter::Sidecar, ramie::Submitter::KERNEL_THREAD] {
+        ramie::Runtime::builder().workers(1).submitter(submitter).build().unwrap().run(mix);
     }
 }
 

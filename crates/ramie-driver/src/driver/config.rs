@@ -1,7 +1,7 @@
 //! How large a driver is, and what it leaves alone.
 
 use crate::caps::FeatureSet;
-use crate::enter::Enter;
+use crate::submitter::Submitter;
 
 /// How large a driver is.
 #[derive(Clone, Debug)]
@@ -19,10 +19,10 @@ pub struct Config {
     /// Features not to use though the kernel has them, besides those that `RAMIE_CAPS` masks: for
     /// tests of what an old kernel lacks ([`Profile`](crate::Profile)).
     pub masked: FeatureSet,
-    /// Who enters the kernel while the worker is busy. The poll backend knows nobody but the
-    /// worker, and so does a ring where the kernel refuses: [`Caps::enter`](crate::Caps) tells
-    /// who it is.
-    pub enter: Enter,
+    /// Which thread submits the ops of a busy worker. With the poll backend it is always the worker,
+    /// and so it is where the kernel refuses another one; [`Caps::submitter`](crate::Caps) is the
+    /// one in use.
+    pub submitter: Submitter,
 }
 
 impl Default for Config {
@@ -37,6 +37,6 @@ impl Config {
     /// 8 and 32 entries: for a thread that waits for one op at a time.
     pub fn small() -> Self {
         let (entries, cq_entries, masked) = (8, 32, FeatureSet::EMPTY);
-        Config { entries, cq_entries, fixed_files: false, masked, enter: Enter::Worker }
+        Config { entries, cq_entries, fixed_files: false, masked, submitter: Submitter::Worker }
     }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::{Backend, Driver};
 use crate::buffer::{Lease, Pool, Size};
 use crate::fixed::FixedFile;
-use crate::multishot::{Datagram, Home, MultishotId, MultishotOp, NextShot, Shot};
+use crate::multishot::{
+    Datagram, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem,
+};
 use crate::op::{IoVec, MessageHeader};
 use crate::poll::Poll;
 use crate::region::Region;
@@ -16,59 +18,63 @@ use crate::sys::{self, SockAddrStorage, raw};
 
 impl Driver {
     /// Begins an op that completes again and again. It is armed by the first
-    /// [`next_shot`](Self::next_shot), and what it brings and nobody takes is in `home` once it is
+    /// [`next_item`](Self::next_item), and what it brings and nobody takes is in `inbox` once it is
     /// stopped.
     ///
-    /// None: this driver does no such ops, or another does one for `home`: do them one by one.
+    /// None: this driver does no such ops, or another does one for `inbox`: do them one by one.
     ///
-    /// The descriptor stays open while the op is armed without the kernel knowing it: until a shot
+    /// The descriptor stays open while the op is armed without the kernel knowing it: until a item
     /// has come, or [`settle_multishot`](Self::settle_multishot). After that it may be closed, and
     /// its number used again; the kernel keeps the file until the op is stopped.
     ///
     /// # Panics
     /// In the child of a fork.
-    pub fn start_multishot(&mut self, op: MultishotOp, home: &Arc<Home>) -> Option<MultishotId> {
+    pub fn start_multishot(
+        &mut self,
+        op: MultishotOp,
+        inbox: &Arc<MultishotInbox>,
+    ) -> Option<MultishotId> {
         self.check_fork();
         match &mut self.backend {
-            Backend::Uring(uring) => uring.start_multishot(op, home),
+            Backend::Uring(uring) => uring.start_multishot(op, inbox),
             #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.start_multishot(op, home),
+            Backend::Faulty(faulty) => faulty.start_multishot(op, inbox),
             _ => None,
         }
     }
 
-    /// As [`next_shot`](Self::next_shot), and where nothing has come as
-    /// [`await_shot`](Self::await_shot): in one step, for who has nothing else to wait for.
+    /// As [`next_item`](Self::next_item), and where nothing has come as
+    /// [`await_item`](Self::await_item): in one step, for who has nothing else to wait for.
     ///
     /// # Panics
     /// In the child of a fork.
-    pub fn next_shot_or_await(&mut self, id: MultishotId, user: u64) -> NextShot {
-        match self.next_shot(id) {
-            NextShot::Pending if !self.await_shot(id, user) => NextShot::Gone,
+    pub fn next_item_or_await(&mut self, id: MultishotId, user: u64) -> NextItem {
+        match self.next_item(id) {
+            NextItem::Pending if !self.await_item(id, user) => NextItem::Gone,
             next => next,
         }
     }
 
-    /// Takes the oldest shot; where there is none, sees to it that the op is armed.
+    /// Takes the oldest item; where there is none, sees to it that the op is armed.
     ///
     /// # Panics
     /// In the child of a fork.
-    pub fn next_shot(&mut self, id: MultishotId) -> NextShot {
+    pub fn next_item(&mut self, id: MultishotId) -> NextItem {
         self.check_fork();
         match &mut self.backend {
-            Backend::Uring(uring) => uring.next_shot(id),
+            Backend::Uring(uring) => uring.next_item(id),
             #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.next_shot(id),
-            _ => NextShot::Gone,
+            Backend::Faulty(faulty) => faulty.next_item(id),
+            _ => NextItem::Gone,
         }
     }
 
     /// Sees to it that the kernel has looked up the op's descriptor, so that it may be closed, and
-    /// takes the oldest shot, if there is one. Arms nothing.
+    /// takes the oldest item, if there is one. Arms nothing.
     ///
     /// # Panics
     /// In the child of a fork.
-    pub fn settle_multishot(&mut self, id: MultishotId) -> Option<Shot> {
+    pub fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {
         self.check_fork();
         match &mut self.backend {
             Backend::Uring(uring) => uring.settle_multishot(id),
@@ -79,17 +85,17 @@ impl Driver {
     }
 
     /// Asks that `user`, which is not 0, come out of [`pop_notice`](Self::pop_notice) when there is
-    /// something to find out by [`next_shot`](Self::next_shot). False: there is already.
-    pub fn await_shot(&mut self, id: MultishotId, user: u64) -> bool {
+    /// something to find out by [`next_item`](Self::next_item). False: there is already.
+    pub fn await_item(&mut self, id: MultishotId, user: u64) -> bool {
         match &mut self.backend {
-            Backend::Uring(uring) => uring.await_shot(id, user),
+            Backend::Uring(uring) => uring.await_item(id, user),
             #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.inner.await_shot(id, user),
+            Backend::Faulty(faulty) => faulty.inner.await_item(id, user),
             _ => false,
         }
     }
 
-    /// Stops an op; what it left is in its home afterwards. False: another driver has it.
+    /// Stops an op; what it left is in its inbox afterwards. False: another driver has it.
     ///
     /// # Blocking
     /// For some microseconds, until the kernel has let go of it.
@@ -106,8 +112,8 @@ impl Driver {
         }
     }
 
-    /// Takes the next word that was left by [`await_shot`](Self::await_shot) or
-    /// [`Home::request_stop`] and whose event has come.
+    /// Takes the next word that was left by [`await_item`](Self::await_item) or
+    /// [`MultishotInbox::request_stop`] and whose event has come.
     #[inline]
     pub fn pop_notice(&mut self) -> Option<u64> {
         match &mut self.backend {

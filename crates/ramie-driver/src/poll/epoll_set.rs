@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use crate::sys::{self, fork::ForkMark, raw, returns};
+use crate::sys::{self, fork::ForkMark, raw, return_predictor};
 
 /// The notifier's key; no descriptor's, whose top bit is clear.
 const NOTIFIER: u64 = u64::MAX;
@@ -103,7 +103,7 @@ impl EpollSet {
         let limit = limit.map(|limit| Duration::from_millis(limit.as_millis() as u64));
         let limit = limit.map(timespec);
         let waited = epoll::wait(&self.epoll, spare_capacity(events), limit.as_ref());
-        returns::renew();
+        return_predictor::renew();
         waited.map(drop)
     }
 }

@@ -67,7 +67,7 @@ pub fn write_vectored(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: u64) -> io::R
 /// `ESPIPE`: it has none, because it is a stream.
 pub fn position(fd: impl AsFd) -> io::Result<u64> {
     let at = rustix::fs::seek(fd, SeekFrom::Current(0));
-    super::returns::renew();
+    super::return_predictor::renew();
     Ok(at?)
 }
 
@@ -77,7 +77,7 @@ pub fn position(fd: impl AsFd) -> io::Result<u64> {
 /// Those of lseek(2).
 pub fn set_position(fd: impl AsFd, at: u64) -> io::Result<()> {
     let set = rustix::fs::seek(fd, SeekFrom::Start(at));
-    super::returns::renew();
+    super::return_predictor::renew();
     Ok(set.map(drop)?)
 }
 

@@ -17,7 +17,7 @@ mod notify;
 mod process;
 pub(crate) mod raw;
 mod ready;
-pub(crate) mod returns;
+pub(crate) mod return_predictor;
 mod socket;
 pub mod supervise;
 mod unix;

@@ -10,7 +10,7 @@ use sc::nr;
 
 use crate::call::Timespec;
 use crate::op::{IoVec, MessageHeader};
-use crate::sys::{EpollEvent, SockAddrStorage, returns};
+use crate::sys::{EpollEvent, SockAddrStorage, return_predictor};
 
 /// `RWF_NOWAIT`: fail with `EAGAIN` where the call would wait.
 pub(crate) const RWF_NOWAIT: u32 = 0x8;
@@ -57,7 +57,7 @@ pub(crate) fn ring_enter(
     // SAFETY: the limits outlive the call; what the entries name is kept valid by those who put
     // them there.
     let raw = unsafe { sc::syscall6(nr::IO_URING_ENTER, ring, len, least, flags, arg, size) };
-    returns::renew();
+    return_predictor::renew();
     checked(raw)
 }
 
@@ -131,7 +131,7 @@ fn result(raw: usize) -> i32 {
 /// The same of a call that is made often.
 #[inline(always)]
 fn often(raw: usize) -> i32 {
-    returns::renew();
+    return_predictor::renew();
     result(raw)
 }
 

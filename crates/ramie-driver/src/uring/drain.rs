@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::parting::{self, Prospect};
 use super::{ENTERED_BY_THE_DEAD, Uring, sqe};
 use crate::driver::Wait;
-use crate::enter::Enter;
+use crate::submitter::Submitter;
 use crate::sys;
 
 /// How long `drain` waits before it asks again.
@@ -69,7 +69,7 @@ impl Drop for Uring {
     fn drop(&mut self) {
         self.target.close_ring();
         self.drain();
-        self.end_enterer();
+        self.end_submitter_thread();
         while self.wake_armed {
             let cancel = opcode::AsyncCancel::new(sqe::TAG_WAKE).build();
             self.push(&cancel.user_data(sqe::TAG_IGNORE));
@@ -80,10 +80,10 @@ impl Drop for Uring {
         self.regions.close(&self.ring);
         let prospect = Prospect {
             // A thread of the kernel would go on to look for its entries.
-            may_park: !matches!(self.caps.enter, Enter::KernelThread { .. }),
+            may_park: !matches!(self.caps.submitter, Submitter::KernelThread { .. }),
             thread_goes_on: self.thread_goes_on,
         };
-        self.parting = parting::part(&self.ring, &mut self.doorway, prospect);
+        self.parting = parting::part(&self.ring, &mut self.registered_ring, prospect);
         ENTERED_BY_THE_DEAD.fetch_add(self.entered, Ordering::Relaxed);
     }
 }

@@ -15,22 +15,22 @@
 
 mod buffer_ring;
 mod bundle;
-mod doorway;
+mod cancel;
 mod drain;
-mod ends;
-mod enterer;
 mod files;
 mod handshake;
 mod in_flight;
 mod multishot;
+mod multishot_item;
 mod parting;
 mod reap;
 mod regions;
+mod registered_ring;
 mod setup;
 pub(crate) mod short_lived;
-mod shot;
 mod sidecar;
 mod sqe;
+mod submitter_thread;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -56,13 +56,13 @@ use crate::op::{Manner, OpFrame, State};
 use crate::sys;
 use crate::wake::{WakeTarget, Waker, Way};
 use buffer_ring::Groups;
-use doorway::Doorway;
-use enterer::Enterer;
 use files::Files;
 use in_flight::InFlight;
 use multishot::Multishots;
 use parting::Parting;
 use regions::Regions;
+use registered_ring::RegisteredRing;
+use submitter_thread::SubmitterThread;
 
 /// Ops that wait for others, so as to enter the kernel together. `len` 0: none do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +74,7 @@ struct Gathering {
 /// One ring and what is on its way through it.
 pub(crate) struct Uring {
     ring: IoUring,
-    doorway: Doorway,
+    registered_ring: RegisteredRing,
     /// INVARIANT: of `ring`, which outlives it.
     status: CompletionStatus,
     pub(crate) completed: Completed,
@@ -111,7 +111,7 @@ pub(crate) struct Uring {
     multishots: Multishots,
     regions: Regions,
     /// Who enters the kernel while the worker is busy, if it is not the worker.
-    enterer: Option<Enterer>,
+    submitter_thread: Option<SubmitterThread>,
     /// Its thread makes other calls when this is dropped. That holds for a ring that is dropped
     /// because it could not be set up as asked for.
     thread_goes_on: bool,
@@ -129,7 +129,7 @@ impl Uring {
         let way = Way::Ring { eventfd, ring: Mutex::new(Some(ring.as_raw_fd())) };
         let target = WakeTarget::new(way);
         let mut uring = Uring {
-            doorway: setup::doorway(&ring, &mut caps),
+            registered_ring: setup::registered_ring(&ring, &mut caps),
             ring,
             status,
             completed: Completed::default(),
@@ -153,7 +153,7 @@ impl Uring {
             closing: 0,
             draining: false,
             caps,
-            enterer: None,
+            submitter_thread: None,
             thread_goes_on: true,
             parting: Parting::default(),
         };
@@ -240,8 +240,8 @@ impl Uring {
         if pushed.is_err() {
             sys::fatal("a submission queue that was emptied has no room");
         }
-        if self.enterer.is_some() {
-            self.tell_enterer();
+        if self.submitter_thread.is_some() {
+            self.tell_submitter_thread();
         }
     }
 
@@ -275,7 +275,7 @@ impl Uring {
     /// Whether the `len` ops in the queue need not wait for more: none has joined them since the
     /// last question (or there is one only), or they have waited for long enough.
     fn has_gathered(&self, len: usize) -> bool {
-        if self.enterer.is_some() {
+        if self.submitter_thread.is_some() {
             return false;
         }
         let before = self.gathering.get();
@@ -295,7 +295,7 @@ impl Uring {
         self.reap();
         self.push_noted();
         let wait = if self.is_idle() { wait } else { Wait::Never };
-        if self.enterer.is_some() {
+        if self.submitter_thread.is_some() {
             self.enter_beside(wait)?;
         } else if wait != Wait::Never || self.kernel_has_work() {
             self.enter(wait)?;

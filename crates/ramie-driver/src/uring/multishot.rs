@@ -9,13 +9,14 @@ use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
 
 use super::buffer_ring::Filled;
-use super::shot::{NO_BUFFERS, shot_of};
+use super::multishot_item::{NO_BUFFERS, item_of};
 use super::{Uring, sqe};
 use crate::buffer::Size;
 use crate::caps::Feature;
 use crate::driver::Wait;
 use crate::multishot::{
-    Home, MOST_BYTES, MOST_SHOTS, MultishotId, MultishotOp, NextShot, Requests, Shot,
+    MAX_BYTES, MAX_ITEMS, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem,
+    Requests,
 };
 use crate::op::MessageHeader;
 use crate::sys::{self, SockAddrStorage};
@@ -38,9 +39,9 @@ enum State {
 /// One op.
 struct Multishot {
     op: MultishotOp,
-    home: Arc<Home>,
+    inbox: Arc<MultishotInbox>,
     /// What came and was not taken.
-    shots: VecDeque<Shot>,
+    items: VecDeque<MultishotItem>,
     bytes: usize,
     /// Who waits, in the submitter's word; 0: nobody.
     user: u64,
@@ -147,12 +148,12 @@ impl Multishots {
         MultishotId { driver: self.requests.driver, index, generation: *generation }
     }
 
-    /// Takes the op out; what it has left goes home, and whoever waits is to be told.
+    /// Takes the op out; what it has left goes inbox, and whoever waits is to be told.
     fn remove(&mut self, index: u32) {
         let Some(op) = self.places[index as usize].1.take() else { return };
         self.free.push(index);
         debug_assert_eq!(op.state, State::Idle);
-        self.notices.extend(op.home.leave(op.shots));
+        self.notices.extend(op.inbox.leave(op.items));
         if op.user != 0 {
             self.notices.push_back(op.user);
         }
@@ -164,7 +165,7 @@ impl Uring {
     pub(crate) fn start_multishot(
         &mut self,
         op: MultishotOp,
-        home: &Arc<Home>,
+        inbox: &Arc<MultishotInbox>,
     ) -> Option<MultishotId> {
         let needs_buffers =
             matches!(op, MultishotOp::Receive { .. } | MultishotOp::ReceiveFrom { .. });
@@ -179,8 +180,8 @@ impl Uring {
         };
         let id = self.multishots.add(Box::new(Multishot {
             op,
-            home: Arc::clone(home),
-            shots: VecDeque::new(),
+            inbox: Arc::clone(inbox),
+            items: VecDeque::new(),
             bytes: 0,
             user: 0,
             state: State::Idle,
@@ -190,7 +191,7 @@ impl Uring {
             next_size: size,
             filled: 0,
         }));
-        if home.adopt(&self.multishots.requests, id) {
+        if inbox.adopt(&self.multishots.requests, id) {
             return Some(id);
         }
         self.multishots.places[id.index as usize].1 = None;
@@ -198,14 +199,14 @@ impl Uring {
         None
     }
 
-    /// Takes the next shot, or arms the op.
-    pub(crate) fn next_shot(&mut self, id: MultishotId) -> NextShot {
-        if let Some(shot) = self.take_shot(id) {
-            return NextShot::Shot(shot);
+    /// Takes the next item, or arms the op.
+    pub(crate) fn next_item(&mut self, id: MultishotId) -> NextItem {
+        if let Some(item) = self.take_item(id) {
+            return NextItem::Item(item);
         }
-        let Some(op) = self.multishots.find(id) else { return NextShot::Gone };
+        let Some(op) = self.multishots.find(id) else { return NextItem::Gone };
         if op.state != State::Idle {
-            return NextShot::Pending;
+            return NextItem::Pending;
         }
         op.size = op.next_size;
         let (what, size) = (op.op, op.size);
@@ -214,11 +215,11 @@ impl Uring {
             let incremental = self.caps.features.has(Feature::IncrementalBuffers);
             let kind = (size, incremental);
             if !self.groups.prepare(&self.ring, &mut self.pool, kind, ran_out) {
-                return NextShot::NoBuffers;
+                return NextItem::NoBuffers;
             }
         }
         self.arm(id.index, what, size);
-        NextShot::Pending
+        NextItem::Pending
     }
 
     fn arm(&mut self, index: u32, op: MultishotOp, size: Size) {
@@ -246,11 +247,11 @@ impl Uring {
         self.push(&entry.user_data(sqe::of_multishot(index)));
     }
 
-    /// Notes who is to be told of the next shot. False: there is one, or the op must be armed
+    /// Notes who is to be told of the next item. False: there is one, or the op must be armed
     /// again, or is gone.
-    pub(crate) fn await_shot(&mut self, id: MultishotId, user: u64) -> bool {
+    pub(crate) fn await_item(&mut self, id: MultishotId, user: u64) -> bool {
         match self.multishots.find(id) {
-            Some(op) if op.shots.is_empty() && op.state != State::Idle => {
+            Some(op) if op.items.is_empty() && op.state != State::Idle => {
                 op.user = user;
                 true
             }
@@ -259,7 +260,7 @@ impl Uring {
     }
 
     /// A completion of an op. Submits nothing.
-    pub(super) fn on_shot(&mut self, index: u32, result: i32, flags: u32) {
+    pub(super) fn on_item(&mut self, index: u32, result: i32, flags: u32) {
         let Some(op) = self.multishots.at(index) else {
             sys::fatal("a completion of an op that is gone")
         };
@@ -269,8 +270,8 @@ impl Uring {
         let (size, is_idle) = (op.size, op.state == State::Idle);
         op.ran_out |= result == -NO_BUFFERS;
         let mut take = |lease| {
-            if let Some(shot) = shot_of(op.op, result, lease) {
-                op.take_in(shot);
+            if let Some(item) = item_of(op.op, result, lease) {
+                op.take_in(item);
             }
         };
         match Filled::of(result, flags) {
@@ -278,7 +279,7 @@ impl Uring {
             None => take(None),
         }
         let (is_full, user) = (op.is_to_pause(), op.user);
-        let is_told = user != 0 && (is_idle || !op.shots.is_empty());
+        let is_told = user != 0 && (is_idle || !op.items.is_empty());
         if is_told {
             op.user = 0;
         }
@@ -339,7 +340,7 @@ impl Uring {
         }
     }
 
-    /// Stops an op, to its last completion; what it left is in its home afterwards.
+    /// Stops an op, to its last completion; what it left is in its inbox afterwards.
     /// False: it is another's.
     pub(crate) fn stop_multishot(&mut self, id: MultishotId) -> bool {
         if id.driver != self.multishots.requests.driver {
@@ -374,23 +375,23 @@ impl Uring {
         }
     }
 
-    /// Sees to it that the kernel has looked the op's descriptor up, and takes a shot that is
+    /// Sees to it that the kernel has looked the op's descriptor up, and takes a item that is
     /// there.
-    pub(crate) fn settle_multishot(&mut self, id: MultishotId) -> Option<Shot> {
+    pub(crate) fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {
         if self.multishots.find(id)?.state == State::Armed {
             self.flush();
         }
-        self.take_shot(id)
+        self.take_item(id)
     }
 
-    fn take_shot(&mut self, id: MultishotId) -> Option<Shot> {
+    fn take_item(&mut self, id: MultishotId) -> Option<MultishotItem> {
         let op = self.multishots.find(id)?;
-        let shot = op.shots.pop_front()?;
-        op.bytes -= shot.bytes();
-        Some(shot)
+        let item = op.items.pop_front()?;
+        op.bytes -= item.bytes();
+        Some(item)
     }
 
-    /// Whom to wake, as `await_shot` and `Home::request_stop` were told.
+    /// Whom to wake, as `await_item` and `MultishotInbox::request_stop` were told.
     pub(crate) fn pop_notice(&mut self) -> Option<u64> {
         self.multishots.notices.pop_front()
     }
@@ -427,31 +428,33 @@ impl Uring {
 }
 
 impl Multishot {
-    /// Whether the kernel is to let go of it: for good, until its shots are taken, or with another
+    /// Whether the kernel is to let go of it: for good, until its items are taken, or with another
     /// group.
     fn is_to_pause(&self) -> bool {
-        let is_full = self.shots.len() >= MOST_SHOTS || self.bytes >= MOST_BYTES;
+        let is_full = self.items.len() >= MAX_ITEMS || self.bytes >= MAX_BYTES;
         let is_to_leave = self.is_stopped || is_full || self.next_size != self.size;
         self.state == State::Armed && is_to_leave
     }
 
-    fn take_in(&mut self, shot: Shot) {
-        self.note_size(&shot);
-        self.bytes += shot.bytes();
+    fn take_in(&mut self, item: MultishotItem) {
+        self.note_size(&item);
+        self.bytes += item.bytes();
         // Readiness is a state, and the newest report of it counts for the earlier ones.
-        if let (Shot::Ready(mask), Some(Shot::Ready(before))) = (&shot, self.shots.back_mut()) {
+        if let (MultishotItem::Ready(mask), Some(MultishotItem::Ready(before))) =
+            (&item, self.items.back_mut())
+        {
             *before |= mask;
         } else {
-            self.shots.push_back(shot);
+            self.items.push_back(item);
         }
     }
 
     /// Chooses the size of buffers for when it is armed next.
-    fn note_size(&mut self, shot: &Shot) {
+    fn note_size(&mut self, item: &MultishotItem) {
         if self.size != Size::Small {
             return;
         }
-        self.filled = if shot.bytes() == Size::Small.bytes() { self.filled + 1 } else { 0 };
+        self.filled = if item.bytes() == Size::Small.bytes() { self.filled + 1 } else { 0 };
         if self.filled >= FULL_IN_A_ROW {
             self.next_size = Size::Large;
         }

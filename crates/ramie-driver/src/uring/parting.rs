@@ -6,7 +6,7 @@
 //! `epoll_wait` or a receive with a timeout, return `EINTR`.
 //!
 //! To avoid this, a ring with nothing left to do is *parked* instead of closed: it stays in the
-//! table of registered rings of its thread ([`Doorway`]), where it takes no descriptor. The kernel
+//! table of registered rings of its thread ([`RegisteredRing`]), where it takes no descriptor. The kernel
 //! takes it apart when the thread ends, and a thread that has ended makes no calls. Because that
 //! table is small, dropping one more ring when [`MOST`] are parked closes them all. The drop then
 //! waits until the kernel has taken them apart, which takes 30 to 75 ms, if the thread is known to
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use io_uring::IoUring;
 
-use super::doorway::Doorway;
+use super::registered_ring::RegisteredRing;
 use crate::Driver;
 use crate::sys::fork::ForkMark;
 use crate::sys::{self, raw};
@@ -86,16 +86,20 @@ pub(super) struct Prospect {
 
 /// Parks a ring that is drained and about to be dropped, or prepares the wait for its end: what
 /// this returns is to be dropped after the ring.
-pub(super) fn part(ring: &IoUring, doorway: &mut Doorway, prospect: Prospect) -> Parting {
+pub(super) fn part(
+    ring: &IoUring,
+    registered_ring: &mut RegisteredRing,
+    prospect: Prospect,
+) -> Parting {
     let parked = PARKED.get();
     let has_room = parked.count_ones() < MOST;
     if prospect.may_park
         && has_room
-        && let Some(place) = doorway.place()
+        && let Some(place) = registered_ring.place()
     {
         PARKED.set(parked | 1 << place);
         GOES_ON.set(GOES_ON.get() || prospect.thread_goes_on);
-        doorway.stay();
+        registered_ring.stay();
         return Parting::default();
     }
     // The parked ones of a parent are not in the table of its child.
@@ -118,7 +122,7 @@ pub(super) fn part(ring: &IoUring, doorway: &mut Doorway, prospect: Prospect) ->
             raw::unregister_ring(ring.as_raw_fd(), place);
         }
     }
-    doorway.give_back();
+    registered_ring.give_back();
     Parting(reader)
 }
 
@@ -129,9 +133,10 @@ mod tests {
     /// Leaves a new ring; tells whether its thread waits. `None`: it cannot be parked here.
     fn leave(thread_goes_on: bool) -> Option<bool> {
         let ring = IoUring::new(1).ok()?;
-        let mut doorway = Doorway::new(ring.as_raw_fd());
-        doorway.take_place().ok()?;
-        let parting = part(&ring, &mut doorway, Prospect { may_park: true, thread_goes_on });
+        let mut registered_ring = RegisteredRing::new(ring.as_raw_fd());
+        registered_ring.take_place().ok()?;
+        let parting =
+            part(&ring, &mut registered_ring, Prospect { may_park: true, thread_goes_on });
         let waits = parting.0.is_some();
         drop((ring, parting));
         Some(waits)

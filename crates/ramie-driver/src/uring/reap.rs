@@ -76,7 +76,7 @@ impl Uring {
         let address = user_data & !sqe::TAG_BITS;
         match user_data & sqe::TAG_BITS {
             sqe::TAG_MULTISHOT => {
-                self.on_shot(sqe::multishot(user_data), result, flags);
+                self.on_item(sqe::multishot(user_data), result, flags);
             }
             sqe::TAG_WAKE => {
                 self.wake_armed = false;

@@ -8,12 +8,12 @@ use io_uring::{IoUring, Probe, opcode};
 use rustix::io::Errno;
 
 use super::buffer_ring;
-use super::doorway::Doorway;
-use super::enterer;
+use super::registered_ring::RegisteredRing;
+use super::submitter_thread;
 use crate::caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
 use crate::driver::{Config, Kind};
-use crate::enter::Enter;
 use crate::mask;
+use crate::submitter::Submitter;
 
 /// The largest queue that the kernel allows.
 const MAX_ENTRIES: u32 = 32_768;
@@ -41,7 +41,7 @@ const GIVEN_UP: [Feature; 7] = [
 pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
     let mut entries = config.entries.clamp(1, MAX_ENTRIES).next_power_of_two();
     let masked = config.masked.plus(mask::of_drivers());
-    let unfit = enterer::unfit_for(config.enter);
+    let unfit = submitter_thread::unfit_for(config.submitter);
     let mut features = consistent(FeatureSet::all().minus(masked).minus(unfit));
     let mut refused = Vec::new();
     let ring = loop {
@@ -64,7 +64,7 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
     let mut caps = Caps {
         kernel: crate::sys::kernel_release(),
         kind: Kind::Uring,
-        enter: config.enter,
+        submitter: config.submitter,
         features,
         masked,
         refused,
@@ -111,7 +111,7 @@ fn build(entries: u32, config: &Config, features: FeatureSet) -> io::Result<IoUr
     if features.has(Feature::NoSqArray) {
         builder.setup_no_sqarray();
     }
-    if let Enter::KernelThread { idle } = config.enter {
+    if let Submitter::KernelThread { idle } = config.submitter {
         // 0 would mean the kernel's own default, a second.
         let idle_ms = idle.as_nanos().div_ceil(1_000_000).clamp(1, MAX_IDLE_MS);
         builder.setup_sqpoll(idle_ms as u32);
@@ -178,16 +178,16 @@ pub(super) fn require_ops(caps: &Caps) -> io::Result<()> {
 }
 
 /// How this thread is to enter the ring.
-pub(super) fn doorway(ring: &IoUring, caps: &mut Caps) -> Doorway {
+pub(super) fn registered_ring(ring: &IoUring, caps: &mut Caps) -> RegisteredRing {
     let feature = Feature::RegisteredRing;
-    let mut doorway = Doorway::new(ring.as_raw_fd());
+    let mut registered_ring = RegisteredRing::new(ring.as_raw_fd());
     if caps.features.has(feature)
-        && let Err(errno) = doorway.take_place()
+        && let Err(errno) = registered_ring.take_place()
     {
         caps.features = caps.features.without(feature);
         caps.refused.push(Refusal { feature, errno: Some(errno) });
     }
-    doorway
+    registered_ring
 }
 
 fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {

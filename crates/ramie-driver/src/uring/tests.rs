@@ -184,16 +184,16 @@ fn an_op_that_is_complete_is_not_asked_for_again() {
 #[test]
 fn a_stop_that_has_missed_its_op_is_asked_for_again() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let (Some(mut uring), home) = (open(), Arc::default()) else { return };
+    let (Some(mut uring), inbox) = (open(), Arc::default()) else { return };
     let op = crate::MultishotOp::Receive { fd: ours.as_raw_fd() };
-    let Some(id) = uring.start_multishot(op, &home) else { return };
-    assert!(matches!(uring.next_shot(id), crate::NextShot::Pending));
+    let Some(id) = uring.start_multishot(op, &inbox) else { return };
+    assert!(matches!(uring.next_item(id), crate::NextItem::Pending));
     uring.turn(Wait::Never).unwrap();
     // The kernel is asked for another op, and finds nothing.
     uring.multishots.pretend_to_stop(id.index);
     uring.note_cancel(sqe::of_leaving(id.index), -Errno::NOENT.raw_os_error());
     assert!(uring.needs_turn() && uring.multishots.armed() == 1);
-    while home.is_in_use() {
+    while inbox.is_in_use() {
         uring.turn(Wait::Until(Some(Duration::from_secs(20)))).expect("a turn");
     }
 }
@@ -317,15 +317,15 @@ fn a_wake_whose_message_is_refused_goes_by_the_eventfd() {
 fn a_completion_without_more_ends_an_op_whatever_it_says() {
     for result in [0, CANCELLED, -Errno::NOBUFS.raw_os_error(), -Errno::CONNRESET.raw_os_error()] {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        let (Some(uring), home) = (open(), Arc::default()) else { return };
+        let (Some(uring), inbox) = (open(), Arc::default()) else { return };
         let mut uring = std::mem::ManuallyDrop::new(uring);
         let op = crate::MultishotOp::Receive { fd: ours.as_raw_fd() };
-        let Some(id) = uring.start_multishot(op, &home) else { return };
-        assert!(matches!(uring.next_shot(id), crate::NextShot::Pending));
+        let Some(id) = uring.start_multishot(op, &inbox) else { return };
+        assert!(matches!(uring.next_item(id), crate::NextItem::Pending));
         assert_eq!(uring.multishots.armed(), 1);
-        uring.on_shot(id.index, result, 0);
+        uring.on_item(id.index, result, 0);
         assert_eq!(uring.multishots.armed(), 0, "after {result} it is not armed again");
-        assert!(!uring.await_shot(id, 7), "after {result} a strand waits for ever");
+        assert!(!uring.await_item(id, 7), "after {result} a strand waits for ever");
     }
 }
 

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use ramie_driver::{
-    Choice, Config, Driver, Enter, FeatureSet, Op, OpFrame, Profile, Submitted, Wait,
+    Choice, Config, Driver, FeatureSet, Op, OpFrame, Profile, Submitted, Submitter, Wait,
 };
 
 /// Long enough that only a lost completion or wake reaches it.
@@ -49,7 +49,7 @@ pub fn both(test: impl Fn(&mut Driver)) {
 }
 
 /// Runs `test` with drivers of this size: of each kind, with rings as older kernels make them, and
-/// with rings that others than the worker enter.
+/// with rings whose ops another thread submits.
 pub fn both_sized(config: &Config, test: impl Fn(&mut Driver)) {
     run_with(Choice::Poll, config, &test);
     if !has_ring() {
@@ -65,13 +65,13 @@ pub fn both_sized(config: &Config, test: impl Fn(&mut Driver)) {
             run_with(Choice::Uring, &Config { masked, ..config.clone() }, &test);
         }
     }
-    for enter in [Enter::Sidecar, Enter::KERNEL_THREAD] {
-        run_with(Choice::Uring, &Config { enter, ..config.clone() }, &test);
+    for submitter in [Submitter::Sidecar, Submitter::KERNEL_THREAD] {
+        run_with(Choice::Uring, &Config { submitter, ..config.clone() }, &test);
     }
 }
 
 fn run_with(choice: Choice, config: &Config, test: impl Fn(&mut Driver)) {
-    eprintln!("driver: {choice:?}, entered by {:?}", config.enter);
+    eprintln!("driver: {choice:?}, submitted by {:?}", config.submitter);
     let mut driver = Driver::open(choice, config).expect("this machine has both");
     test(&mut driver);
     assert_eq!(driver.in_flight(), 0, "nothing stays behind");

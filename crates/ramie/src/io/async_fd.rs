@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use ramie_driver::{Home, MultishotOp, Op, Shot, sys};
+use ramie_driver::{MultishotInbox, MultishotItem, MultishotOp, Op, sys};
 
 use crate::{
     core::{cancel::Steps, time::Deadline, wait::park::WaitKind},
@@ -231,10 +231,10 @@ impl<T: AsFd> Async<T> {
 
 /// Where the op of a [`ReadyEach`] is at home, which may be forgotten.
 #[derive(Debug, Default)]
-struct Watch(OnceLock<Arc<Home>>);
+struct Watch(OnceLock<Arc<MultishotInbox>>);
 
 impl Watch {
-    fn home(&self) -> Arc<Home> {
+    fn home(&self) -> Arc<MultishotInbox> {
         Arc::clone(self.0.get_or_init(Arc::default))
     }
 }
@@ -267,7 +267,7 @@ impl Iterator for ReadyEach<'_> {
             return None;
         }
         let step = match self.intake.next(self.kind, Deadline::NEVER) {
-            Ok(Some(Shot::Failed(errno))) => Err(io::Error::from_raw_os_error(errno)),
+            Ok(Some(MultishotItem::Failed(errno))) => Err(io::Error::from_raw_os_error(errno)),
             Ok(Some(_)) => Ok(()),
             Ok(None) => self.wait_once(),
             Err(error) => Err(error.into()),

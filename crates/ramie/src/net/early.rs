@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use ramie_driver::{Datagram, Home, Lease, MultishotOp, Shot, sys};
+use ramie_driver::{Datagram, Lease, MultishotInbox, MultishotItem, MultishotOp, sys};
 
 use super::socket::{Address, Half, Socket, data_result};
 use crate::{
@@ -22,7 +22,11 @@ use crate::{
 
 impl Socket {
     #[track_caller]
-    fn take_early(&self, home: &Home, deadline: Deadline) -> io::Result<Option<Shot>> {
+    fn take_early(
+        &self,
+        home: &MultishotInbox,
+        deadline: Deadline,
+    ) -> io::Result<Option<MultishotItem>> {
         multishot::take_early(home, &RECEIVE, deadline).map_err(|error| match error {
             OpError::Elapsed => sys::Errno::AGAIN.into(),
             error => error.into(),
@@ -34,7 +38,7 @@ impl Socket {
     #[track_caller]
     pub(super) fn receive_early(
         &self,
-        home: &Home,
+        home: &MultishotInbox,
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<Option<usize>> {
@@ -43,27 +47,27 @@ impl Socket {
         };
         let is_peek = flags & sys::MSG_PEEK != 0;
         match shot {
-            Shot::Bytes(mut bytes) => {
+            MultishotItem::Bytes(mut bytes) => {
                 let count = copy_front(&bytes, buffer);
                 if !is_peek {
                     bytes.advance(count);
                 }
                 if !bytes.is_empty() {
-                    home.put_back(Shot::Bytes(bytes));
+                    home.put_back(MultishotItem::Bytes(bytes));
                 }
                 Ok(Some(count))
             }
-            Shot::Datagram(datagram) => {
+            MultishotItem::Datagram(datagram) => {
                 let count = copy_front(&datagram.bytes, buffer);
                 if is_peek {
-                    home.put_back(Shot::Datagram(datagram));
+                    home.put_back(MultishotItem::Datagram(datagram));
                 }
                 Ok(Some(count))
             }
             // What the kernel says of it, it says again.
-            Shot::End | Shot::Ready(_) => Ok(None),
-            Shot::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
-            connection @ Shot::Connection(_) => {
+            MultishotItem::End | MultishotItem::Ready(_) => Ok(None),
+            MultishotItem::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
+            connection @ MultishotItem::Connection(_) => {
                 home.put_back(connection);
                 Ok(None)
             }
@@ -75,20 +79,20 @@ impl Socket {
     #[track_caller]
     pub(super) fn receive_early_from(
         &self,
-        home: &Home,
+        home: &MultishotInbox,
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<Option<(usize, Address)>> {
         match self.take_early(home, self.deadline(Half::Read))? {
-            Some(Shot::Datagram(datagram)) => {
+            Some(MultishotItem::Datagram(datagram)) => {
                 let count = copy_front(&datagram.bytes, buffer);
                 let from = Address { storage: datagram.from, len: datagram.from_len };
                 if flags & sys::MSG_PEEK != 0 {
-                    home.put_back(Shot::Datagram(datagram));
+                    home.put_back(MultishotItem::Datagram(datagram));
                 }
                 Ok(Some((count, from)))
             }
-            Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
             _ => Ok(None),
         }
     }
@@ -96,10 +100,10 @@ impl Socket {
     /// Accepts a connection that came early, if one did.
     #[cold]
     #[track_caller]
-    pub(super) fn accept_early(&self, home: &Home) -> io::Result<Option<OwnedFd>> {
+    pub(super) fn accept_early(&self, home: &MultishotInbox) -> io::Result<Option<OwnedFd>> {
         match self.take_early(home, Deadline::NEVER)? {
-            Some(Shot::Connection(fd)) => Ok(Some(fd)),
-            Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(MultishotItem::Connection(fd)) => Ok(Some(fd)),
+            Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
             _ => Ok(None),
         }
     }
@@ -129,8 +133,10 @@ impl Socket {
             intake.stop();
         } else {
             match intake.next(&ACCEPT, Deadline::NEVER)? {
-                Some(Shot::Connection(fd)) => return Ok(Socket::from(fd)),
-                Some(Shot::Failed(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+                Some(MultishotItem::Connection(fd)) => return Ok(Socket::from(fd)),
+                Some(MultishotItem::Failed(errno)) => {
+                    return Err(io::Error::from_raw_os_error(errno));
+                }
                 _ => {}
             }
         }
@@ -142,8 +148,8 @@ impl Socket {
     #[inline(always)]
     pub(super) fn receive_next(&self, intake: &mut Intake) -> io::Result<Option<Lease>> {
         match self.next_of(intake)? {
-            Some(Shot::Bytes(bytes)) => Ok(Some(bytes)),
-            Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(MultishotItem::Bytes(bytes)) => Ok(Some(bytes)),
+            Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
             Some(_) => Ok(None),
             None => self.receive_once(),
         }
@@ -164,8 +170,8 @@ impl Socket {
     #[track_caller]
     pub(super) fn receive_next_from(&self, intake: &mut Intake) -> io::Result<Datagram> {
         match self.next_of(intake)? {
-            Some(Shot::Datagram(datagram)) => Ok(*datagram),
-            Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(MultishotItem::Datagram(datagram)) => Ok(*datagram),
+            Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
             // No bytes from nobody, which is how a socket that was shut down ends.
             _ => self
                 .one_by_one(|driver| driver.receive_from_now(self))?
@@ -175,7 +181,7 @@ impl Socket {
 
     #[track_caller]
     #[inline(always)]
-    fn next_of(&self, intake: &mut Intake) -> io::Result<Option<Shot>> {
+    fn next_of(&self, intake: &mut Intake) -> io::Result<Option<MultishotItem>> {
         if self.is_nonblocking() {
             // The kernel is asked itself whether there is anything.
             intake.stop();

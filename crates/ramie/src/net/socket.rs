@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ramie_driver::{Home, Kind, sys, sys::sockopt};
+use ramie_driver::{Kind, MultishotInbox, sys, sys::sockopt};
 
 pub(crate) use crate::ring::Address;
 use crate::{
@@ -42,7 +42,7 @@ struct Options {
     /// A listener from which other processes accept, too.
     is_shared: AtomicBool,
     /// Where what comes early is; made when something first may.
-    home: OnceLock<Arc<Home>>,
+    home: OnceLock<Arc<MultishotInbox>>,
     /// Lets calls that know the descriptor alone find the home.
     enlisted: OnceLock<Enlisted>,
 }
@@ -207,12 +207,12 @@ impl Socket {
     }
 
     /// Where what comes early is.
-    pub(super) fn home(&self) -> &Arc<Home> {
+    pub(super) fn home(&self) -> &Arc<MultishotInbox> {
         self.options.home.get_or_init(Arc::default)
     }
 
     /// The same, to be found by calls that know the descriptor alone.
-    pub(super) fn enlisted_home(&self) -> &Arc<Home> {
+    pub(super) fn enlisted_home(&self) -> &Arc<MultishotInbox> {
         let home = self.home();
         self.options.enlisted.get_or_init(|| Enlisted::new(self, home));
         home
@@ -220,7 +220,7 @@ impl Socket {
 
     /// The same, if something came early or is on its way.
     #[inline]
-    pub(super) fn busy_home(&self) -> Option<&Home> {
+    pub(super) fn busy_home(&self) -> Option<&MultishotInbox> {
         self.options.home.get().map(|home| &**home).filter(|home| home.is_in_use())
     }
 

@@ -20,7 +20,7 @@ use std::{
 };
 
 use ramie_driver::{
-    Home,
+    MultishotInbox,
     sys::{self, sockopt},
 };
 
@@ -36,7 +36,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 type Name = (NonZeroU64, u64);
 
 struct Homes {
-    by_name: BTreeMap<Name, Weak<Home>>,
+    by_name: BTreeMap<Name, Weak<MultishotInbox>>,
     last_serial: u64,
 }
 
@@ -71,7 +71,7 @@ fn has_global_cookies(release: &str) -> bool {
 pub(crate) struct Enlisted(Option<Name>);
 
 impl Enlisted {
-    pub(crate) fn new(socket: impl AsFd, home: &Arc<Home>) -> Enlisted {
+    pub(crate) fn new(socket: impl AsFd, home: &Arc<MultishotInbox>) -> Enlisted {
         Enlisted(key_of(socket).map(|key| {
             let mut homes = homes();
             homes.last_serial += 1;
@@ -94,12 +94,12 @@ impl Drop for Enlisted {
 
 /// The first home of this socket in which data is left, or for which an op is in flight.
 #[inline]
-pub(crate) fn in_use(socket: impl AsFd) -> Option<Arc<Home>> {
+pub(crate) fn in_use(socket: impl AsFd) -> Option<Arc<MultishotInbox>> {
     if COUNT.load(Ordering::Relaxed) == 0 { None } else { find_in_use(socket) }
 }
 
 #[inline(never)]
-fn find_in_use(socket: impl AsFd) -> Option<Arc<Home>> {
+fn find_in_use(socket: impl AsFd) -> Option<Arc<MultishotInbox>> {
     let key = key_of(socket)?;
     let homes = homes();
     let mut of_socket = homes.by_name.range((key, 0)..=(key, u64::MAX));

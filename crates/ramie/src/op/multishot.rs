@@ -2,7 +2,7 @@
 //!
 //! Where the worker's driver can, it does an op that completes again and again, and what it brings
 //! waits in the driver until it is taken. The op belongs to the driver and what it left behind to
-//! the [`Home`], which a socket keeps: so an [`Intake`] may be forgotten, and nothing is lost.
+//! the [`MultishotInbox`], which a socket keeps: so an [`Intake`] may be forgotten, and nothing is lost.
 //!
 //! What the op's entry names is a number, which the kernel looks up when it takes the entry. So
 //! `next` returns only when it has: with a shot, or after `settle_multishot`.
@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | quiet | nothing is on its way | `next`, where a runtime's worker has a driver that can, to busy |
 //! | busy | one driver does an op for it | [`release`], by whoever takes from the descriptor by other means, or drops the intake: to left or quiet |
-//! | left | quiet, and what came is there to be taken first | `take_left`, to quiet |
+//! | left | quiet, and what came is there to be taken first | `take_leftover`, to quiet |
 //!
 //! *The race to fear*: the op takes bytes that a plain read waits for. So every call that takes
 //! from a descriptor looks at its home first, releases it if it is busy, and takes what is left.
@@ -30,7 +30,7 @@
 
 use std::{os::fd::RawFd, sync::Arc};
 
-use ramie_driver::{Home, MultishotId, MultishotOp, NextShot, Shot, Wait};
+use ramie_driver::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, Wait};
 
 use super::{OpError, UNWINDING_LIMIT};
 use crate::core::{
@@ -52,13 +52,13 @@ const MOST_STARTS: u8 = 4;
 #[derive(Debug)]
 pub(crate) struct Intake {
     op: MultishotOp,
-    home: Arc<Home>,
+    home: Arc<MultishotInbox>,
     id: Option<MultishotId>,
     starts_left: u8,
 }
 
 impl Intake {
-    pub(crate) fn new(op: MultishotOp, home: Arc<Home>) -> Self {
+    pub(crate) fn new(op: MultishotOp, home: Arc<MultishotInbox>) -> Self {
         Intake { op, home, id: None, starts_left: MOST_STARTS }
     }
 
@@ -75,7 +75,7 @@ impl Intake {
         &mut self,
         kind: &'static WaitKind,
         deadline: Deadline,
-    ) -> Result<Option<Shot>, OpError> {
+    ) -> Result<Option<MultishotItem>, OpError> {
         match self.next_plainly(kind, deadline) {
             Some(shot) => Ok(Some(shot)),
             None => self.next_bounded(kind, deadline),
@@ -86,19 +86,19 @@ impl Intake {
     /// that will do.
     #[track_caller]
     #[inline(always)]
-    fn next_plainly(&self, kind: &'static WaitKind, deadline: Deadline) -> Option<Shot> {
+    fn next_plainly(&self, kind: &'static WaitKind, deadline: Deadline) -> Option<MultishotItem> {
         let id = self.id?;
         let worker = worker::current();
         let body = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER)?;
         let record = WaitRecord::new(kind).with_detail(self.fd() as u64, 0).of_plain_op();
         loop {
-            match next_shot_or_await(&worker, id, body_bits(body)) {
-                NextShot::Shot(shot) => {
+            match next_item_or_await(&worker, id, body_bits(body)) {
+                NextItem::Item(shot) => {
                     worker.note_complete_at_once();
                     return Some(shot);
                 }
-                NextShot::Pending => suspend_plainly(body, &record),
-                NextShot::NoBuffers | NextShot::Gone => return None,
+                NextItem::Pending => suspend_plainly(body, &record),
+                NextItem::NoBuffers | NextItem::Gone => return None,
             }
         }
     }
@@ -117,7 +117,7 @@ impl Intake {
         &mut self,
         kind: &'static WaitKind,
         deadline: Deadline,
-    ) -> Result<Option<Shot>, OpError> {
+    ) -> Result<Option<MultishotItem>, OpError> {
         let worker = worker::current();
         worker.check_may_switch();
         let fd = self.fd() as u64;
@@ -129,22 +129,22 @@ impl Intake {
             if self.id.is_none() && self.home.is_in_use() {
                 release(&worker, &self.home, &record)?;
             }
-            if let Some(left) = self.home.take_left() {
+            if let Some(left) = self.home.take_leftover() {
                 worker.note_complete_at_once();
                 return Ok(Some(left));
             }
             let Some(id) = self.op_of(&worker) else { return Ok(None) };
-            match next_shot(&worker, id) {
-                NextShot::Shot(shot) => {
+            match next_item(&worker, id) {
+                NextItem::Item(shot) => {
                     worker.note_complete_at_once();
                     return Ok(Some(shot));
                 }
-                NextShot::NoBuffers => return Ok(None),
-                NextShot::Gone => {
+                NextItem::NoBuffers => return Ok(None),
+                NextItem::Gone => {
                     self.id = None;
                     self.starts_left -= 1;
                 }
-                NextShot::Pending => match wait(&worker, id, &record) {
+                NextItem::Pending => match wait(&worker, id, &record) {
                     Ok(()) => {}
                     Err(error) => return last_look(&worker, id, error),
                 },
@@ -176,19 +176,23 @@ impl Drop for Intake {
 }
 
 #[inline(never)]
-fn next_shot_or_await(worker: &Worker, id: MultishotId, user: u64) -> NextShot {
-    let next = worker.with_open_driver(|driver| driver.next_shot_or_await(id, user));
-    next.unwrap_or(NextShot::Gone)
+fn next_item_or_await(worker: &Worker, id: MultishotId, user: u64) -> NextItem {
+    let next = worker.with_open_driver(|driver| driver.next_item_or_await(id, user));
+    next.unwrap_or(NextItem::Gone)
 }
 
-fn next_shot(worker: &Worker, id: MultishotId) -> NextShot {
-    worker.with_driver(|driver| driver.next_shot(id)).unwrap_or(NextShot::Gone)
+fn next_item(worker: &Worker, id: MultishotId) -> NextItem {
+    worker.with_driver(|driver| driver.next_item(id)).unwrap_or(NextItem::Gone)
 }
 
 /// The wait was ended from outside; what came nevertheless is returned. From here on the
 /// descriptor may be closed though the op goes on: the kernel has to know it by its file.
 #[cold]
-fn last_look(worker: &Worker, id: MultishotId, error: OpError) -> Result<Option<Shot>, OpError> {
+fn last_look(
+    worker: &Worker,
+    id: MultishotId,
+    error: OpError,
+) -> Result<Option<MultishotItem>, OpError> {
     let shot = worker.with_open_driver(|driver| driver.settle_multishot(id)).flatten();
     shot.map_or(Err(error), |shot| Ok(Some(shot)))
 }
@@ -200,7 +204,7 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpE
         Err(Refused::Unwinding) => return await_inline(worker, id),
     };
     let user = prepared.wake_ref().to_bits();
-    let awaits = worker.with_open_driver(|driver| driver.await_shot(id, user));
+    let awaits = worker.with_open_driver(|driver| driver.await_item(id, user));
     if awaits != Some(true) {
         prepared.abort_or_suspend();
         return Ok(());
@@ -217,7 +221,7 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpE
 fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
     let limit = Deadline::after(UNWINDING_LIMIT);
     // Any word that is no wake-up: it is dropped where wake-ups are dealt out.
-    while worker.with_open_driver(|driver| driver.await_shot(id, worker::POPPED)) == Some(true) {
+    while worker.with_open_driver(|driver| driver.await_item(id, worker::POPPED)) == Some(true) {
         if limit.has_passed() {
             return Err(OpError::Elapsed);
         }
@@ -230,10 +234,10 @@ fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
 /// did, and from here on what comes is in the kernel.
 #[track_caller]
 pub(crate) fn take_early(
-    home: &Home,
+    home: &MultishotInbox,
     kind: &'static WaitKind,
     deadline: Deadline,
-) -> Result<Option<Shot>, OpError> {
+) -> Result<Option<MultishotItem>, OpError> {
     let worker = worker::current();
     worker.check_may_switch();
     if cancel::is_cancelled_here() {
@@ -241,7 +245,7 @@ pub(crate) fn take_early(
     }
     let record = WaitRecord::new(kind).until(deadline).cancellable();
     loop {
-        if let Some(shot) = home.take_left() {
+        if let Some(shot) = home.take_leftover() {
             worker.note_complete_at_once();
             return Ok(Some(shot));
         }
@@ -253,7 +257,11 @@ pub(crate) fn take_early(
 }
 
 /// Sees to it that no driver does an op for `home`; waits for another thread's if need be.
-pub(crate) fn release(worker: &Worker, home: &Home, record: &WaitRecord) -> Result<(), OpError> {
+pub(crate) fn release(
+    worker: &Worker,
+    home: &MultishotInbox,
+    record: &WaitRecord,
+) -> Result<(), OpError> {
     while let Some(id) = home.op() {
         if worker.with_driver(|driver| driver.stop_multishot(id)).unwrap_or(false) {
             continue;
@@ -278,7 +286,7 @@ pub(crate) fn release(worker: &Worker, home: &Home, record: &WaitRecord) -> Resu
 }
 
 /// Ends the op that a driver does for `home`, without waiting for another thread.
-pub(crate) fn stop(home: &Home) {
+pub(crate) fn stop(home: &MultishotInbox) {
     let Some(id) = home.op() else { return };
     let is_own = worker::with_existing(|worker| {
         worker.with_open_driver(|driver| driver.stop_multishot(id)).unwrap_or(false)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ramie_driver::{
-    Feature, Home, Lease, Op, Shot,
+    Feature, Lease, MultishotInbox, MultishotItem, Op,
     sys::{self, Errno},
 };
 
@@ -76,25 +76,27 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
 
 /// Takes what a `recv_each` on this socket has left behind, which came first.
 #[track_caller]
-fn receive_early(home: &Home) -> io::Result<Option<Vec<Lease>>> {
+fn receive_early(home: &MultishotInbox) -> io::Result<Option<Vec<Lease>>> {
     let mut leases = Vec::new();
     let mut shot = multishot::take_early(home, &RECEIVE, Deadline::NEVER)?;
     while let Some(this) = shot {
         match this {
-            Shot::Bytes(bytes) => leases.push(bytes),
+            MultishotItem::Bytes(bytes) => leases.push(bytes),
             // One at a time, as by the op.
-            Shot::Datagram(datagram) if leases.is_empty() => return Ok(Some(vec![datagram.bytes])),
-            Shot::Failed(errno) if leases.is_empty() => {
+            MultishotItem::Datagram(datagram) if leases.is_empty() => {
+                return Ok(Some(vec![datagram.bytes]));
+            }
+            MultishotItem::Failed(errno) if leases.is_empty() => {
                 return Err(io::Error::from_raw_os_error(errno));
             }
             // What the kernel says of it, it says again.
-            Shot::End | Shot::Ready(_) => break,
+            MultishotItem::End | MultishotItem::Ready(_) => break,
             other => {
                 home.put_back(other);
                 break;
             }
         }
-        shot = home.take_left();
+        shot = home.take_leftover();
     }
     Ok(Some(leases).filter(|leases| !leases.is_empty()))
 }

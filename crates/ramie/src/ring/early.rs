@@ -6,7 +6,7 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-use ramie_driver::{Home, Shot, sys::RecvFlags};
+use ramie_driver::{MultishotInbox, MultishotItem, sys::RecvFlags};
 
 use super::{
     Address, Message,
@@ -20,7 +20,7 @@ use crate::{core::time::Deadline, op::multishot};
 #[track_caller]
 pub(super) fn receive(
     fd: BorrowedFd<'_>,
-    home: &Home,
+    home: &MultishotInbox,
     bufs: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
 ) -> io::Result<Option<Message>> {
@@ -30,7 +30,7 @@ pub(super) fn receive(
     }
     let is_peek = flags.contains(RecvFlags::PEEK);
     match multishot::take_early(home, &RECEIVE, Deadline::NEVER)? {
-        Some(bytes @ Shot::Bytes(_)) => {
+        Some(bytes @ MultishotItem::Bytes(_)) => {
             home.put_back(bytes);
             let room: usize = bufs.iter().map(|buf| buf.len()).sum();
             let mut bytes = take_bytes(home, bufs, is_peek);
@@ -39,23 +39,23 @@ pub(super) fn receive(
             }
             Ok(Some(Message { bytes, from: nobody(), is_truncated: false }))
         }
-        Some(Shot::Datagram(datagram)) => {
+        Some(MultishotItem::Datagram(datagram)) => {
             let whole = datagram.bytes.len();
             let count = fill(bufs, 0, &datagram.bytes);
             let from = Address { storage: datagram.from, len: datagram.from_len };
             if is_peek {
-                home.put_back(Shot::Datagram(datagram));
+                home.put_back(MultishotItem::Datagram(datagram));
             }
             let bytes = if flags.contains(RecvFlags::TRUNC) { whole } else { count };
             Ok(Some(Message { bytes, from, is_truncated: count < whole }))
         }
-        Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
-        Some(connection @ Shot::Connection(_)) => {
+        Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+        Some(connection @ MultishotItem::Connection(_)) => {
             home.put_back(connection);
             Ok(None)
         }
         // What the kernel says of it, it says again.
-        Some(Shot::End | Shot::Ready(_)) | None => Ok(None),
+        Some(MultishotItem::End | MultishotItem::Ready(_)) | None => Ok(None),
     }
 }
 
@@ -63,23 +63,23 @@ pub(super) fn receive(
 #[cold]
 #[inline(never)]
 #[track_caller]
-pub(super) fn accept(home: &Home) -> io::Result<Option<(OwnedFd, Address)>> {
+pub(super) fn accept(home: &MultishotInbox) -> io::Result<Option<(OwnedFd, Address)>> {
     match multishot::take_early(home, &ACCEPT, Deadline::NEVER)? {
-        Some(Shot::Connection(fd)) => {
+        Some(MultishotItem::Connection(fd)) => {
             let peer = Address::of_peer(&fd)?;
             Ok(Some((fd, peer)))
         }
-        Some(Shot::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
+        Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
         _ => Ok(None),
     }
 }
 
 /// Takes the bytes of a stream that are left, as far as there is room.
-fn take_bytes(home: &Home, bufs: &mut [IoSliceMut<'_>], is_peek: bool) -> usize {
+fn take_bytes(home: &MultishotInbox, bufs: &mut [IoSliceMut<'_>], is_peek: bool) -> usize {
     let room: usize = bufs.iter().map(|buf| buf.len()).sum();
     let mut done = 0;
-    while let Some(shot) = home.take_left() {
-        let Shot::Bytes(mut bytes) = shot else {
+    while let Some(shot) = home.take_leftover() {
+        let MultishotItem::Bytes(mut bytes) = shot else {
             home.put_back(shot);
             break;
         };
@@ -90,7 +90,7 @@ fn take_bytes(home: &Home, bufs: &mut [IoSliceMut<'_>], is_peek: bool) -> usize 
         }
         let is_rest = !bytes.is_empty();
         if is_rest {
-            home.put_back(Shot::Bytes(bytes));
+            home.put_back(MultishotItem::Bytes(bytes));
         }
         if is_rest || done == room {
             break;

@@ -2,7 +2,7 @@
 
 use std::{env, fmt, io, num::NonZero, sync::Arc, time::Duration};
 
-use ramie_driver::{Choice, Enter};
+use ramie_driver::{Choice, Submitter};
 
 use super::Runtime;
 use crate::core::{
@@ -67,7 +67,7 @@ pub(super) struct Config {
     pub(super) strands: Strands,
     pub(super) stack_size: usize,
     pub(super) driver: Choice,
-    pub(super) enter: Enter,
+    pub(super) submitter: Submitter,
     pub(super) blocking_threads: usize,
     pub(super) thread_name: String,
     pub(super) grace: Option<Duration>,
@@ -83,7 +83,7 @@ impl fmt::Debug for Config {
             .field("strands", &self.strands)
             .field("stack_size", &self.stack_size)
             .field("driver", &self.driver)
-            .field("enter", &self.enter)
+            .field("submitter", &self.submitter)
             .field("blocking_threads", &self.blocking_threads)
             .field("thread_name", &self.thread_name)
             .field("grace", &self.grace)
@@ -99,7 +99,7 @@ impl fmt::Debug for Config {
 /// | `strands` | `Fibers`, or `RAMIE_STRANDS` (`fibers`, `threads`) | |
 /// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes); of the closure of `run` 2 MiB at least | 32 KiB to 1 GiB |
 /// | `driver` | `Auto`, or `RAMIE_DRIVER` (`uring`, `poll`) | |
-/// | `enter` | `Worker`, or `RAMIE_ENTER` (`worker`, `kernel-thread`, `sidecar`) | |
+/// | `submitter` | `Worker`, or `RAMIE_SUBMIT` (`worker`, `kernel-thread`, `sidecar`) | |
 /// | `blocking_threads` | 512 | 1 to 16,384 |
 /// | `thread_name` | `ramie-worker` | no NUL bytes |
 /// | `grace` | for ever | |
@@ -115,7 +115,7 @@ pub struct Builder {
     strands: Option<Strands>,
     stack_size: Option<usize>,
     driver: Option<Driver>,
-    enter: Option<Enter>,
+    submitter: Option<Submitter>,
     blocking_threads: Option<usize>,
     thread_name: Option<String>,
     grace: Option<Duration>,
@@ -168,26 +168,28 @@ impl Builder {
         self
     }
 
-    /// Chooses who enters the kernel for a worker while its fibers run; overrides `RAMIE_ENTER`.
+    /// Chooses which thread submits a worker's ops while its fibers run; overrides
+    /// `RAMIE_SUBMIT`.
     ///
-    /// Leave it at [`Enter::Worker`] unless fibers compute for long between their I/O (tens of us
-    /// and more) and a CPU has nothing better to do. Then the others let the I/O of such fibers
-    /// begin and end while another computes, and take the kernel's part of it, such as the copying
-    /// of large messages, off the worker. Where fibers mostly wait for I/O, they cost time and CPU;
-    /// [`Enter`] has figures.
+    /// Leave it at [`Submitter::Worker`] unless fibers compute for long between their I/O (tens of
+    /// us and more) and a CPU is idle. Another submitter lets the I/O of such fibers begin and end
+    /// while a fiber computes, and takes the kernel's part of it, such as the copying of large
+    /// messages, off the worker. Where fibers mostly wait for I/O, it costs time and CPU;
+    /// [`Submitter`] has figures.
     ///
-    /// The kernel may refuse a thread of its own, and the polling driver has no ring that others
-    /// could enter: then it is the worker, and the log says so. Each worker has one of its own.
-    /// Threads outside `run`, and strands that are threads, always enter the kernel themselves.
+    /// If the kernel refuses a thread of its own, and with the polling driver, which has no ring,
+    /// the worker submits its ops itself, and the log has a warning. Each worker has a submitter of
+    /// its own. Threads outside `run`, and strands that are threads, always submit themselves.
     ///
     /// # Examples
     /// ```
-    /// let runtime = ramie::Runtime::builder().workers(1).enter(ramie::Enter::Sidecar).build()?;
+    /// let builder = ramie::Runtime::builder().workers(1).submitter(ramie::Submitter::Sidecar);
+    /// let runtime = builder.build()?;
     /// runtime.run(|| ramie::fs::read("/dev/null"))?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn enter(mut self, enter: Enter) -> Self {
-        self.enter = Some(enter);
+    pub fn submitter(mut self, submitter: Submitter) -> Self {
+        self.submitter = Some(submitter);
         self
     }
 
@@ -251,9 +253,9 @@ impl Builder {
             None => Choice::from_env().map_err(invalid)?,
         };
         ramie_driver::masked_from_env().map_err(invalid)?;
-        let enter = match self.enter {
-            Some(enter) => enter,
-            None => Enter::from_env().map_err(invalid)?.unwrap_or_default(),
+        let submitter = match self.submitter {
+            Some(submitter) => submitter,
+            None => Submitter::from_env().map_err(invalid)?.unwrap_or_default(),
         };
         let workers = match self.workers {
             Some(count) => in_range("workers", count, 1, MAX_WORKERS)?,
@@ -277,7 +279,7 @@ impl Builder {
             strands,
             stack_size,
             driver,
-            enter,
+            submitter,
             blocking_threads: in_range("blocking_threads", threads, 1, 16_384)?,
             thread_name,
             grace: self.grace,

@@ -100,7 +100,8 @@ fn make_worker(
     index: usize,
     queue: FreshQueue,
 ) -> io::Result<Worker> {
-    let of_driver = ramie_driver::Config { enter: config.enter, ..ramie_driver::Config::default() };
+    let of_driver =
+        ramie_driver::Config { submitter: config.submitter, ..ramie_driver::Config::default() };
     let driver = ramie_driver::Driver::open(config.driver, &of_driver)?;
     let seat = Seat::new(Arc::clone(team), index, queue);
     let (driver, clock) = (Some(driver), config.clock.clone());

@@ -188,7 +188,7 @@ pub fn child_for(seconds: u32, limits: &str, test: &str, variables: &[(&str, &st
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env_remove("RAMIE_CAPS")
         .env_remove("RAMIE_DRIVER")
-        .env_remove("RAMIE_ENTER")
+        .env_remove("RAMIE_SUBMIT")
         .env_remove("RAMIE_STACK")
         .env_remove("RAMIE_STRANDS")
         .env(CHILD, "1")

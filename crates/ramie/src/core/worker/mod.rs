@@ -46,7 +46,7 @@ use std::{
     ptr,
 };
 
-use ramie_driver::{Driver, Enter, OpFrame, OpenError};
+use ramie_driver::{Driver, OpFrame, OpenError, Submitter};
 
 pub(crate) use self::{
     at_once::note_complete_at_once,
@@ -210,9 +210,9 @@ impl Worker {
         if let Clock::Manual(manual) = &clock {
             manual.add_worker(shared);
         }
-        let enter = driver.as_ref().map_or(Enter::Worker, |driver| driver.caps().enter);
-        let switches_per_poll = match enter {
-            Enter::Worker => SWITCHES_PER_POLL,
+        let submitter = driver.as_ref().map_or(Submitter::Worker, |driver| driver.caps().submitter);
+        let switches_per_poll = match submitter {
+            Submitter::Worker => SWITCHES_PER_POLL,
             _ => SWITCHES_PER_POLL_BESIDE_ENTERER,
         };
         let has_team_mates = seat.as_ref().is_some_and(Seat::has_team_mates);

@@ -1,4 +1,4 @@
-//! Rings that somebody else than the worker enters.
+//! Rings whose ops a thread other than the worker submits.
 mod support;
 
 use std::os::fd::AsRawFd;
@@ -6,15 +6,15 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use ramie_driver::{
-    Choice, Config, Driver, Enter, Feature, FeatureSet, Op, OpFrame, Outcome, Profile, Wait,
+    Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, Outcome, Profile, Submitter, Wait,
     probe_report, sys,
 };
 use support::{PATIENCE, in_child_with, submit};
 
-const OTHERS: [Enter; 2] = [Enter::Sidecar, Enter::KERNEL_THREAD];
+const OTHERS: [Submitter; 2] = [Submitter::Sidecar, Submitter::KERNEL_THREAD];
 
-fn open(enter: Enter, masked: FeatureSet) -> Driver {
-    let config = Config { enter, masked, ..Config::default() };
+fn open(submitter: Submitter, masked: FeatureSet) -> Driver {
+    let config = Config { submitter, masked, ..Config::default() };
     Driver::open(Choice::Uring, &config).expect("io_uring works here")
 }
 
@@ -48,31 +48,31 @@ fn watch(driver: &mut Driver, frame: &OpFrame) -> i32 {
 }
 
 #[test]
-fn nobody_else_enters_unless_asked() {
+fn nobody_else_submits_unless_asked() {
     if !support::has_ring() {
         return;
     }
-    in_child_with("child_nobody_else_enters", &[("RAMIE_ENTER", None)]);
+    in_child_with("child_nobody_else_submits", &[("RAMIE_SUBMIT", None)]);
     // The variable is for runtimes; a driver by itself does what its configuration says.
-    in_child_with("child_nobody_else_enters", &[("RAMIE_ENTER", Some("sidecar"))]);
+    in_child_with("child_nobody_else_submits", &[("RAMIE_SUBMIT", Some("sidecar"))]);
 }
 
 #[test]
-#[ignore = "run in a child by nobody_else_enters_unless_asked"]
-fn child_nobody_else_enters() {
+#[ignore = "run in a child by nobody_else_submits_unless_asked"]
+fn child_nobody_else_submits() {
     let before = threads().len();
     for choice in [Choice::Auto, Choice::Uring, Choice::Poll] {
         for config in [Config::default(), Config::small()] {
             let driver = Driver::open(choice, &config).unwrap();
-            assert_eq!(driver.caps().enter, Enter::Worker);
+            assert_eq!(driver.caps().submitter, Submitter::Worker);
             assert_eq!((threads().len(), others()), (before, 0));
-            assert!(!driver.reason().contains("enters"), "{}", driver.reason());
+            assert!(!driver.reason().contains("submits"), "{}", driver.reason());
         }
     }
 }
 
 #[test]
-fn the_one_who_is_asked_for_comes_and_goes() {
+fn the_submitter_that_is_asked_for_comes_and_goes() {
     if !support::has_ring() {
         return;
     }
@@ -80,11 +80,11 @@ fn the_one_who_is_asked_for_comes_and_goes() {
 }
 
 #[test]
-#[ignore = "run in a child by the_one_who_is_asked_for_comes_and_goes"]
+#[ignore = "run in a child by the_submitter_that_is_asked_for_comes_and_goes"]
 fn child_comes_and_goes() {
-    for enter in OTHERS {
-        let driver = open(enter, FeatureSet::EMPTY);
-        assert_eq!(driver.caps().enter, enter);
+    for submitter in OTHERS {
+        let driver = open(submitter, FeatureSet::EMPTY);
+        assert_eq!(driver.caps().submitter, submitter);
         let started = Instant::now();
         // A thread gives itself its name, once it runs.
         while others() == 0 {
@@ -92,7 +92,7 @@ fn child_comes_and_goes() {
             std::thread::yield_now();
         }
         assert_eq!(others(), 1, "{:?}", threads());
-        assert!(driver.reason().contains("enters the kernel"), "{}", driver.reason());
+        assert!(driver.reason().contains("submits the ops"), "{}", driver.reason());
         drop(driver);
         let started = Instant::now();
         // The kernel takes its own away when it has closed the ring.
@@ -104,14 +104,14 @@ fn child_comes_and_goes() {
 }
 
 #[test]
-fn ops_are_done_though_the_worker_never_enters() {
+fn ops_are_done_though_the_worker_never_submits() {
     if !support::has_ring() {
         return;
     }
-    for enter in OTHERS {
+    for submitter in OTHERS {
         for masked in Profile::ALL.map(Profile::masked).into_iter().chain([FeatureSet::EMPTY]) {
-            let mut driver = open(enter, masked);
-            assert_eq!(driver.caps().enter, enter);
+            let mut driver = open(submitter, masked);
+            assert_eq!(driver.caps().submitter, submitter);
             let frame = OpFrame::new(Op::Nop);
             assert!(submit(&mut driver, &frame));
             assert_eq!(watch(&mut driver, &frame), 0);
@@ -133,10 +133,12 @@ fn no_op_is_lost_between_the_last_look_and_the_sleep() {
     if !support::has_ring() {
         return;
     }
-    for enter in [Enter::Sidecar, Enter::KernelThread { idle: Duration::from_millis(1) }] {
-        let mut driver = open(enter, FeatureSet::EMPTY);
-        let about = if enter == Enter::Sidecar { 100 } else { 1000 };
-        let rounds = if enter == Enter::Sidecar { 1500 } else { 150 };
+    for submitter in
+        [Submitter::Sidecar, Submitter::KernelThread { idle: Duration::from_millis(1) }]
+    {
+        let mut driver = open(submitter, FeatureSet::EMPTY);
+        let about = if submitter == Submitter::Sidecar { 100 } else { 1000 };
+        let rounds = if submitter == Submitter::Sidecar { 1500 } else { 150 };
         let mut pause = 7_u64;
         for _ in 0..rounds {
             pause = pause.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -153,27 +155,31 @@ fn no_op_is_lost_between_the_last_look_and_the_sleep() {
 }
 
 #[test]
-fn where_waits_take_no_timeout_the_worker_enters() {
+fn where_waits_take_no_timeout_the_worker_submits() {
     if !support::has_ring() {
         return;
     }
-    for enter in OTHERS {
+    for submitter in OTHERS {
         let masked = FeatureSet::EMPTY.with(Feature::ExtArg);
-        let mut driver = open(enter, masked);
-        assert_eq!(driver.caps().enter, Enter::Worker);
+        let mut driver = open(submitter, masked);
+        assert_eq!(driver.caps().submitter, Submitter::Worker);
         let reason = driver.reason().to_owned();
-        assert!(reason.contains("the worker enters the kernel, since"), "{reason}");
+        assert!(reason.contains("the worker submits its ops, because"), "{reason}");
         assert_eq!(support::run(&mut driver, Op::Nop), 0);
     }
 }
 
 #[test]
 fn polling_knows_nobody_else_and_says_so() {
-    for enter in OTHERS {
-        let config = Config { enter, ..Config::default() };
+    for submitter in OTHERS {
+        let config = Config { submitter, ..Config::default() };
         let driver = Driver::open(Choice::Poll, &config).unwrap();
-        assert_eq!(driver.caps().enter, Enter::Worker);
-        assert!(driver.reason().contains("only a ring can be entered by"), "{}", driver.reason());
+        assert_eq!(driver.caps().submitter, Submitter::Worker);
+        assert!(
+            driver.reason().contains("only a ring has ops that are submitted by"),
+            "{}",
+            driver.reason()
+        );
     }
 }
 
@@ -190,24 +196,24 @@ fn the_report_names_both() {
 }
 
 #[test]
-fn the_environment_names_who_enters() {
+fn the_environment_names_the_submitter() {
     for (value, expected) in [(None, "none"), (Some(""), "none"), (Some("worker"), "Worker")] {
-        in_child_with("child_environment", &[("RAMIE_ENTER", value), ("WANTED", Some(expected))]);
+        in_child_with("child_environment", &[("RAMIE_SUBMIT", value), ("WANTED", Some(expected))]);
     }
     for (value, expected) in
         [("sidecar", "Sidecar"), ("kernel-thread", "KernelThread"), ("sqpoll", "worker, kernel-")]
     {
-        let variables = [("RAMIE_ENTER", Some(value)), ("WANTED", Some(expected))];
+        let variables = [("RAMIE_SUBMIT", Some(value)), ("WANTED", Some(expected))];
         in_child_with("child_environment", &variables);
     }
 }
 
 #[test]
-#[ignore = "run in a child by the_environment_names_who_enters"]
+#[ignore = "run in a child by the_environment_names_the_submitter"]
 fn child_environment() {
-    let found = match Enter::from_env() {
+    let found = match Submitter::from_env() {
         Ok(None) => "none".to_owned(),
-        Ok(Some(enter)) => format!("{enter:?}"),
+        Ok(Some(submitter)) => format!("{submitter:?}"),
         Err(error) => error.to_string(),
     };
     let wanted = std::env::var("WANTED").unwrap();

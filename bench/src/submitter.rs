@@ -1,4 +1,4 @@
-//! Measures when it pays that another thread than the worker enters the kernel. Fibers of one
+//! Measures when it pays that a thread other than the worker submits its ops. Fibers of one
 //! worker move messages through socket pairs, and compute between them or not; an ordinary thread
 //! asks one of them for an answer while the others compute.
 //!
@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ::ramie::{Enter, Runtime, fiber, os::unix::net::UnixStream};
+use ::ramie::{Submitter, Runtime, fiber, os::unix::net::UnixStream};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -78,7 +78,7 @@ pub fn compare(options: &Options) -> Result<bool, String> {
 
 fn in_child(name: &str, way: &str) -> Result<(f64, f64), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let child = Command::new(program).args(["enter", "--sample", name, way]).output();
+    let child = Command::new(program).args(["submitter", "--sample", name, way]).output();
     let child = child.map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&child.stdout);
     let mut numbers = text.split_whitespace().map(str::parse);
@@ -89,12 +89,12 @@ fn in_child(name: &str, way: &str) -> Result<(f64, f64), String> {
 }
 
 fn run_sample(name: &str, way: &str) -> Result<(), String> {
-    let enter = match way {
-        "sidecar" => Enter::Sidecar,
-        "kernel-thread" => Enter::KERNEL_THREAD,
-        _ => Enter::Worker,
+    let submitter = match way {
+        "sidecar" => Submitter::Sidecar,
+        "kernel-thread" => Submitter::KERNEL_THREAD,
+        _ => Submitter::Worker,
     };
-    let runtime = Runtime::builder().workers(1).enter(enter).build();
+    let runtime = Runtime::builder().workers(1).submitter(submitter).build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let calibrated = Calibrated::found();
     let before = cpu_seconds();

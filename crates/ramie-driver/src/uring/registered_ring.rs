@@ -17,15 +17,15 @@ use crate::sys::raw;
 
 /// How a ring is named where it is entered.
 #[derive(Debug)]
-pub(super) struct Doorway {
+pub(super) struct RegisteredRing {
     ring: RawFd,
     place: Option<u32>,
 }
 
-impl Doorway {
+impl RegisteredRing {
     /// By the ring's descriptor.
     pub(super) fn new(ring: RawFd) -> Self {
-        Doorway { ring, place: None }
+        RegisteredRing { ring, place: None }
     }
 
     /// Puts the ring into this thread's table.

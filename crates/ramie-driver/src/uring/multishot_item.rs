@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
 use crate::buffer::Lease;
-use crate::multishot::{Datagram, MultishotOp, Shot};
+use crate::multishot::{Datagram, MultishotItem, MultishotOp};
 use crate::sys::SockAddrStorage;
 
 const AGAIN: i32 = Errno::AGAIN.raw_os_error();
@@ -17,23 +17,23 @@ pub(super) const NO_BUFFERS: i32 = Errno::NOBUFS.raw_os_error();
 const NO_GROUP: i32 = Errno::NOENT.raw_os_error();
 
 /// What a completion means; none: only that the op may have ended.
-pub(super) fn shot_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Option<Shot> {
+pub(super) fn item_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Option<MultishotItem> {
     match (op, result) {
         (_, result) if result < 0 => match -result {
             AGAIN | CANCELLED | INTERRUPTED | NO_BUFFERS => None,
             NO_GROUP if matches!(op, MultishotOp::Receive { .. }) => None,
-            errno => Some(Shot::Failed(errno)),
+            errno => Some(MultishotItem::Failed(errno)),
         },
-        (MultishotOp::Receive { .. }, 0) => Some(Shot::End),
-        (MultishotOp::Receive { .. }, _) => lease.map(Shot::Bytes),
+        (MultishotOp::Receive { .. }, 0) => Some(MultishotItem::End),
+        (MultishotOp::Receive { .. }, _) => lease.map(MultishotItem::Bytes),
         (MultishotOp::ReceiveFrom { .. }, _) => {
-            lease.and_then(datagram).map(|datagram| Shot::Datagram(Box::new(datagram)))
+            lease.and_then(datagram).map(|datagram| MultishotItem::Datagram(Box::new(datagram)))
         }
         (MultishotOp::Accept { .. }, fd) => {
             // SAFETY: a successful accept returns a new descriptor that nobody else owns.
-            Some(Shot::Connection(unsafe { OwnedFd::from_raw_fd(fd) }))
+            Some(MultishotItem::Connection(unsafe { OwnedFd::from_raw_fd(fd) }))
         }
-        (MultishotOp::Poll { .. }, mask) => Some(Shot::Ready(mask as u32)),
+        (MultishotOp::Poll { .. }, mask) => Some(MultishotItem::Ready(mask as u32)),
     }
 }
 

@@ -22,21 +22,21 @@ use super::{Uring, sqe};
 use crate::call::Timespec;
 use crate::caps::{Feature, FeatureSet};
 use crate::driver::{Config, Wait};
-use crate::enter::Enter;
+use crate::submitter::Submitter;
 use crate::{say, sys};
 
 /// Who enters, if it is not the worker.
 #[derive(Debug)]
-pub(super) enum Enterer {
+pub(super) enum SubmitterThread {
     KernelThread,
     Sidecar(Sidecar),
 }
 
-/// What a ring must do without when `enter` enters for it.
+/// What a ring must do without when this submitter hands over its ops.
 ///
 /// Work is deferred to the one task that submits, or announced to it by a flag: here another one
 /// submits. And a message to another ring is worth it if the kernel has it at once.
-pub(super) fn unfit_for(enter: Enter) -> FeatureSet {
+pub(super) fn unfit_for(submitter: Submitter) -> FeatureSet {
     let unfit = [
         Feature::SingleIssuer,
         Feature::DeferTaskrun,
@@ -44,8 +44,8 @@ pub(super) fn unfit_for(enter: Enter) -> FeatureSet {
         Feature::TaskrunFlag,
         Feature::MsgRing,
     ];
-    match enter {
-        Enter::Worker => FeatureSet::EMPTY,
+    match submitter {
+        Submitter::Worker => FeatureSet::EMPTY,
         _ => unfit.into_iter().fold(FeatureSet::EMPTY, FeatureSet::with),
     }
 }
@@ -54,26 +54,27 @@ pub(super) fn unfit_for(enter: Enter) -> FeatureSet {
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Uring {
-    /// Makes a ring for which `config.enter` enters; the worker, if that is not to be had. Gives
+    /// Makes a ring for which `config.submitter` enters; the worker, if that is not to be had. Gives
     /// a sentence on that, unless it is the worker who was asked for.
-    pub(crate) fn open_entered(config: &Config) -> io::Result<(Self, Option<String>)> {
-        let who = config.enter.who();
-        if config.enter == Enter::Worker {
+    pub(crate) fn open_submitted(config: &Config) -> io::Result<(Self, Option<String>)> {
+        let who = config.submitter.described();
+        if config.submitter == Submitter::Worker {
             return Ok((Uring::open(config)?, None));
         }
-        match Uring::open_with_enterer(config) {
-            Ok(uring) => Ok((uring, Some(format!("{who} enters the kernel")))),
+        match Uring::open_with_thread(config) {
+            Ok(uring) => Ok((uring, Some(format!("{who} submits the ops")))),
             Err(error) => {
-                let uring = Uring::open(&Config { enter: Enter::Worker, ..config.clone() })?;
-                let why = format!("the worker enters the kernel, since {who} cannot ({error})");
+                let uring =
+                    Uring::open(&Config { submitter: Submitter::Worker, ..config.clone() })?;
+                let why = format!("the worker submits its ops, because {who} cannot ({error})");
                 say!(Warn, "{why}");
                 Ok((uring, Some(why)))
             }
         }
     }
 
-    /// Makes a ring for which `config.enter` enters, or says why it cannot.
-    pub(crate) fn open_with_enterer(config: &Config) -> io::Result<Self> {
+    /// Makes a ring for which `config.submitter` enters, or says why it cannot.
+    pub(crate) fn open_with_thread(config: &Config) -> io::Result<Self> {
         let mut uring = Uring::open(config)?;
         uring.thread_goes_on = true;
         if !uring.caps.ext_arg() {
@@ -82,13 +83,13 @@ impl Uring {
                 "waits take no timeout here: that is EXT_ARG, of Linux 5.11",
             ));
         }
-        uring.enterer = match config.enter {
-            Enter::Worker => None,
-            Enter::KernelThread { .. } => Some(Enterer::KernelThread),
-            Enter::Sidecar => {
+        uring.submitter_thread = match config.submitter {
+            Submitter::Worker => None,
+            Submitter::KernelThread { .. } => Some(SubmitterThread::KernelThread),
+            Submitter::Sidecar => {
                 let stops_at_errors = !uring.caps.features.has(Feature::SubmitAll);
                 let sidecar = Sidecar::start(uring.ring.as_raw_fd(), stops_at_errors)?;
-                Some(Enterer::Sidecar(sidecar))
+                Some(SubmitterThread::Sidecar(sidecar))
             }
         };
         uring.thread_goes_on = false;
@@ -112,7 +113,7 @@ impl Uring {
             let Err(error) = entered else { return Ok(()) };
             match error {
                 Errno::INTR | Errno::TIME => return Ok(()),
-                // Reading completions makes room; and what it has found, were it a wake or a shot
+                // Reading completions makes room; and what it has found, were it a wake or an item
                 // only, may be what is waited for.
                 Errno::BUSY | Errno::AGAIN => {
                     let found_some = !self.status.is_empty();
@@ -136,10 +137,10 @@ impl Uring {
     fn enter_once(&mut self, least: u32, limit: Option<&Timespec>) -> Result<u32, Errno> {
         let queue = self.ring.submission();
         let len = queue.len() as u32;
-        let has_thread = matches!(self.caps.enter, Enter::KernelThread { .. });
+        let has_thread = matches!(self.caps.submitter, Submitter::KernelThread { .. });
         let sleeps = has_thread && queue.need_wakeup();
         let flags = if sleeps { EnterFlags::SQ_WAKEUP } else { EnterFlags::empty() };
-        self.doorway.enter((len, least), flags, limit)
+        self.registered_ring.enter((len, least), flags, limit)
     }
 
     fn enter_for(&mut self, limit: Duration) -> Result<u32, Errno> {
@@ -156,11 +157,11 @@ impl Uring {
 
     /// Tells who enters that something is in the queue, and wakes it if it sleeps.
     #[cold]
-    pub(super) fn tell_enterer(&mut self) {
-        match &self.enterer {
+    pub(super) fn tell_submitter_thread(&mut self) {
+        match &self.submitter_thread {
             None => {}
-            Some(Enterer::Sidecar(sidecar)) => sidecar.post(),
-            Some(Enterer::KernelThread) => self.wake_kernel_thread(),
+            Some(SubmitterThread::Sidecar(sidecar)) => sidecar.post(),
+            Some(SubmitterThread::KernelThread) => self.wake_kernel_thread(),
         }
     }
 
@@ -177,7 +178,7 @@ impl Uring {
 
     /// Waits until the kernel's thread has emptied the queue, if it is the one who does.
     pub(super) fn kernel_thread_empties_queue(&mut self) -> bool {
-        if !matches!(self.enterer, Some(Enterer::KernelThread)) {
+        if !matches!(self.submitter_thread, Some(SubmitterThread::KernelThread)) {
             return false;
         }
         while !self.ring.submission().is_empty() {
@@ -203,8 +204,8 @@ impl Uring {
     }
 
     /// Ends the one who enters; from now on the worker does. Nothing of others is in flight.
-    pub(super) fn end_enterer(&mut self) {
-        if let Some(Enterer::Sidecar(mut sidecar)) = self.enterer.take() {
+    pub(super) fn end_submitter_thread(&mut self) {
+        if let Some(SubmitterThread::Sidecar(mut sidecar)) = self.submitter_thread.take() {
             self.entered += sidecar.end();
         }
     }
