@@ -120,7 +120,7 @@ impl Completed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Wait;
+    use crate::backend::{Backend, Wait};
     use crate::op::Op;
     use crate::poll::Poll;
     use crate::uring::tests::open;

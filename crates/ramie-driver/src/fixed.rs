@@ -25,13 +25,11 @@
 //! ([`Config::small`](crate::Config::small)), and one that goes empties its own.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::driver::Driver;
-use crate::poll::Registration;
+use crate::registration::Registration;
 use crate::wake::Waker;
 
 /// After so many ops a stream takes a place.
@@ -40,7 +38,8 @@ const OPS_BEFORE: u64 = 64;
 const NONE: u64 = (u32::MAX as u64) << 32;
 
 /// A stream's place in a ring's table, if it has one. It goes before the stream's descriptor does:
-/// by [`Driver::release_file`], or else [`release_elsewhere`](Self::release_elsewhere).
+/// by [`Driver::release_file`](crate::Driver::release_file), or else
+/// [`release_elsewhere`](Self::release_elsewhere).
 #[derive(Debug, Default)]
 pub struct FixedFile {
     word: AtomicU64,
@@ -81,6 +80,11 @@ impl FixedFile {
         swapped.is_ok() && next == NONE
     }
 
+    /// It has no place any more, and takes no other.
+    pub(crate) fn set_none(&self) {
+        self.word.store(NONE, Ordering::Relaxed);
+    }
+
     pub(crate) fn set(&self, ring: u32, place: u32) {
         self.word.store(u64::from(ring) << 32 | u64::from(place), Ordering::Relaxed);
     }
@@ -92,7 +96,7 @@ impl FixedFile {
         {
             notes.leave(self.place());
         }
-        self.word.store(NONE, Ordering::Relaxed);
+        self.set_none();
     }
 }
 
@@ -144,42 +148,6 @@ impl Notes {
             return Vec::new();
         }
         std::mem::take(&mut *lock(&self.places))
-    }
-}
-
-impl Driver {
-    /// Gives a stream's place back, if it is in this driver's table; the stream takes no other.
-    /// Nothing is in flight on the stream.
-    pub fn release_file(&mut self, file: &FixedFile) -> bool {
-        // In the child of a fork the table is the parent's.
-        let released = self.is_childs() || self.ring().is_some_and(|ring| ring.release(file));
-        if released {
-            file.word.store(NONE, Ordering::Relaxed);
-        }
-        released
-    }
-}
-
-impl Driver {
-    /// Takes a place for a file that an accept is to put there, and that gets no descriptor; false
-    /// if this driver has none. The accept is submitted by
-    /// [`submit_fixed`](Self::submit_fixed) with this file, its flags do not count, and its result
-    /// is 0; later ops on the file name the descriptor -1.
-    pub fn reserve_place(&mut self, file: &FixedFile) -> bool {
-        !self.is_childs() && self.ring().is_some_and(|ring| ring.reserve(file))
-    }
-
-    /// Gives a file that has a place here, and perhaps nothing else, a new descriptor, which is the
-    /// caller's.
-    ///
-    /// # Errors
-    /// The process is out of descriptors; `EBADF`: the file has no place here.
-    ///
-    /// # Panics
-    /// In the child of a fork.
-    pub fn install_file(&mut self, file: &FixedFile) -> io::Result<RawFd> {
-        self.check_fork();
-        self.ring().map_or_else(|| Err(rustix::io::Errno::BADF.into()), |ring| ring.install(file))
     }
 }
 

@@ -53,13 +53,16 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod backend;
 mod buffer;
 mod call;
 mod caps;
+mod choice;
 mod completed;
+mod config;
 mod driver;
-#[cfg(feature = "faults")]
-mod faults;
+mod error;
+mod feature;
 mod fixed;
 #[doc(hidden)]
 pub mod logging;
@@ -69,31 +72,54 @@ mod op;
 mod poll;
 mod primitive;
 mod region;
+mod registration;
 mod remote;
 mod report;
 mod submitter;
 pub mod sys;
 mod uring;
 mod wake;
+mod why_refused;
 
+// The feature `faults` is asked for here alone. Without it, files that stand in for these modules
+// have nothing that could go wrong, and the compiler leaves out what would handle it.
+#[cfg_attr(not(feature = "faults"), path = "faults/absent.rs")]
+mod faults;
+#[cfg_attr(not(feature = "faults"), path = "injected_absent.rs")]
+mod injected;
+
+pub use backend::{Submitted, Wait};
 pub use buffer::Lease;
-pub use call::{Call, ChildInfo, OpenHow, Timespec};
-pub use caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
-pub use driver::{Choice, Config, Driver, Kind, OpenError, Submitted, Wait};
+pub use call::{Call, ChildInfo, OpenHow};
+pub use caps::{Caps, OpSupport, Refusal};
+pub use choice::{Choice, Kind};
+pub use config::Config;
+pub use driver::Driver;
+pub use error::OpenError;
 #[cfg(feature = "faults")]
 pub use faults::{Fault, Faults};
+pub use feature::{Feature, FeatureSet};
 pub use fixed::FixedFile;
 pub use mask::{Profile, masked_from_env};
 pub use multishot::{
     Datagram, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, OneByOne,
 };
-pub use op::{CURRENT_POSITION, IoVec, MessageHeader, Op, OpFrame};
+pub use op::{CURRENT_POSITION, Op, OpFrame};
 pub use region::Region;
 pub use remote::RemoteHandle;
 pub use report::{Check, Outcome, Report, Setting, Topic, probe_report};
 pub use submitter::Submitter;
 pub use sys::SockAddrStorage;
+pub use sys::abi::{IoVec, MessageHeader, Timespec};
 pub use wake::Waker;
+
+#[cfg(feature = "faults")]
+impl Driver {
+    /// Makes things go wrong from now on: for tests. Nothing may be in flight.
+    pub fn with_faults(self, faults: Faults) -> Driver {
+        self.inject(faults)
+    }
+}
 
 /// Tells how often the rings of this process entered the kernel, of those that have been dropped:
 /// for benches. Counted so because a shared count would cost each enter a cache miss.

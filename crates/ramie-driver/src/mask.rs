@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use crate::caps::{Feature, FeatureSet};
-use crate::driver::OpenError;
+use crate::error::OpenError;
+use crate::feature::{Feature, FeatureSet};
 use crate::say;
 
 /// The environment variable that masks features.

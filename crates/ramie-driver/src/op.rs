@@ -8,7 +8,9 @@ use std::ptr;
 
 use crate::buffer::Lease;
 use crate::call::Call;
-use crate::poll::Registration;
+use crate::injected::InjectedAnswer;
+use crate::registration::Registration;
+use crate::sys::abi::{IoVec, MessageHeader};
 use crate::sys::{EpollEvent, Lent, SockAddrStorage};
 
 /// The offset that means "at the file's current position", and that streams require.
@@ -21,51 +23,6 @@ pub const CURRENT_POSITION: u64 = u64::MAX;
 
 /// The most bytes that Linux moves in one call; longer requests are capped, the result is short.
 pub(crate) const MAX_LEN: u32 = 0x7fff_f000;
-
-/// One buffer of a vectored op: `struct iovec`, and so the layout of [`std::io::IoSlice`].
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct IoVec {
-    /// First byte.
-    pub base: *mut u8,
-    /// Bytes.
-    pub len: usize,
-}
-
-/// The arguments of a message op: `struct msghdr` as Linux lays it out.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct MessageHeader {
-    /// Peer address, or null.
-    pub name: *mut SockAddrStorage,
-    /// Bytes at `name`; written back by a receive.
-    pub name_len: u32,
-    /// The buffers.
-    pub iov: *mut IoVec,
-    /// How many buffers.
-    pub iov_len: usize,
-    /// Control messages, or null.
-    pub control: *mut u8,
-    /// Bytes at `control`; written back by a receive.
-    pub control_len: usize,
-    /// Flags of a received message, written back.
-    pub flags: i32,
-}
-
-impl MessageHeader {
-    /// Makes a header that carries data only.
-    pub const fn vectored(iov: *mut IoVec, iov_len: usize) -> Self {
-        MessageHeader {
-            name: ptr::null_mut(),
-            name_len: 0,
-            iov,
-            iov_len,
-            control: ptr::null_mut(),
-            control_len: 0,
-            flags: 0,
-        }
-    }
-}
 
 /// One operation as plain data. The caller keeps every pointer valid until the op is complete.
 ///
@@ -274,11 +231,7 @@ pub struct OpFrame {
     pub(crate) slot: Cell<u16>,
     /// Its file's registration with a polling driver, or null: valid while it is in flight.
     pub(crate) registration: Cell<*const Registration>,
-    /// The kernel is to have answered so, this often: a fault that the driver has to hide.
-    #[cfg(feature = "faults")]
-    pub(crate) hidden_errno: Cell<i32>,
-    #[cfg(feature = "faults")]
-    pub(crate) hidden_times: Cell<u8>,
+    pub(crate) injected: InjectedAnswer,
     _pinned: PhantomPinned,
 }
 
@@ -299,25 +252,15 @@ impl OpFrame {
             manner: Cell::new(op.manner()),
             slot: Cell::new(crate::fixed::NO_SLOT),
             registration: Cell::new(ptr::null()),
-            #[cfg(feature = "faults")]
-            hidden_errno: Cell::new(0),
-            #[cfg(feature = "faults")]
-            hidden_times: Cell::new(0),
+            injected: InjectedAnswer::none(),
             _pinned: PhantomPinned,
         }
     }
 
-    /// The answer that the kernel is to have given, instead of its own. Polls in the op's stead
-    /// are not told to come back later.
-    #[cfg(feature = "faults")]
-    pub(crate) fn hidden_answer(&self) -> Option<i32> {
-        let (errno, times) = (self.hidden_errno.get(), self.hidden_times.get());
-        let is_poll = self.state.get() == State::AwaitingReadiness;
-        if times == 0 || (is_poll && errno == rustix::io::Errno::AGAIN.raw_os_error()) {
-            return None;
-        }
-        self.hidden_times.set(times - 1);
-        Some(-errno)
+    /// The answer that a fault gives in place of the kernel's.
+    #[inline]
+    pub(crate) fn take_injected(&self) -> Option<i32> {
+        self.injected.take(self.state.get() == State::AwaitingReadiness)
     }
 
     /// Asks that a ring does the op on a thread of the kernel from the start (`IOSQE_ASYNC`): for

@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use crate::poll::EpollSet;
+use crate::sys::EpollSet;
 
 /// Lets any thread tell a driver that a descriptor is about to be closed.
 #[derive(Clone, Debug)]

@@ -6,12 +6,17 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::caps::{Caps, Feature, FeatureSet, Refusal};
-use crate::driver::{Choice, Config, Driver, Kind};
+use crate::caps::{Caps, Refusal};
+use crate::choice::{Choice, Kind};
+use crate::config::Config;
+use crate::driver::Driver;
+use crate::feature::{Feature, FeatureSet};
 use crate::poll::Poll;
 use crate::submitter::Submitter;
+use crate::sys::short_lived_ring::on_own_thread;
 use crate::sys::{self, Limit};
-use crate::uring::{Uring, short_lived::on_own_thread};
+use crate::uring::Uring;
+use crate::why_refused::why_refused;
 
 /// How a check went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,65 +248,4 @@ fn settings() -> Vec<Setting> {
         sysctl("kernel.io_uring_disabled", "mode", "kernel/io_uring_disabled"),
         sysctl("net.core.somaxconn", "connections", "net/core/somaxconn"),
     ]
-}
-
-/// Names the likely cause of io_uring's refusal, and the cure.
-pub(crate) fn why_refused(error: &io::Error) -> (String, String) {
-    let otherwise = "or set RAMIE_DRIVER=poll";
-    match Errno::from_io_error(error) {
-        Some(Errno::PERM | Errno::ACCESS) => why_forbidden(otherwise),
-        Some(Errno::NOSYS) => why_absent(otherwise),
-        Some(Errno::NOMEM) => {
-            let limit = sys::memlock_limit().soft;
-            let limit = limit.map_or("unlimited".into(), |bytes| format!("{} KiB", bytes / 1024));
-            (
-                format!("memory is short, or locked memory (`ulimit -l` is {limit}) is used up"),
-                format!(
-                    "raise `ulimit -l`, which kernels before 5.12 charge rings to, {otherwise}"
-                ),
-            )
-        }
-        Some(Errno::MFILE | Errno::NFILE) => {
-            ("descriptors are used up".into(), "raise `ulimit -n` or close some".into())
-        }
-        Some(Errno::TIMEDOUT) => (
-            "a ring was made, but an op did not come back within a second".into(),
-            format!("report this kernel, {otherwise}"),
-        ),
-        _ => ("an answer that no known kernel gives".into(), format!("report it, {otherwise}")),
-    }
-}
-
-fn why_forbidden(otherwise: &str) -> (String, String) {
-    match (sys::boot_parameter("kernel/io_uring_disabled"), sys::seccomp_mode()) {
-        (Some(2), _) => (
-            "the administrator has switched it off (sysctl kernel.io_uring_disabled is 2)".into(),
-            format!("set it to 0, {otherwise}"),
-        ),
-        (Some(1), _) => (
-            "sysctl kernel.io_uring_disabled is 1 and this user is not in kernel.io_uring_group"
-                .into(),
-            format!("set it to 0 or join the group, {otherwise}"),
-        ),
-        (_, Some(2)) => (
-            "a seccomp filter forbids it, as Docker's and containerd's do by default".into(),
-            format!(
-                "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp \
-                 profile, {otherwise}"
-            ),
-        ),
-        _ => (
-            "a security module (such as SELinux) forbids it".into(),
-            format!("allow it in the module's policy, {otherwise}"),
-        ),
-    }
-}
-
-fn why_absent(otherwise: &str) -> (String, String) {
-    let release = sys::kernel_release();
-    let cause = match sys::seccomp_mode() {
-        Some(2) => format!("a seccomp filter hides it, or kernel {release} lacks it (before 5.7)"),
-        _ => format!("kernel {release} lacks it: older than 5.7, built without it, or gVisor"),
-    };
-    (cause, format!("use a newer kernel or another sandbox, {otherwise}"))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::driver::OpenError;
+use crate::error::OpenError;
 use crate::say;
 
 /// Which thread hands a worker's ops to the kernel while the worker's fibers run.

@@ -15,8 +15,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::poll::EpollSet;
-use crate::sys;
+use crate::sys::{self, EpollSet};
 
 /// What a waker and the driver it wakes share.
 #[derive(Debug)]

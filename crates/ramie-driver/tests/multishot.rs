@@ -41,7 +41,7 @@ fn receive(driver: &mut Driver, stream: &UnixStream) -> (MultishotId, Arc<Multis
     start(driver, MultishotOp::Receive { fd: stream.as_raw_fd() })
 }
 
-/// Turns until there is a item. An op that ended without notice is armed again by `next_item`.
+/// Turns until there is an item. An op that ended without notice is armed again by `next_item`.
 fn item(driver: &mut Driver, id: MultishotId) -> MultishotItem {
     let started = Instant::now();
     loop {
@@ -266,7 +266,6 @@ fn many_bytes_that_nobody_takes_pause_it() {
 }
 
 /// The hazard: a listener whose op ended without notice, and a server that accepts no more.
-#[cfg(feature = "faults")]
 #[test]
 fn each_op_that_ends_without_notice_is_armed_again() {
     rings(|driver| {
@@ -308,7 +307,6 @@ fn each_op_that_ends_without_notice_is_armed_again() {
 }
 
 /// Makes the kernel end the op: all that is told is that it was the last completion.
-#[cfg(feature = "faults")]
 fn end(driver: &mut Driver, id: MultishotId) {
     driver.end_multishot_silently(id);
     let started = Instant::now();
@@ -488,7 +486,7 @@ fn a_shot_that_came_before_a_turn_keeps_it_from_waiting() {
         let started = Instant::now();
         driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
         assert_eq!(driver.pop_notice(), Some(1 << 63));
-        assert!(started.elapsed() < PATIENCE / 2, "it has waited though a item was there");
+        assert!(started.elapsed() < PATIENCE / 2, "it has waited though an item was there");
         assert_eq!(&*bytes(&mut driver, id), b"early");
         driver.stop_multishot(id);
     });

@@ -9,8 +9,9 @@ mod plain;
 
 use std::os::fd::RawFd;
 
-use crate::caps::Feature;
+use crate::feature::Feature;
 use crate::sys::SockAddrStorage;
+use crate::sys::abi::Timespec;
 
 pub(crate) use entry::entry;
 
@@ -24,16 +25,6 @@ pub struct OpenHow {
     pub mode: u64,
     /// `RESOLVE_*`.
     pub resolve: u64,
-}
-
-/// A time as the kernel takes it: `struct __kernel_timespec`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Timespec {
-    /// Seconds.
-    pub sec: i64,
-    /// Nanoseconds below a second.
-    pub nsec: i64,
 }
 
 /// What `waitid` says of a child: `siginfo_t` as Linux lays it out for SIGCHLD.

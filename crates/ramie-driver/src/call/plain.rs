@@ -6,7 +6,8 @@ use std::ptr;
 use rustix::io::Errno;
 use sc::nr;
 
-use super::{Call, Timespec, entry::FUTEX_ALL};
+use super::{Call, entry::FUTEX_ALL};
+use crate::sys::short_lived_ring;
 
 /// `FUTEX_WAIT_BITSET`, `FUTEX_WAKE_BITSET`: their timeouts are absolute, and a mask is given.
 const FUTEX_WAIT: usize = 9;
@@ -31,7 +32,7 @@ impl Call {
     pub unsafe fn make(&self) -> i32 {
         match *self {
             Call::Message { ring, result, data } => {
-                crate::uring::short_lived::send_message(ring, result, data)
+                short_lived_ring::send_message(ring, result, data)
             }
             Call::Splice { from, from_at, to, to_at, len, flags } => {
                 splice((from, from_at), (to, to_at), len, flags)
@@ -157,11 +158,4 @@ fn splice(from: (i32, i64), to: (i32, i64), len: u32, flags: u32) -> i32 {
     let (len, flags) = (len as usize, flags as usize);
     // SAFETY: null, or the two offsets in this frame.
     unsafe { sc::syscall6(nr::SPLICE, from, from_at, to, to_at, len, flags) as isize as i32 }
-}
-
-impl From<std::time::Duration> for Timespec {
-    fn from(duration: std::time::Duration) -> Self {
-        let sec = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-        Timespec { sec, nsec: duration.subsec_nanos().into() }
-    }
 }

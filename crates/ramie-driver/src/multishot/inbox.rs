@@ -43,11 +43,12 @@ const LEFTOVER: u8 = 2;
 /// What a socket knows of the op that a driver does for it, and the items that the op left.
 #[derive(Debug, Default)]
 pub struct MultishotInbox {
-    /// Whether a driver has an op, and whether items are left: a copy that is read without the lock.
+    /// Whether a driver has an op, and whether items are left: a copy that is read without the
+    /// lock.
     state: AtomicU8,
-    /// The number of strands in a one-shot receive. They wait in the kernel and do not look here, so
-    /// no item may be put here meanwhile. A `usize`, because a strand that is given up raises it for
-    /// good.
+    /// The number of strands in a one-shot receive. They wait in the kernel and do not look here,
+    /// so no item may be put here meanwhile. A `usize`, because a strand that is given up raises it
+    /// for good.
     takers: AtomicUsize,
     inner: Mutex<Inner>,
 }
@@ -83,8 +84,8 @@ impl MultishotInbox {
     /// Announces a one-shot receive: until the guard is dropped no multishot op starts. Before the
     /// caller waits, it stops an op that has started, and takes what that op left.
     ///
-    /// A strand that is given up meanwhile stays announced. Every later receive of the descriptor is
-    /// then a one-shot receive, which is correct but slower.
+    /// A strand that is given up meanwhile stays announced. Every later receive of the descriptor
+    /// is then a one-shot receive, which is correct but slower.
     pub fn take_one_by_one(&self) -> OneByOne<'_> {
         self.takers.fetch_add(1, Ordering::Relaxed);
         // Pairs with the fence of `adopt`: either the op is seen from now on, or this is there.

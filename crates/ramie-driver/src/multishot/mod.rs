@@ -2,7 +2,8 @@
 //!
 //! Such an op outlives the call that started it, and its starter may be forgotten. So it writes
 //! into the driver's own buffers. Each of its results is a [`MultishotItem`], which waits in the
-//! driver, and then in a [`MultishotInbox`] that is shared with the socket, until a caller takes it.
+//! driver, and then in a [`MultishotInbox`] that is shared with the socket, until a caller takes
+//! it.
 //!
 //! The part of an op that touches the ring is in `uring/multishot.rs`, beside the queue and the
 //! completions that it uses; this folder has what the callers and every backend share.

@@ -11,7 +11,8 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::call::Call;
-use crate::op::{CURRENT_POSITION, IoVec, MAX_LEN, MessageHeader, Op, OpFrame};
+use crate::op::{CURRENT_POSITION, MAX_LEN, Op, OpFrame};
+use crate::sys::abi::{IoVec, MessageHeader};
 use crate::sys::{self, POLL_IN, POLL_OUT, raw};
 
 pub(super) const AGAIN: i32 = -Errno::AGAIN.raw_os_error();

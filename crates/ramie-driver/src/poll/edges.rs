@@ -19,11 +19,11 @@ use std::sync::Arc;
 use rustix::event::epoll::EventFlags;
 
 use super::attempt::AGAIN;
-use super::registration::Registration;
 use super::slots::Slot;
 use super::{GENERATION_MASK, Poll, key_of, may_wait};
 use crate::completed::FrameList;
 use crate::op::{Op, OpFrame};
+use crate::registration::Registration;
 use crate::sys::{self, POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT, raw};
 
 /// What the owner of the op's descriptor keeps for it, if it is a stream's.
@@ -50,12 +50,7 @@ impl Poll {
     }
 
     /// Whether a call that has this registration would find none of `events`.
-    pub(crate) fn is_known_to_wait(
-        &self,
-        fd: RawFd,
-        registration: &Registration,
-        events: u32,
-    ) -> bool {
+    pub(super) fn would_wait(&self, fd: RawFd, registration: &Registration, events: u32) -> bool {
         if events & !KEPT != 0 || !self.is_kept(fd, registration) {
             return false;
         }
@@ -72,7 +67,7 @@ impl Poll {
         };
         may_wait(frame)
             && !matches!(frame.op, Op::Connect { .. })
-            && self.is_known_to_wait(fd, registration, frame.op.readiness())
+            && self.would_wait(fd, registration, frame.op.readiness())
     }
 
     /// Takes note of what a call on a kept descriptor returned.
@@ -82,7 +77,7 @@ impl Poll {
         if result == AGAIN {
             self.note_empty(fd, registration, frame.op.readiness());
         } else if let Op::Recv { len, flags, .. } = frame.op {
-            self.note_received(fd, registration, result, len, flags);
+            self.note_receive(fd, registration, result, (len, flags));
         }
     }
 
@@ -92,14 +87,13 @@ impl Poll {
         }
     }
 
-    /// The same of a receive into `len` bytes.
-    pub(crate) fn note_received(
+    /// The same of a receive into `len` bytes, with these flags.
+    pub(super) fn note_receive(
         &mut self,
         fd: RawFd,
         registration: &Registration,
         result: i32,
-        len: u32,
-        flags: i32,
+        (len, flags): (u32, i32),
     ) {
         let is_plain = flags & !(sys::MSG_DONTWAIT | sys::MSG_NOSIGNAL) == 0;
         let is_short = is_plain && result > 0 && (result as u32) < len;
@@ -114,7 +108,7 @@ impl Poll {
     pub(super) fn keep(&mut self, fd: RawFd, frame: &OpFrame) -> bool {
         let Some(registration) = registration_of(frame) else { return false };
         let events = frame.op.readiness();
-        if self.is_known_to_wait(fd, registration, events) {
+        if self.would_wait(fd, registration, events) {
             return true;
         }
         // Those who wait in another way must not be forgotten. A set without a number of its own

@@ -1,22 +1,21 @@
 //! The readiness backend: each op is tried at once, and again when its descriptor is ready.
 //!
 //! # Registrations
-//! A descriptor with waiting ops is registered one-shot for the merged interests of its readers
-//! and writers. INVARIANT: **a registration is armed only while an op waits on the descriptor.**
-//! Firing disarms it; cancelling the last waiter deletes it. What stays behind is disarmed and
-//! can deliver nothing, so closing the descriptor on any thread, reusing its number, or keeping
-//! the file alive by a duplicate makes no ghosts: the next op on that number finds by the
-//! kernel's answer (`ENOENT`, `EEXIST`) whether to add or to modify. The generation in the key is
-//! a second lock on the same door. The exception are descriptors whose owner keeps a
-//! [`Registration`]: those stay registered between waits ([`edges`]).
+//! A descriptor with waiting ops is registered one-shot for the merged interests of its readers and
+//! writers. INVARIANT: **a registration is armed only while an op waits on the descriptor.** Firing
+//! disarms it; cancelling the last waiter deletes it. What stays behind is disarmed and can deliver
+//! nothing, so closing the descriptor on any thread, reusing its number, or keeping the file alive
+//! by a duplicate makes no ghosts: the next op on that number finds by the kernel's answer
+//! (`ENOENT`, `EEXIST`) whether to add or to modify. The generation in the key is a second lock on
+//! the same door. The exception are descriptors whose owner keeps a
+//! [`Registration`](crate::registration::Registration): those stay registered between waits
+//! ([`edges`]).
 //!
 //! While an op waits, its submitter keeps the descriptor open (contract of `Driver::submit`).
 #![allow(unsafe_code)]
 
 mod attempt;
 mod edges;
-mod epoll_set;
-mod registration;
 mod slots;
 mod vain;
 
@@ -29,16 +28,16 @@ use std::time::Duration;
 use rustix::event::epoll::{Event, EventFlags};
 use rustix::io::Errno;
 
+use crate::backend::{Backend, Submitted, Wait};
 use crate::buffer::Pool;
 use crate::caps::Caps;
 use crate::completed::{Completed, FrameList};
-use crate::driver::{Submitted, Wait};
+use crate::fixed::FixedFile;
 use crate::op::{Op, OpFrame, State};
-use crate::sys::{POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT};
+use crate::remote::RemoteHandle;
+use crate::sys::{self, EpollSet, POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT};
 use crate::wake::{WakeTarget, Waker, Way};
 use attempt::AGAIN;
-pub(crate) use epoll_set::EpollSet;
-pub(crate) use registration::Registration;
 use slots::{Slot, Slots};
 use vain::{Resting, Vain};
 
@@ -58,7 +57,7 @@ pub(crate) struct Poll {
     events: Vec<Event>,
     target: Arc<WakeTarget>,
     caps: Caps,
-    pub(crate) pool: Pool,
+    pool: Pool,
 }
 
 impl Poll {
@@ -75,47 +74,6 @@ impl Poll {
             caps: Caps::of_poll(),
             pool: Pool::new(),
         })
-    }
-
-    pub(crate) fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
-    pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    pub(crate) fn waker(&self) -> Waker {
-        Waker(Arc::clone(&self.target))
-    }
-
-    pub(crate) fn set(&self) -> Arc<EpollSet> {
-        Arc::clone(&self.set)
-    }
-
-    /// Readiness shows only when the kernel is asked, so while ops wait the answer is yes.
-    pub(crate) fn needs_turn(&self) -> bool {
-        self.in_flight > 0 || !self.completed.is_empty()
-    }
-
-    pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
-        debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
-        // Whoever waits already goes first.
-        if !self.has_waiters_before(frame) && !pretends_to_wait(frame) && !self.must_wait(frame) {
-            let mut result = self.attempt(frame);
-            if result == AGAIN && may_wait(frame) {
-                result = self.conclude_if_ended(frame);
-            }
-            if result != AGAIN || !may_wait(frame) {
-                return done(frame, result);
-            }
-        }
-        match self.wait_for_readiness(frame) {
-            Ok(()) => Submitted::InFlight,
-            // epoll takes anything but disk files, which are always ready.
-            Err(Errno::PERM) => done(frame, attempt::call_waiting(&frame.op)),
-            Err(errno) => done(frame, -errno.raw_os_error()),
-        }
     }
 
     fn attempt(&mut self, frame: &OpFrame) -> i32 {
@@ -181,62 +139,13 @@ impl Poll {
         self.set.forget(fd);
     }
 
-    pub(crate) fn cancel(&mut self, frame: &OpFrame) {
-        let fd = frame.op.fd().expect("an op without a descriptor never waits");
-        self.slots[fd].queue(&frame.op).remove(frame);
-        // What has arrived is returned: the op's own answer decides.
-        let result = match attempt::attempt(frame) {
-            AGAIN => CANCELLED,
-            result => result,
-        };
-        self.finish(frame, result);
-        if self.slots[fd].is_idle() && !self.slots[fd].is_kept {
-            self.disarm(fd);
-        }
-    }
-
-    /// Cancels what is meant, and tells how many that are.
-    pub(crate) fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
-        let all = (0..self.slots.len() as RawFd).flat_map(|fd| self.slots[fd].frames());
-        let meant: Vec<_> = all.filter(|frame| is_meant(frame)).map(NonNull::from).collect();
-        for frame in &meant {
-            // SAFETY: a frame in flight is alive (contract of `Driver::submit`), and those before
-            // it have completed in place.
-            let frame = unsafe { frame.as_ref() };
-            frame.cancel_asked.set(true);
-            self.cancel(frame);
-        }
-        meant.len()
-    }
-
     fn finish(&mut self, frame: &OpFrame, result: i32) {
         self.in_flight -= 1;
         self.completed.complete(frame, result);
     }
 
-    pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
-        self.completed.give_back_surplus();
-        let limit = match wait {
-            Wait::Until(limit) if self.completed.is_empty() => {
-                limit.into_iter().chain(self.resting.limit()).min()
-            }
-            _ => Some(Duration::ZERO),
-        };
-        let mut events = std::mem::take(&mut self.events);
-        let waited = self.set.wait(&mut events, limit);
-        self.target.acknowledge();
-        for event in events.drain(..) {
-            self.on_event(event);
-        }
-        self.events = events;
-        if !self.resting.is_empty() {
-            self.arm_rested();
-        }
-        waited
-    }
-
     fn on_event(&mut self, event: Event) {
-        let Some((fd, generation)) = epoll_set::key(&event).map(fd_of) else { return };
+        let Some((fd, generation)) = sys::epoll_key(&event).map(fd_of) else { return };
         let Some(slot) = self.slots.get_mut(fd) else { return };
         if slot.generation != generation {
             return;
@@ -303,8 +212,104 @@ impl Poll {
             self.finish(frame, -errno.raw_os_error());
         }
     }
+}
 
-    pub(crate) fn drain(&mut self) {
+impl Backend for Poll {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.target))
+    }
+
+    /// Readiness shows only when the kernel is asked, so while ops wait the answer is yes.
+    fn needs_turn(&self) -> bool {
+        self.in_flight > 0 || !self.completed.is_empty()
+    }
+
+    fn submit(&mut self, frame: &OpFrame) -> Submitted {
+        debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
+        // Whoever waits already goes first.
+        if !self.has_waiters_before(frame) && !pretends_to_wait(frame) && !self.must_wait(frame) {
+            let mut result = self.attempt(frame);
+            if result == AGAIN && may_wait(frame) {
+                result = self.conclude_if_ended(frame);
+            }
+            if result != AGAIN || !may_wait(frame) {
+                return done(frame, result);
+            }
+        }
+        match self.wait_for_readiness(frame) {
+            Ok(()) => Submitted::InFlight,
+            // epoll takes anything but disk files, which are always ready.
+            Err(Errno::PERM) => done(frame, attempt::call_waiting(&frame.op)),
+            Err(errno) => done(frame, -errno.raw_os_error()),
+        }
+    }
+
+    fn attach(&mut self, frame: &OpFrame, file: &FixedFile) {
+        frame.registration.set(&raw const file.registration);
+    }
+
+    fn cancel(&mut self, frame: &OpFrame) {
+        let fd = frame.op.fd().expect("an op without a descriptor never waits");
+        self.slots[fd].queue(&frame.op).remove(frame);
+        // What has arrived is returned: the op's own answer decides.
+        let result = match attempt::attempt(frame) {
+            AGAIN => CANCELLED,
+            result => result,
+        };
+        self.finish(frame, result);
+        if self.slots[fd].is_idle() && !self.slots[fd].is_kept {
+            self.disarm(fd);
+        }
+    }
+
+    /// Cancels what is meant, and tells how many that are.
+    fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
+        let all = (0..self.slots.len() as RawFd).flat_map(|fd| self.slots[fd].frames());
+        let meant: Vec<_> = all.filter(|frame| is_meant(frame)).map(NonNull::from).collect();
+        for frame in &meant {
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`), and those before
+            // it have completed in place.
+            let frame = unsafe { frame.as_ref() };
+            frame.cancel_asked.set(true);
+            self.cancel(frame);
+        }
+        meant.len()
+    }
+
+    fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.completed.give_back_surplus();
+        let limit = match wait {
+            Wait::Until(limit) if self.completed.is_empty() => {
+                limit.into_iter().chain(self.resting.limit()).min()
+            }
+            _ => Some(Duration::ZERO),
+        };
+        let mut events = std::mem::take(&mut self.events);
+        let waited = self.set.wait(&mut events, limit);
+        self.target.acknowledge();
+        for event in events.drain(..) {
+            self.on_event(event);
+        }
+        self.events = events;
+        if !self.resting.is_empty() {
+            self.arm_rested();
+        }
+        waited
+    }
+
+    fn pop_complete(&mut self) -> Option<NonNull<OpFrame>> {
+        self.completed.pop()
+    }
+
+    fn drain(&mut self) {
         for fd in 0..self.slots.len() as RawFd {
             if self.slots[fd].is_idle() {
                 continue;
@@ -313,6 +318,30 @@ impl Poll {
             self.disarm(fd);
         }
         debug_assert_eq!(self.in_flight, 0);
+    }
+
+    fn remote(&self) -> RemoteHandle {
+        RemoteHandle(Some(Arc::clone(&self.set)))
+    }
+
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.pool.has_surplus()
+    }
+
+    fn give_back_surplus(&mut self) {
+        self.pool.give_back_surplus();
+    }
+
+    fn is_known_to_wait(&self, fd: RawFd, file: &FixedFile) -> bool {
+        self.would_wait(fd, &file.registration, POLL_IN)
+    }
+
+    fn note_received(&mut self, fd: RawFd, file: &FixedFile, result: i32, len: u32) {
+        self.note_receive(fd, &file.registration, result, (len, 0));
     }
 }
 
@@ -332,16 +361,9 @@ fn may_wait(frame: &OpFrame) -> bool {
     }
 }
 
-/// A fault: it is not ready, until the kernel says that it is.
-#[cfg(feature = "faults")]
+/// A fault: the descriptor is not ready, until the kernel reports that it is.
 fn pretends_to_wait(frame: &OpFrame) -> bool {
-    let is_fault = frame.hidden_errno.get() == Errno::AGAIN.raw_os_error();
-    is_fault && frame.op.readiness() != 0 && may_wait(frame)
-}
-
-#[cfg(not(feature = "faults"))]
-const fn pretends_to_wait(_: &OpFrame) -> bool {
-    false
+    frame.injected.is_again() && frame.op.readiness() != 0 && may_wait(frame)
 }
 
 fn done(frame: &OpFrame, result: i32) -> Submitted {

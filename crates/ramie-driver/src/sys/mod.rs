@@ -3,10 +3,12 @@
 //! They go through rustix's raw backend or `sc`, not through libc's symbols: whoever interposes
 //! those must not catch the runtime itself. rustix's own types are used where it has them.
 
+pub(crate) mod abi;
 mod addr;
 mod clock;
 mod control;
 mod copy;
+mod epoll_set;
 mod fd;
 mod file;
 pub mod fork;
@@ -18,6 +20,7 @@ mod process;
 pub(crate) mod raw;
 mod ready;
 pub(crate) mod return_predictor;
+pub(crate) mod short_lived_ring;
 mod socket;
 pub mod supervise;
 mod unix;
@@ -26,6 +29,7 @@ pub use addr::SockAddrStorage;
 pub use clock::monotonic_ns;
 pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC};
 pub use copy::{copy_file_range, sendfile, splice_now, write};
+pub(crate) use epoll_set::{EpollSet, key as epoll_key};
 pub(crate) use fd::pipe;
 pub use fd::{
     bytes_queued, close, dup_cloexec, epoll_wait_now, eventfd, eventfd_signal, eventfd_take, inode,

@@ -8,8 +8,7 @@ use std::ptr;
 use rustix::io::Errno;
 use sc::nr;
 
-use crate::call::Timespec;
-use crate::op::{IoVec, MessageHeader};
+use crate::sys::abi::{IoVec, MessageHeader, Timespec};
 use crate::sys::{EpollEvent, SockAddrStorage, return_predictor};
 
 /// `RWF_NOWAIT`: fail with `EAGAIN` where the call would wait.

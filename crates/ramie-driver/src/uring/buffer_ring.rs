@@ -36,7 +36,7 @@ use io_uring::types::BufRingEntry;
 use io_uring::{IoUring, cqueue};
 
 use crate::buffer::{Buffer, Lease, Pool, Size, let_go};
-use crate::caps::{Feature, FeatureSet};
+use crate::feature::{Feature, FeatureSet};
 use crate::logging;
 
 /// Places of a group: a page of entries.

@@ -12,7 +12,7 @@ use io_uring::types::Fd;
 use super::Uring;
 use super::buffer_ring::Filled;
 use crate::buffer::Size;
-use crate::caps::Feature;
+use crate::feature::Feature;
 use crate::op::{Op, OpFrame};
 use crate::sys;
 

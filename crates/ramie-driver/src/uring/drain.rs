@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::parting::{self, Prospect};
 use super::{ENTERED_BY_THE_DEAD, Uring, sqe};
-use crate::driver::Wait;
+use crate::backend::Wait;
 use crate::submitter::Submitter;
 use crate::sys;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use io_uring::IoUring;
 
 use super::Uring;
-use crate::caps::Feature;
-use crate::driver::Wait;
+use crate::backend::Wait;
+use crate::feature::Feature;
 use crate::fixed::{FixedFile, NO_SLOT, Notes};
 use crate::op::Op;
 use crate::sys::raw;

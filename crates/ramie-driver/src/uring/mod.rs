@@ -13,6 +13,7 @@
 //! the kernel to take the ring apart ([`parting`]).
 #![allow(unsafe_code)]
 
+mod backend;
 mod buffer_ring;
 mod bundle;
 mod cancel;
@@ -27,7 +28,6 @@ mod reap;
 mod regions;
 mod registered_ring;
 mod setup;
-pub(crate) mod short_lived;
 mod sidecar;
 mod sqe;
 mod submitter_thread;
@@ -48,10 +48,12 @@ use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
+use crate::backend::{Submitted, Wait};
 use crate::buffer::Pool;
-use crate::caps::{Caps, Feature};
+use crate::caps::Caps;
 use crate::completed::{Completed, FrameList};
-use crate::driver::{Config, Submitted, Wait};
+use crate::config::Config;
+use crate::feature::Feature;
 use crate::op::{Manner, OpFrame, State};
 use crate::sys;
 use crate::wake::{WakeTarget, Waker, Way};
@@ -208,8 +210,7 @@ impl Uring {
     fn hand_over(&mut self, frame: &OpFrame) {
         frame.state.set(State::InFlight);
         let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
-        #[cfg(feature = "faults")]
-        if frame.hidden_times.get() > 0 {
+        if frame.injected.is_due() {
             // Nothing is done, and `route` answers with the errno.
             return self.push(&opcode::Nop::new().build().user_data(user_data));
         }

@@ -11,14 +11,14 @@ use io_uring::{cqueue, opcode};
 use super::buffer_ring::Filled;
 use super::multishot_item::{NO_BUFFERS, item_of};
 use super::{Uring, sqe};
+use crate::backend::Wait;
 use crate::buffer::Size;
-use crate::caps::Feature;
-use crate::driver::Wait;
+use crate::feature::Feature;
 use crate::multishot::{
     MAX_BYTES, MAX_ITEMS, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem,
     Requests,
 };
-use crate::op::MessageHeader;
+use crate::sys::abi::MessageHeader;
 use crate::sys::{self, SockAddrStorage};
 use crate::wake::Waker;
 
@@ -375,7 +375,7 @@ impl Uring {
         }
     }
 
-    /// Sees to it that the kernel has looked the op's descriptor up, and takes a item that is
+    /// Sees to it that the kernel has looked the op's descriptor up, and takes an item that is
     /// there.
     pub(crate) fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {
         if self.multishots.find(id)?.state == State::Armed {
@@ -419,7 +419,6 @@ impl Uring {
     }
 
     /// Lets an op end as the kernel may end it, without notice: a fault.
-    #[cfg(feature = "faults")]
     pub(crate) fn end_multishot_silently(&mut self, id: MultishotId) {
         if self.multishots.find(id).is_some_and(|op| op.state == State::Armed) {
             self.leave(id.index);

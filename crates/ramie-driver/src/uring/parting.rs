@@ -6,11 +6,12 @@
 //! `epoll_wait` or a receive with a timeout, return `EINTR`.
 //!
 //! To avoid this, a ring with nothing left to do is *parked* instead of closed: it stays in the
-//! table of registered rings of its thread ([`RegisteredRing`]), where it takes no descriptor. The kernel
-//! takes it apart when the thread ends, and a thread that has ended makes no calls. Because that
-//! table is small, dropping one more ring when [`MOST`] are parked closes them all. The drop then
-//! waits until the kernel has taken them apart, which takes 30 to 75 ms, if the thread is known to
-//! go on ([`Driver::note_thread_goes_on`]). Otherwise it returns at once.
+//! table of registered rings of its thread ([`RegisteredRing`]), where it takes no descriptor. The
+//! kernel takes it apart when the thread ends, and a thread that has ended makes no calls. Because
+//! that table is small, dropping one more ring when [`MOST`] are parked closes them all. The drop
+//! then waits until the kernel has taken them apart, which takes 30 to 75 ms, if the thread is
+//! known to go on ([`Driver::note_thread_goes_on`](crate::Driver::note_thread_goes_on)). Otherwise
+//! it returns at once.
 //!
 //! | a ring is | it leaves this state |
 //! |---|---|
@@ -31,7 +32,6 @@ use std::time::Duration;
 use io_uring::IoUring;
 
 use super::registered_ring::RegisteredRing;
-use crate::Driver;
 use crate::sys::fork::ForkMark;
 use crate::sys::{self, raw};
 
@@ -57,20 +57,6 @@ impl Drop for Parting {
     fn drop(&mut self) {
         if let Some(reader) = self.0.take() {
             sys::await_hang_up(reader.as_fd(), LIMIT);
-        }
-    }
-}
-
-impl Driver {
-    /// Notes that this thread makes calls of its own after it has dropped the driver.
-    ///
-    /// Some ms after a ring was closed, the kernel interrupts the threads that used it, and their
-    /// calls fail with `EINTR`. Dropping a driver seldom closes rings: mostly every ninth on the
-    /// same thread, always before Linux 5.18 and where a thread of the kernel polls. With this
-    /// note, such a drop waits until that is over (30 to 75 ms); without it, it returns at once.
-    pub fn note_thread_goes_on(&mut self) {
-        if let Some(ring) = self.ring() {
-            ring.note_thread_goes_on();
         }
     }
 }

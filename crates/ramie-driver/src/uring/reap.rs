@@ -62,8 +62,7 @@ impl Uring {
         // SAFETY: an address, its tag being 0, made from a frame in `hand_over`; and frames stay
         // alive until they are complete (contract of `Driver::submit`).
         let frame = unsafe { &*(user_data as *const OpFrame) };
-        #[cfg(feature = "faults")]
-        let result = frame.hidden_answer().unwrap_or(result);
+        let result = frame.take_injected().unwrap_or(result);
         if !is_plain(flags) {
             return self.route_special(frame, result, flags);
         }

@@ -20,9 +20,10 @@ use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
 
 use super::{Uring, sqe};
-use crate::caps::Feature;
-use crate::op::{IoVec, MAX_LEN, Manner, Op, OpFrame};
+use crate::feature::Feature;
+use crate::op::{MAX_LEN, Manner, Op, OpFrame};
 use crate::region::Region;
+use crate::sys::abi::IoVec;
 
 /// How many regions a ring knows at a time.
 const SLOTS: usize = 64;

@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 use io_uring::EnterFlags;
 use rustix::io::Errno;
 
-use crate::call::Timespec;
+use crate::sys::abi::Timespec;
 use crate::sys::raw;
 
 /// How a ring is named where it is entered.

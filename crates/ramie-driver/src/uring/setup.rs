@@ -10,8 +10,10 @@ use rustix::io::Errno;
 use super::buffer_ring;
 use super::registered_ring::RegisteredRing;
 use super::submitter_thread;
-use crate::caps::{Caps, Feature, FeatureSet, OpSupport, Refusal};
-use crate::driver::{Config, Kind};
+use crate::caps::{Caps, OpSupport, Refusal};
+use crate::choice::Kind;
+use crate::config::Config;
+use crate::feature::{Feature, FeatureSet};
 use crate::mask;
 use crate::submitter::Submitter;
 

@@ -19,10 +19,11 @@ use rustix::io::Errno;
 
 use super::sidecar::Sidecar;
 use super::{Uring, sqe};
-use crate::call::Timespec;
-use crate::caps::{Feature, FeatureSet};
-use crate::driver::{Config, Wait};
+use crate::backend::Wait;
+use crate::config::Config;
+use crate::feature::{Feature, FeatureSet};
 use crate::submitter::Submitter;
+use crate::sys::abi::Timespec;
 use crate::{say, sys};
 
 /// Who enters, if it is not the worker.
@@ -54,8 +55,8 @@ pub(super) fn unfit_for(submitter: Submitter) -> FeatureSet {
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Uring {
-    /// Makes a ring for which `config.submitter` enters; the worker, if that is not to be had. Gives
-    /// a sentence on that, unless it is the worker who was asked for.
+    /// Makes a ring for which `config.submitter` enters; the worker, if that is not to be had.
+    /// Gives a sentence on that, unless it is the worker who was asked for.
     pub(crate) fn open_submitted(config: &Config) -> io::Result<(Self, Option<String>)> {
         let who = config.submitter.described();
         if config.submitter == Submitter::Worker {

@@ -2,7 +2,8 @@
 //!
 //! Where the worker's driver can, it does an op that completes again and again, and what it brings
 //! waits in the driver until it is taken. The op belongs to the driver and what it left behind to
-//! the [`MultishotInbox`], which a socket keeps: so an [`Intake`] may be forgotten, and nothing is lost.
+//! the [`MultishotInbox`], which a socket keeps: so an [`Intake`] may be forgotten, and nothing is
+//! lost.
 //!
 //! What the op's entry names is a number, which the kernel looks up when it takes the entry. So
 //! `next` returns only when it has: with a shot, or after `settle_multishot`.

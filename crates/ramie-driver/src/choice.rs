@@ -1,6 +1,6 @@
 //! Which backend a driver is, or is to be.
 
-use super::OpenError;
+use crate::error::OpenError;
 
 /// Which backend to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

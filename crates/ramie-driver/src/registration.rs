@@ -20,7 +20,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::epoll_set::EpollSet;
+use crate::sys::EpollSet;
 
 /// What a polling driver keeps beside a stream's descriptor, and drops before that is closed. It is
 /// for one descriptor, which stays the same open file as long as this lives.
@@ -47,13 +47,13 @@ impl Registration {
     }
 
     #[inline]
-    pub(super) fn has_stamp(&self, stamp: u64) -> bool {
+    pub(crate) fn has_stamp(&self, stamp: u64) -> bool {
         // Relaxed: only its owner, who wrote it, finds its own id in it.
         self.stamp.load(Ordering::Relaxed) == stamp
     }
 
     /// Runs `register` and notes its stamp, unless another driver is the owner.
-    pub(super) fn take_on(
+    pub(crate) fn take_on(
         &self,
         set: &Arc<EpollSet>,
         fd: RawFd,

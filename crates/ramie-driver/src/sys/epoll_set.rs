@@ -25,12 +25,12 @@ pub(crate) struct EpollSet {
     epoll: OwnedFd,
     notifier: OwnedFd,
     /// Unlike any other set's of the process; 0: all such numbers have been used.
-    pub(super) id: u32,
+    pub(crate) id: u32,
     mark: ForkMark,
 }
 
 impl EpollSet {
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         static SETS: AtomicU32 = AtomicU32::new(1);
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let notifier = sys::eventfd()?;
@@ -44,7 +44,7 @@ impl EpollSet {
     }
 
     /// Registers `fd` so, whether it was registered already or not; `guess` says what is likely.
-    pub(super) fn set(
+    pub(crate) fn set(
         &self,
         fd: RawFd,
         key: u64,
@@ -77,7 +77,7 @@ impl EpollSet {
 
     /// Waits until something is ready, it is notified, or the time is over, and puts what is ready
     /// behind `events`, as much as there is room for. It may end early.
-    pub(super) fn wait(&self, events: &mut Vec<Event>, limit: Option<Duration>) -> io::Result<()> {
+    pub(crate) fn wait(&self, events: &mut Vec<Event>, limit: Option<Duration>) -> io::Result<()> {
         let result = match limit.map(|limit| limit.min(LONGEST)) {
             // The rest of a millisecond that epoll_pwait(2) knows nothing of; epoll_pwait2(2) is
             // not to be had everywhere.
@@ -109,7 +109,7 @@ impl EpollSet {
 }
 
 /// The descriptor's key of an event; none: it was the notifier.
-pub(super) fn key(event: &Event) -> Option<u64> {
+pub(crate) fn key(event: &Event) -> Option<u64> {
     let data = event.data;
     Some(data.u64()).filter(|key| *key != NOTIFIER)
 }

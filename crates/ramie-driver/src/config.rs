@@ -1,6 +1,6 @@
 //! How large a driver is, and what it leaves alone.
 
-use crate::caps::FeatureSet;
+use crate::feature::FeatureSet;
 use crate::submitter::Submitter;
 
 /// How large a driver is.
@@ -19,9 +19,9 @@ pub struct Config {
     /// Features not to use though the kernel has them, besides those that `RAMIE_CAPS` masks: for
     /// tests of what an old kernel lacks ([`Profile`](crate::Profile)).
     pub masked: FeatureSet,
-    /// Which thread submits the ops of a busy worker. With the poll backend it is always the worker,
-    /// and so it is where the kernel refuses another one; [`Caps::submitter`](crate::Caps) is the
-    /// one in use.
+    /// Which thread submits the ops of a busy worker. With the poll backend it is always the
+    /// worker, and so it is where the kernel refuses another one;
+    /// [`Caps::submitter`](crate::Caps) is the one in use.
     pub submitter: Submitter,
 }
 

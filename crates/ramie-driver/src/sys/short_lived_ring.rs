@@ -2,7 +2,7 @@
 //!
 //! They are made on a thread that ends with them, because the kernel interrupts each thread that
 //! has used a ring when it takes that ring apart: calls that the caller makes afterwards would
-//! return `EINTR` (see [`parting`](super::parting)).
+//! return `EINTR` (see `uring/parting.rs`).
 #![allow(unsafe_code)]
 
 use std::{io, panic::resume_unwind, thread};

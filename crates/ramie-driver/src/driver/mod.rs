@@ -1,88 +1,36 @@
-//! The driver's front: one of two backends behind one set of calls.
+//! The driver: one backend, and the checks that hold for each.
 #![allow(unsafe_code)]
 
-mod choice;
-mod config;
+mod any_backend;
+mod files;
 mod multishot;
+mod receive;
 
 use std::io;
+use std::mem::{self, ManuallyDrop};
 use std::os::fd::{OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use crate::backend::{Backend, Submitted, Wait};
 use crate::caps::Caps;
-#[cfg(feature = "faults")]
-use crate::faults::{Faults, Faulty};
+use crate::choice::{Choice, Kind};
+use crate::config::Config;
+use crate::error::OpenError;
+use crate::faults::Faults;
 use crate::fixed::FixedFile;
 use crate::op::{OpFrame, TakenIn};
 use crate::poll::Poll;
 use crate::remote::RemoteHandle;
-use crate::report;
 use crate::say;
 use crate::sys::HandedOut;
 use crate::sys::fork::ForkMark;
 use crate::sys::return_predictor;
 use crate::uring::Uring;
 use crate::wake::Waker;
-pub use choice::{Choice, Kind};
-pub use config::Config;
-
-/// Why no driver could be opened: a sentence with the cause and the cure.
-#[derive(Clone, Debug)]
-pub struct OpenError {
-    errno: Option<i32>,
-    sentence: String,
-}
-
-impl OpenError {
-    pub(crate) fn new(errno: Option<i32>, sentence: String) -> Self {
-        OpenError { errno, sentence }
-    }
-
-    /// The kernel's answer, if there was one.
-    pub fn raw_os_error(&self) -> Option<i32> {
-        self.errno
-    }
-}
-
-impl std::fmt::Display for OpenError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.sentence)
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-impl From<OpenError> for io::Error {
-    fn from(error: OpenError) -> Self {
-        let kind = match error.errno {
-            Some(errno) => io::Error::from_raw_os_error(errno).kind(),
-            None => io::ErrorKind::InvalidInput,
-        };
-        io::Error::new(kind, error)
-    }
-}
-
-/// What became of a submitted op.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Submitted {
-    /// It will come out of [`Driver::pop_complete`].
-    InFlight,
-    /// The result is in the frame, which will *not* come out of `pop_complete`.
-    Complete,
-}
-
-/// How long [`Driver::turn`] may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Not at all.
-    Never,
-    /// Until something completes or a wake arrives; at most this long if a duration is given.
-    Until(Option<Duration>),
-}
+use crate::why_refused::why_refused;
+use any_backend::AnyBackend;
 
 /// Submits ops and reaps their completions, for one thread.
 ///
@@ -98,19 +46,10 @@ pub enum Wait {
 /// panics with a sentence; dropping it there leaks it.
 #[derive(Debug)]
 pub struct Driver {
-    backend: Backend,
+    /// INVARIANT: dropped by `Driver`'s own drop only, and not in the child of a fork.
+    backend: ManuallyDrop<AnyBackend>,
     reason: Arc<str>,
     mark: ForkMark,
-}
-
-#[derive(Debug)]
-enum Backend {
-    Uring(Box<Uring>),
-    Poll(Box<Poll>),
-    #[cfg(feature = "faults")]
-    Faulty(Box<Faulty>),
-    /// Only while a forked child drops it.
-    Leaked,
 }
 
 impl Driver {
@@ -124,18 +63,22 @@ impl Driver {
     /// io_uring was demanded and refused, or the process is out of descriptors or memory.
     pub fn open(choice: Choice, config: &Config) -> Result<Driver, OpenError> {
         let driver = Self::open_plain(choice, config)?;
-        #[cfg(feature = "faults")]
-        if let Some(faults) = Faults::from_env()? {
-            return Ok(driver.with_faults(faults));
+        match Faults::from_env()? {
+            Some(faults) => Ok(driver.inject(faults)),
+            None => Ok(driver),
         }
-        Ok(driver)
     }
 
-    /// Makes things go wrong from now on: for tests. Nothing may be in flight.
-    #[cfg(feature = "faults")]
-    pub fn with_faults(self, faults: Faults) -> Driver {
-        let (reason, mark) = (Arc::clone(&self.reason), ForkMark::get());
-        Driver { backend: Backend::Faulty(Box::new(Faulty::around(self, faults))), reason, mark }
+    /// Makes things go wrong from now on. Nothing is in flight.
+    pub(crate) fn inject(self, faults: Faults) -> Driver {
+        let mut driver = ManuallyDrop::new(self);
+        // SAFETY: the driver that had it is neither used nor dropped any more.
+        let backend = unsafe { ManuallyDrop::take(&mut driver.backend) };
+        Driver {
+            backend: ManuallyDrop::new(backend.with_faults(faults)),
+            reason: mem::take(&mut driver.reason),
+            mark: driver.mark,
+        }
     }
 
     fn open_plain(choice: Choice, config: &Config) -> Result<Driver, OpenError> {
@@ -164,6 +107,7 @@ impl Driver {
         if let Some(submitter) = submitter {
             reason = format!("{reason}; {submitter}");
         }
+        let backend = ManuallyDrop::new(backend);
         let driver = Driver { backend, reason: reason.into(), mark: ForkMark::get() };
         driver.announce();
         Ok(driver)
@@ -179,11 +123,11 @@ impl Driver {
         }
     }
 
-    fn uring(config: &Config) -> Result<(Backend, Option<String>), OpenError> {
+    fn uring(config: &Config) -> Result<(AnyBackend, Option<String>), OpenError> {
         match Uring::open_submitted(config) {
-            Ok((uring, submitter)) => Ok((Backend::Uring(Box::new(uring)), submitter)),
+            Ok((uring, submitter)) => Ok((AnyBackend::Uring(Box::new(uring)), submitter)),
             Err(error) => {
-                let (cause, cure) = report::why_refused(&error);
+                let (cause, cure) = why_refused(&error);
                 Err(OpenError::new(
                     error.raw_os_error(),
                     format!("io_uring cannot be used ({error}): {cause}; {cure}"),
@@ -192,9 +136,9 @@ impl Driver {
         }
     }
 
-    fn poll() -> Result<Backend, OpenError> {
+    fn poll() -> Result<AnyBackend, OpenError> {
         match Poll::open() {
-            Ok(poll) => Ok(Backend::Poll(Box::new(poll))),
+            Ok(poll) => Ok(AnyBackend::Poll(Box::new(poll))),
             Err(error) => Err(OpenError::new(
                 error.raw_os_error(),
                 format!("no epoll set could be made ({error}): raise `ulimit -n`"),
@@ -209,13 +153,7 @@ impl Driver {
 
     /// Tells what the kernel gives.
     pub fn caps(&self) -> &Caps {
-        match &self.backend {
-            Backend::Uring(uring) => uring.caps(),
-            Backend::Poll(poll) => poll.caps(),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.inner.caps(),
-            Backend::Leaked => unreachable!("left behind by Drop only"),
-        }
+        self.backend.caps()
     }
 
     /// Tells in one line why it is this backend.
@@ -238,13 +176,7 @@ impl Driver {
         // SAFETY: the caller keeps the frame alive.
         let frame = unsafe { frame.as_ref() };
         let taken = HandedOut::<TakenIn>::new();
-        let submitted = match &mut self.backend {
-            Backend::Uring(uring) => uring.submit(frame),
-            Backend::Poll(poll) => poll.submit(frame),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.submit(frame),
-            Backend::Leaked => unreachable!("left behind by Drop only"),
-        };
+        let submitted = self.backend.submit(frame);
         taken.settle();
         submitted
     }
@@ -260,10 +192,7 @@ impl Driver {
     pub unsafe fn submit_fixed(&mut self, frame: NonNull<OpFrame>, file: &FixedFile) -> Submitted {
         // SAFETY: the caller keeps the frame alive.
         let op = unsafe { frame.as_ref() };
-        match self.ring() {
-            Some(ring) => op.slot.set(ring.slot_of(file, &op.op)),
-            None => op.registration.set(&raw const file.registration),
-        }
+        self.backend.attach(op, file);
         // SAFETY: the caller's promise.
         unsafe { self.submit(frame) }
     }
@@ -283,16 +212,7 @@ impl Driver {
         self.check_fork();
         // SAFETY: by the contract of `submit` the frame is alive until it is popped.
         let frame = unsafe { frame.as_ref() };
-        if frame.is_complete() || frame.cancel_asked.replace(true) {
-            return;
-        }
-        match &mut self.backend {
-            Backend::Uring(uring) => uring.cancel(frame),
-            Backend::Poll(poll) => poll.cancel(frame),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.cancel(frame),
-            Backend::Leaked => unreachable!("left behind by Drop only"),
-        }
+        self.backend.cancel_once(frame);
     }
 
     /// Asks that every op in flight on `fd` be cancelled, or every op whatever it works on; tells
@@ -306,13 +226,7 @@ impl Driver {
             Some(fd) => frame.op.is_on(fd),
             None => true,
         };
-        match &mut self.backend {
-            Backend::Uring(uring) => uring.cancel_all(is_meant),
-            Backend::Poll(poll) => poll.cancel_all(is_meant),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.cancel_all(is_meant),
-            Backend::Leaked => 0,
-        }
+        self.backend.cancel_all(is_meant)
     }
 
     /// Closes a descriptor without waiting for it; nobody learns whether it succeeded. A ring does
@@ -322,12 +236,7 @@ impl Driver {
     /// In the child of a fork.
     pub fn close_later(&mut self, fd: OwnedFd) {
         self.check_fork();
-        match &mut self.backend {
-            Backend::Uring(uring) => uring.close_later(fd),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.inner.close_later(fd),
-            _ => drop(fd),
-        }
+        self.backend.close_later(fd);
     }
 
     /// Tells whether a [`turn`](Self::turn) is worth its cost while there is other work:
@@ -337,13 +246,7 @@ impl Driver {
     /// backend always true while ops wait: only the kernel knows, and asking it takes about 1.3 us.
     #[inline]
     pub fn needs_turn(&self) -> bool {
-        match &self.backend {
-            Backend::Uring(uring) => !self.mark.is_child() && uring.needs_turn(),
-            Backend::Poll(poll) => poll.needs_turn(),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.needs_turn(),
-            Backend::Leaked => false,
-        }
+        !self.mark.is_child() && self.backend.needs_turn()
     }
 
     /// Hands over what was submitted, waits as told, and reaps every completion.
@@ -361,59 +264,29 @@ impl Driver {
     /// In the child of a fork.
     pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
         self.check_fork();
-        match &mut self.backend {
-            Backend::Uring(uring) => uring.turn(wait),
-            Backend::Poll(poll) => poll.turn(wait),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.turn(wait),
-            Backend::Leaked => unreachable!("left behind by Drop only"),
-        }
+        self.backend.turn(wait)
     }
 
     /// Takes the next frame whose op is complete, oldest first. It is the caller's again.
     #[inline]
     pub fn pop_complete(&mut self) -> Option<NonNull<OpFrame>> {
-        match &mut self.backend {
-            Backend::Uring(uring) => uring.completed.pop(),
-            Backend::Poll(poll) => poll.completed.pop(),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.pop(),
-            Backend::Leaked => None,
-        }
+        self.backend.pop_complete()
     }
 
     /// Tells how many ops were submitted and are not complete.
     pub fn in_flight(&self) -> usize {
-        match &self.backend {
-            Backend::Uring(uring) => uring.in_flight(),
-            Backend::Poll(poll) => poll.in_flight(),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.in_flight(),
-            Backend::Leaked => 0,
-        }
+        self.backend.in_flight()
     }
 
     /// Tells whether anything may yet complete by itself: an op in flight, or one that completes
     /// again and again and that the kernel has.
     pub fn has_ops(&self) -> bool {
-        let is_armed = match &self.backend {
-            Backend::Uring(uring) => uring.has_armed_multishots(),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.inner.has_ops(),
-            Backend::Poll(_) | Backend::Leaked => false,
-        };
-        is_armed || self.in_flight() > 0
+        self.backend.has_armed_multishots() || self.in_flight() > 0
     }
 
     /// Returns a handle that wakes this driver from any thread.
     pub fn waker(&self) -> Waker {
-        match &self.backend {
-            Backend::Uring(uring) => uring.waker(),
-            Backend::Poll(poll) => poll.waker(),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.inner.waker(),
-            Backend::Leaked => unreachable!("left behind by Drop only"),
-        }
+        self.backend.waker()
     }
 
     /// Wakes another driver, ring to ring where both are rings and the kernel can; at once.
@@ -422,13 +295,7 @@ impl Driver {
     /// In the child of a fork.
     pub fn wake(&mut self, target: &Waker) {
         self.check_fork();
-        match &mut self.backend {
-            Backend::Uring(uring) => uring.wake(target),
-            Backend::Poll(_) => target.wake(),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.inner.wake(target),
-            Backend::Leaked => unreachable!("left behind by Drop only"),
-        }
+        self.backend.wake(target);
     }
 
     /// Cancels everything in flight and waits for the last completion.
@@ -442,43 +309,26 @@ impl Driver {
     /// In the child of a fork.
     pub fn drain(&mut self) {
         self.check_fork();
-        match &mut self.backend {
-            Backend::Uring(uring) => uring.drain(),
-            Backend::Poll(poll) => poll.drain(),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.drain(),
-            Backend::Leaked => {}
-        }
+        self.backend.drain();
     }
 
     /// Returns a handle for threads that close descriptors this driver may have registered.
     pub fn remote(&self) -> RemoteHandle {
-        match &self.backend {
-            Backend::Poll(poll) => RemoteHandle(Some(poll.set())),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.inner.remote(),
-            _ => RemoteHandle(None),
-        }
+        self.backend.remote()
     }
 
-    /// The ring, if this is one.
-    #[inline]
-    pub(crate) fn ring(&mut self) -> Option<&mut Uring> {
-        match &mut self.backend {
-            Backend::Uring(uring) => Some(uring),
-            #[cfg(feature = "faults")]
-            Backend::Faulty(faulty) => faulty.inner.ring(),
-            _ => None,
-        }
-    }
-
-    /// Whether this is the child of a fork, and the driver its parent's.
-    pub(crate) fn is_childs(&self) -> bool {
-        self.mark.is_child()
+    /// Notes that this thread makes calls of its own after it has dropped the driver.
+    ///
+    /// Some ms after a ring was closed, the kernel interrupts the threads that used it, and their
+    /// calls fail with `EINTR`. Dropping a driver seldom closes rings: mostly every ninth on the
+    /// same thread, always before Linux 5.18 and where a thread of the kernel polls. With this
+    /// note, such a drop waits until that is over (30 to 75 ms); without it, it returns at once.
+    pub fn note_thread_goes_on(&mut self) {
+        self.backend.note_thread_goes_on();
     }
 
     #[inline]
-    pub(crate) fn check_fork(&self) {
+    fn check_fork(&self) {
         if self.mark.is_child() {
             used_after_fork();
         }
@@ -495,9 +345,10 @@ fn used_after_fork() -> ! {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if self.mark.is_child() {
-            // The ring and the ops in it are the parent's.
-            std::mem::forget(std::mem::replace(&mut self.backend, Backend::Leaked));
+        // In a child the ring and the ops in it are the parent's.
+        if !self.mark.is_child() {
+            // SAFETY: here only, and the driver is not used any more (invariant of the field).
+            unsafe { ManuallyDrop::drop(&mut self.backend) }
         }
     }
 }

@@ -1,0 +1,164 @@
+//! What every backend of a driver does: io_uring, polling, and the wrapper that injects faults.
+//!
+//! [`Driver`](crate::Driver) has one of them and calls it by a `match` (`driver/any_backend.rs`),
+//! so that each call inlines. A default body is the answer of a backend that has no such thing: no
+//! multishot ops, no table of files, no registered memory.
+
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::buffer::Pool;
+use crate::caps::Caps;
+use crate::fixed::FixedFile;
+use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
+use crate::op::OpFrame;
+use crate::region::Region;
+use crate::remote::RemoteHandle;
+use crate::wake::Waker;
+
+/// What became of a submitted op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Submitted {
+    /// It will come out of [`Driver::pop_complete`](crate::Driver::pop_complete).
+    InFlight,
+    /// The result is in the frame, which will *not* come out of `pop_complete`.
+    Complete,
+}
+
+/// How long [`Driver::turn`](crate::Driver::turn) may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    Never,
+    /// Until something completes or a wake arrives; at most this long if a duration is given.
+    Until(Option<Duration>),
+}
+
+/// A backend. What a method does is in the documentation of the method of the same name of
+/// [`Driver`](crate::Driver), which has checked that this process is not the child of a fork.
+pub(crate) trait Backend {
+    fn caps(&self) -> &Caps;
+
+    /// The frame is alive until it is popped or complete (contract of `Driver::submit`).
+    fn submit(&mut self, frame: &OpFrame) -> Submitted;
+
+    /// Notes in a frame that is submitted next what the backend keeps beside the op's descriptor.
+    fn attach(&mut self, frame: &OpFrame, file: &FixedFile);
+
+    /// Asks that an op in flight be cancelled. Called once for a frame.
+    fn cancel(&mut self, frame: &OpFrame);
+
+    /// Asks that an op be cancelled, unless it is complete or was asked for before.
+    fn cancel_once(&mut self, frame: &OpFrame) {
+        if !frame.is_complete() && !frame.cancel_asked.replace(true) {
+            self.cancel(frame);
+        }
+    }
+
+    /// Cancels every op for which `is_meant` returns true, and returns their number.
+    fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize;
+
+    fn close_later(&mut self, fd: OwnedFd) {
+        drop(fd);
+    }
+
+    fn needs_turn(&self) -> bool;
+
+    fn turn(&mut self, wait: Wait) -> io::Result<()>;
+
+    fn pop_complete(&mut self) -> Option<NonNull<OpFrame>>;
+
+    fn in_flight(&self) -> usize;
+
+    fn has_armed_multishots(&self) -> bool {
+        false
+    }
+
+    fn waker(&self) -> Waker;
+
+    fn wake(&mut self, target: &Waker) {
+        target.wake();
+    }
+
+    fn drain(&mut self);
+
+    fn remote(&self) -> RemoteHandle {
+        RemoteHandle(None)
+    }
+
+    fn note_thread_goes_on(&mut self) {}
+
+    // Multishot ops.
+
+    fn start_multishot(
+        &mut self,
+        _op: MultishotOp,
+        _inbox: &Arc<MultishotInbox>,
+    ) -> Option<MultishotId> {
+        None
+    }
+
+    fn next_item(&mut self, _id: MultishotId) -> NextItem {
+        NextItem::Gone
+    }
+
+    fn settle_multishot(&mut self, _id: MultishotId) -> Option<MultishotItem> {
+        None
+    }
+
+    fn await_item(&mut self, _id: MultishotId, _user: u64) -> bool {
+        false
+    }
+
+    fn stop_multishot(&mut self, _id: MultishotId) -> bool {
+        false
+    }
+
+    fn pop_notice(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Lets an op end without notice, as the kernel may.
+    fn end_multishot_silently(&mut self, _id: MultishotId) {}
+
+    // Buffers and memory.
+
+    fn pool(&mut self) -> &mut Pool;
+
+    fn has_surplus(&self) -> bool;
+
+    fn give_back_surplus(&mut self);
+
+    fn register(&mut self, _region: &Arc<Region>) -> Option<u16> {
+        None
+    }
+
+    /// Whether a receive would find nothing, by what is known without a system call.
+    fn is_known_to_wait(&self, _fd: RawFd, _file: &FixedFile) -> bool {
+        false
+    }
+
+    /// Notes what a receive that the caller made itself returned, into `len` bytes.
+    fn note_received(&mut self, _fd: RawFd, _file: &FixedFile, _result: i32, _len: u32) {}
+
+    // The table of files.
+
+    /// Gives the file's place back. False: it has none here.
+    fn release_file(&mut self, _file: &FixedFile) -> bool {
+        false
+    }
+
+    fn reserve_place(&mut self, _file: &FixedFile) -> bool {
+        false
+    }
+
+    fn install_file(&mut self, _file: &FixedFile) -> io::Result<RawFd> {
+        Err(Errno::BADF.into())
+    }
+}

@@ -1,0 +1,428 @@
+//! The wrapper. The real backend never sees a caller's frame: for each it gets a *stand-in*, which
+//! may ask for less, and whose result becomes that of the frame it stands for.
+//!
+//! | state of a frame here | left by |
+//! |---|---|
+//! | held: not handed over yet | so many turns or a cancel, to its stand-in |
+//! | has a stand-in in the real backend | the stand-in's completion, to completed |
+//! | completed | `pop_complete` |
+#![allow(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fmt, io};
+
+use rustix::io::Errno;
+
+use super::fit::{can_hide, ends_in_silence, moves_parts};
+use super::{Fault, Faults};
+use crate::backend::{Backend, Submitted, Wait};
+use crate::buffer::Pool;
+use crate::caps::Caps;
+use crate::fixed::FixedFile;
+use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
+use crate::op::{Op, OpFrame, State};
+use crate::remote::RemoteHandle;
+use crate::sys;
+use crate::wake::Waker;
+
+/// What the real backend gets for a caller's frame.
+struct StandIn {
+    frame: OpFrame,
+    real: NonNull<OpFrame>,
+    /// What it is said to have come to.
+    told: Option<i32>,
+}
+
+/// The backend around another.
+pub(crate) struct Faulty<B: Backend> {
+    inner: Box<B>,
+    faults: Faults,
+    random: u64,
+    submitted: u64,
+    /// By the address of the frame they stand for. INVARIANT: each is in flight in `inner`, and
+    /// dropped after it has come out of there.
+    stand_ins: HashMap<usize, Box<StandIn>>,
+    /// With the turns that are left.
+    held: Vec<(u32, NonNull<OpFrame>, Option<Fault>)>,
+    completed: VecDeque<NonNull<OpFrame>>,
+}
+
+/// Where the random numbers of the next driver begin: each has its own share of a seed.
+fn first_random(faults: &Faults) -> u64 {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    let share = OPENED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (faults.seed ^ share) | 1
+}
+
+impl<B: Backend> Faulty<B> {
+    pub(crate) fn around(inner: Box<B>, faults: Faults) -> Self {
+        let random = first_random(&faults);
+        let (stand_ins, held, completed) = (HashMap::new(), Vec::new(), VecDeque::new());
+        Faulty { inner, faults, random, submitted: 0, stand_ins, held, completed }
+    }
+
+    /// The same with other faults; nothing is in flight.
+    pub(crate) fn with(mut self, faults: Faults) -> Self {
+        (self.random, self.submitted) = (first_random(&faults), 0);
+        self.faults = faults;
+        self
+    }
+
+    /// A number below `bound` (xorshift).
+    fn below(&mut self, bound: u32) -> u32 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 33) as u32 % bound.max(1)
+    }
+
+    /// The fate of the next op.
+    fn draw(&mut self) -> Option<Fault> {
+        let nth = self.submitted;
+        self.submitted += 1;
+        if let Some((_, fault)) = self.faults.at.filter(|(at, _)| *at == nth) {
+            return Some(fault);
+        }
+        if let Some((one_in, errno)) = self.faults.failing
+            && self.below(one_in) == 0
+        {
+            return Some(Fault::Fails(errno));
+        }
+        if self.faults.one_in == 0 || self.below(self.faults.one_in) > 0 {
+            return None;
+        }
+        let hidden = [Errno::INTR, Errno::CANCELED, Errno::AGAIN];
+        Some(match self.below(3) {
+            0 => Fault::Short,
+            1 => Fault::Late(1 + self.below(3)),
+            _ => {
+                let errno = hidden[self.below(3) as usize].raw_os_error();
+                Fault::Hidden(errno, 1 + self.below(5) as u8)
+            }
+        })
+    }
+
+    /// Submits a stand-in; its result, if that is in at once.
+    fn hand_over(&mut self, real: NonNull<OpFrame>, fault: Option<Fault>) -> Option<i32> {
+        // SAFETY: a frame that was submitted is alive until popped (contract of `Driver::submit`).
+        let asked = unsafe { real.as_ref() };
+        let op = match fault {
+            Some(Fault::Short) => self.shorter(asked.op).unwrap_or(asked.op),
+            _ => asked.op,
+        };
+        let mut frame = OpFrame::new(op);
+        frame.in_background = asked.in_background;
+        frame.manner = asked.manner.clone();
+        frame.slot.set(asked.slot.get());
+        frame.registration.set(asked.registration.get());
+        frame.user.set(real.as_ptr() as u64);
+        if let Some(Fault::Hidden(errno, times)) = fault
+            && can_hide(&op, errno)
+        {
+            frame.injected.set(errno, times);
+        }
+        asked.state.set(State::InFlight);
+        let told = match fault {
+            Some(Fault::Fails(errno)) => Some(-errno),
+            _ => None,
+        };
+        let stand_in = Box::new(StandIn { frame, real, told });
+        let address = NonNull::from(&stand_in.frame);
+        self.stand_ins.insert(real.as_ptr() as usize, stand_in);
+        // SAFETY: the box keeps its place until the frame has come out of `inner` (`take`), or is
+        // complete at once; what the op points to is kept by the caller.
+        let frame = unsafe { address.as_ref() };
+        match self.inner.submit(frame) {
+            Submitted::InFlight => None,
+            Submitted::Complete => Some(self.take(real.as_ptr() as usize).1),
+        }
+    }
+
+    /// Lets go of a stand-in that is complete.
+    fn take(&mut self, address: usize) -> (NonNull<OpFrame>, i32) {
+        let stand_in = self.stand_ins.remove(&address).expect("completes once");
+        (stand_in.real, stand_in.told.unwrap_or(stand_in.frame.result()))
+    }
+
+    fn complete(&mut self, real: NonNull<OpFrame>, result: i32) {
+        // SAFETY: a frame that was submitted is alive until popped (contract of `Driver::submit`).
+        let frame = unsafe { real.as_ref() };
+        frame.result.set(result);
+        frame.state.set(State::Complete);
+        self.completed.push_back(real);
+        if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
+            let (last, at) = (self.completed.len() - 1, self.below(self.completed.len() as u32));
+            self.completed.swap(last, at as usize);
+        }
+    }
+
+    /// Ends an op with an errno. As in the kernel that is the last of what it brings, and it has
+    /// looked up the descriptor.
+    fn fail_multishot(&mut self, id: MultishotId, errno: i32) -> NextItem {
+        if let Some(item) = self.inner.settle_multishot(id) {
+            return NextItem::Item(item);
+        }
+        self.inner.end_multishot_silently(id);
+        if ends_in_silence(errno) {
+            NextItem::Pending
+        } else {
+            NextItem::Item(MultishotItem::Failed(errno))
+        }
+    }
+
+    fn collect(&mut self) {
+        while let Some(frame) = self.inner.pop_complete() {
+            // SAFETY: a stand-in, alive until `take` (invariant of `stand_ins`).
+            let address = unsafe { frame.as_ref() }.user.get() as usize;
+            let (real, result) = self.take(address);
+            self.complete(real, result);
+        }
+    }
+
+    /// The op with fewer bytes, at least one, where its file may move fewer.
+    fn shorter(&mut self, op: Op) -> Option<Op> {
+        const PLAIN: i32 = sys::MSG_DONTWAIT | sys::MSG_NOSIGNAL;
+        let fd = op.fd()?;
+        let mut cut = |len: u32| 1 + self.below(len.max(2) - 1);
+        let short = match op {
+            Op::Read { fd, buf, len, offset } if len > 1 => {
+                Op::Read { fd, buf, len: cut(len), offset }
+            }
+            Op::Write { fd, buf, len, offset } if len > 1 => {
+                Op::Write { fd, buf, len: cut(len), offset }
+            }
+            Op::Recv { fd, buf, len, flags } if len > 1 && flags & !PLAIN == 0 => {
+                Op::Recv { fd, buf, len: cut(len), flags }
+            }
+            Op::Send { fd, buf, len, flags } if len > 1 && flags & !PLAIN == 0 => {
+                Op::Send { fd, buf, len: cut(len), flags }
+            }
+            Op::ReadVectored { fd, iov, count, offset } if count > 1 => {
+                Op::ReadVectored { fd, iov, count: cut(count), offset }
+            }
+            Op::WriteVectored { fd, iov, count, offset } if count > 1 => {
+                Op::WriteVectored { fd, iov, count: cut(count), offset }
+            }
+            _ => return None,
+        };
+        moves_parts(fd).then_some(short)
+    }
+}
+
+impl<B: Backend> Backend for Faulty<B> {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+
+    fn submit(&mut self, frame: &OpFrame) -> Submitted {
+        match self.draw() {
+            Some(Fault::Fails(errno)) if !matches!(frame.op, Op::Close { .. }) => {
+                self.complete(NonNull::from(frame), -errno);
+                Submitted::InFlight
+            }
+            Some(Fault::Late(turns)) => {
+                frame.state.set(State::InFlight);
+                self.held.push((turns, NonNull::from(frame), None));
+                Submitted::InFlight
+            }
+            fault => match self.hand_over(NonNull::from(frame), fault) {
+                None => Submitted::InFlight,
+                Some(result) => {
+                    frame.result.set(result);
+                    frame.state.set(State::Complete);
+                    Submitted::Complete
+                }
+            },
+        }
+    }
+
+    fn attach(&mut self, frame: &OpFrame, file: &FixedFile) {
+        self.inner.attach(frame, file);
+    }
+
+    fn cancel(&mut self, frame: &OpFrame) {
+        let real = NonNull::from(frame);
+        if let Some(at) = self.held.iter().position(|(_, held, _)| *held == real) {
+            // What is there comes first, as it does where nothing is late.
+            let (_, frame, fault) = self.held.remove(at);
+            if let Some(result) = self.hand_over(frame, fault) {
+                self.complete(real, result);
+            }
+        }
+        if let Some(stand_in) = self.stand_ins.get(&(real.as_ptr() as usize)) {
+            self.inner.cancel_once(&stand_in.frame);
+        }
+    }
+
+    fn start_multishot(
+        &mut self,
+        op: MultishotOp,
+        inbox: &Arc<MultishotInbox>,
+    ) -> Option<MultishotId> {
+        // Some are done one by one.
+        if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
+            return None;
+        }
+        self.inner.start_multishot(op, inbox)
+    }
+
+    fn next_item(&mut self, id: MultishotId) -> NextItem {
+        // Some end without notice.
+        if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
+            self.inner.end_multishot_silently(id);
+        }
+        match (self.inner.next_item(id), self.faults.failing) {
+            (NextItem::Pending, Some((one_in, errno))) if self.below(one_in) == 0 => {
+                self.fail_multishot(id, errno)
+            }
+            (next, _) => next,
+        }
+    }
+
+    fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
+        let held = self.held.iter().map(|(_, frame, _)| *frame);
+        let all = held.chain(self.stand_ins.values().map(|stand_in| stand_in.real));
+        // SAFETY: in flight, so it is alive (contract of `Driver::submit`).
+        let meant: Vec<_> = all.filter(|frame| is_meant(unsafe { frame.as_ref() })).collect();
+        for frame in &meant {
+            // SAFETY: as above.
+            let frame = unsafe { frame.as_ref() };
+            frame.cancel_asked.set(true);
+            self.cancel(frame);
+        }
+        meant.len()
+    }
+
+    fn needs_turn(&self) -> bool {
+        !self.held.is_empty() || !self.completed.is_empty() || self.inner.needs_turn()
+    }
+
+    fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        let (due, held) = std::mem::take(&mut self.held)
+            .into_iter()
+            .map(|(turns, frame, fault)| (turns.saturating_sub(1), frame, fault))
+            .partition(|(turns, ..)| *turns == 0);
+        self.held = held;
+        let due: Vec<_> = due;
+        for (_, frame, fault) in due {
+            if let Some(result) = self.hand_over(frame, fault) {
+                self.complete(frame, result);
+            }
+        }
+        let is_idle = self.held.is_empty() && self.completed.is_empty();
+        let turned = self.inner.turn(if is_idle { wait } else { Wait::Never });
+        self.collect();
+        turned
+    }
+
+    fn pop_complete(&mut self) -> Option<NonNull<OpFrame>> {
+        self.completed.pop_front()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.held.len() + self.stand_ins.len()
+    }
+
+    fn drain(&mut self) {
+        for (_, frame, _) in std::mem::take(&mut self.held) {
+            self.complete(frame, -Errno::CANCELED.raw_os_error());
+        }
+        self.inner.drain();
+        self.collect();
+    }
+
+    fn close_later(&mut self, fd: OwnedFd) {
+        self.inner.close_later(fd);
+    }
+
+    fn has_armed_multishots(&self) -> bool {
+        self.inner.has_armed_multishots()
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn wake(&mut self, target: &Waker) {
+        self.inner.wake(target);
+    }
+
+    fn remote(&self) -> RemoteHandle {
+        self.inner.remote()
+    }
+
+    fn note_thread_goes_on(&mut self) {
+        self.inner.note_thread_goes_on();
+    }
+
+    fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {
+        self.inner.settle_multishot(id)
+    }
+
+    fn await_item(&mut self, id: MultishotId, user: u64) -> bool {
+        self.inner.await_item(id, user)
+    }
+
+    fn stop_multishot(&mut self, id: MultishotId) -> bool {
+        self.inner.stop_multishot(id)
+    }
+
+    fn pop_notice(&mut self) -> Option<u64> {
+        self.inner.pop_notice()
+    }
+
+    fn end_multishot_silently(&mut self, id: MultishotId) {
+        self.inner.end_multishot_silently(id);
+    }
+
+    fn pool(&mut self) -> &mut Pool {
+        self.inner.pool()
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.inner.has_surplus()
+    }
+
+    fn give_back_surplus(&mut self) {
+        self.inner.give_back_surplus();
+    }
+
+    // Not `register`: a late op could name a number that another region has by then.
+
+    fn is_known_to_wait(&self, fd: RawFd, file: &FixedFile) -> bool {
+        self.inner.is_known_to_wait(fd, file)
+    }
+
+    fn note_received(&mut self, fd: RawFd, file: &FixedFile, result: i32, len: u32) {
+        self.inner.note_received(fd, file, result, len);
+    }
+
+    fn release_file(&mut self, file: &FixedFile) -> bool {
+        self.inner.release_file(file)
+    }
+
+    fn reserve_place(&mut self, file: &FixedFile) -> bool {
+        self.inner.reserve_place(file)
+    }
+
+    fn install_file(&mut self, file: &FixedFile) -> io::Result<RawFd> {
+        self.inner.install_file(file)
+    }
+}
+
+impl<B: Backend> Drop for Faulty<B> {
+    fn drop(&mut self) {
+        // The caller's frames get their results, and the stand-ins are out of the kernel.
+        self.drain();
+    }
+}
+
+impl<B: Backend + fmt::Debug> fmt::Debug for Faulty<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faulty").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}

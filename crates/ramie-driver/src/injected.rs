@@ -1,0 +1,43 @@
+//! An answer that a fault gives to an op in place of the kernel's (feature `faults`).
+
+use std::cell::Cell;
+
+use rustix::io::Errno;
+
+/// The errno that the kernel is to have answered, and how many times: a fault that the driver has
+/// to hide from its caller.
+#[derive(Debug)]
+pub(crate) struct InjectedAnswer {
+    errno: Cell<i32>,
+    times: Cell<u8>,
+}
+
+impl InjectedAnswer {
+    pub(crate) const fn none() -> Self {
+        InjectedAnswer { errno: Cell::new(0), times: Cell::new(0) }
+    }
+
+    pub(crate) fn set(&self, errno: i32, times: u8) {
+        self.errno.set(errno);
+        self.times.set(times);
+    }
+
+    /// Whether it is to be given again.
+    pub(crate) fn is_due(&self) -> bool {
+        self.times.get() > 0
+    }
+
+    /// Whether it is that the descriptor is not ready.
+    pub(crate) fn is_again(&self) -> bool {
+        self.errno.get() == Errno::AGAIN.raw_os_error()
+    }
+
+    /// Takes one answer, `-errno`. A poll in the op's stead is not answered that it is not ready.
+    pub(crate) fn take(&self, is_poll: bool) -> Option<i32> {
+        if !self.is_due() || (is_poll && self.is_again()) {
+            return None;
+        }
+        self.times.set(self.times.get() - 1);
+        Some(-self.errno.get())
+    }
+}
