@@ -59,8 +59,18 @@ impl Drop for Place {
     #[inline]
     fn drop(&mut self) {
         if self.0.has_place() {
-            worker::release_file(&self.0);
+            release(&self.0);
         }
+    }
+}
+
+/// Gives a stream's place in a ring's table back: here, or where that ring is.
+#[cold]
+fn release(file: &FixedFile) {
+    let is_here =
+        worker::with_existing(|worker| worker.with_idle_driver(|driver| driver.release_file(file)));
+    if is_here.flatten() != Some(true) {
+        file.release_elsewhere();
     }
 }
 

@@ -13,9 +13,7 @@ pub use interval::{Interval, MissedTick, interval, interval_at};
 pub use system_time::{SystemTime, SystemTimeError, UNIX_EPOCH};
 
 pub use crate::{
-    core::{
-        cancel::{Elapsed, with_deadline, with_timeout},
-        time::{Instant, ManualClock},
-    },
+    cancel::{Elapsed, with_deadline, with_timeout},
+    core::time::{Instant, ManualClock},
     fiber::{sleep, sleep_until},
 };

@@ -170,18 +170,6 @@ pub(crate) fn unpark(id: crate::core::strand::FiberId) {
     }
 }
 
-/// Gives a stream's place in a ring's table back: here, or where that ring is.
-#[cold]
-pub(crate) fn release_file(file: &ramie_driver::FixedFile) {
-    let is_here = with_existing(|worker| {
-        let mut driver = worker.driver.try_borrow_mut().ok()?;
-        Some(driver.as_mut()?.release_file(file))
-    });
-    if is_here.flatten() != Some(true) {
-        file.release_elsewhere();
-    }
-}
-
 /// Whether this code is run by a runtime's worker.
 pub(crate) fn is_inside_run() -> bool {
     with_existing(|worker| {
@@ -435,6 +423,11 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn with_open_driver<R>(&self, f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
         self.driver.borrow_mut().as_mut().map(f)
+    }
+
+    /// Runs `f` with the driver, unless there is none or it is in use.
+    pub(crate) fn with_idle_driver<R>(&self, f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
+        self.driver.try_borrow_mut().ok()?.as_mut().map(f)
     }
 
     /// Whether this worker comes back to its driver whatever its strands do, in the end.

@@ -22,10 +22,7 @@ impl ThreadWaker {
 
 /// Makes another worker leave the kernel, through this thread's ring where there is one.
 fn wake_driver(target: &ramie_driver::Waker) {
-    let through_own = with_existing(|worker| {
-        let mut driver = worker.driver.try_borrow_mut().ok()?;
-        driver.as_mut().map(|driver| driver.wake(target))
-    });
+    let through_own = with_existing(|worker| worker.with_idle_driver(|driver| driver.wake(target)));
     if through_own.flatten().is_none() {
         target.wake();
     }
