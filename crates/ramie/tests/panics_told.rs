@@ -161,7 +161,12 @@ fn a_scope_tells_of_a_child_that_no_hook_has_told_of() {
             assert!(fiber::spawn(caught).join().unwrap());
             fiber::scope(|scope| {
                 let named = Builder::new().name("quiet".into());
-                drop(named.spawn_scoped(scope, || panic_silently("the reason")).unwrap());
+                // And so by this strand itself.
+                let silent = || {
+                    assert!(caught());
+                    panic_silently("the reason")
+                };
+                drop(named.spawn_scoped(scope, silent).unwrap());
             });
         });
     });
@@ -204,6 +209,24 @@ fn a_panic_that_goes_through_joiners_is_told_once() {
                         Ok(())
                     });
                     failed.unwrap();
+                }));
+            });
+        });
+    });
+    assert_told_once(&told, "the child's message");
+}
+
+#[test]
+fn a_panic_that_its_strand_has_caught_and_raised_again_is_told_once() {
+    let test = "a_panic_that_its_strand_has_caught_and_raised_again_is_told_once";
+    let told = told_by_failing(test, || {
+        one_worker().run(|| {
+            fiber::scope(|scope| {
+                drop(scope.spawn(|| {
+                    let number = 5;
+                    let failing = || panic!("the child's message is no. {number}");
+                    let payload = std::panic::catch_unwind(failing).unwrap_err();
+                    std::panic::resume_unwind(payload)
                 }));
             });
         });

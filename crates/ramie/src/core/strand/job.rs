@@ -121,7 +121,7 @@ unsafe fn __rust_begin_short_backtrace<F: FnOnce() -> T, T>(slot: &Slot) -> bool
         // SAFETY: phase "running": the payload was emptied above.
         Ok(value) => unsafe { write(slot, value) },
         Err(payload) => {
-            let is_told = was_told();
+            let is_told = was_told(&*payload);
             let why = if is_told { NoValue::Panicked } else { NoValue::PanickedSilently };
             // SAFETY: as above.
             unsafe { slot.store_payload(payload, why) };

@@ -4,7 +4,7 @@ use std::{any::Any, panic::resume_unwind};
 
 use crate::core::{
     panic::{catch, drop_quietly, message},
-    worker::{note_told, set_told, was_told},
+    worker::{UNTOLD, note_told, set_told, was_told},
 };
 
 /// Why a strand has no value.
@@ -50,7 +50,7 @@ impl Raised {
         let payload = self.into_payload();
         match (why, message(&*payload)) {
             (NoValue::NotRun, Some(reason)) => panic!("{reason}"),
-            (NoValue::Panicked, _) => note_told(),
+            (NoValue::Panicked, _) => note_told(&*payload),
             _ => {}
         }
         resume_unwind(payload)
@@ -65,13 +65,13 @@ impl Drop for Raised {
 
 /// Runs `f`; if it panics, takes note of whether the panic hook was called meanwhile.
 pub(crate) fn catch_raised<T>(f: impl FnOnce() -> T) -> Result<T, Raised> {
-    let told_before = set_told(false);
+    let told_before = set_told(UNTOLD);
     let outcome = catch(f).map_err(|payload| {
-        let why = if was_told() { NoValue::Panicked } else { NoValue::PanickedSilently };
+        let why = if was_told(&*payload) { NoValue::Panicked } else { NoValue::PanickedSilently };
         Raised::new(why, payload)
     });
-    if told_before {
-        note_told();
+    if told_before != UNTOLD {
+        set_told(told_before);
     }
     outcome
 }

@@ -24,7 +24,7 @@ use ramie_coro::{
     context,
 };
 
-use super::{Shared, Worker, prefetch};
+use super::{Shared, Worker, panic_hook::UNTOLD, prefetch};
 use crate::core::{local::Locals, strand::Slot, time::Armed, wait::park::WaitRecord};
 
 type Coroutine = BareCoroutine<(), (), ()>;
@@ -57,8 +57,8 @@ pub(crate) struct Body {
     pub(crate) home: &'static Shared,
     pub(crate) armed: Armed,
     uses: Cell<u32>,
-    /// The panic hook was called for a panic of its strand.
-    pub(crate) is_panic_told: Cell<bool>,
+    /// For which panic of its strand the panic hook was called last (panic_hook.rs).
+    pub(crate) panic_told: Cell<u32>,
     /// INVARIANT: where this body stands in `Bodies::all`.
     position: Cell<usize>,
     pub(crate) locals: Locals,
@@ -81,7 +81,7 @@ impl Body {
             strand: context::Strand::new(0),
             stack_size,
             uses: Cell::new(0),
-            is_panic_told: Cell::new(false),
+            panic_told: Cell::new(UNTOLD),
             position: Cell::new(position),
             locals: Locals::default(),
         }
@@ -203,7 +203,7 @@ impl Body {
     #[inline]
     pub(super) fn adopt(&self, slot: &'static Slot) {
         self.uses.set(self.uses.get() + 1);
-        self.is_panic_told.set(false);
+        self.panic_told.set(UNTOLD);
         self.strand.set_id(slot.id_bits());
         self.stand_for(slot);
     }

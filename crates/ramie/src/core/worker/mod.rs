@@ -59,7 +59,7 @@ pub(crate) use self::{
     lingering::Unended,
     no_switch::{NoSwitch, check_may_switch},
     on_clock::{now_ns, pause},
-    panic_hook::{install_hook, note_told, set_told, try_install_hook, was_told},
+    panic_hook::{UNTOLD, install_hook, note_told, set_told, try_install_hook, was_told},
     placed::Roster,
     pool::{DEFAULT_BLOCKING_THREADS, Pool},
     run_loop::Until,

@@ -5,18 +5,22 @@
 //! own hook, which knows threads alone, this one says what that would say, with "fiber 'name'" in
 //! the place of the thread.
 //!
-//! The hook also marks the strand that panics. `resume_unwind` calls no hook, so of a strand that
-//! ends without the mark nobody has told yet, and its scope does.
+//! The hook also marks the strand that panics with a fingerprint of the payload. `resume_unwind`
+//! calls no hook. So if a strand ends with a payload that its mark does not match, no hook has
+//! reported that panic yet, and the strand's scope does. The strand may have caught the panic that
+//! the hook did report, and then have raised something else.
 //!
 //! A backtrace ends above `__rust_begin_short_backtrace`, the function of `core/strand/job.rs` that
 //! runs a strand's closure, and above it what std needs to catch panics is left out. std's hook
 //! cuts at that name, too; it shows the few frames of the catch.
 
 use std::{
+    any::Any,
     backtrace::Backtrace,
     cell::Cell,
     env,
     fmt::Write as _,
+    hash::{DefaultHasher, Hash, Hasher},
     io::Write as _,
     panic::{PanicHookInfo, set_hook, take_hook},
     sync::{
@@ -26,7 +30,7 @@ use std::{
 };
 
 use super::with_existing;
-use crate::core::strand;
+use crate::core::{panic, strand};
 
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Sync + Send>;
 
@@ -38,7 +42,7 @@ pub(crate) fn install_hook() {
         let previous = take_hook();
         let is_default = is_default(&previous);
         set_hook(Box::new(move |info| {
-            note_told();
+            note_told(info.payload());
             match current_fiber_label() {
                 Some(label) if is_default => report(&label, info),
                 _ => previous(info),
@@ -63,28 +67,43 @@ pub(crate) fn try_install_hook() {
 
 thread_local! {
     /// The mark of a thread without a worker, such as one of the blocking pool.
-    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+    static TOLD: Cell<u32> = const { Cell::new(UNTOLD) };
 }
 
-/// The mark of the strand that runs: whether the panic hook was called for a panic of it.
-fn with_mark<R>(f: impl Fn(&Cell<bool>) -> R) -> R {
-    let of_strand = with_existing(|worker| f(&worker.running_body().is_panic_told));
-    of_strand.unwrap_or_else(|| IS_TOLD.with(f))
+/// The mark of a strand for which the panic hook was not called.
+pub(crate) const UNTOLD: u32 = 0;
+
+/// Calls `f` with the mark of the strand that runs: the [`fingerprint`] of the panic for which the
+/// panic hook was called last.
+fn with_mark<R>(f: impl Fn(&Cell<u32>) -> R) -> R {
+    let of_strand = with_existing(|worker| f(&worker.running_body().panic_told));
+    of_strand.unwrap_or_else(|| TOLD.with(f))
 }
 
-/// Marks the strand that runs: the panic hook has told of its panic.
-pub(crate) fn note_told() {
-    set_told(true);
+/// A number for the payload of a panic. It is made of the type and the text, because the hook is
+/// not shown the payload at the address where a handler finds it.
+fn fingerprint(payload: &(dyn Any + Send)) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    (*payload).type_id().hash(&mut hasher);
+    panic::message(payload).hash(&mut hasher);
+    // Never `UNTOLD`.
+    hasher.finish() as u32 | 1
+}
+
+/// Marks the strand that runs: the panic hook was called for a panic with this payload.
+pub(crate) fn note_told(payload: &(dyn Any + Send)) {
+    set_told(fingerprint(payload));
 }
 
 /// Sets the mark of the strand that runs, and returns what it was.
-pub(crate) fn set_told(is_told: bool) -> bool {
-    with_mark(|mark| mark.replace(is_told))
+pub(crate) fn set_told(mark: u32) -> u32 {
+    with_mark(|told| told.replace(mark))
 }
 
-/// Whether the panic hook has told of a panic of the strand that runs.
-pub(crate) fn was_told() -> bool {
-    with_mark(Cell::get)
+/// Tells whether the panic hook was called for a panic of the strand that runs with this payload,
+/// or with an equal one.
+pub(crate) fn was_told(payload: &(dyn Any + Send)) -> bool {
+    with_mark(Cell::get) == fingerprint(payload)
 }
 
 /// Whether a hook that was just taken is std's: a second one, which is std's for certain, is the
@@ -99,7 +118,7 @@ fn is_default(hook: &Hook) -> bool {
 
 fn report(label: &str, info: &PanicHookInfo<'_>) {
     let mut text = String::new();
-    let message = crate::core::panic::message(info.payload()).unwrap_or("Box<dyn Any>");
+    let message = panic::message(info.payload()).unwrap_or("Box<dyn Any>");
     let _ = match info.location() {
         Some(location) => write!(text, "\n{label} panicked at {location}:\n{message}\n"),
         None => write!(text, "\n{label} panicked:\n{message}\n"),
