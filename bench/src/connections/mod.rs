@@ -7,8 +7,8 @@
 //! connections are closed, each server must be back at its baseline.
 
 mod client;
-mod holdings;
 mod idle;
+mod resources;
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use std::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use self::client::run as run_client;
-use self::{client::Client, holdings::Holdings};
+use self::{client::Client, resources::Resources};
 use crate::{
     http::first_line,
     process::{self, Server},
@@ -117,7 +117,7 @@ struct Pair {
     server: Server,
     addresses: String,
     count: usize,
-    baseline: Holdings,
+    baseline: Resources,
 }
 
 fn check_driver(driver: &str, count: usize, each: usize) -> Result<bool, String> {
@@ -137,10 +137,10 @@ fn check_driver(driver: &str, count: usize, each: usize) -> Result<bool, String>
     let after = pairs.iter().map(Pair::settled).collect::<Result<Vec<_>, _>>()?;
     let baselines: Vec<_> = pairs.iter().map(|pair| pair.baseline).collect();
     for (name, all) in [("baseline", &baselines), ("peak", &peak), ("after", &after)] {
-        let Holdings { descriptors, mappings, in_flight } = holdings::sum(all);
+        let Resources { descriptors, mappings, in_flight } = resources::sum(all);
         println!("  {name:<9}{descriptors:>7} fds{mappings:>7} mappings{in_flight:>7} in flight");
     }
-    let is_back = |(pair, after): (&Pair, &Holdings)| after.is_back_at(&pair.baseline);
+    let is_back = |(pair, after): (&Pair, &Resources)| after.is_back_at(&pair.baseline);
     if pairs.iter().zip(&after).all(is_back) {
         println!("  -> back at the baseline");
         return Ok(true);
@@ -157,7 +157,7 @@ fn check_driver(driver: &str, count: usize, each: usize) -> Result<bool, String>
 
 /// Opens all connections, inspects the servers when they have accepted them, sends and checks two
 /// messages on each, and closes them.
-fn fill(pairs: &[Pair]) -> Result<Vec<Holdings>, String> {
+fn fill(pairs: &[Pair]) -> Result<Vec<Resources>, String> {
     let clients = pairs.iter().map(|pair| Client::start(&pair.addresses, pair.count));
     let mut clients = clients.collect::<Result<Vec<_>, _>>()?;
     clients.iter_mut().try_for_each(|client| client.expect("open"))?;
@@ -194,12 +194,12 @@ impl Pair {
         Ok(pair)
     }
 
-    fn settled(&self) -> Result<Holdings, String> {
+    fn settled(&self) -> Result<Resources, String> {
         self.settle(|now| now.is_back_at(&self.baseline))
     }
 
     /// Repeats the inspection until it is as wished, or time is up; returns the last result.
-    fn settle(&self, is_settled: impl Fn(&Holdings) -> bool) -> Result<Holdings, String> {
+    fn settle(&self, is_settled: impl Fn(&Resources) -> bool) -> Result<Resources, String> {
         let end = Instant::now() + SETTLE_MAX;
         loop {
             let now = look(&self.server)?;
@@ -211,8 +211,8 @@ impl Pair {
     }
 }
 
-fn look(server: &Server) -> Result<Holdings, String> {
-    Holdings::of(server.0.id()).map_err(|error| format!("cannot look at the server: {error}"))
+fn look(server: &Server) -> Result<Resources, String> {
+    Resources::of(server.0.id()).map_err(|error| format!("cannot look at the server: {error}"))
 }
 
 /// The server: a fiber for each connection, at `addresses` loopback addresses. Runs until killed.

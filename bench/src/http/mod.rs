@@ -4,7 +4,7 @@
 mod blocking;
 mod epoll;
 mod load;
-mod rented;
+mod owned_buffers;
 mod request;
 mod ring;
 mod server;

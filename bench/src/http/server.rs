@@ -5,7 +5,7 @@ use std::{io, path::Path, process::Command};
 use clap::ValueEnum;
 
 use super::{
-    blocking, epoll, rented,
+    blocking, epoll, owned_buffers,
     ring::{self, Files, Receive},
     tokio,
 };
@@ -93,8 +93,8 @@ impl Kind {
             }
             Kind::RawEpoll => epoll::serve(),
             Kind::Tokio => tokio::serve(),
-            Kind::Monoio => rented::serve_on_monoio(),
-            Kind::Compio => rented::serve_on_compio(),
+            Kind::Monoio => owned_buffers::serve_on_monoio(),
+            Kind::Compio => owned_buffers::serve_on_compio(),
             Kind::May => blocking::serve_on_coroutines(),
         }
     }

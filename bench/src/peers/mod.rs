@@ -5,7 +5,7 @@ mod monoio;
 mod ramie;
 mod threads;
 mod tokio;
-mod tokio_places;
+mod tokio_slots;
 
 use crate::{
     effects, limits, recursion, traffic, transfer,
@@ -136,8 +136,8 @@ impl Peer {
             Peer::Corosensei => bare::run(workload),
             Peer::CorosenseiLoop => bare::run_loop(workload),
             Peer::Tokio => Some(tokio::run(workload)),
-            Peer::TokioNotify => tokio_places::run::<tokio_places::Notified>(workload),
-            Peer::TokioCell => tokio_places::run::<tokio_places::WakerCell>(workload),
+            Peer::TokioNotify => tokio_slots::run::<tokio_slots::Notified>(workload),
+            Peer::TokioCell => tokio_slots::run::<tokio_slots::WakerCell>(workload),
             Peer::Monoio => Some(monoio::run(workload)),
             Peer::Threads => threads::run(workload),
             _ => None,

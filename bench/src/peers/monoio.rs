@@ -79,12 +79,12 @@ async fn feed(people: u64, nutrients: u64) -> Sample {
 
 /// One slot of the ring, as small as possible: a token and the waker of the task that takes it.
 #[derive(Default)]
-struct Place {
+struct Slot {
     token: Cell<u64>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Place {
+impl Slot {
     fn give(&self, token: u64) {
         self.token.set(token);
         if let Some(waker) = self.waker.borrow_mut().take() {
@@ -106,12 +106,12 @@ impl Place {
 
 async fn ring(size: usize, hops: u64) -> Sample {
     let start = Instant::now();
-    let places: Rc<Vec<Place>> = Rc::new((0..size).map(|_| Place::default()).collect());
-    let pass_on = |places: Rc<Vec<Place>>, place: usize| async move {
-        let next = &places[(place + 1) % size];
+    let slots: Rc<Vec<Slot>> = Rc::new((0..size).map(|_| Slot::default()).collect());
+    let pass_on = |slots: Rc<Vec<Slot>>, slot: usize| async move {
+        let next = &slots[(slot + 1) % size];
         let mut made = 0;
         loop {
-            let token = places[place].take().await;
+            let token = slots[slot].take().await;
             if token > hops {
                 next.give(token);
                 return made;
@@ -121,8 +121,8 @@ async fn ring(size: usize, hops: u64) -> Sample {
         }
     };
     let tasks: Vec<_> =
-        (0..size).map(|place| ::monoio::spawn(pass_on(Rc::clone(&places), place))).collect();
-    places[0].give(1);
+        (0..size).map(|slot| ::monoio::spawn(pass_on(Rc::clone(&slots), slot))).collect();
+    slots[0].give(1);
     let mut total = 0_u64;
     for task in tasks {
         total += task.await;

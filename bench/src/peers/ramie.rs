@@ -50,12 +50,12 @@ fn feed(people: u64, nutrients: u64) -> Sample {
 
 /// One slot of the ring: its token, and the fiber that takes it. All on one worker, as the peers'.
 #[derive(Default)]
-struct Place {
+struct Slot {
     token: Cell<u64>,
     owner: OnceCell<Fiber>,
 }
 
-impl Place {
+impl Slot {
     fn give(&self, token: u64) {
         self.token.set(token);
         self.owner.get().expect("set before the first token").unpark();
@@ -74,11 +74,11 @@ impl Place {
 /// Tokens count hops from 1. A token beyond the last hop goes once round and ends every fiber.
 fn ring(size: usize, hops: u64) -> Sample {
     let start = Instant::now();
-    let places: Vec<Place> = (0..size).map(|_| Place::default()).collect();
+    let slots: Vec<Slot> = (0..size).map(|_| Slot::default()).collect();
     let total: u64 = fiber::scope(|s| {
-        let places = &places;
-        let pass_on = move |place: usize| {
-            let (mine, next) = (&places[place], &places[(place + 1) % size]);
+        let slots = &slots;
+        let pass_on = move |slot: usize| {
+            let (mine, next) = (&slots[slot], &slots[(slot + 1) % size]);
             let mut made = 0;
             loop {
                 let token = mine.take();
@@ -90,11 +90,11 @@ fn ring(size: usize, hops: u64) -> Sample {
                 next.give(token + 1);
             }
         };
-        let fibers: Vec<_> = (0..size).map(|place| s.spawn_local(move || pass_on(place))).collect();
-        for (place, fiber) in places.iter().zip(&fibers) {
-            place.owner.set(fiber.fiber().clone()).expect("set once");
+        let fibers: Vec<_> = (0..size).map(|slot| s.spawn_local(move || pass_on(slot))).collect();
+        for (slot, fiber) in slots.iter().zip(&fibers) {
+            slot.owner.set(fiber.fiber().clone()).expect("set once");
         }
-        places[0].give(1);
+        slots[0].give(1);
         fibers.into_iter().map(|fiber| fiber.join().expect("no panic")).sum()
     });
     assert_eq!(total, hops);

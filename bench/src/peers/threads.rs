@@ -36,12 +36,12 @@ fn feed(people: u64, nutrients: u64) -> Sample {
 }
 
 #[derive(Default)]
-struct Place {
+struct Slot {
     token: AtomicU64,
     owner: OnceLock<Thread>,
 }
 
-impl Place {
+impl Slot {
     fn give(&self, token: u64) {
         self.token.store(token, Relaxed);
         self.owner.get().expect("set before the first token").unpark();
@@ -59,14 +59,14 @@ impl Place {
 
 fn ring(size: usize, hops: u64) -> Sample {
     let start = Instant::now();
-    let places: Vec<Place> = (0..size).map(|_| Place::default()).collect();
+    let slots: Vec<Slot> = (0..size).map(|_| Slot::default()).collect();
     let total: u64 = thread::scope(|s| {
-        let places = &places;
-        let pass_on = move |place: usize| {
-            let next = &places[(place + 1) % size];
+        let slots = &slots;
+        let pass_on = move |slot: usize| {
+            let next = &slots[(slot + 1) % size];
             let mut made = 0;
             loop {
-                let token = places[place].take();
+                let token = slots[slot].take();
                 if token > hops {
                     next.give(token);
                     return made;
@@ -75,11 +75,11 @@ fn ring(size: usize, hops: u64) -> Sample {
                 next.give(token + 1);
             }
         };
-        let threads: Vec<_> = (0..size).map(|place| s.spawn(move || pass_on(place))).collect();
-        for (place, thread) in places.iter().zip(&threads) {
-            place.owner.set(thread.thread().clone()).expect("set once");
+        let threads: Vec<_> = (0..size).map(|slot| s.spawn(move || pass_on(slot))).collect();
+        for (slot, thread) in slots.iter().zip(&threads) {
+            slot.owner.set(thread.thread().clone()).expect("set once");
         }
-        places[0].give(1);
+        slots[0].give(1);
         threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
     });
     assert_eq!(total, hops);

@@ -34,7 +34,7 @@ use crate::{Resumed, Stack};
 
 /// The largest closure that is moved to the base of its stack. A larger one is boxed, because
 /// corosensei refuses it.
-pub(crate) const MOST_BYTES_ON_STACK: usize = 1024;
+pub(crate) const MAX_INLINE_BYTES: usize = 1024;
 
 /// The bounds of a stack, in the form that corosensei asks for.
 struct Bounds {
@@ -176,7 +176,7 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
         );
         let base = NonZeroUsize::new(stack.base().get() - reserved).expect("far above zero");
         let bounds = Bounds { base, limit: stack.limit() };
-        let inner = if const { size_of::<F>() > MOST_BYTES_ON_STACK } {
+        let inner = if const { size_of::<F>() > MAX_INLINE_BYTES } {
             let body = Box::new(body);
             let body = move |yielder: &_, input| body(BareYielder::from_ref(yielder), input);
             // SAFETY: the caller's promise.

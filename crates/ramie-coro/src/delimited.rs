@@ -350,6 +350,9 @@ where
 
 /// The rest of a body, up to its [`reset_kept`], which can be kept for any time.
 ///
+/// It has the same name as [`effect::Continuation`](crate::effect::Continuation), because both are
+/// the rest of a body; this one continues a `shift` rather than an effect.
+///
 /// Dropping it unwinds the body, or leaks its stack, as with
 /// [`Coroutine`](crate::Coroutine#dropping); forgetting it leaks the stack. It may be resumed on
 /// another fiber of its thread, unless a scope binds its body to one fiber. It stays on its thread:

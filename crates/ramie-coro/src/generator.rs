@@ -2,7 +2,7 @@
 
 use std::{fmt, iter::FusedIterator};
 
-use crate::{Coroutine, Resumed, State, Yielder, bare::MOST_BYTES_ON_STACK};
+use crate::{Coroutine, Resumed, State, Yielder, bare::MAX_INLINE_BYTES};
 
 /// Yields items from a [`Generator`]'s body.
 pub type GeneratorYielder<T> = Yielder<(), T>;
@@ -50,7 +50,7 @@ impl<T: 'static> Generator<T> {
     where
         F: FnOnce(&GeneratorYielder<T>) + 'static,
     {
-        if const { size_of::<F>() > MOST_BYTES_ON_STACK } {
+        if const { size_of::<F>() > MAX_INLINE_BYTES } {
             let body = Box::new(body);
             Coroutine::new(move |yielder, ()| body(yielder)).into()
         } else {

@@ -215,7 +215,7 @@ pub(crate) unsafe fn set_signal_stack(start: usize, bytes: usize) {
 }
 
 /// The smallest valid size of a signal stack on this machine, which depends on its registers.
-pub(crate) fn least_signal_stack() -> usize {
+pub(crate) fn min_signal_stack() -> usize {
     // SAFETY: takes an integer; unknown ones give 0.
     let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
     least.max(libc::MINSIGSTKSZ)

@@ -21,7 +21,7 @@ fn pool() -> StackPool {
 }
 
 #[test]
-fn it_says_how_far_it_is() {
+fn it_reports_its_state() {
     let mut bare = BareCoroutine::with_stack(pool().take().unwrap(), |yielder, input: u32| {
         // SAFETY: on the coroutine's own stack.
         unsafe { yielder.suspend(input) + 1 }
@@ -47,7 +47,7 @@ fn it_runs_on_its_stack() {
 }
 
 #[test]
-fn a_panic_comes_out_and_the_stack_is_saved() {
+fn a_panic_propagates_and_the_stack_can_be_reused() {
     let mut bare: BareCoroutine<(), (), ()> =
         BareCoroutine::with_stack(pool().take().unwrap(), |_, ()| panic!("oh no"));
     assert!(catch_unwind(AssertUnwindSafe(|| bare.resume(()))).is_err());

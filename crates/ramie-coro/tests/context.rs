@@ -46,7 +46,7 @@ fn the_innermost_is_found() {
 }
 
 #[test]
-fn a_panic_takes_frames_off() {
+fn a_panic_removes_frames() {
     let result = catch_unwind(|| context::with(&COLOUR, &1, || panic!("oh no")));
     assert!(result.is_err());
     assert_eq!(depth(), 0);
@@ -107,7 +107,7 @@ fn segments_nest() {
 }
 
 #[test]
-fn unwinding_takes_a_coroutines_frames_off() {
+fn unwinding_removes_a_coroutines_frames() {
     context::with(&SHAPE, &1, || {
         drop(suspended_inside_a_frame());
         assert_eq!(depth(), 1);
@@ -160,7 +160,7 @@ fn a_bound_coroutine_dropped_elsewhere_leaks() {
 }
 
 #[test]
-fn threads_differ() {
+fn threads_are_different_strands() {
     let id = || {
         // SAFETY: this thread's own, or one that a test keeps alive.
         unsafe { &*context::current() }.id()

@@ -50,7 +50,7 @@ fn nested() -> Coroutine<u32, &'static str, u32> {
 }
 
 #[test]
-fn the_scope_says_which_of_several_is_suspended() {
+fn the_scope_selects_the_coroutine_to_suspend() {
     let outer = nested();
     assert!(!outer.is_done());
     assert_eq!(outer.resume(1), Resumed::Yielded("from two below"));
@@ -60,7 +60,7 @@ fn the_scope_says_which_of_several_is_suspended() {
 }
 
 #[test]
-fn the_innermost_of_one_scope_is_meant() {
+fn the_innermost_of_one_scope_is_suspended() {
     let outer = Coroutine::in_scope(Inner, |_, ()| {
         let inner = Coroutine::in_scope(Inner, |_, ()| suspend_to(Inner, 1));
         let seen = inner.resume(()).yielded().unwrap();
@@ -100,7 +100,7 @@ fn without_a_coroutine_of_the_scope_it_is_a_panic() {
 }
 
 #[test]
-fn one_in_between_is_running_and_not_to_be_resumed() {
+fn a_coroutine_in_between_is_running_and_cannot_be_resumed() {
     let inner = Rc::new(Coroutine::<(), (), u32>::new(|_, ()| suspend_to(Outer, "")));
     let resumed = Rc::clone(&inner);
     let outer = Coroutine::in_scope(Outer, move |_, _| resumed.resume(()).returned().unwrap());
@@ -112,7 +112,7 @@ fn one_in_between_is_running_and_not_to_be_resumed() {
 }
 
 #[test]
-fn dropping_unwinds_those_in_between_first() {
+fn dropping_unwinds_the_inner_coroutines_first() {
     let order = Rc::new(RefCell::new(Vec::new()));
     let note = |name| Note(name, Rc::clone(&order));
     let (outer_note, inner_note) = (note("outer"), note("inner"));
@@ -141,7 +141,7 @@ fn on_strand<R>(id: u64, f: impl FnOnce() -> R) -> R {
 }
 
 #[test]
-fn nested_ones_go_from_strand_to_strand_together() {
+fn nested_coroutines_move_between_strands_together() {
     let outer = Coroutine::in_scope(Outer, |_, _| {
         let inner: Coroutine<(), u32, u32> = Coroutine::new(|yielder, ()| {
             let got = suspend_to(Outer, "first");
@@ -157,7 +157,7 @@ fn nested_ones_go_from_strand_to_strand_together() {
 }
 
 #[test]
-fn a_scope_in_one_in_between_binds_all() {
+fn a_scope_in_an_inner_coroutine_binds_all() {
     static KEY: context::Key = context::Key::new();
     let outer = Coroutine::in_scope(Outer, |_, _| {
         let inner: Coroutine<(), (), u32> =

@@ -147,7 +147,7 @@ fn a_body_may_catch_the_unwinding_and_return() {
 }
 
 #[test]
-fn a_body_may_panic_instead_and_that_comes_out() {
+fn a_body_may_panic_instead_and_the_panic_propagates() {
     let coroutine: Coroutine<(), (), ()> = Coroutine::new(|yielder, ()| {
         let _ = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
         panic!("another one");
@@ -244,9 +244,9 @@ fn a_coroutine_can_be_made_at_the_end_of_a_thread() {
 }
 
 #[test]
-fn a_dropped_bare_coroutine_leaks_what_is_suspended() {
+fn a_dropped_suspended_bare_coroutine_leaks_its_stack() {
     if !is_child() {
-        return assert_success(&child("a_dropped_bare_coroutine_leaks_what_is_suspended"));
+        return assert_success(&child("a_dropped_suspended_bare_coroutine_leaks_its_stack"));
     }
     let alive = Rc::new(());
     let mut pool = ramie_coro::StackPool::new(Default::default());

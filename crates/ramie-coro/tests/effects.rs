@@ -259,7 +259,7 @@ fn a_panic_of_the_handler_unwinds_the_body() {
 }
 
 #[test]
-fn a_body_may_panic_while_it_is_unwound_and_that_comes_out() {
+fn a_body_may_panic_while_it_is_unwound_and_the_panic_propagates() {
     let text = panic_text(|| {
         handle(
             || {
@@ -366,7 +366,7 @@ fn a_coroutine_dropped_inside_a_handled_body_or_a_handler_is_unwound() {
 }
 
 #[test]
-fn what_a_scope_sets_in_a_body_is_not_seen_by_the_handler() {
+fn values_set_in_a_body_are_not_seen_by_the_handler() {
     static DEPTH: context::Key = context::Key::new();
     let is_set = || context::find(&DEPTH).is_some();
     handle(

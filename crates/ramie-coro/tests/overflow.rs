@@ -109,7 +109,7 @@ fn a_runtime_describes_what_is_running() {
 }
 
 #[test]
-fn a_nested_coroutine_is_told_from_its_resumer() {
+fn an_overflow_names_the_nested_coroutine_and_not_its_resumer() {
     if is_child() {
         let outer =
             Builder::new().label("outer").build(|_, ()| overflow_a_coroutine(Some("inner")));
@@ -117,7 +117,7 @@ fn a_nested_coroutine_is_told_from_its_resumer() {
         outer.resume(());
         return;
     }
-    let output = child("a_nested_coroutine_is_told_from_its_resumer");
+    let output = child("an_overflow_names_the_nested_coroutine_and_not_its_resumer");
     assert_signal(&output, libc::SIGABRT);
     let report = stderr(&output);
     assert!(report.contains("inner has overflowed") && !report.contains("outer has"), "{report}");
@@ -157,7 +157,7 @@ extern "C" fn end_quietly(_: *mut c_void) -> *mut c_void {
 }
 
 #[test]
-fn a_thread_not_made_by_std_ends_in_peace() {
+fn a_thread_not_made_by_std_ends_cleanly() {
     for _ in 0..10 {
         let mut thread: libc::pthread_t = 0;
         let none = std::ptr::null();
@@ -178,12 +178,12 @@ fn fault() {
 }
 
 #[test]
-fn other_faults_kill_as_ever() {
+fn other_faults_kill_as_without_the_handler() {
     if is_child() {
         overflow::install();
         return fault();
     }
-    let output = child("other_faults_kill_as_ever");
+    let output = child("other_faults_kill_as_without_the_handler");
     assert_signal(&output, libc::SIGSEGV);
     assert!(!stderr(&output).contains("overflowed"));
 }
@@ -202,7 +202,7 @@ fn a_stray_access_to_a_guard_is_no_overflow() {
 }
 
 #[test]
-fn a_sent_signal_kills_as_ever() {
+fn a_sent_signal_kills_as_without_the_handler() {
     if is_child() {
         reset_to_default(libc::SIGSEGV);
         overflow::install();
@@ -210,7 +210,7 @@ fn a_sent_signal_kills_as_ever() {
         unsafe { libc::raise(libc::SIGSEGV) };
         unreachable!("the default action ends the process");
     }
-    assert_signal(&child("a_sent_signal_kills_as_ever"), libc::SIGSEGV);
+    assert_signal(&child("a_sent_signal_kills_as_without_the_handler"), libc::SIGSEGV);
 }
 
 #[test]

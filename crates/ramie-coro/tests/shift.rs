@@ -49,7 +49,7 @@ fn the_laws() {
 }
 
 #[test]
-fn shift_returns_what_type_it_likes_and_bodies_borrow() {
+fn shift_returns_any_type_and_bodies_borrow() {
     let (words, mut seen) = (["a", "b"], Vec::new());
     let count = reset(|p| {
         let number: u32 = p.shift(|rest| rest.resume(7));

@@ -70,7 +70,7 @@ fn the_pool_gives_the_hottest_first() {
 }
 
 #[test]
-fn a_stack_of_another_size_goes_home() {
+fn a_stack_of_another_size_returns_to_its_own_arena() {
     let mut pool = pool();
     let mut other = StackPool::new(StackSize::new(64 * 1024).unwrap());
     let len = pool.len();

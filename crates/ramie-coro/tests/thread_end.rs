@@ -92,7 +92,7 @@ fn a_coroutine_is_leaked_once_the_value_that_it_refers_to_may_be_gone() {
 }
 
 #[test]
-fn a_coroutine_in_a_threads_frame_is_unwound_as_ever() {
+fn a_coroutine_in_a_threads_frame_is_unwound_as_usual() {
     let record: &'static Record = Box::leak(Box::new(Record::new()));
     let unwound = thread::spawn(move || {
         RECORD.set(Some(record));

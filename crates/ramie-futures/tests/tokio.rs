@@ -114,7 +114,7 @@ fn a_blocking_call_in_tokios_context_panics() {
 }
 
 #[test]
-fn what_does_not_fit_at_once_waits_for_room() {
+fn a_write_larger_than_the_buffer_waits_for_room() {
     let exchange = || {
         let (left, mut right) = UnixStream::pair().unwrap();
         let writer = fiber::spawn(move || {

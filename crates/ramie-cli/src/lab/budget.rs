@@ -18,9 +18,9 @@ const MEASURING: Duration = Duration::from_secs(95);
 const HARD_END: Duration = Duration::from_secs(112);
 /// A point with a longer estimate is skipped.
 const POINT_MAX: Duration = Duration::from_secs(25);
-/// A process counts as hung if it runs for `PATIENCE` plus this multiple of its estimate.
-const SLOWNESS: u32 = 8;
-const PATIENCE: Duration = Duration::from_secs(3);
+/// A process counts as hung if it runs for `HANG_MIN` plus this multiple of its estimate.
+const HANG_FACTOR: u32 = 8;
+const HANG_MIN: Duration = Duration::from_secs(3);
 /// Repetitions in one process, for points whose estimate is at most `SHORT`.
 const REPEATS: u32 = 3;
 const SHORT: Duration = Duration::from_millis(350);
@@ -51,11 +51,11 @@ impl Budget {
 
     /// How long a process that starts now may run if its estimate is `time`.
     pub(super) fn limit(&self, time: Duration) -> Duration {
-        HARD_END.saturating_sub(self.spent()).min(PATIENCE + time * SLOWNESS)
+        HARD_END.saturating_sub(self.spent()).min(HANG_MIN + time * HANG_FACTOR)
     }
 
     /// The reason not to measure a point at all, if there is one.
-    pub(super) fn objection(&self, point: &Point) -> Option<String> {
+    pub(super) fn reason_to_skip(&self, point: &Point) -> Option<String> {
         if point.on == Engine::Threads && point.workload.strands() > self.threads_max {
             return Some(format!(
                 "more than about {} threads are not safe on this system",

@@ -35,7 +35,7 @@ use self::{
     measure::MeasureError,
     other_load::OtherLoad,
     plan::Extent,
-    results::{Finished, Outcome, Results, Trouble},
+    results::{Finished, NotMeasured, Outcome, Results},
 };
 use crate::{arguments::Lab, failure::Failure, output, runtime, workload::Engine};
 
@@ -63,8 +63,8 @@ pub(crate) fn lab(lab: &Lab) -> Result<(), Failure> {
 }
 
 fn nothing_measured(results: &Results) -> String {
-    let failed = results.outcomes().find_map(|outcome| match &outcome.trouble {
-        Some(Trouble::Failed(why)) => Some(why.clone()),
+    let failed = results.outcomes().find_map(|outcome| match &outcome.not_measured {
+        Some(NotMeasured::Failed(why)) => Some(why.clone()),
         _ => None,
     });
     match failed {
@@ -87,7 +87,7 @@ fn print_summary(results: &Results) -> Result<(), Failure> {
         output::line(&finding)?;
     }
     for outcome in results.outcomes() {
-        if let Some(Trouble::Failed(why)) = &outcome.trouble {
+        if let Some(NotMeasured::Failed(why)) = &outcome.not_measured {
             output::warn(&format!("{} failed: {why}", outcome.label()));
         }
     }
@@ -122,7 +122,7 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
                 progress.show(&budget, round, rounds, &experiment.title, on);
                 if outcomes[index].readings.is_empty() && fails_repeatedly(outcomes, on) {
                     let why = "two points of the same engine failed".to_owned();
-                    outcomes[index].trouble.get_or_insert(Trouble::Skipped(why));
+                    outcomes[index].not_measured.get_or_insert(NotMeasured::Skipped(why));
                 }
                 measure_once(&mut outcomes[index], round, &budget, interrupt);
             }
@@ -145,7 +145,7 @@ fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Result
 fn cheapest_first(finished: &[Finished], budget: &Budget) -> Vec<usize> {
     let time = |index: &usize| -> Duration {
         let points = finished[*index].outcomes.iter().map(|outcome| &outcome.point);
-        points.filter(|point| budget.objection(point).is_none()).map(budget::estimate).sum()
+        points.filter(|point| budget.reason_to_skip(point).is_none()).map(budget::estimate).sum()
     };
     let mut numbers: Vec<_> = (0..finished.len()).collect();
     numbers.sort_by_cached_key(time);
@@ -155,28 +155,28 @@ fn cheapest_first(finished: &[Finished], budget: &Budget) -> Vec<usize> {
 /// Whether two points of the engine failed in this experiment; a third would only cost time.
 fn fails_repeatedly(outcomes: &[Outcome], on: Engine) -> bool {
     let failed = |outcome: &&Outcome| {
-        outcome.point.on == on && matches!(outcome.trouble, Some(Trouble::Failed(_)))
+        outcome.point.on == on && matches!(outcome.not_measured, Some(NotMeasured::Failed(_)))
     };
     outcomes.iter().filter(failed).count() >= 2
 }
 
 /// Adds the readings of one round to a point, unless it does not fit or failed before.
 fn measure_once(outcome: &mut Outcome, round: u32, budget: &Budget, interrupt: &Interrupt) {
-    if outcome.trouble.is_some() || interrupt.is_requested() {
+    if outcome.not_measured.is_some() || interrupt.is_requested() {
         return;
     }
     if round == 1 {
-        outcome.trouble = budget.objection(&outcome.point).map(Trouble::Skipped);
+        outcome.not_measured = budget.reason_to_skip(&outcome.point).map(NotMeasured::Skipped);
     }
     let time = outcome.time.unwrap_or_else(|| budget::estimate(&outcome.point));
-    if outcome.trouble.is_some() || !budget.has_room_for(time) {
+    if outcome.not_measured.is_some() || !budget.has_room_for(time) {
         return;
     }
     let repeat = budget::repeats(&outcome.point);
     let started = Instant::now();
     match measure::measure(&outcome.point, repeat, budget.limit(time), interrupt) {
         Ok(readings) => outcome.readings.extend(readings),
-        Err(MeasureError::Failed(why)) => outcome.trouble = Some(Trouble::Failed(why)),
+        Err(MeasureError::Failed(why)) => outcome.not_measured = Some(NotMeasured::Failed(why)),
         Err(MeasureError::Interrupted) => {}
     }
     outcome.time = Some(started.elapsed());

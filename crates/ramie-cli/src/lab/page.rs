@@ -7,7 +7,7 @@ use super::{
     figure::{amount, factor, thousands},
     finding::{self, Lead},
     plan::View,
-    results::{Finished, Outcome, Results, Series, Trouble},
+    results::{Finished, NotMeasured, Outcome, Results, Series},
 };
 use crate::{failure::Failure, workload::Engine};
 
@@ -336,8 +336,8 @@ fn not_measured(html: &mut String, results: &Results) {
 }
 
 fn reason(outcome: &Outcome) -> Option<String> {
-    Some(match outcome.trouble.as_ref()? {
-        Trouble::Skipped(why) => format!("Skipped, because {why}"),
-        Trouble::Failed(why) => format!("Failed: {why}"),
+    Some(match outcome.not_measured.as_ref()? {
+        NotMeasured::Skipped(why) => format!("Skipped, because {why}"),
+        NotMeasured::Failed(why) => format!("Failed: {why}"),
     })
 }

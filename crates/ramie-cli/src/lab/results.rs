@@ -19,11 +19,11 @@ pub(super) struct Outcome {
     /// How long its last round took, its processes included.
     pub(super) time: Option<Duration>,
     /// Why the point was not measured, or not in every round.
-    pub(super) trouble: Option<Trouble>,
+    pub(super) not_measured: Option<NotMeasured>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Trouble {
+pub(super) enum NotMeasured {
     /// The point would not fit.
     Skipped(String),
     Failed(String),
@@ -76,7 +76,7 @@ impl Reading {
 
 impl Outcome {
     pub(super) fn new(point: Point) -> Self {
-        Outcome { point, readings: Vec::new(), time: None, trouble: None }
+        Outcome { point, readings: Vec::new(), time: None, not_measured: None }
     }
 
     pub(super) fn summary(&self, quantity: Quantity) -> Option<Summary> {
@@ -163,9 +163,9 @@ impl Results {
 
     pub(super) fn to_json(&self, findings: &[String]) -> String {
         let point = |experiment: &str, outcome: &Outcome| {
-            let (skipped, failed) = match &outcome.trouble {
-                Some(Trouble::Skipped(why)) => (Some(why), None),
-                Some(Trouble::Failed(why)) => (None, Some(why)),
+            let (skipped, failed) = match &outcome.not_measured {
+                Some(NotMeasured::Skipped(why)) => (Some(why), None),
+                Some(NotMeasured::Failed(why)) => (None, Some(why)),
                 None => (None, None),
             };
             let numbers: BTreeMap<_, _> = outcome.point.workload.numbers().into_iter().collect();

@@ -10,7 +10,7 @@ const RESERVED: u64 = 64;
 const PER_WORKER: u64 = 4;
 
 /// Ensures that `pairs` pairs of descriptors can be open at the same time.
-pub(super) fn make_room(pairs: u64, workers: usize) -> Result<(), Failure> {
+pub(super) fn raise_limit(pairs: u64, workers: usize) -> Result<(), Failure> {
     let besides = RESERVED + PER_WORKER * workers as u64;
     let wanted = pairs.saturating_mul(2).saturating_add(besides);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

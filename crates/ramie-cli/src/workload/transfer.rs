@@ -67,12 +67,12 @@ impl Load {
     }
 
     pub(super) fn cost_of_pipes<S: Strands>(&self, workers: usize) -> Result<Cost, Failure> {
-        descriptors::make_room(self.pairs.into(), workers)?;
+        descriptors::raise_limit(self.pairs.into(), workers)?;
         cost::<S, _, _>("pipe", self, self.make(S::pipe)?, workers)
     }
 
     pub(super) fn cost_of_sockets<S: Strands>(&self, workers: usize) -> Result<Cost, Failure> {
-        descriptors::make_room(self.pairs.into(), workers)?;
+        descriptors::raise_limit(self.pairs.into(), workers)?;
         cost::<S, _, _>("socketpair", self, self.make(S::socketpair)?, workers)
     }
 

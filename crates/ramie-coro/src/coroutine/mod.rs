@@ -37,7 +37,7 @@ pub use self::{
 use crate::{
     Resumed, Stack, StackSize,
     abort::abort_with,
-    bare::{BareCoroutine, BareYielder, MOST_BYTES_ON_STACK},
+    bare::{BareCoroutine, BareYielder, MAX_INLINE_BYTES},
     thread_end,
 };
 
@@ -340,7 +340,7 @@ where
     F: FnOnce(&Yielder<Input, Yield>, Input) -> Return,
 {
     let control = Rc::clone(control);
-    if const { size_of::<F>() > MOST_BYTES_ON_STACK } {
+    if const { size_of::<F>() > MAX_INLINE_BYTES } {
         // Boxed before it is wrapped, because unoptimized code copies a closure in each wrapper.
         let body = with_yielder(control, Box::new(body));
         // SAFETY: the caller's promise.

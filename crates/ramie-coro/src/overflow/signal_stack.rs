@@ -37,7 +37,7 @@ impl SignalStack {
     /// `None` if there is no memory; an overflow then kills the process without a report.
     fn new() -> Option<SignalStack> {
         let page = sys::page_size();
-        let bytes = page + (HANDLER_BYTES + sys::least_signal_stack()).next_multiple_of(page);
+        let bytes = page + (HANDLER_BYTES + sys::min_signal_stack()).next_multiple_of(page);
         let start = sys::map_stacks(bytes).ok()?;
         // SAFETY: just mapped; its lowest page becomes the guard.
         let _ = unsafe { sys::protect(start, page) };

@@ -21,10 +21,10 @@ use super::{
 const FIRST_CHUNK_SLOTS: u32 = 64;
 /// Under a limit on address space, smaller chunks are tried, down to this size. The rest of the
 /// address space is left to the program, so that it can report the error.
-const LEAST_CHUNK_SLOTS: u32 = 16;
+const MIN_CHUNK_SLOTS: u32 = 16;
 const MOST_CHUNK_SLOTS: u32 = 65_536;
 /// No chunk takes more address space than this.
-const MOST_CHUNK_BYTES: usize = 64 * 1024 * 1024 * 1024;
+const MAX_CHUNK_BYTES: usize = 64 * 1024 * 1024 * 1024;
 
 pub(crate) struct Arena {
     size: StackSize,
@@ -123,7 +123,7 @@ impl Arena {
                     inner.fresh = Some(id);
                     return Ok(id);
                 }
-                Err(error) if slots <= LEAST_CHUNK_SLOTS || error.raw_os_error().is_none() => {
+                Err(error) if slots <= MIN_CHUNK_SLOTS || error.raw_os_error().is_none() => {
                     return Err(error);
                 }
                 Err(_) => slots /= 2,
@@ -132,7 +132,7 @@ impl Arena {
     }
 
     fn next_chunk_slots(&self, inner: &Inner) -> u32 {
-        let most = MOST_CHUNK_BYTES / chunk::mapped_bytes(self.size, 1);
+        let most = MAX_CHUNK_BYTES / chunk::mapped_bytes(self.size, 1);
         let most = MOST_CHUNK_SLOTS.min(most.max(1) as u32);
         let doubled = u32::try_from(inner.mapped).unwrap_or(u32::MAX);
         doubled.max(FIRST_CHUNK_SLOTS).min(most)

@@ -15,14 +15,14 @@ const TABLES: usize = 4;
 
 /// The resources that a process holds, as /proc shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holdings {
+pub struct Resources {
     pub descriptors: usize,
     pub mappings: usize,
     /// Ops armed in its rings, and descriptors registered with its epolls.
     pub in_flight: usize,
 }
 
-impl Holdings {
+impl Resources {
     pub fn of(pid: u32) -> io::Result<Self> {
         let root = Path::new("/proc").join(pid.to_string());
         let mut in_flight = 0;
@@ -39,11 +39,11 @@ impl Holdings {
             }
         }
         let mappings = fs::read_to_string(root.join("maps"))?.lines().count();
-        Ok(Holdings { descriptors, mappings, in_flight })
+        Ok(Resources { descriptors, mappings, in_flight })
     }
 
     /// Whether no resource has grown; fewer than in the baseline are no leak.
-    pub fn is_back_at(&self, baseline: &Holdings) -> bool {
+    pub fn is_back_at(&self, baseline: &Resources) -> bool {
         self.descriptors <= baseline.descriptors
             && self.mappings <= baseline.mappings + TABLES
             && self.in_flight <= baseline.in_flight
@@ -77,9 +77,9 @@ fn waits(info: &str) -> usize {
 }
 
 /// The resources that several processes hold together.
-pub fn sum(all: &[Holdings]) -> Holdings {
-    let sum = |count: fn(&Holdings) -> usize| all.iter().map(count).sum();
-    Holdings {
+pub fn sum(all: &[Resources]) -> Resources {
+    let sum = |count: fn(&Resources) -> usize| all.iter().map(count).sum();
+    Resources {
         descriptors: sum(|one| one.descriptors),
         mappings: sum(|one| one.mappings),
         in_flight: sum(|one| one.in_flight),

@@ -15,7 +15,7 @@ use ::tokio::{runtime::LocalOptions, sync::Notify, task::spawn_local};
 use crate::workload::{Sample, Workload};
 
 /// The slot where a task of the ring waits for the token.
-pub trait Place: Default + 'static {
+pub trait Slot: Default + 'static {
     fn give(&self, token: u64);
     fn take(&self) -> impl Future<Output = u64>;
 }
@@ -26,7 +26,7 @@ pub struct Notified {
     filled: Notify,
 }
 
-impl Place for Notified {
+impl Slot for Notified {
     fn give(&self, token: u64) {
         self.token.set(token);
         self.filled.notify_one();
@@ -48,7 +48,7 @@ pub struct WakerCell {
     waker: RefCell<Option<Waker>>,
 }
 
-impl Place for WakerCell {
+impl Slot for WakerCell {
     fn give(&self, token: u64) {
         self.token.set(token);
         if let Some(waker) = self.waker.borrow_mut().take() {
@@ -68,7 +68,7 @@ impl Place for WakerCell {
     }
 }
 
-pub fn run<P: Place>(workload: Workload) -> Option<Sample> {
+pub fn run<P: Slot>(workload: Workload) -> Option<Sample> {
     let Workload::Ring { size, hops } = workload else { return None };
     let runtime = ::tokio::runtime::Builder::new_current_thread()
         .build_local(LocalOptions::default())
@@ -76,14 +76,14 @@ pub fn run<P: Place>(workload: Workload) -> Option<Sample> {
     Some(runtime.block_on(ring::<P>(size, hops)))
 }
 
-async fn ring<P: Place>(size: usize, hops: u64) -> Sample {
+async fn ring<P: Slot>(size: usize, hops: u64) -> Sample {
     let start = Instant::now();
-    let places: Rc<Vec<P>> = Rc::new((0..size).map(|_| P::default()).collect());
-    let pass_on = |places: Rc<Vec<P>>, place: usize| async move {
-        let next = &places[(place + 1) % size];
+    let slots: Rc<Vec<P>> = Rc::new((0..size).map(|_| P::default()).collect());
+    let pass_on = |slots: Rc<Vec<P>>, slot: usize| async move {
+        let next = &slots[(slot + 1) % size];
         let mut made = 0;
         loop {
-            let token = places[place].take().await;
+            let token = slots[slot].take().await;
             if token > hops {
                 next.give(token);
                 return made;
@@ -93,8 +93,8 @@ async fn ring<P: Place>(size: usize, hops: u64) -> Sample {
         }
     };
     let tasks: Vec<_> =
-        (0..size).map(|place| spawn_local(pass_on(Rc::clone(&places), place))).collect();
-    places[0].give(1);
+        (0..size).map(|slot| spawn_local(pass_on(Rc::clone(&slots), slot))).collect();
+    slots[0].give(1);
     let mut total = 0_u64;
     for task in tasks {
         total += task.await.expect("no panic");
