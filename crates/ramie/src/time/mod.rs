@@ -12,8 +12,9 @@ pub use std::time::{Duration, TryFromFloatSecsError};
 pub use interval::{Interval, MissedTick, interval, interval_at};
 pub use system_time::{SystemTime, SystemTimeError, UNIX_EPOCH};
 
+#[doc(no_inline)]
+pub use crate::cancel::{Elapsed, with_deadline, with_timeout};
 pub use crate::{
-    cancel::{Elapsed, with_deadline, with_timeout},
     core::time::{Instant, ManualClock},
     fiber::{sleep, sleep_until},
 };
