@@ -1,9 +1,9 @@
 //! Looking again before a wait, where the other end of the channel runs on another worker.
 //!
-//! A wait that another worker ends is dear: some ten cache lines cross over for the waiter, its
-//! frame, its slot and the inbox. And it leads to the next one. While senders wait, whoever takes a
-//! value lets one of them fill the gap; so the queue stays full, and that sender, when it runs, has
-//! to wait again. The same goes for receivers and an empty queue.
+//! A wait that another worker ends is expensive: about ten cache lines cross over for the waiter,
+//! its frame, its slot and the inbox. And it leads to the next wait. While senders wait, a receiver
+//! that takes a value lets one of them fill the gap, so the queue stays full, and that sender has
+//! to wait again when it runs. The same holds for receivers and an empty queue.
 //!
 //! So a strand that would have to wait looks again first: it lets the other fibers of its worker
 //! run or, where there are none, a moment go by, in which the other end may get through the queue.
@@ -25,8 +25,8 @@ use crate::core::{
 
 /// A look costs the lock of the channel; the second is for a machine half as fast.
 const LOOKS: u32 = 2;
-/// What the other end needs for a place, in ns: too short a time is spent in vain. On one machine 5
-/// was too short, and 8 took 2 ns a value longer than 6.
+/// The time that the other end needs for a place, in ns; a shorter pause would be in vain. On one
+/// machine 5 was too short, and 8 took 2 ns a value longer than 6.
 const NS_A_PLACE: u32 = 8;
 /// More places do not make the time longer: values cross over by so many then.
 const MOST_PLACES: u32 = 64;
@@ -69,8 +69,8 @@ fn moment_ns(capacity: u32) -> u64 {
 }
 
 impl<T> Core<T> {
-    /// Waits a moment for what a strand would have to wait for otherwise, and looks whether it is
-    /// there; not under the lock.
+    /// Pauses before a strand waits for a value or for room, and checks whether it has come;
+    /// without the lock.
     #[cold]
     pub(super) fn look_again(
         &self,

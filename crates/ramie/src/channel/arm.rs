@@ -19,7 +19,7 @@ use crate::core::{
     time::Deadline,
 };
 
-/// What became of an attempt to enlist.
+/// The result of an attempt to enlist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Enlisted {
     Waiting,
@@ -38,7 +38,7 @@ pub(super) trait Arm {
         true
     }
 
-    /// Makes it the one that says that the select was cancelled.
+    /// Makes it the arm that reports that the select was cancelled.
     fn cancel(&self);
 
     /// Prepares for a select.
@@ -56,10 +56,10 @@ pub(super) trait Arm {
     /// Takes its waiter off.
     fn unlist(&self);
 
-    /// Gives back what was not sent.
+    /// Gives back the value that was not sent.
     fn end(&self) {}
 
-    /// The same when the strand is given up: what it received goes to somebody else.
+    /// The same when the strand is given up: a received value goes to another receiver.
     fn give_up(&self);
 
     /// When the clock makes it ready.
@@ -237,7 +237,7 @@ impl<'a, T> SendArm<'a, T> {
         })
     }
 
-    /// Records what became of a value that this strand itself tried to send.
+    /// Records the outcome of a send that this strand tried itself.
     fn finish(&self, put: Result<(), TrySendError<T>>) -> bool {
         let (outcome, value) = match put {
             Ok(()) => (Outcome::Done, None),

@@ -26,8 +26,8 @@ use crate::core::{
 static SEND: WaitKind = WaitKind::new("room in a channel");
 static RECEIVE: WaitKind = WaitKind::new("a channel's value");
 
-/// Laid out so that what a value's way through the channel touches is one cache line, if neither
-/// senders nor futures wait: the lock and the head of the state.
+/// Laid out so that a value's way through the channel touches one cache line if neither senders nor
+/// futures wait: the lock and the head of the state.
 #[repr(C, align(64))]
 pub(super) struct Core<T> {
     lock: RawSpinLock,
@@ -76,8 +76,8 @@ impl<T> Drop for Locked<'_, T> {
 }
 
 impl<T> Locked<'_, T> {
-    /// What dropping it does, inlined: the compiler makes that a call, which takes one more line of
-    /// each strand's stack.
+    /// Does the same as dropping it, but inlined, because the compiler makes the drop a call, which
+    /// touches one more cache line of each strand's stack.
     #[inline(always)]
     fn unlock(self) {
         ManuallyDrop::new(self).release();
@@ -85,7 +85,7 @@ impl<T> Locked<'_, T> {
 
     #[inline(always)]
     fn release(&mut self) {
-        // Every change of the channel ends here, so this is where futures are told.
+        // Every change of the channel ends here, so futures are woken here.
         let mut wakers = None;
         if self.has_futures() {
             wakers = Some(self.take_wakers());
@@ -279,7 +279,7 @@ impl<T> Core<T> {
         }
     }
 
-    /// The last sender is gone: whoever waits for a value waits in vain.
+    /// The last sender is gone, so all that wait for a value are woken.
     pub(super) fn close_senders(&self) {
         self.lock().has_senders = false;
         loop {
@@ -319,7 +319,7 @@ impl<T> Core<T> {
         !locked.has_room()
     }
 
-    /// Takes the waiter of a receiver that is given up off, and gives what it got to the next.
+    /// Removes the waiter of a receiver that is given up, and gives its value to the next.
     pub(super) fn give_up_receiver(&self, waiter: &Waiter<T>) {
         let mut locked = self.lock();
         locked.waiting_receivers.remove(waiter);
@@ -360,8 +360,8 @@ pub(super) fn add_handle<T>(core: &Arc<Core<T>>, count: &AtomicUsize) -> Arc<Cor
     added
 }
 
-/// Takes a handle away; tells whether it was the last.
+/// Removes a handle; returns whether it was the last.
 pub(super) fn remove_handle(count: &AtomicUsize) -> bool {
-    // AcqRel: what the other handles did comes before what the last one's drop does.
+    // AcqRel: the actions of the other handles come before the drop of the last one.
     count.fetch_sub(1, Ordering::AcqRel) == 1
 }

@@ -1,5 +1,5 @@
-//! Why a value was not sent or received; the names are crossbeam-channel's. What is added: a
-//! wait may have been cancelled, of which `check_cancelled` tells the reason.
+//! Why a value was not sent or received; the names are crossbeam-channel's. In addition a wait may
+//! have been cancelled; `check_cancelled` returns the reason.
 
 use std::{error::Error, fmt};
 
@@ -71,12 +71,12 @@ impl<T> SendError<T> {
         }
     }
 
-    /// Tells whether all receivers are gone.
+    /// Returns whether all receivers are gone.
     pub fn is_disconnected(&self) -> bool {
         matches!(self, SendError::Disconnected(_))
     }
 
-    /// Tells whether the strand is cancelled.
+    /// Returns whether the strand is cancelled.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, SendError::Cancelled(_))
     }
@@ -90,12 +90,12 @@ impl<T> TrySendError<T> {
         }
     }
 
-    /// Tells whether there was no room.
+    /// Returns whether there was no room.
     pub fn is_full(&self) -> bool {
         matches!(self, TrySendError::Full(_))
     }
 
-    /// Tells whether all receivers are gone.
+    /// Returns whether all receivers are gone.
     pub fn is_disconnected(&self) -> bool {
         matches!(self, TrySendError::Disconnected(_))
     }
@@ -111,58 +111,58 @@ impl<T> SendTimeoutError<T> {
         }
     }
 
-    /// Tells whether the time was over first.
+    /// Returns whether the time was over first.
     pub fn is_timeout(&self) -> bool {
         matches!(self, SendTimeoutError::Timeout(_))
     }
 
-    /// Tells whether all receivers are gone.
+    /// Returns whether all receivers are gone.
     pub fn is_disconnected(&self) -> bool {
         matches!(self, SendTimeoutError::Disconnected(_))
     }
 
-    /// Tells whether the strand is cancelled.
+    /// Returns whether the strand is cancelled.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, SendTimeoutError::Cancelled(_))
     }
 }
 
 impl RecvError {
-    /// Tells whether all senders are gone.
+    /// Returns whether all senders are gone.
     pub fn is_disconnected(&self) -> bool {
         *self == RecvError::Disconnected
     }
 
-    /// Tells whether the strand is cancelled.
+    /// Returns whether the strand is cancelled.
     pub fn is_cancelled(&self) -> bool {
         *self == RecvError::Cancelled
     }
 }
 
 impl TryRecvError {
-    /// Tells whether there is no value yet.
+    /// Returns whether there is no value yet.
     pub fn is_empty(&self) -> bool {
         *self == TryRecvError::Empty
     }
 
-    /// Tells whether all senders are gone.
+    /// Returns whether all senders are gone.
     pub fn is_disconnected(&self) -> bool {
         *self == TryRecvError::Disconnected
     }
 }
 
 impl RecvTimeoutError {
-    /// Tells whether the time was over first.
+    /// Returns whether the time was over first.
     pub fn is_timeout(&self) -> bool {
         *self == RecvTimeoutError::Timeout
     }
 
-    /// Tells whether all senders are gone.
+    /// Returns whether all senders are gone.
     pub fn is_disconnected(&self) -> bool {
         *self == RecvTimeoutError::Disconnected
     }
 
-    /// Tells whether the strand is cancelled.
+    /// Returns whether the strand is cancelled.
     pub fn is_cancelled(&self) -> bool {
         *self == RecvTimeoutError::Cancelled
     }

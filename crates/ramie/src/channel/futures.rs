@@ -1,9 +1,9 @@
 //! The futures that wait at a channel, under its lock.
 //!
-//! A receiver leaves its waker. Whatever there is to take wakes all of them, and each looks for
-//! itself, so one that is dropped or forgotten takes nothing with it. A sender leaves its value,
-//! too, as a strand's lies in its frame: whoever makes room takes it from here. Else two futures,
-//! one at either end of a channel of capacity 0, would both wait for the other to be there.
+//! A receiver leaves its waker. Each new value wakes all receivers, and each looks for itself, so a
+//! receiver that is dropped or forgotten takes no wake-up with it. A sender also leaves its value,
+//! as that of a strand lies in its frame, and the receiver that makes room takes it from here.
+//! Otherwise two futures at the two ends of a channel of capacity 0 would wait for each other.
 
 use std::{
     collections::VecDeque,
@@ -27,7 +27,7 @@ struct Waiting<T> {
     due: Vec<Waker>,
 }
 
-/// What a future has to send.
+/// The value that a future sends.
 struct Offer<T> {
     future: u64,
     value: T,
@@ -149,7 +149,7 @@ impl<T> Core<T> {
     }
 
     /// Sends the value if there is room, or leaves it with a waker for when there is. Without a
-    /// value: asks what has become of the one that was left.
+    /// value it asks for the fate of the value that was left.
     pub(super) fn poll_send(
         &self,
         future: u64,
@@ -200,7 +200,7 @@ impl<T> Core<T> {
         polled
     }
 
-    /// Takes back what a future has to send that waits no more, if nobody has taken it.
+    /// Takes back the value of a future that no longer waits, if nobody has taken it.
     pub(super) fn forget_sender(&self, future: u64) {
         let offer = self.lock().futures().withdraw(future);
         drop(offer);

@@ -1,4 +1,4 @@
-//! Iterators over what a channel gives.
+//! Iterators over the values of a channel.
 
 use super::Receiver;
 
@@ -7,7 +7,7 @@ use super::Receiver;
 #[derive(Debug)]
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
-/// Takes what is there; ends when nothing is. See [`Receiver::try_iter`].
+/// Yields the values that are there, and ends when there is none. See [`Receiver::try_iter`].
 #[derive(Debug)]
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 

@@ -4,16 +4,17 @@
 //!
 //! # Cancellation
 //! In a cancelled scope every send, receive and select fails, whether or not it would have to wait.
-//! Nothing is lost by that: a value that was not sent comes back in the error, one that was not
-//! received stays in the channel, and one that a peer has handed over while the strand waited is
-//! returned, though the scope was cancelled at that very moment: there, too, the claim decides.
-//! `try_send` and `try_recv` work as ever. [`check_cancelled`](crate::cancel::check_cancelled)
-//! tells the reason.
+//! Nothing is lost: an unsent value comes back in the error, an unreceived one stays in the
+//! channel, and a value that a peer handed over while the strand waited is returned even if the
+//! scope was cancelled at that moment, because the claim of the wait decides. `try_send` and
+//! `try_recv` work as outside. [`check_cancelled`](crate::cancel::check_cancelled) returns the
+//! reason.
 //!
 //! # Descriptors and strands among the arms
-//! They become an arm by a strand each that waits and then tells a channel; when an arm was chosen
-//! a cancel scope ends the others. Let those strands only *wait* (until something can be read,
-//! until a strand has ended) and take nothing: what the losers of a race have taken is lost.
+//! To make an arm of one, let a strand wait for it and then send to a channel; when an arm was
+//! chosen, a cancel scope ends the other strands. Those strands should only *wait* (until something
+//! can be read, until a strand has ended) and take nothing, because data that a losing strand has
+//! taken is lost.
 //! ```
 //! use std::io::Read;
 //! use ramie::{cancel, channel, fiber, io::{self, Polled}, select};
@@ -50,10 +51,10 @@
 //! #     assert_eq!(line_or_message(&mut pipe, &messages), "line");
 //! # });
 //! ```
-//! Such a choice costs a scope with its strand: 0.5 us where a message is there, 3 us where the
-//! pipe is waited for. Where it is made again and again, have a
-//! strand a source that reads for good and sends what it reads into one channel: its receiver is
-//! the choice, and costs what a receive costs.
+//! Such a choice costs a scope with its strand: 0.5 us if a message is there, 3 us if it waits for
+//! the pipe. If you make it repeatedly, give each source a strand that reads all the time and sends
+//! its data into one channel. Then a receive from that channel is the choice, at the cost of a
+//! receive.
 //!
 //! # Fairness
 //! Waiters are served in order. A select starts at an arm taken at random. Where the ends of a
@@ -64,7 +65,7 @@
 // A channel is a queue of values and two queues of waiters, all under one spin lock that is held
 // for some ten instructions and never across a suspension or a call into user code.
 //
-// | what is there | receivers wait | senders wait |
+// | state of the queue | receivers wait | senders wait |
 // |---|---|---|
 // | fewer values than the capacity | only if there are none | never |
 // | as many values as the capacity | only if the capacity is 0 | may |
@@ -73,12 +74,12 @@
 // the value into that receiver's frame; a receiver that finds a waiting sender claims its wait and
 // takes the value out of that sender's frame. Either does it under the lock, and schedules the
 // strand afterwards; since only the winner of the claim may schedule, the frame stays as it is
-// until then. So a strand that wakes has what it waited for, and need not compete for it again.
+// until then. So a strand that wakes has its value or its room, and need not compete for it again.
 //
 // | a waiter is | left by |
 // |---|---|
 // | queued | the peer that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is given up |
-// | taken off, claimed | - (what it waited for is done; if a receiver is given up before it runs, the hook gives the value to the next) |
+// | taken off, claimed | - (its operation is done; if a receiver is given up before it runs, the hook gives the value to the next) |
 // | taken off, not claimed | - (its wait had ended already; the peer went on to the next) |
 //
 // *Select* puts one waiter on each channel, all with the same wait: at most one peer can claim it,
@@ -86,8 +87,8 @@
 // already first claims its own strand's wait, and so shuts all others out.
 //
 // *The races to fear*: a value is handed to a receiver that has just timed out, or whose other arm
-// was chosen. The claim is what decides: without it nothing is put into the frame, and the peer
-// goes on to the next waiter or to the queue.
+// was chosen. The claim decides: without it nothing is put into the frame, and the peer continues
+// with the next waiter or the queue.
 
 mod apart;
 mod arm;
@@ -116,7 +117,7 @@ pub use self::{
 use crate::core::primitive::Arc;
 pub use crate::select;
 
-/// What `select!` expands to.
+/// The expansion of `select!`.
 #[doc(hidden)]
 pub mod __private {
     pub use super::{

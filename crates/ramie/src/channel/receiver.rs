@@ -155,13 +155,13 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Tells whether no value waits in the channel.
+    /// Returns whether no value waits in the channel.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Tells whether there is no room; with capacity 0 there never is.
+    /// Returns whether there is no room; with capacity 0 there never is.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match &self.flavor {
@@ -181,7 +181,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Tells whether both take from the same channel.
+    /// Returns whether both take from the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Receiver<T>) -> bool {
         match (&self.flavor, &other.flavor) {

@@ -133,7 +133,7 @@ unsafe fn give_up(arms: *const ()) {
 type RecvHandler<'a, T, R> = Box<dyn FnOnce(Result<T, RecvError>) -> R + 'a>;
 type SendHandler<'a, T, R> = Box<dyn FnOnce(Result<(), SendError<T>>) -> R + 'a>;
 
-/// An arm with what is done when it is chosen.
+/// An arm with the handler that runs when it is chosen.
 trait Branch<R> {
     fn arm(&mut self) -> ArmRef<'_>;
     fn run(self: Box<Self>) -> R;
@@ -194,7 +194,7 @@ impl<'a, R: 'a> Select<'a, R> {
         Select { branches: Vec::new() }
     }
 
-    /// Adds receiving from `receiver`; `handler` gets what was received, if this is chosen.
+    /// Adds receiving from `receiver`; if this is chosen, `handler` gets the result.
     #[must_use]
     pub fn recv<T: 'a>(
         mut self,
@@ -220,7 +220,7 @@ impl<'a, R: 'a> Select<'a, R> {
         self
     }
 
-    /// Carries out one operation and returns what its handler returns.
+    /// Carries out one operation and returns the result of its handler.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, until one of the operations can be carried out;

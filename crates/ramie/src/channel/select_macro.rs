@@ -1,7 +1,7 @@
 //! The macro `select!`.
 
-/// Waits for whichever of several channel operations can be carried out first, carries out that
-/// one, and runs what stands behind it.
+/// Waits until one of several channel operations can be carried out, carries out that one, and runs
+/// the code behind it.
 ///
 /// - `recv(receiver) -> result => expression`
 /// - `send(sender, value) -> result => expression`: the value is made before the wait; if another

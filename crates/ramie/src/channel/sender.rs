@@ -120,13 +120,13 @@ impl<T> Sender<T> {
         self.core.len()
     }
 
-    /// Tells whether no value waits in the channel.
+    /// Returns whether no value waits in the channel.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Tells whether there is no room; with capacity 0 there never is.
+    /// Returns whether there is no room; with capacity 0 there never is.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.core.is_full()
@@ -138,7 +138,7 @@ impl<T> Sender<T> {
         self.core.capacity()
     }
 
-    /// Tells whether both give to the same channel.
+    /// Returns whether both give to the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Sender<T>) -> bool {
         Arc::ptr_eq(&self.core, &other.core)

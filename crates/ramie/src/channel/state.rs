@@ -1,4 +1,4 @@
-//! What a channel's lock protects: its values, and who waits.
+//! The data that a channel's lock protects: its values and waiters.
 #![allow(unsafe_code)]
 
 use std::{collections::VecDeque, task::Waker};
@@ -124,7 +124,7 @@ impl<T> State<T> {
         self.waiting_senders.claim_first()
     }
 
-    /// Whether futures are to be told of a change.
+    /// Whether futures are to be woken by a change.
     #[inline(always)]
     pub(super) fn has_futures(&self) -> bool {
         self.has_far_waiters && !self.futures.is_none()
@@ -153,7 +153,7 @@ impl<T> State<T> {
         !self.values.is_empty() || !self.has_senders
     }
 
-    /// Whether `get` would find something, a value or the end, by all that can be told.
+    /// Whether `get` would probably find a value or the end.
     fn has_something(&self) -> bool {
         !self.values.is_empty()
             || !self.has_senders
@@ -161,7 +161,7 @@ impl<T> State<T> {
             || self.futures.has_values()
     }
 
-    /// Whether `get` would find something for a strand in this wait, by all that can be told.
+    /// Whether `get` would probably find something for a strand in this wait.
     pub(super) fn may_get(&self, wait: WakeRef) -> bool {
         !self.values.is_empty()
             || !self.has_senders
@@ -169,7 +169,7 @@ impl<T> State<T> {
             || self.futures.has_values()
     }
 
-    /// Whether `put` would find a place for a strand in this wait, by all that can be told.
+    /// Whether `put` would probably find a place for a strand in this wait.
     pub(super) fn may_put(&self, wait: WakeRef) -> bool {
         !self.has_receivers || self.has_room() || self.waiting_receivers.has_other_than(wait)
     }

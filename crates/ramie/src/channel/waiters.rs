@@ -8,14 +8,14 @@ use crate::core::{
     strand::{Slot, Wake, WakeRef},
 };
 
-/// What a peer did for a waiter whose wait it claimed.
+/// The action of a peer for a waiter whose wait it claimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Nothing,
     /// The value was put there, or taken from there.
     Done,
     Disconnected,
-    /// Its own strand was cancelled, and this arm of its select says so.
+    /// Its own strand was cancelled, and this arm of its select reports that.
     Cancelled,
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Outcome {
 /// while it is on no queue.
 pub(super) struct Waiter<T> {
     wait: Cell<Option<WakeRef>>,
-    /// What a receiver is given; what a sender gives.
+    /// The value that a receiver is given or a sender gives.
     pub(super) value: Cell<Option<T>>,
     pub(super) outcome: Cell<Outcome>,
     is_queued: Cell<bool>,

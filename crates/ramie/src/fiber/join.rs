@@ -255,7 +255,7 @@ impl<T> JoinHandle<T> {
         self.fiber()
     }
 
-    /// Tells whether the strand has ended, so that `join` would return at once.
+    /// Returns whether the strand has ended, so that `join` would return at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.raw.slot().join.is_done()
@@ -358,7 +358,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         self.fiber()
     }
 
-    /// Tells whether the strand has ended, so that `join` would return at once.
+    /// Returns whether the strand has ended, so that `join` would return at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.raw.slot().join.is_done()

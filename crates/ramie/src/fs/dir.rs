@@ -128,7 +128,7 @@ impl DirEntry {
         blocking_io(|| self.entry.metadata()).map(Metadata::from)
     }
 
-    /// Tells what sort of file it is, of a link itself.
+    /// Returns the type of the file; for a link, that of the link itself.
     ///
     /// # Errors
     /// Those of [`std::fs::DirEntry::file_type`].

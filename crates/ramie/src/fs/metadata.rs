@@ -23,19 +23,19 @@ impl Metadata {
         self.0.file_type()
     }
 
-    /// Tells whether it is a directory.
+    /// Returns whether it is a directory.
     #[must_use]
     pub fn is_dir(&self) -> bool {
         self.0.is_dir()
     }
 
-    /// Tells whether it is a regular file.
+    /// Returns whether it is a regular file.
     #[must_use]
     pub fn is_file(&self) -> bool {
         self.0.is_file()
     }
 
-    /// Tells whether it is a symbolic link.
+    /// Returns whether it is a symbolic link.
     #[must_use]
     pub fn is_symlink(&self) -> bool {
         self.0.is_symlink()

@@ -269,7 +269,7 @@ pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     found.unwrap_or_else(|| blocking_io(|| fs::symlink_metadata(path))).map(Metadata::from)
 }
 
-/// Tells whether something is there; twin of [`std::fs::exists`].
+/// Returns whether something is there; twin of [`std::fs::exists`].
 ///
 /// # Blocking
 /// As [`metadata`].

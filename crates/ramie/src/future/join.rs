@@ -76,7 +76,7 @@ impl<'scope, T> IntoFuture for ScopedJoinHandle<'scope, T> {
     }
 }
 
-/// Tells whether the strand of this handle has ended; if not, leaves a waker.
+/// Returns whether the strand of this handle has ended; if not, leaves a waker.
 fn poll(end: Option<&Completion>, context: &Context<'_>) -> bool {
     end.expect("a future is not polled after it was ready").poll(context.waker())
 }

@@ -14,7 +14,7 @@ use crate::{
     sync::oneshot,
 };
 
-/// Tells a future of a channel from all others.
+/// Distinguishes a future of a channel from all others.
 pub(super) fn new_number() -> u64 {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     NUMBERS.fetch_add(1, Ordering::Relaxed)

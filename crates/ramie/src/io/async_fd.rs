@@ -26,8 +26,8 @@ static WRITABLE: WaitKind = WaitKind::new("a descriptor to become writable");
 ///
 /// The library's own calls are made by closures, on this thread: [`Async::with_read`] and
 /// [`Async::with_write`] call again whenever the descriptor is ready, until the answer is not
-/// `WouldBlock`. Make the descriptor nonblocking if others may take what you waited for; this type
-/// never changes that.
+/// `WouldBlock`. Make the descriptor nonblocking if others may take the data that you waited for;
+/// this type never changes that.
 ///
 /// # Examples
 /// ```
@@ -117,10 +117,10 @@ impl<T: AsFd> Async<T> {
     /// Iterates over the times when there may be something new to read. It ends only when the
     /// strand is still cancelled after a step that was.
     ///
-    /// Each step waits until there is, or may be, more than there was at the step before. So read
-    /// until `WouldBlock` before the next step: what was there before need not be reported again.
-    /// A report may be late: what it was about may be gone. One op of the kernel watches all the
-    /// time, which saves a call for each wait.
+    /// Each step waits until there is, or may be, more data than at the step before. So read until
+    /// `WouldBlock` before the next step, because data that was there before need not be reported
+    /// again. A report may be late, when its data is gone already. One op of the kernel watches all
+    /// the time, which saves a call for each wait.
     ///
     /// # Blocking
     /// Each step parks the fiber, or the thread outside one.
@@ -213,17 +213,17 @@ impl<T: AsFd> Async<T> {
         readiness::call_until_done(kind, fd, events, self.is_nonblocking, || call(&self.io))
     }
 
-    /// Lends what has the descriptor.
+    /// Lends the owner of the descriptor.
     pub fn get_ref(&self) -> &T {
         &self.io
     }
 
-    /// Lends what has the descriptor, to be changed; its descriptor must stay the same.
+    /// Lends the owner of the descriptor mutably; its descriptor must stay the same.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.io
     }
 
-    /// Gives back what has the descriptor.
+    /// Gives back the owner of the descriptor.
     pub fn into_inner(self) -> T {
         self.io
     }

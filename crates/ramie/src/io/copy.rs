@@ -7,16 +7,16 @@
 //! | a pipe | a pipe | splice(2), here: it moves pages and need not wait |
 //! | anything else | | reads and writes |
 //!
-//! splice(2) between sockets, and sendfile(2) of more than fits, wait inside the kernel whatever
-//! their flags say, unless the socket is nonblocking for everybody; a slow peer would keep a thread
+//! splice(2) between sockets, and sendfile(2) of more than fits, wait inside the kernel regardless
+//! of their flags, unless the socket is nonblocking for everybody; a slow peer would keep a thread
 //! of the pool. So a part is sent once there is room for it.
 //!
 //! # Failures
-//! As std's: where the kernel cannot do it for these files, the copy goes on by reads and writes
-//! ([`unless_unsuited`]); any other error ends it, because a read would take bytes from the source
-//! for which there is no place. For the same reason a target is asked, before bytes are read from a
-//! pipe or a socket, whether it can be written ([`Sink::check`]), and a file's position is put back
-//! to behind what was written.
+//! As std's: if the kernel cannot copy between these files, the copy continues by reads and writes
+//! ([`unless_unsuited`]). Any other error ends it, because a read would take bytes from the source
+//! for which there is no place. For the same reason the target is checked for being writable before
+//! bytes are read from a pipe or a socket ([`Sink::check`]), and a file's position is put back to
+//! the end of the written bytes.
 #![allow(unsafe_code)]
 
 use std::{
@@ -46,9 +46,9 @@ static COPY: WaitKind = WaitKind::new("room or data for a copy");
 
 /// The buffer of a copy by reads and writes.
 const BUFFER: usize = 64 * 1024;
-/// What one job of the pool copies from file to file at most: some ten ms.
+/// The most that one job of the pool copies from file to file: about ten ms.
 const FILE_PART: usize = 64 << 20;
-/// What one job of the pool sends at most.
+/// The most that one job of the pool sends.
 const SEND_PART: usize = 1 << 20;
 
 /// Copies all that a reader gives to a writer, and returns how many bytes; twin of
@@ -58,16 +58,16 @@ const SEND_PART: usize = 1 << 20;
 /// Parks the strand as the reads and writes would.
 ///
 /// # Cancellation
-/// A cancel point, where a read or a write is. Nothing is lost: the error says how many bytes were
-/// copied ([`bytes_moved`](crate::cancel::bytes_moved)) and holds what was read and not yet written
-/// ([`unsent_bytes`](crate::cancel::unsent_bytes)). In the kernel, between two parts: 64 MiB from
-/// file to file.
+/// A cancel point, where a read or a write is. Nothing is lost: the error holds the number of
+/// copied bytes ([`bytes_moved`](crate::cancel::bytes_moved)) and the bytes that were read and not
+/// yet written ([`unsent_bytes`](crate::cancel::unsent_bytes)). In the kernel, between two parts:
+/// 64 MiB from file to file.
 ///
 /// # Errors
-/// The first of a read or a write. A [`File`] as the source then has its position behind what was
-/// written. Of a pipe or a socket nothing is lost if the target is a file that is not open for
-/// writing, a pipe without a reader or a socket that was shut down; in other cases up to 64 KiB may
-/// be, unless the copy was cancelled.
+/// The first of a read or a write. A [`File`] as the source then has its position at the end of the
+/// written bytes. Of a pipe or a socket nothing is lost if the target is a file that is not open
+/// for writing, a pipe without a reader or a socket that was shut down; in other cases up to 64 KiB
+/// may be, unless the copy was cancelled.
 ///
 /// # Examples
 /// ```
@@ -123,14 +123,14 @@ where
         };
         let part = &buffer[..count];
         let mut sent = 0;
-        // By writes that count: a writer's own `write_all` may not tell.
+        // By counted writes, because a writer's own `write_all` may not return the count.
         let written = write_all(part, |rest| {
             let count = writer.write(rest)?;
             sent += count;
             Ok(count)
         });
         if let Err(error) = written {
-            // Whoever cancelled gets the rest of the part with the error.
+            // The error carries the rest of the part.
             if let (Some(Source::File(mut from)), false) =
                 (Source::of(reader), cancel::is_cancelled(&error))
             {
@@ -143,13 +143,13 @@ where
     }
 }
 
-/// Copies until the end, or until the kernel says that it cannot.
+/// Copies until the end, or until the kernel refuses.
 #[track_caller]
 fn file_to_file(from: &File, to: &File, copied: &mut u64) -> io::Result<()> {
     loop {
         cancel::check_io()?;
         match blocking(|| sys::copy_file_range(from, to, FILE_PART)) {
-            // Some files tell no size: an end may be none, and the reads will see.
+            // Some files report no size, so this may not be the end; the reads will find out.
             Ok(0) => return Ok(()),
             Ok(count) => *copied += count as u64,
             // copy_file_range refuses a target in append mode, so the copy continues with reads
@@ -162,7 +162,7 @@ fn file_to_file(from: &File, to: &File, copied: &mut u64) -> io::Result<()> {
             Err(error) => {
                 unless_unsuited(error, *copied)?;
                 // std then tries sendfile(2), which looks at the target first, also at the end of
-                // the source. It does so for a file that tells a size.
+                // the source. It does so for a file that reports a size.
                 let is_sendable = |source: Metadata| source.is_file() && source.len() > 0;
                 return match from.metadata().is_ok_and(is_sendable) {
                     true => Sink::File(to).check(),

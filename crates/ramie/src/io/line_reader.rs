@@ -19,14 +19,14 @@ const LIMIT: usize = 64 << 10;
 /// that never ends its line fill the memory. Here a line is a slice of the buffer until the next
 /// call, and one longer than the limit is an error. Over any [`Read`]: a socket, a pipe, TLS.
 ///
-/// A failed call takes nothing: what had come by then is there for the next call. So a call that
-/// was cancelled may be made again.
+/// A failed call takes nothing: the data received so far stays for the next call. So a cancelled
+/// call may be repeated.
 ///
 /// # Cancellation
 /// A call that has to read is a cancel point if a read of the inner reader is one.
 ///
 /// # Examples
-/// A reply of Redis: a line that tells how many bytes follow, then these.
+/// A reply of Redis: a line with the number of the bytes that follow, then these bytes.
 /// ```
 /// use ramie::io::LineReader;
 ///
@@ -41,7 +41,7 @@ const LIMIT: usize = 64 << 10;
 pub struct LineReader<R> {
     inner: R,
     buffer: Vec<u8>,
-    /// What has been read and not handed out.
+    /// The data that has been read and not handed out.
     unread: Range<usize>,
     limit: usize,
 }
@@ -57,8 +57,8 @@ impl<R: Read> LineReader<R> {
         LineReader { inner, buffer: Vec::new(), unread: 0..0, limit }
     }
 
-    /// Takes the next line without its end, `\n` or `\r\n`; `None` at the end of the input. What
-    /// stands after the last `\n` is a line, too, and a `\r` at its end belongs to it, as in std's
+    /// Takes the next line without its end, `\n` or `\r\n`; `None` at the end of the input. Text
+    /// after the last `\n` is a line, too, and a `\r` at its end belongs to it, as in std's
     /// [`lines`](BufRead::lines).
     ///
     /// # Errors
@@ -75,7 +75,8 @@ impl<R: Read> LineReader<R> {
             Part::Last(rest) => rest,
         };
         if line.len() > self.limit {
-            // What `part` let through for the sake of `\r`.
+            // A line that `part` accepted although it is too long, because its last byte may be
+            // `\r`.
             self.unread.start = line.start;
             return Err(self.too_long());
         }
@@ -95,8 +96,8 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Takes what comes before the next `delimiter`, and the delimiter with it; `None` at the end
-    /// of the input.
+    /// Takes the data before the next `delimiter`, and the delimiter with it; `None` at the end of
+    /// the input.
     ///
     /// # Errors
     /// `InvalidData`: more than the limit comes before it; nothing is taken. `UnexpectedEof`: the
@@ -136,7 +137,8 @@ impl<R: Read> LineReader<R> {
     /// Throws away `count` bytes.
     ///
     /// # Errors
-    /// `UnexpectedEof`: the input ends before. Those of the inner reader. What came is gone.
+    /// `UnexpectedEof`: the input ends before. Those of the inner reader. The received data is
+    /// discarded.
     #[track_caller]
     pub fn skip(&mut self, mut count: u64) -> io::Result<()> {
         loop {
@@ -152,10 +154,10 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Throws away the next line, however long; tells whether there was one.
+    /// Discards the next line, however long; returns whether there was one.
     ///
     /// # Errors
-    /// Those of the inner reader. What came of the line is gone.
+    /// Those of the inner reader. The received part of the line is discarded.
     #[track_caller]
     pub fn skip_line(&mut self) -> io::Result<bool> {
         let mut is_any = false;
@@ -172,12 +174,12 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Returns what has been read and not yet handed out.
+    /// Returns the data that has been read and not yet handed out.
     pub fn unread(&self) -> &[u8] {
         &self.buffer[self.unread.clone()]
     }
 
-    /// Returns the inner reader. What is read from it by itself goes past [`unread`](Self::unread).
+    /// Returns the inner reader. Data read from it directly bypasses [`unread`](Self::unread).
     pub fn get_ref(&self) -> &R {
         &self.inner
     }
@@ -187,7 +189,7 @@ impl<R: Read> LineReader<R> {
         &mut self.inner
     }
 
-    /// Returns the inner reader, and forgets what is [`unread`](Self::unread).
+    /// Returns the inner reader, and discards the [`unread`](Self::unread) data.
     pub fn into_inner(self) -> R {
         self.inner
     }
@@ -272,7 +274,7 @@ fn find(bytes: &[u8], delimiter: &[u8]) -> Option<usize> {
     }
 }
 
-/// Reads what is unread, then from the inner reader.
+/// Reads the unread data, then from the inner reader.
 impl<R: Read> Read for LineReader<R> {
     #[track_caller]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {

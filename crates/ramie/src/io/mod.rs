@@ -1,16 +1,16 @@
-//! Twins of what waits in `std::io`; everything else is std's own, so that
-//! `use ramie::io` stands in for `use std::io`.
+//! Twins of the items of `std::io` that wait. Everything else is std's own, so `use ramie::io` can
+//! replace `use std::io`.
 //!
 //! - [`pipe`], [`stdin`], [`stdout`], [`stderr`] park the strand, never the worker. They leave the
 //!   open file description as it is: other processes share it.
-//! - [`Lease`] is what `recv_each` of streams hands out: bytes in a buffer of the runtime's.
+//! - A [`Lease`] comes from `recv_each` of streams: bytes in a buffer of the runtime.
 //! - [`copy`] moves bytes between files, sockets and pipes in the kernel where it can.
 //! - [`Async`] waits for any descriptor that can be polled: an eventfd, inotify, a C library's
 //!   socket.
 //! - [`wait_any`] waits for several descriptors at once.
 //! - [`LineReader`] hands out lines and frames as views into its buffer, with a limit.
 //!
-//! What differs from std: `Stdout` and std's own `Stdout` have a buffer each, so mixing the two
+//! A difference from std: `Stdout` and std's own `Stdout` have a buffer each, so mixing the two
 //! within a line mixes the text.
 
 mod async_fd;

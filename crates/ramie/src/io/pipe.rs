@@ -52,7 +52,7 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
 /// A read parks the strand until there is data, or the last writer is gone (it returns 0).
 ///
 /// # Cancellation
-/// A cancel point. What a cancelled `read_exact` had moved its error says
+/// A cancel point. The error of a cancelled `read_exact` holds the number of bytes read
 /// ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
@@ -69,7 +69,7 @@ pub struct PipeReader(End);
 /// A write parks the strand until there is room.
 ///
 /// # Cancellation
-/// A cancel point. What a cancelled `write_all` had moved its error says
+/// A cancel point. The error of a cancelled `write_all` holds the number of bytes written
 /// ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub struct PipeWriter(End);
 #[derive(Debug)]
 pub(super) struct End {
     fd: StreamFd,
-    /// It came in with `O_NONBLOCK`: the kernel, too, then says `WouldBlock`.
+    /// It came in with `O_NONBLOCK`, so the kernel also answers `WouldBlock`.
     refuses_to_wait: bool,
 }
 
@@ -139,7 +139,7 @@ impl End {
         write_vectored_op(&WRITE, self.fd.as_fd(), bufs, CURRENT_POSITION, false)
     }
 
-    /// Reads what is there, from a pipe that nobody waits for (`O_NONBLOCK`).
+    /// Reads the available bytes of a pipe with `O_NONBLOCK`, without waiting.
     #[cold]
     fn read_now(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         cancel::check_io()?;
@@ -154,7 +154,7 @@ impl End {
         }
     }
 
-    /// Writes what there is room for; else as [`Self::read_now`].
+    /// Writes as many bytes as there is room for; otherwise as [`Self::read_now`].
     #[cold]
     fn write_now(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         cancel::check_io()?;
@@ -174,7 +174,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     error.raw_os_error() == Some(sys::Errno::OPNOTSUPP.raw_os_error())
 }
 
-/// What both ends have alike.
+/// The parts that both ends share.
 macro_rules! pipe_end {
     ($ours:ident) => {
         impl $ours {

@@ -109,8 +109,8 @@ fn check(stream: &str, printed: io::Result<()>) {
     }
 }
 
-/// A strand that unwinds cannot wait for the one that has the lock; what it has to say is worth a
-/// line in the midst of another.
+/// A strand that unwinds cannot wait for the holder of the lock, so its text may land in the middle
+/// of another line.
 #[cold]
 fn print_unlocked(fd: RawFd, arguments: fmt::Arguments<'_>) -> io::Result<()> {
     let text = arguments.to_string();

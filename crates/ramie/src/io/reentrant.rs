@@ -1,8 +1,8 @@
 //! A lock that a strand may take again while it holds it, as the one around std's `Stdout`.
 //!
 //! The outermost guard of a strand holds the mutex; the inner ones count. Guards stay on their
-//! thread, and so does a fiber, so whoever finds its own id in `owner` may use what the mutex
-//! protects: the count and the stored guard.
+//! thread, and so does a fiber, so a strand that finds its own id in `owner` may use the data under
+//! the mutex: the count and the stored guard.
 //!
 //! When the process ends, the value must be flushed without the mutex, whose waiters need a worker
 //! of their own ([`Reentrant::at_exit`]). For that the owner's word alone is a lock: a strand that

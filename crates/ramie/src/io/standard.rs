@@ -1,8 +1,8 @@
 //! The standard streams' descriptors, which are never closed.
 //!
-//! What they refer to is looked at in each call: a program may redirect them, and a file on a disk
-//! is read and written in another way than a pipe or a terminal. As in std, a stream that is closed
-//! is empty, and takes everything.
+//! Each call checks the kind of the file, because a program may redirect a stream, and a file on a
+//! disk is read and written in another way than a pipe or a terminal. As in std, a stream that is
+//! closed is empty, and takes everything.
 #![allow(unsafe_code)]
 
 use std::{
@@ -18,7 +18,7 @@ use crate::fs::File;
 
 const EBADF: i32 = 9;
 
-/// A standard stream. It is kept for ever: what it has is not given back.
+/// A standard stream. It is kept for ever, and its resources are never released.
 pub(super) struct Standard {
     fd: RawFd,
     /// For when the stream is a file: one, so that its users go one after another. It is not
@@ -26,8 +26,8 @@ pub(super) struct Standard {
     file: ManuallyDrop<File>,
 }
 
-/// What a standard stream is at the moment, for one call. An end is a descriptor and nothing else,
-/// so that not dropping it loses nothing.
+/// The current file of a standard stream, for one call. An end is only a descriptor, so not
+/// dropping it loses nothing.
 enum Lent<'a> {
     Stream(ManuallyDrop<End>),
     File(&'a File),
@@ -94,8 +94,8 @@ pub(super) fn write_here(fd: RawFd, buf: &[u8]) -> io::Result<usize> {
 
 /// Lends a standard stream's descriptor to a value that is never dropped.
 fn lend(fd: RawFd) -> OwnedFd {
-    // SAFETY: as for `standard_fd`; both callers wrap what they make of it in `ManuallyDrop`, so
-    // that it takes nobody's ownership.
+    // SAFETY: as for `standard_fd`; both callers wrap the result in `ManuallyDrop`, so it takes
+    // nobody's ownership.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -109,11 +109,11 @@ fn closed_is<T>(value: T, result: io::Result<T>) -> io::Result<T> {
 /// Lends a standard stream's descriptor.
 pub(super) fn standard_fd(fd: RawFd) -> BorrowedFd<'static> {
     // SAFETY: as in std, a standard stream's descriptor belongs to the whole process and is taken
-    // to be open always. Where it is closed, calls say `EBADF`.
+    // to be open always. If it is closed, calls fail with `EBADF`.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Implements what a handle and its lock have alike.
+/// Implements the parts that a handle and its lock share.
 macro_rules! standard_descriptor {
     ($number:literal, $handle:ty, $lock:ty) => {
         $crate::io::standard::standard_descriptor!(@one $number, $handle);

@@ -43,7 +43,7 @@ pub fn stdin() -> Stdin {
 
 /// A handle to the standard input, whose buffer all handles share; twin of [`std::io::Stdin`].
 ///
-/// It has a buffer of its own: what std's `Stdin` has read ahead is not here.
+/// It has a buffer of its own, without the bytes that std's `Stdin` has read ahead.
 ///
 /// # Blocking
 /// A read parks the strand until there is data, or while another strand reads. The worker runs on,

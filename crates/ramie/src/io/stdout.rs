@@ -80,7 +80,7 @@ fn flush_at_exit() {
         let Some(stdout) = STDOUT.get() else { return };
         stdout.at_exit(|writer| {
             if let Ok(mut writer) = writer.try_borrow_mut() {
-                // Nobody is left to be told.
+                // Nobody is left to get the error.
                 let _ = writer.flush();
             }
         });
@@ -188,7 +188,7 @@ impl EndedLine for Raw {
     }
 }
 
-/// What both streams have alike.
+/// The parts that both streams share.
 macro_rules! standard_output {
     ($number:literal, $of_std:ident, $handle:ident, $lock:ident) => {
         impl $handle {

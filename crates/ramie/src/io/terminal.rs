@@ -8,7 +8,7 @@ use std::{
 
 use super::{Stderr, StderrLock, Stdin, StdinLock, Stdout, StdoutLock};
 
-/// Tells terminals from other streams; twin of [`std::io::IsTerminal`].
+/// Distinguishes terminals from other streams; twin of [`std::io::IsTerminal`].
 ///
 /// Streams and files of std and of this crate have it, and descriptors.
 ///
@@ -21,7 +21,7 @@ use super::{Stderr, StderrLock, Stdin, StdinLock, Stdout, StdoutLock};
 /// }
 /// ```
 pub trait IsTerminal: sealed::Sealed {
-    /// Tells whether it is a terminal.
+    /// Returns whether it is a terminal.
     fn is_terminal(&self) -> bool;
 }
 

@@ -14,7 +14,7 @@ use crate::{
 
 static READY: WaitKind = WaitKind::new("one of several descriptors to be ready");
 
-/// A descriptor, what to wait for, and what [`wait_any`] has found.
+/// A descriptor, the events to wait for, and the events that [`wait_any`] has found.
 #[derive(Clone, Debug)]
 pub struct Polled<'fd> {
     fd: BorrowedFd<'fd>,
@@ -38,28 +38,29 @@ impl<'fd> Polled<'fd> {
         Polled::new(fd, PollFlags::OUT)
     }
 
-    /// Returns what the last [`wait_any`] has found; errors and hang-ups are told unasked.
+    /// Returns the events that the last [`wait_any`] has found; errors and hang-ups are always
+    /// reported.
     #[must_use]
     pub fn ready(&self) -> PollFlags {
         self.ready
     }
 
-    /// Tells whether the last [`wait_any`] has found anything.
+    /// Returns whether the last [`wait_any`] has found anything.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 }
 
-/// Waits until one or more of the descriptors are ready, writes into each what it is ready for, and
-/// returns how many are: poll(2) for strands.
+/// Waits until one or more of the descriptors are ready, stores the events in each, and returns the
+/// number of those that are ready: poll(2) for strands.
 ///
-/// It takes nothing out of them: another strand may be quicker, so read without waiting, or have
-/// one reader a descriptor. Where one is ready at once this is one system call (0.5 us for two
-/// descriptors, 0.9 for 16); else it makes an epoll set and closes it again (8 us for two, and
-/// about 1 for each more). Two or three are cheaper to [`race`](crate::structured::race), with a
-/// [`ring::poll`](crate::ring::poll) each (3 us for two); who waits again and again for the same
-/// ones has a strand for each, and pays what a read costs. For channels and strands among them see
+/// It takes no data: another strand may be quicker, so read without waiting, or have only one
+/// reader for each descriptor. If one is ready at once this is one system call (0.5 us for two
+/// descriptors, 0.9 for 16); otherwise it makes an epoll set and closes it again (8 us for two, and
+/// about 1 for each more). For two or three descriptors, a [`race`](crate::structured::race) with a
+/// [`ring::poll`](crate::ring::poll) each is cheaper (3 us for two). To wait repeatedly for the
+/// same ones, use a strand for each, at the cost of a read. For channels and strands among them see
 /// [`channel`](crate::channel#descriptors-and-strands-among-the-arms).
 ///
 /// # Blocking

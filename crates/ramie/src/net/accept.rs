@@ -2,8 +2,9 @@
 //!
 //! *The races to fear*: the kernel wakes one of those who wait for a connection, and that one's
 //! wait has just been ended from outside. It may be another strand of this process, or another
-//! process. And: one op accepts again and again, and its strand does not come back for what it
-//! brought, while another strand waits in the kernel. So no such op begins as long as one waits so.
+//! process. And: a multishot op accepts a connection, and its strand does not come back for it,
+//! while another strand waits in the kernel. So no multishot op begins as long as a strand waits in
+//! the kernel.
 
 use std::{io, os::fd::AsFd, time::Duration};
 
@@ -37,7 +38,8 @@ impl Socket {
             if sys::poll_now(self, sys::POLL_IN)? == 0 {
                 return Err(sys::Errno::AGAIN.into());
             }
-            // Another may take the connection in between; what would wait then is over at once.
+            // Another strand may take the connection in between; a call that would wait then
+            // returns at once.
             deadline = Deadline::after(Duration::ZERO);
         }
         match ring::accept_op(self.as_fd(), deadline) {
@@ -66,7 +68,7 @@ impl Socket {
                 return Err(sys::Errno::AGAIN.into());
             }
             if has_ended {
-                // What a listener that may wait says when it was shut down.
+                // The error of a waiting listener that was shut down.
                 return Err(sys::Errno::INVAL.into());
             }
             readiness.wait(&ACCEPT, self.named(), sys::POLL_IN, Deadline::NEVER)?;

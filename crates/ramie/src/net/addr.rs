@@ -1,4 +1,4 @@
-//! From what a user writes to socket addresses.
+//! Conversion of host names and address texts to socket addresses.
 
 use std::{io, iter, net, option, slice, vec};
 
@@ -12,8 +12,8 @@ use crate::{
 
 use super::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// What can be turned into socket addresses; twin of [`std::net::ToSocketAddrs`], implemented for
-/// the same types.
+/// A value that converts into socket addresses; twin of [`std::net::ToSocketAddrs`], implemented
+/// for the same types.
 ///
 /// # Blocking
 /// Addresses and literals never wait. A host name is resolved by the system's resolver on the

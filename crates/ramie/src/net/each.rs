@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{core::cancel::Steps, op::multishot::Intake};
 
-/// Iterates over what a stream receives; made by `recv_each`.
+/// Iterates over the bytes that a stream receives; made by `recv_each`.
 ///
 /// It ends when the peer has sent all, and after an error other than a timeout. After the error of
 /// a cancelled step it ends if the next step is made inside the same cancelled scope, or beyond the
@@ -27,9 +27,8 @@ impl<'a> RecvEach<'a> {
         RecvEach { socket, intake: socket.receiver(), steps: Steps::Going }
     }
 
-    /// For Unix sockets. A kernel without "io_uring/poll: fix multishot recv missing EOF on
-    /// wakeup race" (2026) may not tell a receive that is done again and again that their stream
-    /// has ended.
+    /// For Unix sockets. A kernel without "io_uring/poll: fix multishot recv missing EOF on wakeup
+    /// race" (2026) may not notify a multishot receive that their stream has ended.
     pub(crate) fn one_by_one(socket: &'a Socket) -> Self {
         RecvEach { socket, intake: socket.receiver().one_by_one(), steps: Steps::Going }
     }

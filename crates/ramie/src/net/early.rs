@@ -64,7 +64,7 @@ impl Socket {
                 }
                 Ok(Some(count))
             }
-            // What the kernel says of it, it says again.
+            // The kernel repeats its answer.
             MultishotItem::End | MultishotItem::Ready(_) => Ok(None),
             MultishotItem::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
             connection @ MultishotItem::Connection(_) => {

@@ -1,4 +1,4 @@
-//! What every socket type has alike, written once.
+//! The parts that all socket types share.
 #![allow(unsafe_code)]
 
 /// Implements the conversions from and to descriptors and std's own type, for a type whose only

@@ -1,7 +1,7 @@
-//! What a receive answers when its time-out has passed.
+//! The result of a receive whose time-out has passed.
 //!
-//! `WouldBlock`, as a rule. recv(2) answers 0 in two cases in which an op that was cancelled says
-//! that it was cancelled:
+//! `WouldBlock`, as a rule. recv(2) returns 0 in two cases in which a cancelled op reports that it
+//! was cancelled:
 //!
 //! - The socket was shut down for reading. An op tries a datagram socket without waiting, which
 //!   fails with `EAGAIN` although the socket is ready for reading. A ring repeats that more than a
@@ -39,7 +39,7 @@ impl Socket {
     }
 }
 
-/// Receives what came before the socket was shut down, if anything did.
+/// Receives the data that came before the socket was shut down, if there is any.
 #[track_caller]
 pub(super) fn last(receive: impl FnOnce() -> Result<u32, OpError>) -> io::Result<Option<usize>> {
     match cancel::shield(receive) {

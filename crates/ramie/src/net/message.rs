@@ -20,7 +20,7 @@ use crate::{
     ring::socket::{SEND, header_of, header_of_mut, receive_message, send_message},
 };
 
-/// How long a sender first and at most sleeps where nothing can tell it that there is room again.
+/// The first and the longest pause of a sender if nothing can notify it that there is room again.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
@@ -31,7 +31,7 @@ pub(crate) enum Shape {
     Datagram,
 }
 
-/// What a receive that takes descriptors brought; the descriptors go to the caller's vector.
+/// The result of a receive that takes descriptors; the descriptors go to the caller's vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Received {
@@ -44,7 +44,7 @@ pub struct Received {
 }
 
 impl Socket {
-    /// Receives into one buffer and tells the sender.
+    /// Receives into one buffer and returns the sender.
     #[track_caller]
     pub(crate) fn receive_from(
         &self,
@@ -66,7 +66,7 @@ impl Socket {
         Ok((bytes, address))
     }
 
-    /// Sends one datagram, to the peer unless told to whom.
+    /// Sends one datagram, to the given address or otherwise to the peer.
     #[track_caller]
     pub(crate) fn send_datagram(&self, buffer: &[u8], to: Option<&Address>) -> io::Result<usize> {
         let buffer = IoSlice::new(buffer);
@@ -117,7 +117,7 @@ impl Socket {
         header.control_len = control.capacity();
         let bytes = self.receive_message(&mut header, sys::MSG_CMSG_CLOEXEC)?;
         for fd in control.received(header.control_len) {
-            // SAFETY: the kernel has just made this descriptor for whoever received the message.
+            // SAFETY: the kernel has just made this descriptor for the receiver of the message.
             fds.push(unsafe { OwnedFd::from_raw_fd(fd) });
         }
         Ok(Received {
@@ -169,8 +169,8 @@ impl Socket {
 
     /// Sends a datagram whenever there may be room, until there is.
     ///
-    /// The kernel must not do this for us: where a datagram finds no room after its bytes were
-    /// copied, a ring tries again without them, and what goes out is empty (seen on Linux 6.18).
+    /// The kernel must not do this for us: if a datagram finds no room after its bytes were copied,
+    /// a ring tries again without them, and sends an empty datagram (seen on Linux 6.18).
     #[track_caller]
     fn send_again_and_again(
         &self,
@@ -193,7 +193,7 @@ impl Socket {
                 // SAFETY: the op points to nothing.
                 data_result(unsafe { op::perform(&SEND, op, deadline) })?;
             } else {
-                // The receiver's queue is full, and only connected senders are told of its room.
+                // The receiver's queue is full, and only connected senders are notified of room.
                 worker::pause(pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }

@@ -1,7 +1,7 @@
 //! Twins of `std::net`: TCP and UDP sockets whose calls park the strand, never the worker. Unix
 //! sockets are in [`os::unix::net`](crate::os::unix::net), where std has them.
 //!
-//! Signatures, defaults and error kinds are std's. What differs, and why:
+//! Signatures, defaults and error kinds are std's. The differences, and the reasons:
 //! - Timeouts and `set_nonblocking` are kept beside the descriptor and shared by `try_clone`. They
 //!   are read from a descriptor that comes in, and set on one that is given away. In between, the
 //!   open file description, which other processes may share, stays as it is. (A listener of ours
@@ -19,15 +19,15 @@
 //!
 //! | way | 256 connections kept | one for each request | suits |
 //! |---|---|---|---|
-//! | [`TcpListener::bind_per_worker`], [`fiber::on_each_worker`], [`fiber::spawn_local`] | 6.2 us | 29 us | many connections; it is what `ramie serve` does |
+//! | [`TcpListener::bind_per_worker`], [`fiber::on_each_worker`], [`fiber::spawn_local`] | 6.2 us | 29 us | many connections; `ramie serve` works so |
 //! | one listener, [`Place::LeastLoaded`] | 6.1 us | 35 us | few connections that stay long and cost much |
 //! | one listener, from which a fiber on each worker accepts | 6.1 us | 29 us | processes that share it |
 //! | one worker, to compare | 5.8 us | 26 us | |
 //!
-//! The first deals connections out by a hash: of 8, one of two workers may well get 6. The second
-//! evens them out, and pays for it with a wake-up of the other worker. In the third the worker that
-//! is awake takes most of them. Where the fiber that accepts simply spawns, connections that stay
-//! spread as [`Place`] says: evenly, as long as the other worker is idle now and then.
+//! The first distributes connections by a hash: of 8, one of two workers may well get 6. The second
+//! distributes them evenly, at the cost of a wake-up of the other worker. In the third the worker
+//! that is awake takes most of them. If the accepting fiber simply spawns, connections that stay
+//! spread as [`Place`] describes: evenly, as long as the other worker is idle now and then.
 //!
 //! [`fiber::on_each_worker`]: crate::fiber::on_each_worker
 //! [`fiber::spawn_local`]: crate::fiber::spawn_local

@@ -30,7 +30,7 @@ use crate::{
     ring::socket as ring,
 };
 
-/// What std keeps in the open file description, kept beside it; shared by duplicates.
+/// The options that std keeps in the open file description, kept beside it; shared by duplicates.
 #[derive(Default)]
 struct Options {
     /// In ns; 0: none.
@@ -120,17 +120,17 @@ impl Socket {
         let refuses = sys::is_nonblocking(&socket.fd).unwrap_or(false);
         socket.set_nonblocking(refuses);
         for half in [Half::Read, Half::Write] {
-            // It fails for what is no socket, and there every call will say so.
+            // It fails if the descriptor is no socket; then every call fails.
             let timeout = sockopt::socket_timeout(&socket.fd, half.option()).unwrap_or(None);
             socket.timeout_of(half).store(to_ns(timeout), Ordering::Relaxed);
         }
         socket
     }
 
-    /// Gives the descriptor away; what was kept beside it goes to the description, where std and
-    /// the kernel look for it.
+    /// Gives the descriptor away, and sets the options kept beside it on the description, where std
+    /// and the kernel look for them.
     pub(crate) fn into_fd(self) -> OwnedFd {
-        // These fail for what is no socket only, and that has no timeouts.
+        // These fail only if the descriptor is no socket, which has no timeouts.
         let _ = sys::set_nonblocking(&self.fd, self.is_nonblocking());
         for half in [Half::Read, Half::Write] {
             let _ = sockopt::set_socket_timeout(&self.fd, half.option(), self.timeout(half));
@@ -201,7 +201,7 @@ impl Socket {
         }
     }
 
-    /// What an op may call the socket by.
+    /// The names by which an op may refer to the socket.
     pub(super) fn named(&self) -> FdName<'_> {
         self.fd.named()
     }
@@ -307,7 +307,7 @@ impl AsFd for Socket {
     }
 }
 
-/// As std on Unix, a data call whose time is over says `WouldBlock`.
+/// As in std on Unix, a data call that times out returns `WouldBlock`.
 #[inline]
 pub(super) fn data_result(result: Result<u32, OpError>) -> io::Result<usize> {
     match result {

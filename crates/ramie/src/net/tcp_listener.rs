@@ -44,7 +44,7 @@ pub struct TcpListener {
 impl TcpListener {
     /// Makes a listener bound to the first of the addresses that can be bound.
     ///
-    /// Port 0 asks the system for a free port; [`TcpListener::local_addr`] tells which. As in std,
+    /// Port 0 asks the system for a free port; [`TcpListener::local_addr`] returns it. As in std,
     /// `SO_REUSEADDR` is set.
     ///
     /// # Blocking
@@ -69,9 +69,9 @@ impl TcpListener {
     /// (`SO_REUSEPORT`).
     ///
     /// A fiber on each worker accepts from its own ([`on_each_worker`] shows it); no worker wakes
-    /// another, and no connection moves. Every listener must be accepted from: a connection waits
-    /// in the queue that it was dealt into. With few connections, or such as differ much in what
-    /// they cost, some workers get more than their share; the other way is one listener and
+    /// another, and no connection moves. Every listener must be accepted from, because a connection
+    /// stays in the queue that it was put into. With few connections, or connections of very
+    /// different cost, some workers get more than their share; the other way is one listener and
     /// [`Place::LeastLoaded`]. The [module's documentation](super#connections-for-several-workers)
     /// compares the two.
     ///
@@ -205,7 +205,7 @@ impl TcpListener {
         Ok(sockopt::set_ipv6_v6only(&self.socket, only_v6)?)
     }
 
-    /// Tells whether an IPv6 listener takes IPv6 only.
+    /// Returns whether an IPv6 listener takes IPv6 only.
     ///
     /// # Errors
     /// The listener is IPv4.

@@ -30,8 +30,9 @@ use crate::{
 /// bytes into and out of the caller's own buffer.
 ///
 /// # Cancellation
-/// Reads, writes, sends, receives and connects are cancel points. What a cancelled `write_all` or
-/// `read_exact` had moved its error says ([`bytes_moved`](crate::cancel::bytes_moved)).
+/// Reads, writes, sends, receives and connects are cancel points. The error of a cancelled
+/// `write_all` or `read_exact` holds the number of bytes moved
+/// ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
 /// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionReset`,
@@ -111,7 +112,7 @@ impl TcpStream {
     }
 
     /// Shuts down reading, writing or both, for every handle of this connection. Reads that wait
-    /// return 0, the peer reads to the end of what was sent.
+    /// return 0, and the peer reads to the end of the sent bytes.
     ///
     /// # Errors
     /// `NotConnected`: the peer is gone.
@@ -168,9 +169,9 @@ impl TcpStream {
     /// of a worker and grow in number as needed; each goes back when its [`Lease`] is dropped. The
     /// bytes come in whatever pieces they arrive in, of up to 32 KiB.
     ///
-    /// Bytes come in even while nobody asks for them, up to 64 KiB or so; then the peer has to
-    /// wait. What has come and was not taken when the iterator is dropped, or forgotten, the next
-    /// read returns; it is lost to who takes the descriptor away (`OwnedFd::from(stream)`).
+    /// Bytes are received even while nobody asks for them, up to about 64 KiB; then the peer has to
+    /// wait. Bytes that were received and not taken when the iterator is dropped or forgotten are
+    /// returned by the next read. Converting the stream to an `OwnedFd` discards them.
     ///
     /// # Blocking
     /// Each step that has to wait for bytes parks the fiber, or the thread outside one.
@@ -236,7 +237,7 @@ impl TcpStream {
         Ok(sockopt::set_tcp_nodelay(&self.socket, nodelay)?)
     }
 
-    /// Tells whether small writes are sent at once.
+    /// Returns whether small writes are sent at once.
     ///
     /// # Errors
     /// The descriptor, made elsewhere, is not a TCP socket.

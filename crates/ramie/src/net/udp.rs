@@ -68,7 +68,8 @@ impl UdpSocket {
         })
     }
 
-    /// Receives a datagram and tells its sender. What is longer than `buf` is cut off.
+    /// Receives a datagram and returns its length and sender. Bytes that do not fit into `buf` are
+    /// discarded.
     ///
     /// # Errors
     /// See the type.
@@ -82,8 +83,9 @@ impl UdpSocket {
     /// whole ones, however long. As [`TcpStream::recv_each`](super::TcpStream::recv_each) does
     /// with a stream's bytes.
     ///
-    /// What has come and was not taken when the iterator is dropped, the next `recv_from` or
-    /// `recv` returns; one that waits already, on another strand, may not see it.
+    /// Datagrams that have arrived and were not taken when the iterator is dropped are returned by
+    /// the next `recv_from` or `recv`; a call that already waits on another strand may not see
+    /// them.
     ///
     /// # Blocking
     /// Each step that has to wait for a datagram parks the fiber, or the thread outside one. If the
@@ -109,7 +111,7 @@ impl UdpSocket {
         Ok((bytes, from.to_ip()?))
     }
 
-    /// Sends a datagram to the first of the addresses, and tells its length.
+    /// Sends a datagram to the first of the addresses, and returns its length.
     ///
     /// # Blocking
     /// Parks the strand, too, while a host name is resolved.
@@ -146,13 +148,13 @@ impl UdpSocket {
     /// Sends a datagram to the peer.
     ///
     /// # Errors
-    /// See the type. A system error that says that there is no peer.
+    /// See the type. A system error if there is no peer.
     #[track_caller]
     pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
         self.socket.send_datagram(buf, None)
     }
 
-    /// Receives a datagram from the peer. What is longer than `buf` is cut off.
+    /// Receives a datagram from the peer. Bytes that do not fit into `buf` are discarded.
     ///
     /// # Errors
     /// See the type.
@@ -198,7 +200,7 @@ impl UdpSocket {
         Ok(sockopt::set_socket_broadcast(&self.socket, broadcast)?)
     }
 
-    /// Tells whether datagrams may be sent to broadcast addresses.
+    /// Returns whether datagrams may be sent to broadcast addresses.
     ///
     /// # Errors
     /// As for [`UdpSocket::set_broadcast`].
@@ -230,7 +232,7 @@ impl UdpSocket {
         Ok(sockopt::set_ip_multicast_loop(&self.socket, multicast_loop_v4)?)
     }
 
-    /// Tells whether multicast datagrams sent over IPv4 come back to this machine.
+    /// Returns whether multicast datagrams sent over IPv4 come back to this machine.
     ///
     /// # Errors
     /// As for the other options.
@@ -262,7 +264,7 @@ impl UdpSocket {
         Ok(sockopt::set_ipv6_multicast_loop(&self.socket, multicast_loop_v6)?)
     }
 
-    /// Tells whether multicast datagrams sent over IPv6 come back to this machine.
+    /// Returns whether multicast datagrams sent over IPv6 come back to this machine.
     ///
     /// # Errors
     /// As for the other options.

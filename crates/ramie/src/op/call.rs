@@ -61,7 +61,7 @@ pub(crate) enum Way {
     Otherwise,
 }
 
-/// Tells the way of this call.
+/// Returns the way of this call.
 #[track_caller]
 pub(crate) fn way(call: &Call) -> Way {
     worker::check_may_switch();

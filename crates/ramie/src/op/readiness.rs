@@ -86,8 +86,8 @@ impl Readiness {
         }
     }
 
-    /// Tells whether the readiness that was waited for is that of a socket's end: it was shut down.
-    /// What had come before then has to be looked for once more.
+    /// Returns whether the readiness that was waited for is that of a socket's end: it was shut
+    /// down. What had come before then has to be looked for once more.
     pub(crate) fn is_end(&self, fd: impl AsFd) -> bool {
         self.waits > 0 && ramie_driver::sys::is_shut_down_for_reading(fd)
     }

@@ -14,7 +14,7 @@ pub(crate) enum Route {
     Pool,
 }
 
-/// Tells where a call of this strand is made.
+/// Returns where a call of this strand is made.
 #[track_caller]
 pub(crate) fn route() -> Route {
     worker::check_may_switch();
@@ -30,7 +30,7 @@ pub(crate) fn route() -> Route {
     }
 }
 
-/// Tells whether the call goes through this strand's ring.
+/// Returns whether the call goes through this strand's ring.
 #[track_caller]
 pub(crate) fn is_by_ring(call: &Call) -> bool {
     let can = || worker::current().with_driver(|driver| driver.caps().can(call));

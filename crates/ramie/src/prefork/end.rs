@@ -56,14 +56,14 @@ impl End {
         self.status
     }
 
-    /// Tells whether it was asked to end.
+    /// Returns whether it was asked to end.
     #[must_use]
     pub fn was_asked(&self) -> bool {
         matches!(self.after, After::Asked | After::Killed)
     }
 
-    /// Tells whether it failed: if it was not asked to end, by anything but the exit code 0; if it
-    /// was, by anything but that or the SIGTERM by which it was asked.
+    /// Returns whether it failed: if it was not asked to end, by anything but the exit code 0; if
+    /// it was, by anything but that or the SIGTERM by which it was asked.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         let is_asked_way = self.after == After::Asked && self.status.signal() == Some(SIGTERM);
@@ -109,8 +109,8 @@ impl Report {
         &self.ends
     }
 
-    /// Tells whether each process was done, ended when it was asked to, or was about to be started
-    /// again when all were.
+    /// Returns whether each process was done, ended when it was asked to, or was about to be
+    /// started again when all were.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.ends.iter().all(|end| !end.is_failure() || end.restarts_in().is_some())

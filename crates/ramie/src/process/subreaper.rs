@@ -30,7 +30,7 @@ pub fn set_subreaper(is_subreaper: bool) -> io::Result<()> {
     sys::set_subreaper(is_subreaper)
 }
 
-/// Tells whether orphaned descendants become children of this process.
+/// Returns whether orphaned descendants become children of this process.
 ///
 /// # Errors
 /// As [`set_subreaper`].

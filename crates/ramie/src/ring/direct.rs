@@ -142,7 +142,7 @@ impl DirectStream {
         }
     }
 
-    /// Tells whether the connection has no descriptor.
+    /// Returns whether the connection has no descriptor.
     pub fn is_direct(&self) -> bool {
         matches!(self.file, File::Direct(_))
     }

@@ -155,9 +155,9 @@ pub fn ftruncate(fd: impl AsFd, len: u64) -> io::Result<()> {
     unsafe { make(&SIZE, Call::Truncate { fd: raw(&fd), len }) }.map(drop)
 }
 
-/// Tells how a part of a file will be used: `posix_fadvise`, a ring's op since Linux 5.6; a `len`
-/// of 0 means to the end. Parts of 4 GiB and more go to the blocking pool, since the op has no room
-/// for their length.
+/// Announces how a part of a file will be used: `posix_fadvise`, a ring's op since Linux 5.6; a
+/// `len` of 0 means to the end. Parts of 4 GiB and more go to the blocking pool, since the op has
+/// no room for their length.
 ///
 /// # Blocking
 /// Parks the strand until it is done.

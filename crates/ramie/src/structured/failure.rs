@@ -57,7 +57,7 @@ use crate::{
             `anyhow::Error`, into which `?` converts it"
 )]
 pub trait Failure {
-    /// Tells whether the call failed because it was cancelled, and not by itself.
+    /// Returns whether the call failed because it was cancelled, and not by itself.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -176,7 +176,7 @@ failures_by_source! {
     string::FromUtf8Error,
 }
 
-/// Tells whether this error, or one in its chain of sources, is a [`Cancelled`]. Ramie's other
+/// Returns whether this error, or one in its chain of sources, is a [`Cancelled`]. Ramie's other
 /// errors that tell of a cancellation have one as their source.
 pub(super) fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| inside(*error)).any(|error| error.is::<Cancelled>())

@@ -147,7 +147,7 @@ impl<'scope, T> Set<'scope, '_, T> {
         self.pending.load(Relaxed)
     }
 
-    /// Tells whether all outcomes have been taken.
+    /// Returns whether all outcomes have been taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -317,7 +317,7 @@ impl<T> TryJoinHandle<'_, T> {
         value.ok_or_else(|| Cancelled::because(SIBLING_FAILED))
     }
 
-    /// Tells whether the fiber has ended, so that `join` would return at once.
+    /// Returns whether the fiber has ended, so that `join` would return at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.strand.is_finished()

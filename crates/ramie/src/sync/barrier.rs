@@ -71,7 +71,7 @@ impl Barrier {
 }
 
 impl BarrierWaitResult {
-    /// Tells whether the strand is the leader: one of those let through together.
+    /// Returns whether the strand is the leader: one of those let through together.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.0

@@ -37,7 +37,7 @@ enum Slept {
 }
 
 impl Slept {
-    /// For a caller that has no way to say that it could not wait.
+    /// For a caller that has no way to report that it could not wait.
     fn or_abort(self) -> Slept {
         if self == Slept::Unwinding {
             abort_wait_while_unwinding("a Condvar");
@@ -46,8 +46,8 @@ impl Slept {
     }
 }
 
-/// Lets strands wait until another says that something under a [`Mutex`] has changed; twin of
-/// [`std::sync::Condvar`].
+/// Lets strands wait until another notifies them of a change of the value under a [`Mutex`]; twin
+/// of [`std::sync::Condvar`].
 ///
 /// Waiters are notified in the order in which they came. As with std's, a wait may end for no
 /// reason: check the condition, or use [`Condvar::wait_while`].
@@ -77,7 +77,7 @@ pub struct Condvar {
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Tells whether the time was over.
+    /// Returns whether the time was over.
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.0
@@ -97,8 +97,9 @@ impl Condvar {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Returns early, without having been notified; the more often, the later (see
-    /// [`cancel`](crate::cancel)). [`wait_or_cancelled`](Self::wait_or_cancelled) says so.
+    /// Returns early, without having been notified; each repeated early return waits a little
+    /// longer (see [`cancel`](crate::cancel)). [`wait_or_cancelled`](Self::wait_or_cancelled)
+    /// returns an error instead.
     ///
     /// # Errors
     /// The lock is poisoned when it is taken again: the error holds the guard.

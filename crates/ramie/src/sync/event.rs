@@ -5,9 +5,9 @@
 //! found, and it parks only if that still stands under the lot's lock; `set` moves on from an even
 //! number and wakes those who found that one or an earlier one.
 //!
-//! *The race to fear*: the flag is set and, before the setter has woken anybody, reset. Who comes
-//! then has found a later number, and must not be woken by that setter: the flag is not set any
-//! more, and was not while it waited.
+//! *The race to fear*: the flag is set and, before the setter has woken anybody, reset. A strand
+//! that comes then has found a later number, and must not be woken by that setter, because the flag
+//! is not set any more, and was not while the strand waited.
 
 use std::{fmt, time::Duration};
 
@@ -25,7 +25,7 @@ static SET: WaitKind = WaitKind::new("an Event");
 
 /// A flag that strands wait for; it stays set until it is reset.
 ///
-/// What happened before [`Event::set`] is visible to whoever finds the flag set.
+/// Writes before [`Event::set`] are visible to a strand that finds the flag set.
 ///
 /// # Examples
 /// ```
@@ -51,7 +51,7 @@ impl Event {
         Event { changes: AtomicU64::new(0), lot: ParkingLot::new() }
     }
 
-    /// Tells whether it is set.
+    /// Returns whether it is set.
     #[must_use]
     #[inline]
     pub fn is_set(&self) -> bool {
@@ -64,20 +64,20 @@ impl Event {
     /// # Blocking
     /// Never.
     pub fn set(&self) {
-        // Release: what happened before is visible to whoever finds it set.
+        // Release: earlier writes are visible to a strand that finds it set.
         let before = self.changes.fetch_or(1, Ordering::Release);
         if !is_odd(before) {
             self.lot.unpark_while(|found| found <= before, |_| 0, || ());
         }
     }
 
-    /// Resets it: who comes from now on waits.
+    /// Resets it: strands that come from now on wait.
     ///
     /// # Blocking
     /// Never.
     pub fn reset(&self) {
         let next = |changes: u64| is_odd(changes).then_some(changes + 1);
-        // Release: what happened before is visible to whoever sets it again.
+        // Release: earlier writes are visible to a strand that sets it again.
         let _ = self.changes.fetch_update(Ordering::Release, Ordering::Relaxed, next);
     }
 
@@ -101,7 +101,7 @@ impl Event {
         self.wait_until(Deadline::NEVER).map(drop)
     }
 
-    /// Waits until it is set, for `timeout` at most; tells whether it was.
+    /// Waits until it is set, for `timeout` at most; returns whether it was set.
     ///
     /// # Blocking
     /// As [`Event::wait`].

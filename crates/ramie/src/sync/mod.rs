@@ -1,6 +1,7 @@
-//! Twins of `std::sync` that park the strand, never the worker, and what std lacks: [`Semaphore`],
-//! [`Event`], [`oneshot`], [`broadcast`], [`watch`]. They work between fibers, between threads and
-//! between both, across workers and runtimes. What cannot block is std's own.
+//! Twins of `std::sync` that park the strand, never the worker, and primitives that std lacks:
+//! [`Semaphore`], [`Event`], [`oneshot`], [`broadcast`], [`watch`]. They work between fibers,
+//! between threads and between both, across workers and runtimes. Items that cannot block are std's
+//! own.
 
 mod barrier;
 pub mod broadcast;

@@ -1,8 +1,8 @@
 //! A mutual exclusion lock that parks the strand that waits for it.
 //!
 //! # Protocol: one word
-//! `0`: free. Otherwise the id of the owner; bit 31, unused in ids, says that strands wait in the
-//! lot. (A free lock may have the bit set too: the waiter that was woken has not come yet.)
+//! `0`: free. Otherwise the id of the owner; bit 31, unused in ids, is set while strands wait in
+//! the lot. (A free lock may have the bit set too: the waiter that was woken has not come yet.)
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -13,11 +13,11 @@
 //! | owner + `WAITERS` | `0`, `WAITERS`, or another owner (+ `WAITERS`) | `unlock`, under the lot's lock |
 //!
 //! # Fairness
-//! A lock that is let go may be taken by whoever comes first, which keeps a running strand running.
-//! But a waiter that was woken and found the lock taken again, [`LOSSES`] times, asks to be handed
-//! it, and the next `unlock` does: no strand loses the race more often. (Handed over at the first
-//! loss, a lock that two workers want stands still for as long as it takes to wake the one: 300 to
-//! 600 ns a lock against 30.)
+//! The first strand that comes may take a released lock, which keeps a running strand running. But
+//! a waiter that was woken and found the lock taken again, [`LOSSES`] times, asks to be handed it,
+//! and the next `unlock` does: no strand loses the race more often. (Handed over at the first loss,
+//! a lock that two workers want stands still for as long as it takes to wake the one: 300 to 600 ns
+//! a lock against 30.)
 #![allow(unsafe_code)]
 
 use std::{
@@ -97,7 +97,7 @@ unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: the value is reached through a guard only, by one strand at a time.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-// As for std's: poisoning tells whether a panic left the value half changed.
+// As for std's: poisoning shows whether a panic left the value half changed.
 impl<T: ?Sized> UnwindSafe for Mutex<T> {}
 impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 
@@ -337,7 +337,7 @@ impl<T: ?Sized> Mutex<T> {
     fn unlock(&self) {
         let word = self.word.load(Ordering::Relaxed);
         let is_plain = word & WAITERS == 0;
-        // Release: what the owner wrote is visible to the next one.
+        // Release: the writes of the owner are visible to the next one.
         let freed = is_plain
             && self.word.compare_exchange(word, FREE, Ordering::Release, Ordering::Relaxed).is_ok();
         if !freed {
@@ -366,7 +366,7 @@ impl<T: ?Sized> Mutex<T> {
         if self.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 
-    /// Tells whether a strand panicked while it held the lock.
+    /// Returns whether a strand panicked while it held the lock.
     pub fn is_poisoned(&self) -> bool {
         self.is_poisoned.load(Ordering::Relaxed)
     }

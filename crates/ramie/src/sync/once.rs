@@ -1,4 +1,4 @@
-//! What is done once.
+//! A closure that runs once.
 //!
 //! # Protocol: one word
 //!
@@ -54,7 +54,7 @@ impl RefUnwindSafe for Once {}
 #[deprecated(note = "use Once::new(), as std says of its own")]
 pub const ONCE_INIT: Once = Once::new();
 
-/// What [`Once::call_once_force`] tells its closure.
+/// The argument of the closure of [`Once::call_once_force`].
 ///
 /// A type of our own, since std's cannot be made outside std.
 pub struct OnceState {
@@ -62,7 +62,7 @@ pub struct OnceState {
 }
 
 impl OnceState {
-    /// Tells whether an earlier closure panicked.
+    /// Returns whether an earlier closure panicked.
     #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.was_poisoned
@@ -77,7 +77,7 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        // Release: what the closure did is visible to whoever sees the state.
+        // Release: the writes of the closure are visible to a strand that sees the state.
         self.once.state.store(self.next, Ordering::Release);
         self.once.lot.unpark_all();
     }
@@ -113,7 +113,7 @@ impl Once {
         }
     }
 
-    /// The same, but after a panic tries again: `f` is told.
+    /// The same, but it tries again after a panic, and passes that to `f`.
     ///
     /// # Blocking
     /// As [`Once::call_once`].
@@ -132,7 +132,7 @@ impl Once {
         }
     }
 
-    /// Tells whether a closure has run to its end.
+    /// Returns whether a closure has run to its end.
     #[inline]
     pub fn is_completed(&self) -> bool {
         // Acquire: pairs with the release of `Running::drop`.

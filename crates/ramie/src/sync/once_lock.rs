@@ -1,6 +1,6 @@
 //! A cell that is written once.
 //!
-//! std's cell keeps the value; who may write is decided by our [`Once`], so that std's never has
+//! std's cell keeps the value; our [`Once`] decides which strand may write, so that std's never has
 //! to wait.
 
 use std::{fmt, sync};

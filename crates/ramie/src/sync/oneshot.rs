@@ -54,8 +54,8 @@ impl<T> Inner<T> {
         taken.is_ok().then(|| unsafe { self.read() })
     }
 
-    /// Wakes a receiver, with a token that says whether it has to wake the next: one that is shared
-    /// on its worker, by an `Rc`, may have several that wait.
+    /// Wakes a receiver, with a token for whether it has to wake the next: a receiver that is
+    /// shared on its worker, by an `Rc`, may have several waiters.
     fn wake_one(&self) {
         let mut waker = None;
         self.lot.unpark_one(|next| {
@@ -116,7 +116,8 @@ pub struct Receiver<T> {
 pub enum RecvError {
     /// The sender was dropped without having sent.
     Closed,
-    /// The strand is cancelled; [`check_cancelled`](crate::cancel::check_cancelled) tells why.
+    /// The strand is cancelled; [`check_cancelled`](crate::cancel::check_cancelled) returns the
+    /// reason.
     Cancelled,
 }
 
@@ -173,7 +174,7 @@ impl<T> Sender<T> {
         let inner = &self.inner;
         // SAFETY: the state is `EMPTY` or `CLOSED` by the receiver: nobody else touches the value.
         unsafe { (*inner.value.get()).write(value) };
-        // Release: the value is visible to whoever sees `FULL`.
+        // Release: the value is visible to a strand that sees `FULL`.
         match inner.state.compare_exchange(EMPTY, FULL, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 inner.wake_one();
@@ -184,7 +185,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Tells whether the receiver is gone.
+    /// Returns whether the receiver is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.inner.state.load(Ordering::Relaxed) == CLOSED

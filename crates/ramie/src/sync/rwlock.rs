@@ -7,8 +7,8 @@
 //! that leaves the lock free with strands waiting grants.
 //!
 //! *The race to fear*: a strand decides to wait and the last holder leaves. The strand sets bit 1
-//! in the same step in which it sees the lock held; so the holder, who leaves later, sees the bit.
-//! And a writer that is cancelled may have held back readers: it grants, too.
+//! in the same step in which it sees the lock held; so the holder, which leaves later, sees the
+//! bit. And a writer that is cancelled may have held back readers: it grants, too.
 //!
 //! # Fairness
 //! First come, first served: a strand that comes while others wait goes to the end of the queue,
@@ -42,7 +42,7 @@ static WRITE: WaitKind = WaitKind::new("a RwLock, to write");
 const FREE: u64 = 0;
 const WRITER: u64 = 1;
 const WAITERS: u64 = 2;
-/// One reader. A strand's wish and its token are what it adds to the word.
+/// One reader. A strand's wish and its token are the value that it adds to the word.
 const READER: u64 = 4;
 
 /// A lock around a value for many readers or one writer; twin of [`std::sync::RwLock`], poisoning
@@ -78,7 +78,7 @@ unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 // SAFETY: shared guards give `&T` to many strands, exclusive ones `&mut T` to one.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
-// As for std's: poisoning tells whether a panic left the value half changed.
+// As for std's: poisoning shows whether a panic left the value half changed.
 impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
 impl RefUnwindSafe for Raw {}
@@ -255,7 +255,7 @@ impl<T: ?Sized> RwLock<T> {
         if self.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 
-    /// Tells whether a strand panicked while it held the lock to write.
+    /// Returns whether a strand panicked while it held the lock to write.
     pub fn is_poisoned(&self) -> bool {
         self.is_poisoned.load(Ordering::Relaxed)
     }
@@ -359,7 +359,7 @@ impl Raw {
 
     #[inline]
     fn release(&self, holder: u64) {
-        // Release: what a writer wrote, and what a reader read, comes before the next holder.
+        // Release: the writes of a writer and the reads of a reader come before the next holder.
         let word = self.word.fetch_sub(holder, Ordering::Release) - holder;
         if word == WAITERS {
             self.grant();
@@ -399,7 +399,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     pub fn downgrade(s: Self) -> RwLockReadGuard<'a, T> {
         let lock = s.lock;
         mem::forget(s);
-        // Release: what was written is visible to the readers let in.
+        // Release: the writes are visible to the readers that are let in.
         let raw = &lock.raw;
         let word = raw.word.fetch_add(READER - WRITER, Ordering::Release);
         if word & WAITERS != 0 {

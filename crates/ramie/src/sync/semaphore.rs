@@ -10,8 +10,8 @@
 //! for many that gives up may have held back others who want few: it grants, too.
 //!
 //! *Another*: one strand closes, a second sees that and gives permits back, while the first has
-//! still to refuse those that wait. Whoever grants therefore looks at bit 1 in the step in which it
-//! takes permits for a waiter, and refuses where it is set.
+//! still to refuse those that wait. Therefore a strand that grants looks at bit 1 in the step in
+//! which it takes permits for a waiter, and refuses if it is set.
 
 use std::{error, fmt, mem, sync::Arc, time::Duration};
 
@@ -253,7 +253,7 @@ impl Semaphore {
         self.lot.unpark_while(|_| true, |_| REFUSED, || self.unmark_waiting());
     }
 
-    /// Tells whether it is closed.
+    /// Returns whether it is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.word.load(Ordering::Acquire) & CLOSED != 0
@@ -355,14 +355,14 @@ impl Semaphore {
     }
 
     fn give_back(&self, count: u64) {
-        // Release: what was done under the permits comes before what the next one does.
+        // Release: the actions under the permits come before those of the next holder.
         let word = self.word.fetch_add(count * PERMIT, Ordering::Release);
         if word & WAITERS != 0 {
             self.grant();
         }
     }
 
-    /// Grants those in front what they want, as far as the permits go. Refuses them once the
+    /// Grants the wishes of the first waiters, as far as the permits go. Refuses them once the
     /// semaphore is closed: `close` may not have come to them yet.
     #[cold]
     fn grant(&self) {

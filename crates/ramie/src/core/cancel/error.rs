@@ -60,7 +60,7 @@ impl Cancelled {
         }
     }
 
-    /// Tells whether a limit was the cause, rather than a call of `cancel`.
+    /// Returns whether a limit was the cause, rather than a call of `cancel`.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         self.reason == Reason::Deadline

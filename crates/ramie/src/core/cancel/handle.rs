@@ -56,7 +56,7 @@ impl CancelScope {
         self.node.cancel(reason.into())
     }
 
-    /// Tells whether the scope, or one around it, has been cancelled.
+    /// Returns whether the scope, or one around it, has been cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.node.is_cancelled()
@@ -79,7 +79,7 @@ pub struct CancelHandle {
 
 impl CancelHandle {
     /// Cancels the scope: every cancel point in it fails from now on, and those that wait return.
-    /// Tells whether this was the first call.
+    /// Returns whether this was the first call.
     ///
     /// # Blocking
     /// Never; takes time in proportion to the strands in the scope.
@@ -98,7 +98,7 @@ impl CancelHandle {
         self.node.cancel(reason.into())
     }
 
-    /// Tells whether the scope, or one around it, has been cancelled.
+    /// Returns whether the scope, or one around it, has been cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.node.is_cancelled()

@@ -37,7 +37,7 @@ impl Cancelled {
     }
 }
 
-/// Tells whether an I/O call failed because it was cancelled.
+/// Returns whether an I/O call failed because it was cancelled.
 #[must_use]
 pub fn is_cancelled(error: &io::Error) -> bool {
     Cancelled::of(error).is_some()

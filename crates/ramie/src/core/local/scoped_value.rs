@@ -96,7 +96,7 @@ impl<T: Send + Sync + 'static> ScopedValue<T> {
         found.and_then(|value| value.downcast().ok())
     }
 
-    /// Tells whether the value is bound here.
+    /// Returns whether the value is bound here.
     #[must_use]
     pub fn is_bound(&'static self) -> bool {
         self.get().is_some()

@@ -32,7 +32,7 @@ impl FiberId {
         (self.as_u64() >> 32) as u32
     }
 
-    /// Tells whether the strand is an OS thread rather than a fiber.
+    /// Returns whether the strand is an OS thread rather than a fiber.
     pub fn is_thread(self) -> bool {
         self.generation() & THREAD_TAG != 0
     }

@@ -49,7 +49,7 @@ impl Completion {
         self.0.load(Ordering::Acquire) == DONE
     }
 
-    /// Tells whether the waiter's side is gone; then `finish` alone owns what belongs to both.
+    /// Returns whether the waiter's side is gone; then `finish` alone owns what belongs to both.
     #[inline]
     pub(crate) fn is_detached(&self) -> bool {
         self.0.load(Ordering::Acquire) == DETACHED
@@ -77,7 +77,7 @@ impl Completion {
         open.is_ok()
     }
 
-    /// Tells whether the event has happened; if it has not, leaves a waker for when it does.
+    /// Returns whether the event has happened; if it has not, leaves a waker for when it does.
     pub(crate) fn poll(&self, waker: &Waker) -> bool {
         let kept = match self.take_waker() {
             Some(kept) if kept.will_wake(waker) => kept,

@@ -71,7 +71,7 @@ impl Runnable {
         extra.map_or(0, |extra| extra.wishes.priority)
     }
 
-    /// Tells whether the fiber has not started yet.
+    /// Returns whether the fiber has not started yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         matches!(self.next, Some(Next::Fresh(_)))

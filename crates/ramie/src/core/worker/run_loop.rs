@@ -303,7 +303,7 @@ impl Worker {
         while self.timers.borrow().next_ns() <= now && !self.fire_some(now) {}
     }
 
-    /// Tells whether anybody woke.
+    /// Returns whether anybody woke.
     fn fire_some(&self, now: u64) -> bool {
         let mut room = [std::ptr::null(); WOKEN_PER_LOOK];
         let due = self.timers.borrow_mut().take_due(now, &mut room);

@@ -18,7 +18,7 @@ pub trait TcpStreamExt: sealed::Sealed {
     /// The descriptor, made elsewhere, is not a TCP socket.
     fn set_quickack(&self, quickack: bool) -> io::Result<()>;
 
-    /// Tells whether acknowledgements are sent at once.
+    /// Returns whether acknowledgements are sent at once.
     ///
     /// # Errors
     /// As for [`TcpStreamExt::set_quickack`].

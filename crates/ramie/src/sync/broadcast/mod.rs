@@ -1,11 +1,11 @@
 //! Channels whose receivers each see every value that is sent after they subscribed.
 //!
 //! The shapes are tokio's. The channel holds as many values as its capacity; a send never waits,
-//! but overwrites the oldest when the channel is full, and a receiver that had yet to see it is
-//! told how many it missed, by `Lagged`. A value is dropped as soon as all have seen it; the last
-//! one gets the value itself, the others clones.
+//! but overwrites the oldest when the channel is full, and a receiver that had yet to see it gets
+//! the number of missed values, as `Lagged`. A value is dropped as soon as all have seen it; the
+//! last one gets the value itself, the others clones.
 //!
-//! What differs from tokio: the capacity is exact, not rounded up to a power of two; and since
+//! The differences from tokio: the capacity is exact, not rounded up to a power of two; and since
 //! values are shared until they are cloned, which takes no lock, they have to be [`Sync`] if the
 //! channel goes from one thread to another:
 //! ```compile_fail,E0277
@@ -166,7 +166,7 @@ impl<T> Sender<T> {
         self.shared.ring().len()
     }
 
-    /// Tells whether all receivers have seen all values.
+    /// Returns whether all receivers have seen all values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -178,7 +178,7 @@ impl<T> Sender<T> {
         self.shared.ring().receivers()
     }
 
-    /// Tells whether both send to the same receivers.
+    /// Returns whether both send to the same receivers.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -198,19 +198,19 @@ impl<T> Receiver<T> {
         (self.shared.end.load(Ordering::Acquire) - self.next) as usize
     }
 
-    /// Tells whether there is nothing to receive now.
+    /// Returns whether there is nothing to receive now.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Tells whether all senders are gone; there may be values to receive still.
+    /// Returns whether all senders are gone; there may be values to receive still.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
 
-    /// Tells whether both receive from the same senders.
+    /// Returns whether both receive from the same senders.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -319,7 +319,7 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: what other senders sent comes before whoever sees the number at 0.
+        // AcqRel: the sends of other senders come before a strand sees the number at 0.
         if self.shared.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.lot.unpark_all();
         }

@@ -39,9 +39,9 @@ struct Shared<T> {
 
 /// The value, which does not change as long as this lives.
 ///
-/// Whoever wants to change it waits meanwhile. A strand that holds one must not send, and should
-/// not borrow again: with a sender waiting in between, it would wait for itself for ever. It stays
-/// on its thread:
+/// A sender that wants to change it waits meanwhile. A strand that holds one must not send, and
+/// should not borrow again: with a sender waiting in between, it would wait for itself for ever. It
+/// stays on its thread:
 /// ```compile_fail,E0277
 /// fn send<T: Send>(_: T) {}
 /// send(ramie::sync::watch::Sender::new(1).borrow());
@@ -131,7 +131,7 @@ impl<T> Shared<T> {
 }
 
 impl<T> Ref<'_, T> {
-    /// Tells whether the value was new to the receiver that borrowed it; never, to a sender.
+    /// Returns whether the value was new to the receiver that borrowed it; never, to a sender.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         self.has_changed

@@ -12,7 +12,7 @@ use crate::core::{
 
 static CHANGE: WaitKind = WaitKind::new("a change of a watched value");
 
-/// The end that watches the value. A clone has seen what its original has.
+/// The end that watches the value. A clone has seen the same version as its original.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     /// The version seen last.
@@ -21,7 +21,7 @@ pub struct Receiver<T> {
 
 impl<T> Receiver<T> {
     pub(super) fn new(shared: Arc<Shared<T>>, seen: u64) -> Self {
-        // Relaxed: who makes it holds a handle of the same channel.
+        // Relaxed: its maker holds a handle of the same channel.
         shared.receivers.fetch_add(1, Ordering::Relaxed);
         Receiver { shared, seen }
     }
@@ -58,7 +58,7 @@ impl<T> Receiver<T> {
         look(&self.shared, &mut self.seen)
     }
 
-    /// Tells whether there is a value that this receiver has not seen.
+    /// Returns whether there is a value that this receiver has not seen.
     ///
     /// # Blocking
     /// Never.
@@ -162,7 +162,7 @@ impl<T> Receiver<T> {
         wait_for(&self.shared, &mut self.seen, Deadline::after(timeout), condition)
     }
 
-    /// Tells whether both watch the same value.
+    /// Returns whether both watch the same value.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -241,7 +241,7 @@ impl<T> Clone for Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // Release: what was done with the value comes before whoever sees the number at 0.
+        // Release: uses of the value come before a strand sees the number at 0.
         if self.shared.receivers.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.departures.unpark_all();
         }

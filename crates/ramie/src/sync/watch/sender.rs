@@ -89,8 +89,8 @@ impl<T> Sender<T> {
         });
     }
 
-    /// Changes the value in place, and wakes all who wait for a change if `modify` returns `true`;
-    /// returns what it returned.
+    /// Changes the value in place, and wakes all that wait for a change if `modify` returns `true`;
+    /// returns the result of `modify`.
     ///
     /// # Blocking
     /// As [`Sender::send`].
@@ -105,7 +105,7 @@ impl<T> Sender<T> {
         let mut value = self.shared.write();
         let is_modified = modify(&mut value);
         if is_modified {
-            // Release: whoever sees the new version sees what came before.
+            // Release: a strand that sees the new version sees the writes before it.
             self.shared.version.fetch_add(1, Ordering::Release);
         }
         drop(value);
@@ -136,7 +136,7 @@ impl<T> Sender<T> {
         Receiver::new(Arc::clone(&self.shared), self.shared.version())
     }
 
-    /// Tells whether there is no receiver now.
+    /// Returns whether there is no receiver now.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.receiver_count() == 0
@@ -161,7 +161,7 @@ impl<T> Sender<T> {
         self.wait_closed(Deadline::NEVER).map(drop)
     }
 
-    /// Waits until there is no receiver, for `timeout` at most; tells whether it came to that.
+    /// Waits until there is no receiver, for `timeout` at most; returns whether there is none.
     ///
     /// # Blocking
     /// As [`Sender::closed`].
@@ -211,7 +211,7 @@ impl<T> Sender<T> {
         self.shared.senders.load(Ordering::Relaxed)
     }
 
-    /// Tells whether both change the same value.
+    /// Returns whether both change the same value.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -234,7 +234,7 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: what other senders sent comes before whoever sees the number at 0.
+        // AcqRel: the sends of other senders come before a strand sees the number at 0.
         if self.shared.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.changes.unpark_all();
         }
