@@ -135,12 +135,7 @@ impl Split<'_> {
         while at < lines.len() {
             let start = at;
             while at < lines.len() && is_attribute(lines[at]) {
-                let attribute = at;
-                at += 1;
-                while lines[attribute].starts_with("#[") && open_brackets(&lines[attribute..at]) > 0
-                {
-                    at += 1;
-                }
+                at = end_of_attribute(&lines, at);
             }
             let attributes = &lines[start..at];
             let is_test = attributes.contains(&"#[test]");
@@ -190,6 +185,15 @@ fn is_attribute(line: &str) -> bool {
     line.starts_with("#[") || line.starts_with("//")
 }
 
+/// The line after the attribute, or the comment, that begins at `start`.
+fn end_of_attribute(lines: &[&str], start: usize) -> usize {
+    let mut end = start + 1;
+    while lines[start].starts_with("#[") && open_brackets(&lines[start..end]) > 0 {
+        end += 1;
+    }
+    end
+}
+
 fn open_brackets(lines: &[&str]) -> i32 {
     let count = |c: char| {
         lines
@@ -207,10 +211,7 @@ fn conditions<'a>(attributes: &[&'a str]) -> Vec<&'a str> {
     let mut at = 0;
     while at < attributes.len() {
         let start = at;
-        at += 1;
-        while attributes[start].starts_with("#[") && open_brackets(&attributes[start..at]) > 0 {
-            at += 1;
-        }
+        at = end_of_attribute(attributes, start);
         if attributes[start].starts_with("#[cfg(") {
             taken.extend(&attributes[start..at]);
         }
