@@ -75,8 +75,7 @@ pub(crate) fn an_id_from_before_the_start_reaches_a_parked_strand() {
                 let (worker, slot) = (worker::current(), worker::current().current_slot());
                 told.store(me().as_u64(), Ordering::Release);
                 slot.body.set(slot.body.get());
-                let soon = Deadline::after(std::time::Duration::from_nanos(1));
-                let record = WaitRecord::new(&WAIT).until(soon);
+                let record = WaitRecord::new(&WAIT).until(soon());
                 if let Ok(Some(prepared)) = park::prepare_park(&worker, &record) {
                     prepared.suspend();
                 }
@@ -106,7 +105,7 @@ pub(crate) fn an_unpark_ends_no_other_wait() {
                 }
             }
         });
-        let reason = wait_and_tell(&shared, Deadline::after(std::time::Duration::from_nanos(1)));
+        let reason = wait_and_tell(&shared, soon());
         let is_ended = ended.load(Ordering::Relaxed) == 1;
         assert!(reason == Wake::TimedOut || is_ended, "a park's token ended another wait");
         park_now();
@@ -122,21 +121,27 @@ fn wait_and_tell(shared: &AtomicU64, deadline: Deadline) -> Wake {
     prepared.suspend()
 }
 
+/// A thread that ends the wait that `shared` refers to by then, with this reason. It returns whether
+/// it has ended one.
+fn waker(shared: &Arc<AtomicU64>, reason: Wake) -> thread::JoinHandle<bool> {
+    let shared = Arc::clone(shared);
+    thread::spawn(move || {
+        let wait = WakeRef::from_bits(shared.load(Ordering::Acquire));
+        wait.is_some_and(|wait| wait.wake(reason))
+    })
+}
+
+fn soon() -> Deadline {
+    Deadline::after(std::time::Duration::from_nanos(1))
+}
+
 /// The race to fear: a waker is late by a whole wait. It must not end the next wait.
 pub(crate) fn a_stale_reference_ends_nothing() {
     check(|| {
         let shared = Arc::new(AtomicU64::new(0));
-        let late = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                let wait = WakeRef::from_bits(shared.load(Ordering::Acquire));
-                wait.is_some_and(|wait| wait.wake(Wake::Cancelled))
-            }
-        });
-        let soon = Deadline::after(std::time::Duration::from_nanos(1));
-        let first = wait_and_tell(&shared, soon);
-        let later = Deadline::after(std::time::Duration::from_nanos(1));
-        let second = wait_and_tell(&AtomicU64::new(0), later);
+        let late = waker(&shared, Wake::Cancelled);
+        let first = wait_and_tell(&shared, soon());
+        let second = wait_and_tell(&AtomicU64::new(0), soon());
         assert_eq!(second, Wake::TimedOut, "a reference to the first wait ended the second");
         assert_eq!(first == Wake::Cancelled, late.join().unwrap());
     });
@@ -146,14 +151,7 @@ pub(crate) fn a_stale_reference_ends_nothing() {
 pub(crate) fn a_stale_reference_ends_no_park() {
     check(|| {
         let shared = Arc::new(AtomicU64::new(0));
-        let late = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                let wait = WakeRef::from_bits(shared.load(Ordering::Acquire));
-                wait.is_some_and(|wait| wait.wake(Wake::Cancelled))
-            }
-        });
-        let soon = || Deadline::after(std::time::Duration::from_nanos(1));
+        let late = waker(&shared, Wake::Cancelled);
         let first = wait_and_tell(&shared, soon());
         let (worker, record) = (worker::current(), WaitRecord::new(&WAIT).until(soon()));
         let Ok(Some(park)) = park::prepare_park(&worker, &record) else {
@@ -168,14 +166,8 @@ pub(crate) fn a_stale_reference_ends_no_park() {
 pub(crate) fn one_waker_wins() {
     check(|| {
         let shared = Arc::new(AtomicU64::new(0));
-        let wakers = [Wake::Woken, Wake::Cancelled].map(|reason| {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || {
-                let wait = WakeRef::from_bits(shared.load(Ordering::Acquire));
-                wait.is_some_and(|wait| wait.wake(reason))
-            })
-        });
-        let reason = wait_and_tell(&shared, Deadline::after(std::time::Duration::from_nanos(1)));
+        let wakers = [Wake::Woken, Wake::Cancelled].map(|reason| waker(&shared, reason));
+        let reason = wait_and_tell(&shared, soon());
         let [woken, cancelled] = wakers.map(|waker| waker.join().unwrap());
         assert_eq!((woken, cancelled), (reason == Wake::Woken, reason == Wake::Cancelled));
     });
