@@ -103,7 +103,7 @@ fn hold_stacks(test: &str, count: usize) {
         return common::assert_success(&child(test));
     }
     if guards().kind() == GuardKind::Protection {
-        return eprintln!("skipped: {}", guards().cause());
+        return common::skipped(guards().cause());
     }
     let (vmas, made) = (common::vma_count(), stats());
     let mut pool = pool();
@@ -292,7 +292,7 @@ fn locked_memory_falls_back_to_mprotect() {
     }
     // SAFETY: takes flags.
     if unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
-        return eprintln!("skipped: memory may not be locked");
+        return common::skipped("memory may not be locked");
     }
     let small = StackSize::new(StackSize::MIN_BYTES).unwrap();
     let stack = StackPool::new(small).take();

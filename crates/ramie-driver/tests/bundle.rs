@@ -27,7 +27,7 @@ fn rings(test: impl Fn(&mut Driver, bool)) {
         let mut driver = Driver::open(Choice::Uring, &config).unwrap();
         let features = driver.caps().features;
         if !features.has(Feature::BufferRing) {
-            return eprintln!("skipped: this kernel picks no buffers");
+            return support::skipped("this kernel picks no buffers");
         }
         let needed = [Feature::Bundle, Feature::IncrementalBuffers];
         test(&mut driver, needed.into_iter().all(|feature| features.has(feature)));

@@ -255,7 +255,7 @@ fn a_sysctl_that_switches_io_uring_off_is_named() {
 /// The kernel answers EPERM at 1 (to whoever is not in the group) and at 2 (to all).
 fn switched_off(value: &str, sentence: &str) {
     if !pretend_io_uring_disabled(value) {
-        return eprintln!("skipped: this user may not mount over the sysctl");
+        return support::skipped("this user may not mount over the sysctl");
     }
     forbid_io_uring(libc::EPERM);
     let mut driver = Driver::open(Choice::Auto, &Config::default()).unwrap();

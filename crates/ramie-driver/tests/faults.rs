@@ -91,7 +91,7 @@ fn an_op_that_completes_again_and_again_fails_and_loses_nothing() {
     let mut driver = driver.with_faults(faults);
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     match receive_again_and_again(&mut driver, &ours) {
-        None => return eprintln!("skipped: this driver has no such ops"),
+        None => return support::skipped("this driver has no such ops"),
         Some((item, left)) => {
             assert!(matches!((item, left), (MultishotItem::Failed(libc::EIO), None)))
         }

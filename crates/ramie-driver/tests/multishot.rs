@@ -26,7 +26,7 @@ fn rings(test: impl Fn(&mut Driver)) {
         let config = Config { masked, ..Config::default() };
         let mut driver = Driver::open(Choice::Uring, &config).unwrap();
         if !driver.caps().features.has(Feature::Multishot) {
-            return eprintln!("skipped: this kernel has no such ops");
+            return support::skipped("this kernel has no such ops");
         }
         test(&mut driver);
     }

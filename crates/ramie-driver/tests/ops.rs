@@ -580,7 +580,7 @@ fn terminal() -> Option<(OwnedFd, File)> {
 fn a_vectored_write_to_a_terminal_passes_over_empty_parts() {
     both(|driver| {
         let Some((program, mut user)) = terminal() else {
-            return eprintln!("skipped: there are no terminals");
+            return support::skipped("there are no terminals");
         };
         let (mut empty, mut data) = ([0_u8; 0], *b"data");
         let parts = [iov(&mut empty), iov(&mut data), iov(&mut empty)];

@@ -5,18 +5,15 @@ mod common;
 
 use std::io::Write;
 
-use ramie::{Driver, Runtime, future::block_on, os::unix::net::UnixStream};
+use ramie::{Runtime, future::block_on, os::unix::net::UnixStream};
 use ramie_futures::Io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const ENOMEM: i32 = 12;
 
 fn everywhere(f: impl Fn() + Sync) {
-    for driver in [Driver::Uring, Driver::Poll] {
-        match Runtime::builder().driver(driver).workers(1).build() {
-            Ok(runtime) => runtime.run(&f),
-            Err(error) => eprintln!("skipped: {driver:?} cannot be had: {error}"),
-        }
+    for driver in common::drivers() {
+        Runtime::builder().driver(driver).workers(1).build().unwrap().run(&f);
     }
     std::thread::scope(|s| s.spawn(&f).join().expect("the plain thread's run"));
 }

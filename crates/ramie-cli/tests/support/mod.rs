@@ -38,14 +38,19 @@ pub(crate) fn ramie_under(limit: &str, arguments: &str) -> Command {
     command
 }
 
-/// Whether this machine allows io_uring. If not, prints a line that bypasses libtest, because
-/// libtest hides the output of tests that pass.
+/// Prints that a test, or a part of it, is skipped. The line bypasses libtest, because libtest hides
+/// the output of tests that pass.
+pub(crate) fn skipped(reason: &str) {
+    let thread = std::thread::current();
+    let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a thread"));
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Whether this machine allows io_uring. If not, prints that the test is skipped.
 pub(crate) fn has_ring() -> bool {
     let has_ring = text(&output(ramie("doctor")).stdout).contains("driver  uring");
     if !has_ring {
-        let thread = std::thread::current();
-        let line = format!("skipped: {}: no io_uring here\n", thread.name().unwrap_or("a thread"));
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        skipped("no io_uring here");
     }
     has_ring
 }

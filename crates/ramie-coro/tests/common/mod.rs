@@ -8,15 +8,23 @@ use std::{
     process::{Command, Output},
 };
 
+/// Prints that a test, or a part of it, is skipped.
+pub fn skipped(reason: &str) {
+    let thread = std::thread::current();
+    say(&format!("skipped: {}: {reason}", thread.name().unwrap_or("a thread")));
+}
+
+/// Prints a line that bypasses libtest, because libtest hides the output of tests that pass.
+fn say(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 /// Whether this is a build for AddressSanitizer, which takes memory for each page of a stack, so a
-/// test cannot limit memory or count pages. If so, prints a line that bypasses libtest.
+/// test cannot limit memory or count pages. If so, prints that the test is skipped.
 pub fn memory_is_the_sanitizers() -> bool {
     let is_sanitized = cfg!(feature = "sanitizer");
     if is_sanitized {
-        let thread = std::thread::current();
-        let name = thread.name().unwrap_or("a thread");
-        let line = format!("skipped: {name}: AddressSanitizer takes memory of its own\n");
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        skipped("AddressSanitizer takes memory of its own");
     }
     is_sanitized
 }
@@ -33,17 +41,20 @@ pub fn child(test: &str) -> Output {
     child_under("true", test)
 }
 
-/// Like [`child`], after a shell command that sets limits.
+/// Like [`child`], after a shell command that sets limits. This process repeats the lines in which
+/// the child reports skipped tests.
 pub fn child_under(limits: &str, test: &str) -> Output {
     let program = std::env::current_exe().expect("the test knows its own program");
-    Command::new("sh")
+    let output = Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -c 0; {limits}; exec \"$0\" \"$@\""))
         .arg(program)
         .args([test, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"])
         .env(CHILD, "1")
         .output()
-        .expect("sh can be run")
+        .expect("sh can be run");
+    stderr(&output).lines().filter(|line| line.starts_with("skipped: ")).for_each(say);
+    output
 }
 
 pub fn stderr(output: &Output) -> String {

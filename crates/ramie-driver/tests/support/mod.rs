@@ -13,12 +13,15 @@ use ramie_driver::{
 /// Long enough that only a lost completion or wake reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Says that a test, or a part of it, is left out: past libtest, which shows only what failing
-/// tests print.
+/// Says that a test, or a part of it, is left out.
 pub fn skipped(reason: impl std::fmt::Display) {
     let thread = std::thread::current();
-    let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a thread"));
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    say(&format!("skipped: {}: {reason}", thread.name().unwrap_or("a thread")));
+}
+
+/// Prints a line past libtest, which shows only what failing tests print.
+fn say(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Whether this machine allows io_uring. Says so if a filter, a setting or an old kernel refuses
@@ -124,6 +127,7 @@ pub fn in_child_with(test: &str, variables: &[(&str, Option<&str>)]) {
     }
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
+    text.lines().filter(|line| line.starts_with("skipped: ")).for_each(say);
     assert!(output.status.success(), "{test}: {text}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{test} did not run");
 }
