@@ -13,21 +13,15 @@ use std::{
 
 use ramie::{
     fs::File,
-    net::{TcpListener, TcpStream, UdpSocket},
+    net::UdpSocket,
     os::unix::net::{UnixDatagram, UnixStream},
 };
 
-use common::everywhere;
+use common::{everywhere, tcp_pair};
 
 const SHORT: Option<Duration> = Some(Duration::from_nanos(1));
 const ENOSPC: i32 = 28;
 const EISDIR: i32 = 21;
-
-fn tcp_pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (client, listener.accept().unwrap().0)
-}
 
 fn kind(result: io::Result<usize>) -> Result<usize, io::ErrorKind> {
     result.map_err(|error| error.kind())

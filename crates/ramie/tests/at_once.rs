@@ -14,11 +14,11 @@ use std::{
 use ramie::{
     fiber, fs,
     io::{Async, Polled, pipe, wait_any},
-    net::{TcpListener, TcpStream, UdpSocket},
+    net::{TcpListener, UdpSocket},
     os::unix::net::UnixStream,
 };
 
-use common::on_each;
+use common::{on_each, tcp_pair};
 
 /// After so many calls others have had a turn, and what is due has woken: the calls between two
 /// looks, and as many before the first.
@@ -46,12 +46,6 @@ fn assert_fair(what: &str, mut call: impl FnMut()) {
     assert!(has_woken.get(), "{what}: a sleeper whose time is over waits for {CALLS} calls");
     other.join().unwrap();
     sleeper.join().unwrap();
-}
-
-fn tcp_pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (client, listener.accept().unwrap().0)
 }
 
 /// A socket at which many datagrams have come already.

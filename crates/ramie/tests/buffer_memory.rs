@@ -9,26 +9,16 @@ use std::{
     time::Duration,
 };
 
-use ramie::{
-    fiber,
-    io::Lease,
-    net::{TcpListener, TcpStream},
-};
+use ramie::{fiber, io::Lease};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use common::{assert_success, child, is_child, on_each};
+use common::{assert_success, child, is_child, on_each, tcp_pair};
 
 /// Memory of this process in bytes: its addresses, and what of it is there.
 fn memory() -> [u64; 2] {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let mut pages = pages.split(' ').map(|pages| pages.parse::<u64>().unwrap());
     [pages.next().unwrap(), pages.next().unwrap()].map(|pages| pages * 4096)
-}
-
-fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (client, listener.accept().unwrap().0)
 }
 
 const PART: usize = 16 << 10;
@@ -41,7 +31,7 @@ fn it_goes_back_when_the_buffers_are_idle() {
     }
     on_each(&[1], |runtime| {
         runtime.run(|| {
-            let (mut client, server) = pair();
+            let (mut client, server) = tcp_pair();
             let mut received = server.recv_each();
             client.write_all(&[1; PART]).unwrap();
             let mut kept: Vec<Lease> = vec![received.next().unwrap().unwrap()];
@@ -81,7 +71,7 @@ fn a_buffer_that_cannot_be_had_is_an_error_of_the_receive() {
     }
     on_each(&[1], |runtime| {
         runtime.run(|| {
-            let (mut client, server) = pair();
+            let (mut client, server) = tcp_pair();
             let mut received = server.recv_each();
             let mut number = 0_u8;
             let mut send = || {

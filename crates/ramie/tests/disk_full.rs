@@ -195,7 +195,7 @@ fn a_full_tmpfs_is_noticed() {
     let place = Place::new("tmpfs");
     let mount = format!("mount -t tmpfs -o size=1m none {}", place.0.display());
     if !can(&format!("unshare -m sh -c '{mount}'")) {
-        return println!("skipped: no tmpfs can be mounted here");
+        return common::skipped("no tmpfs can be mounted here");
     }
     place.child(&mounted(&mount), "a_full_tmpfs_is_noticed", MIB);
 }
@@ -212,7 +212,7 @@ fn a_full_ext4_is_noticed() {
     let mount = format!("mount -o loop {image} {to}");
     let make = format!("mkfs.ext4 -q -m 0 -O ^has_journal {image} && unshare -m sh -c '{mount}'");
     if !can(&make) {
-        return println!("skipped: no ext4 can be made or mounted here");
+        return common::skipped("no ext4 can be made or mounted here");
     }
     place.child(&mounted(&mount), "a_full_ext4_is_noticed", 4 * MIB);
 }
@@ -231,7 +231,7 @@ fn direct_reads_and_writes_move_the_position() {
     let mut options = fs::File::options();
     let open = options.read(true).write(true).create(true).custom_flags(libc::O_DIRECT);
     if open.open(&path).is_err() {
-        return println!("skipped: no direct I/O here");
+        return common::skipped("no direct I/O here");
     }
     let mut bytes = pattern(36_864);
     let bytes = aligned(&mut bytes);

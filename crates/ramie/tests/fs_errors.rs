@@ -277,13 +277,11 @@ fn what_is_forbidden() {
             .output();
         match as_nobody {
             Ok(output) if output.status.code() == Some(126 | 127 | 1) => {
-                eprintln!(
-                    "skipped: setpriv cannot become another user: {}",
-                    common::stderr(&output)
-                );
+                let said = common::stderr(&output);
+                common::skipped(format_args!("setpriv cannot become another user: {said}"));
             }
             Ok(output) => common::assert_success(&output),
-            Err(error) => eprintln!("skipped: no setpriv: {error}"),
+            Err(error) => common::skipped(format_args!("no setpriv: {error}")),
         }
         return;
     }

@@ -10,12 +10,11 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use common::everywhere;
+use common::{everywhere, tcp_pair};
 use ramie::{
     fiber,
     fs::File,
     io::{self, Async},
-    net::{TcpListener, TcpStream},
     os::unix::net::UnixStream,
 };
 use ramie_driver::sys;
@@ -163,12 +162,6 @@ impl Drop for Place {
 
 fn data() -> Vec<u8> {
     (0..3_000_000_u32).map(|n| (n % 251) as u8).collect()
-}
-
-fn tcp_pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (client, listener.accept().unwrap().0)
 }
 
 #[test]

@@ -14,7 +14,7 @@ use ramie::{
     time::{Instant, ManualClock},
 };
 
-use common::{drivers, everywhere};
+use common::{drivers, everywhere, tcp_pair};
 
 /// More steps than this are without end.
 const MANY: usize = 100;
@@ -101,12 +101,6 @@ fn assert_an_outer_limit_ends_steps_with_limits<T: Debug>(
     let step = || cancel::with_deadline(passed, || steps.next()).unwrap_err().into_value();
     let made = cancel::with_deadline(passed, || std::iter::from_fn(step).take(MANY).count());
     assert_eq!(made.unwrap_err().into_value(), 1, "steps below one limit");
-}
-
-fn tcp_pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (client, listener.accept().unwrap().0)
 }
 
 fn unix_listener(name: &str) -> (UnixListener, SocketAddr) {

@@ -27,22 +27,10 @@ fn on_each(f: impl Fn() + Sync) {
         (Strands::Fibers, 3, Driver::Auto),
         (Strands::Threads, 1, Driver::Auto),
     ] {
-        let what = format!("{strands:?}, {workers} workers, {driver:?}");
-        let (done, is_done) = mpsc::channel::<()>();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                if is_done
-                    .recv_timeout(Duration::from_secs(60))
-                    .is_err_and(|error| error == mpsc::RecvTimeoutError::Timeout)
-                {
-                    eprintln!("the clock stands still: {what}");
-                    std::process::abort();
-                }
-            });
-            let builder = Runtime::builder().strands(strands).workers(workers).driver(driver);
-            builder.clock(ManualClock::jumping()).build().unwrap().run(&f);
-            drop(done);
-        });
+        let what = format!("a clock that jumps, {strands:?}, {workers} workers, {driver:?}");
+        let _limit = common::Limit::new(what);
+        let builder = Runtime::builder().strands(strands).workers(workers).driver(driver);
+        builder.clock(ManualClock::jumping()).build().unwrap().run(&f);
     }
 }
 

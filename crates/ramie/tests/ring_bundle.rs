@@ -8,12 +8,11 @@ use std::{
     time::Duration,
 };
 
-use common::{Random, assert_success, child_with, everywhere, is_child};
+use common::{Random, assert_success, child_with, everywhere, is_child, tcp_pair};
 use ramie::{
     cancel::{Elapsed, is_cancelled, with_timeout},
     fiber,
     io::Lease,
-    net::{TcpListener, TcpStream},
     os::unix::net::UnixStream,
     ring,
 };
@@ -158,12 +157,6 @@ fn older_kernels_are_as_good() {
     for caps in ["-bundle", "-bufring_inc", "-bufring", "linux-6.1", "linux-5.15"] {
         assert_success(&child_with("true", "older_kernels_are_as_good", &[("RAMIE_CAPS", caps)]));
     }
-}
-
-fn tcp_pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (client, listener.accept().unwrap().0)
 }
 
 /// An iterator that is forgotten leaves its op behind, and one that is dropped what it has

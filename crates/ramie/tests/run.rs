@@ -251,7 +251,7 @@ fn a_runtime_that_cannot_start_its_threads_panics() {
     assert_success(&child_with("true", name, &variables));
 }
 
-/// Runs `daemons`, a strand that makes itself one, beside a strand that sleeps for an hour, and
+/// Runs `daemon`, a strand that makes itself one, beside a strand that sleeps for an hour, and
 /// then sends.
 fn daemon_beside_a_sleeper(
     strands: Strands,

@@ -3,14 +3,11 @@
 mod common;
 
 use std::{
-    sync::{
-        Arc, OnceLock,
-        mpsc::{self, RecvTimeoutError},
-    },
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use common::{assert_aborted, child, is_child, on_each, one_worker, panic_text, text};
+use common::{Limit, assert_aborted, child, is_child, on_each, one_worker, panic_text, text};
 use ramie::{
     fiber, no_switch,
     sync::{Mutex, oneshot},
@@ -59,27 +56,6 @@ fn no_switch_leaves_what_does_not_suspend_alone() {
         assert_eq!(sum, 6);
         fiber::park();
     });
-}
-
-/// Ends the process if it lives for more than a minute, and says which test hangs: for what would
-/// suspend for ever if it were broken, where no other strand is left to notice.
-struct Limit {
-    _ended: mpsc::Sender<()>,
-}
-
-impl Limit {
-    /// A limit for the test of this thread: libtest names threads after their tests.
-    fn of_this_test() -> Self {
-        let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        let (ended, has_ended) = mpsc::channel::<()>();
-        std::thread::spawn(move || {
-            if has_ended.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("{test} hangs");
-                std::process::abort();
-            }
-        });
-        Limit { _ended: ended }
-    }
 }
 
 /// Runs its closure when it is dropped.

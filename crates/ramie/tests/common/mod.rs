@@ -5,22 +5,58 @@ pub mod cancel;
 
 use std::{
     cell::Cell,
+    fmt::Display,
     fs,
     io::{self, Write},
     os::unix::process::ExitStatusExt,
     process::{Command, Output},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     time::{Duration, Instant},
 };
 
-use ramie::{Driver, Runtime};
+use ramie::{
+    Driver, Runtime,
+    net::{TcpListener, TcpStream},
+};
 
-/// Says that a test, or a part of it, is left out: past libtest, which shows only what failing
-/// tests print.
-pub fn skipped(reason: impl std::fmt::Display) {
+/// Says that a test, or a part of it, is left out.
+pub fn skipped(reason: impl Display) {
     let thread = std::thread::current();
-    let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a thread"));
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    say(&format!("skipped: {}: {reason}", thread.name().unwrap_or("a thread")));
+}
+
+/// Prints a line past libtest, which shows only what failing tests print.
+fn say(line: &str) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
+/// Ends the process if it lives for more than a minute, and says what hangs: for what would suspend
+/// for ever if it were broken, where no other strand is left to notice.
+pub struct Limit {
+    _ended: mpsc::Sender<()>,
+}
+
+impl Limit {
+    pub fn new(what: impl Into<String>) -> Self {
+        let what = what.into();
+        let (ended, has_ended) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            let result = has_ended.recv_timeout(Duration::from_secs(60));
+            if result == Err(mpsc::RecvTimeoutError::Timeout) {
+                say(&format!("{what}: it hangs"));
+                std::process::abort();
+            }
+        });
+        Limit { _ended: ended }
+    }
+
+    /// A limit for the test of this thread: libtest names threads after their tests.
+    pub fn of_this_test() -> Self {
+        Limit::new(std::thread::current().name().unwrap_or("a test"))
+    }
 }
 
 /// Whether this is a build for AddressSanitizer, which itself takes memory for each thread, each
@@ -103,6 +139,13 @@ pub fn wait_until(condition: impl Fn() -> bool) {
     }
 }
 
+/// Two streams that are connected.
+pub fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
 /// Says what the payload of a panic says.
 pub fn text(payload: &(dyn std::any::Any + Send)) -> &str {
     let text = payload.downcast_ref::<&'static str>().copied();
@@ -178,10 +221,11 @@ pub fn child_with(limits: &str, test: &str, variables: &[(&str, &str)]) -> Outpu
     child_for(60, limits, test, variables)
 }
 
-/// The same, with as many seconds as told.
+/// The same, with as many seconds as told. What the child says that it skips, this process says,
+/// too.
 pub fn child_for(seconds: u32, limits: &str, test: &str, variables: &[(&str, &str)]) -> Output {
     let program = std::env::current_exe().expect("the test knows its own program");
-    Command::new("timeout")
+    let output = Command::new("timeout")
         .args([&*seconds.to_string(), "bash", "-c"])
         .arg(format!("{CLOSE_INHERITED}; ulimit -c 0; {limits}; exec \"$0\" \"$@\""))
         .arg(program)
@@ -194,7 +238,9 @@ pub fn child_for(seconds: u32, limits: &str, test: &str, variables: &[(&str, &st
         .env(CHILD, "1")
         .envs(variables.iter().copied())
         .output()
-        .expect("timeout and bash can be run")
+        .expect("timeout and bash can be run");
+    stderr(&output).lines().filter(|line| line.starts_with("skipped: ")).for_each(say);
+    output
 }
 
 pub fn stderr(output: &Output) -> String {

@@ -102,7 +102,7 @@ macro_rules! program {
             use $library as std;
 
             use super::{Fifo, Mode, PAGES, PIPE_BUF, Step};
-            use crate::{bytes, digest, told};
+            use crate::{bytes, digest, told, trace};
 
             #[derive(Default)]
             struct Handles {
@@ -247,13 +247,10 @@ macro_rules! program {
             pub(super) fn run(steps: &[Step]) -> Vec<String> {
                 let fifo = Fifo::new();
                 let mut handles = Handles::default();
-                let mut trace = Vec::new();
-                for (nth, step) in steps.iter().enumerate() {
-                    if let Some(result) = handles.call(&fifo, step, nth) {
-                        trace.push(format!("{step:?}: {result}, {} queued", handles.queued));
-                    }
-                }
-                trace
+                trace(steps, |step, nth| {
+                    let result = handles.call(&fifo, step, nth)?;
+                    Some(format!("{result}, {} queued", handles.queued))
+                })
             }
         }
     };

@@ -47,17 +47,16 @@ macro_rules! program {
             use $library as std;
 
             use super::{Dir, Step, path_of};
-            use crate::{bytes, digest, told};
+            use crate::{bytes, digest, told, trace};
 
             pub(super) fn run(steps: &[Step]) -> Vec<String> {
                 let dir = Dir::new();
                 let mut files = [None, None, None];
-                let mut trace = Vec::new();
-                for (nth, step) in steps.iter().enumerate() {
-                    let Some(result) = call(&dir, &mut files, step, nth) else { continue };
+                let mut trace = trace(steps, |step, nth| {
+                    let result = call(&dir, &mut files, step, nth)?;
                     let states = files.each_mut().map(|file| file.as_mut().map(state));
-                    trace.push(format!("{step:?}: {result}; {states:?}"));
-                }
+                    Some(format!("{result}; {states:?}"))
+                });
                 drop(files);
                 trace.push(list(&dir));
                 trace
@@ -294,7 +293,7 @@ fn files_on_a_small_disk_are_as_with_std() {
         let first = format!("{mount} \"$0\" \"$@\"");
         in_child("files::files_on_a_small_disk_are_as_with_std", &first, &place);
     } else {
-        println!("skipped: no tmpfs can be mounted here");
+        common::skipped("no tmpfs can be mounted here");
     }
     std::fs::remove_dir(&place).unwrap();
 }

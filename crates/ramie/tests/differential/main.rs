@@ -27,7 +27,7 @@ use proptest::{
     strategy::Strategy,
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
-use ramie::{Driver, Runtime};
+use ramie::Runtime;
 
 /// Sequences of each sort in the suite.
 const CASES: u32 = 24;
@@ -61,6 +61,16 @@ fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
+/// A line for each step whose call `call` makes: the step, and what `call` tells of it. A step that
+/// `call` leaves out has no line.
+fn trace<S: Debug>(steps: &[S], mut call: impl FnMut(&S, usize) -> Option<String>) -> Vec<String> {
+    let lines = steps.iter().enumerate().filter_map(|(nth, step)| {
+        let told = call(step, nth)?;
+        Some(format!("{step:?}: {told}"))
+    });
+    lines.collect()
+}
+
 /// The first line in which two traces differ, and the one before it.
 fn difference(theirs: &[String], ours: &[String]) -> Option<String> {
     let longest = theirs.len().max(ours.len());
@@ -88,10 +98,8 @@ fn compare<S: Strategy>(
         TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
     let result = runner.run(&vec(steps, 1..50), |steps| {
         let expected = theirs(&steps);
-        for driver in [Driver::Uring, Driver::Poll] {
-            let Ok(runtime) = Runtime::builder().driver(driver).workers(1).build() else {
-                continue;
-            };
+        for driver in common::drivers() {
+            let runtime = Runtime::builder().driver(driver).workers(1).build().unwrap();
             if let Some(difference) = difference(&expected, &runtime.run(|| ours(&steps))) {
                 return Err(TestCaseError::fail(format!("{driver:?}: {difference}")));
             }

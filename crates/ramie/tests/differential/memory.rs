@@ -76,7 +76,7 @@ macro_rules! program {
             use $library as std;
 
             use super::{PAGE, PAGES, Step, base};
-            use crate::{bytes, digest, told};
+            use crate::{bytes, digest, told, trace};
 
             fn call(mut file: &File, step: &Step, nth: usize) -> String {
                 let of = |at: u64| base() + at;
@@ -117,12 +117,11 @@ macro_rules! program {
                 let file = File::options().read(true).write(true).open("/proc/self/mem").unwrap();
                 file.write_all_at(&vec![7; (PAGES * PAGE) as usize], base()).unwrap();
                 (&file).seek(SeekFrom::Start(base())).unwrap();
-                let mut trace = Vec::new();
-                for (nth, step) in steps.iter().enumerate() {
+                let mut trace = trace(steps, |step, nth| {
                     let result = call(&file, step, nth);
                     let at = (&file).stream_position().unwrap() - base();
-                    trace.push(format!("{step:?}: {result}; at {at}"));
-                }
+                    Some(format!("{result}; at {at}"))
+                });
                 let mut all = vec![0; (PAGES * PAGE) as usize];
                 file.read_exact_at(&mut all, base()).unwrap();
                 trace.push(format!("{:x}", digest(&all)));

@@ -57,7 +57,7 @@ macro_rules! program {
             use $library as std;
 
             use super::{PAGES, Step};
-            use crate::{bytes, digest, told};
+            use crate::{bytes, digest, told, trace};
 
             struct Pipe {
                 readers: Vec<PipeReader>,
@@ -189,14 +189,11 @@ macro_rules! program {
 
             pub(super) fn run(steps: &[Step]) -> Vec<String> {
                 let mut pipe = Pipe::new();
-                let mut trace = Vec::new();
-                for (nth, step) in steps.iter().enumerate() {
+                trace(steps, |step, nth| {
                     // Without a reader or writer there is nothing to call.
-                    if let Some(result) = pipe.call(step, nth) {
-                        trace.push(format!("{step:?}: {result}, {} queued", pipe.queued));
-                    }
-                }
-                trace
+                    let result = pipe.call(step, nth)?;
+                    Some(format!("{result}, {} queued", pipe.queued))
+                })
             }
         }
     };

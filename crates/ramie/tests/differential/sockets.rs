@@ -11,7 +11,7 @@ use proptest::{prelude::*, strategy::Strategy};
 use crate::{
     bytes, compare, digest,
     socket_types::{Socket, Sort},
-    told,
+    told, trace,
 };
 
 /// One call on one of the two sockets.
@@ -305,14 +305,11 @@ fn await_bytes(fd: i32, count: usize) {
 
 fn run<S: Socket>(steps: &[Step]) -> Vec<String> {
     let mut pair = Pair { sockets: S::pair(), sides: Default::default(), is_small: false };
-    let mut trace = Vec::new();
-    for (nth, step) in steps.iter().enumerate() {
-        if let Some(result) = pair.call(step, nth) {
-            let queued = pair.sides.map(|side| side.queued);
-            trace.push(format!("{step:?}: {result}, {queued:?} queued"));
-        }
-    }
-    trace
+    trace(steps, |step, nth| {
+        let result = pair.call(step, nth)?;
+        let queued = pair.sides.map(|side| side.queued);
+        Some(format!("{result}, {queued:?} queued"))
+    })
 }
 
 #[test]

@@ -1,24 +1,24 @@
 //! Runs strands on each kind of strand, and notes their calls.
 
 use std::{
-    env, process,
+    env,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
-        mpsc::{self, RecvTimeoutError},
+        mpsc,
     },
     time::Duration,
 };
 
 use ramie::{
-    Driver, Runtime, Strands,
+    Runtime, Strands,
     cancel::{self, CancelHandle},
     fiber,
     time::ManualClock,
 };
 
 use crate::{
-    common::{Random, one_worker, with_workers},
+    common::{self, Limit, Random, one_worker, with_workers},
     model::{Model, Noted, assert_explained},
 };
 
@@ -91,16 +91,15 @@ pub(crate) fn on_each_kind(
 ) {
     let rounds = rounds * env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let mut random = Random::new(what);
-    let _watchdog = watch(what);
-    for driver in [Driver::Uring, Driver::Poll] {
+    // A wake-up that was lost.
+    let _limit = Limit::new(format!("{what}, with the SEED printed above"));
+    for driver in common::drivers() {
         for (strands, workers) in
             [(Strands::Fibers, 1), (Strands::Fibers, 2), (Strands::Threads, 1)]
         {
             let builder = Runtime::builder().driver(driver).strands(strands).workers(workers);
-            match builder.build() {
-                Ok(runtime) => runtime.run(|| (0..rounds).for_each(|_| play(&mut random, &spawn))),
-                Err(error) => eprintln!("skipped: {driver:?} cannot be had: {error}"),
-            }
+            let runtime = builder.build().unwrap();
+            runtime.run(|| (0..rounds).for_each(|_| play(&mut random, &spawn)));
         }
     }
     let clock = ManualClock::new();
@@ -136,19 +135,6 @@ fn mix(mut plays: Vec<Play>) {
         s.spawn(move || with_workers(2).run(|| spawn(third)));
         plays.into_iter().for_each(|play| drop(s.spawn(play)));
     });
-}
-
-/// Ends the process when a wake-up was lost, as far as can be told: after a minute.
-fn watch(what: &str) -> mpsc::Sender<()> {
-    let (sender, receiver) = mpsc::channel();
-    let what = what.to_owned();
-    std::thread::spawn(move || {
-        if receiver.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("{what}: it hangs, with the SEED printed above");
-            process::abort();
-        }
-    });
-    sender
 }
 
 /// Lets the roles that `make` gives play together, and compares their answers with the model's.

@@ -159,7 +159,7 @@ fn number(name: &str) -> Option<u64> {
 fn run_at_every_point(kind: Kind, seed: u64) {
     // What is made once and kept.
     if run_once(kind, seed, usize::MAX).is_none() {
-        return eprintln!("skipped: {kind:?} cannot be had");
+        return common::skipped(format_args!("{kind:?} cannot be had"));
     }
     let before = in_use();
     let points = number("POINT").map_or(1..=usize::MAX, |point| point as usize..=point as usize);
