@@ -121,8 +121,8 @@ fn wait_and_tell(shared: &AtomicU64, deadline: Deadline) -> Wake {
     prepared.suspend()
 }
 
-/// A thread that ends the wait that `shared` refers to by then, with this reason. It returns whether
-/// it has ended one.
+/// A thread that ends the wait that `shared` refers to by then, with this reason. It returns
+/// whether it has ended one.
 fn waker(shared: &Arc<AtomicU64>, reason: Wake) -> thread::JoinHandle<bool> {
     let shared = Arc::clone(shared);
     thread::spawn(move || {

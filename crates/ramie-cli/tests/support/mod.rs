@@ -38,8 +38,8 @@ pub(crate) fn ramie_under(limit: &str, arguments: &str) -> Command {
     command
 }
 
-/// Prints that a test, or a part of it, is skipped. The line bypasses libtest, because libtest hides
-/// the output of tests that pass.
+/// Prints that a test, or a part of it, is skipped. The line bypasses libtest, because libtest
+/// hides the output of tests that pass.
 pub(crate) fn skipped(reason: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a thread"));

@@ -1,5 +1,5 @@
-//! The drivers of this machine, and tests that run in a process of their own, with a timeout, because
-//! they may hang if they fail.
+//! The drivers of this machine, and tests that run in a process of their own, with a timeout,
+//! because they may hang if they fail.
 
 use std::{
     io::{ErrorKind, Write},
