@@ -49,7 +49,7 @@ fn as_asked(mut report: Report) -> Report {
             if kind == Kind::Poll {
                 report.features = FeatureSet::EMPTY;
             }
-            "RAMIE_DRIVER asks for it".clone_into(&mut report.reason);
+            "set by RAMIE_DRIVER".clone_into(&mut report.reason);
         }
         Err(error) => {
             report.driver = None;
@@ -75,10 +75,10 @@ fn submitter(report: &Report) -> Option<(&'static str, String)> {
         _ => Some("only a ring has other submitters".to_owned()),
     };
     Some(match why_not {
-        None => (asked.name(), "RAMIE_SUBMIT asks for it".to_owned()),
+        None => (asked.name(), "set by RAMIE_SUBMIT".to_owned()),
         Some(why) => (
             Submitter::Worker.name(),
-            format!("RAMIE_SUBMIT asks for {}, which is not to be had: {why}", asked.name()),
+            format!("RAMIE_SUBMIT asks for {}, which is not available: {why}", asked.name()),
         ),
     })
 }
@@ -108,41 +108,41 @@ impl Stacks {
 fn as_text(report: &Report, stacks: &Stacks) -> String {
     let mut text = String::new();
     let driver = report.driver.map_or("none", |kind| kind.name());
-    let mut say = |line: String| text.push_str(&(line + "\n"));
-    say(format!("Linux {}, {} CPUs", report.kernel, report.cpus));
-    say(format!("driver  {driver}: {}", report.reason));
+    let mut add = |line: String| text.push_str(&(line + "\n"));
+    add(format!("Linux {}, {} CPUs", report.kernel, report.cpus));
+    add(format!("driver  {driver}: {}", report.reason));
     if let Some(masked) = masked() {
-        say(format!("caps    without {masked}: RAMIE_CAPS asks for it"));
+        add(format!("caps    without {masked}: masked by RAMIE_CAPS"));
     }
-    if let Some((who, why)) = submitter(report) {
-        say(format!("submit  {who}: {why}"));
+    if let Some((submitter, why)) = submitter(report) {
+        add(format!("submit  {submitter}: {why}"));
     }
-    say(format!("guards  {}: {}", stacks.guard, stacks.cause));
+    add(format!("guards  {}: {}", stacks.guard, stacks.cause));
     if let Some(cure) = stacks.cure {
-        say(format!("        cure: {cure}"));
+        add(format!("        cure: {cure}"));
     }
-    say(format!(
+    add(format!(
         "stacks  {} KiB usable above {} KiB of guard; RAMIE_STACK=BYTES sets the usable size",
         runtime::stack_bytes() / 1024,
         GUARD_BYTES / 1024
     ));
     if let Some(strands) = runtime::asked_strands() {
-        say(format!("strands {strands}: RAMIE_STRANDS asks for it"));
+        add(format!("strands {strands}: set by RAMIE_STRANDS"));
     }
-    say("\nTried".to_owned());
+    add("\nTried".to_owned());
     for check in report.checks.iter().filter(|check| !is_working_op(check)) {
-        say(check_lines(check));
+        add(check_lines(check));
     }
-    say(ops_lines(report));
+    add(ops_lines(report));
     if let Some(kind) = report.driver {
-        say("\nFiles and processes".to_owned());
+        add("\nFiles and processes".to_owned());
         for (calls, way) in ramie::fs::routes(kind == Kind::Uring, report.features) {
-            say(format!("  {calls:<56}{way}"));
+            add(format!("  {calls:<56}{way}"));
         }
     }
-    say("\nLimits".to_owned());
+    add("\nLimits".to_owned());
     for setting in &report.settings {
-        say(setting_line(setting));
+        add(setting_line(setting));
     }
     text
 }
@@ -224,7 +224,7 @@ fn as_json(report: &Report, stacks: &Stacks, wrong: Option<&Failure>) -> Value {
         "driver": report.driver.map(|kind| kind.name()),
         "reason": report.reason,
         "masked": masked(),
-        "submitter": submitter(report).map_or(Submitter::Worker.name(), |(who, _)| who),
+        "submitter": submitter(report).map_or(Submitter::Worker.name(), |(submitter, _)| submitter),
         "guards": {
             "kind": stacks.guard,
             "cause": stacks.cause,

@@ -9,7 +9,7 @@ use support::{assert_sentence, has_ring, output, ramie, ramie_under, text};
 fn it_reports_the_features_of_the_machine() {
     let output = output(ramie("doctor"));
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let said = text(&output.stdout);
+    let report = text(&output.stdout);
     for part in [
         "Linux ",
         "driver  ",
@@ -21,7 +21,7 @@ fn it_reports_the_features_of_the_machine() {
         "Limits",
         "ulimit -n",
     ] {
-        assert!(said.contains(part), "no {part:?} in {said}");
+        assert!(report.contains(part), "no {part:?} in {report}");
     }
 }
 
@@ -49,24 +49,24 @@ fn where_nothing_works_it_still_reports_and_fails() {
 #[test]
 fn it_reports_the_environment() {
     let has_ring = has_ring();
-    let said = |variable: &str, value: &str| {
+    let run_with = |variable: &str, value: &str| {
         let mut command = ramie("doctor");
         command.env(variable, value);
         output(command)
     };
     for (variable, value, line) in [
-        ("RAMIE_DRIVER", "poll", "driver  poll: RAMIE_DRIVER asks for it"),
-        ("RAMIE_CAPS", "-msg_ring", "caps    without MSG_RING: RAMIE_CAPS asks for it"),
-        ("RAMIE_SUBMIT", "sidecar", "submit  sidecar: RAMIE_SUBMIT asks for it"),
-        ("RAMIE_SUBMIT", "kernel-thread", "submit  kernel-thread: RAMIE_SUBMIT asks for it"),
+        ("RAMIE_DRIVER", "poll", "driver  poll: set by RAMIE_DRIVER"),
+        ("RAMIE_CAPS", "-msg_ring", "caps    without MSG_RING: masked by RAMIE_CAPS"),
+        ("RAMIE_SUBMIT", "sidecar", "submit  sidecar: set by RAMIE_SUBMIT"),
+        ("RAMIE_SUBMIT", "kernel-thread", "submit  kernel-thread: set by RAMIE_SUBMIT"),
         ("RAMIE_STACK", "65536", "stacks  64 KiB usable"),
-        ("RAMIE_STRANDS", "threads", "strands threads: RAMIE_STRANDS asks for it"),
+        ("RAMIE_STRANDS", "threads", "strands threads: set by RAMIE_STRANDS"),
     ] {
         let is_about_rings = ["RAMIE_CAPS", "RAMIE_SUBMIT"].contains(&variable);
         if is_about_rings && !has_ring {
             continue;
         }
-        let output = said(variable, value);
+        let output = run_with(variable, value);
         assert!(output.status.success(), "{variable}: {}", text(&output.stderr));
         assert!(text(&output.stdout).contains(line), "{}", text(&output.stdout));
     }
@@ -76,7 +76,7 @@ fn it_reports_the_environment() {
     assert!(polling.contains("submit  worker: RAMIE_SUBMIT asks for sidecar, which"), "{polling}");
     assert!(!polling.contains("in use"), "nothing of a ring is used: {polling}");
     for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_SUBMIT", "RAMIE_STACK", "RAMIE_STRANDS"] {
-        let output = said(variable, "garbage");
+        let output = run_with(variable, "garbage");
         assert_sentence(&output, 2, &[variable, "garbage"]);
         let report = text(&output.stdout);
         assert!(report.contains("Limits"), "it reports all the same");
@@ -89,9 +89,9 @@ fn a_wrong_variable_is_named_first() {
     for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_SUBMIT", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let mut command = ramie_under("exec 2>&1", "doctor");
         command.env(variable, "garbage");
-        let said = text(&output(command).stdout);
-        let first = said.lines().next().unwrap_or_default();
-        assert!(first.starts_with(&format!("ramie: {variable} ")), "{said}");
+        let message = text(&output(command).stdout);
+        let first = message.lines().next().unwrap_or_default();
+        assert!(first.starts_with(&format!("ramie: {variable} ")), "{message}");
 
         let mut command = ramie("doctor --json");
         command.env(variable, "garbage");

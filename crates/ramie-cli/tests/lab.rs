@@ -109,8 +109,8 @@ fn points_that_fail_are_named_and_cost_only_themselves() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let page = read(&out, "report.html");
     assert!(page.contains("Not measured") && page.contains(" of 100 threads"));
-    let said = text(&output.stderr);
-    assert!(said.lines().any(|line| line.contains("on threads failed: only ")), "{said}");
+    let message = text(&output.stderr);
+    assert!(message.lines().any(|line| line.contains("on threads failed: only ")), "{message}");
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn figures_are_printed_if_the_report_cannot_be_written() {
     let mut stderr = BufReader::new(lab.stderr.take().unwrap());
     stderr.read_line(&mut String::new()).unwrap();
     fs::remove_dir(&out).unwrap();
-    let mut said = String::new();
-    stderr.read_to_string(&mut said).unwrap();
+    let mut message = String::new();
+    stderr.read_to_string(&mut message).unwrap();
     let output = lab.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("Time for one hop"), "{}", text(&output.stdout));
-    assert!(said.contains("cannot write") && said.contains("results.csv"), "{said}");
+    assert!(message.contains("cannot write") && message.contains("results.csv"), "{message}");
 }
 
 #[test]

@@ -61,8 +61,11 @@ fn too_few_descriptors_to_listen() {
         let serve = format!("serve --hello --addr 127.0.0.1:0 {arguments}");
         for descriptors in 4..8 {
             let output = output(ramie_under(&format!("ulimit -n {descriptors}"), &serve));
-            let said = assert_sentence(&output, 1, &["Too many open files", "ulimit -n"]);
-            assert!(!said.contains("choose another") && !said.contains("fork first"), "{said}");
+            let message = assert_sentence(&output, 1, &["Too many open files", "ulimit -n"]);
+            assert!(
+                !message.contains("choose another") && !message.contains("fork first"),
+                "{message}"
+            );
         }
     }
 }
@@ -71,9 +74,9 @@ fn too_few_descriptors_to_listen() {
 fn too_few_descriptors_for_so_many_pairs() {
     for (workload, on) in [("pipe", "fibers"), ("socketpair", "threads"), ("pipe", "hybrid")] {
         let run = format!("run {workload} --pairs 1000 --messages 1 --bytes 1 --on {on}");
-        let said = output(ramie_under("ulimit -n 500", &run));
+        let message = output(ramie_under("ulimit -n 500", &run));
         let parts = ["1000 pairs need 20", "have 500 at most", "ask for 21", "ulimit -Hn 20"];
-        assert_sentence(&said, 1, &parts);
+        assert_sentence(&message, 1, &parts);
     }
 }
 
@@ -96,8 +99,8 @@ fn more_stacks_than_address_space() {
 #[test]
 fn too_little_address_space_for_any() {
     let output = output(ramie_under("ulimit -v 20000", "run spawn --count 2"));
-    let said = assert_sentence(&output, 1, &["`ulimit -v`", "raise the limit"]);
-    assert!(!said.contains("ask for"), "{said}");
+    let message = assert_sentence(&output, 1, &["`ulimit -v`", "raise the limit"]);
+    assert!(!message.contains("ask for"), "{message}");
 }
 
 /// The estimate before the run ignores the batches of stacks, so near the limit the runtime itself
@@ -137,12 +140,12 @@ fn a_deep_recursion_gets_the_stack_that_it_needs() {
 
 #[test]
 fn a_recursion_deeper_than_any_stack() {
-    let said = assert_sentence(
+    let message = assert_sentence(
         &output(ramie("run recurse --depth 4294967295")),
         1,
         &["4294967295 deep", "1048576 KiB", "ask for "],
     );
-    assert!(!said.contains("RAMIE_STACK"), "it was not the cause: {said}");
+    assert!(!message.contains("RAMIE_STACK"), "it was not the cause: {message}");
     let output = output(ramie_under("ulimit -v 500000", "run recurse --depth 4000000"));
     assert_sentence(&output, 1, &["a fiber needs about", "of address space", "raise the limit"]);
 }
@@ -157,8 +160,9 @@ fn a_recursion_as_deep_as_the_stack() {
     ] {
         let refused =
             output(ramie_under(limit, &format!("run recurse2 --depth 4294967295 --on {on}")));
-        let said = assert_sentence(&refused, 1, &["ask for "]);
-        let most = said.split("ask for ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+        let message = assert_sentence(&refused, 1, &["ask for "]);
+        let most =
+            message.split("ask for ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
         let output = output(ramie_under(limit, &format!("run recurse --depth {most} --on {on}")));
         assert!(output.status.success(), "{on}, {most}: {}", text(&output.stderr));
     }
@@ -223,8 +227,8 @@ fn under_filter() {
 #[test]
 fn io_uring_forbidden_and_demanded() {
     let output = without_io_uring("run spawn --count 10", Some("uring"));
-    let said = assert_sentence(&output, 1, &["io_uring", "seccomp"]);
-    assert!(said.contains("RAMIE_DRIVER") || said.contains("poll"), "no cure in: {said}");
+    let message = assert_sentence(&output, 1, &["io_uring", "seccomp"]);
+    assert!(message.contains("RAMIE_DRIVER") || message.contains("poll"), "no cure in: {message}");
 }
 
 #[test]
@@ -237,8 +241,8 @@ fn io_uring_forbidden_and_not_needed() {
 #[test]
 fn the_doctor_names_seccomp() {
     let output = without_io_uring("doctor", None);
-    let said = text(&output.stdout);
+    let message = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(said.contains("driver  poll"), "{said}");
-    assert!(said.contains("likely cause") && said.contains("seccomp"), "{said}");
+    assert!(message.contains("driver  poll"), "{message}");
+    assert!(message.contains("likely cause") && message.contains("seccomp"), "{message}");
 }

@@ -153,11 +153,11 @@ fn running_out_of_descriptors_is_survived_and_reported_once() {
     let mut server = Server::started(command);
     let mut streams: Vec<_> = (0..60).map(|_| server.connect()).collect();
     let mut stderr = BufReader::new(server.child.stderr.take().unwrap());
-    let mut said = String::new();
-    stderr.read_line(&mut said).unwrap();
+    let mut message = String::new();
+    stderr.read_line(&mut message).unwrap();
     assert!(
-        said.contains("cannot accept more connections") && said.contains("ulimit -n"),
-        "{said}"
+        message.contains("cannot accept more connections") && message.contains("ulimit -n"),
+        "{message}"
     );
     // Accepted connections are served; when they close, the others are accepted.
     assert_eq!(ask(&mut streams[0], GET), HELLO);
@@ -323,13 +323,13 @@ fn without_memory_connections_are_refused_and_not_the_service() {
             signal(&child, Signal::TERM);
         }
         let output = child.wait_with_output().unwrap();
-        let said = text(&output.stderr);
+        let message = text(&output.stderr);
         let code = output.status.code();
         match line.is_empty() {
-            false => assert_eq!(code, Some(0), "{limit} KiB: {said}"),
+            false => assert_eq!(code, Some(0), "{limit} KiB: {message}"),
             true => drop(assert_sentence(&output, 1, &["ulimit -v"])),
         }
-        refused += usize::from(said.contains("ulimit -v"));
+        refused += usize::from(message.contains("ulimit -v"));
     }
     assert!(served > 0 && refused > 0, "{served} have served, {refused} have refused");
 }
@@ -338,10 +338,10 @@ fn without_memory_connections_are_refused_and_not_the_service() {
 fn processes_without_memory_end_with_a_sentence() {
     let arguments = "serve --hello --addr 127.0.0.1:0 --processes 2";
     let output = output(ramie_under("ulimit -c 0; ulimit -v 60000", arguments));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("there is too little memory to serve"), "{said}");
-    assert!(said.contains("no process has said that it is ready"), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("there is too little memory to serve"), "{message}");
+    assert!(message.contains("no process has said that it is ready"), "{message}");
 }
 
 #[test]

@@ -137,8 +137,8 @@ fn strands_have_contexts_of_their_own() {
 fn a_coroutine_inside_a_frame_is_bound_to_its_strand() {
     let coroutine = suspended_inside_a_frame();
     let refused = on_strand(6, || catch_unwind(AssertUnwindSafe(|| coroutine.resume(()))));
-    let said = *refused.unwrap_err().downcast::<&str>().unwrap();
-    assert!(said.contains("on another fiber or thread"), "{said}");
+    let message = *refused.unwrap_err().downcast::<&str>().unwrap();
+    assert!(message.contains("on another fiber or thread"), "{message}");
     assert_eq!(coroutine.resume(()).returned(), Some(Some(7)));
 }
 

@@ -80,16 +80,16 @@ fn resuming_a_running_one_panics_with_a_sentence() {
         sentence(|| _ = own.resume(()))
     }));
     *handle.borrow_mut() = Some(Rc::clone(&coroutine));
-    let said = coroutine.resume(()).returned().unwrap();
-    assert!(said.contains("is running"), "{said}");
+    let message = coroutine.resume(()).returned().unwrap();
+    assert!(message.contains("is running"), "{message}");
 }
 
 #[test]
 fn resuming_a_done_one_panics_with_a_sentence() {
     let coroutine: Coroutine<(), (), ()> = Coroutine::new(|_, ()| ());
     coroutine.resume(());
-    let said = sentence(|| _ = coroutine.resume(()));
-    assert!(said.contains("is done") && said.contains("reset"), "{said}");
+    let message = sentence(|| _ = coroutine.resume(()));
+    assert!(message.contains("is done") && message.contains("reset"), "{message}");
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn overview(wins: &[(u64, Comparison)], people: &str) -> String {
         (!places.is_empty()).then(|| listed(&places))
     };
     let parts = [("fibers win", Lead::First), ("threads win", Lead::Second), ("even", Lead::Even)];
-    let parts = parts.map(|(who, lead)| at(lead).map(|places| format!("{who} at {places}")));
+    let parts = parts.map(|(leader, lead)| at(lead).map(|places| format!("{leader} at {places}")));
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     format!(
         "Feeding {people} people, by the nutrients for each: {}; a fiber yields after each \
@@ -155,14 +155,14 @@ pub(super) fn of_view(finished: &Finished, view: View) -> String {
         )
     };
     let engines = finished.experiment.engines();
-    let said: Vec<_> = match engines.as_slice() {
+    let sentences: Vec<_> = match engines.as_slice() {
         [one] => alone(*one, get(*one), x_noun, view).into_iter().collect(),
         engines => engines.iter().skip(1).filter_map(|other| against(*other)).collect(),
     };
-    if said.is_empty() {
+    if sentences.is_empty() {
         "There are not enough figures to compare.".to_owned()
     } else {
-        said.join(" ")
+        sentences.join(" ")
     }
 }
 
@@ -182,7 +182,7 @@ fn compare(
     view: View,
 ) -> Option<String> {
     let [first, second] = names;
-    let what = match view.quantity {
+    let quantity = match view.quantity {
         Quantity::Memory => "less memory",
         Quantity::Cpu => "less CPU time",
         Quantity::Seconds | Quantity::PerOp => "less time",
@@ -204,7 +204,7 @@ fn compare(
     };
     match changes {
         0 => Some(format!(
-            "{} {what} than {behind} {}, by {}.",
+            "{} {quantity} than {behind} {}, by {}.",
             capital(&verb(ahead, "take")),
             span(&decided, comparisons, x_noun),
             margins(&decided)
@@ -392,20 +392,20 @@ mod tests {
     #[test]
     fn the_overview_names_the_winner_at_each_point_once() {
         let comparison = |(nutrients, ratio)| (nutrients, Comparison { x: 2048, ratio });
-        let said = |wins: &[(u64, f64)]| {
+        let sentences = |wins: &[(u64, f64)]| {
             let all: Vec<_> = wins.iter().copied().map(comparison).collect();
             overview(&all, "2,048")
         };
         let yields = "; a fiber yields after each nutrient, a thread does not";
         assert_eq!(
-            said(&[(10, 8.0), (100, 2.0), (1000, 1.0), (10_000, 0.5)]),
+            sentences(&[(10, 8.0), (100, 2.0), (1000, 1.0), (10_000, 0.5)]),
             format!(
                 "Feeding 2,048 people, by the nutrients for each: fibers win at 10 (8.0×) and 100 \
                  (2.0×); threads win at 10,000 (2.0×); even at 1,000{yields}"
             )
         );
         assert_eq!(
-            said(&[(10_000, 1.0)]),
+            sentences(&[(10_000, 1.0)]),
             format!("Feeding 2,048 people, by the nutrients for each: even at 10,000{yields}")
         );
     }

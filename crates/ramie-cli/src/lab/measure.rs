@@ -70,16 +70,16 @@ fn run(
     }
     let status = child.wait().map_err(|error| failed("cannot be waited for", &error))?;
     ended?;
-    let said = |pipe: Option<&mut dyn Read>| {
+    let read = |pipe: Option<&mut dyn Read>| {
         let mut text = String::new();
         pipe.map(|pipe| pipe.read_to_string(&mut text));
         text
     };
-    let output = said(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read));
+    let output = read(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read));
     if status.success() {
         return Ok(output);
     }
-    let complaint = said(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
+    let complaint = read(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
     let reason = complaint.lines().next().map(|line| line.trim_start_matches("ramie: "));
     Err(MeasureError::Failed(match (reason, status.signal()) {
         (_, Some(signal)) => format!("it was killed by signal {signal}"),

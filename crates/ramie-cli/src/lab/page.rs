@@ -220,15 +220,17 @@ fn section(html: &mut String, finished: &Finished) -> Result<(), Failure> {
 
 /// A chart and its finding; only the finding if there is one x. An empty title means the view's.
 fn figure(html: &mut String, finished: &Finished, view: View, title: &str) -> Result<(), Failure> {
-    let says = escape(&finding::of_view(finished, view));
+    let finding = escape(&finding::of_view(finished, view));
     let Some(svg) = chart::chart(finished, view)? else {
-        let _ = writeln!(html, "<p>{says}</p>");
+        let _ = writeln!(html, "<p>{finding}</p>");
         return Ok(());
     };
     let title = escape(if title.is_empty() { view.title } else { title });
     let svg = svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{title}\" "), 1);
-    let _ =
-        writeln!(html, "<figure><h3>{title}</h3>\n{svg}\n<figcaption>{says}</figcaption></figure>");
+    let _ = writeln!(
+        html,
+        "<figure><h3>{title}</h3>\n{svg}\n<figcaption>{finding}</figcaption></figure>"
+    );
     Ok(())
 }
 

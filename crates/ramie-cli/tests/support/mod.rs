@@ -71,17 +71,17 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 /// Asserts that the program printed one sentence on stderr and ended with `code`; returns it.
 #[track_caller]
 pub(crate) fn assert_sentence(output: &Output, code: i32, parts: &[&str]) -> String {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert_eq!(said.lines().count(), 1, "one sentence, not: {said}");
-    assert!(said.starts_with("ramie: "), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert_eq!(message.lines().count(), 1, "one sentence, not: {message}");
+    assert!(message.starts_with("ramie: "), "{message}");
     for wrong in ["panicked", "RUST_BACKTRACE", "Custom {", "error: "] {
-        assert!(!said.contains(wrong), "{said}");
+        assert!(!message.contains(wrong), "{message}");
     }
     for part in parts {
-        assert!(said.contains(part), "no {part:?} in: {said}");
+        assert!(message.contains(part), "no {part:?} in: {message}");
     }
-    said
+    message
 }
 
 /// A new folder for one test, which removes itself.
@@ -131,9 +131,9 @@ impl Server {
         let address = line.trim().strip_prefix("listening on ").and_then(|text| text.parse().ok());
         let Some(address) = address else {
             let _ = child.kill();
-            let mut said = String::new();
-            let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));
-            panic!("no address in {line:?}; stderr: {said}");
+            let mut message = String::new();
+            let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut message));
+            panic!("no address in {line:?}; stderr: {message}");
         };
         Server { child, address }
     }
