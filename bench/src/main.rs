@@ -3,7 +3,6 @@
 mod cases;
 mod connections;
 mod effects;
-mod submitter;
 mod files;
 mod handover;
 mod http;
@@ -13,6 +12,7 @@ mod peers;
 mod process;
 mod recursion;
 mod rings;
+mod submitter;
 mod traffic;
 mod transfer;
 mod verdict;

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ::ramie::{Submitter, Runtime, fiber, os::unix::net::UnixStream};
+use ::ramie::{Runtime, Submitter, fiber, os::unix::net::UnixStream};
 
 #[derive(clap::Args)]
 pub struct Options {

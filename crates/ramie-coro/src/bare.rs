@@ -70,8 +70,8 @@ impl<Input, Yield> BareYielder<Input, Yield> {
     ///
     /// # Safety
     /// The caller runs on the coroutine's own stack, or on the stack of a coroutine that this one
-    /// is resuming. If a body lent `self` to another fiber, that fiber would continue at this
-    /// coroutine's resumer, so this function is unsafe:
+    /// is resuming. The compiler cannot check this: if a body lent `self` to another fiber and that
+    /// fiber called `suspend`, the fiber would continue at this coroutine's resumer.
     /// ```compile_fail,E0133
     /// # let stack = ramie_coro::StackPool::new(Default::default()).take().unwrap();
     /// ramie_coro::bare::BareCoroutine::<(), (), ()>::with_stack(stack, |yielder, ()| {

@@ -24,15 +24,16 @@
 //!
 //! There is no race, because only its own thread touches a strand's list. The danger is a frame
 //! that outlives its place in the list, or the other way round. Only [`with`] creates frames, and
-//! it removes its frame on every way out, but only if the frame is the head, so all frames in a
-//! list are alive. The frame is not the head if a coroutine without a segment suspended inside
-//! [`with`]: a bare one whose scheduler has set no strand for it, or one of another library. Then
-//! the process aborts, and also if a segment to be unlinked is not in the list.
+//! it removes its frame on every way out, so all frames in a list are alive. If the frame is not
+//! the head of the list at that time, a coroutine without a segment has suspended inside [`with`]:
+//! a bare one whose scheduler has set no strand for it, or one of another library. The process
+//! aborts then. It also aborts if a segment to be unlinked is not in the list.
 //!
 //! A coroutine without a segment may also suspend inside another coroutine's body. The segment of
-//! the other one then stays in the list, where the resumer can find it. So a search by tag checks
-//! that it runs on the segment's stack, or that this stack was resumed from the next segment's. The
-//! search cannot look through a stack that has no segment.
+//! that body then stays in the list, where the resumer can find it although the body does not run.
+//! So a search by tag starts at the caller's stack pointer and checks each segment: the stack of
+//! the first must contain the stack pointer, and the stack of each further one must contain the
+//! point from which the previous one was resumed. The search ends at a stack that has no segment.
 //! has no segment.
 #![allow(unsafe_code)]
 

@@ -61,7 +61,7 @@ pub enum State {
 /// Dropping a suspended coroutine unwinds its stack, so that the values on it are dropped: the
 /// pending [`Yielder::suspend`] does not return but unwinds, as with a panic, without a message.
 /// - A body that catches this unwinding with `catch_unwind` may return. If it suspends again, the
-///   process aborts, and also if a destructor panics, as in any unwinding.
+///   process aborts. It also aborts if a destructor panics, as in any unwinding.
 /// - This works even while the thread is unwinding from a panic of its own.
 /// - With `panic = "abort"` there is no unwinding, so the stack is leaked with the values on it,
 ///   and counted in [`stats`](crate::stats). The same happens if the body is suspended inside
