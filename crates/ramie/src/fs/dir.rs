@@ -61,7 +61,7 @@ pub struct ReadDir {
     steps: Steps,
 }
 
-// As std's is: what it holds is never half changed.
+// As std's is, because its content is never half changed.
 impl UnwindSafe for ReadDir {}
 impl RefUnwindSafe for ReadDir {}
 

@@ -23,8 +23,8 @@ use crate::{
 /// when dropped.
 ///
 /// # Blocking
-/// A call that would wait for a disk parks the fiber, or the thread outside one. A read of what the
-/// kernel has cached is made at once, 64 KiB at a time with other fibers in between.
+/// A call that would wait for a disk parks the fiber, or the thread outside one. A read of cached
+/// bytes is made at once, 64 KiB at a time with other fibers in between.
 ///
 /// On the polling driver, a write to a named pipe or terminal that was opened without `O_NONBLOCK`
 /// writes at most 4,096 bytes, because the kernel guarantees room for no more without waiting;
@@ -32,8 +32,8 @@ use crate::{
 ///
 /// # Cancellation
 /// Calls that may wait are cancel points; `seek`, `try_lock` and `unlock` are none. One that goes
-/// to the blocking pool runs to its end once begun. What a cancelled `write_all` or `read_exact`
-/// had moved its error says ([`bytes_moved`](crate::cancel::bytes_moved)).
+/// to the blocking pool runs to its end once begun. The error of a cancelled `write_all` or
+/// `read_exact` holds the number of bytes moved ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
 /// As std's. Never `Interrupted`.
@@ -120,7 +120,7 @@ impl File {
     /// A cancel point.
     ///
     /// # Errors
-    /// The disk refused what was written before; or this is no file on a disk.
+    /// The disk refused bytes that were written before; or this is no file on a disk.
     #[track_caller]
     pub fn sync_all(&self) -> io::Result<()> {
         self.sync(false)
@@ -216,7 +216,7 @@ impl File {
     /// `InvalidInput`: the file is not open for writing, or the size is beyond the file system's.
     #[track_caller]
     pub fn set_len(&self, size: u64) -> io::Result<()> {
-        // As std says it.
+        // std's message.
         let size = i64::try_from(size)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         ring::ftruncate(self, size.cast_unsigned())

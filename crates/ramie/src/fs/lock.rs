@@ -1,7 +1,7 @@
 //! Waiting for the lock of a file, which only a thread can do.
 //!
 //! flock(2) has neither readiness nor an op. A waiter gets a thread of the pool, but at most
-//! [`MAX_THREADS`] have one: if locks took all of the pool, whoever holds one might need a thread
+//! [`MAX_THREADS`] have one: if locks took all of the pool, the holder of one might need a thread
 //! to release it. Those beyond ask again and again, at growing intervals.
 
 use std::{

@@ -17,7 +17,7 @@ use crate::time::SystemTime;
 pub struct Metadata(fs::Metadata);
 
 impl Metadata {
-    /// Returns what kind of file it is.
+    /// Returns the type of the file.
     #[must_use]
     pub fn file_type(&self) -> FileType {
         self.0.file_type()
@@ -48,7 +48,7 @@ impl Metadata {
         self.0.len()
     }
 
-    /// Returns who may do what with it.
+    /// Returns its permissions.
     #[must_use]
     pub fn permissions(&self) -> Permissions {
         self.0.permissions()

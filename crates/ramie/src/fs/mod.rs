@@ -5,23 +5,24 @@
 //!
 //! | call | where |
 //! |---|---|
-//! | reads of what the kernel has cached | at once, 64 KiB at a time, with other fibers in between |
-//! | reads of what it has not | the ring; on the polling driver the blocking pool |
+//! | reads of cached bytes | at once, 64 KiB at a time, with other fibers in between |
+//! | other reads | the ring; on the polling driver the blocking pool |
 //! | writes | at once where the file system can, else the ring; on the polling driver the pool |
 //! | `sync_all`, `sync_data` | the ring; on the polling driver the pool |
-//! | opening, creating, renaming, linking, removing | the ring; on the polling driver the pool, but for opening what is cached and local |
-//! | `metadata` of what is cached and local | at once; of what is not, the pool |
+//! | opening, creating, renaming, linking, removing | the ring; on the polling driver the pool, except for opening cached local files |
+//! | `metadata` | at once if the file is local and its attributes are cached; otherwise the pool |
 //! | all else: listing, permissions, sizes, locks, whole-file writes, copies | the pool, one job a call |
 //!
-//! Beyond std, a [`Watcher`] tells what changes in a folder or a tree.
+//! Beyond std, a [`Watcher`] reports changes in a folder or a tree.
 //!
 //! A call through the ring takes some 8 us longer than the call itself, a job of the pool 27.
 //!
-//! What differs from std:
+//! Differences from std:
 //! - No read or write fails with `ErrorKind::Interrupted`.
 //! - The times of [`Metadata`] and [`FileTimes`] are [`SystemTime`](crate::time::SystemTime)s of
 //!   this crate, which convert from and into std's.
-//! - `Arc<File>` is not [`Read`](std::io::Read): only std may say that of its `Arc`. `&*file` is.
+//! - `Arc<File>` is not [`Read`](std::io::Read): only std may implement traits for its `Arc`.
+//!   `&*file` is.
 //! - Reads and writes at the current position of one `File` and its `try_clone`s go one after
 //!   another, each whole. (A duplicate made elsewhere shares the position, but not the order.)
 //!

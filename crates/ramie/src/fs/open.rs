@@ -49,7 +49,7 @@ pub struct OpenOptions {
     wants: Wants,
 }
 
-/// What was asked for, as far as the ring needs to know: std does not show it.
+/// The options that the ring needs, because std does not show them.
 #[derive(Clone, Copy, Debug)]
 struct Wants {
     read: bool,
@@ -64,7 +64,7 @@ struct Wants {
 }
 
 impl Wants {
-    /// The flags of open(2); none for what std refuses, and what has flags of its own.
+    /// The flags of open(2); none for options that std refuses, or that have flags of their own.
     fn flags(self) -> Option<i32> {
         if self.has_custom_flags {
             return None;
@@ -176,8 +176,8 @@ impl OpenOptions {
         }
     }
 
-    /// The ring opens what is there and cached at once, and then as if by `O_NONBLOCK`: that is
-    /// right for all but FIFOs, and for what says `ENXIO`.
+    /// The ring opens existing cached files at once, and then as if by `O_NONBLOCK`. That is right
+    /// except for FIFOs, and for files that fail with `ENXIO`.
     #[track_caller]
     fn open_by_ring(&self, path: &Path, c_path: &CString, flags: i32) -> io::Result<File> {
         let mode = self.wants.mode;
@@ -211,8 +211,9 @@ impl OpenOptions {
     }
 }
 
-/// Whether the open may take as long as the other end of a FIFO likes, and take one of the kernel's
-/// few threads for files with it, which is where a ring opens what may have to be made or emptied.
+/// Whether the open may take as long as the other end of a FIFO likes, and occupy one of the
+/// kernel's few threads for files, where a ring opens files that may have to be created or
+/// truncated.
 fn opens_stream_in_background(path: &Path, flags: i32) -> bool {
     let is_in_background = flags & (sys::O_CREAT | sys::O_TRUNC) != 0 && flags & sys::O_EXCL == 0;
     let found = if is_in_background { sys::look_up_cached(path, true) } else { None };

@@ -1,4 +1,4 @@
-//! The free functions: what is done with a path.
+//! The free functions on paths.
 
 use std::{
     fs::{self, Permissions},
@@ -106,7 +106,7 @@ jobs! {
     pub fn read_link(path) -> PathBuf = fs::read_link;
     /// Removes a directory with all that is in it; twin of [`std::fs::remove_dir_all`].
     pub fn remove_dir_all(path) -> () = fs::remove_dir_all;
-    /// Changes the permissions of what is there; twin of [`std::fs::set_permissions`].
+    /// Changes the permissions of the file at a path; twin of [`std::fs::set_permissions`].
     pub fn set_permissions(path, perm: Permissions) -> () = fs::set_permissions;
     /// Changes the root directory of the process; twin of [`std::os::unix::fs::chroot`].
     pub fn chroot(path) -> () = unix::fs::chroot;
@@ -144,13 +144,14 @@ ring_calls! {
     /// Makes a second name of a file; twin of [`std::fs::hard_link`].
     pub fn hard_link<P, Q>(original, link)
         = ring::link(CWD, original, CWD, link, AtFlags::empty());
-    /// Gives a file another name, replacing what has that name; twin of [`std::fs::rename`].
+    /// Gives a file another name, and replaces a file that has that name; twin of
+    /// [`std::fs::rename`].
     pub fn rename<P, Q>(from, to) = ring::rename(CWD, from, CWD, to, RenameFlags::empty());
     /// Makes a symbolic link; twin of [`std::os::unix::fs::symlink`].
     pub fn symlink<P, Q>(original, link) = ring::symlink(original, CWD, link);
 }
 
-/// Changes owner and group of what is open; twin of [`std::os::unix::fs::fchown`].
+/// Changes owner and group of an open file; twin of [`std::os::unix::fs::fchown`].
 ///
 /// # Blocking
 /// Parks the fiber until it is done.
@@ -233,10 +234,11 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
     blocking_io(|| fs::write(path, contents))
 }
 
-/// Reads the attributes of what is there, following links; twin of [`std::fs::metadata`].
+/// Reads the attributes of the file at a path, following links; twin of [`std::fs::metadata`].
 ///
 /// # Blocking
-/// Never for what is on a local disk and cached. Else it parks the fiber until it is done.
+/// Never for a file on a local disk whose attributes are cached. Otherwise it parks the fiber until
+/// it is done.
 ///
 /// # Cancellation
 /// A cancel point.
@@ -251,7 +253,8 @@ pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     found.unwrap_or_else(|| blocking_io(|| fs::metadata(path))).map(Metadata::from)
 }
 
-/// Reads the attributes of what is there, of a link itself; twin of [`std::fs::symlink_metadata`].
+/// Reads the attributes of the file at a path, or of the link itself; twin of
+/// [`std::fs::symlink_metadata`].
 ///
 /// # Blocking
 /// As [`metadata`].
@@ -288,8 +291,8 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
     }
 }
 
-/// Reads attributes if that surely does not wait: for a fiber, what is on a local disk and cached.
-/// std alone makes its `Metadata`, so the kernel finds the file first and std asks for it then.
+/// Reads attributes if that surely does not wait: for a fiber, cached ones on a local disk. Only
+/// std can make its `Metadata`, so the kernel finds the file first, and then std asks for it.
 fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<fs::Metadata>> {
     if route() == Route::Here {
         return None;

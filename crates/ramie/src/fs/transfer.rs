@@ -1,9 +1,9 @@
 //! Moving bytes: reads and writes of a file, at a position or at the current one.
 //!
-//! A file on a disk has positions and no readiness: what is cached is copied at once, in parts of
-//! [`PART`] bytes with other fibers in between, and what is not is waited for through the ring or
-//! on the pool. Anything else (a pipe, a terminal) has readiness and no positions: the driver waits
-//! for it.
+//! A file on a disk has positions and no readiness: cached bytes are copied at once, in parts of
+//! [`PART`] bytes with other fibers in between, and other bytes are read through the ring or on the
+//! pool. Anything else (a pipe, a terminal) has readiness and no positions: the driver waits for
+//! it.
 //!
 //! # The current position
 //! A call that a ring makes at the current position reads it, and moves it by its result, in two
@@ -62,11 +62,11 @@ const CACHING_UNKNOWN: u32 = 0;
 const BUFFERED: u32 = 1;
 const DIRECT: u32 = 2;
 
-/// What duplicates of a file have in common.
+/// The state that duplicates of a file share.
 #[derive(Default)]
 struct Shared {
     kind: AtomicU32,
-    /// Whether the page cache takes what is written.
+    /// Whether the page cache takes written bytes.
     caching: AtomicU32,
     /// The file system cannot write without waiting (ext4): it is not asked again.
     never_writes_now: AtomicBool,
@@ -74,7 +74,7 @@ struct Shared {
     position: Mutex<()>,
 }
 
-/// What came of one part of a read.
+/// The outcome of one part of a read.
 enum Part {
     /// This much without waiting; more may come by waiting.
     AtOnce(usize),
@@ -82,7 +82,7 @@ enum Part {
     Whole(usize),
 }
 
-/// An open file and what its duplicates share.
+/// An open file and the state that its duplicates share.
 pub(super) struct Transfer {
     pub(super) file: fs::File,
     shared: Arc<Shared>,
@@ -99,7 +99,7 @@ impl Transfer {
         Ok(Transfer { file: self.file.try_clone()?, shared: Arc::clone(&self.shared) })
     }
 
-    /// Asked once: what a descriptor refers to does not change.
+    /// Asked once, because the file of a descriptor does not change.
     pub(super) fn kind(&self) -> FileKind {
         match self.shared.kind.load(Ordering::Relaxed) {
             KIND_LOCAL => FileKind::Local,
@@ -126,7 +126,8 @@ impl Transfer {
         self.kind() == FileKind::Stream
     }
 
-    /// A thread blocks in the call; but not for what may never come, where somebody can cancel it.
+    /// A thread blocks in the call, but not for data that may never come, if somebody can cancel
+    /// it.
     pub(super) fn is_made_here(&self, route: Route) -> bool {
         let can_be_ended = || cancel::may_be_cancelled() && !std::thread::panicking();
         route == Route::Here && !(can_be_ended() && self.is_stream())
@@ -258,7 +259,7 @@ impl Transfer {
         Ok(first + more.unwrap_or(0))
     }
 
-    /// Reads into vectors what is not cached, or what is much.
+    /// Reads bytes that are not cached, or many bytes, into vectors.
     #[track_caller]
     fn wait_vectored(
         &self,
@@ -274,7 +275,7 @@ impl Transfer {
         read_at_position(fd, CURRENT_POSITION, read)
     }
 
-    /// Reads what has no positions, once there is something to read.
+    /// Reads from a file without positions, once there is something to read.
     #[track_caller]
     fn read_stream(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match sys::read_now(&self.file, bufs, CURRENT_POSITION) {
@@ -411,7 +412,7 @@ impl Transfer {
         }
     }
 
-    /// Writes to what has no positions, once there is room.
+    /// Writes to a file without positions, once there is room.
     #[track_caller]
     fn write_stream(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         if sys::is_nonblocking(&self.file)? {
@@ -427,7 +428,7 @@ fn place_of(at: Option<u64>, route: Route) -> Route {
     if at.is_some_and(|at| at > i64::MAX as u64) { Route::Here } else { route }
 }
 
-/// Whether a call that may not wait says that it would, or that it does not know.
+/// Whether a call that may not wait answered that it would, or that it does not know.
 fn would_wait(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EAGAIN | ENOSYS | EOPNOTSUPP))
 }

@@ -32,7 +32,7 @@ const LARGEST_GAP: usize = 64;
 /// A change of a watched file, or below a watched folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// What has changed: the watched path, and for an entry its name behind that.
+    /// The changed path: the watched path, and for an entry its name behind that.
     pub path: PathBuf,
     /// How.
     pub kind: ChangeKind,
@@ -40,15 +40,15 @@ pub struct Change {
     pub is_dir: bool,
 }
 
-/// What has become of a file.
+/// The kind of a change of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ChangeKind {
     /// It is there now: made, or moved to here from where nobody watches.
     Created,
-    /// Its content has changed; whoever writes may go on.
+    /// Its content has changed, and its writer may continue.
     Modified,
-    /// It was closed by one who could write: what was to be written is there.
+    /// It was closed by a writer, so its content is complete.
     Written,
     /// Its permissions, owner, times or links have changed.
     Attributes,
@@ -60,19 +60,19 @@ pub enum ChangeKind {
         from: PathBuf,
     },
     /// More has changed than the kernel keeps (`fs.inotify.max_queued_events`): look for yourself.
-    /// The path is the watched one. All folders of a tree were looked at again before, so what
-    /// changes from now on is reported, and by its right path.
+    /// The path is the watched one. All folders of a tree were scanned again before, so later
+    /// changes are reported, and by their right paths.
     Lost,
 }
 
 /// An iterator over the changes of a file, of a folder's entries, or of a whole tree.
 ///
-/// Outside a cancelled scope it never ends while what it watches is there. A watched folder that is
-/// renamed itself, or moved, is still reported by the path that it had.
+/// Outside a cancelled scope it never ends while the watched file or folder exists. A watched
+/// folder that is renamed itself, or moved, is still reported by the path that it had.
 ///
 /// A change in a tree names the path that its folder has when the change is read. A folder that was
-/// renamed, or moved into the tree, is watched with all that is below it. What was in a new folder
-/// before that was watched is reported as `Created`, perhaps twice.
+/// renamed, or moved into the tree, is watched with all that is below it. Entries that were in a
+/// new folder before it was watched are reported as `Created`, perhaps twice.
 ///
 /// # Blocking
 /// Each step parks the fiber, or the thread outside one, until something changes.
@@ -109,7 +109,7 @@ pub struct Watcher {
     steps: Steps,
 }
 
-/// One notice, with what it borrows.
+/// One notice, with its borrows.
 struct Told {
     watch: i32,
     notice: Notice,
@@ -200,7 +200,7 @@ impl Watcher {
         match told.notice {
             Notice::Overflow => self.lost(),
             Notice::Unwatched => self.tree.ended(told.watch),
-            // The folder itself; its parent tells the same.
+            // The folder itself; its parent reports the same.
             _ if told.name.is_empty() && !self.tree.is_root(told.watch) => {}
             Notice::Created | Notice::MovedTo(_) => self.arrived(&told),
             Notice::Deleted => self.left(&told),
@@ -255,7 +255,7 @@ impl Watcher {
         }
     }
 
-    /// Looks what is now where a notice was about a folder.
+    /// Looks up the present entry at the place of a notice about a folder.
     fn look_at(&mut self, told: &Told) {
         if self.is_tree && told.is_dir && !told.name.is_empty() {
             let queue = self.queue.as_fd();

@@ -36,7 +36,7 @@ impl Address {
     pub(crate) fn of_peer(fd: &OwnedFd) -> io::Result<Self> {
         match sys::peer_storage(fd) {
             Ok((storage, len)) => Ok(Address { storage, len }),
-            // The peer is gone already, and had no name, as far as can be told.
+            // The peer is gone already, and probably had no name.
             Err(_) if sys::local_addr_unix(fd).is_ok() => {
                 let (storage, len) = SockAddrStorage::unnamed_unix();
                 Ok(Address { storage, len })

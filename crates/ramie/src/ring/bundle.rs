@@ -20,13 +20,13 @@ use crate::{
 /// How many buffers one call fills without the op; with it, as many as there are.
 const MOST_BUFFERS: usize = 8;
 
-/// Receives what is there into buffers of the runtime's own, as many as the bytes take: a bundle, a
+/// Receives the available bytes into buffers of the runtime, as many as they take: a bundle, a
 /// ring's op since Linux 6.15 (into one buffer since 5.19). None is held while the call waits. No
 /// buffer at all is the end of the stream.
 ///
-/// For sockets of streams; a datagram may be cut off. What comes again and again is had from
-/// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each), lease by lease; what such an
-/// iterator has received and nobody has taken comes first here, too.
+/// For sockets of streams; a datagram may be cut off. For repeated receives use
+/// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each), which yields leases; bytes that such
+/// an iterator has received and nobody has taken come first here, too.
 ///
 /// # Blocking
 /// Parks the strand until something arrives.
@@ -74,7 +74,7 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
     receive_plainly(fd)
 }
 
-/// Takes what a `recv_each` on this socket has left behind, which came first.
+/// Takes the bytes that a `recv_each` on this socket has left behind, which came first.
 #[track_caller]
 fn receive_early(home: &MultishotInbox) -> io::Result<Option<Vec<Lease>>> {
     let mut leases = Vec::new();
@@ -89,7 +89,7 @@ fn receive_early(home: &MultishotInbox) -> io::Result<Option<Vec<Lease>>> {
             MultishotItem::Failed(errno) if leases.is_empty() => {
                 return Err(io::Error::from_raw_os_error(errno));
             }
-            // What the kernel says of it, it says again.
+            // The kernel repeats its answer.
             MultishotItem::End | MultishotItem::Ready(_) => break,
             other => {
                 home.put_back(other);

@@ -1,4 +1,4 @@
-//! Ending the waits of others by what they wait for; messages to foreign rings.
+//! Ending the waits of others, by descriptor or all; messages to foreign rings.
 #![allow(unsafe_code)]
 
 use std::{io, os::fd::AsFd};
@@ -13,7 +13,7 @@ use crate::{
 static MESSAGE: WaitKind = WaitKind::new("a message to be in another ring");
 
 /// Ends every call that waits on this worker for that descriptor: `async_cancel` by descriptor, a
-/// ring's since Linux 5.19, and one op at a time before. Tells how many there were.
+/// ring's since Linux 5.19, and one op at a time before. Returns their number.
 ///
 /// Such a call fails with `ECANCELED`, unless it has its result already. Calls of other workers go
 /// on: a connection that several use is best ended by [`shutdown`](super::shutdown). One call is
@@ -21,7 +21,7 @@ static MESSAGE: WaitKind = WaitKind::new("a message to be in another ring");
 /// in one.
 ///
 /// # Blocking
-/// Never: who waited returns when it is scheduled.
+/// Never: the other strands return when they are scheduled.
 ///
 /// # Examples
 /// ```
@@ -45,13 +45,13 @@ pub fn cancel_fd(fd: impl AsFd) -> usize {
 }
 
 /// Ends every call that waits in the driver of this worker, whoever made it: `async_cancel` of all,
-/// one op at a time. Tells how many there were.
+/// one op at a time. Returns their number.
 ///
-/// They fail with `ECANCELED`, as for [`cancel_fd`]. What waits in the program alone (locks,
-/// channels, sleeps) goes on.
+/// They fail with `ECANCELED`, as for [`cancel_fd`]. Waits within the program (locks, channels,
+/// sleeps) go on.
 ///
 /// # Blocking
-/// Never: who waited returns when it is scheduled.
+/// Never: the other strands return when they are scheduled.
 pub fn cancel_all() -> usize {
     cancel_on(None)
 }
@@ -71,13 +71,14 @@ fn cancel_on(fd: Option<i32>) -> usize {
 /// A cancel point. Once begun it is waited for, and its own result decides.
 ///
 /// # Errors
-/// Those of the op: among them `EBADF` and `EBADFD` for what is no ring, `EOVERFLOW`: it is full.
+/// Those of the op: among them `EBADF` and `EBADFD` if the descriptor is no ring, `EOVERFLOW` if
+/// the ring is full.
 ///
 /// # Safety
-/// The ring's owner takes any word for what it is: the ring is none of Ramie's, nor of anybody who
-/// makes pointers of such words, unless the word is what they expect.
+/// The ring's owner accepts any word: the ring is none of Ramie's, nor of an owner that converts
+/// such words to pointers, unless the word is one that it expects.
 #[track_caller]
 pub unsafe fn msg_ring(ring: impl AsFd, result: i32, data: u64) -> io::Result<()> {
-    // SAFETY: it points to nothing; what the word means, the caller promises.
+    // SAFETY: it points to nothing; the caller vouches for the meaning of the word.
     unsafe { make_at_once(&MESSAGE, &Call::Message { ring: raw(&ring), result, data }) }.map(drop)
 }

@@ -19,8 +19,8 @@ use crate::{
 
 static CLOSE: WaitKind = WaitKind::new("a descriptor to be closed");
 
-/// Closes a descriptor, waits until it is, and tells what went wrong: `close`, a ring's op since
-/// Linux 5.6. Whatever the error, it is closed.
+/// Closes a descriptor, waits until it is closed, and returns the error, if there is one: `close`,
+/// a ring's op since Linux 5.6. Whatever the error, it is closed.
 ///
 /// # Blocking
 /// Parks the strand until it is closed.
@@ -47,8 +47,8 @@ pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
 /// Closes a descriptor and does not wait for it: the driver does it with its next ops; the polling
 /// driver right here.
 ///
-/// What comes of it nobody learns. The descriptor's number, and what it is bound to, are free a
-/// moment later only: to bind the same address again, [`close`] the old socket.
+/// Nobody gets its error. The descriptor's number, and what it is bound to, are free a moment later
+/// only: to bind the same address again, [`close`] the old socket.
 ///
 /// # Blocking
 /// Never.

@@ -4,10 +4,10 @@
 //! A ring's op at the current position (offset -1) does not advance it in two cases (seen on Linux
 //! 6.18): if the kernel moves part of the bytes and then fails, because the disk is full or the
 //! file has reached its limit, although the result is the length of that part; and if a device
-//! moves the bytes directly (`O_DIRECT`) and in the background. The next write would overwrite what
-//! was written. So the op takes place at an explicit offset, and its result moves the position
+//! moves the bytes directly (`O_DIRECT`) and in the background. The next write would overwrite
+//! these bytes. So the op takes place at an explicit offset, and its result moves the position
 //! ([`read_at_position`], [`write_at_position`]). In append mode the kernel chooses where a write
-//! goes, and only the position is set right. Streams have no position, and lseek(2) says so.
+//! goes, and only the position is set right. Streams have no position, so lseek(2) fails.
 #![allow(unsafe_code)]
 
 use std::{
@@ -32,7 +32,7 @@ use crate::{
 static READ: WaitKind = WaitKind::new("data to be read");
 static WRITE: WaitKind = WaitKind::new("data to be written");
 
-/// The most bytes that one call moves: what Linux moves at most, too.
+/// The most bytes that one call moves, which is also the limit of Linux.
 const MAX_BYTES: usize = 0x7fff_f000;
 /// The most buffers of one vectored call (`IOV_MAX`).
 pub(crate) const MAX_BUFFERS: usize = 1024;
@@ -102,7 +102,7 @@ pub fn readv(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: Option<u64>) ->
 /// Parks the strand until something could be written.
 ///
 /// # Cancellation
-/// A cancel point. What was written is told.
+/// A cancel point. If bytes were written, it returns their number.
 ///
 /// # Errors
 /// Those of pwrite(2), but never `EINTR`; `EAGAIN` of a nonblocking stream is waited for.
@@ -123,7 +123,7 @@ pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize
 /// As [`write()`].
 ///
 /// # Cancellation
-/// A cancel point. What was written is told.
+/// A cancel point. If bytes were written, it returns their number.
 ///
 /// # Errors
 /// As [`write()`].
@@ -139,10 +139,10 @@ pub fn writev(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: Option<u64>) -> io::R
     blocking_io(|| sys::write_vectored(fd, bufs, offset))
 }
 
-/// Makes a read at `offset`; at the current position, if that is what `offset` means and the file
-/// has one, which the read then advances.
+/// Reads at `offset`. If `offset` means the current position, and the file has one, the read
+/// advances it.
 ///
-/// Whoever uses the position of the same file meanwhile has to be kept away by the caller.
+/// The caller has to keep others from using the position of the same file meanwhile.
 #[track_caller]
 pub(crate) fn read_at_position(
     fd: BorrowedFd<'_>,
@@ -197,7 +197,7 @@ fn advance(fd: BorrowedFd<'_>, at: u64, moved: io::Result<usize>) -> io::Result<
     Ok(count)
 }
 
-/// Does what a ring has left out after a write at the position that was `at`.
+/// Advances the position, as a ring does not, after a write at the position `at`.
 fn advance_if_short(
     fd: BorrowedFd<'_>,
     at: u64,
@@ -234,7 +234,7 @@ fn read_on_pool(fd: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>], offset: u64) ->
     cancel::check_io()?;
     let count = bufs.len().min(MAX_BUFFERS);
     let bufs = &mut bufs[..count];
-    // What is cached is copied at once.
+    // Cached bytes are copied at once.
     sys::read_now(fd, bufs, offset)
         .or_else(|_| blocking_io(|| sys::read_vectored(fd, bufs, offset)))
 }
@@ -255,7 +255,7 @@ pub(crate) fn read_op(
     Ok(unsafe { op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
 }
 
-/// One read into several buffers. What `is_large` a ring leaves to a thread of the kernel.
+/// One read into several buffers. If it `is_large`, a ring leaves it to a kernel thread.
 #[track_caller]
 pub(crate) fn read_vectored_op(
     kind: &'static WaitKind,
@@ -288,7 +288,7 @@ pub(crate) fn write_op(
     Ok(unsafe { op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
 }
 
-/// One write of several buffers. What `is_large` a ring leaves to a thread of the kernel.
+/// One write of several buffers. If it `is_large`, a ring leaves it to a kernel thread.
 #[track_caller]
 pub(crate) fn write_vectored_op(
     kind: &'static WaitKind,

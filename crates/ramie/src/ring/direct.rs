@@ -66,7 +66,7 @@ enum File {
     Plain(StreamFd),
 }
 
-/// Waits for a connection and accepts it without a descriptor; tells the peer's address.
+/// Waits for a connection and accepts it without a descriptor; returns the peer's address.
 ///
 /// # Blocking
 /// Parks the strand until there is a connection.
@@ -120,7 +120,7 @@ fn accept_once_into(
     };
     let place = file.named().place();
     // SAFETY: address and length lie in this frame. The place is that of the connection, which the
-    // op puts there: that is what an accept takes it for.
+    // op puts there, as an accept expects.
     unsafe { op::perform_inline(&ACCEPT, op, deadline, place) }?;
     Ok(address)
 }

@@ -54,7 +54,7 @@ pub(super) fn receive(
             home.put_back(connection);
             Ok(None)
         }
-        // What the kernel says of it, it says again.
+        // The kernel repeats its answer.
         Some(MultishotItem::End | MultishotItem::Ready(_)) | None => Ok(None),
     }
 }
@@ -99,7 +99,7 @@ fn take_bytes(home: &MultishotInbox, bufs: &mut [IoSliceMut<'_>], is_peek: bool)
     done
 }
 
-/// Receives into what is behind the first bytes. An error is for the next call, since bytes have
+/// Receives into the room behind the first bytes. An error is for the next call, since bytes have
 /// been received.
 #[track_caller]
 fn receive_rest(
@@ -127,7 +127,7 @@ fn fill(bufs: &mut [IoSliceMut<'_>], first: usize, mut bytes: &[u8]) -> usize {
     whole - bytes.len()
 }
 
-/// Who sends the bytes of a connection.
+/// The sender of the bytes of a connection.
 fn nobody() -> Address {
     Address { len: 0, ..Address::new() }
 }

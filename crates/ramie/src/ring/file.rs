@@ -25,8 +25,8 @@ static SIZE: WaitKind = WaitKind::new("a file to be sized");
 
 /// Opens a file: `openat2`, a ring's op since Linux 5.6. `O_CLOEXEC` is added.
 ///
-/// `mode` counts where a file is made. A ring opens what is cached at once, and then a FIFO as if
-/// by `O_NONBLOCK`.
+/// `mode` counts if a file is created. A ring opens cached files at once, and then a FIFO as if by
+/// `O_NONBLOCK`.
 ///
 /// # Blocking
 /// Parks the strand until it is open.
@@ -105,8 +105,8 @@ pub fn statx(
     Ok(unsafe { statx.assume_init() })
 }
 
-/// Waits until a file has reached the disk: `fsync`, or `fdatasync`, which leaves out what is not
-/// needed to read it; a ring's op since Linux 5.1.
+/// Waits until a file has reached the disk: `fsync`, or `fdatasync`, which leaves out attributes
+/// that are not needed to read it; a ring's op since Linux 5.1.
 ///
 /// # Blocking
 /// Parks the strand until it is done.

@@ -24,9 +24,9 @@ const SLICE: Duration = Duration::from_millis(20);
 /// Waits until somebody wakes those who wait for `word`, if it is `expected` still: `futex_wait`, a
 /// ring's op since Linux 6.7.
 ///
-/// With it fibers, plain threads (`FUTEX_WAIT`) and, if the flags do not say `PRIVATE`, other
-/// processes wait for one word. Among fibers a lock of [`sync`](crate::sync) is far cheaper. It may
-/// return for no reason: look at the word again. Without the op it waits on the blocking pool.
+/// With it fibers, plain threads (`FUTEX_WAIT`) and, without the flag `PRIVATE`, other processes
+/// wait for one word. Among fibers a lock of [`sync`](crate::sync) is far cheaper. It may return
+/// for no reason: look at the word again. Without the op it waits on the blocking pool.
 ///
 /// # Blocking
 /// Parks the strand until then.

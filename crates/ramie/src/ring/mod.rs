@@ -1,10 +1,10 @@
 //! The ops of io_uring, one function each: thin calls into borrowed memory that park the strand.
 //!
-//! The twins of std are made for programs; this room is for what std has no name for, and for
-//! whoever wants the op itself: `openat2` with its flags, extended attributes, `splice`, futexes.
-//! Descriptors are borrowed ([`AsFd`](std::os::fd::AsFd)), so that none can be closed while the
-//! kernel works on it; buffers, paths and addresses are borrowed until the op is complete, since no
-//! call returns before that.
+//! The twins of std are made for programs. This module has ops that std has no name for, and the
+//! ops themselves: `openat2` with its flags, extended attributes, `splice`, futexes. Descriptors
+//! are borrowed ([`AsFd`](std::os::fd::AsFd)), so that none can be closed while the kernel works on
+//! it; buffers, paths and addresses are borrowed until the op is complete, since no call returns
+//! before that.
 //!
 //! Where the kernel has no such op, or `RAMIE_CAPS` masks it, or there is no ring, the same is had
 //! plainly: by a call that does not wait and readiness, or on the blocking pool. `ramie doctor`
@@ -23,10 +23,10 @@
 //! | [`close_async`] | right here |
 //! | [`cancel_fd`], [`cancel_all`] | as with it: they are the driver's own |
 //!
-//! One call is cancelled by a scope around it ([`cancel`](crate::cancel)). A timeout that was set
-//! on a stream, or that it shall not wait, is kept by the stream for its own calls: here it is
-//! [`with_timeout`](crate::cancel::with_timeout) that limits. What completes again and again
-//! (accept, receive) is had from the sockets of [`net`](crate::net).
+//! One call is cancelled by a scope around it ([`cancel`](crate::cancel)). A stream keeps its
+//! timeouts and its nonblocking mode for its own calls; here, use
+//! [`with_timeout`](crate::cancel::with_timeout). Multishot ops (accept, receive) belong to the
+//! sockets of [`net`](crate::net).
 //!
 //! # Outside a fiber
 //! Everything works on an ordinary thread, which blocks in the call.

@@ -1,4 +1,4 @@
-//! Pipes, and what moves from descriptor to descriptor within the kernel.
+//! Pipes, and moves from descriptor to descriptor within the kernel.
 #![allow(unsafe_code)]
 
 use std::{
@@ -52,11 +52,11 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// blocking pool, where a socket that takes its time keeps a thread.
 ///
 /// # Blocking
-/// Parks the strand until something has moved, unless `SpliceFlags::NONBLOCK` says not to wait for
-/// a pipe.
+/// Parks the strand until something has moved, unless `SpliceFlags::NONBLOCK` forbids to wait for a
+/// pipe.
 ///
 /// # Cancellation
-/// A cancel point. Bytes that moved are told.
+/// A cancel point. If bytes have moved, it returns their number.
 ///
 /// # Errors
 /// Those of splice(2).
@@ -85,10 +85,10 @@ pub fn splice(
 /// op since Linux 5.8. 0 is the end of `from`.
 ///
 /// # Blocking
-/// Parks the strand until something was copied, unless `SpliceFlags::NONBLOCK` says not to.
+/// Parks the strand until something was copied, unless `SpliceFlags::NONBLOCK` forbids that.
 ///
 /// # Cancellation
-/// A cancel point. Bytes that were copied are told.
+/// A cancel point. If bytes were copied, it returns their number.
 ///
 /// # Errors
 /// Those of tee(2).

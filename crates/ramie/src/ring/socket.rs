@@ -29,7 +29,7 @@ static CONNECT: WaitKind = WaitKind::new("a connection to be made");
 pub(crate) static RECEIVE: WaitKind = WaitKind::new("data from a socket");
 pub(crate) static SEND: WaitKind = WaitKind::new("room in a socket's send buffer");
 
-/// The most bytes that one call moves: what Linux moves at most, too.
+/// The most bytes that one call moves, which is also the limit of Linux.
 const MAX_BYTES: usize = 0x7fff_f000;
 /// The most buffers of one vectored call (`IOV_MAX`).
 pub(crate) const MAX_BUFFERS: usize = 1024;
@@ -112,8 +112,8 @@ pub fn listen(fd: impl AsFd, backlog: u32) -> io::Result<()> {
     unsafe { make_at_once(&SOCKET, &Call::Listen { fd: raw(&fd), backlog }) }.map(drop)
 }
 
-/// Ends one half of a connection, or both: `shutdown`, a ring's op since Linux 5.11. Who waits in a
-/// call on that half sees its end.
+/// Ends one half of a connection, or both: `shutdown`, a ring's op since Linux 5.11. A strand that
+/// waits in a call on that half sees its end.
 ///
 /// # Blocking
 /// Parks the strand until it is done.
@@ -169,11 +169,12 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 
 /// Receives: `recv`, a ring's op since Linux 5.6. 0 is a stream's end.
 ///
-/// What an iterator over the same socket (`recv_each`) has received and not given out comes first;
-/// so it does in [`recvmsg`], and in [`accept`] what `incoming` has accepted.
+/// Data that an iterator over the same socket (`recv_each`) has received and not given out comes
+/// first. So it does in [`recvmsg`], and in [`accept`] the connections that `incoming` has
+/// accepted.
 ///
 /// # Blocking
-/// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` says not to.
+/// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
 /// A cancel point. Bytes that arrived are returned.
@@ -198,10 +199,10 @@ pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize
 /// sockets of [`net`](crate::net) do so.
 ///
 /// # Blocking
-/// Parks the strand until something could be sent, unless `SendFlags::DONTWAIT` says not to.
+/// Parks the strand until something could be sent, unless `SendFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. What was sent is told.
+/// A cancel point. If bytes were sent, it returns their number.
 ///
 /// # Errors
 /// Those of send(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
@@ -210,25 +211,25 @@ pub fn send(fd: impl AsFd, buf: &[u8], flags: SendFlags) -> io::Result<usize> {
     Ok(send_op(fd.as_fd().into(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
 }
 
-/// What [`recvmsg`] brought.
+/// The result of [`recvmsg`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Message {
     /// Bytes received, in the buffers in their order.
     pub bytes: usize,
-    /// Who sent them; of a connection nobody in particular.
+    /// The sender; none for a connection.
     pub from: Address,
     /// A datagram was longer than the buffers; its end is lost.
     pub is_truncated: bool,
 }
 
-/// Receives into several buffers, and tells who sent it: `recvmsg`, a ring's op since Linux 5.3.
+/// Receives into several buffers, and returns the sender: `recvmsg`, a ring's op since Linux 5.3.
 ///
 /// Descriptors that come along are received by the sockets of
 /// [`os::unix::net`](crate::os::unix::net).
 ///
 /// # Blocking
-/// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` says not to.
+/// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
 /// A cancel point. Bytes that arrived are returned.
@@ -259,14 +260,15 @@ pub fn recvmsg(
     Ok(Message { bytes: bytes as usize, from, is_truncated })
 }
 
-/// Sends several buffers as one message, to the peer or to whom is told, without SIGPIPE:
-/// `sendmsg`, a ring's op since Linux 5.3. Of datagrams, what [`send`] says holds here, too.
+/// Sends several buffers as one message, to the given address or otherwise to the peer, without
+/// SIGPIPE: `sendmsg`, a ring's op since Linux 5.3. The rules of [`send`] for datagrams hold here,
+/// too.
 ///
 /// # Blocking
-/// Parks the strand until something could be sent, unless `SendFlags::DONTWAIT` says not to.
+/// Parks the strand until something could be sent, unless `SendFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. What was sent is told.
+/// A cancel point. If bytes were sent, it returns their number.
 ///
 /// # Errors
 /// Those of sendmsg(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
@@ -323,7 +325,7 @@ pub(crate) fn send_op(
 /// One message received, with a deadline.
 ///
 /// # Safety
-/// The header points to what is valid for writes until this has returned.
+/// The header points to memory that is valid for writes until this has returned.
 #[track_caller]
 pub(crate) unsafe fn receive_message(
     fd: BorrowedFd<'_>,
@@ -339,7 +341,7 @@ pub(crate) unsafe fn receive_message(
 /// One message sent, with a deadline.
 ///
 /// # Safety
-/// The header points to what is valid for reads until this has returned.
+/// The header points to memory that is valid for reads until this has returned.
 #[track_caller]
 pub(crate) unsafe fn send_message(
     fd: BorrowedFd<'_>,

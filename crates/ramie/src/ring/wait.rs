@@ -34,7 +34,7 @@ static EPOLL: WaitKind = WaitKind::new("events of an epoll set");
 static CHILD: WaitKind = WaitKind::new("a process to change");
 static TIME: WaitKind = WaitKind::new("time to pass in the kernel");
 
-/// How long a wait first and at most sleeps where nothing tells of the end of a child.
+/// The first and the longest pause of a wait if nothing reports the end of a child.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -55,8 +55,8 @@ pub fn nop() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until a descriptor is ready, and tells for what: `poll`, a ring's op since Linux 5.1.
-/// Errors and the end are always told.
+/// Waits until a descriptor is ready, and returns the events: `poll`, a ring's op since Linux 5.1.
+/// Errors and the end are always reported.
 ///
 /// # Blocking
 /// Parks the strand until one of `events` holds.
@@ -113,7 +113,7 @@ pub fn epoll_wait(
     Ok(unsafe { slice::from_raw_parts_mut(first, taken) })
 }
 
-/// Waits until a child has changed as `options` say, and tells how: `waitid`, a ring's op since
+/// Waits until a child has changed as `options` ask, and returns how: `waitid`, a ring's op since
 /// Linux 6.7. Nothing if `WaitIdOptions::NOHANG` asks and none has.
 ///
 /// Without a ring it waits for a descriptor of the process, or asks again every 50 ms or sooner
@@ -162,7 +162,7 @@ pub fn waitid(id: WaitId<'_>, options: WaitIdOptions) -> io::Result<Option<Child
     Ok((info.pid != 0).then_some(info))
 }
 
-/// As the system call has it: what sort of id, and which.
+/// As for the system call: the kind of the id, and the id.
 fn numbers_of(id: &WaitId<'_>) -> io::Result<(u32, u32)> {
     Ok(match id {
         WaitId::All => (0, 0),
@@ -199,7 +199,7 @@ fn wait_otherwise(id: &WaitId<'_>, options: WaitIdOptions, asked: Call) -> io::R
     }
 }
 
-/// Waits for the end of a process that has a descriptor; tells whether it could.
+/// Waits for the end of a process that has a descriptor; returns whether it could.
 #[track_caller]
 fn wait_for_end(id: &WaitId<'_>) -> io::Result<bool> {
     let opened: OwnedFd;

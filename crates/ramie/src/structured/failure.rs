@@ -1,4 +1,4 @@
-//! Errors that say whether they only tell of a cancellation.
+//! Errors that know whether they only report a cancellation.
 
 use std::{borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num, str, string};
 
@@ -8,7 +8,7 @@ use crate::{
     sync::{self, broadcast, oneshot, watch},
 };
 
-/// An error that can say whether it only tells of a cancellation.
+/// An error that knows whether it only reports a cancellation.
 ///
 /// For an error type of your own, implement it where one of Ramie's errors may lie inside. Errors
 /// of other crates fit into a `Box<dyn Error + Send + Sync>` or an `anyhow::Error`, in which
@@ -68,7 +68,7 @@ pub trait Failure {
     /// `None` by default, because a `Failure` need not be an [`Error`]. For one that is, write
     /// `Some(self)`.
     ///
-    /// If this error tells of a cancellation that its chain of sources does not contain, the source
+    /// If this error reports a cancellation that its chain of sources does not contain, the source
     /// of the `Failures` is a [`Cancelled`] instead. So the cancellation is still found when the
     /// `Failures` are converted into a `Box<dyn Error>`.
     fn as_error(&self) -> Option<&(dyn Error + 'static)> {
@@ -79,8 +79,8 @@ pub trait Failure {
 /// The errors that the calls of this module take: each [`Failure`], and each handle to a
 /// [`dyn Error`](Error) that is made as those of the crates `anyhow` and `eyre` are.
 ///
-/// Implemented for both; there is nothing to implement. The compiler finds `Via`, which tells the
-/// two apart, by itself.
+/// Implemented for both; there is nothing to implement. The compiler finds `Via`, which
+/// distinguishes the two, by itself.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Failure`, which lets Ramie recognise cancellations",
     label = "this error type is no `Failure`",
@@ -99,13 +99,13 @@ pub trait AsFailure<Via> {
     fn to_error(&self) -> Option<&(dyn Error + 'static)>;
 }
 
-/// How the errors of [`AsFailure`] are told apart.
+/// The two kinds of errors of [`AsFailure`].
 #[doc(hidden)]
 pub mod via {
-    /// The type says it itself.
+    /// The type itself implements `Failure`.
     #[derive(Debug)]
     pub enum Itself {}
-    /// What the type refers to says it.
+    /// The type refers to an error, which decides.
     #[derive(Debug)]
     pub enum Reference {}
 }
@@ -135,7 +135,7 @@ where
     }
 }
 
-/// Of errors. Whether one tells of a cancellation, its chain of sources says.
+/// For errors: an error reports a cancellation if one is in its chain of sources.
 macro_rules! failures_by_source {
     ($($error:ty),* $(,)?) => {
         $(impl Failure for $error {
@@ -177,12 +177,12 @@ failures_by_source! {
 }
 
 /// Returns whether this error, or one in its chain of sources, is a [`Cancelled`]. Ramie's other
-/// errors that tell of a cancellation have one as their source.
+/// errors that report a cancellation have one as their source.
 pub(super) fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| inside(*error)).any(|error| error.is::<Cancelled>())
 }
 
-/// What lies in an error. The source of an I/O error is that of the error in it.
+/// The error below another one. The source of an I/O error is that of the error in it.
 fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
@@ -202,7 +202,7 @@ impl<T> Failure for channel::SendTimeoutError<T> {
     }
 }
 
-/// Of boxed errors, which say the same as what is in the box.
+/// For boxed errors, which behave as the error in the box.
 macro_rules! boxed_failures {
     ($($error:ty),* $(,)?) => {
         $(impl Failure for Box<$error> {
@@ -223,7 +223,7 @@ boxed_failures! {
     dyn Error + Send + Sync,
 }
 
-/// Of texts and the like, which never tell of a cancellation.
+/// For texts and similar types, which never report a cancellation.
 macro_rules! own_failures {
     ($($error:ty),* $(,)?) => {
         $(impl Failure for $error {})*

@@ -19,15 +19,15 @@ pub struct Failures<E> {
     source: Source,
 }
 
-/// What the [`source`](Error::source) of failures is.
+/// The [`source`](Error::source) of failures.
 #[derive(Clone, Copy)]
 enum Source {
-    /// What [`as_error`] makes of the cause.
+    /// The result of [`as_error`] for the cause.
     ///
     /// INVARIANT: the function is `as_error::<E, _>` for the type `E` with which the failures were
     /// made. Their type may have become one of shorter lifetimes since.
     Cause(unsafe fn(*const ()) -> Option<*const (dyn Error + 'static)>),
-    /// The cause tells of a cancellation, and no error in its chain of sources is one.
+    /// The cause reports a cancellation, and no error in its chain of sources is one.
     Cancellation,
 }
 
@@ -69,7 +69,7 @@ impl<E> Failures<E> {
         };
         // SAFETY: the cause was put in as a value of the type for which the function was made (the
         // invariants of both fields); it is the same value if the type's lifetimes were shortened,
-        // and what it borrows lives as long as it did. It is borrowed by `&self`.
+        // and its borrows live as long as they did. It is borrowed by `&self`.
         let error = unsafe { as_error(ptr::from_ref(self.cause()).cast()) }?;
         // SAFETY: made of a reference into the cause, or of a longer one; the cause is borrowed for
         // as long as the result.

@@ -13,8 +13,8 @@ pub fn finish<T>(handle: ScopedJoinHandle<'_, T>) -> T {
 /// tuple of their values when all are done. They may borrow; a panic in one of them goes on when
 /// all have ended.
 ///
-/// Any worker may run them, so what all but the last use and give is `Send`; an expression cannot
-/// leave the function around it by `?` or `return`.
+/// Any worker may run them, so the captures and values of all but the last are `Send`; an
+/// expression cannot leave the function around it by `?` or `return`.
 ///
 /// # Examples
 /// ```

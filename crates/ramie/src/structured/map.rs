@@ -97,8 +97,8 @@ where
     source.panic.raise();
 }
 
-/// As [`par_map`], for a function that may fail: the first failure cancels what runs, and no more
-/// items are taken.
+/// As [`par_map`], for a function that may fail: the first failure cancels the running calls, and
+/// no more items are taken.
 ///
 /// # Blocking
 /// As [`par_map`].
@@ -143,7 +143,7 @@ where
 }
 
 /// Takes note of a call that leaves by an error or a panic. A cancellation from outside does not
-/// count: the function decides what it comes to, as all results or an error are returned.
+/// count, because the function decides whether to return all results or an error.
 struct MarkWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for MarkWhenDropped<'_> {
@@ -185,8 +185,8 @@ impl<I: Iterator> Source<I> {
         }
     }
 
-    /// Calls `f` with one item after another, until it says false, no item is left, or a call has
-    /// panicked, on whatever fiber.
+    /// Calls `f` with one item after another, until it returns false, no item is left, or a call
+    /// has panicked on any fiber.
     fn for_each(&self, f: impl Fn(usize, I::Item) -> bool) {
         let call_for_each = || {
             while !self.is_over.load(Relaxed)

@@ -8,7 +8,7 @@ use crate::core::{
     strand::{Raised, catch_raised},
 };
 
-/// What has gone wrong so far; merges by the rule in the module above.
+/// The failures so far; merges them by the rule in the module above.
 pub(super) struct Merged<E> {
     panic: FirstPanic,
     errors: Mutex<Errors<E>>,
@@ -24,7 +24,7 @@ struct Errors<E> {
 /// How a strand has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// By an error that only tells of the cancellation of its scope.
+    /// By an error that only reports the cancellation of its scope.
     Cancelled,
     /// By an error in its own right.
     Error,
@@ -67,7 +67,7 @@ impl<E> Merged<E> {
 
     /// Adds an error of the current strand.
     fn add(&self, error: E) -> Failed {
-        // A strand that is not cancelled tells of something else, of a limit of its own perhaps.
+        // A strand that is not cancelled reports something else, perhaps a limit of its own.
         let is_cancelled = (self.is_cancelled)(&error) && check_cancelled().is_err();
         let mut errors = self.errors();
         if !is_cancelled {
@@ -86,7 +86,7 @@ impl<E> Merged<E> {
         self.panic.raise();
     }
 
-    /// What the strands' failures come to; raises the panic again, if there was one.
+    /// The merged failures of the strands; raises the panic again, if there was one.
     #[track_caller]
     pub(super) fn take_failures(&self) -> Option<Failures<E>> {
         self.raise_panic();

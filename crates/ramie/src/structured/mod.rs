@@ -1,5 +1,5 @@
 //! Structured concurrency: strands that live no longer than the call that starts them, with a rule
-//! for what happens when one of them fails.
+//! for the failure of one of them.
 //!
 //! All of it stands on [`fiber::scope`](crate::fiber::scope()): children borrow from their parent,
 //! and the call returns when all have ended. As there, a call inside
@@ -8,13 +8,13 @@
 //!
 //! | call | ends early when | gives |
 //! |---|---|---|
-//! | [`fiber::scope`](crate::fiber::scope()) | never | what its closure returns |
-//! | [`try_scope`] | one fails | what its closure returns, or all failures |
-//! | [`race`] | one ends | what that one returned |
+//! | [`fiber::scope`](crate::fiber::scope()) | never | the value of its closure |
+//! | [`try_scope`] | one fails | the value of its closure, or all failures |
+//! | [`race`] | one ends | its value |
 //! | [`any`] | one succeeds | its value, or all failures |
 //! | [`join!`](crate::join) | never | all values, of different types |
 //! | [`try_join!`](crate::try_join) | one fails | all values, or all failures |
-//! | [`set`] | its closure says so | outcomes one by one, as they come |
+//! | [`set`] | its closure decides to | outcomes one by one, in the order in which strands end |
 //! | [`par_map`], [`par_map_unordered`] | never | the image of an iterator, some at a time |
 //! | [`try_par_map`] | one fails | the same, or all failures |
 //! | [`Supervisor`] | a child fails too often | - |
@@ -22,25 +22,25 @@
 //! # How failures merge
 //! 1. A panic outweighs errors: when all have ended, the first one goes on in the parent.
 //! 2. Otherwise all errors are kept, in the order in which they happened: the first is the *cause*.
-//! 3. An error that says "cancelled" ([`Failure::is_cancelled`]), of a strand that is cancelled,
-//!    follows from something else and is dropped; unless there is nothing else, as when the scope
-//!    was cancelled from outside: then the first one is kept. A limit that the strand had set
-//!    itself, by [`with_timeout`](crate::cancel::with_timeout), does not cancel the strand: its
-//!    error is a failure like any other.
+//! 3. An error that reports a cancellation ([`Failure::is_cancelled`]), of a strand that is
+//!    cancelled, follows from another failure and is dropped. If there is no other failure, because
+//!    the scope was cancelled from outside, the first such error is kept. A limit that the strand
+//!    had set itself, by [`with_timeout`](crate::cancel::with_timeout), does not cancel the strand:
+//!    its error is a failure like any other.
 //!
 //! # Types of errors
 //! The errors of a joiner are [`Failure`]s: Ramie's own and those of std, texts,
 //! `Box<dyn Error + Send + Sync>`, and types of yours that implement it; or `anyhow::Error` and the
-//! like ([`AsFailure`]). Values and errors may borrow what lives outside of the call, as closures
-//! may. `?` converts [`Failures`] into a boxed error or into one of `anyhow`.
+//! like ([`AsFailure`]). Values and errors may borrow from outside of the call, as closures may.
+//! `?` converts [`Failures`] into a boxed error or into one of `anyhow`.
 //!
 //! # What the compiler refuses
-//! An error that cannot say whether it tells of a cancellation:
+//! An error that does not know whether it reports a cancellation:
 //! ```compile_fail,E0277
 //! struct Unknown;
 //! ramie::structured::try_scope(|_| Err::<(), _>(Unknown));
 //! ```
-//! What a strand borrows must live outside of the call:
+//! Values that a strand borrows must live outside of the call:
 //! ```compile_fail,E0373
 //! ramie::structured::set(|set| {
 //!     let inside = String::new();
@@ -61,7 +61,8 @@
 //!     Ok(())
 //! });
 //! ```
-//! What is not `Send` does not go to another worker, neither with a closure nor as its value:
+//! A value that is not `Send` does not go to another worker, neither in a closure nor as its
+//! result:
 //! ```compile_fail,E0277
 //! let local = std::rc::Rc::new(1);
 //! ramie::structured::try_scope(|scope| {

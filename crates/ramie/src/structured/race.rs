@@ -19,10 +19,10 @@ use crate::{
 
 const DECIDED: &str = "another strand was first";
 
-/// Runs strands against one another: when the first has ended, the others are cancelled. Returns
-/// what the first returned, when all have ended; `None` if none was spawned.
+/// Runs strands against one another: when the first has ended, the others are cancelled. When all
+/// have ended, it returns the value of the first; `None` if none was spawned.
 ///
-/// What `f` itself returns is dropped; it may wait for something and end the race by
+/// The value of `f` itself is dropped; `f` may wait for something and end the race by
 /// [`Racers::cancel`].
 ///
 /// # Blocking
@@ -125,7 +125,7 @@ where
             }
         });
         let winner = racers.take_winner();
-        // Raises a panic, whoever won.
+        // Raises a panic, whichever strand won.
         let failures = racers.merged.take_failures();
         match (winner, failures) {
             (None, Some(failures)) => Err(failures),

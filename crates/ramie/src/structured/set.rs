@@ -160,7 +160,7 @@ impl<'scope, T> Set<'scope, '_, T> {
 }
 
 /// The outcome of a strand that has been counted, for which `next` may wait already. If the strand
-/// is never run, its outcome says so.
+/// is never run, its outcome reports that.
 struct Owed<'set, 'scope, 'env: 'scope, T: 'env>(&'set Set<'scope, 'env, T>);
 
 impl<T> Drop for Owed<'_, '_, '_, T> {

@@ -30,7 +30,7 @@ pub enum Restart {
     Never,
 }
 
-/// Who is started again together with a child that failed.
+/// The children that are started again together with one that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strategy {
     /// That child.

@@ -30,7 +30,7 @@ const SIBLING_FAILED: &str = "another strand of the scope failed";
 /// Not a cancel point itself; a scope around it cancels its strands.
 ///
 /// # Errors
-/// What the strands and `f` returned as errors, merged [by the rule](super).
+/// The errors of the strands and of `f`, merged [by the rule](super).
 ///
 /// # Panics
 /// With the first panic of a strand or of `f`, after all have ended.
@@ -137,7 +137,7 @@ impl<'scope, E> TryScope<'scope, '_, E> {
         TryJoinHandle { strand: self.strands.spawn_local(|| self.watch(f)) }
     }
 
-    /// Spawns a fiber and waits until it says that it is ready, with a value: an address that it
+    /// Spawns a fiber and waits until it reports that it is ready, with a value: an address that it
     /// listens on, a connection that stands.
     ///
     /// # Blocking
@@ -147,8 +147,8 @@ impl<'scope, E> TryScope<'scope, '_, E> {
     /// A cancel point, unless the fiber is ready.
     ///
     /// # Errors
-    /// The fiber ended, or this strand was cancelled, before it said so. If it failed, its error is
-    /// the scope's.
+    /// The fiber ended, or this strand was cancelled, before it was ready. If it failed, its error
+    /// is the scope's.
     ///
     /// # Panics
     /// As [`fiber::spawn`](crate::fiber::spawn).
@@ -194,9 +194,9 @@ impl<'scope, E> TryScope<'scope, '_, E> {
 
     /// Returns a handle that cancels the scope.
     ///
-    /// A cancelled strand's error is the scope's, where there is no other, whoever has cancelled
-    /// it: its work is not done. A strand that serves the others for as long as they need it says
-    /// that for it this is a good end.
+    /// If there is no other error, a cancelled strand's error is that of the scope, because its
+    /// work is not done. A strand that serves the others for as long as they need it declares that
+    /// a cancellation is a good end for it.
     ///
     /// # Examples
     /// ```
@@ -252,7 +252,7 @@ impl<E> fmt::Debug for TryScope<'_, '_, E> {
     }
 }
 
-/// What a fiber and its starter share.
+/// The state that a fiber and its starter share.
 struct Start<V> {
     value: Mutex<Option<V>>,
     /// It is ready, or has ended.
@@ -265,7 +265,7 @@ impl<V> Start<V> {
     }
 }
 
-/// With this, a fiber that was started by [`TryScope::start`] says that it is ready.
+/// With this, a fiber that was started by [`TryScope::start`] reports that it is ready.
 pub struct Ready<V> {
     start: Arc<Start<V>>,
 }
@@ -307,7 +307,7 @@ impl<T> TryJoinHandle<'_, T> {
     /// When the fiber was not run, because there was no memory for its stack or its runtime ended.
     #[track_caller]
     pub fn join(self) -> Result<T, Cancelled> {
-        // What the closure panics with, the scope has.
+        // The scope gets the panic of the closure.
         let value = match self.strand.join_raised() {
             Ok(value) => value,
             // A strand that unwinds does not wait, and a second panic would end the process.

@@ -42,7 +42,7 @@ const DESCRIPTORS: &str = "/proc/self/fd";
 /// How many rounds [`Tree::settle`] makes without looking whether new notices have come.
 const PATIENCE: usize = 100;
 
-/// What the iterator is still to yield.
+/// The changes that the iterator is still to yield.
 pub(super) type Ready = VecDeque<io::Result<Change>>;
 
 /// A number that the kernel has given to a watched file or folder.
@@ -78,7 +78,7 @@ struct Open {
     path: PathBuf,
 }
 
-/// Whether folders that are listed for the first time tell of their entries.
+/// Whether folders that are listed for the first time report their entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entries {
     Told,
@@ -168,8 +168,8 @@ impl Tree {
         self.adrift.clear();
     }
 
-    /// Something is new at a name of a folder, by a notice that is told: watches it if it is a
-    /// folder, and tells of all that is below it.
+    /// Something is new at a name of a folder, by a notice that is reported: watches it if it is a
+    /// folder, and reports all that is below it.
     pub(super) fn arrived(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -185,7 +185,7 @@ impl Tree {
     }
 
     /// Looks which folder is at a name of a folder now, if one is. Returns its number if that was
-    /// known, and tells of all that is below it if not.
+    /// known, and otherwise reports all that is below it.
     pub(super) fn look_at(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -243,7 +243,7 @@ impl Tree {
         Ok(None)
     }
 
-    /// Watches what is at a name of an open folder; returns its number if it is a folder.
+    /// Watches the entry at a name of an open folder; returns its number if it is a folder.
     fn watch(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -343,7 +343,7 @@ impl Tree {
         }
     }
 
-    /// Compares a folder's entries with what is known, and notes in `next` which are to be listed,
+    /// Compares a folder's entries with the known ones, and notes in `next` which are to be listed,
     /// too. If the folder cannot be found now, it is doubtful.
     fn list(
         &mut self,
@@ -381,9 +381,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Lists what is doubtful, and ends the watches of what has left the tree. Goes on as long as
-    /// that makes another folder certain. If the tree changes all the while, what is left waits for
-    /// the notices of these changes.
+    /// Lists doubtful folders, and ends the watches of folders that have left the tree. Goes on as
+    /// long as that makes another folder certain. If the tree changes all the while, the remaining
+    /// ones wait for the notices of these changes.
     pub(super) fn settle(&mut self, queue: BorrowedFd<'_>, ready: &mut Ready) {
         for round in 1.. {
             let doubtful = std::mem::take(&mut self.doubtful);
