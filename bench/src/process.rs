@@ -31,10 +31,10 @@ pub fn output_within(mut child: Child, limit: Duration) -> Result<Output, String
     child.wait_with_output().map_err(|error| error.to_string())
 }
 
-/// A server process, which is killed when the value is dropped.
-pub struct Server(pub Child);
+/// A child process, which is killed when the value is dropped.
+pub struct KillOnDrop(pub Child);
 
-impl Drop for Server {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -30,7 +30,7 @@ pub struct Options {
     sample: Option<Vec<String>>,
 }
 
-struct Case {
+struct Scenario {
     name: &'static str,
     pairs: usize,
     messages: usize,
@@ -39,11 +39,23 @@ struct Case {
     compute: Duration,
 }
 
-const CASES: [Case; 4] = [
-    Case { name: "1 KiB, no computing", pairs: 48, messages: 4000, bytes: 1024, compute: NONE },
-    Case { name: "1 KiB, after 50 us", pairs: 16, messages: 600, bytes: 1024, compute: LONG },
-    Case { name: "16 KiB, after 50 us", pairs: 16, messages: 600, bytes: 16 * 1024, compute: LONG },
-    Case { name: "64 KiB, after 50 us", pairs: 16, messages: 400, bytes: 64 * 1024, compute: LONG },
+const SCENARIOS: [Scenario; 4] = [
+    Scenario { name: "1 KiB, no computing", pairs: 48, messages: 4000, bytes: 1024, compute: NONE },
+    Scenario { name: "1 KiB, after 50 us", pairs: 16, messages: 600, bytes: 1024, compute: LONG },
+    Scenario {
+        name: "16 KiB, after 50 us",
+        pairs: 16,
+        messages: 600,
+        bytes: 16 * 1024,
+        compute: LONG,
+    },
+    Scenario {
+        name: "64 KiB, after 50 us",
+        pairs: 16,
+        messages: 400,
+        bytes: 64 * 1024,
+        compute: LONG,
+    },
 ];
 /// An answer to a thread, while 16 fibers compute for 50 us in turn.
 const ANSWERS: &str = "answer among 16 x 50 us";
@@ -58,7 +70,7 @@ pub fn compare(options: &Options) -> Result<bool, String> {
         return run_sample(&sample[0], &sample[1]).map(|()| true);
     }
     println!("{:<26}{:>22}{:>22}{:>22}", "us each: wall (CPU)", WAYS[0], WAYS[1], WAYS[2]);
-    for name in CASES.iter().map(|case| case.name).chain([ANSWERS]) {
+    for name in SCENARIOS.iter().map(|case| case.name).chain([ANSWERS]) {
         let mut figures = [const { Vec::new() }; WAYS.len()];
         for _ in 0..options.rounds {
             for (way, figures) in WAYS.iter().zip(&mut figures) {
@@ -98,7 +110,7 @@ fn run_sample(name: &str, way: &str) -> Result<(), String> {
     let runtime = runtime.map_err(|error| error.to_string())?;
     let calibrated = Calibrated::found();
     let before = cpu_seconds();
-    let (wall, ops) = match CASES.iter().find(|case| case.name == name) {
+    let (wall, ops) = match SCENARIOS.iter().find(|case| case.name == name) {
         Some(case) => {
             let wall = runtime.run(|| transfer(case, calibrated));
             (wall, (case.pairs * case.messages) as f64)
@@ -146,7 +158,7 @@ fn spin(rounds: u64) {
     }
 }
 
-fn transfer(case: &'static Case, calibrated: Calibrated) -> Duration {
+fn transfer(case: &'static Scenario, calibrated: Calibrated) -> Duration {
     let start = Instant::now();
     let mut ends = Vec::new();
     for _ in 0..case.pairs {

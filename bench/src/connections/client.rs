@@ -19,7 +19,7 @@ use ::tokio::{
 };
 
 use super::MESSAGE;
-use crate::process::{self, Server};
+use crate::process::{self, KillOnDrop};
 
 /// At most this number of messages are under way at once; the other connections are idle.
 const AT_ONCE: usize = 512;
@@ -29,7 +29,7 @@ const SOURCES: usize = 8;
 
 /// A client process, which is killed when the value is dropped.
 pub struct Client {
-    process: Server,
+    process: KillOnDrop,
     orders: ChildStdin,
     reports: BufReader<ChildStdout>,
 }
@@ -44,7 +44,7 @@ impl Client {
             .map_err(|error| error.to_string())?;
         let orders = child.stdin.take().ok_or("the client's input is not piped")?;
         let reports = child.stdout.take().ok_or("the client's output is not piped")?;
-        Ok(Client { process: Server(child), orders, reports: BufReader::new(reports) })
+        Ok(Client { process: KillOnDrop(child), orders, reports: BufReader::new(reports) })
     }
 
     /// Waits until the client prints a word.

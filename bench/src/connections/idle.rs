@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{http::first_line, process::Server};
+use crate::{http::first_line, process::KillOnDrop};
 
 /// The target, in bytes per connection.
 const TARGET: usize = 5 * 1024;
@@ -31,7 +31,7 @@ pub fn weigh(ramie: &Path, driver: &str, count: usize) -> Result<bool, String> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| error.to_string())?;
-    let mut server = Server(child);
+    let mut server = KillOnDrop(child);
     let address = first_line(&mut server)?.replace("listening on ", "");
     let warm_up = open(&address, WARM_UP)?;
     let before = resident(&server)?;
@@ -70,7 +70,7 @@ fn open(address: &str, count: usize) -> Result<Vec<TcpStream>, String> {
 }
 
 /// The server's resident memory in bytes.
-fn resident(server: &Server) -> Result<usize, String> {
+fn resident(server: &KillOnDrop) -> Result<usize, String> {
     let path = format!("/proc/{}/statm", server.0.id());
     let statm = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());

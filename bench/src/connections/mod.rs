@@ -26,7 +26,7 @@ pub use self::client::run as run_client;
 use self::{client::Client, resources::Resources};
 use crate::{
     http::first_line,
-    process::{self, Server},
+    process::{self, KillOnDrop},
 };
 
 const MESSAGE: usize = 64;
@@ -114,7 +114,7 @@ fn check_settings(count: u64) -> Result<(), String> {
 
 /// A server, and the client that fills it.
 struct Pair {
-    server: Server,
+    server: KillOnDrop,
     addresses: String,
     count: usize,
     baseline: Resources,
@@ -183,7 +183,7 @@ impl Pair {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| error.to_string())?;
-        let mut server = Server(child);
+        let mut server = KillOnDrop(child);
         let addresses = first_line(&mut server)?;
         let fresh = look(&server)?;
         let mut pair = Pair { server, addresses, count: WARM_UP, baseline: fresh };
@@ -211,7 +211,7 @@ impl Pair {
     }
 }
 
-fn look(server: &Server) -> Result<Resources, String> {
+fn look(server: &KillOnDrop) -> Result<Resources, String> {
     Resources::of(server.0.id()).map_err(|error| format!("cannot look at the server: {error}"))
 }
 

@@ -5,10 +5,10 @@ use ramie::{
     fiber::{self, Builder, Place},
 };
 
-use super::{Plan, ping};
+use super::{RoundTrips, ping};
 use crate::process;
 
-pub fn run(plan: Plan, cpus: [usize; 2]) -> Vec<f64> {
+pub fn run(plan: RoundTrips, cpus: [usize; 2]) -> Vec<f64> {
     let builder = Runtime::builder().strands(Strands::Fibers).workers(2);
     builder.build().expect("a runtime").run(|| {
         let (there, asked) = channel::bounded(1);

@@ -14,22 +14,22 @@ pub struct Options {
     rounds: u16,
 }
 
-/// The number of round trips.
+/// A series of round trips.
 #[derive(Clone, Copy)]
-pub struct Plan {
+pub struct RoundTrips {
     times: u32,
     /// How long the sender is busy before each value, so that the receiver has fallen asleep.
     pause: Duration,
 }
 
 /// Answers at once: each side is awake when its value comes, or has just fallen asleep.
-const HOT: Plan = Plan { times: 20_000, pause: Duration::ZERO };
-const COLD: Plan = Plan { times: 1_000, pause: Duration::from_micros(300) };
+const HOT: RoundTrips = RoundTrips { times: 20_000, pause: Duration::ZERO };
+const COLD: RoundTrips = RoundTrips { times: 1_000, pause: Duration::from_micros(300) };
 /// The limit of a hand-over between fibers, as a multiple of the best bare one.
 const TARGET: f64 = 1.2;
 
 /// One way to hand a value over; returns the us of each round trip.
-type Way = fn(Plan, [usize; 2]) -> Vec<f64>;
+type Way = fn(RoundTrips, [usize; 2]) -> Vec<f64>;
 
 const WAYS: [(&str, Way); 4] = [
     ("fibers", fibers::run),
@@ -66,7 +66,7 @@ fn middle(times: &[f64]) -> f64 {
 }
 
 /// Sends values and waits for the answers as planned, by the caller's means.
-fn ping(plan: Plan, mut there_and_back: impl FnMut()) -> Vec<f64> {
+fn ping(plan: RoundTrips, mut there_and_back: impl FnMut()) -> Vec<f64> {
     let one = |_| {
         let begin = Instant::now();
         while begin.elapsed() < plan.pause {

@@ -18,12 +18,12 @@ use rustix::{
     thread::futex,
 };
 
-use super::{Plan, ping};
+use super::{RoundTrips, ping};
 use crate::process;
 
 /// Runs the asking and the answering thread, each on its CPU.
 fn on_two(
-    plan: Plan,
+    plan: RoundTrips,
     cpus: [usize; 2],
     ask: impl FnOnce() -> Vec<f64> + Send,
     answer: impl FnOnce(u32) + Send,
@@ -63,7 +63,7 @@ impl Word {
     }
 }
 
-pub fn by_futex(plan: Plan, cpus: [usize; 2]) -> Vec<f64> {
+pub fn by_futex(plan: RoundTrips, cpus: [usize; 2]) -> Vec<f64> {
     let (there, back) = (Word::default(), Word::default());
     let mut value = 0;
     let ask = || {
@@ -123,7 +123,7 @@ impl<'a> Eventful<'a> {
     }
 }
 
-pub fn by_eventfd(plan: Plan, cpus: [usize; 2]) -> Vec<f64> {
+pub fn by_eventfd(plan: RoundTrips, cpus: [usize; 2]) -> Vec<f64> {
     let fds = [0, 1].map(|_| eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd"));
     let [first, second] = &fds;
     let ask = || {
@@ -169,7 +169,7 @@ fn wait(ring: &mut IoUring) {
     }
 }
 
-pub fn by_message(plan: Plan, cpus: [usize; 2]) -> Vec<f64> {
+pub fn by_message(plan: RoundTrips, cpus: [usize; 2]) -> Vec<f64> {
     let fds = [0, 1].map(|_| AtomicI32::new(-1));
     let both_are_there = Barrier::new(2);
     let open = |own: usize| {

@@ -24,7 +24,7 @@ use self::load::Load;
 pub use self::server::Kind;
 use crate::{
     measure::median,
-    process::{self, Server, Times},
+    process::{self, KillOnDrop, Times},
 };
 
 #[derive(clap::Args)]
@@ -52,7 +52,7 @@ struct Round {
 }
 
 /// A server's medians.
-struct Figure {
+struct ServerFigure {
     kind: Kind,
     requests_per_second: f64,
     cpu: f64,
@@ -85,13 +85,14 @@ pub fn compare(options: &Options) -> Result<bool, String> {
             rounds.push(round.map_err(|why| format!("{}: {why}", kind.name()))?);
         }
     }
-    let figures: Vec<_> = kinds.iter().zip(&rounds).map(|(kind, r)| Figure::of(*kind, r)).collect();
+    let figures: Vec<_> =
+        kinds.iter().zip(&rounds).map(|(kind, r)| ServerFigure::of(*kind, r)).collect();
     Ok(verdict::print(&figures))
 }
 
-impl Figure {
+impl ServerFigure {
     fn of(kind: Kind, rounds: &[Round]) -> Self {
-        Figure {
+        ServerFigure {
             kind,
             requests_per_second: median(rounds, |round| round.requests_per_second),
             cpu: median(rounds, |round| round.cpu),
@@ -114,7 +115,7 @@ fn pinned(cpu: usize, program: Command) -> Command {
 
 fn measure(server: &mut Command, load: &Load) -> Result<Round, String> {
     let child = server.stdout(Stdio::piped()).spawn().map_err(|error| format!("{error}"))?;
-    let mut server = Server(child);
+    let mut server = KillOnDrop(child);
     let address = first_line(&mut server)?.replace("listening on ", "");
     // The first second is not measured, because connections, caches and pools fill in it.
     load.run(&address, Duration::from_secs(1))?;
@@ -131,7 +132,7 @@ fn measure(server: &mut Command, load: &Load) -> Result<Round, String> {
 }
 
 /// Waits until a server prints its address.
-pub fn first_line(server: &mut Server) -> Result<String, String> {
+pub fn first_line(server: &mut KillOnDrop) -> Result<String, String> {
     let stdout = server.0.stdout.take().ok_or("the server's output is not piped")?;
     let mut line = String::new();
     let count = BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;

@@ -1,6 +1,6 @@
 //! The table of the servers, and whether Ramie's meet their targets.
 
-use super::{Figure, Kind};
+use super::{Kind, ServerFigure};
 
 /// The limit of a server, in us of CPU per request, relative to a bare loop.
 enum Bound {
@@ -17,12 +17,12 @@ const TARGETS: [(Kind, Bound); 3] = [
 ];
 
 /// Returns whether all targets are met whose servers were measured.
-pub fn print(figures: &[Figure]) -> bool {
+pub fn print(figures: &[ServerFigure]) -> bool {
     println!(
         "{:<22}{:>12}{:>22}{:>12}",
         "server", "requests/s", "CPU us per request", "of it user"
     );
-    for Figure { kind, requests_per_second, cpu, user } in figures {
+    for ServerFigure { kind, requests_per_second, cpu, user } in figures {
         println!("{:<22}{requests_per_second:>12.0}{cpu:>22.2}{user:>12.2}", kind.name());
     }
     let mut all_met = true;

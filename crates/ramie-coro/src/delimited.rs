@@ -40,7 +40,7 @@ use crate::{Coroutine, Resumed, Yielder, effect::Unwind};
 
 /// A delimited body: each suspension passes out the address of a [`Shift`], whose first field has
 /// the type `Run`.
-type Body<R> = Coroutine<(), NonNull<()>, R>;
+type DelimitedBody<R> = Coroutine<(), NonNull<()>, R>;
 
 /// The data in the frame of a `shift` while its body is suspended.
 #[repr(C)]
@@ -61,13 +61,13 @@ fn suspend_in<Run, F, T>(yielder: &Yielder<(), NonNull<()>>, run: Run, function:
     value.expect("a body is resumed with a value")
 }
 
-type RunBorrowed<R> = unsafe fn(NonNull<()>, &Body<R>) -> R;
-type RunKept<R> = unsafe fn(NonNull<()>, Body<R>) -> R;
+type RunBorrowed<R> = unsafe fn(NonNull<()>, &DelimitedBody<R>) -> R;
+type RunKept<R> = unsafe fn(NonNull<()>, DelimitedBody<R>) -> R;
 
 /// Runs `body`, and returns its value or, if the body calls [`Prompt::shift`], the value of the
 /// function passed to that.
 ///
-/// Body and functions may borrow. A body that was not resumed to its end is unwound before `reset`
+/// DelimitedBody and functions may borrow. A body that was not resumed to its end is unwound before `reset`
 /// returns. See [`reset_kept`] for continuations that can be kept.
 ///
 /// # Panics
@@ -117,7 +117,7 @@ pub fn reset<'env, R>(body: impl FnOnce(&Prompt<'env, R>) -> R) -> R {
     // SAFETY: the borrows outlive this call, and `Unwind` ends the body before it returns. There is
     // no tag.
     let body = unsafe {
-        Body::borrowing(None, |yielder, ()| {
+        DelimitedBody::borrowing(None, |yielder, ()| {
             body(&Prompt {
                 yielder: NonNull::from(yielder),
                 _env: PhantomData,
@@ -129,7 +129,7 @@ pub fn reset<'env, R>(body: impl FnOnce(&Prompt<'env, R>) -> R) -> R {
     run_borrowed(&body.0)
 }
 
-fn run_borrowed<R>(body: &Body<R>) -> R {
+fn run_borrowed<R>(body: &DelimitedBody<R>) -> R {
     match body.resume(()) {
         Resumed::Returned(value) => value,
         Resumed::Yielded(shift) => {
@@ -183,7 +183,7 @@ where
 /// # Safety
 /// `shift` is a `Shift<RunBorrowed<R>, F, T>` in which `body` is suspended. Called once per
 /// `shift`.
-unsafe fn call_borrowed<T, R, F>(shift: NonNull<()>, body: &Body<R>) -> R
+unsafe fn call_borrowed<T, R, F>(shift: NonNull<()>, body: &DelimitedBody<R>) -> R
 where
     F: FnOnce(Captured<'_, T, R>) -> R,
 {
@@ -214,7 +214,7 @@ where
 #[must_use = "dropping it unwinds the body"]
 pub struct Captured<'k, T, R> {
     /// INVARIANT: suspended in the `shift` that owns `value`, while `self` exists.
-    body: &'k Body<R>,
+    body: &'k DelimitedBody<R>,
     /// Invariant in the type it points to, because that is written.
     value: *mut Option<T>,
     _brand: PhantomData<fn(&'k ()) -> &'k ()>,
@@ -283,13 +283,13 @@ impl<T, R> Drop for Captured<'_, T, R> {
 pub fn reset_kept<R: 'static>(body: impl FnOnce(&KeptPrompt<R>) -> R + 'static) -> R {
     // SAFETY: nothing is borrowed. There is no tag.
     run_kept(unsafe {
-        Body::borrowing(None, |yielder, ()| {
+        DelimitedBody::borrowing(None, |yielder, ()| {
             body(&KeptPrompt { yielder: NonNull::from(yielder), _result: PhantomData })
         })
     })
 }
 
-fn run_kept<R>(body: Body<R>) -> R {
+fn run_kept<R>(body: DelimitedBody<R>) -> R {
     match body.resume(()) {
         Resumed::Returned(value) => value,
         Resumed::Yielded(shift) => {
@@ -336,7 +336,7 @@ where
 
 /// # Safety
 /// `shift` is a `Shift<RunKept<R>, F, T>` in which `body` is suspended. Called once per `shift`.
-unsafe fn call_kept<T, R, F>(shift: NonNull<()>, body: Body<R>) -> R
+unsafe fn call_kept<T, R, F>(shift: NonNull<()>, body: DelimitedBody<R>) -> R
 where
     F: FnOnce(Continuation<T, R>) -> R,
 {
@@ -371,7 +371,7 @@ where
 #[must_use = "dropping it unwinds the body"]
 pub struct Continuation<T, R> {
     /// INVARIANT: suspended in the `shift` that owns `value`.
-    body: Body<R>,
+    body: DelimitedBody<R>,
     /// Invariant in the type it points to, because that is written.
     value: *mut Option<T>,
 }

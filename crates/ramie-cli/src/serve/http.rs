@@ -196,7 +196,7 @@ impl RequestHead {
     fn of(request: &Request<'_, '_>) -> Option<Self> {
         let method = request.method?;
         let is_http_1_0 = request.version? == 0;
-        let mut connection = Connection::default();
+        let mut connection = ConnectionOptions::default();
         let (mut hosts, mut length, mut is_skippable) = (0, None, true);
         for field in request.headers.iter() {
             // Compares the length first: no other field with these lengths matters here.
@@ -240,12 +240,12 @@ fn parse_length(value: &[u8]) -> Option<u64> {
 
 /// The options of the `Connection` fields.
 #[derive(Default)]
-struct Connection {
+struct ConnectionOptions {
     close: bool,
     keep_alive: bool,
 }
 
-impl Connection {
+impl ConnectionOptions {
     fn read(&mut self, value: &[u8]) {
         for option in value.split(|byte| *byte == b',') {
             let option = option.trim_ascii();

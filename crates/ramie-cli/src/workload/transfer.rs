@@ -139,7 +139,7 @@ fn move_share<S, R, W>(
     name: &'static str,
     load: &Load,
     share: Vec<Ends<R, W>>,
-    ticket: Ticket,
+    ticket: BarrierTicket,
 ) -> Result<(), Failure>
 where
     S: Strands,
@@ -192,11 +192,11 @@ struct StartBarrier {
 
 /// The ticket of one such strand. If the strand cannot start, dropping the ticket releases the
 /// others.
-struct Ticket(Arc<StartBarrier>);
+struct BarrierTicket(Arc<StartBarrier>);
 
 impl StartBarrier {
-    fn ticket(self: &Arc<Self>) -> Ticket {
-        Ticket(Arc::clone(self))
+    fn ticket(self: &Arc<Self>) -> BarrierTicket {
+        BarrierTicket(Arc::clone(self))
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
@@ -204,7 +204,7 @@ impl StartBarrier {
     }
 }
 
-impl Ticket {
+impl BarrierTicket {
     /// Blocks the worker until every strand has arrived or dropped its ticket.
     fn meet(self) {
         let barrier = Arc::clone(&self.0);
@@ -216,7 +216,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for BarrierTicket {
     fn drop(&mut self) {
         let mut missing = self.0.lock();
         *missing -= 1;

@@ -3,7 +3,7 @@
 
 use std::{fmt, marker::PhantomData, mem::ManuallyDrop};
 
-use super::{Body, Effect, Pending, Step, body_tag};
+use super::{Effect, HandledBody, Pending, Step, body_tag};
 
 /// Runs `body` under a handler for the effects of one type, and returns its value.
 ///
@@ -12,7 +12,7 @@ use super::{Body, Effect, Pending, Step, body_tag};
 /// `handle` returns a value of the handler ([`Next::Return`]). Handling a million effects takes no
 /// more stack than handling one.
 ///
-/// For effects of several types, nest `handle`s, or make the effects variants of an enum. Body and
+/// For effects of several types, nest `handle`s, or make the effects variants of an enum. HandledBody and
 /// handler may borrow; see [`start`](super::start) for a resumption that can be kept.
 ///
 /// # Panics
@@ -68,7 +68,7 @@ pub fn handle<E: Effect, R>(
 ) -> R {
     // SAFETY: the borrows outlive this call, and `Unwind` ends the body before it returns. The tag
     // is for bodies of this type.
-    let body = unsafe { Body::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
+    let body = unsafe { HandledBody::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
     let body = Unwind(body);
     // SAFETY: it is tagged with `E`, and fresh.
     let mut step = unsafe { Resume::of_resumed(&body.0) };
@@ -84,7 +84,7 @@ pub fn handle<E: Effect, R>(
 }
 
 /// Ends a body that may borrow, on every way out of the frame that owns it.
-pub(crate) struct Unwind<R>(pub(crate) Body<R>);
+pub(crate) struct Unwind<R>(pub(crate) HandledBody<R>);
 
 impl<R> Drop for Unwind<R> {
     #[inline]
@@ -119,7 +119,7 @@ pub enum Next<'h, E: Effect, R> {
 #[must_use = "dropping it unwinds the body"]
 pub struct Resume<'h, E: Effect, R> {
     /// INVARIANT: suspended in `pending`, or done, while `self` exists.
-    body: &'h Body<R>,
+    body: &'h HandledBody<R>,
     pending: Pending<E>,
     /// Invariant in the lifetime, so that each call of a handler has its own.
     _brand: PhantomData<fn(&'h ()) -> &'h ()>,
@@ -150,7 +150,7 @@ impl<'h, E: Effect, R> Resume<'h, E, R> {
     /// # Safety
     /// As for [`Pending::of_resumed`].
     #[inline]
-    unsafe fn of_resumed(body: &'h Body<R>) -> Step<E, Self, R> {
+    unsafe fn of_resumed(body: &'h HandledBody<R>) -> Step<E, Self, R> {
         // SAFETY: the caller's promise.
         match unsafe { Pending::of_resumed(body) } {
             Step::Returned(value) => Step::Returned(value),

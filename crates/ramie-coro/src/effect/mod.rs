@@ -110,7 +110,7 @@ pub enum Step<E, K, R> {
 #[inline(always)]
 #[track_caller]
 pub fn perform<E: Effect>(effect: E) -> E::Output {
-    // SAFETY: bodies with this tag are made by `body_tag`'s callers, of type `Body`.
+    // SAFETY: bodies with this tag are made by `body_tag`'s callers, of type `HandledBody`.
     let handled = unsafe { TaggedCoroutine::<(), NonNull<()>>::find(body_tag::<E>()) };
     let Some(handled) = handled else { unhandled::<E>() };
     let mut call = Call::<E> { effect: Some(effect), output: None };
@@ -138,7 +138,7 @@ struct Call<E: Effect> {
 }
 
 /// A handled body: each suspension passes out the address of a [`Call`].
-type Body<R> = Coroutine<(), NonNull<()>, R>;
+type HandledBody<R> = Coroutine<(), NonNull<()>, R>;
 
 fn body_tag<E: Effect>() -> TypeId {
     struct Handled<E>(PhantomData<E>);
@@ -157,7 +157,7 @@ impl<E: Effect> Pending<E> {
     /// # Safety
     /// The body is tagged with `E`; it is fresh, or suspended in the call, whose output is set.
     #[inline]
-    unsafe fn of_resumed<R>(body: &Body<R>) -> Step<E, Pending<E>, R> {
+    unsafe fn of_resumed<R>(body: &HandledBody<R>) -> Step<E, Pending<E>, R> {
         match body.resume(()) {
             Resumed::Returned(value) => Step::Returned(value),
             Resumed::Yielded(call) => {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Body, Effect, Pending, Step, body_tag};
+use super::{Effect, HandledBody, Pending, Step, body_tag};
 
 /// Runs `body` until it performs an effect of this type or returns.
 ///
@@ -61,7 +61,7 @@ pub fn start<E: Effect, R: 'static>(
     body: impl FnOnce() -> R + 'static,
 ) -> Step<E, Continuation<E, R>, R> {
     // SAFETY: nothing is borrowed, and the tag is for bodies of this type.
-    let body = unsafe { Body::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
+    let body = unsafe { HandledBody::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
     // SAFETY: it is tagged with `E`, and fresh.
     unsafe { Continuation::of_resumed(body) }
 }
@@ -83,7 +83,7 @@ pub fn start<E: Effect, R: 'static>(
 #[must_use = "dropping it unwinds the body"]
 pub struct Continuation<E: Effect, R> {
     /// INVARIANT: suspended in `pending`.
-    body: Body<R>,
+    body: HandledBody<R>,
     pending: Pending<E>,
 }
 
@@ -104,7 +104,7 @@ impl<E: Effect, R> Continuation<E, R> {
     /// # Safety
     /// As for [`Pending::of_resumed`].
     #[inline]
-    unsafe fn of_resumed(body: Body<R>) -> Step<E, Self, R> {
+    unsafe fn of_resumed(body: HandledBody<R>) -> Step<E, Self, R> {
         // SAFETY: the caller's promise.
         match unsafe { Pending::of_resumed(&body) } {
             Step::Returned(value) => Step::Returned(value),
