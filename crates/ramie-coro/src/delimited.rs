@@ -67,7 +67,7 @@ type RunKept<R> = unsafe fn(NonNull<()>, DelimitedBody<R>) -> R;
 /// Runs `body`, and returns its value or, if the body calls [`Prompt::shift`], the value of the
 /// function passed to that.
 ///
-/// DelimitedBody and functions may borrow. A body that was not resumed to its end is unwound before `reset`
+/// Body and functions may borrow. A body that was not resumed to its end is unwound before `reset`
 /// returns. See [`reset_kept`] for continuations that can be kept.
 ///
 /// # Panics

@@ -12,7 +12,7 @@ use super::{Effect, HandledBody, Pending, Step, body_tag};
 /// `handle` returns a value of the handler ([`Next::Return`]). Handling a million effects takes no
 /// more stack than handling one.
 ///
-/// For effects of several types, nest `handle`s, or make the effects variants of an enum. HandledBody and
+/// For effects of several types, nest `handle`s, or make the effects variants of an enum. Body and
 /// handler may borrow; see [`start`](super::start) for a resumption that can be kept.
 ///
 /// # Panics
