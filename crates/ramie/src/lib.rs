@@ -1,6 +1,6 @@
 #![doc = include_str!("../docs/guide.md")]
 #![deny(unsafe_code)]
-// `std::u32` and its kin are passed on, whoever still uses them.
+// `std::u32` and similar modules are re-exported for programs that still use them.
 #![allow(clippy::legacy_numeric_constants)]
 
 mod core;

@@ -1,17 +1,17 @@
-//! Figures of a runtime that runs: how many strands there are, what waits for whom.
+//! Figures of a running runtime: its strands, queues, ops, timers and stacks.
 //!
-//! They are read from what the runtime keeps for its own sake; nothing is counted for them, so they
-//! cost nothing until somebody asks. Left out for that reason:
+//! They are read from data that the runtime keeps anyway; nothing is counted for them, so they cost
+//! nothing until a program asks. These are left out for that reason:
 //!
-//! | not counted | why | what there is |
+//! | not counted | reason | instead |
 //! |---|---|---|
 //! | switches, yields | a switch takes 5 ns; a count in memory would be a tenth of it | [`policy`](crate::policy), by which a program sees each turn |
 //! | ops in total, calls of the kernel | each op would write to one more line | `perf stat -e 'io_uring:*'`, `strace -c` |
 //! | waits by kind | as switches | the strands that wait: fibers less those in the run queue |
 //! | CPU time of a strand | two readings of the clock a switch, 40 ns | `perf`, by worker |
 //!
-//! What belongs to a worker alone is read by that worker: [`metrics`] tells of the one it is called
-//! on, and [`on_each_worker`](crate::fiber::on_each_worker) asks all.
+//! A worker reads its own figures: [`metrics`] returns those of the worker that it is called on,
+//! and [`on_each_worker`](crate::fiber::on_each_worker) asks all.
 
 pub use crate::core::worker::WorkerMetrics;
 pub use ramie_coro::StackStats;
@@ -21,7 +21,7 @@ use crate::{
     fiber,
 };
 
-/// What a runtime has to do and what it holds, read at one time; by [`metrics`].
+/// The work and the resources of a runtime at one time; made by [`metrics`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Metrics {

@@ -1,4 +1,4 @@
-//! `std::panic`, as it is: what unwinds does so on the stack of the fiber.
+//! `std::panic`, unchanged: a panic unwinds on the stack of its fiber.
 
 #[allow(deprecated)]
 #[doc(no_inline)]

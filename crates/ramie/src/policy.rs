@@ -1,8 +1,9 @@
 //! Which fiber runs next: a scheduler that one can plug in.
 //!
-//! A fiber is a continuation and a scheduler. The continuation is the runtime's; the scheduler, as
-//! far as it decides who is next, is a [`Policy`]: it is handed everything that becomes runnable,
-//! and asked for what to run. Each worker has its own, so a policy needs no locks.
+//! A fiber is a continuation and a scheduler. The continuation is the runtime's; the part of the
+//! scheduler that decides which fiber is next is a [`Policy`]: it is handed everything that becomes
+//! runnable, and asked for the next fiber to run. Each worker has its own, so a policy needs no
+//! locks.
 //!
 //! Without one, workers run fibers first in, first out, by a queue that the policies here do not
 //! slow down. [`Lifo`], [`Priority`] and [`Random`] are ready to use; `examples/round_robin.rs`
@@ -26,8 +27,8 @@ use std::collections::BinaryHeap;
 
 pub use crate::core::worker::{Policy, Runnable};
 
-/// Last in, first out: what became runnable last is warm in the cache. Starves the others as long
-/// as fibers yield to one another, so it suits work that ends.
+/// Last in, first out: the fiber that became runnable last is warm in the cache. Starves the others
+/// as long as fibers yield to one another, so it suits work that ends.
 #[derive(Debug, Default)]
 pub struct Lifo {
     stack: Vec<Runnable>,

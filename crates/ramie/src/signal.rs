@@ -1,14 +1,14 @@
 //! Waiting for the signals that other processes, the terminal or the kernel send to this one.
 //!
-//! Whoever wants to hear of signals has a [`Signals`]; each of them sees each signal. [`ctrl_c`]
+//! A program that waits for signals has a [`Signals`]; each of them sees each signal. [`ctrl_c`]
 //! and [`terminate`] wait for one once.
 //!
 //! # What becomes of the default
 //! While a [`Signals`] for a signal exists, the signal does nothing else to the process: Ctrl-C
-//! does not end it. When there is none any more, the signal does again what it did before: its
-//! default, or nothing if it was ignored (or is a real-time signal). A handler that somebody else
-//! had installed before is called in either case. One that is installed later takes the signal away
-//! from this module.
+//! does not end it. When there is none any more, the signal has its earlier effect again: its
+//! default, or nothing if it was ignored (or is a real-time signal). A handler that was installed
+//! before is called in either case. One that is installed later takes the signal away from this
+//! module.
 //!
 //! # What the program inherits
 //! A signal that was ignored when the program was started arrives here nevertheless. One that was
@@ -18,16 +18,17 @@
 //! A handler that a program installs itself (sigaction(2)) may set flags and write to descriptors,
 //! and wait for nothing: it interrupts a fiber, or the worker, in the midst of anything. One that
 //! waits nevertheless, of those with `SA_ONSTACK`, ends the process with a sentence. One without
-//! runs on the stack of the fiber that it interrupts, and nothing tells it from that fiber's own
-//! code: its wait suspends the fiber within the handler, with the signal blocked for all the others
-//! of that worker, and with whatever was interrupted half done. So give a handler `SA_ONSTACK`,
-//! also because a fiber's stack may have little room left, and let a fiber wait here instead.
+//! runs on the stack of the fiber that it interrupts, and nothing distinguishes it from that
+//! fiber's own code: its wait suspends the fiber within the handler, with the signal blocked for
+//! all the others of that worker, and with the interrupted work half done. So give a handler
+//! `SA_ONSTACK`, also because a fiber's stack may have little room left, and let a fiber wait here
+//! instead.
 
 // # Protocol
 // The handler sets the signal's bit in each listener's word, then adds one to the listener's
-// eventfd. The waiter looks at the word first and reads the eventfd only when the word is empty,
-// so a signal that comes in between is seen at once. *The race to fear*: two signals, one read of
-// the eventfd that takes both counts, and a second waiter that sleeps on. Whoever takes a bit and
+// eventfd. The waiter looks at the word first and reads the eventfd only when the word is empty, so
+// a signal that comes in between is seen at once. *The race to fear*: two signals, one read of the
+// eventfd that takes both counts, and a second waiter that sleeps on. A waiter that takes a bit and
 // leaves others adds one to the eventfd for them.
 #![allow(unsafe_code)]
 
@@ -172,7 +173,7 @@ struct Listener {
 impl Listener {
     /// Runs in the handler: atomics and one write(2).
     fn notice(&self, signal: Signal) {
-        // Release: whoever sees the bit sees what was done before the signal was sent.
+        // Release: a waiter that sees the bit sees the writes before the signal was sent.
         self.pending.fetch_or(signal.bit(), Ordering::Release);
         sys::eventfd_signal(&self.eventfd);
     }
@@ -334,7 +335,7 @@ impl Registered {
         LISTENING[signal.0 as usize].fetch_add(1, Ordering::SeqCst);
         let listener = Arc::clone(listener);
         let registered = keep_default(signal).and_then(|()| {
-            // SAFETY: `notice` does what a handler may: atomics and one write(2).
+            // SAFETY: `notice` does only things that a handler may do: atomics and one write(2).
             unsafe { low_level::register(signal.0, move || listener.notice(signal)) }
         });
         match registered {

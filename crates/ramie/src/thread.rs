@@ -1,14 +1,13 @@
 //! [`fiber`](crate::fiber) by the names of `std::thread`.
 //!
-//! For programs that say `use std::thread` and shall say `use ramie::thread`, or `use ramie as
-//! std`. What std calls a thread is here a strand: inside [`run`](crate::run) what
-//! [`Strands`](crate::Strands) says, which is a fiber unless chosen otherwise, outside of it an OS
-//! thread.
+//! For programs that replace `use std::thread` by `use ramie::thread`, or that `use ramie as std`.
+//! A thread of std is a strand here: inside [`run`](crate::run) of the kind that
+//! [`Strands`](crate::Strands) selects, by default a fiber; outside of it an OS thread.
 //!
 //! | `std::thread` | here |
 //! |---|---|
 //! | [`spawn`], [`scope`], [`Scope`], [`JoinHandle`], [`ScopedJoinHandle`], [`Result`] | the same; joining in a destructor during a panic gives an error where std would wait |
-//! | [`Builder`] | the same; a stack is 256 KiB unless said otherwise, not 2 MiB, and a size out of range is an error |
+//! | [`Builder`] | the same; a stack is 256 KiB by default, not 2 MiB, and a size out of range is an error |
 //! | [`current`], [`Thread`], [`ThreadId`] | the same; they name the strand, `std::thread::current` names the worker |
 //! | [`park`], [`park_timeout`], [`sleep`], [`yield_now`] | the same; at once while the strand unwinds; they panic inside [`no_switch`](crate::no_switch) |
 //! | [`LocalKey`], [`AccessError`] | the same, for [`fiber_local!`](crate::fiber_local), which is [`ramie::thread_local!`](crate::thread_local) too |

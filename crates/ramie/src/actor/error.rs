@@ -1,10 +1,10 @@
-//! Why an actor did not do what it was asked for.
+//! The reason why an actor did not fulfil a request.
 
 use std::fmt;
 
 use crate::core::cancel::errors_with_cancelled;
 
-/// Why an actor did not do what it was asked for.
+/// The reason why an actor did not fulfil a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallError {
     /// The actor was stopped.

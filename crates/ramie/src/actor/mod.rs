@@ -3,7 +3,7 @@
 //!
 //! Nobody else sees the state, so it needs no lock; and a closure may wait (for I/O, for another
 //! actor) while others queue behind it, which under a lock would be a mistake. The mailbox is a
-//! bounded [`channel`]: who sends faster than the actor works has to wait.
+//! bounded [`channel`], so a strand that sends faster than the actor works has to wait.
 //!
 //! Where several strands only read and change a value for some instructions, a
 //! [`Mutex`](crate::sync::Mutex) is cheaper: a call costs two switches and two allocations, 150 ns.
@@ -61,7 +61,7 @@ enum Letter<S> {
 ///     assert_eq!(log.stop(), Ok(vec!["one", "two"]));
 /// });
 /// ```
-/// What goes to the actor's strand is `Send`:
+/// Values that go to the actor's strand are `Send`:
 /// ```compile_fail,E0277
 /// ramie::actor::Actor::spawn(std::rc::Rc::new(1));
 /// ```
@@ -120,14 +120,14 @@ impl<S: Send + 'static> Actor<S> {
         self.send(Letter::Run(Box::new(f)))
     }
 
-    /// Has the actor run `f` on its state, and returns what `f` returns.
+    /// Has the actor run `f` on its state, and returns the result of `f`.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, until the actor has run it.
     ///
     /// # Cancellation
-    /// A cancel point. An `f` that is in the mailbox by then runs nevertheless, and what it returns
-    /// is dropped.
+    /// A cancel point. An `f` that is in the mailbox by then runs nevertheless, and its result is
+    /// dropped.
     ///
     /// # Errors
     /// The actor has ended before `f` could run, `f` or a closure before it has panicked, or the
@@ -145,7 +145,7 @@ impl<S: Send + 'static> Actor<S> {
         let (reply, answer) = oneshot::channel();
         let verdict = Verdict(Arc::clone(&self.has_panicked));
         self.cast(move |state| {
-            // On unwinding the verdict is spoken first, then the reply is dropped: whoever waits
+            // On unwinding the verdict is recorded first, then the reply is dropped, so its waiter
             // finds the reason.
             let reply = reply;
             let verdict = verdict;
@@ -162,7 +162,8 @@ impl<S: Send + 'static> Actor<S> {
     /// Parks the fiber, or the thread outside one, until then.
     ///
     /// # Cancellation
-    /// A cancel point. An actor that has been told by then ends nevertheless, and drops its state.
+    /// A cancel point. An actor that has the request by then ends nevertheless, and drops its
+    /// state.
     ///
     /// # Errors
     /// The actor has ended already, by a panic or because another handle stopped it; or the strand
@@ -241,7 +242,7 @@ fn work<S>(mut state: S, letters: Receiver<Letter<S>>, verdict: Verdict) {
         match letter {
             Letter::Run(f) => f(&mut state),
             Letter::Stop(reply) => {
-                // Whoever stops it next is told at once.
+                // The next call of `stop` returns at once.
                 drop(letters);
                 let _ = reply.send(state);
                 return;

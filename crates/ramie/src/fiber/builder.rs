@@ -34,10 +34,10 @@ pub struct Builder {
 /// With [`Any`](Place::Any), closures that wait to be started are taken by workers that have
 /// nothing to do, some at a time and in the order in which they were spawned. Since many fibers
 /// wait as soon as they have started, and for long, workers also look at how many each has: of
-/// fibers that are spawned in a row, and that stay, each idle worker gets about as many. One that
-/// has more leaves what another spawns to that one, for a millisecond at most; what ends soon it
-/// takes at once. So nothing waits long behind a fiber that does not suspend, and a worker that
-/// always has something to run gets no new fibers.
+/// fibers that are spawned in a row, and that stay, each idle worker gets about as many. A worker
+/// that has more leaves the closures of another worker to that one, for a millisecond at most;
+/// closures that end soon it takes at once. So nothing waits long behind a fiber that does not
+/// suspend, and a worker that always has something to run gets no new fibers.
 ///
 /// Two fibers that are spawned one after the other usually start on the same worker, but need not.
 /// Of those that must be together one spawns the other, by [`spawn_local`](super::spawn_local).
@@ -59,7 +59,7 @@ enum Placement {
     ThisWorker,
 }
 
-/// Lent to a queue: a closure, with what it borrows.
+/// Lent to a queue: a closure, with its borrows.
 enum Closure {}
 
 impl Lent for Closure {
@@ -90,8 +90,9 @@ impl Builder {
         self
     }
 
-    /// Sets what a run-queue policy such as [`policy::Priority`](crate::policy::Priority) goes by;
-    /// 0 unless told. Workers without a policy run fibers first in, first out, whatever it is.
+    /// Sets the priority for a run-queue policy such as
+    /// [`policy::Priority`](crate::policy::Priority); 0 by default. Workers without a policy run
+    /// fibers first in, first out, whatever it is.
     pub fn priority(mut self, priority: i8) -> Self {
         self.wishes.priority = priority;
         self
@@ -139,7 +140,7 @@ impl Builder {
         Ok(JoinHandle::new(raw))
     }
 
-    /// Spawns a fiber whose closure may borrow, with nobody to check what.
+    /// Spawns a fiber whose closure may borrow, without a check by the compiler.
     ///
     /// # Safety
     /// All that the closure and its value borrow outlives the strand's end, and the join or drop of
@@ -190,8 +191,8 @@ impl Builder {
         T: Send + 'scope,
     {
         let data = scope.data();
-        // SAFETY: the scope waits for the strand's end, and what `'scope` borrows outlives the
-        // scope; the outcome is taken or dropped within `'scope` (join.rs).
+        // SAFETY: the scope waits for the strand's end, and values borrowed for `'scope` outlive
+        // the scope; the outcome is taken or dropped within `'scope` (join.rs).
         let raw = unsafe { self.spawn_counted(f, data, Placement::AnyWorker) }?;
         Ok(ScopedJoinHandle::new(raw, data))
     }

@@ -36,7 +36,7 @@ impl Fiber {
 
     /// Ends the strand's [`park`](super::park), or makes its next one return at once.
     ///
-    /// What this strand wrote before is visible to the other after its `park`. Works between
+    /// Earlier writes of this strand are visible to the other after its `park`. Works between
     /// fibers, threads, workers and runtimes.
     ///
     /// # Blocking

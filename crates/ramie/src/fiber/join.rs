@@ -59,7 +59,7 @@ impl RawHandle {
         let is_named = word.addr() & NAMED != 0;
         let named: *const Named = word.map_addr(|address| address & !NAMED).cast();
         // SAFETY: a word with the bit set came from `fiber`; the box lives as long as the handle,
-        // which the callers borrow for longer than what they get.
+        // which the callers borrow for longer than the result.
         is_named.then(|| unsafe { &*named })
     }
 
@@ -71,7 +71,7 @@ impl RawHandle {
         let slot = self.slot();
         let new = Box::into_raw(Box::new(Named { slot, fiber: Fiber::of(slot) }));
         let new = new.cast::<()>().map_addr(|address| address | NAMED);
-        // Release: whoever sees the box sees what is in it.
+        // Release: a strand that sees the box sees its content.
         match self.word.compare_exchange(word, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {}
             // Another thread was faster: its box stays.
@@ -204,9 +204,9 @@ impl<T> JoinHandle<T> {
     /// Not a cancel point; [`wait`](Self::wait) is.
     ///
     /// # Errors
-    /// The strand panicked: the payload. It could not start, or its runtime gave it up: a text
-    /// that says so. Called in a destructor during a panic before the strand has ended: a text;
-    /// the strand is detached.
+    /// The strand panicked: the payload. It could not start, or its runtime gave it up: a text with
+    /// the reason. Called in a destructor during a panic before the strand has ended: a text; the
+    /// strand is detached.
     #[track_caller]
     #[inline]
     pub fn join(self) -> thread::Result<T> {
@@ -219,7 +219,7 @@ impl<T> JoinHandle<T> {
         self.join_raised().unwrap_or_else(|raised| raised.raise())
     }
 
-    /// The same, with what is known of a payload.
+    /// The same, with the information about a payload.
     #[track_caller]
     #[inline]
     pub(crate) fn join_raised(self) -> Result<T, Raised> {
@@ -321,7 +321,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         self.join_raised().unwrap_or_else(|raised| raised.raise())
     }
 
-    /// The same, with what is known of a payload.
+    /// The same, with the information about a payload.
     #[track_caller]
     pub(crate) fn join_raised(self) -> Result<T, Raised> {
         let mut this = ManuallyDrop::new(self);

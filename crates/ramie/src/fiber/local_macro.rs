@@ -4,11 +4,11 @@
 ///
 /// On a fiber the value belongs to the fiber, on an OS thread to the thread. The initializer runs
 /// at the first use, under [`no_switch`](crate::no_switch): it cannot wait. The destructors run
-/// when the fiber ends, on its own stack and before anybody who joins it goes on, the value
-/// initialized last first; they may wait, and may use other fiber-locals. A fiber that is given up
-/// at the end of its runtime leaks its values. A result for which nobody joins is dropped after
-/// them. What runs in [`blocking`](crate::blocking()) is on another thread and has that one's
-/// values. `ramie::thread_local!` is this macro, too.
+/// when the fiber ends, on its own stack and before its joiner continues, the value initialized
+/// last first; they may wait, and may use other fiber-locals. A fiber that is given up at the end
+/// of its runtime leaks its values. A result that nobody joins for is dropped after them. Closures
+/// in [`blocking`](crate::blocking()) run on another thread and have the values of that thread.
+/// `ramie::thread_local!` is this macro, too.
 ///
 /// # Examples
 /// ```

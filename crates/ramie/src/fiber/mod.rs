@@ -12,8 +12,8 @@
 //! `enter` guard) is set. The compiler cannot check it; [`no_switch`](crate::no_switch) can, at run
 //! time.
 //!
-//! A second form of it concerns what outlives a thread's locals: a fiber of [`spawn_local`] outside
-//! [`run`](crate::run), or a coroutine, that is suspended inside `LocalKey::with` of a
+//! A second form of it concerns stacks that outlive a thread's locals: a fiber of [`spawn_local`]
+//! outside [`run`](crate::run), or a coroutine, that is suspended inside `LocalKey::with` of a
 //! `std::thread_local!` when its thread ends. The value is destroyed, so neither may go on. Fibers
 //! of `run` never do. The others are given up, and coroutines leaked instead of unwound, as soon as
 //! Ramie learns that the thread's destructors run, from thread-locals of its own that it uses late
@@ -57,12 +57,12 @@ static PARK: WaitKind = WaitKind::new("an unpark");
 
 /// Spawns a fiber and returns a handle to join it; twin of [`std::thread::spawn`].
 ///
-/// The closure is queued, not run: it starts when its turn comes, on this worker or on another
-/// that has nothing to do, and stays there; [`Place`] tells how fibers spread. Dropping the handle
+/// The closure is queued, not run: it starts when its turn comes, on this worker or on another that
+/// has nothing to do, and stays there; [`Place`] describes how fibers spread. Dropping the handle
 /// lets the fiber run on by itself; [`run`](crate::run) returns only when it has ended too.
 ///
-/// No stack is taken until the closure starts. If there is no memory for one then, joining gives
-/// an error whose payload is a `String` that says so.
+/// No stack is taken until the closure starts. If there is no memory for one then, joining returns
+/// an error whose payload is a `String` with the reason.
 ///
 /// # Blocking
 /// Never.
@@ -150,7 +150,7 @@ pub fn current() -> Fiber {
 /// Calls `f` as a strand that [`run`](crate::run()) does not wait for: when only such strands are
 /// left, the scope is cancelled.
 ///
-/// For what serves others, such as a wait for readiness in the name of a future.
+/// For strands that serve others, such as a wait for readiness on behalf of a future.
 #[doc(hidden)]
 pub fn as_daemon<T>(f: impl FnOnce(&cancel::CancelScope) -> T) -> T {
     cancel::scope(|scope| {
@@ -219,8 +219,8 @@ pub fn sleep_until(instant: Instant) {
 
 /// Suspends the strand until its [`Fiber::unpark`] is called; twin of [`std::thread::park`].
 ///
-/// An `unpark` that came first is kept, and used up by this call. As in std, `park` may also
-/// return without a reason: check what you wait for, in a loop.
+/// An `unpark` that came first is kept, and used up by this call. As in std, `park` may also return
+/// without a reason, so check your condition in a loop.
 ///
 /// # Blocking
 /// Parks the fiber, or the thread outside one. Never the worker.

@@ -32,7 +32,7 @@ pub fn worker() -> Option<usize> {
 }
 
 /// Runs `f` in a fiber on each worker, with the worker's index, and returns the values in that
-/// order when all have ended. The fibers may borrow what outlives the call.
+/// order when all have ended. The fibers may borrow values that outlive the call.
 ///
 /// # Blocking
 /// Parks the strand until the fibers have ended.

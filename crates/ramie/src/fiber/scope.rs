@@ -1,10 +1,11 @@
 //! Scopes: strands that may borrow, because the scope waits for them on the lender's own stack.
 //!
 //! # Why this is sound
-//! A strand may borrow what lives longer than the call to [`scope`]. The call returns, by value or
-//! by panic, only after every strand of the scope has ended; it waits on the very stack that owns
-//! the lent values; and a suspended stack is never freed (its fiber may be given up, then the stack
-//! leaks with all that is on it). There is no handle whose `mem::forget` could cut the wait short.
+//! A strand may borrow values that live longer than the call to [`scope`]. The call returns, by
+//! value or by panic, only after every strand of the scope has ended; it waits on the very stack
+//! that owns the lent values; and a suspended stack is never freed (its fiber may be given up, then
+//! the stack leaks with all that is on it). There is no handle whose `mem::forget` could cut the
+//! wait short.
 
 use std::{fmt, marker::PhantomData, panic::resume_unwind};
 
@@ -40,7 +41,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// panic is reported on stderr only.
 ///
 /// Opened in a destructor while its strand unwinds, it cannot wait; if strands are left when `f`
-/// returns, the process aborts with a sentence, because they may use what they borrowed.
+/// returns, the process aborts with a sentence, because they may use their borrows.
 ///
 /// # Outside a fiber
 /// The strands are OS threads.
@@ -57,7 +58,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///     assert_eq!(counts, [3, 4]);
 /// });
 /// ```
-/// What does not outlive the call cannot be borrowed:
+/// Values that do not outlive the call cannot be borrowed:
 /// ```compile_fail,E0373
 /// ramie::run(|| ramie::fiber::scope(|s| {
 ///     let short = 1;
@@ -101,7 +102,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
     }
 
-    /// Spawns a fiber that may borrow what outlives the scope; twin of
+    /// Spawns a fiber that may borrow values that outlive the scope; twin of
     /// [`std::thread::Scope::spawn`].
     ///
     /// # Blocking
@@ -111,7 +112,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// As [`spawn`](super::spawn).
     ///
     /// # Examples
-    /// What is not `Sync` is not shared with another worker; [`Scope::spawn_local`] can:
+    /// Values that are not `Sync` are not shared with another worker; [`Scope::spawn_local`] can
+    /// share them:
     /// ```compile_fail,E0277
     /// let count = std::cell::Cell::new(0);
     /// ramie::fiber::scope(|s| drop(s.spawn(|| count.set(1))));

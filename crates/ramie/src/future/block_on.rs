@@ -5,7 +5,7 @@
 //! token of `unpark`, which belongs to the user. A waker *finishes* it; the call takes that back
 //! (`DONE` to `OPEN`) before it polls. So a wake-up during the poll, or between the poll and the
 //! wait, is found by the wait. *The race to fear* is a second wake-up while the first is taken
-//! back: taking is one compare-and-swap, which sees the last of them, and what came before it.
+//! back: taking is one compare-and-swap, which sees the last of them, and the writes before it.
 //!
 //! A waker may outlive the call and the strand. Then the word names no wait, or one that is over:
 //! waking it does nothing.
@@ -30,7 +30,7 @@ use crate::{
 
 static FUTURE: WaitKind = WaitKind::new("a future");
 
-/// What the wakers of one call share with it.
+/// The state that the wakers of one call share with it.
 struct Notice(Completion);
 
 impl Wake for Notice {
@@ -55,8 +55,8 @@ impl Wake for Notice {
 /// Parks the fiber, or the thread outside one, until the future is ready.
 ///
 /// # Cancellation
-/// Not a cancel point; [`block_on_or_cancelled`] is. Calls that the future itself makes are what
-/// they are.
+/// Not a cancel point; [`block_on_or_cancelled`] is. Calls that the future itself makes keep their
+/// own rules.
 ///
 /// # Panics
 /// When the future does. Inside [`no_switch`](crate::no_switch()), when it would have to wait; in

@@ -13,7 +13,7 @@ use crate::{
     fiber::{JoinHandle, ScopedJoinHandle},
 };
 
-/// Waits, as a future, for a strand and takes its value: what awaiting a [`JoinHandle`] does.
+/// The future of an awaited [`JoinHandle`], which waits for a strand and takes its value.
 ///
 /// Dropping it detaches the strand, which then runs on by itself. On any executor, on any thread;
 /// a strand that awaits its own handle waits for ever.
@@ -45,8 +45,8 @@ impl<T> IntoFuture for JoinHandle<T> {
     }
 }
 
-/// Waits, as a future, for a strand of a scope and takes its value: what awaiting a
-/// [`ScopedJoinHandle`] does.
+/// The future of an awaited [`ScopedJoinHandle`], which waits for a strand of a scope and takes its
+/// value.
 ///
 /// Dropping it is dropping the handle: the scope waits for the strand all the same, and a panic
 /// that nobody took is the scope's.

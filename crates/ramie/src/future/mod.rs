@@ -1,8 +1,8 @@
 //! `std::future`, and between futures and strands: a strand waits for a future, a future for a
 //! strand.
 //!
-//! - [`block_on`] waits for a future on a fiber or a thread. No executor is needed; what needs one
-//!   (tokio's timers and sockets) finds it with the crate `ramie-futures`.
+//! - [`block_on`] waits for a future on a fiber or a thread. No executor is needed; for futures
+//!   that need one (tokio's timers and sockets) there is the crate `ramie-futures`.
 //! - A [`JoinHandle`](crate::fiber::JoinHandle), a
 //!   [`ScopedJoinHandle`](crate::fiber::ScopedJoinHandle), the receivers of
 //!   [`channel`](crate::channel) and of [`oneshot`](crate::sync::oneshot) can be awaited by async

@@ -20,8 +20,8 @@ pub(super) fn new_number() -> u64 {
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Waits, as a future, for a value of a channel: what awaiting a
-/// [`Receiver`](channel::Receiver), or `&receiver` for one value after another, does.
+/// The future of an awaited [`Receiver`](channel::Receiver), or of `&receiver` for one value after
+/// another, which waits for a value of a channel.
 ///
 /// # Errors
 /// There is no value and all senders are gone.
@@ -102,7 +102,7 @@ impl<T> fmt::Debug for RecvFuture<T> {
     }
 }
 
-/// Waits, as a future, for a oneshot's value: what awaiting a [`Receiver`](oneshot::Receiver) does.
+/// The future of an awaited [`Receiver`](oneshot::Receiver), which waits for a oneshot's value.
 ///
 /// # Errors
 /// The sender was dropped without having sent.

@@ -10,9 +10,8 @@ use std::{
 use super::receive::new_number;
 use crate::channel::{SendError, Sender};
 
-/// Sends a value, as a future, when the channel has room for it: what
-/// [`Sender::send_async`] makes. It waits in line with the strands that send, on any executor, on
-/// any thread.
+/// The future of [`Sender::send_async`], which sends a value when the channel has room for it. It
+/// waits in line with the strands that send, on any executor, on any thread.
 ///
 /// Dropped before it is ready, it takes the value along, unless a receiver has it already.
 /// Forgotten after it was polled, it leaves the value to the channel.

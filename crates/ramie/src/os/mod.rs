@@ -1,4 +1,4 @@
-//! Twins of `std::os`: what is particular to Unix and to Linux, under std's paths.
+//! Twins of `std::os`: items particular to Unix and to Linux, under std's paths.
 
 #[doc(no_inline)]
 pub use std::os::{fd, raw};

@@ -18,10 +18,10 @@ pub struct End {
     pub(super) after: After,
 }
 
-/// What follows an end.
+/// The consequence of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// Nothing: it had done what it had to.
+    /// Nothing: the process was done.
     Done,
     /// Nothing: it was asked to end.
     Asked,

@@ -1,4 +1,4 @@
-//! What a process knows of itself, and how its closure becomes its exit code.
+//! A process's view of itself, and the conversion of its closure's result into its exit code.
 
 use std::{fmt, io::Write, mem, os::fd::OwnedFd, process};
 
@@ -31,16 +31,16 @@ impl Member {
         self.life
     }
 
-    /// Says that the process is in service. On a restart by SIGHUP the one before it is asked to
+    /// Reports that the process is in service. On a restart by SIGHUP the one before it is asked to
     /// end then; else a second after the start. May be called once, or not at all.
     pub fn ready(&self) {
         sys::eventfd_signal(&self.ready);
     }
 }
 
-/// What the closure of a process may return, and what exit code it means.
+/// A type that the closure of a process may return, with its exit code.
 pub trait Ending {
-    /// Returns the exit code; says on stderr what went wrong, if something did.
+    /// Returns the exit code; writes an error to stderr, if there is one.
     fn code(self) -> u8;
 }
 
@@ -73,7 +73,7 @@ impl<T: Ending, E: fmt::Debug> Ending for Result<T, E> {
     }
 }
 
-/// Runs the closure and ends the process. The panic of a closure has said on stderr what it was.
+/// Runs the closure and ends the process. The panic of a closure was reported on stderr.
 pub(super) fn live(f: &mut dyn FnMut(&Member) -> u8, member: &Member) -> ! {
     let code = crate::core::panic::catch(|| f(member)).unwrap_or_else(|payload| {
         // A panic of the payload's destructor would run the supervisor's code in this process.

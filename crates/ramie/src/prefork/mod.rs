@@ -25,18 +25,18 @@
 //!     Ok(())
 //! }
 //! ```
-//! The example `prefork` ends in an orderly way: it answers what it has accepted.
+//! The example `prefork` ends in an orderly way: it answers the connections that it has accepted.
 //!
 //! # What the supervisor does
 //! It has one thread, no ring and no fibers, and runs none of the program's code but `on_end`.
 //!
 //! | when | then |
 //! |---|---|
-//! | a process returns from its closure, or exits with 0 | it is done and stays so, unless the builder says [`restart_done`](Builder::restart_done); when all are, [`prefork`] returns |
+//! | a process returns from its closure, or exits with 0 | it is done and stays so, unless [`restart_done`](Builder::restart_done) is set; when all are, [`prefork`] returns |
 //! | it panics (101), exits with another code, or dies of a signal | the same again, after a [`BackOff`]; the others notice nothing |
 //! | that happens too often ([`limit`](Builder::limit)), or before anything has worked ([`limit_before_ready`](Builder::limit_before_ready)) | all are asked to end, and [`prefork`] fails with a sentence. Without these limits: never |
 //! | no process can be forked, for want of memory or because of a limit | it is tried again, after the same pauses |
-//! | SIGHUP comes | for each a successor is started; when that says [`Member::ready`], or has lived for a second, the one before is asked to end. A successor that fails leaves it in place |
+//! | SIGHUP comes | for each a successor is started; when that calls [`Member::ready`], or has lived for a second, the one before is asked to end. A successor that fails leaves it in place |
 //! | SIGTERM or SIGINT comes | all are asked to end; when all have, [`prefork`] returns. A second one kills them, unless it is the same within 200 ms: `timeout` sends it twice |
 //! | one that was asked to end has not after the [grace](Builder::grace) | SIGKILL |
 //! | the supervisor itself dies, of SIGKILL even | the kernel kills its processes with it |
@@ -60,12 +60,12 @@
 //! [`signal`](crate::signal), which needs no blocking.
 //!
 //! # No connection is refused
-//! A [`Listener`] is made before the fork and belongs to all processes, and to the supervisor:
-//! whoever dies, connections wait in its queue until another one, or the next, accepts them. To
-//! lose none at the end of a process, accept by
+//! A [`Listener`] is made before the fork and belongs to all processes, and to the supervisor. If a
+//! process dies, connections wait in the queue until another process, or its successor, accepts
+//! them. To lose none at the end of a process, accept by
 //! [`TcpListener::accept`](crate::net::TcpListener::accept) in a scope that is cancelled when
-//! SIGTERM comes: a cancelled accept has accepted nothing.
-//! Do not shut a shared listener down: that ends it for all.
+//! SIGTERM comes: a cancelled accept has accepted nothing. Do not shut a shared listener down: that
+//! ends it for all.
 //!
 //! # Fork
 //! A fork copies one thread and all memory. So it is refused, with a sentence, once the process has
@@ -93,8 +93,8 @@ pub use crate::structured::BackOff;
 /// Runs `f` in so many processes, each forked from this one, and starts those again that fail;
 /// returns when all are done, or have ended after SIGTERM or SIGINT.
 ///
-/// The [module](self) says what it does when; [`Builder`] has the options. In a process, `f` is
-/// followed by the process's end: whatever stands after this call happens in the supervisor alone.
+/// The [module](self) describes the events and the answers; [`Builder`] has the options. A process
+/// ends after `f`, so code after this call runs only in the supervisor.
 ///
 /// # Blocking
 /// Blocks the thread, which is the only one.
@@ -103,8 +103,8 @@ pub use crate::structured::BackOff;
 /// Not a cancel point: it refuses to be called where something could be cancelled.
 ///
 /// # Errors
-/// The process cannot be forked, and the sentence says why; the system refuses the first processes
-/// (those that were made are ended).
+/// The process cannot be forked, for the reason in the message; or the system refuses the first
+/// processes (the others are ended).
 ///
 /// # Examples
 /// ```no_run
@@ -190,9 +190,9 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Gives up when `ends` processes have ended before any process has said
+    /// Gives up when `ends` processes have ended before any process has called
     /// [`ready`](Member::ready), because restarts do not help a service that never begins. Once a
-    /// process has said so, this limits nothing any more.
+    /// process has called it, this limit no longer applies.
     pub fn limit_before_ready(mut self, ends: usize) -> Self {
         self.limit_before_ready = Some(ends);
         self
@@ -212,16 +212,17 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Sets what is called, in the supervisor, at each end of a process. It must not start threads
-    /// nor wait for long. If it panics, all processes are asked to end and waited for, without
-    /// further calls, and the panic goes on.
+    /// Sets a function that the supervisor calls at each end of a process. It must not start
+    /// threads nor wait for long. If it panics, all processes are asked to end and waited for,
+    /// without further calls, and the panic goes on.
     pub fn on_end(mut self, f: impl FnMut(&End) + 'a) -> Self {
         self.on_end = Box::new(f);
         self
     }
 
-    /// Sets what is called, in the supervisor, when it has started all processes and heeds signals:
-    /// to tell others of the address, say. An error ends all again. It must not start threads.
+    /// Sets a function that the supervisor calls when it has started all processes and handles
+    /// signals, for example to announce the address. An error ends all again. It must not start
+    /// threads.
     pub fn on_started(mut self, f: impl FnOnce() -> io::Result<()> + 'a) -> Self {
         self.on_started = Some(Box::new(f));
         self

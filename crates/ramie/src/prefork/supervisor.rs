@@ -2,7 +2,7 @@
 //!
 //! | a process is | left by | to |
 //! |---|---|---|
-//! | a successor, not ready | it says that it is, or has lived for [`SETTLED`] | serving; the one before is leaving |
+//! | a successor, not ready | it reports that it is ready, or has lived for [`SETTLED`] | serving; the one before is leaving |
 //! | | its end | gone; the one before stays |
 //! | serving | its end | gone; done if by code 0 and such ends are for good, else due again after a pause |
 //! | | SIGTERM, SIGINT, a successor that is ready | leaving, by SIGTERM |
@@ -11,8 +11,8 @@
 //!
 //! *The race to fear*: a process ends after the supervisor has looked and before it sleeps. Its
 //! SIGCHLD is blocked and makes the descriptor of signals readable, and each round takes the
-//! signals first and looks for ends afterwards. So whatever came before the look is seen by it,
-//! and what came after has left its signal.
+//! signals first and looks for ends afterwards. So the look finds ends that came before it, and
+//! later ends have left their signal.
 //!
 //! A process's number is its own until its end was waited for, so no signal goes astray.
 
@@ -41,7 +41,7 @@ use super::{
 };
 use crate::{core::panic::catch, signal::Signal};
 
-/// A successor that has lived for so long is ready, whatever it says.
+/// A successor that has lived for so long counts as ready, even if it did not report that.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// The same signal so soon after the first is its echo: `timeout`, for one, sends it to its child
@@ -66,12 +66,12 @@ pub(super) struct Supervisor<'a> {
     asked: Option<(Signal, Instant)>,
     /// When processes failed, the latest last.
     failures: VecDeque<Instant>,
-    /// How many processes have ended; `None` once a process has said that it is ready.
+    /// How many processes have ended; `None` once a process has reported that it is ready.
     ends_before_ready: Option<usize>,
     failure: Option<io::Error>,
 }
 
-/// What one index has, whichever process fills it.
+/// The state of one index, whichever process fills it.
 #[derive(Default)]
 struct Post {
     lives: u64,
@@ -86,7 +86,7 @@ struct Process {
     post: usize,
     since: Instant,
     role: Role,
-    /// Can be read once the process has said that it is ready.
+    /// Can be read once the process has reported that it is ready.
     ready: OwnedFd,
 }
 
@@ -147,7 +147,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits for what happens next, and does what it asks for.
+    /// Waits for the next event, and answers it.
     fn attend(&mut self) {
         self.wait();
         self.heed_signals();
@@ -161,7 +161,7 @@ impl<'a> Supervisor<'a> {
     fn start(&mut self, post: usize, role: Role) -> io::Result<()> {
         let member = Member { index: post, life: self.posts[post].lives, ready: sys::eventfd()? };
         let ready = sys::dup_cloexec(&member.ready)?;
-        // What is in the buffer would be written by the child again.
+        // The child would write the buffered text again.
         let _ = io::stdout().flush();
         match fork::fork()? {
             Forked::Child => {
@@ -229,7 +229,7 @@ impl<'a> Supervisor<'a> {
     /// Starts a successor for each process in service.
     fn renew(&mut self) {
         for process in &mut self.processes {
-            // It may have begun before what it is to see anew has changed.
+            // It may have begun before the change that it is to see.
             if process.role == Role::Successor {
                 process.ask_to_leave(self.options.grace);
             }
@@ -343,7 +343,7 @@ impl<'a> Supervisor<'a> {
             };
             self.give_up(io::Error::other(sentence));
         }
-        // A successor that came to nothing, and one that was replaced, say nothing about the post.
+        // A successor that failed, and a process that was replaced, do not count against the post.
         if after != After::Stays && (self.is_stopping || self.serving(process.post).is_none()) {
             self.posts[process.post].last_end = Some(end);
         }
@@ -381,20 +381,20 @@ impl<'a> Supervisor<'a> {
         self.options.limit.is_some_and(|(most, _)| self.failures.len() > most)
     }
 
-    /// Counts the end of a process, until one has said that it is ready.
+    /// Counts the end of a process, until one has reported that it is ready.
     fn count_before_ready(&mut self, ended: &Process) {
         let Some(ends) = self.ends_before_ready else { return };
         let is_ready = ended.has_said_ready() || self.processes.iter().any(Process::has_said_ready);
         self.ends_before_ready = (!is_ready).then_some(ends + 1);
     }
 
-    /// Whether as many processes as allowed have ended before one has said that it is ready.
+    /// Whether as many processes as allowed have ended before one has reported that it is ready.
     fn never_began(&self) -> bool {
         let most = self.options.limit_before_ready;
         most.is_some_and(|most| self.ends_before_ready >= Some(most))
     }
 
-    /// Says when the post is to be filled again.
+    /// Decides when the post is to be filled again.
     fn next_pause(&mut self, post: usize) -> Duration {
         let back_off = self.options.back_off;
         let post = &mut self.posts[post];

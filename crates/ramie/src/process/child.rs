@@ -91,7 +91,7 @@ impl Child {
         self.child.try_wait()
     }
 
-    /// Collects all that the process says, and waits until it has ended. Both streams are read at
+    /// Collects the output of the process, and waits until it has ended. Both streams are read at
     /// the same time, so that neither fills up; standard input is closed first.
     ///
     /// # Blocking
@@ -99,7 +99,7 @@ impl Child {
     ///
     /// # Cancellation
     /// A cancel point. Nobody could wait for the process after that, so it is killed (SIGKILL) and
-    /// waited for, and what it said so far is dropped. To keep it, read the streams and
+    /// waited for, and its output so far is dropped. To keep the output, read the streams and
     /// [`wait`](Self::wait).
     ///
     /// # Errors

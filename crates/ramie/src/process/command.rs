@@ -10,7 +10,7 @@ use std::{
 use super::Child;
 use crate::op::blocking_io;
 
-/// Says how a process is to be started; twin of [`std::process::Command`].
+/// A description of a process to start; twin of [`std::process::Command`].
 ///
 /// # Examples
 /// ```
@@ -127,7 +127,7 @@ impl Command {
         self.spawn_with(Stdio::inherit, Stdio::inherit)
     }
 
-    /// Runs the process to its end and collects what it says. Streams that were not chosen are
+    /// Runs the process to its end and collects its output. Streams that were not chosen are
     /// captured; its standard input is empty.
     ///
     /// # Blocking
@@ -185,7 +185,7 @@ impl Command {
         self.command.get_args()
     }
 
-    /// Lists what is changed in the environment; `None`: taken out.
+    /// Lists the changes of the environment; `None`: removed.
     pub fn get_envs(&self) -> CommandEnvs<'_> {
         self.command.get_envs()
     }

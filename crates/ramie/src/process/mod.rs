@@ -10,8 +10,8 @@
 //! | `wait` | the driver waits for a descriptor of the process (pidfd, Linux 5.3); else the pool |
 //! | `try_wait`, `kill`, `id` | at once |
 //!
-//! What differs from std: the thread that makes a child is one of the pool's, which matters to
-//! `PR_SET_PDEATHSIG` only: it means that thread, which ends when it has been idle.
+//! A difference from std: a thread of the pool makes the child, which matters to `PR_SET_PDEATHSIG`
+//! only, because that refers to the thread, which ends when it has been idle.
 //!
 //! # Outside a fiber
 //! Every call is std's, made right here.

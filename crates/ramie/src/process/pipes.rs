@@ -12,7 +12,7 @@ use crate::{
     op::whole::{counted_read_exact, counted_write_all},
 };
 
-/// What an end is besides something to read or write.
+/// The parts of an end besides reading and writing.
 macro_rules! ends {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*

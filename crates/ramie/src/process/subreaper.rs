@@ -9,7 +9,7 @@ use ramie_driver::sys;
 ///
 /// A supervisor learns of the ends of programs that put themselves into the background by it, and
 /// has to wait for all of them: [`ring::waitid`](crate::ring::waitid) takes any process id, or
-/// `WaitId::All`. What is chosen holds for the whole process; its children do not inherit it.
+/// `WaitId::All`. The choice holds for the whole process; its children do not inherit it.
 ///
 /// # Blocking
 /// Never.

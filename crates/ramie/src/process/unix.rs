@@ -1,12 +1,12 @@
-//! What a command can do on Unix alone: the twin of `std::os::unix::process::CommandExt`.
+//! Methods of a command on Unix: the twin of `std::os::unix::process::CommandExt`.
 #![allow(unsafe_code)]
 
 use std::{ffi::OsStr, io, os::unix::process};
 
 use super::Command;
 
-/// What [`Command`] can do on Unix alone; twin of [`std::os::unix::process::CommandExt`], which
-/// is sealed, like this.
+/// Methods of a [`Command`] on Unix; twin of [`std::os::unix::process::CommandExt`], which is
+/// sealed, like this.
 pub trait CommandExt: Sealed {
     /// Sets the user that the child runs as.
     fn uid(&mut self, id: u32) -> &mut Command;
@@ -17,8 +17,8 @@ pub trait CommandExt: Sealed {
     /// Has a closure called in the child before it executes its program.
     ///
     /// # Safety
-    /// As [`std::os::unix::process::CommandExt::pre_exec`] says: the child is a fork with one
-    /// thread, and the closure may do only what is safe after a fork. No call of Ramie is.
+    /// As for [`std::os::unix::process::CommandExt::pre_exec`]: the child is a fork with one
+    /// thread, and the closure may do only things that are safe after a fork. No call of Ramie is.
     unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Command
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static;

@@ -25,8 +25,8 @@ pub enum Driver {
     Poll,
 }
 
-/// What a program's strands are: what `fiber::spawn`, `fiber::scope` and the closure of `run` run
-/// on. The same program means the same on either.
+/// The kind of a program's strands, on which `fiber::spawn`, `fiber::scope` and the closure of
+/// `run` run. The same program has the same meaning on either kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strands {
     /// Fibers, on as many workers as the runtime has: one, or several (a hybrid).
@@ -50,7 +50,7 @@ impl AbandonedFibers {
         self.lines.len()
     }
 
-    /// Names each fiber, what it waited for and where, and the closure that it ran.
+    /// Names each fiber, its wait with the place, and the closure that it ran.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(String::as_str)
     }
@@ -104,10 +104,9 @@ impl fmt::Debug for Config {
 /// | `thread_name` | `ramie-worker` | no NUL bytes |
 /// | `grace` | for ever | |
 ///
-/// `RAMIE_CAPS` masks what the kernel gives to the driver of io_uring, for tests
-/// ([`ramie_driver::masked_from_env`]). An empty variable counts as unset. One with another value
-/// that is none of these makes [`build`](Builder::build) fail with a sentence. Threads outside
-/// `run`, whose calls have no such place to fail, take the default then.
+/// `RAMIE_CAPS` masks features of io_uring, for tests ([`ramie_driver::masked_from_env`]). An empty
+/// variable counts as unset. Any other value makes [`build`](Builder::build) fail with a sentence.
+/// Threads outside `run`, whose calls have no such place to fail, take the default then.
 #[derive(Default)]
 #[must_use = "a builder does nothing until build is called"]
 pub struct Builder {
@@ -131,12 +130,12 @@ impl Builder {
         self
     }
 
-    /// Chooses what strands are; overrides `RAMIE_STRANDS`.
+    /// Chooses the kind of strands; overrides `RAMIE_STRANDS`.
     ///
     /// With [`Strands::Threads`] there are no workers to count, the closure of `run` runs on the
-    /// calling thread's own stack, a thread has std's stack unless its builder says otherwise, and
-    /// the grace period goes by the runtime's clock. A thread cannot be abandoned as a fiber can:
-    /// after the grace period it is reported, and runs on.
+    /// calling thread's own stack, a thread has std's stack unless its builder sets another size,
+    /// and the grace period goes by the runtime's clock. A thread cannot be abandoned as a fiber
+    /// can: after the grace period it is reported, and runs on.
     ///
     /// # Examples
     /// ```
@@ -217,7 +216,7 @@ impl Builder {
         self
     }
 
-    /// Sets what is called, on the thread of `run`, when fibers had to be abandoned.
+    /// Sets a function that is called on the thread of `run` when fibers had to be abandoned.
     pub fn on_abandoned(mut self, f: impl Fn(&AbandonedFibers) + Send + Sync + 'static) -> Self {
         self.on_abandoned = Some(Arc::new(f));
         self
@@ -243,8 +242,8 @@ impl Builder {
     ///
     /// # Errors
     /// `InvalidInput`: an option is out of its range, or an environment variable does not parse;
-    /// the caller's fault, and the text says how to mend it. Other kinds: the driver cannot be
-    /// opened (io_uring was demanded and is not to be had; no descriptors are left).
+    /// the caller's fault, and the text names the cure. Other kinds: the driver cannot be opened
+    /// (io_uring was demanded and is not to be had; no descriptors are left).
     pub fn build(self) -> io::Result<Runtime> {
         let driver = match self.driver {
             Some(Driver::Auto) => Choice::Auto,

@@ -14,11 +14,11 @@ use builder::Config;
 /// `f` may borrow and need not be `Send`: it runs on this thread, and this call blocks.
 ///
 /// A fiber that never ends keeps this call from returning, also one whose handle was dropped. If
-/// fibers are left a second after `f` has returned, the log says once, at level warn, which they
-/// are (ten of them by name or id) and what each waits for, and where; a debug build writes that to
-/// stderr, too. [`Builder::grace`] bounds the wait, and then there is no such line. A worker on
-/// which a fiber computes without ever suspending cannot say what its fibers wait for; where all
-/// workers are such, nothing is said.
+/// fibers are left a second after `f` has returned, the log names them once, at level warn (ten of
+/// them by name or id), each with its wait and the place; a debug build writes that to stderr, too.
+/// [`Builder::grace`] bounds the wait, and then there is no such line. A worker on which a fiber
+/// computes without ever suspending cannot report its fibers; if all workers are such, there is no
+/// report.
 ///
 /// # Blocking
 /// Blocks the calling thread, which works as a worker meanwhile.

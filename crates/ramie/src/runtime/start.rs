@@ -28,7 +28,7 @@ use crate::core::{
     },
 };
 
-/// The stack of the closure given to `run`, in bytes: what std gives to a thread.
+/// The stack of the closure given to `run`, in bytes: as large as std's for a thread.
 const MAIN_STACK: usize = 2 * 1024 * 1024;
 
 #[track_caller]
@@ -80,7 +80,7 @@ where
     }
 }
 
-/// Lent to worker 0: the closure of `run`, and what it borrows.
+/// Lent to worker 0: the closure of `run`, and its borrows.
 enum Main {}
 
 impl Lent for Main {

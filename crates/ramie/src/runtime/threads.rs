@@ -1,7 +1,7 @@
 //! `run` where strands are OS threads.
 //!
-//! The closure runs on the calling thread itself, and what it spawns are OS threads. Each of them
-//! has a small worker of its own, as threads outside `run` have: with it they wait, and on it the
+//! The closure runs on the calling thread itself, and its strands are OS threads. Each of them has
+//! a small worker of its own, as threads outside `run` have: with it they wait, and on it the
 //! fibers of `spawn_local` run, whose closures cannot go to another thread.
 
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 use super::{Duration, Instant, sleep_until};
 use crate::core::cancel::{Cancelled, check_cancelled};
 
-/// What an [`Interval`] does about ticks that it missed because nobody waited for them in time.
+/// The rule of an [`Interval`] for ticks that it missed because nobody waited for them in time.
 ///
 /// With a period of 10 and a strand that comes back at 35, having had the tick at 10:
 ///
@@ -119,19 +119,19 @@ impl Interval {
         self.period
     }
 
-    /// Returns what it does about missed ticks.
+    /// Returns the rule for missed ticks.
     #[must_use]
     pub fn missed_tick(&self) -> MissedTick {
         self.missed_tick
     }
 
-    /// Chooses what it does about missed ticks.
+    /// Chooses the rule for missed ticks.
     pub fn set_missed_tick(&mut self, missed_tick: MissedTick) {
         self.missed_tick = missed_tick;
     }
 }
 
-/// Beyond what an instant can hold lies what never comes.
+/// An instant that is out of range never comes.
 fn saturating_add(instant: Instant, duration: Duration) -> Instant {
     instant.checked_add(duration).unwrap_or(Instant::from_ns(u64::MAX))
 }

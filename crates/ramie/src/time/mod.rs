@@ -1,7 +1,8 @@
 //! Time as strands see it: twins of `std::time`'s types, read from the clock of the runtime.
 //!
 //! On the system clock, [`Instant`] is `CLOCK_MONOTONIC` in ns. A runtime built with a
-//! [`ManualClock`] has its own time, which moves when the test says so, or when every strand waits.
+//! [`ManualClock`] has its own time, which moves when the test advances it, or when every strand
+//! waits.
 
 mod interval;
 mod system_time;

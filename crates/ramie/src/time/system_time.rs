@@ -48,13 +48,13 @@ impl SystemTime {
         SystemTime::now().duration_since(*self)
     }
 
-    /// Adds a duration, `None` beyond what the system can represent.
+    /// Adds a duration; `None` if the system cannot represent the result.
     #[must_use]
     pub fn checked_add(&self, duration: Duration) -> Option<SystemTime> {
         self.0.checked_add(duration).map(SystemTime)
     }
 
-    /// Subtracts a duration, `None` before what the system can represent.
+    /// Subtracts a duration; `None` if the system cannot represent the result.
     #[must_use]
     pub fn checked_sub(&self, duration: Duration) -> Option<SystemTime> {
         self.0.checked_sub(duration).map(SystemTime)

@@ -1,4 +1,4 @@
-//! What a cancelled call returns.
+//! The error of a cancelled call.
 
 use std::{borrow::Cow, error::Error, fmt, io};
 
@@ -85,7 +85,8 @@ impl From<Cancelled> for io::Error {
     }
 }
 
-/// A call under a limit returned after the limit. It holds what the call returned: nothing is lost.
+/// A call under a limit returned after the limit. It holds the value of the call, so nothing is
+/// lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Elapsed<T> {
     value: T,
@@ -96,7 +97,7 @@ impl<T> Elapsed<T> {
         Elapsed { value }
     }
 
-    /// Returns what the call returned, late as it was.
+    /// Returns the value of the late call.
     pub fn into_value(self) -> T {
         self.value
     }
@@ -111,7 +112,7 @@ impl<T> fmt::Display for Elapsed<T> {
 impl<T: fmt::Debug> Error for Elapsed<T> {}
 
 impl<T> From<Elapsed<T>> for io::Error {
-    /// Makes an error of kind `TimedOut`, and drops what the late call returned.
+    /// Makes an error of kind `TimedOut`, and drops the value of the late call.
     fn from(_: Elapsed<T>) -> Self {
         Cancelled::by_deadline().into()
     }

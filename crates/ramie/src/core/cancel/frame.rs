@@ -1,4 +1,4 @@
-//! What a strand is in: the frames of its context that concern cancellation.
+//! The frames of a strand's context that concern cancellation.
 #![allow(unsafe_code)]
 
 use std::{
@@ -21,18 +21,18 @@ static KEY: context::Key = context::Key::new();
 enum Kind {
     Deadline(Deadline),
     Node(Arc<Node>),
-    /// What lies outside is out of reach; the shield's own limit is not.
+    /// Outer scopes are out of reach; the shield's own limit is not.
     Shield(Deadline),
-    /// What a strand of a `fiber::scope` has from the one that opened the scope.
+    /// The frame that a strand of a `fiber::scope` inherits from the opener of the scope.
     Inherited(Inherited),
 }
 
 /// One limit, scope or shield.
 pub(super) struct Frame {
     kind: Kind,
-    /// How many calls have returned early, with no way to say so, while this frame was the cause.
+    /// How many calls have returned early without an error while this frame was the cause.
     ignored: Cell<u32>,
-    /// Tells this frame from all others; given out when first asked for.
+    /// Identifies this frame; assigned when first asked for.
     serial: Cell<Option<NonZeroU64>>,
 }
 
@@ -106,7 +106,7 @@ fn visit(mut f: impl FnMut(&Frame) -> bool) {
     unsafe { context::visit(&mut show) };
 }
 
-/// What the limits and scopes around a wait come to.
+/// The sum of the limits and scopes around a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Ambient {
     pub(crate) deadline: Deadline,
@@ -116,7 +116,7 @@ pub(crate) struct Ambient {
     pub(crate) is_cancelled: bool,
 }
 
-/// Sums up what the current strand is in.
+/// Sums up the limits and scopes around the current strand.
 pub(crate) fn ambient() -> Ambient {
     let mut sum = Ambient { deadline: Deadline::NEVER, has_node: false, is_cancelled: false };
     visit(|frame| {
@@ -152,7 +152,7 @@ pub(super) fn outermost_cause() -> Option<NonZeroU64> {
     cause
 }
 
-/// What the strands of a `fiber::scope` have from the strand that opens it.
+/// The limits and scopes that the strands of a `fiber::scope` inherit from its opener.
 #[derive(Clone)]
 pub(crate) struct Inherited {
     deadline: Deadline,
@@ -165,7 +165,7 @@ impl Inherited {
     }
 }
 
-/// Takes down what a scope that is opened now hands on; `None`: nothing.
+/// Records the limits and scopes that a scope opened now passes on; `None`: nothing.
 #[inline]
 pub(crate) fn snapshot() -> Option<Inherited> {
     if context::is_empty() { None } else { snapshot_of_frames() }
@@ -185,7 +185,7 @@ fn snapshot_of_frames() -> Option<Inherited> {
     has_any.then_some(inherited)
 }
 
-/// Runs a strand of a scope in what it inherits.
+/// Runs a strand of a scope inside the limits and scopes that it inherits.
 #[cold]
 pub(crate) fn inherit<T>(inherited: &Inherited, f: impl FnOnce() -> T) -> T {
     let frame = Frame::new(Kind::Inherited(inherited.clone()));
@@ -199,7 +199,7 @@ pub(crate) fn inherit<T>(inherited: &Inherited, f: impl FnOnce() -> T) -> T {
 const YIELDS: u32 = 8;
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// Lets others run before a call returns early that has no way to say that it was cancelled.
+/// Lets others run before a call returns early that cannot report its cancellation.
 #[cold]
 pub(crate) fn back_off() {
     let mut ignored = 0;

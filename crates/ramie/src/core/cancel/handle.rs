@@ -7,7 +7,7 @@ use super::{frame::Frame, node::Node};
 /// Calls `f` in a scope that can be cancelled.
 ///
 /// # Cancellation
-/// Not a cancel point itself: `f` is always called, and what it returns is returned.
+/// Not a cancel point itself: `f` is always called, and its value is returned.
 ///
 /// # Examples
 /// ```
@@ -51,7 +51,7 @@ impl CancelScope {
         self.node.cancel(NO_REASON)
     }
 
-    /// Cancels the scope and says why.
+    /// Cancels the scope with a reason.
     pub fn cancel_because(&self, reason: impl Into<Cow<'static, str>>) -> bool {
         self.node.cancel(reason.into())
     }
@@ -87,7 +87,7 @@ impl CancelHandle {
         self.node.cancel(NO_REASON)
     }
 
-    /// Cancels the scope and says why.
+    /// Cancels the scope with a reason.
     ///
     /// # Blocking
     /// As [`cancel`](Self::cancel).

@@ -1,16 +1,16 @@
 //! Cancel scopes: a time limit or a request to stop, for all that is called inside.
 //!
-//! A cancelled call is never torn down. Each *cancel point* (a call that says so under
-//! `# Cancellation`) returns an error instead of waiting; destructors, `?` and return values do
-//! the rest. So cancellation works without unwinding, and loses nothing: an I/O call whose bytes
-//! have arrived returns them, and the next cancel point fails. Calls that move many bytes in
-//! several steps say how far they came ([`bytes_moved`]).
+//! A cancelled call is never torn down. Each *cancel point* (a call documented as one under
+//! `# Cancellation`) returns an error instead of waiting; destructors, `?` and return values do the
+//! rest. So cancellation works without unwinding, and loses nothing: an I/O call whose bytes have
+//! arrived returns them, and the next cancel point fails. The errors of calls that move many bytes
+//! in several steps hold the number of bytes moved ([`bytes_moved`]).
 //!
-//! - [`with_timeout`] and [`with_deadline`] limit the time of what they call, and tell a late
-//!   return from one in time; [`try_with_timeout`] and [`try_with_deadline`] limit what may fail,
-//!   and return its result. Limits nest: the tighter one wins.
+//! - [`with_timeout`] and [`with_deadline`] limit the time of the closure that they call, and
+//!   distinguish a late return from one in time; [`try_with_timeout`] and [`try_with_deadline`]
+//!   limit a closure that may fail, and return its result. Limits nest: the tighter one wins.
 //! - [`scope`] makes a scope that can be cancelled from anywhere, by its [`CancelHandle`].
-//! - [`shield`] keeps the cancellation of what lies outside from what it calls.
+//! - [`shield`] keeps the cancellation of outer scopes from the closure that it calls.
 //! - [`check_cancelled`] makes a cancel point of its own.
 //!
 //! Cancellation is *level-triggered*: once a scope is cancelled, every cancel point in it fails,
@@ -21,21 +21,21 @@
 //! of a `fiber::scope` that it opens then, by its own alone.
 //!
 //! # Calls that cannot say so
-//! Calls with std's shapes return what std's do, and some have no room for this error. Of those,
-//! the ones that may return for no reason do so early (`park`, `Condvar::wait`), and so does
-//! [`sleep`](crate::fiber::sleep); in a loop they would turn without end, so each such return lets
-//! other fibers run first and, again and again, waits longer, up to 50 ms. The others are no cancel
+//! Calls with std's shapes have std's return types, and some have no room for this error. Of those,
+//! the ones that may return without a reason do so early (`park`, `Condvar::wait`), and so does
+//! [`sleep`](crate::fiber::sleep). In a loop they would spin, so each early return first lets other
+//! fibers run, and each repeated one waits a little longer, up to 50 ms. The others are no cancel
 //! points and have a twin that is one: `JoinHandle::wait`, `Mutex::lock_or_cancelled`.
 //!
 //! # Which calls are cancel points
 #![doc = include_str!("../../../docs/cancel-points.md")]
 
 // # Protocol
-// What a strand is in lies in its context (`ramie_coro::context`): a list of frames, each in
-// the frame of the call that made it. A coroutine carries its own along. A deadline is a number
-// in such a frame; each wait takes the earliest for its own, so that a limit arms no timer until
-// somebody waits. A scope that can be cancelled is a node with a list of its members: the
-// strands in it, and the nodes below.
+// The limits and scopes around a strand lie in its context (`ramie_coro::context`): a list of
+// frames, each in the frame of the call that made it. A coroutine carries its own along. A deadline
+// is a number in such a frame; each wait takes the earliest for its own, so that a limit arms no
+// timer until somebody waits. A scope that can be cancelled is a node with a list of its members:
+// the strands in it, and the nodes below.
 //
 // | a node is | left by |
 // |---|---|
@@ -78,7 +78,7 @@ use crate::core::time::{Deadline, Instant};
 /// Not a cancel point itself: `f` is always called.
 ///
 /// # Errors
-/// `f` returned later than that. The error holds what it returned.
+/// `f` returned later than that. The error holds its value.
 ///
 /// # Examples
 /// ```
@@ -158,8 +158,8 @@ fn limited<T>(deadline: Deadline, f: impl FnOnce() -> T) -> Result<T, Elapsed<T>
 
 /// Calls `f` out of reach of the scopes and limits outside: their cancellation waits.
 ///
-/// For what must be finished once begun: an answer half sent, a lock file to remove. Limits and
-/// scopes inside `f` work as ever.
+/// For work that must be finished once begun, such as sending the rest of an answer or removing a
+/// lock file. Limits and scopes inside `f` work as usual.
 ///
 /// # Examples
 /// ```
@@ -222,7 +222,7 @@ pub(crate) fn cancelled() -> Cancelled {
     cause().unwrap_or_else(|| match std::thread::panicking() {
         // No wait begins then.
         true => Cancelled::because("the strand unwinds from a panic"),
-        // What is no cause any more was a limit on a clock that was set back.
+        // A limit on a clock that was set back is no cause any more.
         false => Cancelled::by_deadline(),
     })
 }

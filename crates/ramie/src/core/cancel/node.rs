@@ -22,16 +22,16 @@ pub(crate) struct Node {
     members: SpinLock<Members>,
 }
 
-/// How many members are told between two holds of the lock.
+/// How many members are notified between two holds of the lock.
 const BATCH: usize = 16;
 
-/// Those in a scope that have not been told of its cancellation, and those that have.
+/// The members of a scope that have not been notified of its cancellation, and those that have.
 struct Members {
     waiting: List,
     told: List,
 }
 
-/// Who is told of a cancellation.
+/// A member that is notified of a cancellation.
 enum Who {
     /// A strand, whose wait is ended.
     Strand(FiberId),
@@ -94,7 +94,7 @@ impl List {
 }
 
 impl Members {
-    /// Takes the next member that has not been told.
+    /// Takes the next member that has not been notified.
     fn next_untold(&mut self) -> Option<&Member> {
         // SAFETY: members in a list are alive.
         let member = unsafe { self.waiting.first.as_ref() }?;
@@ -149,7 +149,7 @@ impl Node {
         }
     }
 
-    /// Runs `f` with the current strand among those told.
+    /// Runs `f` with the current strand among the members.
     pub(super) fn join<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
         let strand = worker::current().current_slot().id();
         this.with_member(Who::Strand(strand), f)
@@ -178,17 +178,17 @@ impl Node {
         f()
     }
 
-    /// Marks the node; tells whether it was not marked yet.
+    /// Marks the node; returns whether it was not marked yet.
     fn mark(&self, reason: Cow<'static, str>) -> bool {
         let is_first = self.reason.set(reason).is_ok();
         if is_first {
-            // Release: the reason is visible to whoever sees the mark.
+            // Release: the reason is visible to a strand that sees the mark.
             self.is_cancelled.store(true, Ordering::Release);
         }
         is_first
     }
 
-    /// Cancels this scope and those inside; tells whether it was the first to do so.
+    /// Cancels this scope and those inside; returns whether it was the first to do so.
     pub(super) fn cancel(self: &Arc<Node>, reason: Cow<'static, str>) -> bool {
         if !self.mark(reason) {
             return false;

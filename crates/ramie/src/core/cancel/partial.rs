@@ -4,7 +4,7 @@ use std::{error::Error, fmt, io};
 
 use super::Cancelled;
 
-/// What lies in the I/O error of a call that moves many bytes and was cancelled half-way.
+/// The data in the I/O error of a call that moves many bytes and was cancelled half-way.
 #[derive(Debug)]
 struct Partial {
     cancelled: Cancelled,
@@ -46,10 +46,10 @@ pub fn is_cancelled(error: &io::Error) -> bool {
 /// Returns how many bytes a `write_all`, a `read_exact` or an [`io::copy`](crate::io::copy) had
 /// moved when it was cancelled; `None`: another call failed, or for another reason.
 ///
-/// They are the first of the buffer, so what is left begins there. This crate's sockets, pipes,
-/// files, standard streams and ends of children count; a wrapper counts if it hands the whole call
-/// on. std's `BufWriter` does for what is as large as its buffer. Of less it has then taken all or
-/// nothing, and keeps what it took: its `flush` goes on where it was cancelled.
+/// They are the first of the buffer, so the rest begins there. This crate's sockets, pipes, files,
+/// standard streams and ends of children count; a wrapper counts if it hands the whole call on.
+/// std's `BufWriter` does if the data is as large as its buffer. Of less data it has then taken all
+/// or nothing, and keeps the data that it took: its `flush` continues where it was cancelled.
 ///
 /// `write!` writes in pieces; the count is that of the last one alone.
 ///
@@ -75,7 +75,7 @@ pub fn bytes_moved(error: &io::Error) -> Option<usize> {
     partial(error).map(|partial| partial.moved)
 }
 
-/// Returns what an [`io::copy`](crate::io::copy) had read and not yet written when it was
+/// Returns the bytes that an [`io::copy`](crate::io::copy) had read and not yet written when it was
 /// cancelled; empty for all other errors.
 #[must_use]
 pub fn unsent_bytes(error: &io::Error) -> &[u8] {

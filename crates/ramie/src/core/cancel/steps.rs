@@ -70,7 +70,7 @@ impl Steps {
         *self = Steps::Over;
     }
 
-    /// Takes note of what a step came to, and hands it on.
+    /// Records the outcome of a step, and returns it.
     pub(crate) fn noted<T>(&mut self, step: io::Result<T>) -> io::Result<T> {
         step.inspect_err(|error| self.note(error))
     }

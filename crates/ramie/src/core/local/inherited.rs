@@ -1,6 +1,6 @@
-//! What the strands of a `fiber::scope` have from the strand that opens it: limits, cancel scopes,
-//! scoped values. Taken down when the scope is opened, since the frames that hold it may lie on a
-//! coroutine's resumer, who may be gone before the scope is.
+//! The limits, cancel scopes and scoped values that the strands of a `fiber::scope` inherit from
+//! its opener. Recorded when the scope is opened, because the frames that hold them may lie on the
+//! stack of a coroutine's resumer, which may be gone before the scope is.
 
 use ramie_coro::context;
 
@@ -13,7 +13,7 @@ pub(crate) struct Inherited {
 }
 
 impl Inherited {
-    /// Takes down what is set here; `None`: nothing.
+    /// Records the present limits, scopes and values; `None`: nothing.
     #[inline]
     pub(crate) fn snapshot() -> Option<Self> {
         if context::is_empty() { None } else { Self::of_context() }

@@ -1,4 +1,4 @@
-//! The key of a fiber-local value: what `fiber_local!` declares.
+//! The key of a fiber-local value, declared by `fiber_local!`.
 #![allow(unsafe_code)]
 
 use std::{
@@ -19,8 +19,8 @@ use crate::core::worker::{self, NoSwitch, Worker};
 /// Gives access to the value that each strand has of its own; twin of [`std::thread::LocalKey`].
 /// Declared by [`fiber_local!`](crate::fiber_local).
 ///
-/// INVARIANT: once a key has an index, no other has it: so what a table holds there was made for
-/// this key, and is a `Stored<T>`.
+/// INVARIANT: once a key has an index, no other key has it, so the value of a table at that index
+/// was made for this key, and is a `Stored<T>`.
 pub struct LocalKey<T: 'static> {
     /// Where the tables hold its value; 0, where they hold nothing, until it is first needed.
     index: AtomicUsize,
@@ -63,7 +63,7 @@ fn panic_gone(error: AccessError) -> ! {
 }
 
 impl<T: 'static> LocalKey<T> {
-    /// What `fiber_local!` expands to.
+    /// The expansion of `fiber_local!`.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(init: fn() -> T) -> Self {

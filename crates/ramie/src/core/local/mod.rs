@@ -1,10 +1,9 @@
 //! Fiber-locals: one value for each strand, as `std::thread_local!` has one for each thread.
 //!
 //! On a fiber a value belongs to the fiber; on an OS thread, also on one that is a strand, to the
-//! thread. A coroutine sees those of the strand that resumes it. Rooms: [`key`] (what a program
-//! sees), [`table`] (where a strand keeps its values, and how they end); and two that know values
-//! bound for a call ([`scoped_value`]) and what a scope's strands have from its opener
-//! ([`inherited`]).
+//! thread. A coroutine sees those of the strand that resumes it. Modules: [`key`] (the interface
+//! for programs), [`table`] (the values of a strand, and their end), [`scoped_value`] (values bound
+//! for a call), and [`inherited`] (values that a scope's strands have from its opener).
 //!
 //! # What must not happen
 //! A reference must not outlive its value. A value dies at its strand's end, and a call of `with`

@@ -20,7 +20,7 @@ use ramie_coro::context;
 
 static KEY: context::Key = context::Key::new();
 
-/// What one or more values are bound to, innermost first. The address of a value is its name.
+/// The bindings of one or more values, innermost first. The address of a value is its name.
 type Bindings = Vec<(usize, Arc<dyn Any + Send + Sync>)>;
 
 /// A value that is bound for the length of a call; make it a `static`. A constant, which has no
@@ -80,10 +80,10 @@ impl<T: Send + Sync + 'static> ScopedValue<T> {
         context::with(&KEY, &bindings, f)
     }
 
-    /// Returns what the value is bound to here; `None`: nothing.
+    /// Returns the present binding of the value, if there is one.
     ///
-    /// In a coroutine, that is what it is bound to where the coroutine was resumed, unless the
-    /// coroutine itself has bound it.
+    /// In a coroutine, that is the binding where the coroutine was resumed, unless the coroutine
+    /// itself has bound it.
     #[must_use]
     pub fn get(&'static self) -> Option<Arc<T>> {
         let mut found = None;
@@ -122,7 +122,7 @@ fn visit(mut f: impl FnMut(&Bindings) -> bool) {
         if !ptr::eq(key, &KEY) {
             return true;
         }
-        // SAFETY: what is under this key are bindings, by `bind_shared` and `Inherited::enter`,
+        // SAFETY: the values under this key are bindings, by `bind_shared` and `Inherited::enter`,
         // which keep them alive.
         f(unsafe { &*value.cast::<Bindings>() })
     };
@@ -130,7 +130,7 @@ fn visit(mut f: impl FnMut(&Bindings) -> bool) {
     unsafe { context::visit(&mut show) };
 }
 
-/// What the strands of a scope have from the strand that opened it.
+/// The bindings that the strands of a scope inherit from its opener.
 pub(crate) struct Inherited(Bindings);
 
 // A scope that unwinds shows nobody the values half changed: they are shared and never changed.
@@ -138,7 +138,7 @@ impl UnwindSafe for Inherited {}
 impl RefUnwindSafe for Inherited {}
 
 impl Inherited {
-    /// Takes down what is bound here; `None`: nothing.
+    /// Records the present bindings; `None`: nothing.
     pub(crate) fn snapshot() -> Option<Self> {
         let mut all = Bindings::new();
         visit(|bindings| {

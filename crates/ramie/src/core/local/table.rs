@@ -6,9 +6,9 @@
 //! | an address | the value | [`Locals::destroy`], for a value with a destructor |
 //! | [`GONE`] | destroyed: the strand is ending | [`Locals::free`] |
 //!
-//! There is no race: a table is touched by its strand alone, from the strand's own thread. What to
-//! fear is code of the program that runs in the midst: initializers and destructors come back here.
-//! So no reference into a table is held while such code runs.
+//! There is no race: a table is touched by its strand alone, from the strand's own thread. The
+//! danger is code of the program that runs in the middle: initializers and destructors come back
+//! here. So no reference into a table is held while such code runs.
 #![allow(unsafe_code)]
 
 use std::{
@@ -110,7 +110,7 @@ fn is_value(entry: *mut Header) -> bool {
     entry > GONE
 }
 
-/// What a strand has for a key.
+/// The value of a strand for a key.
 pub(super) enum Entry {
     Empty,
     Value(NonNull<Header>),
@@ -155,7 +155,7 @@ impl Locals {
     /// Runs `f`, which calls no code of the program, on the table.
     ///
     /// But for a global allocator that uses fiber-locals of its own: it finds an empty table
-    /// meanwhile, and what it puts there is leaked.
+    /// meanwhile, and a value that it puts there is leaked.
     fn with_table<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
         if self.is_empty() {
             self.table.set(Box::leak(Box::default()));
@@ -169,7 +169,7 @@ impl Locals {
         result
     }
 
-    /// Stores a value; returns what was there, no longer in the table.
+    /// Stores a value; returns the earlier one, which is no longer in the table.
     pub(super) fn put(&self, index: usize, value: NonNull<Header>, drops: bool) -> *mut Header {
         self.with_table(|table| {
             if table.entries.len() <= index {
@@ -204,7 +204,7 @@ impl Locals {
     #[cold]
     pub(crate) fn free(&self) {
         self.destroy();
-        // What is left has no destructor: no code of the program runs below.
+        // The remaining values have no destructor, so no code of the program runs below.
         let entries = self.with_table(|table| std::mem::take(&mut table.entries));
         for value in entries {
             // SAFETY: the invariant; the table is empty.

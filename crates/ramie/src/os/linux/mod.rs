@@ -1,4 +1,4 @@
-//! Twins of `std::os::linux`; what cannot block is std's own.
+//! Twins of `std::os::linux`; items that cannot block are std's own.
 
 #[doc(no_inline)]
 pub use std::os::linux::fs;

@@ -1,4 +1,4 @@
-//! Twins of `std::os::unix`; what cannot block is std's own.
+//! Twins of `std::os::unix`; items that cannot block are std's own.
 
 #[allow(deprecated)]
 #[doc(no_inline)]
@@ -9,7 +9,7 @@ pub mod fs;
 pub mod net;
 pub mod process;
 
-/// What is often wanted, as in [`std::os::unix::prelude`].
+/// Common items, as in [`std::os::unix::prelude`].
 pub mod prelude {
     pub use super::{
         ffi::{OsStrExt, OsStringExt},

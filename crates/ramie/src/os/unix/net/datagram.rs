@@ -21,8 +21,8 @@ use crate::net::{
 ///
 /// # Blocking
 /// A receive parks the strand until there is a datagram, a send until the receiver's queue has
-/// room. (Linux tells of room only to connected senders: a `send_to` to a full queue looks again
-/// after 50 us at first, at most 5 ms.)
+/// room. (Linux notifies only connected senders of room, so a `send_to` to a full queue tries again
+/// after 50 us at first, and after 5 ms at most.)
 ///
 /// # Cancellation
 /// Sends and receives are cancel points.
@@ -129,7 +129,8 @@ impl UnixDatagram {
         sys::peer_addr_unix(&self.socket)
     }
 
-    /// Receives a datagram and tells its sender. What is longer than `buf` is cut off.
+    /// Receives a datagram and returns its length and sender. Bytes that do not fit into `buf` are
+    /// discarded.
     ///
     /// # Errors
     /// See the type.
@@ -139,7 +140,7 @@ impl UnixDatagram {
         Ok((bytes, from.to_unix()?))
     }
 
-    /// Receives a datagram. What is longer than `buf` is cut off.
+    /// Receives a datagram. Bytes that do not fit into `buf` are discarded.
     ///
     /// # Errors
     /// See the type.

@@ -103,8 +103,8 @@ impl UnixListener {
     /// the error of a cancelled step.
     pub fn incoming(&self) -> Incoming<'_> {
         // An accept that the kernel repeats never ends when a Unix listener is shut down: the
-        // kernel tries it without waiting, which says `EAGAIN` then, where an accept that waits
-        // says `EINVAL` (seen on Linux 6.18).
+        // kernel tries it without waiting, which fails with `EAGAIN` then, where an accept that
+        // waits fails with `EINVAL` (seen on Linux 6.18).
         let intake = self.socket.acceptor().one_by_one();
         Incoming { listener: self, intake, steps: Steps::Going }
     }

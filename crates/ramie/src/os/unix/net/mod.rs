@@ -1,8 +1,8 @@
 //! Twins of `std::os::unix::net`: Unix sockets whose calls park the strand, never the worker.
 //!
-//! Signatures, defaults and error kinds are std's, with the differences that
-//! [`net`](crate::net) tells of. Beyond std, streams and datagrams carry descriptors:
-//! [`UnixStream::send_vectored_with_fds`] and its kin.
+//! Signatures, defaults and error kinds are std's, with the differences listed in
+//! [`net`](crate::net). Beyond std, streams and datagrams carry descriptors, as by
+//! [`UnixStream::send_vectored_with_fds`].
 
 mod datagram;
 mod listener;

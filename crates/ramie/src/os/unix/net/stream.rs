@@ -23,8 +23,8 @@ use crate::{
     op::whole::{counted_read_exact, counted_write_all},
 };
 
-/// How long a connect to a listener whose queue is full sleeps, at first and at most, where the
-/// kernel cannot tell when it no longer is.
+/// The first and the longest pause of a connect to a listener with a full queue, if the kernel
+/// cannot report room.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
@@ -37,8 +37,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 /// A read or write that would wait parks the fiber, or the thread outside one.
 ///
 /// # Cancellation
-/// Reads, writes, sends, receives and connects are cancel points. What a cancelled `write_all` or
-/// `read_exact` had moved its error says ([`bytes_moved`](crate::cancel::bytes_moved)).
+/// Reads, writes, sends, receives and connects are cancel points. The error of a cancelled
+/// `write_all` or `read_exact` holds the number of bytes moved
+/// ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
 /// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionReset`,
@@ -161,7 +162,7 @@ impl UnixStream {
     }
 
     /// Shuts down reading, writing or both, for every handle of this connection. Reads that wait
-    /// return 0, the peer reads to the end of what was sent.
+    /// return 0, and the peer reads to the end of the sent bytes.
     ///
     /// # Errors
     /// `NotConnected`: the peer is gone.
