@@ -58,7 +58,14 @@ fn module_of(file: &Path) -> Vec<String> {
     {
         parts.push(stem);
     }
-    if parts == ["runtime"] { Vec::new() } else { parts }
+    // `lib.rs` re-exports these at the root, or without the layer.
+    if parts == ["runtime"] || parts == ["op"] {
+        return Vec::new();
+    }
+    if parts.first().is_some_and(|layer| layer == "core") {
+        parts.remove(0);
+    }
+    parts
 }
 
 fn word(text: &str) -> String {
