@@ -51,6 +51,8 @@ const SHIPPED: &[&str] = &[
     "core/wait/completion.rs",
     "core/wait/park.rs",
     "core/wait/parking_lot.rs",
+    "core/wait/record.rs",
+    "core/wait/word.rs",
     "core/worker/shared.rs",
     "core/worker/team.rs",
     "handshake.rs",

@@ -315,10 +315,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "waiter_may_be_cancelled_under_a_lock",
         file: "core/wait/park.rs",
-        from: "let wait = body.slot().begin_wait();\n    \
-               Ok(Prepared { worker, body, record, wait, begun })",
-        to: "let wait = body.slot().begin_wait();\n    \
-             let prepared = Prepared { worker, body, record, wait, begun };\n    \
+        from: "Ok(Prepared::begun(worker, body, record, body.slot().begin_wait()))",
+        to: "let prepared = Prepared::begun(worker, body, record, body.slot().begin_wait());\n    \
              if record.is_in_scope.get() {\n        \
                  body.slot().allow_cancel();\n        \
                  cancel::fence_after_begin();\n        \

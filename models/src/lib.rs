@@ -10,7 +10,12 @@
 //! Not modelled: abandoned strands, destructors during a panic, several fibers on one
 //! worker (they do not run at the same time), the deques.
 #![cfg(test)]
-#![allow(dead_code, unused_imports, reason = "a model uses a part of each shipped file")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "a model uses a part of each shipped file"
+)]
 #![allow(unreachable_pub, irrefutable_let_patterns, unreachable_code)]
 
 use std::{env, process::Command};

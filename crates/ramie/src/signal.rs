@@ -266,7 +266,7 @@ impl Signals {
             let offset = ramie_driver::CURRENT_POSITION;
             let op = Op::Read { fd, buf: count.as_mut_ptr(), len: 8, offset };
             // SAFETY: the buffer lies in this frame.
-            match unsafe { op::perform(&WAIT, op, deadline) } {
+            match unsafe { op::request(&WAIT, op).until(deadline).perform() } {
                 Ok(_) => {}
                 Err(OpError::Elapsed) => return Ok(self.listener.take()),
                 Err(error) => return Err(error.into()),

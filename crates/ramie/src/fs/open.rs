@@ -21,7 +21,7 @@ use ramie_driver::{
 
 use super::file::File;
 use crate::{
-    core::{cancel, time::Deadline, wait::park::WaitKind},
+    core::{cancel, wait::park::WaitKind},
     op::{
         self, blocking_io,
         route::{Route, route},
@@ -183,7 +183,7 @@ impl OpenOptions {
         let mode = self.wants.mode;
         let op = Op::Open { path: c_path.as_ptr().cast(), flags, mode };
         // SAFETY: the path is borrowed for the length of this call.
-        let opened = unsafe { op::perform(&OPEN, op, Deadline::NEVER) };
+        let opened = unsafe { op::request(&OPEN, op).perform() };
         let fd = match opened.map_err(io::Error::from) {
             Err(error) if error.raw_os_error() == Some(ENXIO) => {
                 return blocking_io(|| self.options.open(path)).map(File::from);

@@ -110,7 +110,7 @@ impl<T: AsFd> Async<T> {
     fn wait(&self, kind: &'static WaitKind, events: u32) -> io::Result<()> {
         let op = Op::Poll { fd: self.io.as_fd().as_raw_fd(), events };
         // SAFETY: the op points to nothing.
-        unsafe { op::perform(kind, op, Deadline::NEVER) }?;
+        unsafe { op::request(kind, op).perform() }?;
         Ok(())
     }
 
@@ -280,7 +280,7 @@ impl ReadyEach<'_> {
     #[track_caller]
     fn wait_once(&self) -> io::Result<()> {
         let op = Op::Poll { fd: self.fd.as_raw_fd(), events: self.events };
-        op::perform_pointing_nowhere(self.kind, op, Deadline::NEVER)?;
+        op::request(self.kind, op).perform_pointing_nowhere()?;
         Ok(())
     }
 }

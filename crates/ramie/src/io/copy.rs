@@ -234,7 +234,7 @@ fn unless_unsuited(error: io::Error, copied: u64) -> io::Result<()> {
 fn wait(fd: BorrowedFd<'_>, events: u32, deadline: Deadline) -> io::Result<()> {
     let op = Op::Poll { fd: fd.as_raw_fd(), events };
     // SAFETY: the op points to nothing.
-    match unsafe { op::perform(&COPY, op, deadline) } {
+    match unsafe { op::request(&COPY, op).until(deadline).perform() } {
         Ok(_) => Ok(()),
         // As a write whose time is over.
         Err(op::OpError::Elapsed) => Err(Errno::AGAIN.into()),

@@ -191,7 +191,7 @@ impl Socket {
             if sys::poll_now(self, sys::POLL_OUT)? == 0 {
                 let op = Op::Poll { fd: self.as_fd().as_raw_fd(), events: sys::POLL_OUT };
                 // SAFETY: the op points to nothing.
-                data_result(unsafe { op::perform(&SEND, op, deadline) })?;
+                data_result(unsafe { op::request(&SEND, op).until(deadline).perform() })?;
             } else {
                 // The receiver's queue is full, and only connected senders are notified of room.
                 worker::pause(pause);

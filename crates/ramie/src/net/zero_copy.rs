@@ -33,8 +33,9 @@ impl Socket {
         let frame = OpFrame::new(Op::SendMessage { fd, message: &raw const header, flags });
         // SAFETY: the buffers are borrowed for the length of this call, and the header lies in its
         // frame.
-        let sent =
-            unsafe { op::perform_frame(&SEND, frame.zero_copy(), self.deadline(Half::Write)) };
+        let sent = unsafe {
+            op::request_frame(&SEND, frame.zero_copy()).until(self.deadline(Half::Write)).perform()
+        };
         match sent {
             // A socket of a kind that always copies.
             Err(OpError::Errno(errno)) if errno == sys::Errno::OPNOTSUPP.raw_os_error() => {

@@ -15,10 +15,10 @@ use std::{
 use ramie_driver::{Call, Feature, Kind, Op};
 
 use super::{
-    blocking_io, own_fd, perform,
+    blocking_io, own_fd, request,
     route::{is_by_ring, uninterrupted},
 };
-use crate::core::{cancel, time::Deadline, wait::park::WaitKind, worker};
+use crate::core::{cancel, wait::park::WaitKind, worker};
 
 /// Makes a call and returns its result, a count or a descriptor.
 ///
@@ -89,7 +89,7 @@ pub(crate) fn can_wait_for_epoll() -> bool {
 pub(crate) unsafe fn by_ring(kind: &'static WaitKind, call: &Call) -> io::Result<u32> {
     let op = Op::Call { call };
     // SAFETY: the caller's promise, and the call itself lies in the caller's frame.
-    Ok(unsafe { perform(kind, op, Deadline::NEVER) }?)
+    Ok(unsafe { request(kind, op).perform() }?)
 }
 
 /// As [`make`], without a ring.

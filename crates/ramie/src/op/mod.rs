@@ -17,8 +17,5 @@ pub(crate) mod whole;
 pub use self::blocking::blocking;
 pub(crate) use self::{
     blocking::blocking_io,
-    perform::{
-        OpError, UNWINDING_LIMIT, await_readiness, own_fd, perform, perform_frame, perform_inline,
-        perform_pointing_nowhere,
-    },
+    perform::{OpError, UNWINDING_LIMIT, own_fd, request, request_frame},
 };

@@ -40,7 +40,8 @@ use crate::core::{
     time::Deadline,
     wait::{
         park::{self, Refused, WaitKind, WaitRecord},
-        plain::{body_bits, suspend_plainly},
+        plain::suspend_plainly,
+        word::WakeWord,
     },
     worker::{self, Worker},
 };
@@ -91,9 +92,9 @@ impl Intake {
         let id = self.id?;
         let worker = worker::current();
         let body = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER)?;
-        let record = WaitRecord::new(kind).with_detail(self.fd() as u64, 0).of_plain_op();
+        let record = WaitRecord::plain(kind).with_detail(self.fd() as u64, 0);
         loop {
-            match next_item_or_await(&worker, id, body_bits(body)) {
+            match next_item_or_await(&worker, id, WakeWord::plain(body)) {
                 NextItem::Item(shot) => {
                     worker.note_complete_at_once();
                     return Some(shot);
@@ -177,8 +178,8 @@ impl Drop for Intake {
 }
 
 #[inline(never)]
-fn next_item_or_await(worker: &Worker, id: MultishotId, user: u64) -> NextItem {
-    let next = worker.with_open_driver(|driver| driver.next_item_or_await(id, user));
+fn next_item_or_await(worker: &Worker, id: MultishotId, user: WakeWord) -> NextItem {
+    let next = worker.with_open_driver(|driver| driver.next_item_or_await(id, user.to_bits()));
     next.unwrap_or(NextItem::Gone)
 }
 
@@ -204,8 +205,8 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpE
         Err(Refused::Cancelled) => return Err(OpError::Cancelled),
         Err(Refused::Unwinding) => return await_inline(worker, id),
     };
-    let user = prepared.wake_ref().to_bits();
-    let awaits = worker.with_open_driver(|driver| driver.await_item(id, user));
+    let user = prepared.wake_word();
+    let awaits = worker.with_open_driver(|driver| driver.await_item(id, user.to_bits()));
     if awaits != Some(true) {
         prepared.abort_or_suspend();
         return Ok(());
@@ -222,7 +223,9 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpE
 fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
     let limit = Deadline::after(UNWINDING_LIMIT);
     // Any word that is no wake-up: it is dropped where wake-ups are dealt out.
-    while worker.with_open_driver(|driver| driver.await_item(id, worker::POPPED)) == Some(true) {
+    while worker.with_open_driver(|driver| driver.await_item(id, WakeWord::RELEASED.to_bits()))
+        == Some(true)
+    {
         if limit.has_passed() {
             return Err(OpError::Elapsed);
         }
@@ -273,7 +276,7 @@ pub(crate) fn release(
             // It would have to wait for another thread.
             Err(Refused::Unwinding) => return Err(OpError::Elapsed),
         };
-        if !home.request_stop(prepared.wake_ref().to_bits()) {
+        if !home.request_stop(prepared.wake_word().to_bits()) {
             prepared.abort_or_suspend();
             continue;
         }
@@ -293,7 +296,7 @@ pub(crate) fn stop(home: &MultishotInbox) {
         worker.with_open_driver(|driver| driver.stop_multishot(id)).unwrap_or(false)
     });
     if is_own != Some(true) {
-        home.request_stop(0);
+        home.request_stop(WakeWord::NOBODY.to_bits());
     }
 }
 

@@ -11,21 +11,21 @@
 //! frame to the kernel, and ends the process ([`HandedOut`]).
 #![allow(unsafe_code)]
 
-use std::{io, os::fd::AsRawFd, ptr::NonNull, time::Duration};
+use std::{io, ptr::NonNull, time::Duration};
 
 use ramie_driver::{
     FixedFile, Op, OpFrame, Submitted, Wait, say,
     sys::{HandedOut, Lent},
 };
 
-use super::fixed_file::FdName;
 use crate::core::{
     cancel,
     strand::Wake,
     time::Deadline,
     wait::{
         park::{self, Refused, WaitKind, WaitRecord},
-        plain::{body_bits, suspend_plainly},
+        plain::suspend_plainly,
+        word::WakeWord,
     },
     worker::{self, Worker},
 };
@@ -54,119 +54,108 @@ impl From<OpError> for io::Error {
     }
 }
 
-/// Performs an op and returns its result, a count or a descriptor.
-///
-/// # Safety
-/// What `op` points to stays valid, and is not used by others in a conflicting way, until this
-/// call has returned.
-///
-/// # Cancellation
-/// A cancel point.
-///
-/// # Panics
-/// Inside [`no_switch`](crate::no_switch()).
-#[track_caller]
-pub(crate) unsafe fn perform(
-    kind: &'static WaitKind,
-    op: Op,
-    deadline: Deadline,
-) -> Result<u32, OpError> {
-    // SAFETY: the caller's promise.
-    unsafe { perform_frame(kind, OpFrame::new(op), deadline) }
-}
-
-/// As [`perform`], for an op that points to nothing.
-#[track_caller]
-pub(crate) fn perform_pointing_nowhere(
-    kind: &'static WaitKind,
-    op: Op,
-    deadline: Deadline,
-) -> Result<u32, OpError> {
-    assert!(matches!(op, Op::Poll { .. } | Op::Nop), "this op points to something");
-    // SAFETY: it points to nothing.
-    unsafe { perform(kind, op, deadline) }
-}
-
-/// Waits until one of `events` may hold of a stream.
-#[track_caller]
-pub(crate) fn await_readiness(
-    kind: &'static WaitKind,
-    fd: FdName<'_>,
-    events: u32,
-    deadline: Deadline,
-) -> Result<u32, OpError> {
-    let op = Op::Poll { fd: fd.as_raw_fd(), events };
-    // SAFETY: it points to nothing; the place is that of the stream with this descriptor.
-    unsafe { perform_plainly(kind, OpFrame::new(op), deadline, fd.place()) }
-}
-
-/// As [`perform`], for ops of which there are many: inlined into the code of the fiber, for the
-/// sake of its switch ([`Body::suspend`](worker::Body::suspend)); by the place in the ring's table
-/// that the op's descriptor may have.
-///
-/// # Safety
-/// As [`perform`]; and `place` is that of the stream whose descriptor the op names.
-#[track_caller]
-#[inline(always)]
-pub(crate) unsafe fn perform_inline(
-    kind: &'static WaitKind,
-    op: Op,
-    deadline: Deadline,
-    place: Option<&FixedFile>,
-) -> Result<u32, OpError> {
-    // SAFETY: the caller's promise.
-    unsafe { perform_plainly(kind, OpFrame::new(op), deadline, place) }
-}
-
-/// As [`perform`], for a frame that has not been submitted.
-///
-/// # Safety
-/// As [`perform`].
-#[track_caller]
-pub(crate) unsafe fn perform_frame(
+/// An op to perform: `request(&READ, op).until(deadline).on(file).perform()`.
+#[must_use = "it is performed only when told to"]
+pub(crate) struct Request<'a> {
     kind: &'static WaitKind,
     frame: OpFrame,
     deadline: Deadline,
-) -> Result<u32, OpError> {
-    // SAFETY: the caller's promise.
-    unsafe { perform_plainly(kind, frame, deadline, None) }
+    file: Option<&'a FixedFile>,
 }
 
-/// Performs an op by a plain wait, if that will do.
-///
-/// # Safety
-/// As [`perform_inline`].
-#[track_caller]
+/// Requests an op, for what a dump names by `kind`.
 #[inline(always)]
-unsafe fn perform_plainly(
-    kind: &'static WaitKind,
-    frame: OpFrame,
-    deadline: Deadline,
-    place: Option<&FixedFile>,
-) -> Result<u32, OpError> {
-    let detail = frame.op().fd().map_or(u64::MAX, |fd| fd as u64);
-    let record = WaitRecord::new(kind).with_detail(detail, 0).of_plain_op();
-    let wait = PlainWait { frame, record };
-    let frame = &wait.frame;
-    let worker = worker::current();
-    let Some(body) = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER) else {
-        // SAFETY: the caller's promise.
-        return unsafe { perform_bounded(&worker, kind, frame, deadline, place) };
-    };
-    // SAFETY: the frame stays in place until it is popped, and what the op points to does by the
-    // caller's promise; so it is with the place.
-    match unsafe { worker.submit(frame, place) }? {
-        Submitted::Complete => worker.note_complete_at_once(),
-        Submitted::InFlight => {
-            let in_flight = HandedOut::<InFlight>::new();
-            frame.user.set(body_bits(body));
-            while !is_popped(frame) {
-                suspend_plainly(body, &wait.record);
-            }
-            in_flight.settle();
-        }
+pub(crate) fn request(kind: &'static WaitKind, op: Op) -> Request<'static> {
+    request_frame(kind, OpFrame::new(op))
+}
+
+/// Requests the op of a frame that has not been submitted.
+#[inline(always)]
+pub(crate) fn request_frame(kind: &'static WaitKind, frame: OpFrame) -> Request<'static> {
+    Request { kind, frame, deadline: Deadline::NEVER, file: None }
+}
+
+impl<'a> Request<'a> {
+    /// Ends the op at `deadline`.
+    #[inline(always)]
+    pub(crate) fn until(mut self, deadline: Deadline) -> Self {
+        self.deadline = deadline;
+        self
     }
-    result_of(frame, None)
+
+    /// Names the op's descriptor by its index in the ring's table as well, if it has one. It must
+    /// be that of the stream whose descriptor the op names.
+    #[inline(always)]
+    pub(crate) fn on<'b>(self, file: Option<&'b FixedFile>) -> Request<'b> {
+        Request { kind: self.kind, frame: self.frame, deadline: self.deadline, file }
+    }
+
+    /// Performs the op and returns its result, a count or a descriptor.
+    ///
+    /// # Safety
+    /// What the op points to stays valid, and is not used by others in a conflicting way, until
+    /// this call has returned; and the file is as [`on`](Self::on) demands.
+    ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
+    /// # Panics
+    /// Inside [`no_switch`](crate::no_switch()).
+    #[track_caller]
+    pub(crate) unsafe fn perform(self) -> Result<u32, OpError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.perform_inline() }
+    }
+
+    /// As [`perform`](Self::perform), for an op that points to nothing.
+    #[track_caller]
+    pub(crate) fn perform_pointing_nowhere(self) -> Result<u32, OpError> {
+        let points_nowhere = matches!(self.frame.op(), Op::Poll { .. } | Op::Nop);
+        assert!(points_nowhere && self.file.is_none(), "this op points to something");
+        // SAFETY: it points to nothing, and no file is named besides the descriptor.
+        unsafe { self.perform() }
+    }
+
+    /// As [`perform`](Self::perform), for ops of which there are many: inlined into the code of the
+    /// fiber, for the sake of its switch ([`Body::suspend`](worker::Body::suspend)).
+    ///
+    /// It waits plainly if that will do.
+    ///
+    /// # Safety
+    /// As [`perform`](Self::perform).
+    #[track_caller]
+    #[inline(always)]
+    pub(crate) unsafe fn perform_inline(self) -> Result<u32, OpError> {
+        let Request { kind, frame, deadline, file } = self;
+        let record = WaitRecord::plain(kind).with_detail(detail_of(&frame), 0);
+        let wait = PlainWait { frame, record };
+        let frame = &wait.frame;
+        let worker = worker::current();
+        let Some(body) = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER) else {
+            // SAFETY: the caller's promise.
+            return unsafe { perform_bounded(&worker, kind, frame, deadline, file) };
+        };
+        // SAFETY: the frame stays in place until it is released, and what the op points to does by
+        // the caller's promise; so it is with the file.
+        match unsafe { worker.submit(frame, file) }? {
+            Submitted::Complete => worker.note_complete_at_once(),
+            Submitted::InFlight => {
+                let in_flight = HandedOut::<InFlight>::new();
+                frame.user.set(WakeWord::plain(body).to_bits());
+                while !is_released(frame) {
+                    suspend_plainly(body, &wait.record);
+                }
+                in_flight.settle();
+            }
+        }
+        result_of(frame, None)
+    }
+}
+
+/// What a dump shows of the op: its descriptor.
+#[inline(always)]
+fn detail_of(frame: &OpFrame) -> u64 {
+    frame.op().fd().map_or(u64::MAX, |fd| fd as u64)
 }
 
 /// A plain wait, whole: what its switch touches lies together, where the run queue's prefetch
@@ -180,7 +169,7 @@ struct PlainWait {
 /// Performs the op of a strand that is no fiber, has a limit or a scope around it, or unwinds.
 ///
 /// # Safety
-/// As [`perform_inline`]; the frame stays in place during this call.
+/// As [`Request::perform`]; the frame stays in place during this call.
 #[track_caller]
 #[inline(never)]
 unsafe fn perform_bounded(
@@ -188,18 +177,18 @@ unsafe fn perform_bounded(
     kind: &'static WaitKind,
     frame: &OpFrame,
     deadline: Deadline,
-    place: Option<&FixedFile>,
+    file: Option<&FixedFile>,
 ) -> Result<u32, OpError> {
     worker.check_can_wait();
     worker.check_stack();
-    let detail = frame.op().fd().map_or(u64::MAX, |fd| fd as u64);
-    let record = WaitRecord::new(kind).with_detail(detail, 0).until(deadline).cancellable();
+    let record =
+        WaitRecord::new(kind).with_detail(detail_of(frame), 0).until(deadline).cancellable();
     if cancel::is_cancelled_here() {
         return Err(OpError::Cancelled);
     }
     // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the op
     // points to does by the caller's promise.
-    match unsafe { worker.submit(frame, place) }? {
+    match unsafe { worker.submit(frame, file) }? {
         Submitted::Complete => {
             worker.note_complete_at_once();
             result_of(frame, None)
@@ -229,11 +218,11 @@ impl Worker {
     unsafe fn submit(
         &self,
         frame: &OpFrame,
-        place: Option<&FixedFile>,
+        file: Option<&FixedFile>,
     ) -> Result<Submitted, OpError> {
-        let submit = |driver: &mut ramie_driver::Driver| match place {
+        let submit = |driver: &mut ramie_driver::Driver| match file {
             // SAFETY: the caller's promise.
-            Some(place) => unsafe { driver.submit_fixed(NonNull::from(frame), place) },
+            Some(file) => unsafe { driver.submit_fixed(NonNull::from(frame), file) },
             // SAFETY: the caller's promise.
             None => unsafe { driver.submit(NonNull::from(frame)) },
         };
@@ -282,10 +271,10 @@ fn error_of(errno: i32, ended_by: Option<OpError>) -> OpError {
 
 fn wait_for(worker: &Worker, frame: &OpFrame, mut record: WaitRecord) -> Result<u32, OpError> {
     let mut ended_by = None;
-    while !is_popped(frame) {
+    while !is_released(frame) {
         let reason = match park::prepare(worker, &record) {
             Ok(prepared) => {
-                frame.user.set(prepared.wake_ref().to_bits());
+                frame.user.set(prepared.wake_word().to_bits());
                 prepared.suspend()
             }
             Err(Refused::Unwinding) => return drive_inline(worker, frame),
@@ -296,7 +285,7 @@ fn wait_for(worker: &Worker, frame: &OpFrame, mut record: WaitRecord) -> Result<
             Wake::TimedOut => OpError::Elapsed,
             Wake::Cancelled => OpError::Cancelled,
         };
-        if !is_popped(frame) {
+        if !is_released(frame) {
             cancel(worker, frame);
             ended_by = Some(why);
             // From here on only the op's own completion counts.
@@ -307,15 +296,15 @@ fn wait_for(worker: &Worker, frame: &OpFrame, mut record: WaitRecord) -> Result<
 }
 
 /// Whether the driver has let go of the frame.
-fn is_popped(frame: &OpFrame) -> bool {
-    frame.user.get() == worker::POPPED
+fn is_released(frame: &OpFrame) -> bool {
+    frame.user.get() == WakeWord::RELEASED.to_bits()
 }
 
 fn cancel(worker: &Worker, frame: &OpFrame) {
     // A driver that took the op in is open.
     let _ = worker.with_driver(|driver| {
         // SAFETY: the frame was submitted to this driver, which has not let go of it: the callers
-        // saw that it is not popped.
+        // saw that it is not released.
         unsafe { driver.cancel(NonNull::from(frame)) }
     });
 }
@@ -323,10 +312,10 @@ fn cancel(worker: &Worker, frame: &OpFrame) {
 /// Awaits an op in the kernel, with no other fiber running: the strand unwinds from a panic.
 #[cold]
 fn drive_inline(worker: &Worker, frame: &OpFrame) -> Result<u32, OpError> {
-    frame.user.set(0);
+    frame.user.set(WakeWord::NOBODY.to_bits());
     let limit = ramie_driver::sys::monotonic_ns() + UNWINDING_LIMIT.as_nanos() as u64;
     let mut ended_by = None;
-    while !is_popped(frame) {
+    while !is_released(frame) {
         let now = ramie_driver::sys::monotonic_ns();
         if now >= limit && ended_by.is_none() {
             cancel(worker, frame);

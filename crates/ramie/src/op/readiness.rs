@@ -10,16 +10,17 @@
 //! An accept among several processes never pauses. A listener is ready only while a connection is
 //! in its queue, so a wait that ends has not ended in vain: another process was faster. A pause
 //! would leave the next connection waiting although this worker is idle.
+#![allow(unsafe_code)]
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     time::Duration,
 };
 
-use ramie_driver::sys::monotonic_ns;
+use ramie_driver::{Op, sys::monotonic_ns};
 
-use super::{OpError, await_readiness, fixed_file::FdName};
+use super::{OpError, fixed_file::FdName, request};
 use crate::core::{cancel, time::Deadline, wait::park::WaitKind, worker};
 
 /// So many waits in a row may be in vain before the strand pauses.
@@ -124,6 +125,18 @@ pub(crate) fn call_until_done<R>(
         readiness.wait(kind, fd.into(), events, Deadline::NEVER)?;
         may_call = true;
     }
+}
+
+#[track_caller]
+fn await_readiness(
+    kind: &'static WaitKind,
+    fd: FdName<'_>,
+    events: u32,
+    deadline: Deadline,
+) -> Result<u32, OpError> {
+    let op = Op::Poll { fd: fd.as_raw_fd(), events };
+    // SAFETY: it points to nothing; the file is that of the stream with this descriptor.
+    unsafe { request(kind, op).until(deadline).on(fd.place()).perform() }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use ramie_driver::{Op, sys};
 
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::{
-    core::{cancel, time::Deadline, wait::park::WaitKind},
+    core::{cancel, wait::park::WaitKind},
     fiber,
     op::{
         self, blocking,
@@ -79,7 +79,7 @@ impl Child {
         };
         let op = Op::Poll { fd: process.as_raw_fd(), events: sys::POLL_IN };
         // SAFETY: the op points to nothing.
-        unsafe { op::perform(&WAIT, op, Deadline::NEVER) }?;
+        unsafe { op::request(&WAIT, op).perform() }?;
         self.child.wait()
     }
 

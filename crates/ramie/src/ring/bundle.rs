@@ -65,7 +65,7 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
         let mut leases = Vec::new();
         let op = Op::RecvBundle { fd: fd.as_raw_fd(), into: &raw mut leases };
         // SAFETY: the list lies in this frame, and is not looked at before the call returns.
-        match unsafe { op::perform(&RECEIVE, op, Deadline::NEVER) } {
+        match unsafe { op::request(&RECEIVE, op).perform() } {
             // The kernel takes no buffers of ours.
             Err(OpError::Errno(errno)) if errno == Errno::NOBUFS.raw_os_error() => {}
             done => return Ok(done.map(|_| leases)?),

@@ -10,7 +10,7 @@ use std::{
 use ramie_driver::{Op, sys};
 
 use crate::{
-    core::{cancel, time::Deadline, wait::park::WaitKind, worker},
+    core::{cancel, wait::park::WaitKind, worker},
     op::{
         self, blocking,
         route::{Route, route},
@@ -40,7 +40,7 @@ pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
     // From here on it is the op's, which no cancellation keeps from being made.
     let _ = fd.into_raw_fd();
     // SAFETY: it points to nothing.
-    let closed = cancel::shield(|| unsafe { op::perform(&CLOSE, op, Deadline::NEVER) });
+    let closed = cancel::shield(|| unsafe { op::request(&CLOSE, op).perform() });
     Ok(closed.map(drop)?)
 }
 

@@ -21,7 +21,7 @@ use ramie_driver::{
 };
 
 use crate::{
-    core::{cancel, time::Deadline, wait::park::WaitKind},
+    core::{cancel, wait::park::WaitKind},
     op::{
         self, blocking_io,
         fixed_file::FdName,
@@ -252,7 +252,7 @@ pub(crate) fn read_op(
     let op = Op::Read { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, offset };
     // SAFETY: the buffer is borrowed mutably for the length of this call; a name's place is that
     // of its descriptor.
-    Ok(unsafe { op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
+    Ok(unsafe { op::request(kind, op).on(fd.place()).perform_inline() }? as usize)
 }
 
 /// One read into several buffers. If it `is_large`, a ring leaves it to a kernel thread.
@@ -269,7 +269,7 @@ pub(crate) fn read_vectored_op(
     let iov = bufs.as_mut_ptr().cast::<IoVec>();
     let op = Op::ReadVectored { fd: fd.as_raw_fd(), iov, count, offset };
     // SAFETY: the buffers are borrowed mutably for the length of this call.
-    Ok(unsafe { op::perform_frame(kind, frame(op, is_large), Deadline::NEVER) }? as usize)
+    Ok(unsafe { op::request_frame(kind, frame(op, is_large)).perform() }? as usize)
 }
 
 /// One write, by the strand's driver; inlined as [`read_op`].
@@ -285,7 +285,7 @@ pub(crate) fn write_op(
     let op = Op::Write { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, offset };
     // SAFETY: the buffer is borrowed for the length of this call; a name's place is that of its
     // descriptor.
-    Ok(unsafe { op::perform_inline(kind, op, Deadline::NEVER, fd.place()) }? as usize)
+    Ok(unsafe { op::request(kind, op).on(fd.place()).perform_inline() }? as usize)
 }
 
 /// One write of several buffers. If it `is_large`, a ring leaves it to a kernel thread.
@@ -302,7 +302,7 @@ pub(crate) fn write_vectored_op(
     let iov = bufs.as_ptr().cast::<IoVec>();
     let op = Op::WriteVectored { fd: fd.as_raw_fd(), iov, count, offset };
     // SAFETY: the buffers are borrowed for the length of this call.
-    Ok(unsafe { op::perform_frame(kind, frame(op, is_large), Deadline::NEVER) }? as usize)
+    Ok(unsafe { op::request_frame(kind, frame(op, is_large)).perform() }? as usize)
 }
 
 #[inline]

@@ -121,7 +121,7 @@ fn accept_once_into(
     let place = file.named().place();
     // SAFETY: address and length lie in this frame. The place is that of the connection, which the
     // op puts there, as an accept expects.
-    unsafe { op::perform_inline(&ACCEPT, op, deadline, place) }?;
+    unsafe { op::request(&ACCEPT, op).until(deadline).on(place).perform_inline() }?;
     Ok(address)
 }
 

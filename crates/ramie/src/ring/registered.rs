@@ -13,7 +13,7 @@ use ramie_driver::{Op, OpFrame, Region};
 
 use super::data::{place, read_at_position, write_at_position};
 use crate::{
-    core::{time::Deadline, wait::park::WaitKind, worker},
+    core::{wait::park::WaitKind, worker},
     op::{self, OpError},
 };
 
@@ -144,7 +144,7 @@ impl RegisteredBuffer {
             None => OpFrame::new(op),
         };
         // SAFETY: the caller's promise.
-        unsafe { op::perform_frame(kind, frame, Deadline::NEVER) }
+        unsafe { op::request_frame(kind, frame).perform() }
     }
 }
 

@@ -302,7 +302,7 @@ pub(crate) fn receive_op(
     let op = Op::Recv { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, flags };
     // SAFETY: the buffer is borrowed mutably for the length of this call; a name's place is that
     // of its descriptor.
-    unsafe { op::perform_inline(&RECEIVE, op, deadline, fd.place()) }
+    unsafe { op::request(&RECEIVE, op).until(deadline).on(fd.place()).perform_inline() }
 }
 
 /// One send with a deadline.
@@ -319,7 +319,7 @@ pub(crate) fn send_op(
     let op = Op::Send { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, flags };
     // SAFETY: the buffer is borrowed for the length of this call; a name's place is that of its
     // descriptor.
-    unsafe { op::perform_inline(&SEND, op, deadline, fd.place()) }
+    unsafe { op::request(&SEND, op).until(deadline).on(fd.place()).perform_inline() }
 }
 
 /// One message received, with a deadline.
@@ -335,7 +335,7 @@ pub(crate) unsafe fn receive_message(
 ) -> Result<u32, OpError> {
     let op = Op::RecvMessage { fd: fd.as_raw_fd(), message: &raw mut *header, flags };
     // SAFETY: the header is borrowed mutably, and the caller promises for the rest.
-    unsafe { op::perform(&RECEIVE, op, deadline) }
+    unsafe { op::request(&RECEIVE, op).until(deadline).perform() }
 }
 
 /// One message sent, with a deadline.
@@ -352,7 +352,7 @@ pub(crate) unsafe fn send_message(
     let flags = flags | sys::MSG_NOSIGNAL;
     let op = Op::SendMessage { fd: fd.as_raw_fd(), message: header, flags };
     // SAFETY: the header is borrowed, and the caller promises for the rest.
-    unsafe { op::perform(&SEND, op, deadline) }
+    unsafe { op::request(&SEND, op).until(deadline).perform() }
 }
 
 /// One accept with a deadline.
@@ -398,7 +398,7 @@ fn accept_once(fd: BorrowedFd<'_>, deadline: Deadline) -> Result<(OwnedFd, Addre
         flags: sys::SOCK_CLOEXEC,
     };
     // SAFETY: address and length lie in this frame.
-    let fd = unsafe { op::perform(&ACCEPT, op, deadline) }?;
+    let fd = unsafe { op::request(&ACCEPT, op).until(deadline).perform() }?;
     // SAFETY: a successful accept returns a new descriptor that nobody else owns.
     Ok((unsafe { op::own_fd(fd) }, address))
 }
@@ -413,7 +413,7 @@ pub(crate) fn connect_op(
     let addr = &raw const address.storage;
     let op = Op::Connect { fd: fd.as_raw_fd(), addr, addr_len: address.len };
     // SAFETY: the address is borrowed for the length of this call.
-    unsafe { op::perform(&CONNECT, op, deadline) }.map(drop)
+    unsafe { op::request(&CONNECT, op).until(deadline).perform() }.map(drop)
 }
 
 /// `IoSlice` is an `iovec` by std's promise; a send only reads it.

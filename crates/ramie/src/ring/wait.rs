@@ -15,12 +15,7 @@ use ramie_driver::{
 };
 
 use crate::{
-    core::{
-        cancel,
-        time::{Deadline, Instant},
-        wait::park::WaitKind,
-        worker,
-    },
+    core::{cancel, time::Instant, wait::park::WaitKind, worker},
     fiber,
     op::{
         self,
@@ -51,7 +46,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 #[track_caller]
 pub fn nop() -> io::Result<()> {
     // SAFETY: it points to nothing.
-    unsafe { op::perform(&NOP, Op::Nop, Deadline::NEVER) }?;
+    unsafe { op::request(&NOP, Op::Nop).perform() }?;
     Ok(())
 }
 
@@ -71,7 +66,7 @@ pub fn poll(fd: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
     // Under Miri, where rustix calls libc, the bits are signed.
     let op = Op::Poll { fd: raw(&fd), events: events.bits() as u32 & 0xffff };
     // SAFETY: it points to nothing, and the descriptor is borrowed.
-    match unsafe { op::perform(&READY, op, Deadline::NEVER) } {
+    match unsafe { op::request(&READY, op).perform() } {
         // An epoll set takes none of them in.
         Err(op::OpError::Errno(errno)) if errno == Errno::PERM.raw_os_error() => Ok(events),
         ready => Ok(PollFlags::from_bits_retain(ready? as _)),
@@ -99,7 +94,7 @@ pub fn epoll_wait(
     let (epoll, op) = (epoll.as_fd(), Op::EpollWait { fd: raw(&epoll), events: first, count });
     let taken = if can_wait_for_epoll() {
         // SAFETY: the events are borrowed mutably.
-        unsafe { op::perform(&EPOLL, op, Deadline::NEVER) }? as usize
+        unsafe { op::request(&EPOLL, op).perform() }? as usize
     } else {
         loop {
             cancel::check_io()?;

@@ -1,7 +1,13 @@
 //! The one way off a strand.
 //!
-//! Every wait in this crate, of a fiber or of an OS thread, goes through [`park`] with a
-//! [`WaitRecord`] that lies in the waiter's frame. (`yield_now` alone does not: it stays runnable.)
+//! Every wait in this crate, of a fiber or of an OS thread, goes through this module, with a
+//! [`WaitRecord`] that lies in the waiter's frame. `yield_now` is no wait, because its strand stays
+//! runnable. There are two kinds of waits, and a constructor of the record for each:
+//!
+//! - A *full* wait ([`WaitRecord::new`], [`prepare`]) may be ended by any thread, by a deadline or
+//!   by a cancellation. The protocol below is its protocol.
+//! - A *plain* wait ([`WaitRecord::plain`], [`plain`](super::plain)) is that of a fiber for its own
+//!   op, and only the completion of that op ends it.
 //!
 //! # Protocol
 //! 1. The waiter begins a wait ([`prepare`]): its slot's word becomes `WAITING` with a new epoch,
@@ -39,129 +45,16 @@
 //! `std::thread::panicking()` and poison their locks, so nothing below ever suspends then: see
 //! [`Refused::Unwinding`].
 
-use std::{cell::Cell, panic::Location};
-
 use ramie_driver::sys::{HandedOut, Lent};
 
+pub(crate) use super::record::{WaitKind, WaitRecord};
+use super::word::WakeWord;
 use crate::core::{
     cancel,
     strand::{Wake, WakeRef},
     time::Deadline,
     worker::{self, Body, Worker},
 };
-
-/// What a strand may wait for, as dumps and reports name it.
-#[derive(Debug)]
-pub(crate) struct WaitKind {
-    pub(crate) name: &'static str,
-}
-
-impl WaitKind {
-    pub(crate) const fn new(name: &'static str) -> Self {
-        WaitKind { name }
-    }
-}
-
-/// One wait, described by the waiter.
-pub(crate) struct WaitRecord {
-    pub(crate) kind: &'static WaitKind,
-    pub(crate) location: &'static Location<'static>,
-    /// What the kind makes of them: a descriptor, an address, an id.
-    pub(crate) detail: [u64; 2],
-    pub(crate) deadline: Deadline,
-    is_cancel_point: bool,
-    /// Nothing but the completion of an op ends the wait, and the slot does not show it (plain.rs).
-    pub(crate) is_plain_op: bool,
-    /// The deadline, or an earlier limit of a scope around the wait.
-    ends_at: Cell<Deadline>,
-    /// A scope around the wait may be cancelled by request.
-    is_in_scope: Cell<bool>,
-    /// Takes the waiter off whatever list it is on, when its strand is given up for good.
-    pub(crate) unlink: Option<Unlink>,
-}
-
-/// A hook with the address it works on. It runs on the worker that owns the waiting strand.
-#[derive(Clone, Copy)]
-pub(crate) struct Unlink {
-    pub(crate) hook: unsafe fn(*const ()),
-    pub(crate) target: *const (),
-}
-
-impl WaitRecord {
-    #[track_caller]
-    #[inline]
-    pub(crate) fn new(kind: &'static WaitKind) -> Self {
-        WaitRecord {
-            kind,
-            location: Location::caller(),
-            detail: [0; 2],
-            deadline: Deadline::NEVER,
-            is_cancel_point: false,
-            is_plain_op: false,
-            ends_at: Cell::new(Deadline::NEVER),
-            is_in_scope: Cell::new(false),
-            unlink: None,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn until(mut self, deadline: Deadline) -> Self {
-        self.deadline = deadline;
-        self.ends_at.set(deadline);
-        self
-    }
-
-    /// Makes the wait a cancel point.
-    #[inline]
-    pub(crate) fn cancellable(self) -> Self {
-        self.cancellable_if(true)
-    }
-
-    /// Makes the wait a cancel point, or none.
-    #[inline(always)]
-    pub(crate) fn cancellable_if(mut self, is_cancel_point: bool) -> Self {
-        self.is_cancel_point = is_cancel_point;
-        self
-    }
-
-    /// The record of a wait that only its op's completion ends.
-    #[inline(always)]
-    pub(crate) fn of_plain_op(mut self) -> Self {
-        self.is_plain_op = true;
-        self
-    }
-
-    /// The record of what is left of a wait that neither time nor cancellation ends any more.
-    pub(crate) fn of_rest(record: &WaitRecord) -> Self {
-        WaitRecord {
-            kind: record.kind,
-            location: record.location,
-            detail: record.detail,
-            deadline: Deadline::NEVER,
-            is_cancel_point: false,
-            is_plain_op: false,
-            ends_at: Cell::new(Deadline::NEVER),
-            is_in_scope: Cell::new(false),
-            unlink: None,
-        }
-    }
-
-    /// When the wait ends at the latest, by its own deadline or by a limit around it.
-    pub(crate) fn ends_at(&self) -> Deadline {
-        self.ends_at.get()
-    }
-
-    #[inline]
-    pub(crate) fn with_detail(mut self, first: u64, second: u64) -> Self {
-        self.detail = [first, second];
-        self
-    }
-
-    pub(crate) fn with_unlink(mut self, hook: unsafe fn(*const ()), target: *const ()) -> Self {
-        self.unlink = Some(Unlink { hook, target });
-        self
-    }
-}
 
 /// Why a wait did not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -194,15 +87,30 @@ pub(crate) fn prepare<'a>(
     worker: &'a Worker,
     record: &'a WaitRecord,
 ) -> Result<Prepared<'a>, Refused> {
+    let body = check_and_enter(worker, record)?;
+    Ok(Prepared::begun(worker, body, record, body.slot().begin_wait()))
+}
+
+/// Begins a wait for `unpark`; `None` when its token was there.
+#[inline(always)]
+pub(crate) fn prepare_park<'a>(
+    worker: &'a Worker,
+    record: &'a WaitRecord,
+) -> Result<Option<Prepared<'a>>, Refused> {
+    let body = check_and_enter(worker, record)?;
+    let wait = body.slot().begin_park();
+    Ok(wait.map(|wait| Prepared::begun(worker, body, record, wait)))
+}
+
+/// Asks all that could refuse the wait. Returns the body of the strand.
+#[inline(always)]
+fn check_and_enter<'a>(worker: &'a Worker, record: &WaitRecord) -> Result<&'a Body, Refused> {
     check_may_wait(worker, record)?;
     let body = worker.current_strand();
     if record.is_cancel_point && !worker.has_no_context() {
         enter_cancel_point(record)?;
     }
-    let begun = HandedOut::<Wait>::new();
-    body.record.set(record);
-    let wait = body.slot().begin_wait();
-    Ok(Prepared { worker, body, record, wait, begun })
+    Ok(body)
 }
 
 /// Takes on the limits and scopes around the wait.
@@ -218,27 +126,17 @@ fn enter_cancel_point(record: &WaitRecord) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Begins a wait for `unpark`; `None` when its token was there.
-#[inline(always)]
-pub(crate) fn prepare_park<'a>(
-    worker: &'a Worker,
-    record: &'a WaitRecord,
-) -> Result<Option<Prepared<'a>>, Refused> {
-    check_may_wait(worker, record)?;
-    let body = worker.current_strand();
-    if record.is_cancel_point && !worker.has_no_context() {
-        enter_cancel_point(record)?;
+impl<'a> Prepared<'a> {
+    #[inline(always)]
+    fn begun(worker: &'a Worker, body: &'a Body, record: &'a WaitRecord, wait: WakeRef) -> Self {
+        body.record.set(record);
+        Prepared { worker, body, record, wait, begun: HandedOut::<Wait>::new() }
     }
-    let Some(wait) = body.slot().begin_park() else { return Ok(None) };
-    body.record.set(record);
-    Ok(Some(Prepared { worker, body, record, wait, begun: HandedOut::<Wait>::new() }))
-}
 
-impl Prepared<'_> {
     /// Lets the wait be cancelled from now on; tells whether it was just in time to end it itself.
     #[cold]
     #[inline(never)]
-    fn is_cancelled_already(&self) -> bool {
+    fn claim_if_cancelled(&self) -> bool {
         self.body.slot().allow_cancel();
         cancel::fence_after_begin();
         cancel::ambient().is_cancelled && self.body.slot().claim(self.wait, Wake::Cancelled)
@@ -248,12 +146,16 @@ impl Prepared<'_> {
         self.wait
     }
 
+    /// How a driver is to name this wait.
+    #[inline(always)]
+    pub(crate) fn wake_word(&self) -> WakeWord {
+        WakeWord::full(self.wait)
+    }
+
     /// Suspends until the wait is over.
     #[inline(always)]
     pub(crate) fn suspend(self) -> Wake {
-        if self.record.is_cancel_point
-            && self.record.is_in_scope.get()
-            && self.is_cancelled_already()
+        if self.record.is_cancel_point && self.record.is_in_scope.get() && self.claim_if_cancelled()
         {
             self.ended();
             return Wake::Cancelled;

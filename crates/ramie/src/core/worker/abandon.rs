@@ -18,8 +18,11 @@ use ramie_driver::Driver;
 
 use super::{AbandonedFiber, Body, Worker, run_queue::Next};
 use crate::core::{
-    strand::{self, Slot, Wake, WakeRef},
-    wait::park::WaitRecord,
+    strand::{self, Slot, Wake},
+    wait::{
+        park::WaitRecord,
+        word::{Waiting, WakeWord},
+    },
 };
 
 /// What has been given up so far.
@@ -93,7 +96,7 @@ impl Worker {
         let record = wait_of(slot);
         let unlink = record.and_then(|record| record.unlink);
         // A plain op's wait is only ever ended by this thread, in a turn of the driver.
-        let ended_here = record.is_some_and(|record| record.is_plain_op)
+        let ended_here = record.is_some_and(|record| record.is_plain)
             || slot.current_wait().is_some_and(|wait| slot.claim(wait, Wake::Cancelled));
         if let Some(unlink) = unlink {
             // The hook drops values of the program. If one of their destructors waited, the loop
@@ -160,7 +163,7 @@ fn wait_of(slot: &Slot) -> Option<&WaitRecord> {
 /// runs any more.
 fn wake_others(driver: &mut Driver) {
     while let Some(word) = driver.pop_notice() {
-        if let Some(wait) = WakeRef::from_bits(word) {
+        if let Waiting::Full(wait) = WakeWord::from_bits(word).decode() {
             wait.wake(Wake::Woken);
         }
     }

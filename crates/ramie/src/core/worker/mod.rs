@@ -79,7 +79,7 @@ pub use self::{
 use crate::core::{
     strand::{FreeList, Slot, Unpark, Wake, WakeRef},
     time::{Clock, Deadline, Timers},
-    wait::plain::body_of,
+    wait::word::{Waiting, WakeWord},
 };
 
 /// A worker looks at completions, timers and its inbox at least every so many switches.
@@ -177,10 +177,6 @@ pub(crate) fn is_inside_run() -> bool {
     })
     .unwrap_or(false)
 }
-
-/// What a frame's `user` becomes when the driver has let go of the frame. Until then its waiter
-/// must not leave, even if the result is there already: the frame is on the driver's list.
-pub(crate) const POPPED: u64 = 1;
 
 impl Worker {
     pub(crate) fn new(
@@ -443,14 +439,13 @@ impl Worker {
         }
     }
 
-    /// Wakes whom the driver knew by that word: the reference of a wait, a fiber in a plain one, or
-    /// nobody.
+    /// Wakes the strand that the driver knew by that word, if it names one.
     #[inline(always)]
     fn wake_by_word(&self, word: u64) {
-        match WakeRef::from_bits(word) {
-            Some(wait) => drop(wait.wake(Wake::Woken)),
-            None if word == 0 || word == POPPED => {}
-            None => self.ready.push_body(body_of(word)),
+        match WakeWord::from_bits(word).decode() {
+            Waiting::Full(wait) => drop(wait.wake(Wake::Woken)),
+            Waiting::Plain(body) => self.ready.push_body(body),
+            Waiting::Nobody | Waiting::Released => {}
         }
     }
 
@@ -461,7 +456,7 @@ impl Worker {
             // SAFETY: a frame stays valid until it came out of `pop_complete`, and its waiter runs
             // on only after the wake below.
             let frame: &OpFrame = unsafe { frame.as_ref() };
-            self.wake_by_word(frame.user.replace(POPPED));
+            self.wake_by_word(frame.user.replace(WakeWord::RELEASED.to_bits()));
         }
         while let Some(word) = driver.pop_notice() {
             self.wake_by_word(word);

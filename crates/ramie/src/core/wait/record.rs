@@ -1,0 +1,114 @@
+//! What a strand writes down of its wait: for whom it waits, until when, and what may end it.
+
+use std::{cell::Cell, panic::Location};
+
+use crate::core::time::Deadline;
+
+/// What a strand may wait for, as dumps and reports name it.
+#[derive(Debug)]
+pub(crate) struct WaitKind {
+    pub(crate) name: &'static str,
+}
+
+impl WaitKind {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        WaitKind { name }
+    }
+}
+
+/// One wait, described by the waiter.
+pub(crate) struct WaitRecord {
+    pub(crate) kind: &'static WaitKind,
+    pub(crate) location: &'static Location<'static>,
+    /// What the kind makes of them: a descriptor, an address, an id.
+    pub(crate) detail: [u64; 2],
+    pub(crate) deadline: Deadline,
+    pub(super) is_cancel_point: bool,
+    /// Nothing but the completion of an op ends the wait, and the slot does not show it.
+    pub(crate) is_plain: bool,
+    /// The deadline, or an earlier limit of a scope around the wait.
+    pub(super) ends_at: Cell<Deadline>,
+    /// A scope around the wait may be cancelled by request.
+    pub(super) is_in_scope: Cell<bool>,
+    /// Takes the waiter off whatever list it is on, when its strand is given up for good.
+    pub(crate) unlink: Option<Unlink>,
+}
+
+/// A hook with the address it works on. It runs on the worker that owns the waiting strand.
+#[derive(Clone, Copy)]
+pub(crate) struct Unlink {
+    pub(crate) hook: unsafe fn(*const ()),
+    pub(crate) target: *const (),
+}
+
+impl WaitRecord {
+    /// The record of a full wait: others than the strand's worker may end it.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn new(kind: &'static WaitKind) -> Self {
+        WaitRecord::at(kind, Location::caller(), false)
+    }
+
+    /// The record of a plain wait: only the completion of the strand's op ends it.
+    #[track_caller]
+    #[inline(always)]
+    pub(crate) fn plain(kind: &'static WaitKind) -> Self {
+        WaitRecord::at(kind, Location::caller(), true)
+    }
+
+    #[inline(always)]
+    fn at(kind: &'static WaitKind, location: &'static Location<'static>, is_plain: bool) -> Self {
+        WaitRecord {
+            kind,
+            location,
+            detail: [0; 2],
+            deadline: Deadline::NEVER,
+            is_cancel_point: false,
+            is_plain,
+            ends_at: Cell::new(Deadline::NEVER),
+            is_in_scope: Cell::new(false),
+            unlink: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn until(mut self, deadline: Deadline) -> Self {
+        self.deadline = deadline;
+        self.ends_at.set(deadline);
+        self
+    }
+
+    /// Makes the wait a cancel point.
+    #[inline]
+    pub(crate) fn cancellable(self) -> Self {
+        self.cancellable_if(true)
+    }
+
+    /// Makes the wait a cancel point, or none.
+    #[inline(always)]
+    pub(crate) fn cancellable_if(mut self, is_cancel_point: bool) -> Self {
+        self.is_cancel_point = is_cancel_point;
+        self
+    }
+
+    /// The record of what is left of a wait that neither time nor cancellation ends any more.
+    pub(crate) fn of_rest(record: &WaitRecord) -> Self {
+        WaitRecord { detail: record.detail, ..WaitRecord::at(record.kind, record.location, false) }
+    }
+
+    /// When the wait ends at the latest, by its own deadline or by a limit around it.
+    pub(crate) fn ends_at(&self) -> Deadline {
+        self.ends_at.get()
+    }
+
+    #[inline]
+    pub(crate) fn with_detail(mut self, first: u64, second: u64) -> Self {
+        self.detail = [first, second];
+        self
+    }
+
+    pub(crate) fn with_unlink(mut self, hook: unsafe fn(*const ()), target: *const ()) -> Self {
+        self.unlink = Some(Unlink { hook, target });
+        self
+    }
+}

@@ -1,0 +1,67 @@
+//! The wake word: how a driver names the strand that waits for an op.
+//!
+//! A driver keeps one word with each op and each multishot op, and returns it when there is
+//! something to wake for. The driver gives the word no meaning; here it has four:
+//!
+//! | word | [`Waiting`] | left by |
+//! |---|---|---|
+//! | 0 | nobody: the strand looks at the op by itself | the wait's beginning |
+//! | 1 | released: the driver has let go of the op's frame, so its strand may leave it | - |
+//! | the top bit is set | a full wait, named by its [`WakeRef`] | the driver, which releases the frame |
+//! | any other | a fiber in a plain wait, named by the address of its body | the driver, which releases the frame |
+//!
+//! The cases cannot be confused: the bits of a `WakeRef` begin with a one and addresses do not,
+//! and a body lies at the base of a stack, never at 0 or 1.
+
+use crate::core::{strand::WakeRef, worker::Body};
+
+/// What a driver keeps for the strand that waits for an op.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WakeWord(u64);
+
+/// Whom a [`WakeWord`] names.
+pub(crate) enum Waiting {
+    Nobody,
+    /// The driver has let go of the frame. Until then the strand must not leave it, even if the
+    /// result is there already, because the frame is on the driver's list.
+    Released,
+    /// A strand in a wait that others may end, too.
+    Full(WakeRef),
+    /// A fiber in a plain wait, which only its own worker ends.
+    Plain(*const Body),
+}
+
+impl WakeWord {
+    pub(crate) const NOBODY: WakeWord = WakeWord(0);
+    pub(crate) const RELEASED: WakeWord = WakeWord(1);
+
+    #[inline(always)]
+    pub(crate) fn full(wait: WakeRef) -> Self {
+        WakeWord(wait.to_bits())
+    }
+
+    #[inline(always)]
+    pub(crate) fn plain(body: &Body) -> Self {
+        WakeWord(std::ptr::from_ref(body).expose_provenance() as u64)
+    }
+
+    #[inline(always)]
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        WakeWord(bits)
+    }
+
+    #[inline(always)]
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn decode(self) -> Waiting {
+        match WakeRef::from_bits(self.0) {
+            Some(wait) => Waiting::Full(wait),
+            None if self == Self::NOBODY => Waiting::Nobody,
+            None if self == Self::RELEASED => Waiting::Released,
+            None => Waiting::Plain(std::ptr::with_exposed_provenance(self.0 as usize)),
+        }
+    }
+}
