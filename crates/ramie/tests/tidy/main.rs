@@ -3,6 +3,7 @@
 
 mod imports;
 mod layers;
+mod waits;
 
 use std::{
     collections::HashSet,
