@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
 
-use crate::op::{OpFrame, State};
+use crate::op::{OpFrame, OpState};
 
 /// Frames in order of arrival. INVARIANT: every linked frame is alive, by the contract of
 /// `Driver::submit`, and is in one list only.
@@ -94,7 +94,7 @@ impl Completed {
     pub(crate) fn complete(&mut self, frame: &OpFrame, result: i32) {
         debug_assert!(!frame.is_complete(), "an op completes once");
         frame.result.set(result);
-        frame.state.set(State::Complete);
+        frame.state.set(OpState::Complete);
         self.0.push_back(NonNull::from(frame));
     }
 
@@ -144,9 +144,9 @@ mod tests {
         let mut completed = Completed::default();
         if let Some(mut uring) = open() {
             room_after_a_busy_time(&mut completed, |completed| {
-                std::mem::swap(&mut uring.completed, completed);
+                std::mem::swap(uring.completed(), completed);
                 uring.turn(Wait::Never).expect("a turn");
-                std::mem::swap(&mut uring.completed, completed);
+                std::mem::swap(uring.completed(), completed);
             });
         }
         let mut poll = Poll::open().expect("epoll works everywhere");

@@ -176,7 +176,7 @@ impl Lent for TakenIn {
 
 /// Where an op is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum OpState {
     New,
     /// The kernel (uring) or a descriptor's queue (poll) has it.
     InFlight,
@@ -217,9 +217,9 @@ pub struct OpFrame {
     /// The submitter's word; the driver never looks at it.
     pub user: Cell<u64>,
     pub(crate) result: Cell<i32>,
-    /// Its place in the ring's table of what is in flight.
-    pub(crate) place: Cell<u32>,
-    pub(crate) state: Cell<State>,
+    /// Its index in the ring's table of what is in flight.
+    pub(crate) in_flight_index: Cell<u32>,
+    pub(crate) state: Cell<OpState>,
     /// Somebody asked to cancel it: `ECANCELED` is then an answer, not an accident.
     pub(crate) cancel_asked: Cell<bool>,
     /// A `connect` is under way: the next attempt asks for its outcome.
@@ -227,8 +227,8 @@ pub struct OpFrame {
     /// The kernel is to do it on a thread of its own from the start.
     pub(crate) in_background: bool,
     pub(crate) manner: Cell<Manner>,
-    /// Its file's place in the ring's table, counted from 1; 0: it has none.
-    pub(crate) slot: Cell<u16>,
+    /// Its file's index in the ring's table of files, counted from 1; 0: it has none.
+    pub(crate) fixed_file_index: Cell<u16>,
     /// Its file's registration with a polling driver, or null: valid while it is in flight.
     pub(crate) registration: Cell<*const Registration>,
     pub(crate) injected: InjectedAnswer,
@@ -244,13 +244,13 @@ impl OpFrame {
             next: Cell::new(ptr::null()),
             user: Cell::new(0),
             result: Cell::new(0),
-            place: Cell::new(0),
-            state: Cell::new(State::New),
+            in_flight_index: Cell::new(0),
+            state: Cell::new(OpState::New),
             cancel_asked: Cell::new(false),
             connecting: Cell::new(false),
             in_background: false,
             manner: Cell::new(op.manner()),
-            slot: Cell::new(crate::fixed::NO_SLOT),
+            fixed_file_index: Cell::new(crate::fixed::NO_SLOT),
             registration: Cell::new(ptr::null()),
             injected: InjectedAnswer::none(),
             _pinned: PhantomPinned,
@@ -260,7 +260,7 @@ impl OpFrame {
     /// The answer that a fault gives in place of the kernel's.
     #[inline]
     pub(crate) fn take_injected(&self) -> Option<i32> {
-        self.injected.take(self.state.get() == State::AwaitingReadiness)
+        self.injected.take(self.state.get() == OpState::AwaitingReadiness)
     }
 
     /// Asks that a ring does the op on a thread of the kernel from the start (`IOSQE_ASYNC`): for
@@ -300,7 +300,7 @@ impl OpFrame {
     /// Tells whether the result is in; the frame may still wait to be popped.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.state.get() == State::Complete
+        self.state.get() == OpState::Complete
     }
 
     /// Returns what the call returned: a count, descriptor or mask >= 0, or `-errno`.

@@ -6,6 +6,7 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::backend::Backend;
 use crate::caps::{Caps, Refusal};
 use crate::choice::{Choice, Kind};
 use crate::config::Config;

@@ -24,7 +24,7 @@ use crate::buffer::Pool;
 use crate::caps::Caps;
 use crate::fixed::FixedFile;
 use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
-use crate::op::{Op, OpFrame, State};
+use crate::op::{Op, OpFrame, OpState};
 use crate::remote::RemoteHandle;
 use crate::sys;
 use crate::wake::Waker;
@@ -117,7 +117,7 @@ impl<B: Backend> Faulty<B> {
         let mut frame = OpFrame::new(op);
         frame.in_background = asked.in_background;
         frame.manner = asked.manner.clone();
-        frame.slot.set(asked.slot.get());
+        frame.fixed_file_index.set(asked.fixed_file_index.get());
         frame.registration.set(asked.registration.get());
         frame.user.set(real.as_ptr() as u64);
         if let Some(Fault::Hidden(errno, times)) = fault
@@ -125,7 +125,7 @@ impl<B: Backend> Faulty<B> {
         {
             frame.injected.set(errno, times);
         }
-        asked.state.set(State::InFlight);
+        asked.state.set(OpState::InFlight);
         let told = match fault {
             Some(Fault::Fails(errno)) => Some(-errno),
             _ => None,
@@ -152,7 +152,7 @@ impl<B: Backend> Faulty<B> {
         // SAFETY: a frame that was submitted is alive until popped (contract of `Driver::submit`).
         let frame = unsafe { real.as_ref() };
         frame.result.set(result);
-        frame.state.set(State::Complete);
+        frame.state.set(OpState::Complete);
         self.completed.push_back(real);
         if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
             let (last, at) = (self.completed.len() - 1, self.below(self.completed.len() as u32));
@@ -225,7 +225,7 @@ impl<B: Backend> Backend for Faulty<B> {
                 Submitted::InFlight
             }
             Some(Fault::Late(turns)) => {
-                frame.state.set(State::InFlight);
+                frame.state.set(OpState::InFlight);
                 self.held.push((turns, NonNull::from(frame), None));
                 Submitted::InFlight
             }
@@ -233,7 +233,7 @@ impl<B: Backend> Backend for Faulty<B> {
                 None => Submitted::InFlight,
                 Some(result) => {
                     frame.result.set(result);
-                    frame.state.set(State::Complete);
+                    frame.state.set(OpState::Complete);
                     Submitted::Complete
                 }
             },

@@ -33,7 +33,7 @@ use crate::buffer::Pool;
 use crate::caps::Caps;
 use crate::completed::{Completed, FrameList};
 use crate::fixed::FixedFile;
-use crate::op::{Op, OpFrame, State};
+use crate::op::{Op, OpFrame, OpState};
 use crate::remote::RemoteHandle;
 use crate::sys::{self, EpollSet, POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT};
 use crate::wake::{WakeTarget, Waker, Way};
@@ -95,7 +95,7 @@ impl Poll {
             self.arm_for(fd, frame.op.readiness())?;
         }
         self.slots[fd].queue(&frame.op).push(frame);
-        frame.state.set(State::InFlight);
+        frame.state.set(OpState::InFlight);
         self.in_flight += 1;
         Ok(())
     }
@@ -233,7 +233,7 @@ impl Backend for Poll {
     }
 
     fn submit(&mut self, frame: &OpFrame) -> Submitted {
-        debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
+        debug_assert_eq!(frame.state.get(), OpState::New, "a frame is submitted once");
         // Whoever waits already goes first.
         if !self.has_waiters_before(frame) && !pretends_to_wait(frame) && !self.must_wait(frame) {
             let mut result = self.attempt(frame);
@@ -368,7 +368,7 @@ fn pretends_to_wait(frame: &OpFrame) -> bool {
 
 fn done(frame: &OpFrame, result: i32) -> Submitted {
     frame.result.set(result);
-    frame.state.set(State::Complete);
+    frame.state.set(OpState::Complete);
     Submitted::Complete
 }
 

@@ -47,7 +47,7 @@ const FIRST: u16 = 8;
 const INCREMENTAL: u16 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct OfferedBuffer {
     /// Set while the buffer is on offer. INVARIANT: with a hold.
     buffer: Option<NonNull<Buffer>>,
     cursor: u32,
@@ -75,7 +75,7 @@ struct Group {
     entries: NonNull<BufRingEntry>,
     tail: u16,
     is_incremental: bool,
-    places: Box<[Place]>,
+    places: Box<[OfferedBuffer]>,
     /// Which place's buffer was offered there in the ring.
     offered: Box<[u16]>,
     free: Vec<u16>,
@@ -114,7 +114,7 @@ impl Group {
             entries: memory.cast(),
             tail: 0,
             is_incremental,
-            places: (0..PLACES).map(|_| Place::default()).collect(),
+            places: (0..PLACES).map(|_| OfferedBuffer::default()).collect(),
             offered: (0..PLACES).collect(),
             free: (0..PLACES).rev().collect(),
             wanted: FIRST,
@@ -160,7 +160,7 @@ impl Group {
         entry.set_addr(head.memory().as_ptr() as u64);
         entry.set_len(head.size().bytes() as u32);
         entry.set_bid(id);
-        self.places[usize::from(id)] = Place { buffer: Some(buffer), cursor: 0, at };
+        self.places[usize::from(id)] = OfferedBuffer { buffer: Some(buffer), cursor: 0, at };
         self.offered[usize::from(at)] = id;
         self.tail = self.tail.wrapping_add(1);
     }
@@ -169,7 +169,7 @@ impl Group {
     fn lease_each(&mut self, size: Size, filled: Filled, mut take: impl FnMut(Lease)) {
         let Filled { mut id, len: mut left } = filled;
         loop {
-            let Place { cursor, at, .. } = self.places[usize::from(id)];
+            let OfferedBuffer { cursor, at, .. } = self.places[usize::from(id)];
             let room = size.bytes() as u32 - cursor;
             let part = left.min(room);
             left -= part;

@@ -14,82 +14,124 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 
 use io_uring::opcode;
 use io_uring::types::Fd;
-
 use rustix::io::Errno;
 
-use super::{Uring, sqe};
-use crate::op::{OpFrame, State};
+use super::reap::Reaper;
+use super::ring::Ring;
+use super::sqe;
+use crate::op::{OpFrame, OpState};
 
 const NOT_FOUND: i32 = -Errno::NOENT.raw_os_error();
 
-impl Uring {
-    pub(crate) fn cancel(&mut self, frame: &OpFrame) {
+/// The requests to cancel ops of frames.
+#[derive(Default)]
+pub(super) struct Cancels {
+    /// How many ops in flight are to be cancelled.
+    asked: usize,
+    /// The kernel has not found an op that it was asked to cancel.
+    has_missed: bool,
+    /// The user data of such requests, if not of multishot ops.
+    missed: Vec<u64>,
+}
+
+impl Cancels {
+    pub(super) fn note_asked(&mut self) {
         self.asked += 1;
+    }
+
+    #[inline]
+    pub(super) fn note_end(&mut self, frame: &OpFrame) {
+        self.asked -= usize::from(frame.cancel_asked.get());
+    }
+
+    /// Whether some are to be asked for again.
+    #[inline]
+    pub(super) fn have_missed(&self) -> bool {
+        self.has_missed
+    }
+
+    fn note_missed(&mut self, request: u64) {
+        self.has_missed = true;
+        self.missed.push(request);
+    }
+
+    fn take_missed(&mut self) -> Vec<u64> {
+        self.has_missed = false;
+        std::mem::take(&mut self.missed)
+    }
+}
+
+impl Reaper {
+    /// The kernel has answered a request to cancel an op, which the user data tells.
+    pub(super) fn note_answer_to_cancel(&mut self, user_data: u64, result: i32) {
+        if result != NOT_FOUND {
+            return;
+        }
+        if let Some(index) = sqe::cancelled(user_data) {
+            let changes = self.in_flight.changes();
+            let has_moved = user_data != sqe::of_cancel(index, changes);
+            let is_to_ask =
+                self.cancels.asked > 0 && (has_moved || self.frame_to_ask_for(index).is_some());
+            if is_to_ask {
+                self.cancels.note_missed(user_data);
+            }
+        } else if let Some(index) = sqe::leaving(user_data) {
+            self.cancels.has_missed |= self.multishots.note_missed(index);
+        }
+    }
+
+    /// The frame at that index, if it is to be cancelled and still in the kernel.
+    fn frame_to_ask_for(&self, index: u32) -> Option<*const OpFrame> {
+        let frame = self.in_flight.at(index as usize)?;
+        // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
+        let op = unsafe { &*frame };
+        let is_found = matches!(op.state.get(), OpState::InFlight | OpState::AwaitingReadiness);
+        (op.cancel_asked.get() && is_found).then_some(frame)
+    }
+}
+
+impl Ring {
+    pub(super) fn cancel(&mut self, frame: &OpFrame) {
+        self.reaper.cancels.note_asked();
         // What waits for its retry is not in the kernel: the request follows it there.
-        if !matches!(frame.state.get(), State::ToRetry | State::ToAwait) {
+        if !matches!(frame.state.get(), OpState::ToRetry | OpState::ToAwait) {
             self.push_cancel(frame);
         }
     }
 
     pub(super) fn push_cancel(&mut self, frame: &OpFrame) {
         let target = std::ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
-        let answer = sqe::of_cancel(frame.place.get(), self.frames.changes());
+        let answer = sqe::of_cancel(frame.in_flight_index.get(), self.reaper.in_flight.changes());
         self.push(&opcode::AsyncCancel::new(target).build().user_data(answer));
-    }
-
-    /// What the kernel has said of a request to cancel an op, by the request's user data.
-    pub(super) fn note_cancel(&mut self, user_data: u64, result: i32) {
-        if result != NOT_FOUND {
-            return;
-        }
-        if let Some(place) = sqe::cancelled(user_data) {
-            let has_moved = user_data != sqe::of_cancel(place, self.frames.changes());
-            let is_to_ask = self.asked > 0 && (has_moved || self.frame_to_ask_for(place).is_some());
-            if is_to_ask {
-                self.missed = true;
-                self.requests_missed.push(user_data);
-            }
-        } else if let Some(index) = sqe::leaving(user_data) {
-            self.missed |= self.multishots.note_missed(index);
-        }
-    }
-
-    /// What is to be cancelled and still in the kernel, if it is in that place.
-    fn frame_to_ask_for(&self, place: u32) -> Option<*const OpFrame> {
-        let frame = self.frames.at(place as usize)?;
-        // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
-        let op = unsafe { &*frame };
-        let is_found = matches!(op.state.get(), State::InFlight | State::AwaitingReadiness);
-        (op.cancel_asked.get() && is_found).then_some(frame)
     }
 
     /// Asks again for what the kernel has not found.
     #[cold]
     pub(super) fn cancel_again(&mut self) {
-        self.missed = false;
-        for request in std::mem::take(&mut self.requests_missed) {
-            let place = sqe::cancelled(request).unwrap_or_default();
-            if request != sqe::of_cancel(place, self.frames.changes()) {
-                // Seldom, and then there are not many places.
-                return (0..self.frames.places() as u32).rev().for_each(|at| self.ask_again(at));
+        for request in self.reaper.cancels.take_missed() {
+            let index = sqe::cancelled(request).unwrap_or_default();
+            if request != sqe::of_cancel(index, self.reaper.in_flight.changes()) {
+                // Seldom, and then the table is short.
+                let indices = 0..self.reaper.in_flight.table_len() as u32;
+                return indices.rev().for_each(|at| self.ask_again(at));
             }
-            self.ask_again(place);
+            self.ask_again(index);
         }
     }
 
-    fn ask_again(&mut self, place: u32) {
-        if let Some(frame) = self.frame_to_ask_for(place) {
+    fn ask_again(&mut self, index: u32) {
+        if let Some(frame) = self.reaper.frame_to_ask_for(index) {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             self.push_cancel(unsafe { &*frame });
         }
     }
 
-    /// Cancels what is meant, and tells how many that are.
-    pub(crate) fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
+    /// Cancels every op for which `is_meant` returns true, and returns their number.
+    pub(super) fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
         let mut count = 0;
-        // By place, and from the last, as `push_cancel_all`.
-        for place in (0..self.frames.places()).rev() {
-            let Some(frame) = self.frames.at(place) else { continue };
+        // By index, and from the last, as `push_cancel_all`.
+        for index in (0..self.reaper.in_flight.table_len()).rev() {
+            let Some(frame) = self.reaper.in_flight.at(index) else { continue };
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { &*frame };
             if is_meant(frame) {
@@ -102,18 +144,18 @@ impl Uring {
         count
     }
 
-    pub(crate) fn close_later(&mut self, fd: OwnedFd) {
+    pub(super) fn close_later(&mut self, fd: OwnedFd) {
         let fd = fd.into_raw_fd();
-        self.closing += 1;
+        self.reaper.closing += 1;
         let user_data = (fd as u64) << sqe::CLOSE_SHIFT | sqe::TAG_CLOSE;
         self.push(&opcode::Close::new(Fd(fd)).build().user_data(user_data));
     }
 
     pub(super) fn push_cancel_all(&mut self) {
-        // By place, since pushing may complete some of them; from the last, since those that are
-        // left may then move to earlier places.
-        for place in (0..self.frames.places()).rev() {
-            if let Some(frame) = self.frames.at(place) {
+        // By index, since pushing may complete some of them; from the last, since those that are
+        // left may then move to earlier indices.
+        for index in (0..self.reaper.in_flight.table_len()).rev() {
+            if let Some(frame) = self.reaper.in_flight.at(index) {
                 let cancel = opcode::AsyncCancel::new(frame as u64 | sqe::TAG_FRAME).build();
                 self.push(&cancel.user_data(sqe::TAG_IGNORE));
             }

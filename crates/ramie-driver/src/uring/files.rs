@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::IoUring;
+use rustix::io::Errno;
 
-use super::Uring;
+use super::ring::Ring;
+use super::sqe;
 use crate::backend::Wait;
 use crate::feature::Feature;
 use crate::fixed::{FixedFile, NO_SLOT, Notes};
@@ -29,10 +31,30 @@ pub(super) struct Files {
     generations: Vec<u16>,
     free: Vec<u16>,
     notes: Option<Arc<Notes>>,
-    /// What came of the last file that was to get a descriptor.
+}
+
+/// Descriptors that files of the table get.
+#[derive(Debug, Default)]
+pub(super) struct Installs {
+    /// The result of the last op that was to give a file a descriptor.
     installed: Option<i32>,
     /// How many ops that give a file a descriptor are in flight though their caller has given up.
     given_up: u32,
+}
+
+impl Installs {
+    /// Notes the result of the oldest op that was to give a file a descriptor: a ring does such ops
+    /// in their order.
+    pub(super) fn note(&mut self, result: i32) {
+        if self.given_up == 0 {
+            self.installed = Some(result);
+            return;
+        }
+        self.given_up -= 1;
+        if result >= 0 {
+            raw::close(result);
+        }
+    }
 }
 
 impl Files {
@@ -66,19 +88,6 @@ impl Files {
         }
     }
 
-    /// Notes what came of the oldest op that was to give a file a descriptor: a ring does such ops
-    /// in their order.
-    pub(super) fn note_installed(&mut self, result: i32) {
-        if self.given_up == 0 {
-            self.installed = Some(result);
-            return;
-        }
-        self.given_up -= 1;
-        if result >= 0 {
-            raw::close(result);
-        }
-    }
-
     fn slot(&self, place: u32) -> u16 {
         let slot = place as u16;
         match self.generations.get(usize::from(slot)) {
@@ -108,108 +117,103 @@ impl Files {
             let _ = ring.submitter().unregister_files();
         }
     }
-}
 
-impl Uring {
-    /// The slot by which an op on that file's descriptor may name it.
+    /// The index by which an op on that file's descriptor may name it.
     #[inline]
-    pub(crate) fn slot_of(&mut self, file: &FixedFile, op: &Op) -> u16 {
+    pub(super) fn index_of(&mut self, ring: &Ring, file: &FixedFile, op: &Op) -> u16 {
         match file.ring() {
-            0 if !self.files.is_off => self.consider(file, op),
-            ring if ring == self.files.ring => self.files.slot(file.place()),
+            0 if !self.is_off => self.consider(ring, file, op),
+            number if number == self.ring => self.slot(file.place()),
             _ => NO_SLOT,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn consider(&mut self, file: &FixedFile, op: &Op) -> u16 {
+    fn consider(&mut self, ring: &Ring, file: &FixedFile, op: &Op) -> u16 {
         let Some(fd) = op.fd() else { return NO_SLOT };
-        if !file.claims_place() || !self.has_table() {
+        if !file.claims_place() || !self.make_table(ring) {
             return NO_SLOT;
         }
-        match self.files.take_for(&self.ring, fd) {
+        match self.take_for(&ring.queue.ring, fd) {
             Some(place) => {
-                file.set(self.files.ring, place);
-                self.files.slot(place)
+                file.set(self.ring, place);
+                self.slot(place)
             }
             None => NO_SLOT,
         }
     }
 
-    /// Takes an empty place for a file that is to get no descriptor; tells whether there is one.
-    pub(crate) fn reserve(&mut self, file: &FixedFile) -> bool {
-        let features = self.caps.features;
-        let is_able = features.has(Feature::FixedFiles) && features.has(Feature::InstallFd);
-        if self.files.is_off || !is_able || !self.has_table() {
+    /// Takes an empty place for a file that is to get no descriptor. False: there is none.
+    pub(super) fn reserve(&mut self, ring: &Ring, file: &FixedFile) -> bool {
+        let has = |feature| ring.features.has(feature);
+        let is_able = has(Feature::FixedFiles) && has(Feature::InstallFd);
+        if self.is_off || !is_able || !self.make_table(ring) {
             return false;
         }
-        let place = self.files.take();
+        let place = self.take();
         if let Some(place) = place {
-            file.set(self.files.ring, place);
+            file.set(self.ring, place);
         }
         place.is_some()
     }
 
     /// Gives a file in the table a descriptor: the op is done as it is submitted.
-    pub(crate) fn install(&mut self, file: &FixedFile) -> io::Result<RawFd> {
-        let slot = if file.ring() == self.files.ring { self.files.slot(file.place()) } else { 0 };
+    pub(super) fn install(&self, ring: &mut Ring, file: &FixedFile) -> io::Result<RawFd> {
+        let slot = if file.ring() == self.ring { self.slot(file.place()) } else { 0 };
         if slot == NO_SLOT {
-            return Err(rustix::io::Errno::BADF.into());
+            return Err(Errno::BADF.into());
         }
-        self.files.installed = None;
-        self.push(&super::sqe::install_entry(slot));
-        while self.files.installed.is_none() {
-            if let Err(error) = self.enter(Wait::Until(Some(Duration::from_secs(1)))) {
-                // The op may still complete, and must not be taken for the next one.
-                self.files.given_up += 1;
+        ring.reaper.installs.installed = None;
+        ring.push(&sqe::install_entry(slot));
+        while ring.reaper.installs.installed.is_none() {
+            if let Err(error) = ring.enter(Wait::Until(Some(Duration::from_secs(1)))) {
+                // The op may be done yet, and must not pass for the next one.
+                ring.reaper.installs.given_up += 1;
                 return Err(error);
             }
-            self.reap();
+            ring.reap();
         }
-        match self.files.installed.take() {
+        match ring.reaper.installs.installed.take() {
             Some(fd) if fd >= 0 => Ok(fd),
             Some(error) => Err(io::Error::from_raw_os_error(-error)),
-            None => Err(rustix::io::Errno::IO.into()),
+            None => Err(Errno::IO.into()),
         }
     }
 
-    fn has_table(&mut self) -> bool {
-        if self.files.ring == 0 {
-            self.make_table();
+    /// Makes the table, unless there is one. False: it cannot be made.
+    fn make_table(&mut self, ring: &Ring) -> bool {
+        if self.ring != 0 || self.is_off {
+            return !self.is_off;
         }
-        !self.files.is_off
-    }
-
-    fn make_table(&mut self) {
-        let submitter = self.ring.submitter();
+        let submitter = ring.queue.ring.submitter();
         let made = |size: &u32| submitter.register_files_sparse(*size).is_ok();
-        let Some(size) = SIZES.into_iter().find(made) else {
-            self.files.is_off = true;
-            return;
-        };
-        let Some((ring, notes)) = Notes::open(self.waker()) else {
-            self.files.is_off = true;
-            return;
-        };
-        (self.files.size, self.files.ring, self.files.notes) = (size, ring, Some(notes));
+        let size = SIZES.into_iter().find(made);
+        let notes = size.and_then(|_| Notes::open(ring.reaper.wakes.waker()));
+        match size.zip(notes) {
+            Some((size, (number, notes))) => {
+                (self.size, self.ring, self.notes) = (size, number, Some(notes));
+            }
+            None => self.is_off = true,
+        }
+        !self.is_off
     }
 
-    /// Gives the file's place back, if it is here.
-    pub(crate) fn release(&mut self, file: &FixedFile) -> bool {
-        let is_here = self.files.ring != 0 && file.ring() == self.files.ring;
+    /// Gives the file's place back. False: it is not here.
+    pub(super) fn release(&mut self, ring: &IoUring, file: &FixedFile) -> bool {
+        let is_here = self.ring != 0 && file.ring() == self.ring;
         if is_here {
-            self.files.give_back(&self.ring, file.place());
+            self.give_back(ring, file.place());
         }
         is_here
     }
 
     /// Gives back the places of files that other threads have closed.
     #[inline]
-    pub(super) fn heed_notes(&mut self) {
-        let Some(notes) = &self.files.notes else { return };
+    pub(super) fn heed_notes(&mut self, ring: &IoUring) {
+        let Some(notes) = &self.notes else { return };
         for place in notes.take() {
-            self.files.give_back(&self.ring, place);
+            self.give_back(ring, place);
         }
     }
 }
@@ -224,14 +228,14 @@ mod tests {
     /// A descriptor that comes after its call has failed is closed, and is not the next call's.
     #[test]
     fn a_descriptor_that_nobody_waits_for_is_closed() {
-        let mut files = Files::new(true);
+        let mut installs = Installs::default();
         let (mut reader, writer) = std::io::pipe().unwrap();
-        files.given_up = 2;
-        files.note_installed(-9);
-        files.note_installed(writer.into_raw_fd());
-        assert_eq!(files.installed, None);
+        installs.given_up = 2;
+        installs.note(-9);
+        installs.note(writer.into_raw_fd());
+        assert_eq!(installs.installed, None);
         assert_eq!(reader.read(&mut [0]).unwrap(), 0, "the writer is open");
-        files.note_installed(77);
-        assert_eq!(files.installed, Some(77));
+        installs.note(77);
+        assert_eq!(installs.installed, Some(77));
     }
 }

@@ -7,46 +7,46 @@ use std::ptr;
 
 use crate::op::OpFrame;
 
-/// As many places are kept however little is in flight.
-const KEPT_PLACES: usize = 1024;
+/// As many entries are kept however little is in flight.
+const KEPT_ENTRIES: usize = 1024;
 
-/// A table of frames; each knows its place in it (`OpFrame::place`).
+/// A table of frames; each knows its index in it (`OpFrame::in_flight_index`).
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// A frame, or of a free place the next free one: so each op touches one line of one table.
-    places: Vec<Place>,
-    /// The place that was freed last, as [`Place`] names it.
-    free: Place,
+    /// A frame, or in a free entry the next free one: so each op touches one line of one table.
+    entries: Vec<InFlightEntry>,
+    /// The entry that was freed last, as [`InFlightEntry`] names it.
+    free: InFlightEntry,
     len: usize,
-    /// How often frames have moved to other places.
+    /// How often frames have moved to other entries.
     changes: u32,
 }
 
-/// A frame's address, or twice the number of a place plus 1, or null: no more free places. (Frames
+/// A frame's address, or twice the index of an entry plus 1, or null: no more free entries. (Frames
 /// are aligned.)
 #[derive(Clone, Copy, Debug)]
-struct Place(*const OpFrame);
+struct InFlightEntry(*const OpFrame);
 
-impl Default for Place {
+impl Default for InFlightEntry {
     fn default() -> Self {
-        Place(ptr::null())
+        InFlightEntry(ptr::null())
     }
 }
 
-impl Place {
+impl InFlightEntry {
     #[inline]
-    fn of(number: u32) -> Self {
-        Place(ptr::without_provenance(number as usize * 2 + 1))
+    fn of(index: u32) -> Self {
+        InFlightEntry(ptr::without_provenance(index as usize * 2 + 1))
     }
 
-    /// The number, if it is one.
+    /// The index, if it is one.
     #[inline]
-    fn number(self) -> Option<u32> {
+    fn index(self) -> Option<u32> {
         (self.0.addr() & 1 == 1).then_some((self.0.addr() / 2) as u32)
     }
 
     fn frame(self) -> Option<*const OpFrame> {
-        (!self.0.is_null() && self.number().is_none()).then_some(self.0)
+        (!self.0.is_null() && self.index().is_none()).then_some(self.0)
     }
 }
 
@@ -58,34 +58,34 @@ impl InFlight {
     #[inline]
     pub(super) fn add(&mut self, frame: &OpFrame) {
         self.len += 1;
-        let number = match self.free.number() {
-            Some(number) => {
-                let place = &mut self.places[number as usize];
-                self.free = *place;
-                *place = Place(frame);
-                number
+        let index = match self.free.index() {
+            Some(index) => {
+                let entry = &mut self.entries[index as usize];
+                self.free = *entry;
+                *entry = InFlightEntry(frame);
+                index
             }
-            None => self.add_place(frame),
+            None => self.add_entry(frame),
         };
-        frame.place.set(number);
+        frame.in_flight_index.set(index);
     }
 
     #[cold]
-    fn add_place(&mut self, frame: &OpFrame) -> u32 {
-        self.places.push(Place(frame));
+    fn add_entry(&mut self, frame: &OpFrame) -> u32 {
+        self.entries.push(InFlightEntry(frame));
         // Frames are 64 bytes: memory ends before 2^32 of them.
-        (self.places.len() - 1) as u32
+        (self.entries.len() - 1) as u32
     }
 
     #[inline]
     pub(super) fn remove(&mut self, frame: &OpFrame) {
-        let number = frame.place.get();
-        let place = &mut self.places[number as usize];
-        debug_assert!(ptr::eq(place.0, frame));
-        *place = self.free;
-        self.free = Place::of(number);
+        let index = frame.in_flight_index.get();
+        let entry = &mut self.entries[index as usize];
+        debug_assert!(ptr::eq(entry.0, frame));
+        *entry = self.free;
+        self.free = InFlightEntry::of(index);
         self.len -= 1;
-        if self.places.len() > KEPT_PLACES && self.len < self.places.len() / 16 {
+        if self.entries.len() > KEPT_ENTRIES && self.len < self.entries.len() / 16 {
             self.close_ranks();
         }
     }
@@ -95,29 +95,30 @@ impl InFlight {
     #[allow(unsafe_code)]
     fn close_ranks(&mut self) {
         // A new table: glibc would leave a large one that shrinks in a mapping of its own.
-        self.places = self.places.iter().copied().filter(|place| place.frame().is_some()).collect();
-        self.free = Place::default();
+        self.entries =
+            self.entries.iter().copied().filter(|entry| entry.frame().is_some()).collect();
+        self.free = InFlightEntry::default();
         self.changes = self.changes.wrapping_add(1);
-        for (number, place) in self.places.iter().enumerate() {
+        for (index, entry) in self.entries.iter().enumerate() {
             // SAFETY: a frame stays where it is while it is in flight (contract of
             // `Driver::submit`), which it is as long as it is in this table.
-            unsafe { &*place.0 }.place.set(number as u32);
+            unsafe { &*entry.0 }.in_flight_index.set(index as u32);
         }
     }
 
-    /// How often frames have moved to other places, which they seldom do.
+    /// How often frames have moved to other entries, which they seldom do.
     pub(super) fn changes(&self) -> u32 {
         self.changes
     }
 
-    /// How far places go; some are free.
-    pub(super) fn places(&self) -> usize {
-        self.places.len()
+    /// The length of the table; some entries are free.
+    pub(super) fn table_len(&self) -> usize {
+        self.entries.len()
     }
 
-    /// The frame in a place, if one is there.
-    pub(super) fn at(&self, place: usize) -> Option<*const OpFrame> {
-        self.places.get(place)?.frame()
+    /// The frame at an index, if one is there.
+    pub(super) fn at(&self, index: usize) -> Option<*const OpFrame> {
+        self.entries.get(index)?.frame()
     }
 }
 
@@ -127,7 +128,7 @@ mod tests {
     use crate::op::Op;
 
     #[test]
-    fn places_are_given_back_when_little_is_in_flight() {
+    fn entries_are_given_back_when_little_is_in_flight() {
         let mut in_flight = InFlight::default();
         let frames: Vec<_> = (0..100_000).map(|_| OpFrame::new(Op::Nop)).collect();
         let (stay, go) = frames.split_at(3);
@@ -136,11 +137,11 @@ mod tests {
         }
         go.iter().for_each(|frame| in_flight.remove(frame));
         assert_eq!(in_flight.len(), stay.len());
-        assert!(in_flight.places.capacity() <= 16 * KEPT_PLACES);
-        assert!(in_flight.changes() > 0, "frames are in other places now");
+        assert!(in_flight.entries.capacity() <= 16 * KEPT_ENTRIES);
+        assert!(in_flight.changes() > 0, "frames are in other entries now");
         for frame in stay {
-            let place = frame.place.get() as usize;
-            assert_eq!(in_flight.at(place), Some(ptr::from_ref(frame)));
+            let index = frame.in_flight_index.get() as usize;
+            assert_eq!(in_flight.at(index), Some(ptr::from_ref(frame)));
             in_flight.remove(frame);
         }
         assert_eq!(in_flight.len(), 0);

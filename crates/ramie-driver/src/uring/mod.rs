@@ -1,20 +1,25 @@
 //! The io_uring backend: one ring per driver.
 //!
-//! Ops become SQEs at once and go to the kernel at the next [`turn`](Uring::turn), or when the
-//! submission queue is full. Completions are read off until the overflow bit is clear, so that
-//! ops in flight are not bounded by the completion queue.
+//! Ops become SQEs at once and go to the kernel at the next turn, or when the submission queue is
+//! full. Completions are read off until the overflow bit is clear, so that ops in flight are not
+//! bounded by the completion queue.
 //!
-//! **Rule of the reaper**: reading completions ([`reap`](Uring::reap)) never submits. What must
-//! be submitted in answer (an op that was interrupted, the next read of the eventfd) is noted,
-//! and handed over by the next turn. So a full queue never recurses.
+//! # Parts
+//! ```text
+//!   Uring   one method per call of the driver (this file), and what a ring has beside its ops
+//!     ├─ files, regions       tables of the kernel's: files, registered memory
+//!     └─ Ring (ring.rs)       a turn; pushing an entry; ops, cancels, multishot ops handed over
+//!          ├─ Queue           entries, and entering the kernel (queue.rs)
+//!          └─ Reaper          what completions mean (reap.rs); cannot submit
+//!               └─ in_flight, cancels, multishots, buffers, wakes, installs, completed
+//! ```
 //!
-//! **Drop order**: [`Drop`] drains to the last completion, the eventfd's read included; then the
-//! fields go, the ring before the memory that its ops wrote to, and last, where need be, a wait for
-//! the kernel to take the ring apart ([`parting`]).
-#![allow(unsafe_code)]
+//! **Drop order**: [`Drop`] (drain.rs) drains to the last completion, the eventfd's read included;
+//! then the fields go, the ring before the memory that its ops wrote to, and last, where need be, a
+//! wait for the kernel to take the ring apart ([`parting`]).
 
-mod backend;
 mod buffer_ring;
+mod buffers;
 mod bundle;
 mod cancel;
 mod drain;
@@ -24,96 +29,60 @@ mod in_flight;
 mod multishot;
 mod multishot_item;
 mod parting;
+mod queue;
 mod reap;
 mod regions;
 mod registered_ring;
+mod ring;
 mod setup;
 mod sidecar;
 mod sqe;
+mod submit;
 mod submitter_thread;
 #[cfg(test)]
 pub(crate) mod tests;
+mod wakes;
 
-use std::cell::{Cell, UnsafeCell};
-use std::io;
-use std::os::fd::AsRawFd;
-use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use std::{fmt, io};
 
-use io_uring::cqueue::CompletionStatus;
-use io_uring::squeue::{Entry, Flags};
-use io_uring::types::Fd;
-use io_uring::{IoUring, opcode};
+use io_uring::opcode;
 use rustix::io::Errno;
 
-use crate::backend::{Submitted, Wait};
+use crate::backend::{Backend, Submitted, Wait};
 use crate::buffer::Pool;
 use crate::caps::Caps;
-use crate::completed::{Completed, FrameList};
 use crate::config::Config;
 use crate::feature::Feature;
-use crate::op::{Manner, OpFrame, State};
-use crate::sys;
+use crate::fixed::FixedFile;
+use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
+use crate::op::{OpFrame, OpState};
+use crate::region::Region;
+use crate::submitter::Submitter;
 use crate::wake::{WakeTarget, Waker, Way};
+use crate::{say, sys};
 use buffer_ring::Groups;
+use buffers::Buffers;
 use files::Files;
-use in_flight::InFlight;
-use multishot::Multishots;
 use parting::Parting;
+use queue::Queue;
+use reap::Reaper;
 use regions::Regions;
-use registered_ring::RegisteredRing;
+use ring::Ring;
 use submitter_thread::SubmitterThread;
+use wakes::Wakes;
 
-/// Ops that wait for others, so as to enter the kernel together. `len` 0: none do.
-#[derive(Clone, Copy, Debug, Default)]
-struct Gathering {
-    since: u64,
-    len: usize,
-}
+pub(crate) use drain::entered_so_far;
 
-/// One ring and what is on its way through it.
+/// A ring and its tables.
 pub(crate) struct Uring {
-    ring: IoUring,
-    registered_ring: RegisteredRing,
-    /// INVARIANT: of `ring`, which outlives it.
-    status: CompletionStatus,
-    pub(crate) completed: Completed,
-    /// Ops to hand to the kernel again.
-    retries: FrameList,
-    /// How many ops in flight are to be cancelled.
-    asked: usize,
-    /// The kernel has not found an op that it was asked to cancel.
-    missed: bool,
-    /// What such requests were, if not of ops that complete again and again.
-    requests_missed: Vec<u64>,
-    frames: InFlight,
+    ring: Ring,
     files: Files,
-    target: Arc<WakeTarget>,
-    /// A wake has arrived that no turn has reported yet.
-    woken: bool,
-    /// The eventfd's read is in the queue or in the kernel.
-    wake_armed: bool,
-    /// Where that read writes. INVARIANT: freed only while `wake_armed` is false.
-    wake_count: Box<UnsafeCell<u64>>,
-    /// The ops in the queue, as a busy worker was last told to let them gather.
-    gathering: Cell<Gathering>,
-    /// How often the kernel was entered.
-    entered: u64,
-    /// Messages sent to other rings whose own completion is not in yet.
-    messages: usize,
-    /// Descriptors that the kernel closes for nobody.
-    closing: usize,
-    /// `drain` is running: a cancelled op is an answer, and nothing is handed over again.
-    draining: bool,
-    caps: Caps,
-    pub(crate) pool: Pool,
-    groups: Groups,
-    multishots: Multishots,
     regions: Regions,
-    /// Who enters the kernel while the worker is busy, if it is not the worker.
-    submitter_thread: Option<SubmitterThread>,
+    caps: Caps,
     /// Its thread makes other calls when this is dropped. That holds for a ring that is dropped
     /// because it could not be set up as asked for.
     thread_goes_on: bool,
@@ -125,37 +94,21 @@ impl Uring {
     /// Makes a ring and sends one op through it.
     pub(crate) fn open(config: &Config) -> io::Result<Self> {
         let eventfd = sys::eventfd()?;
-        let (mut ring, mut caps) = setup::ring(config)?;
-        // SAFETY: kept beside the ring, in the same struct (invariant of the field).
-        let status = unsafe { ring.completion().status() };
+        let (ring, mut caps) = setup::ring(config)?;
         let way = Way::Ring { eventfd, ring: Mutex::new(Some(ring.as_raw_fd())) };
-        let target = WakeTarget::new(way);
+        let wakes = Wakes::new(WakeTarget::new(way));
+        let registered_ring = setup::registered_ring(&ring, &mut caps);
+        let features = caps.features;
+        let buffers = Buffers::new(Groups::new(features.has(Feature::BufferRing)));
         let mut uring = Uring {
-            registered_ring: setup::registered_ring(&ring, &mut caps),
-            ring,
-            status,
-            completed: Completed::default(),
-            retries: FrameList::new(),
-            asked: 0,
-            missed: false,
-            requests_missed: Vec::new(),
-            frames: InFlight::default(),
-            files: Files::new(config.fixed_files && caps.features.has(Feature::FixedFiles)),
-            multishots: Multishots::new(Waker(Arc::clone(&target))),
-            pool: Pool::new(),
-            groups: Groups::new(caps.features.has(Feature::BufferRing)),
+            ring: Ring {
+                queue: Queue::new(ring, registered_ring, &caps),
+                reaper: Reaper::new(wakes, buffers),
+                features,
+            },
+            files: Files::new(config.fixed_files && features.has(Feature::FixedFiles)),
             regions: Regions::default(),
-            target,
-            woken: false,
-            wake_armed: false,
-            wake_count: Box::new(UnsafeCell::new(0)),
-            gathering: Cell::default(),
-            entered: 0,
-            messages: 0,
-            closing: 0,
-            draining: false,
             caps,
-            submitter_thread: None,
             thread_goes_on: true,
             parting: Parting::default(),
         };
@@ -168,274 +121,188 @@ impl Uring {
     /// The real trial: an op goes round.
     fn trial(&mut self) -> io::Result<()> {
         let nop = opcode::Nop::new().build().user_data(sqe::TAG_IGNORE);
-        self.push(&nop);
-        self.enter(Wait::Until(Some(Duration::from_secs(1))))?;
-        if self.status.is_empty() {
+        self.ring.push(&nop);
+        self.ring.enter(Wait::Until(Some(Duration::from_secs(1))))?;
+        if !self.ring.queue.has_completions() {
             return Err(Errno::TIMEDOUT.into());
         }
-        self.reap();
+        self.ring.reap();
         Ok(())
     }
 
-    pub(crate) fn caps(&self) -> &Caps {
+    /// Makes a ring with the submitter of `config`, or with the worker where that cannot be; and a
+    /// sentence on which one it is, unless the worker was asked for.
+    pub(crate) fn open_submitted(config: &Config) -> io::Result<(Self, Option<String>)> {
+        let who = config.submitter.described();
+        if config.submitter == Submitter::Worker {
+            return Ok((Uring::open(config)?, None));
+        }
+        match Uring::open_with_thread(config) {
+            Ok(uring) => Ok((uring, Some(format!("{who} submits the ops")))),
+            Err(error) => {
+                let uring =
+                    Uring::open(&Config { submitter: Submitter::Worker, ..config.clone() })?;
+                let why = format!("the worker submits its ops, because {who} cannot ({error})");
+                say!(Warn, "{why}");
+                Ok((uring, Some(why)))
+            }
+        }
+    }
+
+    /// Makes a ring with the submitter of `config`, which is not the worker.
+    pub(crate) fn open_with_thread(config: &Config) -> io::Result<Self> {
+        let mut uring = Uring::open(config)?;
+        uring.thread_goes_on = true;
+        let Ring { queue, features, .. } = &mut uring.ring;
+        queue.submitter_thread = SubmitterThread::start(config.submitter, queue, *features)?;
+        uring.thread_goes_on = false;
+        Ok(uring)
+    }
+}
+
+#[cfg(test)]
+impl Uring {
+    pub(crate) fn completed(&mut self) -> &mut crate::completed::Completed {
+        &mut self.ring.reaper.completed
+    }
+}
+
+impl Backend for Uring {
+    fn caps(&self) -> &Caps {
         &self.caps
     }
 
-    pub(crate) fn in_flight(&self) -> usize {
-        self.frames.len()
-    }
-
-    pub(crate) fn has_armed_multishots(&self) -> bool {
-        self.multishots.armed() > 0
-    }
-
-    pub(crate) fn note_thread_goes_on(&mut self) {
-        self.thread_goes_on = true;
-    }
-
-    pub(crate) fn waker(&self) -> Waker {
-        Waker(Arc::clone(&self.target))
-    }
-
     #[inline]
-    pub(crate) fn submit(&mut self, frame: &OpFrame) -> Submitted {
-        debug_assert_eq!(frame.state.get(), State::New, "a frame is submitted once");
-        self.frames.add(frame);
-        self.hand_over(frame);
+    fn submit(&mut self, frame: &OpFrame) -> Submitted {
+        debug_assert_eq!(frame.state.get(), OpState::New, "a frame is submitted once");
+        self.ring.reaper.in_flight.add(frame);
+        self.ring.hand_over(frame);
         Submitted::InFlight
     }
 
-    /// Puts the op into the submission queue.
     #[inline]
-    fn hand_over(&mut self, frame: &OpFrame) {
-        frame.state.set(State::InFlight);
-        let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
-        if frame.injected.is_due() {
-            // Nothing is done, and `route` answers with the errno.
-            return self.push(&opcode::Nop::new().build().user_data(user_data));
-        }
-        if frame.manner.get() != Manner::Plain
-            && let Some(entry) = self.special_entry(frame)
-        {
-            return self.push(&entry.user_data(user_data));
-        }
-        let flags = if frame.in_background { Flags::ASYNC } else { Flags::empty() };
-        sqe::with_entry(frame, user_data, flags, |entry| self.push(&entry));
+    fn attach(&mut self, frame: &OpFrame, file: &FixedFile) {
+        frame.fixed_file_index.set(self.files.index_of(&self.ring, file, &frame.op));
     }
 
-    /// Puts an entry into the submission queue, emptying the queue into the kernel if it is full.
-    #[inline(always)]
-    fn push(&mut self, entry: &Entry) {
-        let mut queue = self.ring.submission();
-        // First, so that the entry need not be kept for another attempt.
-        if queue.is_full() {
-            drop(queue);
-            self.flush();
-            queue = self.ring.submission();
-        }
-        // SAFETY: entries are built from ops whose memory the submitter keeps valid (contract of
-        // `Driver::submit`), or from `wake_count`, which outlives its read.
-        let pushed = unsafe { queue.push(entry) };
-        // The tail is written as the queue is dropped.
-        drop(queue);
-        if pushed.is_err() {
-            sys::fatal("a submission queue that was emptied has no room");
-        }
-        if self.submitter_thread.is_some() {
-            self.tell_submitter_thread();
-        }
+    fn cancel(&mut self, frame: &OpFrame) {
+        self.ring.cancel(frame);
     }
 
-    /// Empties the submission queue into the kernel, however often it says that it is busy.
-    #[cold]
-    fn flush(&mut self) {
-        if self.kernel_thread_empties_queue() {
-            return;
-        }
-        while !self.ring.submission().is_empty() {
-            if let Err(error) = self.enter(Wait::Never) {
-                sys::fatal(&format!("the ring takes no more ops ({error})"));
-            }
-        }
+    fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
+        self.ring.cancel_all(is_meant)
+    }
+
+    fn close_later(&mut self, fd: OwnedFd) {
+        self.ring.close_later(fd);
     }
 
     #[inline]
-    pub(crate) fn needs_turn(&self) -> bool {
-        if !self.status.is_empty() || self.woken || !self.retries.is_empty() || self.missed {
-            return true;
-        }
-        // SAFETY: `&self` is the only reference (the driver is not `Sync`), and every other use
-        // of the queue is confined to a call with `&mut self`.
-        let queue = unsafe { self.ring.submission_shared() };
-        if queue.taskrun() || queue.cq_overflow() {
-            return true;
-        }
-        !queue.is_empty() && (queue.len() * 2 >= queue.capacity() || self.has_gathered(queue.len()))
+    fn needs_turn(&self) -> bool {
+        self.ring.needs_turn()
     }
 
-    /// Whether the `len` ops in the queue need not wait for more: none has joined them since the
-    /// last question (or there is one only), or they have waited for long enough.
-    fn has_gathered(&self, len: usize) -> bool {
-        if self.submitter_thread.is_some() {
-            return false;
-        }
-        let before = self.gathering.get();
-        if len <= before.len.max(1) {
-            return true;
-        }
-        let now = sys::monotonic_ns();
-        let since = if before.len == 0 { now } else { before.since };
-        self.gathering.set(Gathering { since, len });
-        now - since >= GATHERING.as_nanos() as u64
+    fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.ring.queue.forget_gathering();
+        self.ring.reaper.completed.give_back_surplus();
+        self.files.heed_notes(&self.ring.queue.ring);
+        self.ring.turn(wait)
     }
 
-    pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
-        self.gathering.take();
-        self.completed.give_back_surplus();
-        self.heed_notes();
-        self.reap();
-        self.push_noted();
-        let wait = if self.is_idle() { wait } else { Wait::Never };
-        if self.submitter_thread.is_some() {
-            self.enter_beside(wait)?;
-        } else if wait != Wait::Never || self.kernel_has_work() {
-            self.enter(wait)?;
-            self.reap();
-            self.enter_until_reaped()?;
-        }
-        if std::mem::take(&mut self.woken) && self.multishots.are_used() {
-            self.stop_as_requested();
-        }
-        Ok(())
+    #[inline]
+    fn pop_complete(&mut self) -> Option<NonNull<OpFrame>> {
+        self.ring.reaper.completed.pop()
     }
 
-    /// Whether nothing is to be done before something completes. (A full queue is emptied into the
-    /// kernel, and what is read meanwhile may have left notes.)
-    fn is_idle(&self) -> bool {
-        let has_news = self.woken || !self.completed.is_empty();
-        let has_notes = self.missed || !self.retries.is_empty();
-        !has_news && !has_notes && self.multishots.notices.is_empty()
+    fn in_flight(&self) -> usize {
+        self.ring.reaper.in_flight.len()
     }
 
-    /// Enters until all is submitted and no completion is kept back. Deferred ones come 20 at a
-    /// time, and new ones may arrive for ever, so it takes a bounded number of those. If a
-    /// multishot op delivers faster than its strand takes, stop here so that the strand can run, or
-    /// pause the op.
-    fn enter_until_reaped(&mut self) -> io::Result<()> {
-        for _ in 0..MAX_ROUNDS {
-            if !self.kernel_has_work() {
-                return Ok(());
-            }
-            if self.multishots.are_too_fast() {
-                break;
-            }
-            self.enter(Wait::Never)?;
-            self.reap();
-        }
-        while self.overflowed() || !self.ring.submission().is_empty() {
-            if self.multishots.are_too_fast() {
-                self.tend_multishots();
-            }
-            self.enter(Wait::Never)?;
-            self.reap();
-        }
-        Ok(())
+    fn has_armed_multishots(&self) -> bool {
+        self.ring.reaper.multishots.armed() > 0
     }
 
-    /// Whether an enter that does not wait would do anything.
-    fn kernel_has_work(&mut self) -> bool {
-        let queue = self.ring.submission();
-        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
+    fn waker(&self) -> Waker {
+        self.ring.reaper.wakes.waker()
     }
 
-    fn overflowed(&mut self) -> bool {
-        self.ring.submission().cq_overflow()
+    fn wake(&mut self, target: &Waker) {
+        self.ring.wake(target);
     }
 
-    /// Queues what the reaper noted: ops to retry, and the eventfd's next read.
-    fn push_noted(&mut self) {
-        if !self.wake_armed {
-            self.arm_wake();
-        }
-        while let Some(frame) = self.retries.pop() {
-            // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
-            let frame = unsafe { frame.as_ref() };
-            self.hand_over_again(frame);
-        }
-        if self.missed {
-            self.cancel_again();
-        }
-        if self.multishots.are_used() {
-            self.tend_multishots();
-        }
+    fn drain(&mut self) {
+        self.ring.drain();
     }
 
-    fn hand_over_again(&mut self, frame: &OpFrame) {
-        if frame.state.get() == State::ToAwait {
-            frame.state.set(State::AwaitingReadiness);
-            let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
-            self.push(&sqe::readiness_entry(&frame.op).user_data(user_data));
-        } else {
-            self.hand_over(frame);
-        }
-        // A request that arrived in between must not be lost; data that is there still comes
-        // first, since the op is tried before the request is looked at.
-        if frame.cancel_asked.get() {
-            self.push_cancel(frame);
-        }
+    fn note_thread_goes_on(&mut self) {
+        self.thread_goes_on = true;
     }
 
-    fn arm_wake(&mut self) {
-        let Some(eventfd) = self.target.eventfd() else { return };
-        let count = self.wake_count.get().cast();
-        let read = opcode::Read::new(Fd(eventfd.as_raw_fd()), count, 8).offset(u64::MAX);
-        self.wake_armed = true;
-        self.push(&read.build().user_data(sqe::TAG_WAKE));
+    fn start_multishot(
+        &mut self,
+        op: MultishotOp,
+        inbox: &Arc<MultishotInbox>,
+    ) -> Option<MultishotId> {
+        self.ring.reaper.multishots.start(op, inbox, self.ring.features)
     }
 
-    /// Wakes another driver, by a message if both are rings.
-    pub(crate) fn wake(&mut self, waker: &Waker) {
-        let target = &waker.0;
-        if Arc::ptr_eq(target, &self.target) {
-            self.woken = true;
-            return;
-        }
-        if !target.claim() {
-            return;
-        }
-        let sent = self.caps.msg_ring() && target.with_ring(|ring| self.send(ring, target));
-        if !sent {
-            target.notify();
-        }
+    fn next_item(&mut self, id: MultishotId) -> NextItem {
+        self.ring.next_item(id)
     }
 
-    /// Sends a wake to another ring, and submits it.
-    fn send(&mut self, ring: i32, target: &Arc<WakeTarget>) {
-        let address = Arc::into_raw(Arc::clone(target)) as u64;
-        debug_assert_eq!(address & sqe::TAG_BITS, 0);
-        let message = opcode::MsgRingData::new(Fd(ring), 0, sqe::TAG_MESSAGE, None).build();
-        self.messages += 1;
-        self.push(&message.user_data(address | sqe::TAG_MESSAGE_SENT));
-        self.flush();
+    fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {
+        self.ring.settle_multishot(id)
+    }
+
+    fn await_item(&mut self, id: MultishotId, user: u64) -> bool {
+        self.ring.reaper.multishots.await_item(id, user)
+    }
+
+    fn stop_multishot(&mut self, id: MultishotId) -> bool {
+        self.ring.stop_multishot(id)
+    }
+
+    #[inline]
+    fn pop_notice(&mut self) -> Option<u64> {
+        self.ring.reaper.multishots.pop_notice()
+    }
+
+    fn end_multishot_silently(&mut self, id: MultishotId) {
+        self.ring.end_multishot_silently(id);
+    }
+
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.ring.reaper.buffers.pool
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.ring.reaper.buffers.have_surplus() || self.regions.has_dead()
+    }
+
+    fn give_back_surplus(&mut self) {
+        self.ring.give_back_surplus();
+        self.regions.give_back(&self.ring.queue.ring);
+    }
+
+    fn register(&mut self, region: &Arc<Region>) -> Option<u16> {
+        self.regions.register(&mut self.ring, region)
+    }
+
+    fn release_file(&mut self, file: &FixedFile) -> bool {
+        self.files.release(&self.ring.queue.ring, file)
+    }
+
+    fn reserve_place(&mut self, file: &FixedFile) -> bool {
+        self.files.reserve(&self.ring, file)
+    }
+
+    fn install_file(&mut self, file: &FixedFile) -> io::Result<RawFd> {
+        self.files.install(&mut self.ring, file)
     }
 }
 
-/// How often a turn asks for more deferred completions.
-const MAX_ROUNDS: usize = 8;
-
-/// How long ops may wait for others, while fibers run, to enter the kernel together: an enter
-/// costs some 300 ns, and the fibers' caches.
-const GATHERING: Duration = Duration::from_micros(20);
-
-/// How often rings that are gone entered the kernel.
-static ENTERED_BY_THE_DEAD: AtomicU64 = AtomicU64::new(0);
-
-pub(crate) fn entered_so_far() -> u64 {
-    ENTERED_BY_THE_DEAD.load(Ordering::Relaxed)
-}
-
-impl std::fmt::Debug for Uring {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Uring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Uring")
             .field("in_flight", &self.in_flight())
             .field("features", &self.caps.features)

@@ -1,5 +1,4 @@
-//! The ring's side of ops that complete again and again; the protocol is in
-//! [`crate::multishot`].
+//! The ring's part of multishot ops; their protocol is in [`crate::multishot`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,11 +8,14 @@ use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
 
 use super::buffer_ring::Filled;
+use super::buffers::Buffers;
 use super::multishot_item::{NO_BUFFERS, item_of};
-use super::{Uring, sqe};
+use super::reap::Reaper;
+use super::ring::Ring;
+use super::sqe;
 use crate::backend::Wait;
 use crate::buffer::Size;
-use crate::feature::Feature;
+use crate::feature::{Feature, FeatureSet};
 use crate::multishot::{
     MAX_BYTES, MAX_ITEMS, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem,
     Requests,
@@ -29,7 +31,7 @@ const ROUND: Duration = Duration::from_millis(20);
 const FULL_IN_A_ROW: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MultishotState {
     Idle,
     Armed,
     /// A request to cancel it is on its way.
@@ -45,7 +47,7 @@ struct Multishot {
     bytes: usize,
     /// Who waits, in the submitter's word; 0: nobody.
     user: u64,
-    state: State,
+    state: MultishotState,
     is_stopped: bool,
     /// The kernel had no buffer for it.
     ran_out: bool,
@@ -68,7 +70,7 @@ pub(super) struct Multishots {
     /// To be looked at by the next turn, whether the kernel is to let go of them.
     to_pause: Vec<u32>,
     /// Whom to wake.
-    pub(super) notices: VecDeque<u64>,
+    notices: VecDeque<u64>,
     /// What receives of datagrams tell the kernel; it reads it while they are armed.
     header: Box<MessageHeader>,
 }
@@ -118,8 +120,10 @@ impl Multishots {
 
     /// The kernel has not found the op that it was to let go of. True: it is there.
     pub(super) fn note_missed(&mut self, index: u32) -> bool {
-        let Some(op) = self.at(index).filter(|op| op.state == State::Leaving) else { return false };
-        op.state = State::Armed;
+        let Some(op) = self.at(index).filter(|op| op.state == MultishotState::Leaving) else {
+            return false;
+        };
+        op.state = MultishotState::Armed;
         self.to_pause.push(index);
         true
     }
@@ -128,7 +132,7 @@ impl Multishots {
     #[cfg(test)]
     pub(super) fn pretend_to_stop(&mut self, index: u32) {
         let Some(op) = self.at(index) else { return };
-        (op.is_stopped, op.state) = (true, State::Leaving);
+        (op.is_stopped, op.state) = (true, MultishotState::Leaving);
     }
 
     fn find(&mut self, id: MultishotId) -> Option<&mut Multishot> {
@@ -152,25 +156,22 @@ impl Multishots {
     fn remove(&mut self, index: u32) {
         let Some(op) = self.places[index as usize].1.take() else { return };
         self.free.push(index);
-        debug_assert_eq!(op.state, State::Idle);
+        debug_assert_eq!(op.state, MultishotState::Idle);
         self.notices.extend(op.inbox.leave(op.items));
         if op.user != 0 {
             self.notices.push_back(op.user);
         }
     }
-}
 
-impl Uring {
-    /// Begins an op; it is idle. None: this ring has no such ops, or another driver does one.
-    pub(crate) fn start_multishot(
+    /// Starts an op; it is idle. None: this ring has no such ops, or another driver does one.
+    pub(super) fn start(
         &mut self,
         op: MultishotOp,
         inbox: &Arc<MultishotInbox>,
+        features: FeatureSet,
     ) -> Option<MultishotId> {
-        let needs_buffers =
-            matches!(op, MultishotOp::Receive { .. } | MultishotOp::ReceiveFrom { .. });
-        let has = |feature| self.caps.features.has(feature);
-        if !has(Feature::Multishot) || (needs_buffers && !has(Feature::BufferRing)) {
+        let has = |feature| features.has(feature);
+        if !has(Feature::Multishot) || (needs_buffers(op) && !has(Feature::BufferRing)) {
             return None;
         }
         let size = match op {
@@ -178,43 +179,133 @@ impl Uring {
             _ if has(Feature::IncrementalBuffers) => Size::Large,
             _ => Size::Small,
         };
-        let id = self.multishots.add(Box::new(Multishot {
+        let id = self.add(Box::new(Multishot {
             op,
             inbox: Arc::clone(inbox),
             items: VecDeque::new(),
             bytes: 0,
             user: 0,
-            state: State::Idle,
+            state: MultishotState::Idle,
             is_stopped: false,
             ran_out: false,
             size,
             next_size: size,
             filled: 0,
         }));
-        if inbox.adopt(&self.multishots.requests, id) {
+        if inbox.adopt(&self.requests, id) {
             return Some(id);
         }
-        self.multishots.places[id.index as usize].1 = None;
-        self.multishots.free.push(id.index);
+        self.places[id.index as usize].1 = None;
+        self.free.push(id.index);
         None
     }
 
+    /// Notes the word of the strand that waits for the next item. False: there is one, or the op
+    /// must be armed again, or is gone.
+    pub(super) fn await_item(&mut self, id: MultishotId, user: u64) -> bool {
+        match self.find(id) {
+            Some(op) if op.items.is_empty() && op.state != MultishotState::Idle => {
+                op.user = user;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn take_item(&mut self, id: MultishotId) -> Option<MultishotItem> {
+        let op = self.find(id)?;
+        let item = op.items.pop_front()?;
+        op.bytes -= item.bytes();
+        Some(item)
+    }
+
+    /// The words of the strands to wake, as `await_item` and `MultishotInbox::request_stop` noted
+    /// them.
+    pub(super) fn pop_notice(&mut self) -> Option<u64> {
+        self.notices.pop_front()
+    }
+
+    pub(super) fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    fn is_armed(&mut self, id: MultishotId) -> bool {
+        self.find(id).is_some_and(|op| op.state == MultishotState::Armed)
+    }
+
+    /// Whether the op has not been removed, though it may be stopped.
+    fn is_there(&self, id: MultishotId) -> bool {
+        let (generation, op) = &self.places[id.index as usize];
+        *generation == id.generation && op.is_some()
+    }
+
+    /// An op is idle: if it was stopped, that was its end.
+    fn settle(&mut self, index: u32) {
+        if self.at(index).is_some_and(|op| op.is_stopped) {
+            self.remove(index);
+        }
+    }
+}
+
+fn needs_buffers(op: MultishotOp) -> bool {
+    matches!(op, MultishotOp::Receive { .. } | MultishotOp::ReceiveFrom { .. })
+}
+
+impl Reaper {
+    /// A completion of an op.
+    pub(super) fn on_item(&mut self, index: u32, result: i32, flags: u32) {
+        let Some(op) = self.multishots.at(index) else {
+            sys::fatal("a completion of an op that is gone")
+        };
+        if !cqueue::more(flags) {
+            op.state = MultishotState::Idle;
+        }
+        let (size, is_idle) = (op.size, op.state == MultishotState::Idle);
+        op.ran_out |= result == -NO_BUFFERS;
+        let mut take = |lease| {
+            if let Some(item) = item_of(op.op, result, lease) {
+                op.take_in(item);
+            }
+        };
+        match Filled::of(result, flags) {
+            Some(filled) => self.buffers.groups.lease_each(size, filled, |lease| take(Some(lease))),
+            None => take(None),
+        }
+        let (is_full, user) = (op.is_to_pause(), op.user);
+        let is_told = user != 0 && (is_idle || !op.items.is_empty());
+        if is_told {
+            op.user = 0;
+        }
+        self.multishots.armed -= usize::from(is_idle);
+        if is_told {
+            self.multishots.notices.push_back(user);
+        }
+        if is_idle {
+            self.multishots.settle(index);
+        } else if is_full {
+            self.multishots.to_pause.push(index);
+        }
+    }
+}
+
+impl Ring {
     /// Takes the next item, or arms the op.
-    pub(crate) fn next_item(&mut self, id: MultishotId) -> NextItem {
-        if let Some(item) = self.take_item(id) {
+    pub(super) fn next_item(&mut self, id: MultishotId) -> NextItem {
+        let multishots = &mut self.reaper.multishots;
+        if let Some(item) = multishots.take_item(id) {
             return NextItem::Item(item);
         }
-        let Some(op) = self.multishots.find(id) else { return NextItem::Gone };
-        if op.state != State::Idle {
+        let Some(op) = multishots.find(id) else { return NextItem::Gone };
+        if op.state != MultishotState::Idle {
             return NextItem::Pending;
         }
         op.size = op.next_size;
         let (what, size) = (op.op, op.size);
         let ran_out = std::mem::take(&mut op.ran_out);
-        if matches!(what, MultishotOp::Receive { .. } | MultishotOp::ReceiveFrom { .. }) {
-            let incremental = self.caps.features.has(Feature::IncrementalBuffers);
-            let kind = (size, incremental);
-            if !self.groups.prepare(&self.ring, &mut self.pool, kind, ran_out) {
+        if needs_buffers(what) {
+            let kind = (size, self.features.has(Feature::IncrementalBuffers));
+            let Buffers { pool, groups } = &mut self.reaper.buffers;
+            if !groups.prepare(&self.queue.ring, pool, kind, ran_out) {
                 return NextItem::NoBuffers;
             }
         }
@@ -230,7 +321,7 @@ impl Uring {
             }
             MultishotOp::Receive { fd } => opcode::RecvMulti::new(Fd(fd), group).build(),
             MultishotOp::ReceiveFrom { fd } => {
-                let header = (&raw const *self.multishots.header).cast();
+                let header = (&raw const *self.reaper.multishots.header).cast();
                 opcode::RecvMsgMulti::new(Fd(fd), header, group).build()
             }
             MultishotOp::Accept { fd, flags } => {
@@ -240,136 +331,79 @@ impl Uring {
                 opcode::PollAdd::new(Fd(fd), events).multi(true).build()
             }
         };
-        if let Some(op) = self.multishots.at(index) {
-            op.state = State::Armed;
+        if let Some(op) = self.reaper.multishots.at(index) {
+            op.state = MultishotState::Armed;
         }
-        self.multishots.armed += 1;
+        self.reaper.multishots.armed += 1;
         self.push(&entry.user_data(sqe::of_multishot(index)));
     }
 
-    /// Notes who is to be told of the next item. False: there is one, or the op must be armed
-    /// again, or is gone.
-    pub(crate) fn await_item(&mut self, id: MultishotId, user: u64) -> bool {
-        match self.multishots.find(id) {
-            Some(op) if op.items.is_empty() && op.state != State::Idle => {
-                op.user = user;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// A completion of an op. Submits nothing.
-    pub(super) fn on_item(&mut self, index: u32, result: i32, flags: u32) {
-        let Some(op) = self.multishots.at(index) else {
-            sys::fatal("a completion of an op that is gone")
-        };
-        if !cqueue::more(flags) {
-            op.state = State::Idle;
-        }
-        let (size, is_idle) = (op.size, op.state == State::Idle);
-        op.ran_out |= result == -NO_BUFFERS;
-        let mut take = |lease| {
-            if let Some(item) = item_of(op.op, result, lease) {
-                op.take_in(item);
-            }
-        };
-        match Filled::of(result, flags) {
-            Some(filled) => self.groups.lease_each(size, filled, |lease| take(Some(lease))),
-            None => take(None),
-        }
-        let (is_full, user) = (op.is_to_pause(), op.user);
-        let is_told = user != 0 && (is_idle || !op.items.is_empty());
-        if is_told {
-            op.user = 0;
-        }
-        self.multishots.armed -= usize::from(is_idle);
-        if is_told {
-            self.multishots.notices.push_back(user);
-        }
-        if is_idle {
-            self.settle(index);
-        } else if is_full {
-            self.multishots.to_pause.push(index);
-        }
-    }
-
-    /// An op is idle: if it was stopped, that was its end.
-    fn settle(&mut self, index: u32) {
-        if self.multishots.at(index).is_some_and(|op| op.is_stopped) {
-            self.multishots.remove(index);
-        }
-    }
-
-    /// What the reaper noted, and other threads have asked for.
+    /// What the reaper noted.
     pub(super) fn tend_multishots(&mut self) {
-        while let Some(index) = self.multishots.to_pause.pop() {
-            if self.multishots.at(index).is_some_and(|op| op.is_to_pause()) {
+        while let Some(index) = self.reaper.multishots.to_pause.pop() {
+            if self.reaper.multishots.at(index).is_some_and(|op| op.is_to_pause()) {
                 self.leave(index);
             }
         }
-        if self.pool.has_returns() {
-            self.pool.reclaim();
-            self.groups.refill(&mut self.pool);
-        }
+        self.reaper.buffers.reclaim();
     }
 
     /// Does what other threads have asked for; called after a wake.
     pub(super) fn stop_as_requested(&mut self) {
-        for id in self.multishots.requests.take() {
+        for id in self.reaper.multishots.requests.take() {
             self.begin_stop(id);
         }
     }
 
     /// Asks the kernel to let go of an op that is armed.
     fn leave(&mut self, index: u32) {
-        if let Some(op) = self.multishots.at(index) {
-            op.state = State::Leaving;
+        if let Some(op) = self.reaper.multishots.at(index) {
+            op.state = MultishotState::Leaving;
         }
         let cancel = opcode::AsyncCancel::new(sqe::of_multishot(index)).build();
         self.push(&cancel.user_data(sqe::of_leaving(index)));
     }
 
     fn begin_stop(&mut self, id: MultishotId) {
-        let Some(op) = self.multishots.find(id) else { return };
+        let Some(op) = self.reaper.multishots.find(id) else { return };
         op.is_stopped = true;
         match op.state {
-            State::Idle => self.multishots.remove(id.index),
-            State::Armed => self.leave(id.index),
-            State::Leaving => {}
+            MultishotState::Idle => self.reaper.multishots.remove(id.index),
+            MultishotState::Armed => self.leave(id.index),
+            MultishotState::Leaving => {}
         }
     }
 
-    /// Stops an op, to its last completion; what it left is in its inbox afterwards.
-    /// False: it is another's.
-    pub(crate) fn stop_multishot(&mut self, id: MultishotId) -> bool {
-        if id.driver != self.multishots.requests.driver {
+    /// Stops an op, to its last completion; the items that it left are in its inbox afterwards.
+    /// False: another driver has it.
+    pub(super) fn stop_multishot(&mut self, id: MultishotId) -> bool {
+        if id.driver != self.reaper.multishots.requests.driver {
             return false;
         }
         self.begin_stop(id);
-        let is_there = |ring: &mut Uring| {
-            let (generation, op) = &ring.multishots.places[id.index as usize];
-            *generation == id.generation && op.is_some()
-        };
-        // What completes meanwhile is left for a turn, which must not wait then.
-        self.woken |= is_there(self);
-        while is_there(self) {
+        if self.reaper.multishots.is_there(id) {
+            // What completes meanwhile is left for a turn, which must not wait then.
+            self.reaper.wakes.note_woken();
+        }
+        while self.reaper.multishots.is_there(id) {
             self.wait_or_die(Wait::Until(Some(ROUND)));
-            if is_there(self) {
+            if self.reaper.multishots.is_there(id) {
                 self.leave(id.index);
             }
         }
-        self.woken |= !self.multishots.notices.is_empty();
+        if self.reaper.multishots.has_notices() {
+            self.reaper.wakes.note_woken();
+        }
         true
     }
 
     /// Stops every op: of a drain.
     pub(super) fn stop_all_multishots(&mut self) {
-        for index in 0..self.multishots.places.len() as u32 {
-            let driver = self.multishots.requests.driver;
-            let generation = self.multishots.places[index as usize].0;
+        for index in 0..self.reaper.multishots.places.len() as u32 {
+            let driver = self.reaper.multishots.requests.driver;
+            let generation = self.reaper.multishots.places[index as usize].0;
             self.begin_stop(MultishotId { driver, index, generation });
-            if self.multishots.at(index).is_some() {
+            if self.reaper.multishots.at(index).is_some() {
                 self.leave(index);
             }
         }
@@ -377,50 +411,16 @@ impl Uring {
 
     /// Sees to it that the kernel has looked the op's descriptor up, and takes an item that is
     /// there.
-    pub(crate) fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {
-        if self.multishots.find(id)?.state == State::Armed {
+    pub(super) fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {
+        if self.reaper.multishots.is_armed(id) {
             self.flush();
         }
-        self.take_item(id)
-    }
-
-    fn take_item(&mut self, id: MultishotId) -> Option<MultishotItem> {
-        let op = self.multishots.find(id)?;
-        let item = op.items.pop_front()?;
-        op.bytes -= item.bytes();
-        Some(item)
-    }
-
-    /// Whom to wake, as `await_item` and `MultishotInbox::request_stop` were told.
-    pub(crate) fn pop_notice(&mut self) -> Option<u64> {
-        self.multishots.notices.pop_front()
-    }
-
-    /// Whether an idle driver has more buffers than it needs.
-    pub(crate) fn has_surplus(&self) -> bool {
-        self.pool.has_surplus() || self.groups.has_surplus() || self.regions.has_dead()
-    }
-
-    /// Frees the buffers that an idle driver does not need.
-    pub(crate) fn give_back_surplus(&mut self) {
-        let retired = self.groups.retire_surplus(&self.ring);
-        if !retired.is_empty() {
-            // What the kernel had filled before is in completions that are in the queue, or follow
-            // as soon as there is room.
-            self.woken = true;
-            self.reap();
-            while self.overflowed() {
-                self.wait_or_die(Wait::Never);
-            }
-            self.groups.free_retired(&retired);
-        }
-        self.pool.give_back_surplus();
-        self.regions.give_back(&self.ring);
+        self.reaper.multishots.take_item(id)
     }
 
     /// Lets an op end as the kernel may end it, without notice: a fault.
-    pub(crate) fn end_multishot_silently(&mut self, id: MultishotId) {
-        if self.multishots.find(id).is_some_and(|op| op.state == State::Armed) {
+    pub(super) fn end_multishot_silently(&mut self, id: MultishotId) {
+        if self.reaper.multishots.is_armed(id) {
             self.leave(id.index);
         }
     }
@@ -432,7 +432,7 @@ impl Multishot {
     fn is_to_pause(&self) -> bool {
         let is_full = self.items.len() >= MAX_ITEMS || self.bytes >= MAX_BYTES;
         let is_to_leave = self.is_stopped || is_full || self.next_size != self.size;
-        self.state == State::Armed && is_to_leave
+        self.state == MultishotState::Armed && is_to_leave
     }
 
     fn take_in(&mut self, item: MultishotItem) {

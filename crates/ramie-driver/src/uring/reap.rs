@@ -1,16 +1,23 @@
-//! Completions: to whom each belongs, and what its result means.
+//! Completions: to which op each belongs, and what its result means.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use io_uring::cqueue;
+use io_uring::{IoUring, cqueue};
 use rustix::io::Errno;
 
 use super::buffer_ring::Filled;
-use super::{Uring, bundle, sqe};
-use crate::op::{Op, OpFrame, State};
+use super::buffers::Buffers;
+use super::cancel::Cancels;
+use super::files::Installs;
+use super::in_flight::InFlight;
+use super::multishot::Multishots;
+use super::wakes::Wakes;
+use super::{bundle, sqe};
+use crate::completed::{Completed, FrameList};
+use crate::op::{Op, OpFrame, OpState};
 use crate::sys;
 use crate::wake::WakeTarget;
 
@@ -29,12 +36,68 @@ const KERNELS_OWN: RangeInclusive<i32> = -516..=-512;
 /// How many completions are read off at once.
 const BATCH: usize = 32;
 
-impl Uring {
-    /// Reads every completion that is in the queue. Submits nothing (rule of the reaper).
-    pub(super) fn reap(&mut self) {
+/// What is on its way through a ring, as the completions change it.
+///
+/// **Rule of the reaper**: reading completions never submits, so this part has no way to. What must
+/// be submitted in answer (an op that was interrupted, the next read of the eventfd) is noted here,
+/// and pushed by the next turn. So a full queue never recurses.
+pub(super) struct Reaper {
+    pub(super) completed: Completed,
+    /// Ops to hand to the kernel again.
+    pub(super) retries: FrameList,
+    pub(super) in_flight: InFlight,
+    pub(super) cancels: Cancels,
+    pub(super) multishots: Multishots,
+    pub(super) buffers: Buffers,
+    pub(super) wakes: Wakes,
+    pub(super) installs: Installs,
+    /// Messages sent to other rings whose own completion is not in yet.
+    pub(super) messages: usize,
+    /// Descriptors that the kernel closes for nobody.
+    pub(super) closing: usize,
+    /// `drain` is running: a cancelled op is an answer, and nothing is handed over again.
+    pub(super) is_draining: bool,
+}
+
+impl Reaper {
+    pub(super) fn new(wakes: Wakes, buffers: Buffers) -> Self {
+        Reaper {
+            completed: Completed::default(),
+            retries: FrameList::new(),
+            in_flight: InFlight::default(),
+            cancels: Cancels::default(),
+            multishots: Multishots::new(wakes.waker()),
+            buffers,
+            wakes,
+            installs: Installs::default(),
+            messages: 0,
+            closing: 0,
+            is_draining: false,
+        }
+    }
+
+    /// Whether the next turn has something to push or to report.
+    #[inline]
+    pub(super) fn has_notes(&self) -> bool {
+        self.wakes.is_woken() || !self.retries.is_empty() || self.cancels.have_missed()
+    }
+
+    /// Whether nothing is to be done before something completes. (A full queue is emptied into the
+    /// kernel, and what is read meanwhile may have left notes.)
+    pub(super) fn is_idle(&self) -> bool {
+        !self.has_notes() && self.completed.is_empty() && !self.multishots.has_notices()
+    }
+
+    /// How many things the kernel is to give back before the ring may go.
+    pub(super) fn left(&self) -> usize {
+        self.in_flight.len() + self.messages + self.closing + self.multishots.armed()
+    }
+
+    /// Reads every completion that is in the queue.
+    pub(super) fn reap(&mut self, ring: &mut IoUring) {
         let mut batch = [const { MaybeUninit::uninit() }; BATCH];
         loop {
-            let entries = self.ring.completion().fill(&mut batch);
+            let entries = ring.completion().fill(&mut batch);
             if entries.is_empty() {
                 return;
             }
@@ -77,14 +140,9 @@ impl Uring {
             sqe::TAG_MULTISHOT => {
                 self.on_item(sqe::multishot(user_data), result, flags);
             }
-            sqe::TAG_WAKE => {
-                self.wake_armed = false;
-                if result >= 0 {
-                    self.woken |= self.target.acknowledge();
-                }
-            }
-            sqe::TAG_INSTALLED => self.files.note_installed(result),
-            sqe::TAG_MESSAGE => self.woken |= self.target.acknowledge(),
+            sqe::TAG_WAKE => self.wakes.on_read(result),
+            sqe::TAG_INSTALLED => self.installs.note(result),
+            sqe::TAG_MESSAGE => self.wakes.on_message(),
             sqe::TAG_MESSAGE_SENT => {
                 self.messages -= 1;
                 // SAFETY: the address was made by `Arc::into_raw` in `send`, which gave this
@@ -100,7 +158,7 @@ impl Uring {
                     sys::raw::close((address >> sqe::CLOSE_SHIFT) as i32);
                 }
             }
-            _ => self.note_cancel(user_data, result),
+            _ => self.note_answer_to_cancel(user_data, result),
         }
     }
 
@@ -109,7 +167,7 @@ impl Uring {
         let Some(filled) = Filled::of(result, flags) else {
             return self.route_zero_copy(frame, result, cqueue::notif(flags));
         };
-        self.take_bundle(frame, filled);
+        bundle::lease(&mut self.buffers, frame, filled);
         self.decide(frame, result);
     }
 
@@ -117,10 +175,10 @@ impl Uring {
     #[cold]
     fn route_zero_copy(&mut self, frame: &OpFrame, result: i32, is_released: bool) {
         match frame.state.get() {
-            State::Forgotten => {}
+            OpState::Forgotten => {}
             _ if is_released => self.decide(frame, frame.result.get()),
             _ => {
-                frame.state.set(State::AwaitingRelease);
+                frame.state.set(OpState::AwaitingRelease);
                 frame.result.set(result);
             }
         }
@@ -130,12 +188,12 @@ impl Uring {
     /// peer may never read them.
     #[cold]
     pub(super) fn forget_unreleased(&mut self) {
-        for place in (0..self.frames.places()).rev() {
-            let Some(frame) = self.frames.at(place) else { continue };
+        for index in (0..self.in_flight.table_len()).rev() {
+            let Some(frame) = self.in_flight.at(index) else { continue };
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { &*frame };
-            if frame.state.get() == State::AwaitingRelease {
-                frame.state.set(State::Forgotten);
+            if frame.state.get() == OpState::AwaitingRelease {
+                frame.state.set(OpState::Forgotten);
                 self.note_end(frame);
             }
         }
@@ -144,7 +202,7 @@ impl Uring {
     /// Complete, or once more: the target's own result decides, and nothing else.
     #[inline(always)]
     pub(super) fn decide(&mut self, frame: &OpFrame, result: i32) {
-        if result >= 0 && frame.state.get() == State::InFlight {
+        if result >= 0 && frame.state.get() == OpState::InFlight {
             return self.finish(frame, result);
         }
         self.decide_rare(frame, result);
@@ -152,8 +210,8 @@ impl Uring {
 
     #[inline(never)]
     fn decide_rare(&mut self, frame: &OpFrame, result: i32) {
-        let asked = frame.cancel_asked.get() || self.draining;
-        let awaited = frame.state.get() == State::AwaitingReadiness;
+        let asked = frame.cancel_asked.get() || self.is_draining;
+        let awaited = frame.state.get() == OpState::AwaitingReadiness;
         // A splice in a thread of the kernel answers as only the kernel itself should see.
         let result = if KERNELS_OWN.contains(&result) { INTERRUPTED } else { result };
         match result {
@@ -165,15 +223,15 @@ impl Uring {
             }
             // The kernel interrupts what runs in one of its threads in order to cancel it.
             INTERRUPTED | CANCELLED if asked => self.finish(frame, CANCELLED),
-            INTERRUPTED | CANCELLED if awaited => self.note(frame, State::ToAwait),
+            INTERRUPTED | CANCELLED if awaited => self.note(frame, OpState::ToAwait),
             // An interrupted connect goes on by itself.
             INTERRUPTED if matches!(frame.op, Op::Connect { .. }) => self.await_connection(frame),
-            INTERRUPTED | CANCELLED => self.note(frame, State::ToRetry),
+            INTERRUPTED | CANCELLED => self.note(frame, OpState::ToRetry),
             _ if awaited => self.became_ready(frame, result),
             NO_BUFFERS | NO_GROUP if matches!(frame.op, Op::RecvBundle { .. }) => match asked {
                 true => self.finish(frame, CANCELLED),
-                false if self.groups.note_shortage(bundle::SIZE) => {
-                    self.note(frame, State::ToRetry)
+                false if self.buffers.groups.note_shortage(bundle::SIZE) => {
+                    self.note(frame, OpState::ToRetry)
                 }
                 false => self.finish(frame, NO_BUFFERS),
             },
@@ -181,7 +239,7 @@ impl Uring {
                 if asked {
                     self.finish(frame, CANCELLED);
                 } else {
-                    self.note(frame, State::ToAwait);
+                    self.note(frame, OpState::ToAwait);
                 }
             }
             IN_PROGRESS | ALREADY if matches!(frame.op, Op::Connect { .. }) => {
@@ -193,7 +251,7 @@ impl Uring {
 
     fn await_connection(&mut self, frame: &OpFrame) {
         frame.connecting.set(true);
-        self.note(frame, State::ToAwait);
+        self.note(frame, OpState::ToAwait);
     }
 
     /// The descriptor is ready (or the poll of it failed): on with the op itself.
@@ -203,12 +261,12 @@ impl Uring {
         } else if frame.connecting.get() {
             self.finish(frame, sys::raw::connect_outcome(frame.op.fd().unwrap_or(-1)));
         } else {
-            self.note(frame, State::ToRetry);
+            self.note(frame, OpState::ToRetry);
         }
     }
 
     /// Leaves `frame` for the next turn to hand over.
-    fn note(&mut self, frame: &OpFrame, state: State) {
+    fn note(&mut self, frame: &OpFrame, state: OpState) {
         frame.state.set(state);
         frame.manner.set(frame.op.manner());
         self.retries.push(frame);
@@ -223,8 +281,8 @@ impl Uring {
 
     #[inline]
     fn note_end(&mut self, frame: &OpFrame) {
-        self.asked -= usize::from(frame.cancel_asked.get());
-        self.frames.remove(frame);
+        self.cancels.note_end(frame);
+        self.in_flight.remove(frame);
     }
 }
 

@@ -15,13 +15,10 @@
 use std::slice;
 use std::sync::{Arc, Weak};
 
-use io_uring::squeue::Entry;
-use io_uring::types::Fd;
-use io_uring::{IoUring, opcode};
+use io_uring::IoUring;
 
-use super::{Uring, sqe};
+use super::ring::Ring;
 use crate::feature::Feature;
-use crate::op::{MAX_LEN, Manner, Op, OpFrame};
 use crate::region::Region;
 use crate::sys::abi::IoVec;
 
@@ -53,6 +50,35 @@ impl Regions {
         self.next
     }
 
+    /// Makes the region known to the ring, if it is not; returns its number. None where the kernel
+    /// cannot, or the limit of locked memory is reached.
+    pub(super) fn register(&mut self, ring: &mut Ring, region: &Arc<Region>) -> Option<u16> {
+        if let Some(slot) = self.find(region) {
+            return Some(slot as u16);
+        }
+        if self.refused || !ring.features.has(Feature::Regions) {
+            return None;
+        }
+        if self.slots.is_empty() {
+            let submitter = ring.queue.ring.submitter();
+            if submitter.register_buffers_sparse(SLOTS as u32).is_err() {
+                self.refused = true;
+                return None;
+            }
+            self.slots = (0..SLOTS).map(|_| Weak::new()).collect();
+        }
+        let slot = self.choose();
+        if !ring.queue.is_empty() {
+            ring.flush();
+        }
+        let part = IoVec { base: region.start().as_ptr(), len: region.len() };
+        if !update(&ring.queue.ring, slot, part) {
+            return None;
+        }
+        self.slots[slot] = Arc::downgrade(region);
+        Some(slot as u16)
+    }
+
     /// Whether pages are pinned for nobody.
     pub(super) fn has_dead(&self) -> bool {
         self.slots.iter().any(is_dead)
@@ -68,7 +94,7 @@ impl Regions {
     /// Lets go of the pages of regions that are gone.
     pub(super) fn give_back(&mut self, ring: &IoUring) {
         for (slot, known) in self.slots.iter_mut().enumerate().filter(|(_, known)| is_dead(known)) {
-            if tell(ring, slot, IoVec { base: std::ptr::null_mut(), len: 0 }) {
+            if update(ring, slot, IoVec { base: std::ptr::null_mut(), len: 0 }) {
                 *known = Weak::new();
             }
         }
@@ -80,60 +106,10 @@ fn is_dead(known: &Weak<Region>) -> bool {
     known.strong_count() == 0 && !known.ptr_eq(&Weak::new())
 }
 
-/// Tells the kernel what a slot has.
-fn tell(ring: &IoUring, slot: usize, part: IoVec) -> bool {
+/// Updates the kernel's table: what a slot has.
+fn update(ring: &IoUring, slot: usize, part: IoVec) -> bool {
     // SAFETY: `IoVec` is laid out as `iovec`, and outlives the call.
     let parts = unsafe { slice::from_raw_parts((&raw const part).cast(), 1) };
     // SAFETY: the pages are the region's, which is alive; the kernel holds them from here on.
     unsafe { ring.submitter().register_buffers_update(slot as u32, parts, None) }.is_ok()
-}
-
-impl Uring {
-    /// Makes the region known to the ring, if it is not; returns its number. None where the kernel
-    /// cannot, or the limit of locked memory is reached.
-    pub(crate) fn register(&mut self, region: &Arc<Region>) -> Option<u16> {
-        if let Some(slot) = self.regions.find(region) {
-            return Some(slot as u16);
-        }
-        if self.regions.refused || !self.caps.features.has(Feature::Regions) {
-            return None;
-        }
-        if self.regions.slots.is_empty() {
-            if self.ring.submitter().register_buffers_sparse(SLOTS as u32).is_err() {
-                self.regions.refused = true;
-                return None;
-            }
-            self.regions.slots = (0..SLOTS).map(|_| Weak::new()).collect();
-        }
-        let slot = self.regions.choose();
-        if !self.ring.submission().is_empty() {
-            self.flush();
-        }
-        let part = IoVec { base: region.start().as_ptr(), len: region.len() };
-        if !tell(&self.ring, slot, part) {
-            return None;
-        }
-        self.regions.slots[slot] = Arc::downgrade(region);
-        Some(slot as u16)
-    }
-
-    /// The entry of an op that is not to be done plainly; none where it is, after all.
-    #[cold]
-    pub(super) fn special_entry(&mut self, frame: &OpFrame) -> Option<Entry> {
-        match (frame.manner.get(), frame.op) {
-            (_, Op::RecvBundle { fd, .. }) => Some(self.bundle_entry(fd)),
-            (Manner::ZeroCopy, _) if self.caps.features.has(Feature::ZeroCopy) => {
-                Some(sqe::zero_copy_entry(&frame.op))
-            }
-            (Manner::Registered(number), Op::Read { fd, buf, len, offset }) => {
-                let read = opcode::ReadFixed::new(Fd(fd), buf, len.min(MAX_LEN), number);
-                Some(read.offset(offset).build())
-            }
-            (Manner::Registered(number), Op::Write { fd, buf, len, offset }) => {
-                let write = opcode::WriteFixed::new(Fd(fd), buf, len.min(MAX_LEN), number);
-                Some(write.offset(offset).build())
-            }
-            _ => None,
-        }
-    }
 }

@@ -86,7 +86,7 @@ pub(super) fn with_entry(
     flags: Flags,
     mut put: impl FnMut(Entry),
 ) {
-    let slot = frame.slot.get();
+    let slot = frame.fixed_file_index.get();
     let stream = |code: u8, fd: i32, buf: *const u8, len: u32, offset: u64, call_flags: u32| {
         let (fd, flags) = match slot {
             fixed::NO_SLOT => (fd, flags),

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::ptr;
 
 use rustix::io::Errno;
 
@@ -51,16 +51,16 @@ fn receive(from: &UnixStream, buf: &mut [u8; 4]) -> OpFrame {
 
 /// As if `frame` had been submitted and the kernel had answered with `result`.
 fn answer(uring: &mut Uring, frame: &OpFrame, result: i32) {
-    uring.frames.add(frame);
-    frame.state.set(State::InFlight);
-    uring.decide(frame, result);
+    uring.ring.reaper.in_flight.add(frame);
+    frame.state.set(OpState::InFlight);
+    uring.ring.reaper.decide(frame, result);
 }
 
 fn finish(uring: &mut Uring, frame: &OpFrame) -> i32 {
     while !frame.is_complete() {
         uring.turn(Wait::Until(Some(Duration::from_secs(20)))).expect("a turn");
     }
-    assert!(uring.completed.pop().is_some() && uring.completed.is_empty());
+    assert!(uring.ring.reaper.completed.pop().is_some() && uring.ring.reaper.completed.is_empty());
     assert_eq!(uring.in_flight(), 0);
     frame.result()
 }
@@ -105,7 +105,7 @@ fn an_answer_to_a_cancel_is_final() {
         let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
         let frame = receive(&ours, &mut buf);
         frame.cancel_asked.set(true);
-        uring.asked += 1;
+        uring.ring.reaper.cancels.note_asked();
         answer(&mut uring, &frame, result);
         assert_eq!(finish(&mut uring, &frame), CANCELLED);
     }
@@ -120,7 +120,7 @@ fn a_bundle_without_buffers_that_is_to_be_cancelled_is() {
         let op = Op::RecvBundle { fd: ours.as_raw_fd(), into: &raw mut into };
         let frame = OpFrame::new(op);
         frame.cancel_asked.set(true);
-        uring.asked += 1;
+        uring.ring.reaper.cancels.note_asked();
         answer(&mut uring, &frame, result);
         assert_eq!(finish(&mut uring, &frame), CANCELLED);
     }
@@ -128,7 +128,10 @@ fn a_bundle_without_buffers_that_is_to_be_cancelled_is() {
 
 /// The kernel's answer that it has not found the op in that place.
 fn miss(uring: &mut Uring, place: u32, changes: u32) {
-    uring.note_cancel(sqe::of_cancel(place, changes), -Errno::NOENT.raw_os_error());
+    uring
+        .ring
+        .reaper
+        .note_answer_to_cancel(sqe::of_cancel(place, changes), -Errno::NOENT.raw_os_error());
 }
 
 /// Puts a receive into the kernel and has it cancelled, as if the kernel were asked already.
@@ -136,7 +139,7 @@ fn to_be_cancelled(uring: &mut Uring, frame: &OpFrame) {
     let _ = uring.submit(frame);
     uring.turn(Wait::Never).unwrap();
     frame.cancel_asked.set(true);
-    uring.asked += 1;
+    uring.ring.reaper.cancels.note_asked();
 }
 
 #[test]
@@ -145,7 +148,7 @@ fn a_request_that_has_missed_its_op_is_made_again() {
     let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
     let frame = receive(&ours, &mut buf);
     to_be_cancelled(&mut uring, &frame);
-    miss(&mut uring, frame.place.get(), 0);
+    miss(&mut uring, frame.in_flight_index.get(), 0);
     assert!(uring.needs_turn());
     assert_eq!(finish(&mut uring, &frame), CANCELLED);
 }
@@ -158,7 +161,7 @@ fn a_request_is_made_again_where_places_have_changed_since() {
         let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
         let frame = receive(&ours, &mut buf);
         to_be_cancelled(&mut uring, &frame);
-        let place = frame.place.get() + if changes == 1 { 5000 } else { 0 };
+        let place = frame.in_flight_index.get() + if changes == 1 { 5000 } else { 0 };
         miss(&mut uring, place, changes);
         assert!(uring.needs_turn(), "of {changes} changes only the low bits are told");
         assert_eq!(finish(&mut uring, &frame), CANCELLED);
@@ -173,11 +176,11 @@ fn an_op_that_is_complete_is_not_asked_for_again() {
     let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
     let frame = receive(&ours, &mut buf);
     to_be_cancelled(&mut uring, &frame);
-    for place in [frame.place.get() + 1, 5000] {
+    for place in [frame.in_flight_index.get() + 1, 5000] {
         miss(&mut uring, place, 0);
         assert!(!uring.needs_turn());
     }
-    uring.push_cancel(&frame);
+    uring.ring.push_cancel(&frame);
     assert_eq!(finish(&mut uring, &frame), CANCELLED);
 }
 
@@ -190,9 +193,12 @@ fn a_stop_that_has_missed_its_op_is_asked_for_again() {
     assert!(matches!(uring.next_item(id), crate::NextItem::Pending));
     uring.turn(Wait::Never).unwrap();
     // The kernel is asked for another op, and finds nothing.
-    uring.multishots.pretend_to_stop(id.index);
-    uring.note_cancel(sqe::of_leaving(id.index), -Errno::NOENT.raw_os_error());
-    assert!(uring.needs_turn() && uring.multishots.armed() == 1);
+    uring.ring.reaper.multishots.pretend_to_stop(id.index);
+    uring
+        .ring
+        .reaper
+        .note_answer_to_cancel(sqe::of_leaving(id.index), -Errno::NOENT.raw_os_error());
+    assert!(uring.needs_turn() && uring.ring.reaper.multishots.armed() == 1);
     while inbox.is_in_use() {
         uring.turn(Wait::Until(Some(Duration::from_secs(20)))).expect("a turn");
     }
@@ -255,8 +261,8 @@ fn a_close_that_was_cancelled_is_made() {
     let Some(mut uring) = open() else { return };
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let fd = ours.into_raw_fd() as u64;
-    uring.closing += 1;
-    uring.route_other(fd << sqe::CLOSE_SHIFT | sqe::TAG_CLOSE, CANCELLED, 0);
+    uring.ring.reaper.closing += 1;
+    uring.ring.reaper.route_other(fd << sqe::CLOSE_SHIFT | sqe::TAG_CLOSE, CANCELLED, 0);
     theirs.set_nonblocking(true).unwrap();
     assert_eq!(theirs.read(&mut [0]).expect("it is not closed"), 0);
 }
@@ -267,9 +273,9 @@ fn a_close_that_was_cancelled_in_its_frame_is_made() {
     let Some(mut uring) = open() else { return };
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let frame = OpFrame::new(Op::Close { fd: ours.into_raw_fd() });
-    uring.draining = true;
+    uring.ring.reaper.is_draining = true;
     answer(&mut uring, &frame, CANCELLED);
-    uring.draining = false;
+    uring.ring.reaper.is_draining = false;
     assert_eq!(finish(&mut uring, &frame), 0);
     theirs.set_nonblocking(true).unwrap();
     assert_eq!(theirs.read(&mut [0]).expect("it is not closed"), 0);
@@ -284,12 +290,12 @@ fn a_send_without_copying_ends_when_the_kernel_has_let_go_of_its_bytes() {
     let (fd, bytes) = (ours.as_raw_fd(), [1; 4]);
     let send = Op::Send { fd, buf: bytes.as_ptr(), len: 4, flags: 0 };
     let frame = OpFrame::new(send).zero_copy();
-    uring.frames.add(&frame);
-    frame.state.set(State::InFlight);
+    uring.ring.reaper.in_flight.add(&frame);
+    frame.state.set(OpState::InFlight);
     let user_data = (&raw const frame).expose_provenance() as u64;
-    uring.route(user_data, 4, MORE);
+    uring.ring.reaper.route(user_data, 4, MORE);
     assert!(!frame.is_complete(), "the kernel still reads its bytes");
-    uring.route(user_data, 0, RELEASED);
+    uring.ring.reaper.route(user_data, 0, RELEASED);
     assert!(frame.is_complete());
     assert_eq!(finish(&mut uring, &frame), 4);
 }
@@ -297,11 +303,11 @@ fn a_send_without_copying_ends_when_the_kernel_has_let_go_of_its_bytes() {
 #[test]
 fn a_wake_whose_message_is_refused_goes_by_the_eventfd() {
     let [Some(mut from), Some(mut to)] = [(); 2].map(|()| open()) else { return };
-    let target = Arc::clone(&to.target);
+    let target = Arc::clone(&to.ring.reaper.wakes.target);
     assert!(target.claim());
-    from.messages += 1;
+    from.ring.reaper.messages += 1;
     let address = Arc::into_raw(Arc::clone(&target)) as u64;
-    from.route_other(address | sqe::TAG_MESSAGE_SENT, -Errno::BADFD.raw_os_error(), 0);
+    from.ring.reaper.route_other(address | sqe::TAG_MESSAGE_SENT, -Errno::BADFD.raw_os_error(), 0);
     let is_pending = || !target.claim();
     for _ in 0..20 {
         if !is_pending() {
@@ -322,9 +328,9 @@ fn a_completion_without_more_ends_an_op_whatever_it_says() {
         let op = crate::MultishotOp::Receive { fd: ours.as_raw_fd() };
         let Some(id) = uring.start_multishot(op, &inbox) else { return };
         assert!(matches!(uring.next_item(id), crate::NextItem::Pending));
-        assert_eq!(uring.multishots.armed(), 1);
-        uring.on_item(id.index, result, 0);
-        assert_eq!(uring.multishots.armed(), 0, "after {result} it is not armed again");
+        assert_eq!(uring.ring.reaper.multishots.armed(), 1);
+        uring.ring.reaper.on_item(id.index, result, 0);
+        assert_eq!(uring.ring.reaper.multishots.armed(), 0, "after {result} it is not armed again");
         assert!(!uring.await_item(id, 7), "after {result} a strand waits for ever");
     }
 }
@@ -343,10 +349,10 @@ fn write_one(uring: &mut Uring, writer: &impl AsRawFd, file: &crate::FixedFile) 
     let byte = [7_u8];
     let op = Op::Write { fd: writer.as_raw_fd(), buf: byte.as_ptr(), len: 1, offset: u64::MAX };
     let frame = OpFrame::new(op);
-    frame.slot.set(uring.slot_of(file, &frame.op));
+    frame.fixed_file_index.set(uring.files.index_of(&uring.ring, file, &frame.op));
     let _ = uring.submit(&frame);
     assert_eq!(finish(uring, &frame), 1);
-    frame.slot.get()
+    frame.fixed_file_index.get()
 }
 
 #[test]
@@ -364,14 +370,14 @@ fn a_place_of_an_older_generation_or_of_another_ring_is_not_named() {
     let slot = write_one(&mut first, &writer, &file);
     assert!(slot > 0 && file.has_place());
     assert_eq!(write_one(&mut second, &writer, &file), 0, "another ring's");
-    assert!(!second.release(&file));
+    assert!(!second.release_file(&file));
 
     let stale = crate::FixedFile::default();
     stale.set(file.ring(), file.place());
-    assert!(first.release(&file));
+    assert!(first.release_file(&file));
     (0..100).for_each(|_| _ = write_one(&mut first, &writer, &other));
     assert_eq!(write_one(&mut first, &writer, &other), slot, "the place is used again");
     assert_eq!(write_one(&mut first, &writer, &stale), 0, "an older generation");
-    first.release(&stale);
+    first.release_file(&stale);
     assert_eq!(write_one(&mut first, &writer, &other), slot, "a stale release does nothing");
 }

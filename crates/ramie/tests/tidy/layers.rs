@@ -5,6 +5,8 @@
 //! | of `core/` | `core/` |
 //! | of `op/` | `core/`, `op/` |
 //! | above | both, and those that stand before it in [`ABOVE`] |
+//!
+//! A module of `crates/ramie-driver/src` names only those that stand before it in [`DRIVER`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +41,40 @@ const ABOVE: &[&str] = &[
 const LARGEST_KNOT: usize = 6;
 /// In the driver no two may.
 const LARGEST_KNOT_OF_THE_DRIVER: usize = 1;
+
+/// The modules of the driver, each before those that may name it: system calls; plain data; ops and
+/// what they point to; the backends; the driver.
+const DRIVER: &[&str] = &[
+    "primitive",
+    "logging",
+    "sys",
+    "error",
+    "feature",
+    "choice",
+    "submitter",
+    "config",
+    "mask",
+    "why_refused",
+    "region",
+    "remote",
+    "registration",
+    "wake",
+    "fixed",
+    "buffer",
+    "injected",
+    "injected_absent",
+    "call",
+    "caps",
+    "op",
+    "completed",
+    "multishot",
+    "backend",
+    "poll",
+    "uring",
+    "faults",
+    "driver",
+    "report",
+];
 
 /// A source of one crate: its path below `src`, and its text.
 type Source = (String, String);
@@ -131,6 +167,16 @@ fn upward(graph: &Graph) -> Vec<String> {
     complaints
 }
 
+/// What a module names though it does not stand before it in `order`.
+fn out_of_order(graph: &Graph, order: &[&str]) -> Vec<String> {
+    let rank = |room: &str| order.iter().position(|ranked| *ranked == room);
+    let edges = graph.iter().flat_map(|(from, named)| named.iter().map(move |edge| (from, edge)));
+    let wrong = edges.filter(|(from, (to, _))| rank(to).is_none() || rank(to) >= rank(from));
+    let wrong = wrong.map(|(_, (_, place))| format!("{place}: it does not stand before it"));
+    let unranked = graph.keys().filter(|room| rank(room).is_none());
+    wrong.chain(unranked.map(|room| format!("{room}: say where this module stands"))).collect()
+}
+
 /// All modules that one names, directly or by way of others.
 fn reached<'a>(graph: &'a Graph, from: &'a str) -> BTreeSet<&'a str> {
     let (mut found, mut left) = (BTreeSet::new(), vec![from]);
@@ -172,6 +218,28 @@ fn knots_of_modules_are_small() {
     let (ramie, driver) = ("crates/ramie/src/", "crates/ramie-driver/src/");
     fail_if_any(large_knots(&graph_of(&sources_of(ramie)), LARGEST_KNOT));
     fail_if_any(large_knots(&graph_of(&sources_of(driver)), LARGEST_KNOT_OF_THE_DRIVER));
+}
+
+#[test]
+fn a_module_of_the_driver_names_only_those_below() {
+    fail_if_any(out_of_order(&graph_of(&sources_of("crates/ramie-driver/src/")), DRIVER));
+}
+
+#[test]
+fn a_planted_import_in_the_driver_is_found() {
+    for (file, text, expected) in [
+        ("wake.rs", "use crate::{poll::Poll, sys};", "wake.rs:1: wake names poll::Poll"),
+        ("sys/planted.rs", "fn f() { crate::op::g() }", "sys/planted.rs:1: sys names op::g"),
+        // By way of the root, which re-exports it.
+        ("uring/planted.rs", "use crate::Driver;", "uring/planted.rs:1: uring names Driver"),
+        ("planted.rs", "//! x", "planted: say where"),
+    ] {
+        let mut files = sources_of("crates/ramie-driver/src/");
+        files.insert(0, (file.to_owned(), text.to_owned()));
+        let complaints = out_of_order(&graph_of(&files), DRIVER);
+        let is_expected = complaints.len() == 1 && complaints[0].starts_with(expected);
+        assert!(is_expected, "expected {expected:?}, found {complaints:?}");
+    }
 }
 
 /// Names that must be found, each in a file that is not there.

@@ -1,0 +1,49 @@
+//! The buffers of a ring: the pool that makes them, and the groups that are on offer to the kernel.
+
+use super::buffer_ring::Groups;
+use super::ring::Ring;
+use crate::backend::Wait;
+use crate::buffer::Pool;
+
+/// A pool, and the groups that take from it.
+pub(super) struct Buffers {
+    pub(super) pool: Pool,
+    pub(super) groups: Groups,
+}
+
+impl Buffers {
+    pub(super) fn new(groups: Groups) -> Self {
+        Buffers { pool: Pool::new(), groups }
+    }
+
+    /// Takes in the buffers that have come back, and offers the kernel as many as it is to have.
+    pub(super) fn reclaim(&mut self) {
+        if self.pool.has_returns() {
+            self.pool.reclaim();
+            self.groups.refill(&mut self.pool);
+        }
+    }
+
+    /// Whether an idle driver has more than it needs.
+    pub(super) fn have_surplus(&self) -> bool {
+        self.pool.has_surplus() || self.groups.has_surplus()
+    }
+}
+
+impl Ring {
+    /// Frees the buffers that an idle driver does not need.
+    pub(super) fn give_back_surplus(&mut self) {
+        let retired = self.reaper.buffers.groups.retire_surplus(&self.queue.ring);
+        if !retired.is_empty() {
+            // What the kernel had filled before is in completions that are in the queue, or follow
+            // as soon as there is room.
+            self.reaper.wakes.note_woken();
+            self.reap();
+            while self.queue.has_overflowed() {
+                self.wait_or_die(Wait::Never);
+            }
+            self.reaper.buffers.groups.free_retired(&retired);
+        }
+        self.reaper.buffers.pool.give_back_surplus();
+    }
+}

@@ -1,0 +1,175 @@
+//! A ring's submission queue, and how the kernel is entered for it.
+//!
+//! This part knows entries and threads. What an entry is for, and what its completion means, is
+//! the business of [`Ring`](super::ring::Ring) and [`Reaper`](super::reap::Reaper).
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+use io_uring::cqueue::CompletionStatus;
+use io_uring::{EnterFlags, IoUring};
+use rustix::io::Errno;
+
+use super::registered_ring::RegisteredRing;
+use super::submitter_thread::SubmitterThread;
+use crate::caps::Caps;
+use crate::submitter::Submitter;
+use crate::sys;
+use crate::sys::abi::Timespec;
+
+/// How long ops may wait for others, while fibers run, to enter the kernel together: an enter
+/// costs some 300 ns, and the fibers' caches.
+const GATHERING: Duration = Duration::from_micros(20);
+
+/// Ops that wait for others, so as to enter the kernel together. `len` 0: none do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gathering {
+    since: u64,
+    len: usize,
+}
+
+/// A ring's queues, and the ways into the kernel.
+pub(super) struct Queue {
+    pub(super) ring: IoUring,
+    pub(super) registered_ring: RegisteredRing,
+    /// INVARIANT: of `ring`, which outlives it.
+    status: CompletionStatus,
+    /// The thread that submits while the worker is busy, if it is not the worker.
+    pub(super) submitter_thread: Option<SubmitterThread>,
+    /// A thread of the kernel empties the queue, and may have to be woken.
+    has_kernel_thread: bool,
+    /// A wait takes its timeout directly.
+    pub(super) takes_timeouts: bool,
+    /// The ops in the queue, as a busy worker was last asked to let them gather.
+    gathering: Cell<Gathering>,
+    /// How often the kernel was entered.
+    pub(super) entered: u64,
+}
+
+impl Queue {
+    pub(super) fn new(mut ring: IoUring, registered_ring: RegisteredRing, caps: &Caps) -> Self {
+        // SAFETY: kept beside the ring, in the same struct (invariant of the field).
+        let status = unsafe { ring.completion().status() };
+        Queue {
+            ring,
+            registered_ring,
+            status,
+            submitter_thread: None,
+            has_kernel_thread: matches!(caps.submitter, Submitter::KernelThread { .. }),
+            takes_timeouts: caps.ext_arg(),
+            gathering: Cell::default(),
+            entered: 0,
+        }
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
+    }
+
+    #[inline]
+    pub(super) fn has_completions(&self) -> bool {
+        !self.status.is_empty()
+    }
+
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.ring.submission().is_empty()
+    }
+
+    /// Whether completions are kept back because the queue was full.
+    pub(super) fn has_overflowed(&mut self) -> bool {
+        self.ring.submission().cq_overflow()
+    }
+
+    /// Whether an enter that does not wait would do anything.
+    pub(super) fn kernel_has_work(&mut self) -> bool {
+        let queue = self.ring.submission();
+        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
+    }
+
+    /// Whether a busy worker should enter the kernel now.
+    #[inline]
+    pub(super) fn needs_enter(&self) -> bool {
+        // SAFETY: `&self` is the only reference (the driver is not `Sync`), and every other use
+        // of the queue is confined to a call with `&mut self`.
+        let queue = unsafe { self.ring.submission_shared() };
+        if queue.taskrun() || queue.cq_overflow() {
+            return true;
+        }
+        !queue.is_empty()
+            && (queue.len() * 2 >= queue.capacity() || self.ends_gathering(queue.len()))
+    }
+
+    /// Whether the `len` ops in the queue need not wait for more: none has joined them since the
+    /// last question (or there is one only), or they have waited for long enough. Notes the
+    /// question.
+    fn ends_gathering(&self, len: usize) -> bool {
+        if self.submitter_thread.is_some() {
+            return false;
+        }
+        let before = self.gathering.get();
+        if len <= before.len.max(1) {
+            return true;
+        }
+        let now = sys::monotonic_ns();
+        let since = if before.len == 0 { now } else { before.since };
+        self.gathering.set(Gathering { since, len });
+        now - since >= GATHERING.as_nanos() as u64
+    }
+
+    /// The ops in the queue go to the kernel; those that follow gather anew.
+    pub(super) fn forget_gathering(&self) {
+        self.gathering.take();
+    }
+
+    /// Hands over what is queued and waits for `least` completions.
+    pub(super) fn enter(&mut self, least: u32, limit: Option<&Timespec>) -> Result<u32, Errno> {
+        let queue = self.ring.submission();
+        let len = queue.len() as u32;
+        let sleeps = self.has_kernel_thread && queue.need_wakeup();
+        let flags = if sleeps { EnterFlags::SQ_WAKEUP } else { EnterFlags::empty() };
+        self.registered_ring.enter((len, least), flags, limit)
+    }
+
+    /// Notes that an entry is in the queue for the thread that submits, and wakes it if it sleeps.
+    #[cold]
+    pub(super) fn wake_submitter_thread(&mut self) {
+        match &self.submitter_thread {
+            None => {}
+            Some(SubmitterThread::Sidecar(sidecar)) => sidecar.post(),
+            Some(SubmitterThread::Kernel) => self.wake_kernel_thread(),
+        }
+    }
+
+    fn wake_kernel_thread(&mut self) {
+        // It fences: either the thread sees the entry, or we that it sleeps.
+        if !self.ring.submission().need_wakeup() {
+            return;
+        }
+        self.entered += 1;
+        if let Err(error) = self.ring.submit() {
+            sys::fatal(&format!("the kernel's thread cannot be woken ({error})"));
+        }
+    }
+
+    /// Waits until the kernel's thread has emptied the queue. False: there is no such thread.
+    pub(super) fn await_kernel_thread(&mut self) -> bool {
+        if !matches!(self.submitter_thread, Some(SubmitterThread::Kernel)) {
+            return false;
+        }
+        while !self.is_empty() {
+            self.wake_kernel_thread();
+            // It may want this very CPU.
+            rustix::thread::sched_yield();
+        }
+        true
+    }
+
+    /// Ends the thread that submits; from now on the worker does. No op of a caller is in flight.
+    pub(super) fn end_submitter_thread(&mut self) {
+        if let Some(SubmitterThread::Sidecar(mut sidecar)) = self.submitter_thread.take() {
+            self.entered += sidecar.end();
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A ring: its queue, and what its completions mean. Ops go in, and what is complete comes out.
+//!
+//! A full queue is emptied into the kernel, and where the kernel is busy, completions are read to
+//! make room. So pushing an entry may reap, and needs both parts; reaping never pushes, and has
+//! the [`Reaper`] only.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use io_uring::squeue::Entry;
+use io_uring::{opcode, types};
+use rustix::io::Errno;
+
+use super::queue::Queue;
+use super::reap::Reaper;
+use super::sqe;
+use crate::backend::Wait;
+use crate::feature::FeatureSet;
+use crate::sys;
+
+/// How often a turn asks for more deferred completions.
+const MAX_ROUNDS: usize = 8;
+
+/// A year: longer waits overflow nothing, but nobody means them.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A ring and what is on its way through it.
+pub(super) struct Ring {
+    pub(super) queue: Queue,
+    pub(super) reaper: Reaper,
+    /// What is used of the kernel.
+    pub(super) features: FeatureSet,
+}
+
+impl Ring {
+    /// Puts an entry into the submission queue, emptying the queue into the kernel if it is full.
+    #[inline(always)]
+    pub(super) fn push(&mut self, entry: &Entry) {
+        let mut entries = self.queue.ring.submission();
+        // First, so that the entry need not be kept for another attempt.
+        if entries.is_full() {
+            drop(entries);
+            self.flush();
+            entries = self.queue.ring.submission();
+        }
+        // SAFETY: entries are built from ops whose memory the submitter keeps valid (contract of
+        // `Driver::submit`), or from the count of `Wakes`, which outlives its read.
+        let pushed = unsafe { entries.push(entry) };
+        // The tail is written as the entries are dropped.
+        drop(entries);
+        if pushed.is_err() {
+            sys::fatal("a submission queue that was emptied has no room");
+        }
+        if self.queue.submitter_thread.is_some() {
+            self.queue.wake_submitter_thread();
+        }
+    }
+
+    /// Empties the submission queue into the kernel, however often the kernel is busy.
+    #[cold]
+    pub(super) fn flush(&mut self) {
+        if self.queue.await_kernel_thread() {
+            return;
+        }
+        while !self.queue.is_empty() {
+            if let Err(error) = self.enter(Wait::Never) {
+                sys::fatal(&format!("the ring takes no more ops ({error})"));
+            }
+        }
+    }
+
+    /// Reads every completion that is in the queue.
+    pub(super) fn reap(&mut self) {
+        self.reaper.reap(&mut self.queue.ring);
+    }
+
+    /// Submits and, if asked to, waits. Interrupted or timed out is success; busy is retried.
+    ///
+    /// The retries end. `EBUSY` means that the completion queue is full, so reading it finds
+    /// something, and this returns. `EAGAIN` means that the kernel could not allocate the few KiB
+    /// of a request. It waits for memory before it answers so, and each retry lets other threads
+    /// run.
+    pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        let mut busy_since = None;
+        loop {
+            self.queue.entered += 1;
+            let entered = match wait {
+                Wait::Never => self.queue.enter(0, None),
+                Wait::Until(None) => self.queue.enter(1, None),
+                Wait::Until(Some(limit)) => self.enter_for(limit.min(LONGEST_WAIT)),
+            };
+            let Err(error) = entered else { return Ok(()) };
+            match error {
+                Errno::INTR | Errno::TIME => return Ok(()),
+                // Reading completions makes room; and one of them, even a mere wake, may be what
+                // the caller waits for.
+                Errno::BUSY | Errno::AGAIN => {
+                    let found_some = self.queue.has_completions();
+                    self.reap();
+                    if found_some || !self.reaper.completed.is_empty() {
+                        return Ok(());
+                    }
+                    let since = *busy_since.get_or_insert_with(Instant::now);
+                    if matches!(wait, Wait::Until(Some(limit)) if since.elapsed() >= limit) {
+                        return Ok(());
+                    }
+                    rustix::thread::sched_yield();
+                }
+                Errno::BADR => sys::fatal("the kernel has lost a completion (EBADR)"),
+                _ => return Err(error.into()),
+            }
+        }
+    }
+
+    fn enter_for(&mut self, limit: Duration) -> Result<u32, Errno> {
+        if self.queue.takes_timeouts {
+            return self.queue.enter(1, Some(&limit.into()));
+        }
+        // Count 1: it also ends with the next completion, and so leaves nothing behind. The
+        // kernel copies the time when it takes the entry, which is before `limit` goes.
+        let limit = types::Timespec::from(limit);
+        let timeout = opcode::Timeout::new(&limit).count(1).build();
+        self.push(&timeout.user_data(sqe::TAG_IGNORE));
+        self.queue.enter(1, None)
+    }
+
+    #[inline]
+    pub(super) fn needs_turn(&self) -> bool {
+        self.queue.has_completions() || self.reaper.has_notes() || self.queue.needs_enter()
+    }
+
+    pub(super) fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.reap();
+        self.push_noted();
+        let wait = if self.reaper.is_idle() { wait } else { Wait::Never };
+        if self.queue.submitter_thread.is_some() {
+            self.enter_beside(wait)?;
+        } else if wait != Wait::Never || self.queue.kernel_has_work() {
+            self.enter(wait)?;
+            self.reap();
+            self.enter_until_reaped()?;
+        }
+        if self.reaper.wakes.take_woken() && self.reaper.multishots.are_used() {
+            self.stop_as_requested();
+        }
+        Ok(())
+    }
+
+    /// Enters until all is submitted and no completion is kept back. Deferred ones come 20 at a
+    /// time, and new ones may arrive for ever, so it takes a bounded number of those. If a
+    /// multishot op delivers faster than its strand takes, stop here so that the strand can run, or
+    /// pause the op.
+    fn enter_until_reaped(&mut self) -> io::Result<()> {
+        for _ in 0..MAX_ROUNDS {
+            if !self.queue.kernel_has_work() {
+                return Ok(());
+            }
+            if self.reaper.multishots.are_too_fast() {
+                break;
+            }
+            self.enter(Wait::Never)?;
+            self.reap();
+        }
+        while self.queue.has_overflowed() || !self.queue.is_empty() {
+            if self.reaper.multishots.are_too_fast() {
+                self.tend_multishots();
+            }
+            self.enter(Wait::Never)?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    /// Enters where another thread submits what is queued: only to wait, or for completions that
+    /// the kernel has kept back.
+    fn enter_beside(&mut self, wait: Wait) -> io::Result<()> {
+        if wait != Wait::Never {
+            self.enter(wait)?;
+            self.reap();
+        }
+        while self.queue.has_overflowed() {
+            self.enter(Wait::Never)?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    /// Enters and reaps, and ends the process where the kernel refuses to wait: what is in flight
+    /// has memory of callers.
+    pub(super) fn wait_or_die(&mut self, wait: Wait) {
+        let mut enter = wait;
+        loop {
+            if let Err(error) = self.enter(enter) {
+                sys::fatal(&format!("ops in flight cannot be waited for ({error})"));
+            }
+            self.reap();
+            if !self.queue.has_overflowed() {
+                return;
+            }
+            enter = Wait::Never;
+        }
+    }
+}
