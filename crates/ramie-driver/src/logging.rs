@@ -4,12 +4,19 @@
 //! [`say!`](crate::say) calls the logger at once, where nothing is borrowed or half done. A panic
 //! of the logger ends there, and its line goes to stderr, so that it is not lost. Where something
 //! is borrowed, [`later`] keeps a line; the caller that has let go of everything calls [`deliver`].
+//!
+//! A call that waits may be made by the logger, which may hold a lock. If Ramie logged in such a
+//! call, the thread would enter the logger a second time, and wait for its own lock. So outside
+//! `run`, where the first call that waits opens a driver, a thread of its own delivers the lines
+//! ([`on_another_thread`]).
 
+use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 pub use log::Level;
 use log::Record;
@@ -28,9 +35,12 @@ macro_rules! say {
 }
 
 /// What [`say!`](crate::say) does, with the module that says it.
-pub fn say(level: Level, target: &str, line: fmt::Arguments<'_>) {
+pub fn say(level: Level, target: &'static str, line: fmt::Arguments<'_>) {
     if level > log::STATIC_MAX_LEVEL || level > log::max_level() {
         return;
+    }
+    if IS_KEPT.get() {
+        return keep(Line { level, target, text: line.to_string() });
     }
     let call_logger = || {
         let mut record = Record::builder();
@@ -53,10 +63,17 @@ pub fn print(line: fmt::Arguments<'_>) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
+#[derive(Clone)]
 struct Line {
     level: Level,
     target: &'static str,
     text: String,
+}
+
+impl Line {
+    fn say(&self) {
+        say(self.level, self.target, format_args!("{}", self.text));
+    }
 }
 
 /// The most lines that are kept, because a program that uses a driver without Ramie's loop may
@@ -89,9 +106,84 @@ pub fn has_lines() -> bool {
 /// Gives the lines that were kept to the logger. To be called where nothing is borrowed.
 #[cold]
 pub fn deliver() {
+    take_lines().iter().for_each(Line::say);
+}
+
+fn take_lines() -> Vec<Line> {
     HAS_LINES.store(false, Ordering::Relaxed);
-    let lines = mem::take(&mut *LINES.lock().unwrap_or_else(PoisonError::into_inner));
-    for Line { level, target, text } in lines {
-        say(level, target, format_args!("{text}"));
+    mem::take(&mut *LINES.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+thread_local! {
+    /// Lines of this thread are kept, because it may be inside the logger.
+    static IS_KEPT: Cell<bool> = const { Cell::new(false) };
+    static KEPT: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    /// This thread delivers lines, its own included: otherwise each would start another one.
+    static DELIVERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `f`, and has a thread of its own give the lines that `f` logs to the logger.
+pub fn on_another_thread<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_KEPT.set(self.0);
+        }
+    }
+    let restore = Restore(IS_KEPT.replace(true));
+    let value = f();
+    drop(restore);
+    if !DELIVERS.get() {
+        start_delivering(take_kept());
+    }
+    value
+}
+
+fn take_kept() -> Vec<Line> {
+    // While the thread's destructors run, none is kept here.
+    KEPT.try_with(RefCell::take).unwrap_or_default()
+}
+
+/// Keeps a line for the end of [`on_another_thread`].
+fn keep(line: Line) {
+    let mut line = Some(line);
+    let _ = KEPT.try_with(|kept| kept.borrow_mut().extend(line.take()));
+    if let Some(Line { level, target, text }) = line {
+        later(level, target, text);
+    }
+}
+
+/// As [`deliver`], where the logger may be waiting for this very thread.
+#[cold]
+pub fn deliver_on_another_thread() {
+    let lines = take_lines();
+    match DELIVERS.get() {
+        true => lines.into_iter().for_each(keep),
+        false => start_delivering(lines),
+    }
+}
+
+/// Starts a thread that gives these lines to the logger.
+fn start_delivering(lines: Vec<Line>) {
+    if lines.is_empty() {
+        return;
+    }
+    let lines = Arc::new(lines);
+    let theirs = Arc::clone(&lines);
+    let started = thread::Builder::new().name("ramie-log".to_owned()).spawn(move || {
+        DELIVERS.set(true);
+        theirs.iter().for_each(Line::say);
+        loop {
+            let own = take_kept();
+            if own.is_empty() {
+                return;
+            }
+            own.iter().for_each(Line::say);
+        }
+    });
+    if started.is_err() {
+        // A worker's loop delivers them.
+        LINES.lock().unwrap_or_else(PoisonError::into_inner).extend(lines.iter().cloned());
+        HAS_LINES.store(true, Ordering::Relaxed);
     }
 }

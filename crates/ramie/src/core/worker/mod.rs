@@ -46,7 +46,7 @@ use std::{
     ptr,
 };
 
-use ramie_driver::{Driver, OpFrame, OpenError, Submitter};
+use ramie_driver::{Driver, OpFrame, OpenError, Submitter, logging};
 
 pub(crate) use self::{
     at_once::note_complete_at_once,
@@ -405,8 +405,9 @@ impl Worker {
         if let Some(driver) = self.driver.borrow_mut().as_mut() {
             return Ok(f(driver));
         }
-        // Opening writes to the log, and the program's logger may do I/O, and open one meanwhile.
-        let opened = Driver::open(self.driver_choice, &ramie_driver::Config::small())?;
+        // Opening writes to the log, and this may be a call of the program's logger.
+        let open = || Driver::open(self.driver_choice, &ramie_driver::Config::small());
+        let opened = logging::on_another_thread(open)?;
         let mut driver = self.driver.borrow_mut();
         let driver = driver.get_or_insert_with(|| {
             self.shared.set_waker(Some(ThreadWaker::Driver(opened.waker())));

@@ -265,6 +265,10 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn call_logger(&self) {
+        if !self.runs_fibers() {
+            // Outside `run` this may be a wait of the logger itself.
+            return logging::deliver_on_another_thread();
+        }
         self.leave_fibers();
         let _no_switch = NoSwitch::new(self);
         logging::deliver();
