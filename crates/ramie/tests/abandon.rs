@@ -19,7 +19,7 @@ use ramie::{
 
 type Lines = Arc<StdMutex<Vec<String>>>;
 
-/// A runtime without patience, and what it says about those it gives up.
+/// A runtime without patience, and its report about the fibers that it gives up.
 fn impatient(driver: Driver, workers: usize) -> (Runtime, Lines) {
     let lines = Lines::default();
     let reported = Arc::clone(&lines);
@@ -328,7 +328,7 @@ fn a_fiber_that_receives_each_is_given_up_and_what_comes_later_wakes_nobody() {
         assert_abandoned(handle);
         let line = lines.lock().unwrap().pop().expect("one was given up");
         assert!(line.contains("fiber 'receiver' waits for"), "{line}");
-        // What has come since is nobody's, and the worker runs others.
+        // Data that has come since is nobody's, and the worker runs others.
         let _ = peer.write_all(b"second");
         runtime.run(|| (0..100).for_each(|_| fiber::spawn(fiber::yield_now).join().unwrap()));
     });

@@ -1,4 +1,4 @@
-//! Accepting beside others: whoever waits gets the connection that is there.
+//! Accepting beside others: a waiting strand gets the connection that is there.
 
 mod common;
 
@@ -15,7 +15,8 @@ fn listener() -> (Arc<TcpListener>, SocketAddr) {
     (listener, address)
 }
 
-/// Connects without the runtime having a turn: whoever the kernel wakes has not looked yet.
+/// Connects without the runtime having a turn, so a strand that the kernel wakes has not looked
+/// yet.
 fn connect(address: SocketAddr) -> std::net::TcpStream {
     std::net::TcpStream::connect(address).unwrap()
 }
@@ -25,8 +26,8 @@ fn let_wait() {
     fiber::sleep(Duration::from_millis(2));
 }
 
-/// One that accepts again and again stands before the one that waits, since it has taken the
-/// connection that this one was woken for. What comes then must not lie with it.
+/// A strand with a multishot accept stands before the one that waits, because it has taken the
+/// connection that this one was woken for. Later connections must not lie with it.
 #[test]
 fn a_connection_does_not_lie_with_who_comes_back_for_no_more() {
     everywhere(|| {

@@ -1,5 +1,4 @@
-//! What `run` leaves to the thread that called it: calls of the program that a signal would
-//! interrupt are interrupted by nothing.
+//! The state that `run` leaves to the thread that called it: nothing interrupts its later calls.
 
 mod common;
 

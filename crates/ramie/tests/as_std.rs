@@ -1,5 +1,5 @@
-//! What std's `thread` and `sync` answer in small and odd cases: a program that says `use ramie as
-//! std` hears the same, on fibers, on threads and outside `run`.
+//! The answers of std's `thread` and `sync` in small and odd cases: a program with
+//! `use ramie as std` gets the same, on fibers, on threads and outside `run`.
 
 use ramie::{Runtime, Strands};
 
@@ -25,7 +25,7 @@ macro_rules! program {
             };
             use $library as std;
 
-            /// What the program has seen, by the name of the case.
+            /// The observations of the program, by the name of the case.
             #[derive(Default)]
             struct Seen(BTreeMap<&'static str, Vec<String>>);
 

@@ -1,5 +1,5 @@
-//! A program on files and processes that says `use ramie as std` and is otherwise std's: it means
-//! the same on a fiber, on a plain thread, and when it is std's indeed.
+//! A program on files and processes with `use ramie as std` that is otherwise std's: it has the
+//! same result on a fiber, on a plain thread, and with std.
 
 /// The program, with whichever library goes by the name of `std`.
 macro_rules! program {

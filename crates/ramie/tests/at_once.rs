@@ -20,7 +20,7 @@ use ramie::{
 
 use common::{on_each, tcp_pair};
 
-/// After so many calls others have had a turn, and what is due has woken: the calls between two
+/// After so many calls others have had a turn, and due sleepers have woken: the calls between two
 /// looks, and as many before the first.
 const CALLS: u32 = 2 * 64;
 /// In each test there is more than enough to take.

@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use common::{assert_success, child, is_child, on_each, tcp_pair};
 
-/// Memory of this process in bytes: its addresses, and what of it is there.
+/// Memory of this process in bytes: its addresses, and its resident part.
 fn memory() -> [u64; 2] {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let mut pages = pages.split(' ').map(|pages| pages.parse::<u64>().unwrap());
@@ -36,7 +36,7 @@ fn it_goes_back_when_the_buffers_are_idle() {
             client.write_all(&[1; PART]).unwrap();
             let mut kept: Vec<Lease> = vec![received.next().unwrap().unwrap()];
             let [_, before] = memory();
-            // What is allocated beside them and stays is no reason to keep their pages.
+            // Allocations beside them that stay are no reason to keep their pages.
             let mut beside: Vec<Box<[u8]>> = Vec::new();
             let mut sum = kept[0].len();
             let mut sent = PART;

@@ -1,4 +1,4 @@
-//! Cancel scopes, limits and shields: what they reach, and what they do not.
+//! Cancel scopes, limits and shields: the calls that they reach and those that they do not.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -59,7 +59,7 @@ fn one_result_says_what_a_limited_call_that_may_fail_came_to() {
 
         let own = try_with_timeout(LONG, || Err::<(), _>("its own error"));
         assert_eq!(own, Err("its own error"));
-        // What did not have to wait is returned, late as it is.
+        // The value of a call that did not have to wait is returned, late as it is.
         let sent = try_with_timeout(Duration::ZERO, || {
             assert!(check_cancelled().is_err());
             cancel::shield(|| server.write(b"h"))

@@ -1,4 +1,5 @@
-//! Limits and scopes inside one another: which of them counts, and what a scope's strands inherit.
+//! Limits and scopes inside one another: which of them counts, and which ones a scope's strands
+//! inherit.
 
 mod common;
 
@@ -79,7 +80,7 @@ fn strands_inherit_the_tightest_limit_and_the_nearest_scope() {
     });
 }
 
-/// A loop around a wait that cannot say that it was cancelled does not take the whole CPU.
+/// A loop around a wait that cannot report its cancellation does not take the whole CPU.
 #[test]
 fn waits_that_end_early_again_and_again_take_longer_each_time() {
     one_worker().run(|| {

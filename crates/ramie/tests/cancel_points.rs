@@ -68,7 +68,8 @@ fn sockets() {
         ended("TcpStream::read_exact", || tcp.read_exact(&mut [0]));
         ended("TcpStream::peek", || tcp.peek(&mut [0]));
         ended("TcpStream::write_all", || tcp.write_all(&full));
-        // Again and again: what the peer's kernel has taken in the meantime leaves room for more.
+        // Repeatedly, because bytes that the peer's kernel has taken in the meantime leave room for
+        // more.
         ended("TcpStream::write", || -> Result<()> {
             loop {
                 let _taken = tcp.write(&full)?;

@@ -64,7 +64,7 @@ fn a_coroutine_keeps_its_scopes_to_itself() {
     });
 }
 
-/// As the docs of `Coroutine::resume` say; deadlines are tightest for all.
+/// As documented at `Coroutine::resume`; deadlines are tightest for all.
 #[test]
 fn a_resumers_scope_reaches_a_coroutine_and_not_the_strands_of_its_own_scope() {
     everywhere(|| {
@@ -325,7 +325,7 @@ fn a_handle_may_outlive_its_runtime() {
     });
 }
 
-/// Forgets the second of what it is handed: that fiber never runs.
+/// Forgets the second fiber that it is handed, which never runs.
 #[derive(Default)]
 struct Forgetful {
     count: usize,

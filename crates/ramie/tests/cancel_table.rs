@@ -1,5 +1,5 @@
-//! The table of cancel points against the docs of the sources: every call that may park says
-//! whether it is one, and stands in the table with the same verdict.
+//! The table of cancel points against the docs of the sources: every call that may park documents
+//! whether it is one, and is in the table with the same verdict.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Calls whose docs a macro writes for many; the macro's docs say "yes".
+/// Calls whose docs a macro writes for many; the macro's docs mean "yes".
 const MADE_BY_MACROS: &[&str] = &[
     "fs::canonicalize",
     "fs::create_dir",
@@ -48,7 +48,7 @@ fn sources_under(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The module whose users find what stands in this file.
+/// The module in which users find the items of this file.
 fn module_of(file: &Path) -> Vec<String> {
     let mut parts: Vec<_> =
         file.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -90,7 +90,7 @@ fn type_of(line: &str) -> Option<String> {
     Some(word(rest))
 }
 
-/// What an item is called.
+/// The name of an item.
 fn name_of(line: &str) -> Option<String> {
     let kinds = ["fn ", "struct ", "trait ", "macro_rules! "];
     let name = kinds.iter().find_map(|kind| Some(word(line.split_once(kind)?.1)))?;
@@ -103,7 +103,7 @@ fn section<'a>(doc: &[&'a str], heading: &str) -> Option<&'a str> {
     doc.get(start + 1).copied()
 }
 
-/// What is said there; of a type, that which is said of its reads and writes.
+/// The verdict in the text; of a type, that of its reads and writes.
 fn verdict(text: &str) -> Option<&'static str> {
     match text {
         _ if text.starts_with("Not a cancel point") => Some("no"),
@@ -113,7 +113,7 @@ fn verdict(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The calls that may park, with what their docs say; and complaints.
+/// The calls that may park, with the verdicts of their docs; and complaints.
 fn documented() -> (BTreeMap<String, &'static str>, Vec<String>) {
     let (mut calls, mut complaints) = (BTreeMap::new(), Vec::new());
     let mut files = Vec::new();

@@ -284,7 +284,7 @@ fn a_value_that_was_sent_is_received_though_its_receiver_is_cancelled() {
     });
 }
 
-/// What an error of a failed strand says to a `try_scope`.
+/// The meaning of a failed strand's error for a `try_scope`.
 #[test]
 fn a_cancelled_wait_follows_from_the_failure() {
     one_worker().run(|| {
@@ -363,7 +363,7 @@ fn a_refused_send_lets_go_of_the_channel_before_the_value_is_dropped() {
     });
 }
 
-/// Cancels what it is given, at some time.
+/// Cancels the given scopes, at some time.
 fn race(random: &mut Random, handle: CancelHandle) {
     let yields = random.below(6);
     fiber::spawn(move || {
@@ -372,7 +372,7 @@ fn race(random: &mut Random, handle: CancelHandle) {
     });
 }
 
-/// Of each value it is known where it is, whoever is cancelled and when.
+/// The place of each value is known, whichever strand is cancelled and when.
 #[test]
 fn no_value_is_lost_or_doubled_by_a_cancellation() {
     let mut random = Random::new("cancelled channel");

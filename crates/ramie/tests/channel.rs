@@ -1,4 +1,4 @@
-//! Channels: what each operation answers, for each capacity; ends dropped; timeouts; errors.
+//! Channels: the answer of each operation, for each capacity; ends dropped; timeouts; errors.
 
 mod common;
 
@@ -177,7 +177,7 @@ fn each_value_is_dropped_once() {
     });
 }
 
-/// Dropping what is in the queue may use the channel itself.
+/// Dropping the values in the queue may use the channel itself.
 #[test]
 fn values_are_dropped_outside_the_lock() {
     struct Nosy(channel::Sender<Option<Nosy>>);

@@ -73,7 +73,7 @@ fn values_cross_between_workers_once_and_in_order() {
     });
 }
 
-/// A thread that receives as many values as it is told.
+/// A thread that receives a given number of values.
 fn receives_as_told(receiver: Receiver<u64>) -> (mpsc::Sender<u64>, JoinHandle<Vec<u64>>) {
     let (tell, told) = mpsc::channel();
     let receive = move || {

@@ -1,4 +1,4 @@
-//! What a channel keeps: the order of values that came back, and no memory that it needs no more.
+//! A channel keeps the order of values that came back, and no memory that it does not need.
 
 mod common;
 

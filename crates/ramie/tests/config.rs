@@ -1,4 +1,4 @@
-//! The options of a runtime: their ranges, the environment, and what the kernel refuses.
+//! The options of a runtime: their ranges, the environment, and refusals of the kernel.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Copies into what cannot be written fail as std's do, and leave the source as std's do.
+//! Copies into a sink that cannot be written fail as std's do, and leave the source as std's do.
 
 mod common;
 
@@ -33,7 +33,7 @@ macro_rules! copies {
                 io::pipe().unwrap().1
             }
 
-            /// A pipe that takes no more, and says so at once.
+            /// A pipe that takes no more, and fails at once.
             fn full_pipe() -> (PipeReader, PipeWriter) {
                 let (reader, mut writer) = io::pipe().unwrap();
                 writer.write_all(&[0; 65536]).unwrap();

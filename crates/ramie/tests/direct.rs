@@ -17,7 +17,7 @@ use ramie::{
     ring::{DirectStream, accept_direct},
 };
 
-/// A client that says something and reads until the end.
+/// A client that sends a message and reads until the end.
 fn client(address: SocketAddr, says: &'static str) -> JoinHandle<String> {
     fiber::spawn(move || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -35,14 +35,14 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Answers with what came.
+/// Echoes the received bytes.
 fn echo(mut connection: impl Read + Write) {
     let mut text = String::new();
     connection.read_to_string(&mut text).unwrap();
     connection.write_all(text.as_bytes()).unwrap();
 }
 
-/// What `f` is run with, on a runtime of one worker on io_uring, if that can be had.
+/// Runs `f` on a runtime of one worker on io_uring, if that is available.
 fn on_uring(f: impl FnOnce()) {
     if common::has_ring() {
         Runtime::builder().driver(Driver::Uring).workers(1).build().unwrap().run(f);

@@ -1,5 +1,5 @@
-//! A disk that is full, or a file that has reached its limit: each way to write says so, and the
-//! file holds what the calls said.
+//! A disk that is full, or a file that has reached its limit: each way to write reports that, and
+//! the file holds the bytes that the calls reported.
 
 mod common;
 
@@ -248,7 +248,7 @@ fn direct_reads_and_writes_move_the_position() {
             assert_eq!(file.stream_position().unwrap(), bytes.len() as u64, "{name}");
             assert!(fs::read(&path).unwrap() == *bytes, "{name}: the file has other bytes");
         }
-        // Over what is there: the device is waited for in the background.
+        // Over existing bytes: the device is awaited in the background.
         file.rewind().unwrap();
         for (nth, part) in bytes.chunks(4096).enumerate() {
             assert_eq!(ring::write(&file, part, None).unwrap(), 4096);

@@ -1,5 +1,5 @@
 //! Looking names up: the C library takes its time, in a thread that cannot be stopped. Here it is
-//! this program's own `getaddrinfo`, which waits until it is told to go on.
+//! this program's own `getaddrinfo`, which waits until it is allowed to go on.
 
 mod common;
 
@@ -113,7 +113,7 @@ fn a_limit_ends_the_wait_for_one() {
         let late = cancel::with_timeout(Duration::from_millis(2), look_up).unwrap_err();
         let error = late.into_value().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        // Whether or not it had begun: what is left behind may begin yet.
+        // Whether or not it had begun, because an abandoned lookup may still begin.
         let_end(1);
         wait_until(|| LIBRARY.lock().unwrap().ended == before + 1);
         // In a scope that is cancelled already, none begins.

@@ -1,5 +1,5 @@
-//! Each op by the public calls, while one op of four fails: the errno reaches the caller, what is
-//! said to have moved has moved and nothing else, and afterwards all goes on.
+//! Each op by the public calls, while one op of four fails: the errno reaches the caller, exactly
+//! the reported bytes have moved, and later calls work.
 //!
 //! In processes of their own, with each driver and with several errnos; on workers and on a thread.
 //! The other ends are std's, on which nothing fails. Which calls are ops depends on the driver:
@@ -39,7 +39,7 @@ const ECONNRESET: i32 = 104;
 /// Nobody cancels anything here, so this is an errno like the others.
 const ECANCELED: i32 = 125;
 
-/// What the ops of this process fail with.
+/// The errno with which the ops of this process fail.
 fn injected() -> i32 {
     let faults = std::env::var("RAMIE_FAULTS").expect("set by `under_faults`");
     faults.split_once(',').and_then(|(_, errno)| errno.parse().ok()).expect("SEED,ERRNO")
@@ -72,7 +72,7 @@ fn fails<T>(call: impl FnMut() -> io::Result<T>) {
     tried(3, 3, call);
 }
 
-/// As [`fails`], of what some drivers, or threads, do without an op.
+/// As [`fails`], for calls that some drivers, or threads, make without an op.
 #[track_caller]
 fn may_fail<T>(call: impl FnMut() -> io::Result<T>) {
     tried(8, 0, call);
@@ -188,7 +188,7 @@ impl Client {
     }
 }
 
-/// In each way; what a failed one left waiting is there for the next.
+/// In each way; data that a failed call left waiting is there for the next.
 #[test]
 fn accepts() {
     under_faults("accepts", || {
@@ -346,7 +346,7 @@ fn sends_to_streams() {
     });
 }
 
-/// What is in a stream of std's now.
+/// The bytes that are in a stream of std now.
 fn rest(theirs: &mut (impl Read + AsFd)) -> Vec<u8> {
     let mut count: libc::c_int = 0;
     // SAFETY: writes one int through a pointer to one.
@@ -357,7 +357,8 @@ fn rest(theirs: &mut (impl Read + AsFd)) -> Vec<u8> {
     bytes
 }
 
-/// Calls that move much by several ops: whatever op fails, what has moved is the beginning.
+/// Calls that move many bytes by several ops: whichever op fails, the moved bytes are the first
+/// ones.
 #[test]
 fn many_bytes() {
     under_faults("many_bytes", || {
@@ -377,7 +378,7 @@ fn many_bytes() {
             assert!(copied.is_err() || arrived == data);
             copied
         });
-        // What a buffer has taken, it sends when it is asked again.
+        // A buffer sends the bytes that it has taken when it is flushed again.
         let mut buffered = io::BufWriter::with_capacity(300, ours);
         fails(|| {
             if buffered.buffer().is_empty() {
@@ -451,7 +452,7 @@ fn datagrams() {
         theirs.set_nonblocking(true).unwrap();
         assert!(theirs.recv(&mut [0; 8]).is_err(), "what failed has sent");
 
-        // One is under way all the time: what failed has not taken it.
+        // One is under way all the time, because a failed call has not taken it.
         theirs.send_to(b"gram", here).unwrap();
         let mut bytes = [0; 8];
         let mut receives = |at_least, receive: &mut dyn FnMut(&mut [u8]) -> io::Result<_>| {
@@ -752,7 +753,7 @@ fn files_by_the_ring() {
     });
 }
 
-/// What fails has made, moved and removed nothing.
+/// A failed call has made, moved and removed nothing.
 fn names(dir: &File) {
     let none = AtFlags::empty();
     for _ in 0..8 {

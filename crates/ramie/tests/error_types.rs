@@ -1,5 +1,5 @@
 //! Values and errors of every kind in every joiner: with lifetimes, boxed, of other crates. Most of
-//! what these tests say, they say by compiling.
+//! these tests check by compiling.
 
 mod common;
 
@@ -18,7 +18,7 @@ use ramie::{
 
 type Boxed = Box<dyn Error + Send + Sync>;
 
-/// An error that borrows what it tells of.
+/// An error that borrows its subject.
 #[derive(Debug, PartialEq)]
 struct Unknown<'a>(&'a str);
 
@@ -157,8 +157,8 @@ fn failures_become_the_callers_error() {
     });
 }
 
-/// The program's own error, around one of Ramie's. It says only whether it tells of a cancellation,
-/// or also that it is an error; in neither case does its `source` lead to Ramie's.
+/// The program's own error, around one of Ramie's. It knows only whether it reports a cancellation,
+/// or is also an `Error`; in neither case does its `source` lead to Ramie's.
 #[derive(Debug)]
 struct Own<const IS_ERROR: bool>(io::Error);
 

@@ -1,4 +1,4 @@
-//! Runs each of the examples as a program, on fibers and on threads, and checks what it says.
+//! Runs each of the examples as a program, on fibers and on threads, and checks its output.
 
 mod common;
 
@@ -46,7 +46,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("a text")
 }
 
-/// One line on how to use it, and an exit code that says so.
+/// One line on how to use it, and the exit code for that.
 #[track_caller]
 fn assert_usage(output: &Output) {
     let said = common::stderr(output);
@@ -229,7 +229,7 @@ fn grep_finds_each_line_once() {
         assert_eq!(nowhere.status.code(), Some(2));
         assert!(common::stderr(&nowhere).contains("/nowhere: No such file"));
         assert_usage(&run("grep", strands, &[]));
-        // It ends, too, where nobody can read what it finds.
+        // It also ends if nobody can read its results.
         let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
         let mut command = Command::new("timeout");
         command.arg("60").arg(example("grep")).args(["needle", path]).env("RAMIE_STRANDS", strands);

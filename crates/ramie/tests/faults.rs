@@ -1,4 +1,4 @@
-//! What a program sees when ops fail: the errno, soon, and nothing is lost.
+//! A program whose ops fail gets the errno soon, and loses nothing.
 //!
 //! Faults that a program must not see are tried on other tests, by `RAMIE_FAULTS=SEED`.
 
@@ -13,7 +13,7 @@ use ramie::{Runtime, fiber, fs, io};
 
 const ENOMEM: i32 = 12;
 
-/// Calls again while the answer is the injected one; tells how often it was.
+/// Calls again while the answer is the injected one; returns how often it was.
 fn until_spared<T>(mut call: impl FnMut() -> Result<T>) -> (T, usize) {
     for failures in 0.. {
         match call() {

@@ -61,7 +61,7 @@ fn detached_fibers_run_on() {
     });
 }
 
-/// What a fiber may end as, each with closures and values of another shape.
+/// The ways in which a fiber may end, each with closures and values of another shape.
 fn each_end_drops_once<const N: usize>(runtime: &ramie::Runtime) {
     static DROPS: AtomicUsize = AtomicUsize::new(0);
     let made = Cell::new(0);

@@ -1,5 +1,4 @@
-//! Streams whose descriptors have places in a ring's table of files: nobody can tell, but by the
-//! table.
+//! Streams whose descriptors have places in a ring's table of files: only the table shows them.
 
 mod common;
 

@@ -83,7 +83,7 @@ fn futures_that_were_polled() {
             poll_and_forget(fiber::spawn(|| ()).into_future(), &waker);
             let (sender, receiver) = channel::bounded(0);
             poll_and_forget((&receiver).into_future(), &waker);
-            // Whoever is awaited in vain takes nothing.
+            // A strand that is awaited in vain takes nothing.
             scope.spawn(move || sender.send(String::from("whole")).unwrap());
             assert_eq!(receiver.recv().unwrap(), "whole");
             let (sender, receiver) = oneshot::channel();
@@ -98,7 +98,7 @@ fn futures_that_were_polled() {
 #[test]
 fn guards() {
     everywhere(|| {
-        // On another strand: who holds a lock and waits for it is told so.
+        // On another strand, because a strand that waits for a lock that it holds gets a panic.
         let refused = |wait: &(dyn Fn() -> bool + Sync)| {
             let wait = || with_timeout(SHORT, wait).unwrap_or_else(cancel::Elapsed::into_value);
             assert!(!fiber::scope(|scope| scope.spawn(wait).join().unwrap()));

@@ -1,4 +1,4 @@
-//! Files and directories: what they do on each driver and on a plain thread, beside std.
+//! Files and directories on each driver and on a plain thread, beside std.
 
 mod common;
 
@@ -46,7 +46,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Bytes that tell their place.
+/// Bytes that identify their place.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! What stackful fibers may run into: overflows, thread-locals, signals, locks of std.
+//! Hazards of stackful fibers: overflows, thread-locals, signals, locks of std.
 
 mod common;
 

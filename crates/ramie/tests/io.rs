@@ -179,7 +179,8 @@ fn a_file_is_copied_to_a_file_from_where_it_stands() {
         let result = fs::read(&to.0).unwrap();
         assert_eq!(&result[..4], b"head");
         assert!(result[4..].starts_with(&data[10..]) && result.ends_with(b"tail"));
-        // At its end there is nothing more, and to what is open for appending it works, too.
+        // At its end there is nothing more, and a copy to a file that is open for appending works,
+        // too.
         assert_eq!(io::copy(&mut source, &mut target).unwrap(), 0);
         let mut appending = File::options().append(true).open(&to.0).unwrap();
         assert_eq!(io::copy(&mut File::open(&from.0).unwrap(), &mut appending).unwrap(), 3_000_000);

@@ -47,7 +47,7 @@ fn ways() -> Vec<&'static str> {
     [common::driver_names(), vec!["thread"]].concat()
 }
 
-/// What came out of the child between the lines of the test harness.
+/// The output of the child between the lines of the test harness.
 fn output_of(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -327,7 +327,7 @@ fn closed_streams_are_empty_and_take_everything() {
             unsafe { libc::close(1) };
             assert_eq!(io::stdin().read(&mut [0; 8]).unwrap(), 0);
             io::stdout().write_all(b"into nothing\n").unwrap();
-            // SAFETY: both numbers are closed, and now refer to what they did.
+            // SAFETY: both numbers are closed, and now refer to their earlier files.
             unsafe { libc::dup2(stdin.as_raw_fd(), 0) };
             // SAFETY: as above.
             unsafe { libc::dup2(stdout.as_raw_fd(), 1) };

@@ -122,7 +122,7 @@ fn in_a_cancelled_scope() {
         assert_ends(ours.recv_each(), 1);
         assert_ends(Async::from_fd(&ours).unwrap().readable_each(), 1);
         assert_ends(UdpSocket::bind("127.0.0.1:0").unwrap().recv_from_each(), 1);
-        // Its state is shared by all who wait, so it cannot say why.
+        // Its state is shared by all waiters, so it cannot hold the reason.
         assert_ends(&Signals::new([Signal::USR1]).unwrap(), 0);
     });
 }

@@ -109,7 +109,7 @@ fn a_job_of_the_blocking_pool_holds_the_clock() {
                 let late = cancel::with_timeout(HOUR / 2, || {
                     ramie::blocking(move || {
                         wait.recv().unwrap();
-                        // What would let the clock jump has long happened by now.
+                        // Everything that would let the clock jump has long happened by now.
                         for _ in 0..1000 {
                             std::thread::yield_now();
                         }

@@ -13,7 +13,7 @@ use ramie::{
     io::{self, LineReader},
 };
 
-/// A reader that gives its bytes in pieces, and every second time says that it was interrupted.
+/// A reader that returns its bytes in pieces, and `Interrupted` every second time.
 struct Pieces<'a> {
     bytes: &'a [u8],
     random: Random,

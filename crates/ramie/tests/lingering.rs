@@ -13,7 +13,7 @@ use std::{
 use common::{assert_success, child_with, is_child, stderr};
 use ramie::{Runtime, Strands, fiber};
 
-/// Keeps what is said, and lets the fibers end when something was.
+/// Keeps the log, and lets the fibers end when it has a line.
 struct Log;
 
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -39,13 +39,13 @@ fn linger(name: &str) {
         while !MAY_END.load(SeqCst) {
             fiber::sleep(Duration::from_millis(5));
         }
-        // The line is not said again.
+        // The line is not logged again.
         fiber::sleep(Duration::from_millis(1500));
     };
     fiber::Builder::new().name(name.to_owned()).spawn(linger).unwrap();
 }
 
-/// Runs a test in a process whose logger is ours; it is killed if `run` says nothing.
+/// Runs a test in a process whose logger is ours; it is killed if `run` reports nothing.
 fn in_child(test: &str, variables: &[(&str, &str)]) -> bool {
     if is_child() {
         log::set_logger(&Log).unwrap();
@@ -108,7 +108,7 @@ fn threads_that_linger_are_named_too() {
     }
 }
 
-/// A worker whose fiber never suspends cannot say what its other fibers wait for.
+/// A worker whose fiber never suspends cannot report the waits of its other fibers.
 #[test]
 fn a_worker_that_does_not_answer_is_named() {
     if in_child("a_worker_that_does_not_answer_is_named", &[]) {
@@ -129,8 +129,8 @@ fn a_worker_that_does_not_answer_is_named() {
     }
 }
 
-/// Nothing is said of fibers that end within the second, that a grace period ends, or before the
-/// closure has returned.
+/// Nothing is reported about fibers that end within the second, that a grace period ends, or before
+/// the closure has returned.
 #[test]
 fn who_ends_in_time_is_not_named() {
     static ENDED: AtomicUsize = AtomicUsize::new(0);

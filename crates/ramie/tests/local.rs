@@ -71,7 +71,7 @@ fn threads_and_thread_strands_have_their_own_too() {
     assert_eq!(COUNT.take(), 100);
 }
 
-/// Says when it is dropped.
+/// Reports its drop.
 struct Says(&'static str);
 
 type Said = Arc<Mutex<Vec<String>>>;
@@ -346,7 +346,7 @@ fn at_a_thread_s_exit_there_is_an_error_rather_than_a_value() {
         NAMES.with_borrow_mut(Vec::clear);
     });
     asker.join().unwrap();
-    // std leaves the order of these destructors open; what counts is that neither ends the process.
+    // std leaves the order of these destructors open; neither must end the process.
     let _: bool = answer.recv().expect("it asked");
 }
 

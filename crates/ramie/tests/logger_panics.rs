@@ -16,7 +16,7 @@ use ramie::{fiber, os::unix::net::UnixStream, ring};
 
 type Log = fn(&str);
 
-/// What the logger does with a warning or an error, by `RAMIE_TEST_LOGGER`.
+/// The action of the logger at a warning or an error, by `RAMIE_TEST_LOGGER`.
 const KINDS: [(&str, Log); 4] = [
     ("panics", |line| panic!("no room for: {line}")),
     ("drops", |_| std::panic::panic_any(PanicsWhenDropped)),
@@ -109,7 +109,7 @@ fn a_fiber_that_cannot_start_leaves_the_loop_whole() {
     });
 }
 
-/// The same on a thread outside `run`, whose wait is what the loop runs for.
+/// The same on a thread outside `run`, for whose wait the loop runs.
 #[test]
 fn a_fiber_that_cannot_start_on_a_thread_leaves_the_wait_whole() {
     let test = "a_fiber_that_cannot_start_on_a_thread_leaves_the_wait_whole";

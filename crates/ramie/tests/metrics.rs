@@ -1,4 +1,4 @@
-//! The figures of a runtime: each is moved by what it counts, and comes back.
+//! The figures of a runtime: each follows the things that it counts, and comes back.
 
 mod common;
 

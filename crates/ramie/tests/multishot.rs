@@ -1,5 +1,4 @@
-//! What the kernel does again and again besides receiving: accepting, watching; sends that do not
-//! copy.
+//! Multishot ops besides receives: accepting, watching; and sends that do not copy.
 
 mod common;
 
@@ -95,7 +94,7 @@ fn connections_that_came_early_belong_to_the_listener() {
         assert_eq!(accepted.peer_addr().unwrap(), first.local_addr().unwrap());
         let mut clients = [(); 3].map(|()| connect());
         fiber::sleep(Duration::from_millis(2));
-        // Whether it is dropped or forgotten, what it had is accepted next, in order.
+        // Whether it is dropped or forgotten, its connections are accepted next, in order.
         std::mem::forget(incoming);
         let (second, peer) = listener.accept().unwrap();
         assert_eq!(peer, clients[0].local_addr().unwrap());

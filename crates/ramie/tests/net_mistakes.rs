@@ -321,7 +321,7 @@ rows! {
     }
 }
 
-/// What the rows need, made of whichever modules they are read with.
+/// The arguments of the rows, made of whichever modules they are read with.
 macro_rules! module {
     ($name:ident, $library:ident) => {
         mod $name {

@@ -1,4 +1,5 @@
-//! Connections raced against one another: who is waited for, who is not, what is told.
+//! Connections raced against one another: which are awaited, which are not, and the reported
+//! errors.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Streams of every kind under random sizes, pauses, timeouts and copies: what is read is what was
-//! written, in order, once.
+//! Streams of every kind under random sizes, pauses, timeouts and copies: the read bytes are the
+//! written ones, in order, once.
 
 mod common;
 

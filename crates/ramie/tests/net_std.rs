@@ -1,5 +1,5 @@
-//! What the twins of `std::net` owe to std: the same answers, and everything kept on the way from
-//! one to the other.
+//! The twins of `std::net` give the same answers as std, and conversions between both keep
+//! everything.
 
 mod common;
 
@@ -258,7 +258,7 @@ fn nonblocking_goes_to_std_and_back() {
     });
 }
 
-/// What came in nonblocking waits, once told to: on either driver.
+/// A descriptor that came in nonblocking waits once it is made blocking: on either driver.
 #[test]
 fn an_adopted_nonblocking_stream_can_wait() {
     everywhere(|| {

@@ -151,7 +151,7 @@ fn a_name_that_no_thread_can_have_is_a_panic() {
     ramie::run(|| refused(&|| drop(strange().spawn(|| ()))));
 }
 
-/// As std's own test says of its `ThreadId`.
+/// As in std's own test of its `ThreadId`.
 #[test]
 fn an_id_that_may_be_missing_is_no_larger() {
     assert_eq!(size_of::<Option<ramie::thread::ThreadId>>(), size_of::<ramie::thread::ThreadId>());

@@ -172,7 +172,7 @@ fn a_thread_without_memory_to_wait_opens_no_scope() {
         };
         let keeper = builder().spawn_scoped(threads, exhaust).unwrap();
         is_exhausted.recv().unwrap();
-        // For what the panic itself allocates; less than more slots take.
+        // For the allocations of the panic itself; less than more slots take.
         common::limit_memory(1 << 20);
         let open = || {
             let sentence = panic_text(opens_a_scope);

@@ -1,5 +1,5 @@
-//! What is said of a panic: once, where it belongs, under one name, with a backtrace that ends
-//! where the program's code begins.
+//! The report of a panic: once, where it belongs, under one name, with a backtrace that ends where
+//! the program's code begins.
 
 mod common;
 
@@ -21,7 +21,7 @@ use ramie::{
 };
 
 /// Runs the test of this name, which must fail, in a process of its own, as the test harness runs
-/// it: with what it prints kept for the end.
+/// it: with its output kept for the end.
 fn failing_child(test: &str) -> Output {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--test-threads=1"])
@@ -131,7 +131,7 @@ fn a_scope_carries_the_message_of_its_child() {
     assert_eq!(text, "a strand of the scope panicked: fiber 'mute'");
 }
 
-/// What a child process says in which `f` panics. It fails, and its `f` does not end by itself.
+/// The output of a child process in which `f` panics. It fails, and its `f` does not end by itself.
 #[track_caller]
 fn told_by_failing(test: &str, f: impl FnOnce()) -> String {
     if is_child() {
@@ -150,13 +150,13 @@ fn panic_silently(text: &str) -> ! {
     std::panic::resume_unwind(Box::new(text.to_owned()))
 }
 
-/// `resume_unwind` calls no hook, so only the scope can say why the program ends.
+/// `resume_unwind` calls no hook, so only the scope can report why the program ends.
 #[test]
 fn a_scope_tells_of_a_child_that_no_hook_has_told_of() {
     let test = "a_scope_tells_of_a_child_that_no_hook_has_told_of";
     let told = told_by_failing(test, || {
         one_worker().run(|| {
-            // On the same stack, a panic that the hook told of, and that was caught.
+            // On the same stack, a panic that the hook reported, and that was caught.
             let caught = || std::panic::catch_unwind(|| panic!("caught")).is_err();
             assert!(fiber::spawn(caught).join().unwrap());
             fiber::scope(|scope| {
@@ -184,7 +184,7 @@ fn a_scope_outside_of_run_tells_of_a_child_that_no_hook_has_told_of() {
     assert_eq!(told.matches("panicked at").count(), 1, "{told}");
 }
 
-/// It was told of where it began, whatever strands it goes through before it ends the program.
+/// It was reported where it began, through however many strands it goes before it ends the program.
 #[test]
 fn a_panic_that_goes_through_joiners_is_told_once() {
     let test = "a_panic_that_goes_through_joiners_is_told_once";
@@ -243,7 +243,7 @@ fn a_scope_outside_of_run_says_a_told_panic_once() {
     assert_told_once(&told, "the child's message");
 }
 
-/// What a panic says is the program's own affair, whatever words of the runtime's are in it.
+/// The message of a panic belongs to the program, even if it contains words of the runtime.
 #[test]
 fn the_text_of_a_panic_decides_nothing() {
     let name = "the_text_of_a_panic_decides_nothing";
@@ -281,7 +281,7 @@ fn the_text_of_a_panic_decides_nothing() {
     check(&|| drop(ramie::structured::par_map([7], 1, fails)));
 }
 
-/// Where the last panic was, and what it said.
+/// The place and the message of the last panic.
 static LAST: Mutex<String> = Mutex::new(String::new());
 
 #[test]

@@ -65,7 +65,7 @@ mod of_ramie {
     pub(crate) mod time;
 }
 
-/// What the table says is absent, as far as that can be proved.
+/// The items that are absent by the table, as far as that can be proved.
 mod absent {
     use std::{
         io::{Read, Seek, Write},
@@ -111,7 +111,7 @@ fn tables() -> Vec<Table> {
     }
 }
 
-/// A line of a table: what std has, the verdict, what there is to say.
+/// A line of a table: the item of std, the verdict, the note.
 struct Row<'a> {
     items: Vec<String>,
     verdict: &'a str,

@@ -1,4 +1,4 @@
-//! Run-queue policies: those of the crate, one of our own, and what a wrong one does.
+//! Run-queue policies: those of the crate, one of our own, and the effects of a wrong one.
 
 use std::{
     cell::RefCell,
@@ -198,7 +198,7 @@ fn a_policy_that_loses_fibers_ends_the_process() {
             None
         }
     }
-    /// Forgets what has no name and is new, and runs the rest.
+    /// Forgets new fibers without a name, and runs the rest.
     #[derive(Default)]
     struct Forgets(Vec<Runnable>);
     impl Policy for Forgets {

@@ -1,4 +1,4 @@
-//! Processes under a supervisor: what becomes of each end, of signals, and of connections
+//! Processes under a supervisor: the consequences of each end, of signals, and for connections
 //! meanwhile.
 
 mod common;
@@ -47,7 +47,7 @@ fn program(name: &str) -> PathBuf {
     examples.join(name)
 }
 
-/// Whether a program is younger than all that cargo says it is made of.
+/// Whether a program is younger than all of its sources by cargo's list.
 fn is_up_to_date(program: &Path) -> bool {
     let time_of = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
     let (Some(made), Ok(rule)) =
@@ -104,7 +104,7 @@ impl Supervisor {
         Self::start(command)
     }
 
-    /// The same, in a process that has inherited these signals as `env` is told to.
+    /// The same, in a process that has inherited these signals in the state that `env` sets.
     fn scene_under(env: &str, scene: &str) -> Self {
         let mut command = Command::new("env");
         command.args(env.split(' ')).arg(program("prefork_scenes")).arg(scene);
@@ -214,7 +214,8 @@ fn pauses_begin_anew_after_a_long_life() {
     assert_eq!(supervisor.end().code(), Some(0));
 }
 
-/// SIGHUP may bring what was missing: no pause goes on, and none is long for what was before.
+/// SIGHUP may mean that a missing file is there now, so no pause goes on, and earlier failures make
+/// none long.
 #[test]
 fn sighup_ends_pauses_and_lets_them_begin_anew() {
     let mut supervisor = Supervisor::scene("fails");
@@ -252,7 +253,7 @@ fn a_successor_takes_the_place_of_one_that_fails() {
     assert_eq!(supervisor.end().code(), Some(0));
 }
 
-/// What a successor is to see anew may have changed after its start.
+/// The file that a successor is to read again may have changed after its start.
 #[test]
 fn a_second_sighup_replaces_the_successors_of_the_first() {
     let mut supervisor = Supervisor::scene("renewed");
@@ -272,7 +273,7 @@ fn a_second_sighup_replaces_the_successors_of_the_first() {
     assert_eq!(supervisor.end().code(), Some(0));
 }
 
-/// What a process inherits through exec: signals that are ignored, or blocked.
+/// The state that a process inherits through exec: signals that are ignored, or blocked.
 #[test]
 fn inherited_signals_do_not_matter() {
     for env in ["--ignore-signal=CHLD", "--block-signal=CHLD"] {
@@ -453,7 +454,7 @@ impl Load {
         stream
     }
 
-    /// Asks on connections of its own until told to stop, and every question is answered.
+    /// Asks on connections of its own until it is stopped, and every question is answered.
     fn ask(&self) {
         while !self.is_over.load(Ordering::SeqCst) {
             let mut stream = self.connect();

@@ -48,7 +48,7 @@ fn ends_are_those_of_std() {
     });
 }
 
-/// Whoever has started the program may have ignored the signal; the kernel keeps no status then.
+/// The parent of the program may have ignored the signal; the kernel keeps no status then.
 #[test]
 fn ends_are_those_of_std_where_sigchld_is_ignored() {
     let name = "ends_are_those_of_std_where_sigchld_is_ignored";
@@ -217,7 +217,7 @@ fn a_subreaper_gets_the_orphans() {
     set_subreaper(true).unwrap();
     assert!(is_subreaper().unwrap());
     everywhere(|| {
-        // The shell goes, its child waits for the end of what the shell was given.
+        // The shell goes; its child waits for the end of the shell's input.
         let mut parent = shell("exec 3<&0; (read line <&3; exit 7) >/dev/null & echo $!");
         let mut parent = parent.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = parent.stdin.take();

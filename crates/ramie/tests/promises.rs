@@ -21,10 +21,10 @@ use ramie::{
     time::ManualClock,
 };
 
-/// What waits for a cancellation that does not come fails after this.
+/// A wait for a cancellation that does not come fails after this time.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Waits to be cancelled; says by what.
+/// Waits to be cancelled; returns the cause.
 fn until_cancelled() -> String {
     match Event::new().wait_timeout(LIMIT) {
         Err(cancelled) => cancelled.to_string(),
@@ -166,8 +166,8 @@ fn a_supervisor_s_pauses_begin_anew_after_a_long_life() {
     }
 }
 
-/// What `next` has claimed is not taken by `try_next`: as many outcomes are taken as there are, and
-/// nobody waits for one that is gone.
+/// An outcome that `next` has claimed is not taken by `try_next`: as many outcomes are taken as
+/// there are, and nobody waits for one that is gone.
 #[test]
 fn outcomes_of_a_set_are_each_taken_once() {
     let rounds = AtomicUsize::new(0);

@@ -95,7 +95,7 @@ fn a_connected_udp_socket_that_was_shut_down_is_at_its_end() {
         let (ours, peer) = udp_pair!(UdpSocket);
         shut_down_for_reading("recv", || shut_down(&ours), || ours.recv(&mut [0; 8]), &expected);
         assert_eq!(errno(ends("recv_from", || ours.recv_from(&mut [0; 8]))), expected_from);
-        // What comes in spite of it is received.
+        // Data that comes nevertheless is received.
         peer.send(b"late").unwrap();
         assert_eq!(ends("recv of a late one", || ours.recv(&mut [0; 8])).unwrap(), 4);
     });

@@ -443,7 +443,7 @@ fn datagrams_come_whole_with_their_senders() {
                 assert_eq!((&*datagram, from), (&*bytes(round, len), sender.local_addr().unwrap()));
             }
         }
-        // What came early is there for a plain receive.
+        // Leftover data is there for a plain receive.
         std::mem::forget(each);
         let mut buffer = [0; 8];
         for sender in &senders {

@@ -22,7 +22,7 @@ fn byte(at: usize) -> u8 {
     (at % 251) as u8
 }
 
-/// Adds what has come, and tells whether that was the end.
+/// Adds the received bytes, and returns whether that was the end.
 #[track_caller]
 fn take(leases: &[Lease], received: &mut usize) -> bool {
     for lease in leases {
@@ -75,7 +75,8 @@ fn what_is_there_comes_in_few_calls() {
     });
 }
 
-/// A peer that goes without having read all resets the connection, behind what it has sent.
+/// A peer that goes without having read all resets the connection, behind the bytes that it has
+/// sent.
 #[test]
 fn an_error_behind_the_bytes_is_no_end() {
     everywhere(|| {
@@ -159,8 +160,8 @@ fn older_kernels_are_as_good() {
     }
 }
 
-/// An iterator that is forgotten leaves its op behind, and one that is dropped what it has
-/// received: a bundle takes over, by whatever descriptor of the socket, on whatever worker.
+/// An iterator that is forgotten leaves its op behind, and one that is dropped leaves its received
+/// bytes: a bundle takes over, by whatever descriptor of the socket, on whatever worker.
 #[test]
 fn what_an_iterator_has_left_comes_first() {
     const LIMIT: Duration = Duration::from_secs(20);

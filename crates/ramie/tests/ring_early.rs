@@ -1,5 +1,5 @@
-//! Calls by a descriptor alone, after an iterator on the same socket was forgotten or dropped: what
-//! it has received or accepted and not given out comes first.
+//! Calls by a descriptor alone, after an iterator on the same socket was forgotten or dropped: the
+//! data or connections that it has not given out come first.
 
 mod common;
 
@@ -65,7 +65,7 @@ fn bytes_that_an_iterator_has_left_come_first() {
             let message = soon(|| ring::recvmsg(&from, &mut bufs, RecvFlags::empty()));
             assert_eq!((message.bytes, message.is_truncated), (3, false));
             assert_eq!((&one, &other), (b"e", b"fg"));
-            // The rest of what was left, and what comes after it.
+            // The rest of the leftover data, and later data.
             to.write_all(b"ijk").unwrap();
             let mut all = [0; 4];
             assert_eq!(soon(|| ring::recv(&from, &mut all, RecvFlags::WAITALL)), 4);

@@ -77,7 +77,7 @@ fn a_file_is_opened_beneath_a_directory_sized_and_described() {
     });
 }
 
-/// What /proc says of a descriptor; `O_CLOEXEC` is 02000000.
+/// The entry of a descriptor in /proc; `O_CLOEXEC` is 02000000.
 fn fd_info(fd: i32) -> String {
     fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap()
 }

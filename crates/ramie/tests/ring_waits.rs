@@ -40,7 +40,7 @@ fn errno<T>(result: io::Result<T>) -> Option<i32> {
     result.err().and_then(|error| error.raw_os_error())
 }
 
-/// Makes a call that may be short until all of `len` bytes have moved; it is told how many have.
+/// Makes a call that may be short until all of `len` bytes have moved; it gets their number so far.
 #[track_caller]
 fn whole(len: usize, mut call: impl FnMut(usize) -> io::Result<usize>) {
     let mut moved = 0;
@@ -187,7 +187,7 @@ fn bytes_move_from_pipe_to_pipe_and_from_file_to_pipe() {
         assert_eq!(ring::splice(&program, Some(1), &to, None, 3, NONE).unwrap(), 3);
         whole(3, |at| ring::read(&out, &mut bytes[at..], None));
         assert_eq!(&bytes[..3], b"ELF");
-        // It waits for what comes later.
+        // It waits for later data.
         fiber::scope(|s| {
             let moved = s.spawn_local(|| ring::splice(&from, None, &to, None, 100, NONE));
             fiber::yield_now();

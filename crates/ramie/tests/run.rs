@@ -1,4 +1,4 @@
-//! `run`: what it returns, when, and what is left behind.
+//! `run`: its value, the time of its return, and the state that it leaves behind.
 
 mod common;
 
@@ -63,7 +63,7 @@ fn a_panic_propagates_after_the_others_have_ended() {
     });
 }
 
-/// What is said of a misuse names the caller's line, not one of Ramie's.
+/// The message about a misuse names the caller's line, not one of Ramie's.
 #[test]
 fn a_misuse_of_run_is_said_of_its_place() {
     if !is_child() {
@@ -131,7 +131,7 @@ fn many_runs_in_a_row_leave_nothing_behind() {
                 fiber::sleep(Duration::from_micros(1));
             });
         };
-        // The threads of the blocking pools have been told to end, and do.
+        // The threads of the blocking pools were asked to end, and do.
         let settled = || wait_until(|| threads() <= 3);
         once(2);
         settled();

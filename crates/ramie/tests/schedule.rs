@@ -1,4 +1,4 @@
-//! Who runs when and where: order, fairness, stealing, idling, memory.
+//! Scheduling: order, fairness, stealing, idling, memory.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn yields_go_round_in_order() {
     });
 }
 
-/// Spins that yield all the time, each counting its turns, until told to stop.
+/// Spins that yield all the time, each counting its turns, until they are stopped.
 struct Yielders {
     turns: Arc<Vec<(AtomicUsize, std::sync::OnceLock<ThreadId>)>>,
     stop: Arc<AtomicBool>,

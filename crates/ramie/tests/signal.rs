@@ -1,4 +1,4 @@
-//! Signals: heard by each listener, on fibers and on plain threads; and what becomes of defaults.
+//! Signals: seen by each listener, on fibers and on plain threads; and the fate of defaults.
 
 mod common;
 

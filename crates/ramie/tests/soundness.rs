@@ -337,7 +337,7 @@ fn resident() -> usize {
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4
 }
 
-/// What a file takes beside its descriptor is given back, though the descriptor stays open.
+/// The memory of a file beside its descriptor is given back, although the descriptor stays open.
 #[test]
 fn writing_to_a_redirected_output_keeps_no_memory() {
     if common::memory_is_the_sanitizers() {

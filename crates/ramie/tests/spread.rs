@@ -1,9 +1,9 @@
 //! How fibers that are spawned in a row spread over the workers.
 //!
-//! Fibers stay where they start, so what counts is where they started, and the fibers here stay.
-//! Where another worker has nothing to do, each of two gets a third of them at least. It need not
-//! when the system stops one worker's thread for more than a millisecond just then: for the other
-//! that is a fiber that does not suspend, whose closures it is to start. So most bursts must do.
+//! Fibers stay where they start, so their first worker counts, and the fibers here stay. If another
+//! worker has nothing to do, each of two gets a third of them at least. It need not when the system
+//! stops one worker's thread for more than a millisecond just then: for the other that is a fiber
+//! that does not suspend, whose closures it is to start. So most bursts must do.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn home() -> usize {
     fiber::worker().unwrap()
 }
 
-/// One that counts itself and stays until told to go.
+/// One that counts itself and stays until it is asked to go.
 fn stay(started: &Arc<AtomicUsize>, go: &Arc<Event>) -> impl FnOnce() -> usize + Send + 'static {
     let (started, go) = (Arc::clone(started), Arc::clone(go));
     move || {
@@ -153,7 +153,7 @@ fn connections_that_one_fiber_accepts() {
     });
 }
 
-/// However many fibers a worker has, it starts what lies behind a fiber that does not suspend.
+/// However many fibers a worker has, it starts closures behind a fiber that does not suspend.
 #[test]
 fn nobody_waits_for_a_fiber_that_never_suspends() {
     on_each(&[2, 3], |runtime| {
@@ -188,7 +188,8 @@ fn local_ones_stay() {
     });
 }
 
-/// What ends at once is worked off by all, though one of them has many more fibers.
+/// Closures that end at once are worked off by all workers, although one of them has many more
+/// fibers.
 #[test]
 fn work_is_shared_whoever_has_more_fibers() {
     on_each(&[2], |runtime| {

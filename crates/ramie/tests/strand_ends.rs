@@ -1,4 +1,4 @@
-//! Code of the program that runs when a strand has ended: wakers, destructors of what they leave.
+//! Code of the program that runs when a strand has ended: wakers, destructors of leftover values.
 
 mod common;
 
@@ -38,7 +38,7 @@ ramie::fiber_local! {
     static LOCAL: WaitsWhenDropped = WaitsWhenDropped;
 }
 
-/// Initializes a local where it is called, and says by whom.
+/// Initializes a local where it is called, and records the caller.
 struct Touches(Mutex<Option<FiberId>>);
 
 impl Wake for Touches {

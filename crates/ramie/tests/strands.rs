@@ -15,7 +15,7 @@ use std::{
 use common::{child_with, is_child, text};
 use ramie::{Runtime, Strands, fiber};
 
-/// Runs a program on each kind of strand, and tells it which.
+/// Runs a program on each kind of strand, with the kind as its argument.
 fn on_each(program: impl Fn(Strands) + Send + Sync + Copy) {
     for (strands, workers) in
         [(Strands::Fibers, 1), (Strands::Fibers, 2), (Strands::Threads, 1), (Strands::Threads, 2)]

@@ -1,4 +1,4 @@
-//! Scopes with policies: who is cancelled when, what is kept of failures, who may borrow.
+//! Scopes with policies: cancellations, merged failures, borrows.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! How the ends of a scope's strands are told: values, causes, cancellations.
+//! The reports of the ends of a scope's strands: values, causes, cancellations.
 
 mod common;
 

@@ -12,7 +12,7 @@ use ramie::{Driver, Runtime, fiber, structured};
 
 use common::{assert_success, child_with, is_child, text};
 
-/// As a strand that has no stack says it.
+/// The message of a strand that has no stack.
 const SOUNDS_SO: &str = "the engine cannot start: no fuel";
 
 fn panics() -> u8 {

@@ -1,5 +1,5 @@
-//! The channel whose receivers see every value: each answer, each end dropped, what a slow one
-//! misses, and all of it against a model.
+//! The channel whose receivers see every value: each answer, each end dropped, the values that a
+//! slow one misses, and all of it against a model.
 
 mod common;
 
@@ -261,7 +261,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// What a channel and one receiver of it should say: all values ever sent, and a place among them.
+/// The model of a channel and one receiver: all values ever sent, and a place among them.
 #[derive(Default)]
 struct Model {
     sent: Vec<u64>,
@@ -324,14 +324,14 @@ fn it_answers_as_its_model() {
     }
 }
 
-/// What one strand does.
+/// The role of one strand.
 type Role<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 const SENDERS: u64 = 3;
 const VALUES: u64 = 150;
 
-/// Receives to the end and notes each value at its place in the common order: `seen` holds what
-/// whoever came there first found.
+/// Receives to the end and notes each value at its place in the common order: `seen` holds the
+/// value that the first receiver found there.
 fn receive_all(seed: u64, mut receiver: Receiver<u64>, seen: &[OnceLock<u64>]) {
     let mut random = Random::from_seed(seed);
     let mut place = 0;

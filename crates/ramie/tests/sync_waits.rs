@@ -27,7 +27,7 @@ use ramie::{
 
 const MS: Duration = Duration::from_millis(1);
 
-/// For what strands that are given up refer to.
+/// For values that abandoned strands refer to.
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
@@ -121,7 +121,7 @@ fn permits_notifications_and_values_go_on_too() {
     }
 }
 
-/// A value given to a `recv` that is given up is there for who asks next.
+/// A value given to a `recv` that is given up is there for the next receiver.
 #[test]
 fn a_value_of_a_receive_that_is_given_up_is_not_lost() {
     let (sender, receiver) = channel::bounded(2);
@@ -421,7 +421,7 @@ fn while_unwinding_a_wait_that_can_be_cancelled_says_that_it_was() {
     });
 }
 
-/// Waits for what another strand has, by name.
+/// Waits for a resource of another strand, by name.
 fn wait_for(what: &str) {
     let lock = RwLock::new(());
     match what {

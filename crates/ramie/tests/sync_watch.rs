@@ -1,4 +1,4 @@
-//! The value that is watched: what receivers see, each end dropped, changes that race.
+//! The watched value: the versions that receivers see, each end dropped, changes that race.
 
 mod common;
 
@@ -185,7 +185,7 @@ fn a_wait_ends_in_time_and_not_before() {
     });
 }
 
-/// A borrow may be held across calls that suspend; whoever wants to change the value parks.
+/// A borrow may be held across calls that suspend; a sender that changes the value parks.
 #[test]
 fn a_borrow_holds_the_value_still() {
     one_worker().run(|| {
@@ -276,7 +276,8 @@ fn each_value_is_dropped_once_and_outside_the_lock() {
     });
 }
 
-/// What a channel should say: the value, how often it changed, and what each receiver has seen.
+/// The model of a channel: the value, the number of its changes, and the version that each receiver
+/// has seen.
 #[derive(Default)]
 struct Model {
     value: u64,

@@ -1,4 +1,4 @@
-//! `#[ramie::test]`, and what the attributes say to mistakes.
+//! `#[ramie::test]`, and the answers of the attributes to mistakes.
 
 use std::{
     env, fs,
@@ -55,7 +55,7 @@ fn that_panics() {
 }
 
 /// Compiles a source that uses the attributes of a crate `ramie`, or of one renamed to `renamed`;
-/// what the compiler says, if it refuses.
+/// returns the compiler's message, if it refuses.
 fn compile(source: &str) -> Result<(), String> {
     let test = env::current_exe().expect("a test is a program");
     let deps = test.parent().expect("target/profile/deps");

@@ -1,4 +1,4 @@
-//! What destructors of thread-locals may do while their thread ends: all that std's types let them.
+//! Destructors of thread-locals, while their thread ends, may do all that std's types let them.
 
 mod common;
 
@@ -38,8 +38,8 @@ thread_local! {
     static AT_EXIT: AtExit = const { AtExit(RefCell::new(None)) };
 }
 
-/// Calls `act` after the thread's worker was told of the thread's end: what was initialized first
-/// is destroyed last. In a process of its own, since a panic there ends it.
+/// Calls `act` after the thread's worker was notified of the thread's end, because the value
+/// initialized first is destroyed last. In a process of its own, since a panic there ends it.
 fn at_exit(test: &str, act: fn()) {
     if !is_child() {
         return assert_success(&child(test));
@@ -276,7 +276,7 @@ fn a_fiber_that_a_late_destructor_made_never_runs_on_another_thread() {
     .join()
     .unwrap();
     let left = LEFT.lock().unwrap().take().expect("it was started");
-    // A thread that may have got what the other's worker has given back.
+    // A thread that may have got resources that the other's worker has given back.
     let (tell, told) = mpsc::channel();
     let other = thread::spawn(move || {
         tell.send(fiber::current()).unwrap();

@@ -19,8 +19,8 @@ fn let_timers_fire() {
     }
 }
 
-/// Runs the ticks of an interval of 10 s against a strand that takes from 10 to 35 for one of
-/// them; returns when the ticks came and what they were scheduled for, in seconds.
+/// Runs the ticks of an interval of 10 s against a strand that takes from 10 to 35 for one of them;
+/// returns when the ticks came and their scheduled times, in seconds.
 fn late_ticks(missed: MissedTick, count: usize) -> Vec<(u64, u64)> {
     let clock = ManualClock::new();
     let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
@@ -228,7 +228,7 @@ fn a_timer_armed_for_an_earlier_wait_moves_to_the_present_one() {
         let waiter = fiber::spawn(move || {
             assert_eq!(theirs.wait_timeout(TEN), Ok(true));
             let lock = Mutex::new(());
-            // Its result tells a time-out from a wake-up for no reason.
+            // Its result distinguishes a time-out from a wake-up without a reason.
             let late = Condvar::new().wait_timeout(lock.lock().unwrap(), 10 * TEN).unwrap();
             late.1.timed_out()
         });

@@ -148,7 +148,7 @@ fn a_tree_is_watched_with_what_is_new_and_what_is_renamed() {
         theirs::write(folder.0.join("c/b/deep"), "more").unwrap();
         until(&mut watcher, &folder.0.join("c/b/deep"), &ChangeKind::Written);
 
-        // Moved to where nobody watches: its entries are no more told of.
+        // Moved to a place that nobody watches: its entries are no longer reported.
         let elsewhere = Folder::new();
         theirs::rename(folder.0.join("c"), elsewhere.0.join("c")).unwrap();
         until(&mut watcher, &folder.0.join("c"), &ChangeKind::Removed);
@@ -159,7 +159,7 @@ fn a_tree_is_watched_with_what_is_new_and_what_is_renamed() {
     });
 }
 
-/// A folder that has left is known no more, what leaves it for the tree is new.
+/// A folder that has left is forgotten; entries that move from it into the tree are new.
 #[test]
 fn what_comes_from_a_folder_that_has_left_is_created() {
     everywhere(|| {

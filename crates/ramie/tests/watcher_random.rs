@@ -79,7 +79,7 @@ fn new_name(random: &mut Random, folder: &Path) -> PathBuf {
     folder.join(["a", "b", "c", "d", "e"][random.below(5) as usize])
 }
 
-/// Changes something in the tree, or moves something in or out; what is not possible is left.
+/// Changes something in the tree, or moves something in or out; skips impossible changes.
 fn change(random: &mut Random, ground: &Ground) {
     let (tree, outside) = (&ground.tree, &ground.outside);
     let in_tree = pick(random, &folders(tree));
@@ -134,7 +134,8 @@ fn watched(root: &Path) -> BTreeSet<u64> {
     infos.map(numbers).find(|numbers| numbers.contains(&root)).expect("a queue that watches it")
 }
 
-/// Reads up to the creation of a file that this makes; returns what was created on the way.
+/// Reads up to the creation of a file that this makes; returns the entries that were created on the
+/// way.
 fn catch_up(watcher: &mut Watcher, root: &Path) -> (BTreeSet<PathBuf>, bool) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let mark = root.join(format!("mark-{}", COUNT.fetch_add(1, SeqCst)));
@@ -147,7 +148,7 @@ fn catch_up(watcher: &mut Watcher, root: &Path) -> (BTreeSet<PathBuf>, bool) {
                 ChangeKind::Created => drop(created.insert(change.path)),
                 ChangeKind::Lost => {
                     has_lost = true;
-                    // The mark's creation may be among what is lost.
+                    // The mark's creation may be among the lost notices.
                     fs::remove_file(&mark).unwrap();
                     fs::write(&mark, "").unwrap();
                 }
@@ -179,7 +180,7 @@ fn check(watcher: &mut Watcher, ground: &Ground, what: &str) {
     }
 }
 
-/// Looked at after few changes each, so that little hides what goes wrong.
+/// Compared after few changes each, so that few later changes hide an error.
 #[test]
 fn all_folders_of_a_tree_that_changes_at_random_are_watched() {
     let mut random = Random::new("trees");

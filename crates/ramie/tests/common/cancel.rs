@@ -14,7 +14,7 @@ pub const SHORT: Duration = Duration::from_millis(2);
 /// Longer than any test.
 pub const LONG: Duration = Duration::from_secs(3600);
 
-/// Sleeps until it is cancelled, and says so.
+/// Sleeps until it is cancelled, and reports that.
 pub fn until_cancelled() -> Result<()> {
     while check_cancelled().is_ok() {
         fiber::sleep(LONG);
@@ -35,8 +35,8 @@ pub fn refused<T>(name: &str, call: impl FnOnce() -> Result<T>) {
     }
 }
 
-/// The call, which waits for what never comes, returns when it is cancelled, by a limit and by
-/// somebody else.
+/// The call, whose event never comes, returns when it is cancelled, by a limit and by another
+/// strand.
 #[track_caller]
 pub fn ended<T>(name: &str, mut call: impl FnMut() -> Result<T>) {
     let started = Instant::now();

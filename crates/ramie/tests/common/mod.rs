@@ -1,4 +1,5 @@
-//! What the tests share: each kind of runtime, a process of one's own, waiting for what must come.
+//! Helpers of the tests: each kind of runtime, a process of its own, waits for events that must
+//! come.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod cancel;
@@ -22,7 +23,7 @@ use ramie::{
     net::{TcpListener, TcpStream},
 };
 
-/// Says that a test, or a part of it, is left out.
+/// Reports that a test, or a part of it, is left out.
 pub fn skipped(reason: impl Display) {
     let thread = std::thread::current();
     say(&format!("skipped: {}: {reason}", thread.name().unwrap_or("a thread")));
@@ -33,8 +34,8 @@ fn say(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Ends the process if it lives for more than a minute, and says what hangs: for what would suspend
-/// for ever if it were broken, where no other strand is left to notice.
+/// Ends the process if it lives for more than a minute, and names the test: for calls that would
+/// suspend for ever if they were broken, with no other strand left to notice.
 pub struct Limit {
     _ended: mpsc::Sender<()>,
 }
@@ -60,7 +61,7 @@ impl Limit {
 }
 
 /// Whether this is a build for AddressSanitizer, which itself takes memory for each thread, each
-/// allocation and each page of a stack, so a test cannot count pages. Says so.
+/// allocation and each page of a stack, so a test cannot count pages. Reports that.
 pub fn memory_is_the_sanitizers() -> bool {
     let is_sanitized = cfg!(feature = "sanitizer");
     if is_sanitized {
@@ -69,8 +70,8 @@ pub fn memory_is_the_sanitizers() -> bool {
     is_sanitized
 }
 
-/// Whether this machine allows io_uring. Says so if a filter, a setting or an old kernel refuses
-/// it; any other error is the test's.
+/// Whether this machine allows io_uring. Reports if a filter, a setting or an old kernel refuses
+/// it; any other error fails the test.
 pub fn has_ring() -> bool {
     match Runtime::builder().driver(Driver::Uring).workers(1).build() {
         Ok(_) => true,
@@ -98,7 +99,7 @@ pub fn driver_names() -> Vec<&'static str> {
     if has_ring() { vec!["uring", "poll"] } else { vec!["poll"] }
 }
 
-/// Runs `f` on both drivers, with as many workers as told.
+/// Runs `f` on both drivers, with the given number of workers.
 pub fn on_each(workers: &[usize], f: impl Fn(&Runtime)) {
     for driver in drivers() {
         for &count in workers {
@@ -146,7 +147,7 @@ pub fn tcp_pair() -> (TcpStream, TcpStream) {
     (client, listener.accept().unwrap().0)
 }
 
-/// Says what the payload of a panic says.
+/// Returns the message in the payload of a panic.
 pub fn text(payload: &(dyn std::any::Any + Send)) -> &str {
     let text = payload.downcast_ref::<&'static str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).expect("a text")
@@ -221,8 +222,7 @@ pub fn child_with(limits: &str, test: &str, variables: &[(&str, &str)]) -> Outpu
     child_for(60, limits, test, variables)
 }
 
-/// The same, with as many seconds as told. What the child says that it skips, this process says,
-/// too.
+/// The same, with a limit in seconds. This process repeats the skips that the child reports.
 pub fn child_for(seconds: u32, limits: &str, test: &str, variables: &[(&str, &str)]) -> Output {
     let program = std::env::current_exe().expect("the test knows its own program");
     let output = Command::new("timeout")

@@ -1,4 +1,5 @@
-//! Named pipes, opened as files: both ends, refusing to wait or not, and what has no meaning there.
+//! Named pipes, opened as files: both ends, refusing to wait or not, and calls without a meaning
+//! there.
 
 use std::path::PathBuf;
 
@@ -67,7 +68,7 @@ impl Mode {
 
 /// A pipe's room: a page for each write, at worst.
 const PAGES: usize = 16;
-/// What a pipe that is ready has room for.
+/// The room of a pipe that is ready.
 const PIPE_BUF: usize = 4096;
 
 /// The named pipe of one sequence.
@@ -116,7 +117,7 @@ macro_rules! program {
                     self.open.iter().flatten().any(|(_, mode)| is(*mode))
                 }
 
-                /// With the last handle goes what was in the pipe.
+                /// With the last handle the bytes in the pipe are gone.
                 fn note_close(&mut self) {
                     if self.open.iter().all(Option::is_none) {
                         (self.queued, self.pages) = (0, 0);
@@ -132,7 +133,7 @@ macro_rules! program {
                     let ends = !self.any(|mode| mode.reads) || self.pages + pages <= PAGES;
                     let (file, mode) = self.open[handle].as_ref()?;
                     // The polling driver must not wait in a write to a blocking pipe, so it writes
-                    // what one that is ready has room for, and no more: `File` says so.
+                    // only as much as one that is ready has room for, as documented at `File`.
                     let waits = mode.writes && !mode.refuses_to_wait;
                     if waits && (!ends || len > PIPE_BUF) {
                         return None;

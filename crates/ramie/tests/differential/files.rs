@@ -67,7 +67,7 @@ macro_rules! program {
                 format!("at {} of {}", told(file.stream_position()), told(len))
             }
 
-            /// All names with what is behind them.
+            /// All names with their files.
             fn list(dir: &Dir) -> String {
                 let mut names: Vec<_> = fs::read_dir(&dir.0)
                     .unwrap()
@@ -123,14 +123,14 @@ macro_rules! program {
                         if !source.metadata().unwrap().is_file() {
                             return None;
                         }
-                        // What a copy onto itself comes to depends on the size of its parts.
+                        // The outcome of a copy onto itself depends on the size of its parts.
                         let ids = [source, target].map(|file| file.metadata().unwrap().ino());
                         if ids[0] == ids[1] {
                             return None;
                         }
                         let copied = io::copy(&mut source, &mut target);
-                        // A device takes bytes from a buffer, whose rest std loses; and of what it
-                        // takes off a file for a full disk it loses up to a page.
+                        // A device takes bytes from a buffer, whose rest std loses; and of the
+                        // bytes that it takes off a file for a full disk it loses up to a page.
                         let errno = copied.as_ref().err().and_then(io::Error::raw_os_error);
                         let is_full = matches!(errno, Some(libc::ENOSPC | libc::EFBIG));
                         let is_device = !target.metadata().unwrap().is_file();

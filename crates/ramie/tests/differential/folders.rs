@@ -7,7 +7,7 @@ use proptest::{prelude::*, strategy::Strategy};
 
 use crate::compare;
 
-/// What happens after so many names were listed.
+/// The change after some names were listed.
 #[derive(Clone, Debug)]
 enum Step {
     List(usize),
@@ -62,7 +62,7 @@ impl Folder {
         };
     }
 
-    /// What a whole listing has come to.
+    /// The result of a whole listing.
     fn judge(&self, listed: &[String]) -> String {
         let unchanged = |names: &mut dyn Iterator<Item = &String>| -> Vec<String> {
             let mut names: Vec<_> =

@@ -7,7 +7,7 @@
 //! and `RAMIE_DIFFERENTIAL=…` tries that many sequences of each sort.
 //!
 //! A step whose call would wait for ever is left out by the program that runs it, which knows from
-//! the results so far what is there to be read.
+//! the results so far how much there is to be read.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -38,7 +38,7 @@ fn cases() -> u32 {
     asked.unwrap_or(CASES)
 }
 
-/// What a call came to.
+/// The outcome of a call.
 fn told<T: Debug>(result: io::Result<T>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
@@ -61,8 +61,8 @@ fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
-/// A line for each step whose call `call` makes: the step, and what `call` tells of it. A step that
-/// `call` leaves out has no line.
+/// A line for each step whose call `call` makes: the step and the result. A step that `call` leaves
+/// out has no line.
 fn trace<S: Debug>(steps: &[S], mut call: impl FnMut(&S, usize) -> Option<String>) -> Vec<String> {
     let lines = steps.iter().enumerate().filter_map(|(nth, step)| {
         let told = call(step, nth)?;

@@ -48,7 +48,7 @@ pub(crate) trait Socket: AsRawFd + Sized + Sync {
     fn options(&self) -> String;
 }
 
-/// What all sorts have.
+/// The calls that all types share.
 macro_rules! common {
     () => {
         fn nonblocking(&self, on: bool) -> io::Result<()> {

@@ -90,7 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What one side may do without waiting for ever, as far as the results so far tell.
+/// The calls that one side may make without waiting for ever, by the results so far.
 #[derive(Clone, Copy, Default)]
 struct Side {
     /// Bytes, or datagrams, that the other side has sent and this one has not received.
@@ -102,7 +102,7 @@ struct Side {
     is_at_end: bool,
 }
 
-/// More would have to be waited for by a sender, who is alone.
+/// For more the sender would have to wait, and it is alone.
 const MOST_BYTES: usize = 20_000;
 const MOST_DATAGRAMS: usize = 5;
 
@@ -193,7 +193,7 @@ impl<S: Socket> Pair<S> {
         Some(match *step {
             Step::Shutdown { side, how } => {
                 let how = [Shutdown::Read, Shutdown::Write, Shutdown::Both][how];
-                // What comes after TCP was shut down for reading is received or not, as it happens.
+                // Bytes that arrive after TCP was shut down for reading may be received or not.
                 if S::SORT == Sort::Tcp && how != Shutdown::Write {
                     return None;
                 }
@@ -222,7 +222,7 @@ impl<S: Socket> Pair<S> {
                 }
                 told(result)
             }
-            // UDP would drop what there is no room for.
+            // UDP would drop datagrams for which there is no room.
             Step::Shrink if S::SORT != Sort::Udp => {
                 self.is_small = true;
                 self.sockets.iter().for_each(|socket| shrink(socket.as_raw_fd()));

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command};
 
 use super::{Row, bare, rows, tables};
 
-/// The minor version of Rust that the tables are for: what is newer may be missing.
+/// The minor version of Rust that the tables are for; newer items may be missing.
 const VERSION: u32 = 95;
 
 /// Words of bounds that no program can speak of on stable Rust for Linux: the compiler's, the
@@ -44,7 +44,7 @@ fn items(folder: PathBuf) -> Vec<Item> {
     entries.filter_map(|entry| item(entry.ok()?)).collect()
 }
 
-/// Whether what a piece of documentation is about can be used with the tables' version.
+/// Whether the item of a piece of documentation can be used with the tables' version.
 fn is_stable(html: &str) -> bool {
     let is_newer = |text: &str| {
         let minor = text.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
@@ -101,7 +101,7 @@ fn as_bound(header: &str) -> Option<String> {
     }
 }
 
-/// What the page of a type or a trait says that it has.
+/// The items listed on the page of a type or a trait.
 fn members(item: &Item) -> Vec<String> {
     let mut members = Vec::new();
     for part in item.page.split("<h2 id=\"").skip(1) {

@@ -1,4 +1,4 @@
-//! What `std::fs` offers, in use.
+//! The items of `std::fs`, in use.
 
 use super::std;
 use std::{

@@ -1,4 +1,4 @@
-//! What `std::io` offers, in use.
+//! The items of `std::io`, in use.
 
 use super::std;
 use std::{

@@ -1,4 +1,4 @@
-//! What `std::io::prelude` offers, in use.
+//! The items of `std::io::prelude`, in use.
 
 use super::std;
 

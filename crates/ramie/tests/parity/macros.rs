@@ -1,4 +1,4 @@
-//! std's macros that can block, or that make what strands have of their own, in use.
+//! std's macros that can block, or that make values for each strand, in use.
 
 use super::std;
 use std::{cell::Cell, thread::LocalKey};

@@ -1,4 +1,4 @@
-//! What `std::net` offers, in use.
+//! The items of `std::net`, in use.
 
 use super::std;
 use std::{

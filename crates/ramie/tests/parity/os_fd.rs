@@ -1,4 +1,4 @@
-//! What `std::os::fd` offers, in use.
+//! The items of `std::os::fd`, in use.
 
 use super::std;
 

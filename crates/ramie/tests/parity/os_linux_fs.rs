@@ -1,4 +1,4 @@
-//! What `std::os::linux::fs` offers, in use.
+//! The items of `std::os::linux::fs`, in use.
 
 use super::std;
 

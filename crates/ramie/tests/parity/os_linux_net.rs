@@ -1,4 +1,4 @@
-//! What `std::os::linux::net` offers, in use.
+//! The items of `std::os::linux::net`, in use.
 
 use super::std;
 use std::{io, os::linux::net::TcpStreamExt};

@@ -1,4 +1,4 @@
-//! What `std::os::raw` offers, in use.
+//! The items of `std::os::raw`, in use.
 
 use super::std;
 

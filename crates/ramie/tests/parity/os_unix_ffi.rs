@@ -1,4 +1,4 @@
-//! What `std::os::unix::ffi` offers, in use.
+//! The items of `std::os::unix::ffi`, in use.
 
 use super::std;
 

@@ -1,4 +1,4 @@
-//! What `std::os::unix::fs` offers, in use.
+//! The items of `std::os::unix::fs`, in use.
 
 use super::std;
 use std::{

@@ -1,4 +1,4 @@
-//! What `std::os::unix::net` offers, in use.
+//! The items of `std::os::unix::net`, in use.
 
 use super::std;
 use std::{

@@ -1,4 +1,4 @@
-//! What `std::os::unix::prelude` offers, in use.
+//! The items of `std::os::unix::prelude`, in use.
 
 use super::std;
 use std::os::unix::prelude::CommandExt;

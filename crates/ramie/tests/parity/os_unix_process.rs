@@ -1,4 +1,4 @@
-//! What `std::os::unix::process` offers, in use.
+//! The items of `std::os::unix::process`, in use.
 
 use super::std;
 use std::{ffi::OsStr, io, os::unix::process::CommandExt, process::Command};

@@ -1,4 +1,4 @@
-//! What `std::os::unix::thread` offers: none of it.
+//! The items of `std::os::unix::thread`: none of them.
 
 pub(crate) fn left_to_std() -> Vec<&'static str> {
     Vec::new()

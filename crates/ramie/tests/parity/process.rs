@@ -1,4 +1,4 @@
-//! What `std::process` offers, in use.
+//! The items of `std::process`, in use.
 
 use super::std;
 use std::{

@@ -1,11 +1,11 @@
-//! What proves a line of the parity table: the same source, compiled with std and with Ramie.
+//! The proof of a line of the parity table: the same source, compiled with std and with Ramie.
 //!
-//! Each macro also makes a function that lists what it proved, as the table spells it.
+//! Each macro also makes a function that lists the proved items, as the table spells them.
 
 /// Calls each function from one of the same signature.
 ///
-/// Generics and `where` clauses stand in brackets, and before `fn` what precedes it. What std calls
-/// `self` is `this`.
+/// Generics and `where` clauses stand in brackets, and before `fn` its qualifiers. std's `self` is
+/// `this`.
 macro_rules! calls {
     ([$($path:tt)+] $(
         $([$($before:tt)+])? fn $name:ident $([$($generics:tt)*])?
@@ -46,7 +46,7 @@ macro_rules! functions {
     };
 }
 
-/// The functions of types and traits. A type in brackets tells apart functions of one name.
+/// The functions of types and traits. A type in brackets distinguishes functions of one name.
 macro_rules! methods {
     ($($owner:ident $([$of:ty])? { $($function:tt)* })*) => {
         $(calls! { [$owner $(::<$of>)?] $($function)* })*
@@ -163,7 +163,7 @@ macro_rules! macros {
     };
 }
 
-/// What is std's own here, too, at the same path. A mixture would not compile.
+/// Items that are std's own here, too, at the same path. A mixture would not compile.
 macro_rules! left_to_std {
     (std $(:: $module:ident)+ {
         $(types: $($type:ident $([$($argument:tt)+])?),+;)?

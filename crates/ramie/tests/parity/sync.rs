@@ -1,4 +1,4 @@
-//! What `std::sync` offers, in use.
+//! The items of `std::sync`, in use.
 
 use super::std;
 #[allow(deprecated)]

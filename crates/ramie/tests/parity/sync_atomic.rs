@@ -1,4 +1,4 @@
-//! What `std::sync::atomic` offers, in use.
+//! The items of `std::sync::atomic`, in use.
 
 use super::std;
 

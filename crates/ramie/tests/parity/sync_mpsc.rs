@@ -1,4 +1,4 @@
-//! What `std::sync::mpsc` offers, in use.
+//! The items of `std::sync::mpsc`, in use.
 
 use super::std;
 use std::{

@@ -1,4 +1,4 @@
-//! What `std::thread` offers, in use.
+//! The items of `std::thread`, in use.
 
 use super::std;
 use std::{

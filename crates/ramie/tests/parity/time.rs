@@ -1,4 +1,4 @@
-//! What `std::time` offers, in use.
+//! The items of `std::time`, in use.
 
 use super::std;
 use std::{

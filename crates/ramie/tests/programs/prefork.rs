@@ -113,8 +113,8 @@ fn renewed(member: &Member) {
     never_end();
 }
 
-/// Its `on_end` panics at the end of the first process. Says whether the second one is there still
-/// when the panic arrives.
+/// Its `on_end` panics at the end of the first process. Returns whether the second one is still
+/// there when the panic arrives.
 fn panics() -> io::Result<Report> {
     let (mut ids_out, mut ids_in) = io::pipe()?;
     let (mut copies_out, mut copies_in) = io::pipe()?;

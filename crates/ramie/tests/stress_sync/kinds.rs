@@ -22,7 +22,7 @@ use crate::{
     model::{Model, Noted, assert_explained},
 };
 
-/// What one strand does.
+/// The role of one strand.
 pub(crate) type Role<C> = Box<dyn FnOnce(&mut Actor<C>) + Send>;
 
 /// A strand that notes its calls.
@@ -34,7 +34,7 @@ pub(crate) struct Actor<C> {
 }
 
 impl<C> Actor<C> {
-    /// Makes a call and notes what `call` says about it.
+    /// Makes a call and notes the result of `call`.
     pub(crate) fn call(&mut self, call: impl FnOnce() -> C) {
         let began = self.clock.fetch_add(1, Ordering::SeqCst);
         let call = call();
@@ -42,12 +42,12 @@ impl<C> Actor<C> {
         self.calls.push(Noted { strand: self.number, call, began, ended });
     }
 
-    /// Tells how many calls were noted.
+    /// Returns the number of noted calls.
     pub(crate) fn count(&self) -> usize {
         self.calls.len()
     }
 
-    /// Takes back the note of the last call, if it says nothing.
+    /// Takes back the note of the last call, if it is empty.
     pub(crate) fn forget_if(&mut self, says_nothing: impl FnOnce(&mut C) -> bool) {
         let _ = self.calls.pop_if(|noted| says_nothing(&mut noted.call));
     }
@@ -82,7 +82,7 @@ pub(crate) fn cancellable<T>(f: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Roles that play together, as many times as told: on fibers of one worker and of two and on
+/// Roles that play together, a given number of times: on fibers of one worker and of two and on
 /// threads, with each driver; on fibers with a clock of their own; on two runtimes and a thread.
 pub(crate) fn on_each_kind(
     what: &str,

@@ -44,7 +44,7 @@ impl Ring {
         unseen.max().unwrap_or(0).min(self.capacity)
     }
 
-    /// What a receiver gets, and where it is afterwards.
+    /// The value that a receiver gets, and its place afterwards.
     fn receive(&self, next: usize) -> (Result<u64, TryRecvError>, usize) {
         let oldest = self.sent.len().saturating_sub(self.capacity);
         match self.sent.get(next) {

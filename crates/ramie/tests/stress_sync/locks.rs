@@ -34,7 +34,7 @@ pub(crate) enum Lock {
     Unlocked,
 }
 
-/// Who holds the lock.
+/// The holder of the lock.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct Holder(Option<usize>);
 

@@ -41,7 +41,7 @@ pub(crate) enum Cell {
     Waited(u64),
 }
 
-/// What the cell holds, and what this call would put in.
+/// The value of the cell, and the value that this call would put in.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct Held(Option<u64>);
 
@@ -107,7 +107,7 @@ pub(crate) enum Call {
     /// Whether the closure was called.
     Once(Result<bool, ()>),
     OncePanicking(Result<bool, ()>),
-    /// Whether the closure was called, and was told of poison.
+    /// Whether the closure was called, and whether it saw poison.
     Forced(bool, bool),
     IsCompleted(bool),
     Waited,

@@ -1,7 +1,7 @@
-//! Timeouts that race with what was waited for: nothing is lost, nothing comes twice.
+//! Timeouts that race with the awaited event: nothing is lost, nothing comes twice.
 //!
-//! Some strands are patient, others give up after a moment. What comes to one that gives up goes to
-//! a patient one; else that one waits for ever, or the sum is wrong.
+//! Some strands are patient, others give up after a moment. A value for one that gives up goes to a
+//! patient one; otherwise that one waits for ever, or the sum is wrong.
 
 use std::{
     sync::{
@@ -161,7 +161,7 @@ fn a_lock_is_free_in_the_end() {
     });
 }
 
-/// An event for each time: whoever waits for it patiently comes through, however many give up.
+/// An event for each time: all patient waiters come through, however many others give up.
 #[test]
 fn an_event_reaches_all_that_wait_still() {
     type Shared = (Vec<Event>, AtomicUsize);
@@ -196,7 +196,7 @@ fn an_event_reaches_all_that_wait_still() {
     });
 }
 
-/// Values on their way: what was sent, what was received.
+/// Values on their way: those sent, those received.
 struct Post {
     sender: Mutex<Option<channel::Sender<u64>>>,
     receiver: channel::Receiver<u64>,
@@ -268,7 +268,7 @@ fn a_value_comes_to_one_receiver_or_back() {
     });
 }
 
-/// What a receiver says when it is asked, without a wait.
+/// The answer of a receiver that is asked without a wait.
 #[derive(PartialEq)]
 enum Said {
     Nothing,

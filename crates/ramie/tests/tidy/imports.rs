@@ -1,12 +1,12 @@
 //! Reads from a source which modules of its own crate it names: by `use`, and by paths in the code.
 //!
-//! Comments, strings and what is under `#[cfg(test)]` are left out.
+//! Comments, strings and code under `#[cfg(test)]` are left out.
 
 /// One name of the own crate in a source.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Import {
     pub(crate) line: usize,
-    /// What follows `crate`, after `self` and `super` were resolved.
+    /// The path after `crate`, with `self` and `super` resolved.
     pub(crate) path: Vec<String>,
     /// The name by which the source knows it; for re-exports.
     pub(crate) name: String,
@@ -190,7 +190,7 @@ impl Reader {
         path
     }
 
-    /// Reads one tree of a `use`, with what stands before it.
+    /// Reads one tree of a `use`, with the path before it.
     fn tree(&mut self, before: &[String]) {
         let mut path = before.to_vec();
         loop {

@@ -145,7 +145,7 @@ fn graph_of(files: &[Source]) -> Graph {
     graph
 }
 
-/// What a module names that it must not, by the table above.
+/// The names in a module that it must not use, by the table above.
 fn upward(graph: &Graph) -> Vec<String> {
     let rank = |room: &str| ABOVE.iter().position(|above| *above == room);
     let is_core = |room: &str| room == "core" || room.starts_with("core/");

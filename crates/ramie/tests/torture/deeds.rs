@@ -1,4 +1,4 @@
-//! The leaves: all that can wait, each with its own account of what must come out.
+//! The leaves: all calls that can wait, each with its own account of the expected result.
 
 use std::{
     io::{Read, Write},

@@ -1,4 +1,4 @@
-//! Who lives: each value that must be dropped once has a token.
+//! The live values: each value that must be dropped once has a token.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ impl Ledger {
         Token { ledger: self, number }
     }
 
-    /// Lists what has not been dropped, a line each.
+    /// Lists the values that have not been dropped, a line each.
     pub(crate) fn living(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.alive.iter().fold(String::new(), |mut list, (number, what)| {

@@ -5,9 +5,9 @@
 //! run-queue policy counts how often it hands out a fiber and cancels the whole at the n-th time,
 //! for every n, until the program has ended before.
 //!
-//! Each leaf sees to it that what was sent was received or reported unsent; afterwards no
-//! descriptor and no stack is missing, and each value was dropped once. A run that hangs is ended
-//! with a list of who waited.
+//! Each leaf checks that its values were received or reported unsent; afterwards no descriptor and
+//! no stack is missing, and each value was dropped once. A run that hangs is ended with a list of
+//! the waiters.
 //!
 //! `SEED=…` repeats a program, `POINT=…` one point of it; `ROUNDS=…` makes more of them.
 
@@ -79,7 +79,7 @@ impl Policy for Counting {
     }
 }
 
-/// Ends the process if a run takes too long, and says who waited.
+/// Ends the process if a run takes too long, and lists the waiters.
 struct Watchdog(Option<(mpsc::Sender<()>, thread::JoinHandle<()>)>);
 
 impl Watchdog {
@@ -108,7 +108,7 @@ impl Drop for Watchdog {
 /// A driver, and how many workers.
 type Kind = (Driver, usize);
 
-/// Runs the program of a seed once; tells whether it was cancelled before it ended.
+/// Runs the program of a seed once; returns whether it was cancelled before it ended.
 fn run_once((driver, workers): Kind, seed: u64, point: usize) -> Option<bool> {
     let ledger = Arc::new(Ledger::default());
     let counter = Arc::new(Counter::default());
@@ -139,7 +139,7 @@ fn in_use() -> (usize, usize) {
     (ramie_coro::stats().in_use, descriptors())
 }
 
-/// What is in use goes back to what it was; threads of the pool may take a moment to end.
+/// Resources go back to their earlier numbers; threads of the pool may take a moment to end.
 #[track_caller]
 fn assert_nothing_left(before: (usize, usize), what: &str) {
     for _ in 0..2000 {
@@ -157,7 +157,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// Runs the program of a seed with a cancel at every point.
 fn run_at_every_point(kind: Kind, seed: u64) {
-    // What is made once and kept.
+    // Resources that are made once and kept.
     if run_once(kind, seed, usize::MAX).is_none() {
         return common::skipped(format_args!("{kind:?} cannot be had"));
     }

@@ -61,7 +61,7 @@ pub(crate) fn watches(ledger: &Ledger, random: &mut Random) {
     });
 }
 
-/// Each receiver gets all that was not overwritten, in order, and is told how much was.
+/// Each receiver gets all values that were not overwritten, in order, and the number of the others.
 pub(crate) fn broadcasts(ledger: &Ledger, random: &mut Random) {
     let (capacity, count) = (1 + random.below(4) as usize, random.below(12));
     let (sender, receiver) = broadcast::channel::<(u64, Arc<Token<'_>>)>(capacity);
@@ -102,7 +102,7 @@ pub(crate) fn broadcasts(ledger: &Ledger, random: &mut Random) {
     });
 }
 
-/// A future sends and a future receives: what was sent was received.
+/// A future sends and a future receives: all sent values are received.
 pub(crate) fn awaits_values(ledger: &Ledger, random: &mut Random) {
     let (sender, receiver) = channel::bounded::<Token<'_>>(random.below(3) as usize);
     let count = random.below(12);

@@ -1,4 +1,5 @@
-//! Bytes from one end to another: all that were sent arrive, whoever is cancelled when.
+//! Bytes from one end to another: all that were sent arrive, whichever strand is cancelled and
+//! when.
 
 use std::{
     io::{BufWriter, Read, Write},
@@ -36,7 +37,7 @@ pub(crate) fn transfer<W: Write + Send, R: Read + Send>(
     assert!(received == data[..sent.load(SeqCst)], "what was sent has arrived, and no more");
 }
 
-/// Reads to the end; what a cancel leaves behind is read under a shield.
+/// Reads to the end; bytes that a cancel leaves behind are read under a shield.
 pub(crate) fn receive(reader: &mut impl Read, received: &mut Vec<u8>) {
     let mut part = vec![0; 10_000];
     loop {
@@ -52,7 +53,8 @@ pub(crate) fn receive(reader: &mut impl Read, received: &mut Vec<u8>) {
     }
 }
 
-/// Sends in one of the ways there are; returns how many bytes went out, by what the calls say.
+/// Sends in one of the ways there are; returns how many bytes went out, by the results of the
+/// calls.
 pub(crate) fn send(random: &mut Random, mut writer: impl Write, data: &[u8]) -> usize {
     match random.below(4) {
         0 => send_by_writes(random, &mut writer, data),
