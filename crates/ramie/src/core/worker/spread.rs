@@ -1,24 +1,24 @@
 //! How fibers spread over the workers of a runtime.
 //!
-//! Fibers stay where they start, and many wait as soon as they have started. So what a worker will
-//! have to do is decided by who starts a closure; and an idle worker takes longer to wake (5 us, or
+//! Fibers stay where they start, and many wait as soon as they have started. So the worker that
+//! starts a closure has its work from then on; and an idle worker takes longer to wake (5 us, or
 //! until it gets a CPU) than another takes to start a hundred fibers that wait at once. Nor may one
-//! that is awake take all that another spawns in a row. Hence:
-//! - Who is about to start a closure that any worker may, and is ahead ([`is_ahead`]) of an idle
-//!   one, hands over as many closures as make the two even.
-//! - Who looks for closures to steal leaves those of workers that it is ahead of, for [`PATIENCE`]
-//!   at first: if they still lie there, it is behind a fiber that does not suspend, and the thief
-//!   waits half as long the next time.
+//! that is awake take all closures that another spawns in a row. Hence:
+//! - A worker that is about to start a closure for any worker, and is ahead ([`is_ahead`]) of an
+//!   idle one, hands over as many closures as make the two even.
+//! - A worker that looks for closures to steal leaves those of workers that it is ahead of, for
+//!   [`PATIENCE`] at first: if they still lie there, it is behind a fiber that does not suspend,
+//!   and the thief waits half as long the next time.
 //!
-//! Both only while what they started before has stayed: closures that end at once do not give a
-//! worker more to do, and are for whoever is idle, however many other fibers each has.
+//! Both only while earlier started closures have stayed: closures that end at once do not give a
+//! worker more to do, and any idle worker may take them, however many other fibers each has.
 //!
 //! Closures go from queue to queue in the order in which they were spawned and some at a time, so
 //! that neighbours, which often talk to one another, stay together.
 //!
-//! There is no race to fear: what is handed over comes as what is placed does
-//! ([`placed`](super::placed)), then lies where others may steal it; who left one looks again; and
-//! all numbers of others are hints, which may be old.
+//! There is no race to fear: closures that are handed over arrive as placed ones do
+//! ([`placed`](super::placed)), then lie where others may steal them; a worker that left one looks
+//! again; and all numbers of others are hints, which may be old.
 
 use std::{cell::Cell, time::Duration};
 
