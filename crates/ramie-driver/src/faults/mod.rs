@@ -1,6 +1,7 @@
 //! A backend around another that makes things go wrong: some ops are short, late, out of order,
 //! interrupted, or fail. Compiled with the feature `faults` only (`lib.rs`); for tests.
 
+mod draws;
 mod fit;
 mod wrapper;
 

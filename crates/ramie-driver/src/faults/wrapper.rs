@@ -12,12 +12,12 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::{OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, io};
 
 use rustix::io::Errno;
 
-use super::fit::{can_hide, ends_in_silence, moves_parts};
+use super::draws::Draws;
+use super::fit::{can_hide, ends_in_silence};
 use super::{Fault, Faults};
 use crate::backend::{Backend, Submitted, Wait};
 use crate::buffer::Pool;
@@ -26,7 +26,6 @@ use crate::fixed::FixedFile;
 use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
 use crate::op::{Op, OpFrame, OpState};
 use crate::remote::RemoteHandle;
-use crate::sys;
 use crate::wake::Waker;
 
 /// What the real backend gets for a caller's frame.
@@ -40,9 +39,7 @@ struct StandIn {
 /// The backend around another.
 pub(crate) struct Faulty<B: Backend> {
     inner: Box<B>,
-    faults: Faults,
-    random: u64,
-    submitted: u64,
+    draws: Draws,
     /// By the address of the frame they stand for. INVARIANT: each is in flight in `inner`, and
     /// dropped after it has come out of there.
     stand_ins: HashMap<usize, Box<StandIn>>,
@@ -51,59 +48,17 @@ pub(crate) struct Faulty<B: Backend> {
     completed: VecDeque<NonNull<OpFrame>>,
 }
 
-/// Where the random numbers of the next driver begin: each has its own share of a seed.
-fn first_random(faults: &Faults) -> u64 {
-    static OPENED: AtomicU64 = AtomicU64::new(0);
-    let share = OPENED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (faults.seed ^ share) | 1
-}
-
 impl<B: Backend> Faulty<B> {
     pub(crate) fn around(inner: Box<B>, faults: Faults) -> Self {
-        let random = first_random(&faults);
+        let draws = Draws::new(faults);
         let (stand_ins, held, completed) = (HashMap::new(), Vec::new(), VecDeque::new());
-        Faulty { inner, faults, random, submitted: 0, stand_ins, held, completed }
+        Faulty { inner, draws, stand_ins, held, completed }
     }
 
     /// The same with other faults; nothing is in flight.
     pub(crate) fn with(mut self, faults: Faults) -> Self {
-        (self.random, self.submitted) = (first_random(&faults), 0);
-        self.faults = faults;
+        self.draws = Draws::new(faults);
         self
-    }
-
-    /// A number below `bound` (xorshift).
-    fn below(&mut self, bound: u32) -> u32 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 33) as u32 % bound.max(1)
-    }
-
-    /// The fate of the next op.
-    fn draw(&mut self) -> Option<Fault> {
-        let nth = self.submitted;
-        self.submitted += 1;
-        if let Some((_, fault)) = self.faults.at.filter(|(at, _)| *at == nth) {
-            return Some(fault);
-        }
-        if let Some((one_in, errno)) = self.faults.failing
-            && self.below(one_in) == 0
-        {
-            return Some(Fault::Fails(errno));
-        }
-        if self.faults.one_in == 0 || self.below(self.faults.one_in) > 0 {
-            return None;
-        }
-        let hidden = [Errno::INTR, Errno::CANCELED, Errno::AGAIN];
-        Some(match self.below(3) {
-            0 => Fault::Short,
-            1 => Fault::Late(1 + self.below(3)),
-            _ => {
-                let errno = hidden[self.below(3) as usize].raw_os_error();
-                Fault::Hidden(errno, 1 + self.below(5) as u8)
-            }
-        })
     }
 
     /// Submits a stand-in; its result, if that is in at once.
@@ -111,7 +66,7 @@ impl<B: Backend> Faulty<B> {
         // SAFETY: a frame that was submitted is alive until popped (contract of `Driver::submit`).
         let asked = unsafe { real.as_ref() };
         let op = match fault {
-            Some(Fault::Short) => self.shorter(asked.op).unwrap_or(asked.op),
+            Some(Fault::Short) => self.draws.shorter(asked.op).unwrap_or(asked.op),
             _ => asked.op,
         };
         let mut frame = OpFrame::new(op);
@@ -154,8 +109,9 @@ impl<B: Backend> Faulty<B> {
         frame.result.set(result);
         frame.state.set(OpState::Complete);
         self.completed.push_back(real);
-        if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
-            let (last, at) = (self.completed.len() - 1, self.below(self.completed.len() as u32));
+        if self.draws.hits() {
+            let (last, at) =
+                (self.completed.len() - 1, self.draws.below(self.completed.len() as u32));
             self.completed.swap(last, at as usize);
         }
     }
@@ -182,35 +138,6 @@ impl<B: Backend> Faulty<B> {
             self.complete(real, result);
         }
     }
-
-    /// The op with fewer bytes, at least one, where its file may move fewer.
-    fn shorter(&mut self, op: Op) -> Option<Op> {
-        const PLAIN: i32 = sys::MSG_DONTWAIT | sys::MSG_NOSIGNAL;
-        let fd = op.fd()?;
-        let mut cut = |len: u32| 1 + self.below(len.max(2) - 1);
-        let short = match op {
-            Op::Read { fd, buf, len, offset } if len > 1 => {
-                Op::Read { fd, buf, len: cut(len), offset }
-            }
-            Op::Write { fd, buf, len, offset } if len > 1 => {
-                Op::Write { fd, buf, len: cut(len), offset }
-            }
-            Op::Recv { fd, buf, len, flags } if len > 1 && flags & !PLAIN == 0 => {
-                Op::Recv { fd, buf, len: cut(len), flags }
-            }
-            Op::Send { fd, buf, len, flags } if len > 1 && flags & !PLAIN == 0 => {
-                Op::Send { fd, buf, len: cut(len), flags }
-            }
-            Op::ReadVectored { fd, iov, count, offset } if count > 1 => {
-                Op::ReadVectored { fd, iov, count: cut(count), offset }
-            }
-            Op::WriteVectored { fd, iov, count, offset } if count > 1 => {
-                Op::WriteVectored { fd, iov, count: cut(count), offset }
-            }
-            _ => return None,
-        };
-        moves_parts(fd).then_some(short)
-    }
 }
 
 impl<B: Backend> Backend for Faulty<B> {
@@ -219,7 +146,7 @@ impl<B: Backend> Backend for Faulty<B> {
     }
 
     fn submit(&mut self, frame: &OpFrame) -> Submitted {
-        match self.draw() {
+        match self.draws.next() {
             Some(Fault::Fails(errno)) if !matches!(frame.op, Op::Close { .. }) => {
                 self.complete(NonNull::from(frame), -errno);
                 Submitted::InFlight
@@ -264,7 +191,7 @@ impl<B: Backend> Backend for Faulty<B> {
         inbox: &Arc<MultishotInbox>,
     ) -> Option<MultishotId> {
         // Some are done one by one.
-        if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
+        if self.draws.hits() {
             return None;
         }
         self.inner.start_multishot(op, inbox)
@@ -272,11 +199,11 @@ impl<B: Backend> Backend for Faulty<B> {
 
     fn next_item(&mut self, id: MultishotId) -> NextItem {
         // Some end without notice.
-        if self.faults.one_in > 0 && self.below(self.faults.one_in) == 0 {
+        if self.draws.hits() {
             self.inner.end_multishot_silently(id);
         }
-        match (self.inner.next_item(id), self.faults.failing) {
-            (NextItem::Pending, Some((one_in, errno))) if self.below(one_in) == 0 => {
+        match (self.inner.next_item(id), self.draws.faults.failing) {
+            (NextItem::Pending, Some((one_in, errno))) if self.draws.below(one_in) == 0 => {
                 self.fail_multishot(id, errno)
             }
             (next, _) => next,

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use rustix::event::epoll::EventFlags;
 
 use super::attempt::AGAIN;
+use super::descriptors::Descriptors;
 use super::slots::Slot;
 use super::{GENERATION_MASK, Poll, key_of, may_wait};
 use crate::completed::FrameList;
@@ -36,7 +37,7 @@ fn registration_of(frame: &OpFrame) -> Option<&Registration> {
 /// What is waited for by edges; ops that want something else are registered for each wait.
 const KEPT: u32 = POLL_IN | POLL_OUT;
 
-impl Poll {
+impl Descriptors {
     /// Whether what the slot says of the number is true of the file of this registration.
     #[inline]
     fn is_kept(&self, fd: RawFd, registration: &Registration) -> bool {
@@ -55,7 +56,7 @@ impl Poll {
             return false;
         }
         let slot = &self.slots[fd];
-        // No edge will tell once more that a socket was shut down ([`Poll::conclude`]).
+        // No edge will tell once more that a socket was shut down ([`Descriptors::conclude`]).
         slot.ready & events == 0 && !(slot.has_ended && events & POLL_IN != 0)
     }
 
@@ -135,7 +136,9 @@ impl Poll {
         slot.is_drained_by_short = sys::is_tcp(raw::borrow(&fd));
         slot.is_kept.then(|| self.stamp_of(self.slots[fd].generation))
     }
+}
 
+impl Poll {
     /// Something happened on a kept descriptor.
     pub(super) fn on_edge(&mut self, fd: RawFd, flags: EventFlags) {
         let ending = EventFlags::ERR | EventFlags::HUP;
@@ -146,13 +149,13 @@ impl Poll {
         if flags.intersects(EventFlags::OUT | ending) {
             ready |= POLL_OUT;
         }
-        let slot = &mut self.slots[fd];
+        let slot = &mut self.descriptors.slots[fd];
         if flags.intersects(EventFlags::RDHUP | EventFlags::PRI | ending) {
             slot.is_drained_by_short = false;
         }
         slot.has_ended |= flags.contains(EventFlags::RDHUP);
         if slot.is_idle() && slot.ready & ready & POLL_IN != 0 {
-            return self.disarm(fd);
+            return self.descriptors.disarm(fd);
         }
         slot.ready |= ready;
         if ready & POLL_IN != 0 {
@@ -167,7 +170,7 @@ impl Poll {
     /// Tells those who only ask what the edge told.
     fn answer_pollers(&mut self, fd: RawFd, flags: u32) {
         let mut still_waiting = FrameList::new();
-        while let Some(frame) = self.slots[fd].pollers.pop() {
+        while let Some(frame) = self.descriptors.slots[fd].pollers.pop() {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { frame.as_ref() };
             match flags & (frame.op.readiness() | POLL_ERR | POLL_HUP) {
@@ -175,6 +178,6 @@ impl Poll {
                 mask => self.finish(frame, mask as i32),
             }
         }
-        self.slots[fd].pollers = still_waiting;
+        self.descriptors.slots[fd].pollers = still_waiting;
     }
 }

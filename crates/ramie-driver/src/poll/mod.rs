@@ -15,6 +15,7 @@
 #![allow(unsafe_code)]
 
 mod attempt;
+mod descriptors;
 mod edges;
 mod slots;
 mod vain;
@@ -25,7 +26,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::epoll::{Event, EventFlags};
+use rustix::event::epoll::Event;
 use rustix::io::Errno;
 
 use crate::backend::{Backend, Submitted, Wait};
@@ -38,6 +39,7 @@ use crate::remote::RemoteHandle;
 use crate::sys::{self, EpollSet, POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT};
 use crate::wake::{WakeTarget, Waker, Way};
 use attempt::AGAIN;
+use descriptors::Descriptors;
 use slots::{Slot, Slots};
 use vain::{Resting, Vain};
 
@@ -48,10 +50,7 @@ const BATCH: usize = 256;
 
 /// An epoll set and the ops that wait for its descriptors.
 pub(crate) struct Poll {
-    set: Arc<EpollSet>,
-    /// By descriptor number.
-    slots: Slots,
-    resting: Resting,
+    descriptors: Descriptors,
     pub(crate) completed: Completed,
     in_flight: usize,
     events: Vec<Event>,
@@ -65,9 +64,7 @@ impl Poll {
         let set = Arc::new(EpollSet::open()?);
         Ok(Poll {
             target: WakeTarget::new(Way::Poll(Arc::clone(&set))),
-            set,
-            slots: Slots::default(),
-            resting: Resting::default(),
+            descriptors: Descriptors { set, slots: Slots::default(), resting: Resting::default() },
             completed: Completed::default(),
             in_flight: 0,
             events: Vec::with_capacity(BATCH),
@@ -76,67 +73,16 @@ impl Poll {
         })
     }
 
-    fn attempt(&mut self, frame: &OpFrame) -> i32 {
-        let result = attempt::attempt(frame);
-        self.note(frame, result);
-        result
-    }
-
-    fn has_waiters_before(&mut self, frame: &OpFrame) -> bool {
-        let slot = frame.op.fd().and_then(|fd| self.slots.get_mut(fd));
-        !matches!(frame.op, Op::Poll { .. })
-            && slot.is_some_and(|slot| !slot.queue(&frame.op).is_empty())
-    }
-
     fn wait_for_readiness(&mut self, frame: &OpFrame) -> Result<(), Errno> {
         let fd = frame.op.fd().filter(|fd| *fd >= 0).ok_or(Errno::BADF)?;
-        self.slots.reach(fd);
-        if !self.keep(fd, frame) {
-            self.arm_for(fd, frame.op.readiness())?;
+        self.descriptors.slots.reach(fd);
+        if !self.descriptors.keep(fd, frame) {
+            self.descriptors.arm_for(fd, frame.op.readiness())?;
         }
-        self.slots[fd].queue(&frame.op).push(frame);
+        self.descriptors.slots[fd].queue(&frame.op).push(frame);
         frame.state.set(OpState::InFlight);
         self.in_flight += 1;
         Ok(())
-    }
-
-    /// Arms the registration for one op more.
-    fn arm_for(&mut self, fd: RawFd, events: u32) -> Result<(), Errno> {
-        if self.slots[fd].is_kept {
-            self.disarm(fd);
-            let others = self.slots[fd].interests();
-            return self.arm(fd, others | events);
-        }
-        let armed = self.slots[fd].armed;
-        let wanted = armed | events;
-        if wanted != armed || armed == 0 { self.arm(fd, wanted) } else { Ok(()) }
-    }
-
-    /// Arms the registration of `fd`, one-shot. The kernel adds error and hang-up by itself.
-    ///
-    /// Not for out-of-band data: a peer that sends some would then keep us busy, since our reads
-    /// leave it where it is.
-    fn arm(&mut self, fd: RawFd, interests: u32) -> Result<(), Errno> {
-        let slot = &mut self.slots[fd];
-        let key = key_of(fd, slot.generation);
-        let flags = EventFlags::from_bits_retain(interests) | EventFlags::ONESHOT;
-        // The guess may be wrong either way (module documentation).
-        let armed = self.set.set(fd, key, flags, slot.registered);
-        slot.registered = armed.is_ok();
-        slot.armed = if armed.is_ok() { interests } else { 0 };
-        armed
-    }
-
-    /// Nobody waits on `fd` any more though its registration is armed, or it is to be made anew:
-    /// deletes it.
-    fn disarm(&mut self, fd: RawFd) {
-        let slot = &mut self.slots[fd];
-        slot.registered = false;
-        slot.armed = 0;
-        slot.is_kept = false;
-        slot.vain = Vain::default();
-        slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
-        self.set.forget(fd);
     }
 
     fn finish(&mut self, frame: &OpFrame, result: i32) {
@@ -146,7 +92,7 @@ impl Poll {
 
     fn on_event(&mut self, event: Event) {
         let Some((fd, generation)) = sys::epoll_key(&event).map(fd_of) else { return };
-        let Some(slot) = self.slots.get_mut(fd) else { return };
+        let Some(slot) = self.descriptors.slots.get_mut(fd) else { return };
         if slot.generation != generation {
             return;
         }
@@ -167,20 +113,20 @@ impl Poll {
         self.retry(fd, |slot| &mut slot.pollers);
         let was_true = self.in_flight < in_flight;
         if was_true {
-            self.slots[fd].vain = Vain::default();
+            self.descriptors.slots[fd].vain = Vain::default();
         }
-        if self.slots[fd].is_idle() {
+        if self.descriptors.slots[fd].is_idle() {
             return;
         }
-        if was_true || self.note_vain(fd) {
-            let interests = self.slots[fd].interests();
+        if was_true || self.descriptors.note_vain(fd) {
+            let interests = self.descriptors.slots[fd].interests();
             self.arm_or_fail(fd, interests);
         }
     }
 
     /// Arms the registration of `fd`; if that cannot be, whoever waits is told why.
     fn arm_or_fail(&mut self, fd: RawFd, interests: u32) {
-        if let Err(errno) = self.arm(fd, interests) {
+        if let Err(errno) = self.descriptors.arm(fd, interests) {
             self.fail_all(fd, errno);
         }
     }
@@ -189,12 +135,12 @@ impl Poll {
     /// ops that ask for readiness may each ask for another.
     fn retry(&mut self, fd: RawFd, queue: fn(&mut Slot) -> &mut FrameList) {
         let mut still_waiting = FrameList::new();
-        while let Some(frame) = queue(&mut self.slots[fd]).pop() {
+        while let Some(frame) = queue(&mut self.descriptors.slots[fd]).pop() {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { frame.as_ref() };
             let hopeless = !still_waiting.is_empty() && !matches!(frame.op, Op::Poll { .. });
-            let result = match if hopeless { AGAIN } else { self.attempt(frame) } {
-                AGAIN if !hopeless => self.conclude(frame),
+            let result = match if hopeless { AGAIN } else { self.descriptors.attempt(frame) } {
+                AGAIN if !hopeless => self.descriptors.conclude(frame),
                 result => result,
             };
             match result {
@@ -202,11 +148,11 @@ impl Poll {
                 result => self.finish(frame, result),
             }
         }
-        *queue(&mut self.slots[fd]) = still_waiting;
+        *queue(&mut self.descriptors.slots[fd]) = still_waiting;
     }
 
     fn fail_all(&mut self, fd: RawFd, errno: Errno) {
-        while let Some(frame) = self.slots[fd].pop() {
+        while let Some(frame) = self.descriptors.slots[fd].pop() {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
             let frame = unsafe { frame.as_ref() };
             self.finish(frame, -errno.raw_os_error());
@@ -235,10 +181,13 @@ impl Backend for Poll {
     fn submit(&mut self, frame: &OpFrame) -> Submitted {
         debug_assert_eq!(frame.state.get(), OpState::New, "a frame is submitted once");
         // Whoever waits already goes first.
-        if !self.has_waiters_before(frame) && !pretends_to_wait(frame) && !self.must_wait(frame) {
-            let mut result = self.attempt(frame);
+        if !self.descriptors.has_waiters_before(frame)
+            && !pretends_to_wait(frame)
+            && !self.descriptors.must_wait(frame)
+        {
+            let mut result = self.descriptors.attempt(frame);
             if result == AGAIN && may_wait(frame) {
-                result = self.conclude_if_ended(frame);
+                result = self.descriptors.conclude_if_ended(frame);
             }
             if result != AGAIN || !may_wait(frame) {
                 return done(frame, result);
@@ -258,21 +207,22 @@ impl Backend for Poll {
 
     fn cancel(&mut self, frame: &OpFrame) {
         let fd = frame.op.fd().expect("an op without a descriptor never waits");
-        self.slots[fd].queue(&frame.op).remove(frame);
+        self.descriptors.slots[fd].queue(&frame.op).remove(frame);
         // What has arrived is returned: the op's own answer decides.
         let result = match attempt::attempt(frame) {
             AGAIN => CANCELLED,
             result => result,
         };
         self.finish(frame, result);
-        if self.slots[fd].is_idle() && !self.slots[fd].is_kept {
-            self.disarm(fd);
+        if self.descriptors.slots[fd].is_idle() && !self.descriptors.slots[fd].is_kept {
+            self.descriptors.disarm(fd);
         }
     }
 
     /// Cancels what is meant, and tells how many that are.
     fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
-        let all = (0..self.slots.len() as RawFd).flat_map(|fd| self.slots[fd].frames());
+        let all = (0..self.descriptors.slots.len() as RawFd)
+            .flat_map(|fd| self.descriptors.slots[fd].frames());
         let meant: Vec<_> = all.filter(|frame| is_meant(frame)).map(NonNull::from).collect();
         for frame in &meant {
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`), and those before
@@ -288,18 +238,18 @@ impl Backend for Poll {
         self.completed.give_back_surplus();
         let limit = match wait {
             Wait::Until(limit) if self.completed.is_empty() => {
-                limit.into_iter().chain(self.resting.limit()).min()
+                limit.into_iter().chain(self.descriptors.resting.limit()).min()
             }
             _ => Some(Duration::ZERO),
         };
         let mut events = std::mem::take(&mut self.events);
-        let waited = self.set.wait(&mut events, limit);
+        let waited = self.descriptors.set.wait(&mut events, limit);
         self.target.acknowledge();
         for event in events.drain(..) {
             self.on_event(event);
         }
         self.events = events;
-        if !self.resting.is_empty() {
+        if !self.descriptors.resting.is_empty() {
             self.arm_rested();
         }
         waited
@@ -310,18 +260,18 @@ impl Backend for Poll {
     }
 
     fn drain(&mut self) {
-        for fd in 0..self.slots.len() as RawFd {
-            if self.slots[fd].is_idle() {
+        for fd in 0..self.descriptors.slots.len() as RawFd {
+            if self.descriptors.slots[fd].is_idle() {
                 continue;
             }
             self.fail_all(fd, Errno::CANCELED);
-            self.disarm(fd);
+            self.descriptors.disarm(fd);
         }
         debug_assert_eq!(self.in_flight, 0);
     }
 
     fn remote(&self) -> RemoteHandle {
-        RemoteHandle(Some(Arc::clone(&self.set)))
+        RemoteHandle(Some(Arc::clone(&self.descriptors.set)))
     }
 
     fn pool(&mut self) -> &mut Pool {
@@ -337,11 +287,11 @@ impl Backend for Poll {
     }
 
     fn is_known_to_wait(&self, fd: RawFd, file: &FixedFile) -> bool {
-        self.would_wait(fd, &file.registration, POLL_IN)
+        self.descriptors.would_wait(fd, &file.registration, POLL_IN)
     }
 
     fn note_received(&mut self, fd: RawFd, file: &FixedFile, result: i32, len: u32) {
-        self.note_receive(fd, &file.registration, result, (len, 0));
+        self.descriptors.note_receive(fd, &file.registration, result, (len, 0));
     }
 }
 

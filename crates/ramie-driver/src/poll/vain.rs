@@ -7,7 +7,7 @@
 //! A receive from a datagram socket that was shut down returns 0 bytes if it may wait, and `EAGAIN`
 //! if it may not (`MSG_DONTWAIT`); an accept from a Unix listener `EINVAL` and `EAGAIN`. poll(2)
 //! tells by `POLLRDHUP`. So an op that would wait then gets the answer of the call that may wait
-//! ([`Poll::conclude`]).
+//! ([`Descriptors::conclude`]).
 //!
 //! # All others
 //! After [`PATIENCE`] readinesses in vain within [`ROW_NS`] of each other, and no op that completed
@@ -27,6 +27,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::attempt::{self, AGAIN};
+use super::descriptors::Descriptors;
 use super::{Poll, Slot, may_wait};
 use crate::op::{Op, OpFrame};
 use crate::sys::{self, monotonic_ns, raw};
@@ -86,6 +87,21 @@ impl Resting {
 }
 
 impl Poll {
+    /// Arms those that have rested for long enough.
+    #[cold]
+    pub(super) fn arm_rested(&mut self) {
+        for (fd, generation) in self.descriptors.resting.take_due() {
+            let slot = &self.descriptors.slots[fd];
+            let is_meant = slot.generation == generation && !slot.is_kept;
+            let interests = slot.interests();
+            if is_meant && interests & !slot.armed != 0 {
+                self.arm_or_fail(fd, interests);
+            }
+        }
+    }
+}
+
+impl Descriptors {
     /// The registration of `fd` has fired, and of the ops that wait none is complete. Tells whether
     /// it is to be armed at once.
     pub(super) fn note_vain(&mut self, fd: RawFd) -> bool {
@@ -94,19 +110,6 @@ impl Poll {
         let generation = slot.generation;
         self.resting.0.push((due_ns, fd, generation));
         false
-    }
-
-    /// Arms those that have rested for long enough.
-    #[cold]
-    pub(super) fn arm_rested(&mut self) {
-        for (fd, generation) in self.resting.take_due() {
-            let slot = &self.slots[fd];
-            let is_meant = slot.generation == generation && !slot.is_kept;
-            let interests = slot.interests();
-            if is_meant && interests & !slot.armed != 0 {
-                self.arm_or_fail(fd, interests);
-            }
-        }
     }
 
     /// What an op comes to whose descriptor is ready, though the call would wait.
