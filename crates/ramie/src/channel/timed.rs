@@ -1,5 +1,5 @@
-//! Receivers whose values come from the clock. They need no sender and no strand: whoever waits
-//! for one sets its own timer.
+//! Receivers whose values come from the clock. They need no sender and no strand, because each
+//! waiter sets its own timer.
 
 use std::time::Duration;
 

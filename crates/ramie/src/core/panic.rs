@@ -24,7 +24,7 @@ pub(crate) fn __rust_begin_short_backtrace<T>(f: impl FnOnce() -> T) -> T {
     value
 }
 
-/// What a payload says, if it is a text.
+/// The message of a payload, if it is a text.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))

@@ -184,7 +184,7 @@ impl<R: Read> LineReader<R> {
         &self.inner
     }
 
-    /// As [`get_ref`](Self::get_ref), to change it: to write the answer, say.
+    /// As [`get_ref`](Self::get_ref), but mutably, for example to write the answer.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.inner
     }

@@ -20,7 +20,7 @@ use crate::{
 impl Socket {
     #[track_caller]
     pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
-        // What comes while it waits comes to it, and not to the home.
+        // A connection that arrives while it waits goes to it, and not to the inbox.
         let home = self.home();
         let _waiting = home.take_one_by_one();
         if home.is_in_use()

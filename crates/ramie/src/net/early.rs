@@ -1,5 +1,5 @@
-//! What came before it was asked for: left behind by a receive or an accept that the kernel does
-//! again and again. It comes first in every call that takes from the socket.
+//! Leftovers of multishot receives and accepts: data and connections that arrived before they were
+//! asked for. They come first in every call that takes from the socket.
 
 use std::{
     io,
@@ -33,7 +33,7 @@ impl Socket {
         })
     }
 
-    /// Receives of what came early, if anything did.
+    /// Receives leftover data, if there is any.
     #[cold]
     #[track_caller]
     pub(super) fn receive_early(
@@ -159,7 +159,7 @@ impl Socket {
     #[inline(never)]
     fn receive_once(&self) -> io::Result<Option<Lease>> {
         let bytes = self.one_by_one(|driver| {
-            // Who does not wait has to ask the kernel itself.
+            // A caller that does not wait has to ask the kernel itself.
             let place = self.named().place().filter(|_| !self.is_nonblocking());
             driver.receive_now(self, place)
         })?;

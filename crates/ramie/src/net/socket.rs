@@ -41,7 +41,7 @@ struct Options {
     is_description_ours: AtomicBool,
     /// A listener from which other processes accept, too.
     is_shared: AtomicBool,
-    /// Where what comes early is; made when something first may.
+    /// The inbox of leftovers; made when there may first be some.
     home: OnceLock<Arc<MultishotInbox>>,
     /// Lets calls that know the descriptor alone find the home.
     enlisted: OnceLock<Enlisted>,
@@ -206,7 +206,7 @@ impl Socket {
         self.fd.named()
     }
 
-    /// Where what comes early is.
+    /// The inbox of leftovers.
     pub(super) fn home(&self) -> &Arc<MultishotInbox> {
         self.options.home.get_or_init(Arc::default)
     }

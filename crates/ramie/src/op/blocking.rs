@@ -16,7 +16,7 @@ use crate::core::{
 /// For calls that wait outside Ramie's sight: a C library, a file on a slow disk, long computation.
 /// The closure may borrow, since this call returns only when it has ended. A fiber's place in the
 /// queue is first come, first served; the pool has 512 threads unless
-/// [`Builder::blocking_threads`](crate::Builder::blocking_threads) says otherwise.
+/// [`Builder::blocking_threads`](crate::Builder::blocking_threads) sets another number.
 ///
 /// # Blocking
 /// Parks the fiber until the closure has ended.

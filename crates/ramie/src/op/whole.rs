@@ -1,4 +1,5 @@
-//! Calls that move a whole buffer: as std's, but a cancelled one says how far it came.
+//! Calls that move a whole buffer: as std's, but the error of a cancelled one holds the number of
+//! bytes moved.
 
 use std::io::{self, ErrorKind};
 

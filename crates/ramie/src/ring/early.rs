@@ -1,5 +1,6 @@
-//! What an iterator over a socket (`recv_each`, `recv_from_each`, `incoming`) has received or
-//! accepted and not given out, for calls that know the socket by a descriptor alone.
+//! Leftovers of iterators over a socket (`recv_each`, `recv_from_each`, `incoming`), which they
+//! have received or accepted and not given out, for calls that know the socket by a descriptor
+//! alone.
 
 use std::{
     io::{self, IoSliceMut},
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{core::time::Deadline, op::multishot};
 
-/// Receives what came first, if anything did.
+/// Receives leftover data, if there is any.
 #[cold]
 #[inline(never)]
 #[track_caller]

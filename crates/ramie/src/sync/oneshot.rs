@@ -5,7 +5,7 @@
 // | state | left by | to |
 // |---|---|---|
 // | `EMPTY` | `send`; the sender's drop; the receiver's drop | `FULL`; `CLOSED`; `CLOSED` |
-// | `FULL` | the receiver, who takes the value; the last handle's drop, which drops it | `CLOSED` |
+// | `FULL` | the receiver, which takes the value; the last handle's drop, which drops it | `CLOSED` |
 // | `CLOSED` | - | |
 //
 // The sender changes the state first and unparks afterwards; the receiver looks at the state under

@@ -5,7 +5,7 @@ use std::{fmt, num::NonZero};
 /// Identifies one strand for as long as the process runs; ids are not reused.
 ///
 /// The low 32 bits are the index of the strand's slot, the next 31 the slot's generation, and the
-/// top bit tells an OS thread from a fiber.
+/// top bit distinguishes an OS thread from a fiber.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FiberId(NonZero<u64>);
 
@@ -51,9 +51,9 @@ impl fmt::Debug for FiberId {
 
 /// Names one wait of one strand: a slot's index and the epoch of the wait.
 ///
-/// Whoever may end a wait keeps such a copy, never a pointer into the waiter's frame. A reference
-/// whose wait is over names nothing any more: [`Slot::claim`](super::Slot::claim) refuses it.
-/// Epochs have 24 bits; should one come round again while a waker is stalled in between, the
+/// Every thread that may end a wait keeps such a copy, never a pointer into the waiter's frame. A
+/// reference whose wait is over names nothing any more: [`Slot::claim`](super::Slot::claim) refuses
+/// it. Epochs have 24 bits; should one come round again while a waker is stalled in between, the
 /// waiter wakes spuriously, which every wait tolerates because it re-checks its condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WakeRef(u64);
@@ -63,7 +63,7 @@ pub(super) const EPOCH_MASK: u64 = (1 << 24) - 1;
 impl WakeRef {
     pub(super) fn new(index: u32, epoch: u64) -> Self {
         // Bit 63 is set so that a reference is never zero, 1 or 2: words that hold a reference or a
-        // small constant can tell them apart.
+        // small constant can distinguish them.
         WakeRef(1 << 63 | u64::from(index) << 24 | (epoch & EPOCH_MASK))
     }
 

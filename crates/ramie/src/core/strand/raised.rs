@@ -1,4 +1,4 @@
-//! What is handed on when a strand, or a call on another thread, has no value.
+//! The payload that is passed on when a strand, or a call on another thread, has no value.
 
 use std::{any::Any, panic::resume_unwind};
 
@@ -15,7 +15,7 @@ pub(crate) enum NoValue {
     /// Its closure panicked by [`resume_unwind`], which does not call the hook, or under a hook
     /// that the program set in the place of the runtime's.
     PanickedSilently,
-    /// It was not started, or was given up; the payload says why. No hook was called.
+    /// It was not started, or was given up, for the reason in the payload. No hook was called.
     NotRun,
 }
 

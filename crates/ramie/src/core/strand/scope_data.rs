@@ -2,13 +2,13 @@
 //!
 //! # The count
 //! `strands` counts the live strands and the parent itself. The parent takes itself off when it
-//! begins to wait; whoever takes off the last one finishes `done`, for which the parent waits. A
-//! strand that is not the last touches the scope no more after its decrement; the last one may,
-//! because the parent leaves only when `done` is finished.
+//! begins to wait; the strand that takes off the last one finishes `done`, for which the parent
+//! waits. A strand that is not the last touches the scope no more after its decrement; the last one
+//! may, because the parent leaves only when `done` is finished.
 //!
-//! A strand that is given up stays on the count, since it may have lent on what it borrowed. As a
-//! rule its parent is given up, too. Where it is not (the scope was opened outside of `run`), it is
-//! told, and the process ends: the parent could neither leave nor ever go on.
+//! A strand that is given up stays on the count, because it may have lent its borrows to others. As
+//! a rule its parent is given up, too. If it is not (the scope was opened outside of `run`), it is
+//! notified, and the process ends, because the parent could neither leave nor ever go on.
 
 use std::sync::Mutex;
 
@@ -27,11 +27,11 @@ use crate::core::{
 
 static SCOPE_END: WaitKind = WaitKind::new("the strands of a scope");
 
-/// What a scope says of a strand whose panic nobody took.
+/// The message of a scope about a strand whose panic nobody took.
 pub(crate) struct Sentence {
     pub(crate) text: String,
-    /// The panic hook has told of the panic, so the scope's own is raised in silence. Of a strand
-    /// that no hook has told of, the scope's panic is the first that is heard.
+    /// The panic hook has reported the panic, so the scope's own is raised without a report. If no
+    /// hook has reported a strand's panic, the scope's panic is the first report.
     pub(crate) is_told: bool,
 }
 
@@ -44,11 +44,11 @@ pub(crate) struct ScopeData {
     panicked: Mutex<Option<Sentence>>,
     /// The worker of the strand that waits for the scope.
     owner: &'static Shared,
-    /// What was set where the scope was opened.
+    /// The limits and values that were set where the scope was opened.
     inherited: Option<Inherited>,
 }
 
-/// Lent to the strands of a scope: the scope, and what they borrow.
+/// Lent to the strands of a scope: the scope, and their borrows.
 enum Children {}
 
 impl Lent for Children {
@@ -111,13 +111,14 @@ impl ScopeData {
     /// Takes a strand that has ended, or was never made, off the count. The scope may be gone when
     /// this returns.
     pub(crate) fn child_ended(&self) {
-        // AcqRel: what each strand did is visible to the last one, and through it to the parent.
+        // AcqRel: the writes of each strand are visible to the last one, and through it to the
+        // parent.
         if self.strands.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.done.finish().wake();
         }
     }
 
-    /// Tells the parent that a strand was given up. The parent has not left, because that strand
+    /// Notifies the parent that a strand was given up. The parent has not left, because that strand
     /// is still on the count.
     pub(crate) fn child_lost(&self) {
         // Relaxed: `finish` releases it.
@@ -162,7 +163,7 @@ impl ScopeData {
 
 impl Drop for ScopeData {
     /// A scope that was not closed has its parent on the count, and nobody else; of one that was
-    /// closed nobody is. Else strands borrow what is about to go.
+    /// closed nobody is. Otherwise strands borrow values that are about to go.
     fn drop(&mut self) {
         if self.strands.load(Ordering::Relaxed) > 1 {
             ramie_driver::sys::fatal("a scope was dropped before its strands had ended. Aborting.")

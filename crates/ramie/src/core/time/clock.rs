@@ -105,10 +105,10 @@ impl ManualClock {
     ///
     /// It jumps only where nothing but time can go on: each worker is idle, no op is in flight, no
     /// call runs on the blocking pool, and some strand waits for a time. An op in flight, such as a
-    /// read from a socket, holds the clock until it has completed, even if a limit around the read
-    /// is what the test waits for: use a channel in the place of the socket, or
-    /// [`advance`](Self::advance). The clock does not see threads outside the runtime. Finish
-    /// their work first, or wait for it in [`blocking`](crate::blocking()).
+    /// read from a socket, holds the clock until it has completed, even if the test waits for a
+    /// limit around the read: use a channel in the place of the socket, or
+    /// [`advance`](Self::advance). The clock does not see threads outside the runtime. Finish their
+    /// work first, or wait for it in [`blocking`](crate::blocking()).
     ///
     /// [`#[ramie::test(start_paused = true)]`](macro@crate::test) runs a test on such a clock.
     ///
@@ -139,7 +139,7 @@ impl ManualClock {
         }
     }
 
-    /// Returns what the clock shows.
+    /// Returns the time of the clock.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::from_ns(self.state.now_ns.load(Ordering::Acquire))
@@ -184,10 +184,10 @@ impl ManualClock {
     /// Moves to the first timer if nothing but time can go on.
     ///
     /// A worker rests and stirs under the lock of `members`, and between the two it runs nothing.
-    /// So while all rest, only what comes from outside could wake a strand: ops and jobs, of which
-    /// there are none, and other threads. The one that rests last sees, through the lock, what the
-    /// others did before they rested; if one of them has woken another, that one's state says so.
-    /// The caller looks at its own timers next, so its worker `own` is not woken.
+    /// So while all rest, only events from outside could wake a strand: ops and jobs, of which
+    /// there are none, and other threads. The one that rests last sees, through the lock, the
+    /// writes of the others before they rested; if one of them has woken another, that one's state
+    /// shows it. The caller looks at its own timers next, so its worker `own` is not woken.
     fn jump_if_all_rest(&self, members: &Members, own: Option<&Shared>) {
         if !self.jumps() || members.holders > 0 {
             return;

@@ -53,7 +53,7 @@ impl Instant {
         Instant::now().duration_since(*self)
     }
 
-    /// Adds a duration, `None` beyond what an instant can hold (584 years).
+    /// Adds a duration; `None` if the result is out of range (584 years).
     #[must_use]
     pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
         let ns = u64::try_from(duration.as_nanos()).ok()?;

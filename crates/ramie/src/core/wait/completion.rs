@@ -59,7 +59,7 @@ impl Completion {
     #[inline]
     #[must_use]
     pub(crate) fn finish(&self) -> Finished {
-        // AcqRel: releases the result; acquires what a detaching handle did.
+        // AcqRel: releases the result; acquires the writes of a detaching handle.
         match self.0.swap(DONE, Ordering::AcqRel) {
             OPEN | DONE => Finished::Unobserved,
             DETACHED => Finished::Detached,
@@ -85,7 +85,7 @@ impl Completion {
             _ => Box::new(waker.clone()),
         };
         let bits = Box::into_raw(kept).expose_provenance() as u64;
-        // Release: `finish` sees the waker. Acquire: what happened is seen here.
+        // Release: `finish` sees the waker. Acquire: the event's writes are seen here.
         if self.0.compare_exchange(OPEN, bits, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return false;
         }
@@ -112,7 +112,8 @@ impl Completion {
         let _ = self.0.compare_exchange(DONE, OPEN, Ordering::Acquire, Ordering::Relaxed);
     }
 
-    /// Waits until the event has happened, or the record's deadline; tells whether it has.
+    /// Waits until the event has happened, or the record's deadline; returns whether it has
+    /// happened.
     ///
     /// # Errors
     /// When the strand unwinds and must not suspend; when it is cancelled, and the record minds.
@@ -137,13 +138,13 @@ impl Completion {
             return Ok(Wake::Woken);
         }
         let reason = prepared.suspend();
-        // Back to open, unless the event has happened: then the word says so.
+        // Back to open, unless the event has happened, which the word shows.
         let _ = self.0.compare_exchange(bits, OPEN, Ordering::AcqRel, Ordering::Acquire);
         Ok(reason)
     }
 }
 
-/// What [`Completion::finish`] found.
+/// The state that [`Completion::finish`] found.
 pub(crate) enum Finished {
     Unobserved,
     Detached,

@@ -5,8 +5,8 @@
 //! the primitive's state under the same lock).
 //!
 //! # Protocol
-//! - *Park*: lock the lot; `validate` looks at the primitive's state; if it says no, unlock and
-//!   return. Else begin the wait, put a [`Waiter`] that lies in this frame at the end, unlock,
+//! - *Park*: lock the lot; `validate` looks at the primitive's state; if it returns false, unlock
+//!   and return. Else begin the wait, put a [`Waiter`] that lies in this frame at the end, unlock,
 //!   suspend.
 //! - *Unpark*: lock; take waiters off the front until one's wait can be claimed; let the caller
 //!   change the primitive's state; unlock; schedule the one claimed. *Unpark while* does so for
@@ -18,9 +18,9 @@
 //! | taken off, claimed | - (its strand is being woken by that unparker; if it is given up before it runs, the unlink hook passes the wake-up on) |
 //! | taken off, not claimed | - (its wait had ended already; the unparker went on to the next) |
 //!
-//! *The race to fear*: a wake-up is spent on a waiter that has just timed out. The claim is what
-//! decides: an unparker whose claim fails takes the next waiter, and a waiter whose wait timed out
-//! reports that, whether or not somebody took it off meanwhile. So no wake-up is lost.
+//! *The race to fear*: a wake-up is spent on a waiter that has just timed out. The claim decides:
+//! an unparker whose claim fails takes the next waiter, and a waiter whose wait timed out reports
+//! that, whether or not somebody took it off meanwhile. So no wake-up is lost.
 //!
 //! The lot's lock is a spin lock. It is held for some ten instructions, never across a suspension
 //! or a call into user code.
@@ -40,11 +40,11 @@ use crate::core::{
     worker,
 };
 
-/// What a waiter is told by the one that wakes it.
+/// The token that a waiter gets from its unparker.
 pub(crate) type Token = u64;
 
-/// What `pass_on` is told when a waiter is given up that had not been woken: whoever waits behind
-/// it may be able to go on now.
+/// The token for `pass_on` when a waiter is given up that had not been woken: the strands behind it
+/// may be able to go on now.
 pub(crate) const LEFT: Token = Token::MAX;
 
 /// How many waiters are scheduled between two holds of the lot's lock.
@@ -53,7 +53,7 @@ const BATCH: usize = 16;
 /// How a stay in the lot ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parked {
-    /// `validate` said no: the strand did not wait.
+    /// `validate` returned false: the strand did not wait.
     Refused,
     /// Woken, with the unparker's token; or woken for no reason, with token 0.
     Woken(Token),
@@ -127,9 +127,9 @@ impl ParkingLot {
         Locked { lot: self }
     }
 
-    /// Waits in the lot if `validate`, called under the lot's lock, says so. `pass_on` is called
-    /// should the strand be given up when it has been woken and has not run yet, with its token;
-    /// or while it is queued, with [`LEFT`].
+    /// Waits in the lot if `validate`, called under the lot's lock, returns true. `pass_on` is
+    /// called should the strand be given up when it has been woken and has not run yet, with its
+    /// token; or while it is queued, with [`LEFT`].
     ///
     /// # Errors
     /// When the strand unwinds and must not suspend; when it is cancelled, and the record minds.
@@ -226,7 +226,7 @@ impl ParkingLot {
     ///
     /// `grant` is called for each that still waits, and returns its token; `emptied` when nobody
     /// waits any more. All three run under the lot's lock, which is let go after every some
-    /// waiters. Who comes after the call has begun is not woken by it.
+    /// waiters. A strand that comes after the call has begun is not woken by it.
     pub(crate) fn unpark_while(
         &self,
         may: impl Fn(u64) -> bool,
@@ -344,7 +344,7 @@ impl Locked<'_> {
         }
     }
     /// Claims the first waiter and grants its wish, if it may be granted and the waiter is not
-    /// newer than told.
+    /// newer than the given number.
     fn claim_first_if(
         &self,
         newest: u64,

@@ -1,10 +1,10 @@
-//! What becomes of fibers that have not ended when their worker goes: they are given up.
+//! Fibers that have not ended when their worker goes are given up.
 //!
 //! A started fiber's stack may be referred to from anywhere: by a kernel op, by a child's borrow,
 //! by an intrusive list. It cannot be unwound from outside (its code may catch the unwind and wait
 //! on), so it is leaked as it lies, and nothing on it is dropped. In this order:
 //! 1. its wait's unlink hook takes it off the list it waits on, so that no wake-up is spent on it;
-//! 2. its outcome becomes an error that says so, and whoever joins it wakes;
+//! 2. its outcome becomes an error that reports this, and its joiner wakes;
 //! 3. the ops in flight are cancelled and awaited to the last completion: after that the kernel
 //!    writes into no stack of ours;
 //! 4. the stack and the body are leaked and counted.
@@ -25,7 +25,7 @@ use crate::core::{
     },
 };
 
-/// What has been given up so far.
+/// The fibers that have been given up so far.
 #[derive(Default)]
 struct GivenUp {
     report: Vec<AbandonedFiber>,
@@ -151,7 +151,7 @@ fn describe(slot: &Slot) -> AbandonedFiber {
     AbandonedFiber { label: strand::label(slot), state }
 }
 
-/// What a fiber of this worker that does not run waits for, if it has started and does wait.
+/// The wait of a fiber of this worker, if it has started and does not run.
 fn wait_of(slot: &Slot) -> Option<&WaitRecord> {
     // SAFETY: null before the start; then the fiber's body, which lives until the fiber has ended.
     let body = unsafe { slot.body.get().as_ref() }?;

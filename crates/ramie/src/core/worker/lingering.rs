@@ -1,14 +1,14 @@
-//! Says which fibers `run` still waits for, a second after its closure has returned.
+//! Reports the fibers that `run` still waits for, a second after its closure has returned.
 //!
 //! `run` returns when every fiber has ended, so one detached fiber that never ends keeps it for
-//! ever. After [`Unended::PATIENCE`] a line of the log says which fibers there are and what each
-//! waits for; once, and not if a grace period ends the wait.
+//! ever. After [`Unended::PATIENCE`] a line of the log lists the fibers with their waits; once, and
+//! not if a grace period ends the wait.
 //!
 //! # Protocol
 //! Only a fiber's own worker may look at its wait. So each worker describes its fibers when the
 //! second is over: a worker that sleeps wakes for it, one that is busy does it at a look outside.
-//! The last worker to answer says what all have answered. A worker that runs a fiber which never
-//! suspends does not answer; then the others say so after [`ANSWERS`].
+//! The last worker to answer logs all answers. A worker that runs a fiber which never suspends does
+//! not answer; then the others report that after [`ANSWERS`].
 //!
 //! Before the closure of `run` has returned, this costs a worker one load for each sleep and for
 //! each look outside.
@@ -30,7 +30,7 @@ const ANSWERS: Duration = Duration::from_millis(250);
 /// The most fibers that are named.
 const NAMED: usize = 10;
 
-/// What the workers of one runtime know together.
+/// The answers of the workers of one runtime.
 pub(crate) struct Lingering {
     /// When to look, in ns on the system's clock; 0: not yet, or never again.
     due_ns: AtomicU64,
@@ -63,7 +63,7 @@ impl Unended {
         }
     }
 
-    /// Says which they are, and which workers have not said theirs.
+    /// Logs the fibers, and the workers that have not answered.
     pub(crate) fn report(&self, silent_workers: &[usize]) {
         let mut text = format!(
             "run is still waiting {:?} after its closure returned; strands that have not ended: \
@@ -132,13 +132,13 @@ impl Lingering {
         Some(Duration::from_nanos(until.saturating_sub(now)))
     }
 
-    /// Whether the second is over, and not everything said.
+    /// Whether the second is over, and the log has not been written.
     fn is_due(&self) -> bool {
         let due = self.due_ns.load(Ordering::Relaxed);
         due != 0 && due <= monotonic_ns()
     }
 
-    /// Takes one worker's answer; says all of them if it is the last, or the time for them is over.
+    /// Takes one worker's answer; logs all of them if it is the last, or the time for them is over.
     fn answer(&self, worker: usize, fibers: impl Iterator<Item = AbandonedFiber>) {
         let mut answers = self.answers();
         let due = self.due_ns.load(Ordering::Relaxed);

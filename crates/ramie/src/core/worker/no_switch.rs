@@ -17,7 +17,7 @@ const NO_SWITCH: &str = "a call inside no_switch would suspend the strand; move 
 /// but there, the process is aborted with a message.
 ///
 /// # Panics
-/// The call inside `f` that would suspend panics and says where it stands.
+/// The call inside `f` that would suspend panics, with its place.
 ///
 /// # Examples
 /// ```
@@ -138,8 +138,8 @@ impl Worker {
         }
     }
 
-    /// As [`check_may_switch`](Self::check_may_switch), for a wait: the panic says what the wait is
-    /// for and where it is, from its record.
+    /// As [`check_may_switch`](Self::check_may_switch), for a wait: the panic names the kind and
+    /// the place of the wait, from its record.
     ///
     /// # Panics
     /// Inside one.

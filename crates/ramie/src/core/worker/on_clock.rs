@@ -60,7 +60,7 @@ impl Worker {
         }
     }
 
-    /// Tells the clock that this worker, which has announced its sleep, has nothing to run. The
+    /// Notifies the clock that this worker, which has announced its sleep, has nothing to run. The
     /// clock may jump then, so that a timer is due.
     pub(super) fn rest_on_clock(&self) {
         let Clock::Manual(clock) = &self.clock else { return };
@@ -71,7 +71,7 @@ impl Worker {
         }
     }
 
-    /// Tells the clock that this worker is about to look for something to run.
+    /// Notifies the clock that this worker is about to look for something to run.
     pub(super) fn stir_on_clock(&self) {
         if let Clock::Manual(clock) = &self.clock {
             clock.stir(self.shared);

@@ -1,9 +1,9 @@
-//! What is said of a panic on a fiber: once, under the fiber's name, with a short backtrace.
+//! The report of a panic on a fiber: once, under the fiber's name, with a short backtrace.
 //!
-//! A hook that the program has set, and that of the test harness, is called as ever: it learns from
-//! [`fiber::current`](crate::fiber::current) which fiber has panicked. Only in the place of std's
-//! own hook, which knows threads alone, this one says what that would say, with "fiber 'name'" in
-//! the place of the thread.
+//! A hook that the program has set, and that of the test harness, is called as usual: it learns
+//! from [`fiber::current`](crate::fiber::current) which fiber has panicked. This one replaces only
+//! std's own hook, which knows threads alone, and writes the same report with "fiber 'name'" in the
+//! place of the thread.
 //!
 //! The hook also marks the strand that panics with a fingerprint of the payload. `resume_unwind`
 //! calls no hook. So if a strand ends with a payload that its mark does not match, no hook has
@@ -11,7 +11,7 @@
 //! the hook did report, and then have raised something else.
 //!
 //! A backtrace ends above `__rust_begin_short_backtrace`, the function of `core/strand/job.rs` that
-//! runs a strand's closure, and above it what std needs to catch panics is left out. std's hook
+//! runs a strand's closure, and above it std's frames for catching panics are left out. std's hook
 //! cuts at that name, too; it shows the few frames of the catch.
 
 use std::{
@@ -95,12 +95,12 @@ pub(crate) fn note_told(payload: &(dyn Any + Send)) {
     set_told(fingerprint(payload));
 }
 
-/// Sets the mark of the strand that runs, and returns what it was.
+/// Sets the mark of the strand that runs, and returns the earlier one.
 pub(crate) fn set_told(mark: u32) -> u32 {
     with_mark(|told| told.replace(mark))
 }
 
-/// Tells whether the panic hook was called for a panic of the strand that runs with this payload,
+/// Returns whether the panic hook was called for a panic of the strand that runs with this payload,
 /// or with an equal one.
 pub(crate) fn was_told(payload: &(dyn Any + Send)) -> bool {
     with_mark(Cell::get) == fingerprint(payload)
@@ -110,8 +110,8 @@ pub(crate) fn was_told(payload: &(dyn Any + Send)) -> bool {
 /// same function.
 fn is_default(hook: &Hook) -> bool {
     let default = take_hook();
-    // A function has no size, so their addresses say nothing; their tables do. std makes the box in
-    // one place, so it is one table.
+    // A function has no size, so their addresses are no identity; their tables are. std makes the
+    // box in one place, so it is one table.
     #[allow(ambiguous_wide_pointer_comparisons)]
     std::ptr::eq(&raw const **hook, &raw const *default)
 }
@@ -145,7 +145,7 @@ fn report(label: &str, info: &PanicHookInfo<'_>) {
             );
         }
     }
-    // Whoever cannot write it must not panic within a panic.
+    // A failed write must not panic within a panic.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
@@ -170,7 +170,7 @@ fn push_short(text: &mut String, backtrace: &str) {
     }
 }
 
-/// One frame: "  12: name", and lines behind it that say where.
+/// One frame: "  12: name", and lines behind it with the place.
 struct Frame<'a> {
     name: &'a str,
     places: Vec<&'a str>,
@@ -181,7 +181,7 @@ impl Frame<'_> {
         self.name.contains(name)
     }
 
-    /// Whether it belongs to what std does to catch a panic.
+    /// Whether it is one of std's frames for catching a panic.
     fn catches(&self) -> bool {
         let names =
             ["catch_unwind", "do_call", "__rust_try", "unwind_safe", "ramie::core::panic::catch"];

@@ -1,7 +1,7 @@
 //! A run-queue policy that the program plugs in.
 //!
-//! What becomes runnable goes to the worker's own queue all the same, so that no push is slower for
-//! it; before each choice the queue is emptied into the policy.
+//! Runnable fibers go to the worker's own queue nevertheless, so that no push is slower; before
+//! each choice the queue is emptied into the policy.
 
 use std::{
     cell::{Cell, RefCell},
@@ -55,7 +55,7 @@ impl Worker {
         self.may_chain = false;
     }
 
-    /// Hands the policy all that has become runnable, and asks it what to run.
+    /// Hands the policy all fibers that have become runnable, and asks it for the next one.
     #[inline(never)]
     pub(super) fn next_by_policy(&self) -> Option<Next> {
         // The policy's code is no fiber's, and must not wait.
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Queues again what the policy dropped, if it was handed out here.
+    /// Queues a fiber again that the policy dropped, if it was handed out here.
     pub(crate) fn take_back(&self, next: Next, home: &'static Shared) {
         if !ptr::eq(home, self.shared) {
             return;
@@ -98,7 +98,7 @@ impl Worker {
         }
     }
 
-    /// Drops the policy; what it held is in the queue again.
+    /// Drops the policy; its fibers are in the queue again.
     pub(super) fn unplug(&self) {
         let policy = self.plugged.policy.take();
         if policy.is_some() {

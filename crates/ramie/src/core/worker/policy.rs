@@ -1,4 +1,4 @@
-//! What a program plugs in to decide which fiber runs next: the trait, and the right to run a
+//! The interface for programs that decide which fiber runs next: the trait, and the right to run a
 //! fiber.
 
 use std::{fmt, marker::PhantomData};
@@ -9,14 +9,14 @@ use crate::core::strand::{FiberId, Slot};
 /// Decides which of the runnable fibers of a worker runs next.
 ///
 /// # Panics
-/// A policy that panics ends the process with a sentence: what it held could not be run any more.
-/// So does one that holds fibers and gives none, or keeps them beyond its own end. It runs inside
-/// [`no_switch`](crate::no_switch()): it may unpark and spawn fibers, and may not wait.
+/// A policy that panics ends the process with a sentence, because its fibers could not be run any
+/// more. So does one that holds fibers and gives none, or keeps them beyond its own end. It runs
+/// inside [`no_switch`](crate::no_switch()): it may unpark and spawn fibers, and may not wait.
 pub trait Policy {
-    /// Takes charge of what has become runnable.
+    /// Takes charge of a fiber that has become runnable.
     fn push(&mut self, runnable: Runnable);
 
-    /// Gives back what is to run next; `None` only when there is nothing.
+    /// Returns the fiber that is to run next; `None` only if there is none.
     fn pop(&mut self) -> Option<Runnable>;
 }
 
@@ -64,7 +64,7 @@ impl Runnable {
     }
 
     /// Returns the priority that the fiber was given by
-    /// [`Builder::priority`](crate::fiber::Builder::priority); 0 unless told.
+    /// [`Builder::priority`](crate::fiber::Builder::priority); 0 by default.
     #[must_use]
     pub fn priority(&self) -> i8 {
         let extra = self.slot().and_then(|slot| slot.belongings.extra());

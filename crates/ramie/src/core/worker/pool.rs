@@ -30,7 +30,7 @@ use crate::core::{
 
 static BLOCKING: WaitKind = WaitKind::new("a job on the blocking pool");
 
-/// How many threads a pool has at most, unless told.
+/// The default limit of threads of a pool.
 pub(crate) const DEFAULT_BLOCKING_THREADS: usize = 512;
 
 /// How long a thread of the pool waits for its next job.

@@ -1,11 +1,10 @@
-//! What the CPU is told to bring nearer of fibers whose turn comes soon. Any address will do: a
-//! prefetch cannot fault.
+//! Prefetches for fibers whose turn comes soon. Any address will do: a prefetch cannot fault.
 
 use ramie_driver::sys;
 
 use super::Body;
 
-/// What a pop of the run queue prefetches of those that come later.
+/// The prefetches of a pop of the run queue for later entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prefetch {
     /// The queue is short.

@@ -240,7 +240,7 @@ impl Worker {
         self.poll()
     }
 
-    /// Looks at everything that comes from outside the run queue, without waiting. Tells whether
+    /// Looks at everything that comes from outside the run queue, without waiting. Returns whether
     /// the runtime's grace period is over.
     #[cold]
     pub(super) fn poll(&self) -> bool {
@@ -325,7 +325,7 @@ impl Worker {
         wakes
     }
 
-    /// A timer entry fired: ends the wait, or arms the entry anew for a later deadline. Tells
+    /// A timer entry fired: ends the wait, or arms the entry anew for a later deadline. Returns
     /// whether the strand goes on.
     fn expire(&self, body: &Body, now: u64) -> bool {
         let Some(wait) = body.slot().current_wait() else { return false };
