@@ -1,4 +1,4 @@
-//! What the kernel gives a driver: one value, found by trying.
+//! The features that the kernel has for a driver: one value, found by trying.
 
 use rustix::io::Errno;
 
@@ -10,9 +10,9 @@ use crate::submitter::Submitter;
 /// A feature that was asked for and not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was asked for.
+    /// The requested feature.
     pub feature: Feature,
-    /// What the kernel answered; none if it said so by leaving a bit clear.
+    /// The kernel's error; none if it refused by leaving a bit clear.
     pub errno: Option<Errno>,
 }
 
@@ -23,11 +23,11 @@ pub struct OpSupport {
     pub name: &'static str,
     /// Whether the kernel knows it.
     pub supported: bool,
-    /// What is not used without it; none if there is no ring without it.
+    /// The features that are not used without it; none if there is no ring without it.
     pub feature: Option<Feature>,
 }
 
-/// What the kernel gives this driver.
+/// The features that the kernel has for this driver.
 #[derive(Clone, Debug)]
 pub struct Caps {
     /// Release of the running kernel, such as `6.12.3`.
@@ -36,12 +36,12 @@ pub struct Caps {
     pub kind: Kind,
     /// Which thread submits the ops of a busy worker; the worker for the poll backend.
     pub submitter: Submitter,
-    /// What is used; empty for the poll backend.
+    /// The features in use; empty for the poll backend.
     pub features: FeatureSet,
-    /// What is not used though the kernel may have it: by `RAMIE_CAPS`, or by
+    /// The features that are not used although the kernel may have them: by `RAMIE_CAPS`, or by
     /// [`Config`](crate::Config).
     pub masked: FeatureSet,
-    /// What was asked for and refused.
+    /// The requests that were refused.
     pub refused: Vec<Refusal>,
     /// The op codes that the driver can use; empty for the poll backend.
     pub ops: Vec<OpSupport>,
@@ -66,18 +66,18 @@ impl Caps {
         }
     }
 
-    /// Tells whether this driver makes `call` without blocking its thread: it is a ring, which has
-    /// the op in use.
+    /// Returns whether this driver makes `call` without blocking its thread: it is a ring, which
+    /// has the op in use.
     pub fn can(&self, call: &Call) -> bool {
         self.kind == Kind::Uring && call.feature().is_none_or(|feature| self.features.has(feature))
     }
 
-    /// Tells whether rings can wake each other directly.
+    /// Returns whether rings can wake each other directly.
     pub fn msg_ring(&self) -> bool {
         self.features.has(Feature::MsgRing)
     }
 
-    /// Tells whether a wait takes its timeout directly.
+    /// Returns whether a wait takes its timeout directly.
     pub fn ext_arg(&self) -> bool {
         self.features.has(Feature::ExtArg)
     }

@@ -21,7 +21,7 @@ impl Choice {
     /// Reads `RAMIE_DRIVER`: `uring`, `poll`, or unset (or `auto`) for [`Choice::Auto`].
     ///
     /// # Errors
-    /// Another value: the user's mistake, said in a sentence.
+    /// Another value, which is the user's mistake; the error names the cure.
     pub fn from_env() -> Result<Choice, OpenError> {
         let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Choice::Auto) };
         match value.to_str() {

@@ -55,7 +55,7 @@ impl FrameList {
         std::iter::successors(first, |frame| unsafe { frame.next.get().as_ref() })
     }
 
-    /// Takes `frame` out, wherever it is; tells whether it was there. Walks the list.
+    /// Takes `frame` out, wherever it is; returns whether it was there. Walks the list.
     pub(crate) fn remove(&mut self, frame: &OpFrame) -> bool {
         let mut before: Option<&OpFrame> = None;
         let mut at = self.head;
@@ -108,7 +108,7 @@ impl Completed {
         self.0.is_empty()
     }
 
-    /// Gives back what a busy time has taken.
+    /// Gives back memory of a busy time.
     #[inline]
     pub(crate) fn give_back_surplus(&mut self) {
         if self.0.is_empty() && self.0.capacity() > KEPT {
@@ -125,7 +125,7 @@ mod tests {
     use crate::poll::Poll;
     use crate::uring::tests::open;
 
-    /// Completes many ops at once, pops them, and sees what room is left after one more turn.
+    /// Completes many ops at once, pops them, and checks the room that is left after one more turn.
     fn room_after_a_busy_time(completed: &mut Completed, mut turn: impl FnMut(&mut Completed)) {
         let frames: Vec<_> = (0..KEPT * 4).map(|_| OpFrame::new(Op::Nop)).collect();
         frames.iter().for_each(|frame| completed.complete(frame, 0));

@@ -1,4 +1,4 @@
-//! How large a driver is, and what it leaves alone.
+//! The size of a driver, and the features that it does not use.
 
 use crate::feature::FeatureSet;
 use crate::submitter::Submitter;
@@ -17,7 +17,7 @@ pub struct Config {
     /// [`FixedFile`]: crate::FixedFile
     pub fixed_files: bool,
     /// Features not to use though the kernel has them, besides those that `RAMIE_CAPS` masks: for
-    /// tests of what an old kernel lacks ([`Profile`](crate::Profile)).
+    /// tests of features that an old kernel lacks ([`Profile`](crate::Profile)).
     pub masked: FeatureSet,
     /// Which thread submits the ops of a busy worker. With the poll backend it is always the
     /// worker, and so it is where the kernel refuses another one;

@@ -51,7 +51,7 @@ features! {
     MsgRing = "MSG_RING", "5.18";
     /// The worker names its ring by a place in a table of its thread, not by a descriptor.
     RegisteredRing = "REGISTERED_RING", "5.18";
-    /// A flag in shared memory says that completions are waiting.
+    /// A flag in shared memory shows that completions are waiting.
     TaskrunFlag = "TASKRUN_FLAG", "5.19";
     /// Completions do not interrupt us; used where `DeferTaskrun` is not.
     CoopTaskrun = "COOP_TASKRUN", "5.19";
@@ -83,7 +83,7 @@ features! {
     InstallFd = "FIXED_FD_INSTALL", "6.8";
     /// `ftruncate` through the ring.
     Truncate = "FTRUNCATE", "6.9";
-    /// One receive fills several buffers, and one completion tells of them.
+    /// One receive fills several buffers, and one completion reports them.
     Bundle = "BUNDLE", "6.10";
     /// `bind` and `listen` through the ring.
     BindListen = "BIND_LISTEN", "6.11";
@@ -108,7 +108,7 @@ impl FeatureSet {
         FeatureSet((1 << Feature::ALL.len()) - 1)
     }
 
-    /// Tells whether `feature` is in.
+    /// Returns whether `feature` is in.
     #[inline]
     pub const fn has(self, feature: Feature) -> bool {
         self.0 & (1 << feature as u8) != 0
@@ -138,7 +138,7 @@ impl FeatureSet {
         FeatureSet(self.0 & !other.0)
     }
 
-    /// Lists what is in.
+    /// Lists the features.
     pub fn iter(self) -> impl Iterator<Item = Feature> {
         Feature::ALL.into_iter().filter(move |feature| self.has(*feature))
     }

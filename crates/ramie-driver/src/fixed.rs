@@ -1,16 +1,16 @@
 //! Streams whose descriptor has a place in a ring's table of files, beside the descriptor.
 //!
 //! An op that names the place saves the kernel the look at the process's table and a count on the
-//! file: a tenth of what a message through a pipe costs. The descriptor stays the real thing: who
-//! passes it on, duplicates or takes it finds it as ever, and where the place cannot be used, the
-//! op names the descriptor. To take a place costs two system calls in a stream's life, so only a
-//! stream that has done [`OPS_BEFORE`] ops takes one.
+//! file: a tenth of what a message through a pipe costs. The descriptor stays in force: a program
+//! may pass it on, duplicate or take it as usual, and if the place cannot be used, the op names the
+//! descriptor. To take a place costs two system calls in a stream's life, so only a stream that has
+//! done [`OPS_BEFORE`] ops takes one.
 //!
 //! # States of a [`FixedFile`]'s word
 //!
 //! | `ring:32 \| generation:16 \| slot:16` | meaning | left by |
 //! |---|---|---|
-//! | ring 0 | no place; the rest counts ops | whoever submits, by a compare-and-swap each |
+//! | ring 0 | no place; the rest counts ops | each submit, by a compare-and-swap |
 //! | ring `NONE` | no place, and none to come | nobody |
 //! | a ring's number | that place is this file's | the release, before the descriptor is closed |
 //!
@@ -18,7 +18,7 @@
 //! its places, and an op names one only if the word has that very ring's number and the place's
 //! generation. So no op ever finds another file there, in this ring or in another.
 //!
-//! *The race to fear*: a file in the table is open, whoever closes the descriptor, and its peer
+//! *The race to fear*: a file in the table stays open when its descriptor is closed, and its peer
 //! waits for an end that does not come. So the place is given back first. A thread other than the
 //! ring's cannot do that: it leaves a note, wakes the ring's thread, and closes; the peer then sees
 //! the end when that thread comes round. Rings of threads that may not come round have no table
@@ -53,7 +53,7 @@ impl FixedFile {
         FixedFile { word: AtomicU64::new(NONE), registration: Registration::never() }
     }
 
-    /// Tells whether there is a place to give back.
+    /// Returns whether there is a place to give back.
     pub fn has_place(&self) -> bool {
         !matches!(self.ring(), 0 | u32::MAX)
     }
@@ -67,7 +67,7 @@ impl FixedFile {
         self.word.load(Ordering::Relaxed) as u32
     }
 
-    /// Counts an op; tells whether the caller, and nobody else, is to look for a place now.
+    /// Counts an op; returns whether the caller, and nobody else, is to look for a place now.
     pub(crate) fn claims_place(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         if word >> 32 != 0 {
@@ -75,7 +75,7 @@ impl FixedFile {
         }
         let next = if word + 1 < OPS_BEFORE { word + 1 } else { NONE };
         // Not a plain store: another thread may have stored its ring's place meanwhile. Relaxed:
-        // whoever gives the place back got the stream from those who used it.
+        // the strand that gives the place back got the stream from its users.
         let swapped = self.word.compare_exchange(word, next, Ordering::Relaxed, Ordering::Relaxed);
         swapped.is_ok() && next == NONE
     }
@@ -100,7 +100,7 @@ impl FixedFile {
     }
 }
 
-/// What threads ask of another's ring.
+/// The requests of threads to another thread's ring.
 #[derive(Debug)]
 pub(crate) struct Notes {
     places: Mutex<Vec<u32>>,

@@ -1,8 +1,9 @@
 //! I/O operations as data, completed by io_uring or by readiness polling.
 //!
-//! An [`Op`] says what to do, an [`OpFrame`] is its home while it is in flight, and a [`Driver`]
-//! turns frames into kernel calls. Completed frames come out of [`Driver::pop_complete`]. The
-//! driver knows no fibers: whoever submits decides what a completed frame resumes.
+//! An [`Op`] is an operation as data, an [`OpFrame`] is its home while it is in flight, and a
+//! [`Driver`] turns frames into kernel calls. Completed frames come out of
+//! [`Driver::pop_complete`]. The driver knows no fibers: the submitter decides what a completed
+//! frame resumes.
 //!
 //! ```text
 //!              submit(frame)                       pop_complete() -> frame
@@ -82,7 +83,7 @@ mod wake;
 mod why_refused;
 
 // The feature `faults` is asked for here alone. Without it, files that stand in for these modules
-// have nothing that could go wrong, and the compiler leaves out what would handle it.
+// inject nothing, and the compiler leaves out the code for faults.
 #[cfg_attr(not(feature = "faults"), path = "faults/absent.rs")]
 mod faults;
 #[cfg_attr(not(feature = "faults"), path = "injected_absent.rs")]
@@ -121,7 +122,7 @@ impl Driver {
     }
 }
 
-/// Tells how often the rings of this process entered the kernel, of those that have been dropped:
+/// Returns how often the rings of this process entered the kernel, of those that have been dropped:
 /// for benches. Counted so because a shared count would cost each enter a cache miss.
 #[doc(hidden)]
 pub fn enters() -> u64 {

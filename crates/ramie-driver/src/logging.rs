@@ -34,7 +34,7 @@ macro_rules! say {
     };
 }
 
-/// What [`say!`](crate::say) does, with the module that says it.
+/// The function behind [`say!`](crate::say), with the module of the caller.
 pub fn say(level: Level, target: &'static str, line: fmt::Arguments<'_>) {
     if level > log::STATIC_MAX_LEVEL || level > log::max_level() {
         return;
@@ -93,7 +93,7 @@ pub fn later(level: Level, target: &'static str, text: String) {
     if lines.len() < MOST {
         lines.push(Line { level, target, text });
     }
-    // Relaxed: whoever sees it takes the lock.
+    // Relaxed: a thread that sees it takes the lock.
     HAS_LINES.store(true, Ordering::Relaxed);
 }
 

@@ -9,7 +9,7 @@ use crate::say;
 /// The environment variable that masks features.
 const VARIABLE: &str = "RAMIE_CAPS";
 
-/// A kernel to look like: what came later is not used.
+/// A kernel to look like: later features are not used.
 ///
 /// # Examples
 /// ```
@@ -43,7 +43,7 @@ impl Profile {
         self.name
     }
 
-    /// Tells which features came after this kernel.
+    /// Returns the features that came after this kernel.
     pub fn masked(self) -> FeatureSet {
         let is_later = |feature: &Feature| version(feature.since()) > (self.major, self.minor);
         Feature::ALL.into_iter().filter(is_later).fold(FeatureSet::EMPTY, FeatureSet::with)
@@ -58,14 +58,14 @@ fn version(text: &str) -> (u16, u16) {
 /// Reads `RAMIE_CAPS`: which features are not to be used.
 ///
 /// It is a list with commas: `-NAME` masks one feature ([`Feature::name`], in either case), and
-/// `linux-5.15`, `linux-6.1` or `linux-6.6` mask what came later. Unset or empty masks nothing.
-/// The polling driver uses none of them anyway.
+/// `linux-5.15`, `linux-6.1` or `linux-6.6` mask later features. Unset or empty masks nothing. The
+/// polling driver uses none of them anyway.
 ///
 /// [`Driver::open`](crate::Driver::open) heeds the variable as it was at the first look; one that
 /// does not parse it ignores, with a warning in the log.
 ///
 /// # Errors
-/// Another value: the user's mistake, said in a sentence.
+/// Another value, which is the user's mistake; the error names the cure.
 pub fn masked_from_env() -> Result<FeatureSet, OpenError> {
     static FOUND: OnceLock<Result<FeatureSet, OpenError>> = OnceLock::new();
     FOUND.get_or_init(read).clone()
@@ -107,7 +107,7 @@ fn refusal(word: &str) -> String {
     )
 }
 
-/// What is not to be used by the environment's leave; nothing if it does not parse.
+/// The features that the environment masks; none if it does not parse.
 pub(crate) fn of_drivers() -> FeatureSet {
     masked_from_env().unwrap_or_else(|error| {
         say!(Warn, "{error}");

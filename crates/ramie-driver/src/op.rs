@@ -113,8 +113,8 @@ impl Op {
         }
     }
 
-    /// Tells the descriptor it works on; those that work on paths have none, and a [`Call`] has its
-    /// own.
+    /// Returns the descriptor it works on; those that work on paths have none, and a [`Call`] has
+    /// its own.
     pub fn fd(&self) -> Option<RawFd> {
         match *self {
             Op::Nop | Op::Open { .. } | Op::Call { .. } => None,
@@ -180,7 +180,7 @@ pub(crate) enum OpState {
     New,
     /// The kernel (uring) or a descriptor's queue (poll) has it.
     InFlight,
-    /// The kernel polls in its stead: the call itself said that it was not ready.
+    /// The kernel polls in its stead, because the call itself was not ready.
     AwaitingReadiness,
     /// On the driver's list: to be handed to the kernel again.
     ToRetry,
@@ -217,7 +217,7 @@ pub struct OpFrame {
     /// The submitter's word; the driver never looks at it.
     pub user: Cell<u64>,
     pub(crate) result: Cell<i32>,
-    /// Its index in the ring's table of what is in flight.
+    /// Its index in the ring's table of ops in flight.
     pub(crate) in_flight_index: Cell<u32>,
     pub(crate) state: Cell<OpState>,
     /// Somebody asked to cancel it: `ECANCELED` is then an answer, not an accident.
@@ -264,7 +264,7 @@ impl OpFrame {
     }
 
     /// Asks that a ring does the op on a thread of the kernel from the start (`IOSQE_ASYNC`): for
-    /// what would copy so much that the submitting thread should not wait for it.
+    /// ops that would copy so much that the submitting thread should not wait for them.
     #[inline]
     #[must_use]
     pub const fn in_background(mut self) -> Self {
@@ -282,7 +282,7 @@ impl OpFrame {
         self
     }
 
-    /// Says that the op's bytes lie in a region that the driver has registered under this number
+    /// Sets that the op's bytes lie in a region that the driver has registered under this number
     /// ([`Driver::register`](crate::Driver::register)). Of reads and writes of one buffer only.
     #[inline]
     #[must_use]
@@ -291,19 +291,19 @@ impl OpFrame {
         self
     }
 
-    /// Tells the op that the frame was made for.
+    /// Returns the op that the frame was made for.
     #[inline]
     pub fn op(&self) -> &Op {
         &self.op
     }
 
-    /// Tells whether the result is in; the frame may still wait to be popped.
+    /// Returns whether the result is in; the frame may still wait to be popped.
     #[inline]
     pub fn is_complete(&self) -> bool {
         self.state.get() == OpState::Complete
     }
 
-    /// Returns what the call returned: a count, descriptor or mask >= 0, or `-errno`.
+    /// Returns the result of the call: a count, descriptor or mask >= 0, or `-errno`.
     ///
     /// Meaningful once [`is_complete`](Self::is_complete); 0 before.
     #[inline]

@@ -1,4 +1,4 @@
-//! Memory that rings may be told of once, instead of at each op.
+//! Memory that is registered with rings once, instead of at each op.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -18,7 +18,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// The most bytes of a region: what Linux registers at most, 1 GiB.
+    /// The most bytes of a region, which is the limit of Linux: 1 GiB.
     pub const MOST: usize = 1 << 30;
 
     /// Makes a region of so many bytes, 1 to [`MOST`](Self::MOST).

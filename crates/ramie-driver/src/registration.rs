@@ -1,8 +1,8 @@
 //! A registration that outlives one wait: kept beside a stream's descriptor, so that a polling
 //! driver need not ask the kernel for it each time.
 //!
-//! A descriptor's number says nothing of the file behind it: the number may have been closed and
-//! opened again since the driver saw it last. So a driver trusts what it knows of a number only if
+//! A descriptor's number does not identify the file behind it: the number may have been closed and
+//! opened again since the driver saw it last. So a driver trusts its knowledge of a number only if
 //! the op comes with a `Registration` whose stamp is that of the number's slot. The owner drops it
 //! before the descriptor is closed, which deletes the registration; a duplicate that lives on
 //! cannot make a ghost of it.
@@ -14,7 +14,7 @@
 //! | another | stale | the next wait on its owner |
 //!
 //! A socket that is used on several workers is registered by the first; the others register it for
-//! each wait, as they do what has no `Registration`.
+//! each wait, as they do descriptors without a `Registration`.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::sys::EpollSet;
 
-/// What a polling driver keeps beside a stream's descriptor, and drops before that is closed. It is
-/// for one descriptor, which stays the same open file as long as this lives.
+/// The state that a polling driver keeps beside a stream's descriptor, and drops before that is
+/// closed. It is for one descriptor, which stays the same open file as long as this lives.
 #[derive(Debug, Default)]
 pub(crate) struct Registration {
     /// The owner's id and the generation of the slot; 0: none.
@@ -48,7 +48,7 @@ impl Registration {
 
     #[inline]
     pub(crate) fn has_stamp(&self, stamp: u64) -> bool {
-        // Relaxed: only its owner, who wrote it, finds its own id in it.
+        // Relaxed: only its owner, which wrote it, finds its own id in it.
         self.stamp.load(Ordering::Relaxed) == stamp
     }
 

@@ -1,16 +1,16 @@
-//! What threads tell a driver of descriptors.
+//! Notices of threads to a driver about descriptors.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use crate::sys::EpollSet;
 
-/// Lets any thread tell a driver that a descriptor is about to be closed.
+/// Lets any thread notify a driver that a descriptor is about to be closed.
 #[derive(Clone, Debug)]
 pub struct RemoteHandle(pub(crate) Option<Arc<EpollSet>>);
 
 impl RemoteHandle {
-    /// Removes what the driver may have registered for `fd`. Call it before close(2).
+    /// Removes registrations of the driver for `fd`. Call it before close(2).
     ///
     /// It matters only if a duplicate keeps the open file alive: the registration then stays
     /// behind, switched off, as long as the duplicate. It can never deliver anything, so leaving

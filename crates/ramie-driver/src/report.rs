@@ -1,4 +1,5 @@
-//! What this machine gives and refuses, with the likely cause and the cure of each refusal.
+//! The report of the features that this machine has and refuses, with the likely cause and the cure
+//! of each refusal.
 //!
 //! Plain data, for a program that prints it. Everything is found by trying.
 
@@ -41,7 +42,7 @@ impl Outcome {
     }
 }
 
-/// What a check is about.
+/// The subject of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// A whole backend.
@@ -55,17 +56,17 @@ pub enum Topic {
 /// One thing that was tried.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What it is about.
+    /// Its subject.
     pub topic: Topic,
     /// Its name.
     pub name: &'static str,
     /// How it went.
     pub outcome: Outcome,
-    /// What was seen, as half a sentence.
+    /// The finding, as half a sentence.
     pub detail: String,
     /// The likely cause, unless it is ok.
     pub cause: Option<String>,
-    /// What to do about it, unless it is ok.
+    /// The cure, unless it is ok.
     pub cure: Option<String>,
 }
 
@@ -74,9 +75,9 @@ pub struct Check {
 pub struct Setting {
     /// Its name, such as `vm.max_map_count`.
     pub name: &'static str,
-    /// What it counts, such as `bytes`.
+    /// Its unit, such as `bytes`.
     pub unit: &'static str,
-    /// What holds now; none means unlimited or unknown.
+    /// The present limit; none means unlimited or unknown.
     pub value: Option<u64>,
     /// How far it can be raised without the administrator, where that differs.
     pub hard: Option<u64>,
@@ -91,11 +92,11 @@ pub struct Report {
     pub driver: Option<Kind>,
     /// Why it is that one, or why there is none.
     pub reason: String,
-    /// What programs get from a ring, by default; nothing if it is not a ring.
+    /// The features that programs get from a ring, by default; none if it is not a ring.
     pub features: FeatureSet,
     /// CPUs that this thread may run on.
     pub cpus: usize,
-    /// What was tried.
+    /// The attempt.
     pub checks: Vec<Check>,
     /// Limits and settings that bear on how many fibers and connections fit.
     pub settings: Vec<Setting>,

@@ -2,13 +2,13 @@
 //!
 //! | `pending` | Changed by | To |
 //! |---|---|---|
-//! | clear | any waker: `swap(true)` | pending; that waker alone tells the kernel |
+//! | clear | any waker: `swap(true)` | pending; that waker alone notifies the kernel |
 //! | pending | the owner, when the kernel's notice arrives: `swap(false)` | clear |
 //!
 //! The race to fear is a wake that falls between the notice and the owner's `swap(false)`: the
-//! waker sees `pending` and tells nobody. It is not lost, since the owner's turn returns after
-//! that swap, which reads the waker's (both `AcqRel`), so that whatever the waker wrote before is
-//! visible to the owner. A wake before the owner waits makes its next turn return at once.
+//! waker sees `pending` and notifies nobody. It is not lost, because the owner's turn returns after
+//! that swap, which reads the waker's (both `AcqRel`), so the waker's earlier writes are visible to
+//! the owner. A wake before the owner waits makes its next turn return at once.
 
 use std::fmt;
 use std::os::fd::{OwnedFd, RawFd};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::sys::{self, EpollSet};
 
-/// What a waker and the driver it wakes share.
+/// The state that a waker and its driver share.
 #[derive(Debug)]
 pub(crate) struct WakeTarget {
     pending: AtomicBool,
@@ -39,7 +39,7 @@ impl WakeTarget {
         Arc::new(WakeTarget { pending: AtomicBool::new(false), way })
     }
 
-    /// Claims the wake; false: another waker has told the kernel and the owner has not seen it.
+    /// Claims the wake; false: another waker has notified the kernel and the owner has not seen it.
     pub(crate) fn claim(&self) -> bool {
         // AcqRel: pairs with `acknowledge` (module documentation).
         !self.pending.swap(true, Ordering::AcqRel)
@@ -47,11 +47,11 @@ impl WakeTarget {
 
     /// The owner has seen the notice; true if a wake was pending.
     pub(crate) fn acknowledge(&self) -> bool {
-        // AcqRel: reads the waker's swap, and so sees what it wrote before.
+        // AcqRel: reads the waker's swap, and so sees its earlier writes.
         self.pending.swap(false, Ordering::AcqRel)
     }
 
-    /// Tells the kernel, by the way that always works. The caller has claimed the wake.
+    /// Notifies the kernel, by the way that always works. The caller has claimed the wake.
     pub(crate) fn notify(&self) {
         match &self.way {
             Way::Ring { eventfd, .. } => sys::eventfd_signal(eventfd),
@@ -68,7 +68,7 @@ impl WakeTarget {
         true
     }
 
-    /// Says that the ring is about to be closed.
+    /// Marks the ring as about to be closed.
     pub(crate) fn close_ring(&self) {
         if let Way::Ring { ring, .. } = &self.way {
             *ring.lock().unwrap_or_else(PoisonError::into_inner) = None;

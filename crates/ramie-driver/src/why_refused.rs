@@ -1,4 +1,4 @@
-//! Why the kernel refuses a ring, and what to do about it.
+//! The reasons why the kernel refuses a ring, and the cures.
 
 use std::io;
 

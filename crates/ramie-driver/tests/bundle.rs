@@ -11,7 +11,7 @@ use ramie_driver::{
 };
 use support::{finish, submit};
 
-/// Runs `test` with each ring that picks buffers, and tells whether several at a time.
+/// Runs `test` with each ring that picks buffers, with whether it picks several at a time.
 fn rings(test: impl Fn(&mut Driver, bool)) {
     if !support::has_ring() {
         return;
@@ -34,7 +34,7 @@ fn rings(test: impl Fn(&mut Driver, bool)) {
     }
 }
 
-/// One op: its result, and what it has brought.
+/// One op: its result, and its data.
 fn receive(driver: &mut Driver, stream: &UnixStream) -> (i32, Vec<Lease>) {
     let mut leases = Vec::new();
     let frame = OpFrame::new(Op::RecvBundle { fd: stream.as_raw_fd(), into: &raw mut leases });

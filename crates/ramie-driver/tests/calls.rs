@@ -30,7 +30,7 @@ fn call(driver: &mut Driver, call: Call) -> i32 {
     if driver.caps().can(&call) {
         return run(driver, Op::Call { call: &raw const call });
     }
-    // SAFETY: the tests keep what it points to.
+    // SAFETY: the tests keep the memory that it points to.
     unsafe { call.make() }
 }
 
@@ -61,7 +61,7 @@ impl Drop for Folder {
 
 fn owned(result: i32) -> OwnedFd {
     assert!(result >= 0, "{}", std::io::Error::from_raw_os_error(-result));
-    // SAFETY: a new descriptor, as the call says.
+    // SAFETY: a new descriptor, by the contract of the call.
     unsafe { OwnedFd::from_raw_fd(result) }
 }
 
@@ -250,7 +250,7 @@ fn a_futex_wakes_whoever_waits() {
 #[derive(Clone, Copy)]
 struct SendCall(Call);
 
-// SAFETY: the test keeps what it points to.
+// SAFETY: the test keeps the memory that it points to.
 unsafe impl Send for SendCall {}
 
 impl SendCall {
@@ -343,7 +343,7 @@ fn rings_made_for_one_call_or_in_vain_interrupt_nobody_afterwards() {
         // A thread of the kernel cannot be had without it: the ring made for that is dropped.
         let masked = FeatureSet::EMPTY.with(Feature::ExtArg);
         let config = Config { masked, submitter: Submitter::KERNEL_THREAD, ..Config::small() };
-        // The second ring stays, because dropping it is not what is asked about.
+        // The second ring stays, because this test is not about dropping it.
         std::mem::forget(Driver::open(Choice::Uring, &config).unwrap());
     };
     for make_rings in [&send as &dyn Fn(), &report, &open_in_vain] {

@@ -225,7 +225,7 @@ fn receive_one(from: &UnixStream, byte: &mut u8) -> OpFrame {
     OpFrame::new(Op::Recv { fd: from.as_raw_fd(), buf: byte, len: 1, flags: 0 })
 }
 
-/// What has arrived by then is the op's, though no turn has seen it.
+/// Data that has arrived by then is the op's, although no turn has seen it.
 #[test]
 fn a_cancel_returns_what_has_arrived_before_the_next_turn() {
     let mut driver = Driver::open(Choice::Poll, &Config::small()).unwrap();

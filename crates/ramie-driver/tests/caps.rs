@@ -1,4 +1,4 @@
-//! Which driver is taken, what it says about it, and what it does where the kernel refuses.
+//! The choice of the driver, its reports, and its answers to refusals of the kernel.
 mod support;
 
 use ramie_driver::{
@@ -252,7 +252,7 @@ fn a_sysctl_that_switches_io_uring_off_is_named() {
     in_child("child_switched_off_for_all", None);
 }
 
-/// The kernel answers EPERM at 1 (to whoever is not in the group) and at 2 (to all).
+/// The kernel answers EPERM at 1 (to users outside the group) and at 2 (to all).
 fn switched_off(value: &str, sentence: &str) {
     if !pretend_io_uring_disabled(value) {
         return support::skipped("this user may not mount over the sysctl");

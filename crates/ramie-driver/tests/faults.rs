@@ -1,4 +1,4 @@
-//! Faults of each kind: hidden where they must be, told where they must be told, and no op is lost.
+//! Faults of each kind: hidden where they must be, reported where they must be, and no op is lost.
 mod support;
 
 use std::io::{Read, Write};
@@ -64,7 +64,7 @@ fn a_close_that_fails_has_closed() {
     });
 }
 
-/// Receives until the op fails or brings something; what came, and what it left.
+/// Receives until the op fails or delivers something; returns the data, and the leftovers.
 fn receive_again_and_again(
     driver: &mut Driver,
     from: &UnixStream,

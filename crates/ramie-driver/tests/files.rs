@@ -20,7 +20,8 @@ fn drivers() -> impl Iterator<Item = Driver> {
 }
 
 fn run(driver: &mut Driver, frame: &OpFrame) -> i32 {
-    // SAFETY: the frame stays until it is popped below, and the tests keep what it points to.
+    // SAFETY: the frame stays until it is popped below, and the tests keep the memory that it
+    // points to.
     if unsafe { driver.submit(NonNull::from(frame)) } == Submitted::InFlight {
         while driver.pop_complete().is_none() {
             driver.turn(Wait::Until(None)).unwrap();

@@ -1,5 +1,5 @@
 //! Hazards of io_uring that have no file of their own; each test bears its hazard's name.
-//! ARCHITECTURE.md's table tells where the others are tested.
+//! `docs/hazards.md` lists the tests of the others.
 
 mod support;
 
@@ -19,7 +19,7 @@ use support::{PATIENCE, both, cancel, finish, run, submit};
 
 const WAIT_FOR_ALL: i32 = libc::MSG_WAITALL;
 
-/// What is left in a stream whose other end sends no more.
+/// The bytes left in a stream whose other end sends no more.
 fn count_rest(mut stream: &UnixStream) -> usize {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
@@ -54,7 +54,7 @@ fn cancelled_between_two_chunks_of_a_send() {
             let result = end(driver, &frame, in_flight);
             drop(ours);
             arrived += count_rest(&theirs);
-            // What went out is told, and what is not told did not go out.
+            // The result counts exactly the sent bytes.
             let told = if result == -libc::ECANCELED { 0 } else { result };
             assert_eq!(usize::try_from(told).expect("no other error"), arrived);
         }
@@ -98,8 +98,8 @@ fn put(to: &mut UnixStream, sent: &mut Vec<u8>, count: usize) {
     sent.extend(bytes);
 }
 
-/// Every byte is received, told of, or left in the socket, and in order, whether the kernel fills
-/// several of its buffers at a time or one.
+/// Every byte is received and counted, or left in the socket, and in order, whether the kernel
+/// fills several of its buffers at a time or one.
 #[test]
 fn cancelled_between_two_chunks_of_a_bundle() {
     both(|driver| {
@@ -175,7 +175,7 @@ fn short_reads_and_writes() {
             len: (bytes.len() - at) as u32,
             offset: u64::MAX,
         };
-        // Less than asked for may be told, and the rest is for the caller to ask for again. Before
+        // The count may be less than asked for, and the caller asks for the rest again. Before
         // Linux 6.4 the kernel writes to a pipe in a thread that waits until all is written.
         let mut written = 0;
         let read = std::thread::scope(|s| {

@@ -164,7 +164,7 @@ fn what_nobody_takes_is_paused() {
             driver.turn(Wait::Never).unwrap();
         }
         assert!(sent < 2 << 20, "{sent} bytes went out though nobody took them");
-        // What came before the stop is all there, in order, once.
+        // All data from before the stop is there, in order, once.
         assert!(driver.stop_multishot(id));
         assert!(matches!(driver.next_item(id), NextItem::Gone));
         let mut early = 0;
@@ -192,7 +192,7 @@ fn many_shots_that_nobody_takes_pause_it() {
         }
         assert!(driver.stop_multishot(id));
         let early = std::iter::from_fn(|| inbox.take_leftover()).count();
-        // 64, and what arrives while it is being paused.
+        // 64, and those that arrive while it is being paused.
         assert!(early <= 80, "{early} items came though nobody took them");
     });
 }
@@ -260,7 +260,7 @@ fn many_bytes_that_nobody_takes_pause_it() {
             let MultishotItem::Bytes(bytes) = item else { panic!("{item:?}") };
             early += bytes.len();
         }
-        // 64 KiB, and what arrives while it is being paused.
+        // 64 KiB, and the bytes that arrive while it is being paused.
         assert!(early <= 160 << 10, "{early} bytes were received though nobody took them");
     });
 }
@@ -286,7 +286,7 @@ fn each_op_that_ends_without_notice_is_armed_again() {
                 assert!(driver.await_item(id, 1 << 63 | 5), "nothing has come");
                 end(driver, id);
             }
-            // Whoever waits is told, and finds that there is nothing.
+            // The waiter is woken, and finds that there is nothing.
             for _ in 0..3 {
                 assert_eq!(driver.pop_notice(), Some(1 << 63 | 5));
             }
@@ -306,7 +306,7 @@ fn each_op_that_ends_without_notice_is_armed_again() {
     });
 }
 
-/// Makes the kernel end the op: all that is told is that it was the last completion.
+/// Makes the kernel end the op, which reports only that it was the last completion.
 fn end(driver: &mut Driver, id: MultishotId) {
     driver.end_multishot_silently(id);
     let started = Instant::now();
@@ -360,7 +360,7 @@ fn none_begins_while_somebody_takes_one_by_one() {
         assert!(driver.start_multishot(op, &inbox).is_none() && inbox.op().is_none());
         drop(another);
         let id = driver.start_multishot(op, &inbox).expect("nobody is there");
-        // Whoever comes now sees it.
+        // The next caller sees it.
         let _late = inbox.take_one_by_one();
         assert_eq!(inbox.op(), Some(id));
         assert!(driver.stop_multishot(id) && !inbox.is_in_use());
@@ -492,8 +492,8 @@ fn a_shot_that_came_before_a_turn_keeps_it_from_waiting() {
     });
 }
 
-/// The kernel ends an op when its completion queue is full, and says nothing but that: a server
-/// that does not look accepts no more.
+/// The kernel ends an op when its completion queue is full, and reports nothing else: a server that
+/// does not look accepts no more.
 #[test]
 fn multishot_ending_without_notice() {
     if !support::has_ring() {

@@ -52,7 +52,7 @@ fn set_nonblocking(fd: &impl std::os::fd::AsFd) {
     sys::set_nonblocking(fd, true).unwrap();
 }
 
-/// Reads away what is there: a socket is writable again when most of its room is free.
+/// Reads all available bytes, because a socket is writable again when most of its room is free.
 fn read_all(stream: &mut UnixStream) {
     set_nonblocking(stream);
     while stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
@@ -178,7 +178,7 @@ fn send_waits_for_room_and_raises_no_signal() {
         // SAFETY: the default action would end the process, which is the point.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         let sent = run(driver, send(&ours, &data, 0));
-        // SAFETY: back to what std sets.
+        // SAFETY: back to std's setting.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         assert!([-libc::EPIPE, -libc::ECONNRESET].contains(&sent), "{sent}");
     });

@@ -73,8 +73,8 @@ fn cq_overflow_without_deferred_completions() {
     polls_come_through_whole(&Config { masked, ..tiny() }, 5_000);
 }
 
-/// What does not fit into the completion queue is kept back by the kernel: a driver that ignores
-/// that would not ask for it before it waits, or would believe that there is nothing to do.
+/// The kernel keeps back completions that do not fit into the completion queue: a driver that
+/// ignores that would not ask for it before it waits, or would believe that there is nothing to do.
 #[test]
 fn completions_that_do_not_fit_come_by_one_turn_that_does_not_wait() {
     const COUNT: usize = 5_000;

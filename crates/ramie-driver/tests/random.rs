@@ -77,7 +77,7 @@ impl Pair {
         self.sent = self.sent.wrapping_add(taken as u8);
     }
 
-    /// Takes a complete frame away and checks what it brought.
+    /// Takes a complete frame away and checks its data.
     fn end(&mut self) {
         let frame = self.frame.take().expect("one completion for one op");
         assert!(frame.is_complete());
@@ -136,7 +136,7 @@ fn mix(driver: &mut Driver, random: &mut Random) {
         driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
     }
     pop_all(driver, &mut pairs);
-    // What no op took is still there, whole and in order.
+    // Bytes that no op took are still there, whole and in order.
     for pair in &mut pairs {
         pair.ours.set_nonblocking(true).unwrap();
         while let Ok(count @ 1..) = pair.ours.read(&mut pair.buf[..]) {

@@ -1,4 +1,4 @@
-//! Streams that a polling driver keeps registered between waits: what it knows of them must never
+//! Streams that a polling driver keeps registered between waits: its knowledge of them must never
 //! be wrong. A ring, which keeps a place for them, passes the same tests.
 mod support;
 
@@ -51,7 +51,7 @@ impl<S: AsRawFd> Kept<S> {
         OpFrame::new(Op::Send { fd, buf: buf.as_ptr(), len, flags: 0 })
     }
 
-    /// Receives what must come.
+    /// Receives data that must come.
     fn take(&self, driver: &mut Driver, len: usize) -> Vec<u8> {
         let mut buf = vec![0; len];
         let frame = self.recv(&mut buf);
@@ -62,7 +62,7 @@ impl<S: AsRawFd> Kept<S> {
         buf
     }
 
-    /// Begins to receive, lets `meanwhile` happen, and receives what it brought.
+    /// Begins to receive, runs `meanwhile`, and receives the resulting data.
     fn take_of(&self, driver: &mut Driver, meanwhile: impl FnOnce()) -> Vec<u8> {
         let mut buf = vec![0; 64];
         let frame = self.recv(&mut buf);
@@ -245,7 +245,7 @@ fn ops_without_it_may_wait_on_the_same_descriptor() {
             client.write_all(b"b").unwrap();
             assert_eq!(finish(driver, &recv), 1);
             if !poll.is_complete() {
-                // The byte was gone before it could be told of.
+                // The byte was gone before it could be reported.
                 client.write_all(b"c").unwrap();
                 finish(driver, &poll);
                 kept.take(driver, 8);

@@ -40,7 +40,7 @@ fn watch(driver: &mut Driver, frame: &OpFrame) -> i32 {
         if driver.needs_turn() {
             driver.turn(Wait::Never).unwrap();
         }
-        // Whoever enters may need this CPU.
+        // The submitter may need this CPU.
         std::thread::yield_now();
     }
     while driver.pop_complete().is_some() {}
@@ -53,7 +53,7 @@ fn nobody_else_submits_unless_asked() {
         return;
     }
     in_child_with("child_nobody_else_submits", &[("RAMIE_SUBMIT", None)]);
-    // The variable is for runtimes; a driver by itself does what its configuration says.
+    // The variable is for runtimes; a driver by itself follows its configuration.
     in_child_with("child_nobody_else_submits", &[("RAMIE_SUBMIT", Some("sidecar"))]);
 }
 

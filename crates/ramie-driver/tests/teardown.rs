@@ -121,7 +121,7 @@ fn thread_exit_with_ops_in_flight() {
     }
 }
 
-/// Rings with ops in flight, one for each thread of many; each thread says when it has its ops.
+/// Rings with ops in flight, one for each thread of many; each thread reports when it has its ops.
 fn rings_of_threads(threads: usize, barrier: &std::sync::Barrier, end: impl Fn() + Sync) {
     thread::scope(|scope| {
         for _ in 0..threads {
@@ -173,7 +173,7 @@ fn a_process_that_exits_with_many_rings_is_gone_in_a_moment() {
 #[ignore = "run in a child by a_process_that_exits_with_many_rings_is_gone_in_a_moment"]
 fn child_exits_with_many_rings() {
     rings_of_threads(64, &std::sync::Barrier::new(64), || {
-        // What the parent looks for.
+        // The text that the parent looks for.
         println!("1 passed");
         std::process::exit(0);
     });

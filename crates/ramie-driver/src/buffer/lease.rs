@@ -12,7 +12,7 @@ use super::{Buffer, let_go};
 ///
 /// The buffer goes back when the last of its leases is dropped, on whatever thread, also when the
 /// driver is gone by then. A lease that is kept keeps its whole buffer (4 to 66 KiB) from being
-/// used again: copy out (`to_vec`) what is to stay for long.
+/// used again: copy out (`to_vec`) bytes that are to stay for long.
 pub struct Lease {
     /// INVARIANT: the lease has a hold on it.
     pub(super) buffer: NonNull<Buffer>,
@@ -45,7 +45,7 @@ impl Lease {
         self.len -= count as u32;
     }
 
-    /// Keeps `len` bytes and drops what is behind them; of a shorter lease, nothing.
+    /// Keeps `len` bytes and drops the rest; a shorter lease stays as it is.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len.min(u32::MAX as usize) as u32);
     }

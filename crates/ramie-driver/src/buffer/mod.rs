@@ -1,4 +1,4 @@
-//! Buffers that a driver lends out: who holds one, and how it comes back.
+//! Buffers that a driver lends out: their holders, and their way back.
 //!
 //! A [`Buffer`] is a piece of memory that belongs to one driver's [`pool`]. The driver, or the
 //! kernel in its name, fills it from the front; each part that was filled goes out as a [`Lease`].
@@ -12,9 +12,9 @@
 //! | lent | leases only | the last lease that is dropped, on whatever thread: to returned |
 //! | returned | the stack [`Returns`] | `take_all` of the pool: to free |
 //!
-//! *The race to fear* is a lease dropped on another thread while the pool goes. The stack's head
-//! then says `CLOSED`, for good: whoever finds that frees the buffer himself. A buffer is pushed by
-//! one holder only, the last, who does not touch it once it is on the stack. The pool takes the
+//! *The race to fear* is a lease dropped on another thread while the pool goes. The stack's head is
+//! then `CLOSED`, for good: a holder that finds that frees the buffer itself. A buffer is pushed by
+//! one holder only, the last, which does not touch it once it is on the stack. The pool takes the
 //! whole stack in one swap, so no head is ever compared that was gone in between.
 //!
 //! Safe code can raise the count without an end, because a part of a lease can be forgotten. A
@@ -97,7 +97,7 @@ impl Buffer {
     /// One holder more; the caller holds it already.
     #[inline]
     pub(crate) fn hold(&self) {
-        // Relaxed: whoever is given the hold gets the buffer by other means.
+        // Relaxed: the new holder gets the buffer by other means.
         if self.holders.fetch_add(1, Ordering::Relaxed) > MOST_HOLDERS {
             abort_too_many_holders();
         }
@@ -121,7 +121,7 @@ impl Buffer {
 pub(crate) unsafe fn let_go(buffer: NonNull<Buffer>) {
     // SAFETY: held.
     let head = unsafe { buffer.as_ref() };
-    // Release: what this holder did with the bytes comes before their next use.
+    // Release: this holder's uses of the bytes come before the next use.
     if head.holders.fetch_sub(1, Ordering::Release) == 1 {
         fence(Ordering::Acquire);
         // SAFETY: the last hold was ours.
@@ -186,7 +186,7 @@ impl Returns {
         Chain { next: self.top.swap(ptr::null_mut(), Ordering::Acquire) }
     }
 
-    /// Takes all that came back; what comes later is freed by whoever brings it.
+    /// Takes all buffers that came back; later ones are freed by their last holders.
     fn close(&self) -> Chain {
         Chain { next: self.top.swap(closed(), Ordering::Acquire) }
     }
@@ -208,4 +208,4 @@ impl Iterator for Chain {
     }
 }
 
-// A stack frees nothing: `Pool::drop` closes it and frees what it finds.
+// A stack frees nothing: `Pool::drop` closes it and frees the buffers on it.

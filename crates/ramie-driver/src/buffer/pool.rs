@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 
 use super::{Buffer, Lease, Returns, let_go};
 
-/// What is left of a buffer that is filled part by part is given up below so many bytes.
+/// The rest of a buffer that is filled part by part is given up below so many bytes.
 const LEAST_PART: usize = 2048;
 
 /// Free buffers of each size that an idle driver keeps.
 const KEPT: usize = 4;
 
-/// What a receive answers where there is no memory for a buffer.
+/// The result of a receive if there is no memory for a buffer.
 const NO_MEMORY: i32 = -rustix::io::Errno::NOMEM.raw_os_error();
 
 /// The sizes that buffers have.
@@ -24,7 +24,7 @@ pub(crate) enum Size {
     Small,
     /// Bulk, and buffers filled part by part.
     Large,
-    /// The longest datagram with what the kernel puts before it.
+    /// The longest datagram with the header that the kernel puts before it.
     Datagram,
 }
 
@@ -76,7 +76,7 @@ impl Pool {
         !self.returns.is_empty()
     }
 
-    /// Takes in what has come back.
+    /// Takes in returned buffers.
     pub(crate) fn reclaim(&mut self) {
         for buffer in self.returns.take_all() {
             // SAFETY: taken off the stack: it is alive, and ours.
@@ -103,10 +103,10 @@ impl Pool {
     /// Calls `receive` with room, its address and length, and leases the bytes that it put there.
     ///
     /// # Errors
-    /// What `receive` answers below 0, as it is; `-ENOMEM` where there is no memory for a buffer.
+    /// The result of `receive` if it is below 0; `-ENOMEM` if there is no memory for a buffer.
     ///
     /// # Safety
-    /// `receive` writes inside of the room only, and initializes as many bytes as it says.
+    /// `receive` writes inside of the room only, and initializes as many bytes as it returns.
     pub(crate) unsafe fn fill(
         &mut self,
         receive: impl FnOnce(NonNull<u8>, usize) -> i32,
@@ -144,7 +144,7 @@ impl Pool {
     /// Calls `receive` with a whole buffer, and leases the bytes that it put there.
     ///
     /// # Errors
-    /// What `receive` answers below 0, as it is; `-ENOMEM` where there is no memory for a buffer.
+    /// The result of `receive` if it is below 0; `-ENOMEM` if there is no memory for a buffer.
     ///
     /// # Safety
     /// As [`fill`](Self::fill).
@@ -167,7 +167,7 @@ impl Pool {
         self.has_returns() || self.free.iter().any(|free| free.len() > KEPT)
     }
 
-    /// Frees what an idle driver does not need.
+    /// Frees buffers that an idle driver does not need.
     pub(crate) fn give_back_surplus(&mut self) {
         self.reclaim();
         for (free, size) in self.free.iter_mut().zip(Size::ALL) {
@@ -196,7 +196,8 @@ impl Drop for Pool {
         self.reclaim();
         let late = self.returns.close();
         for buffer in self.free.iter_mut().flat_map(std::mem::take).chain(late) {
-            // SAFETY: nobody holds what is free or has come back, and it is on no list any more.
+            // SAFETY: nobody holds a buffer that is free or has come back, and it is on no list any
+            // more.
             unsafe { Buffer::free(buffer) };
         }
     }

@@ -1,4 +1,4 @@
-//! What safe code can do to the count of holders.
+//! Attacks of safe code on the count of holders.
 
 use std::process::Command;
 use std::sync::atomic::Ordering;

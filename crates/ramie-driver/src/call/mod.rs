@@ -27,13 +27,13 @@ pub struct OpenHow {
     pub resolve: u64,
 }
 
-/// What `waitid` says of a child: `siginfo_t` as Linux lays it out for SIGCHLD.
+/// The result of `waitid` for a child: `siginfo_t` as Linux lays it out for SIGCHLD.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug)]
 pub struct ChildInfo {
     pub(crate) signal: i32,
     pub(crate) errno: i32,
-    /// `CLD_*`: how it ended, or what became of it.
+    /// `CLD_*`: how it ended or changed.
     pub code: i32,
     pub(crate) padding: i32,
     /// Its id; 0 if none has changed.

@@ -28,7 +28,7 @@ impl Call {
     /// Blocks the thread.
     ///
     /// # Safety
-    /// What it points to is valid for the kernel to read and write.
+    /// The memory that it points to is valid for the kernel to read and write.
     pub unsafe fn make(&self) -> i32 {
         match *self {
             Call::Message { ring, result, data } => {

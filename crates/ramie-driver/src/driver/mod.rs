@@ -35,7 +35,7 @@ use any_backend::AnyBackend;
 /// Submits ops and reaps their completions, for one thread.
 ///
 /// # Teardown
-/// Dropping a driver first cancels what is in flight and waits for the last completion
+/// Dropping a driver first cancels the ops in flight and waits for the last completion
 /// ([`drain`](Self::drain)), then closes the ring, and only then frees the memory that the kernel
 /// was given. Frames that were complete but not popped are forgotten. So is, after a second, a send
 /// that does not copy ([`OpFrame::zero_copy`]) and whose peer does not take the bytes: those, and
@@ -55,9 +55,9 @@ pub struct Driver {
 impl Driver {
     /// Opens a driver for the calling thread.
     ///
-    /// [`Choice::Auto`] tries io_uring for real (a ring, and one op through it) and falls back
-    /// to polling; [`reason`](Self::reason) says why, and so does the log, at level info for the
-    /// first driver of the process.
+    /// [`Choice::Auto`] tries io_uring for real (a ring, and one op through it) and falls back to
+    /// polling; [`reason`](Self::reason) returns the reason, which is also logged, at level info
+    /// for the first driver of the process.
     ///
     /// # Errors
     /// io_uring was demanded and refused, or the process is out of descriptors or memory.
@@ -146,17 +146,17 @@ impl Driver {
         }
     }
 
-    /// Tells which backend this is.
+    /// Returns the kind of the backend.
     pub fn kind(&self) -> Kind {
         self.caps().kind
     }
 
-    /// Tells what the kernel gives.
+    /// Returns the features that the kernel has.
     pub fn caps(&self) -> &Caps {
         self.backend.caps()
     }
 
-    /// Tells in one line why it is this backend.
+    /// Returns in one line why it is this backend.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -215,8 +215,8 @@ impl Driver {
         self.backend.cancel_once(frame);
     }
 
-    /// Asks that every op in flight on `fd` be cancelled, or every op whatever it works on; tells
-    /// of how many. Each ends as if [`cancel`](Self::cancel) had been called.
+    /// Asks that every op in flight on `fd` be cancelled, or every op; returns their number. Each
+    /// ends as if [`cancel`](Self::cancel) had been called.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -239,17 +239,17 @@ impl Driver {
         self.backend.close_later(fd);
     }
 
-    /// Tells whether a [`turn`](Self::turn) is worth its cost while there is other work:
-    /// completions are in, or ops are to be handed over. About 1 ns. With a ring several
-    /// ops are let gather while more keep joining them, for up to 20 us, so that they enter the
-    /// kernel together; who has nothing else to do does not ask, and makes a turn. With the poll
+    /// Returns whether a [`turn`](Self::turn) is worth its cost while there is other work:
+    /// completions are in, or ops are to be handed over. About 1 ns. With a ring several ops are
+    /// let gather while more keep joining them, for up to 20 us, so that they enter the kernel
+    /// together; a worker with nothing else to do makes a turn without asking. With the poll
     /// backend always true while ops wait: only the kernel knows, and asking it takes about 1.3 us.
     #[inline]
     pub fn needs_turn(&self) -> bool {
         !self.mark.is_child() && self.backend.needs_turn()
     }
 
-    /// Hands over what was submitted, waits as told, and reaps every completion.
+    /// Hands over submitted ops, waits as `wait` demands, and reaps every completion.
     ///
     /// It does not wait if frames are complete or a wake is pending; a pending wake is consumed.
     /// It may return early (a signal, a completion of the driver's own).
@@ -273,13 +273,13 @@ impl Driver {
         self.backend.pop_complete()
     }
 
-    /// Tells how many ops were submitted and are not complete.
+    /// Returns the number of ops that were submitted and are not complete.
     pub fn in_flight(&self) -> usize {
         self.backend.in_flight()
     }
 
-    /// Tells whether anything may yet complete by itself: an op in flight, or one that completes
-    /// again and again and that the kernel has.
+    /// Returns whether anything may yet complete by itself: an op in flight, or a multishot op that
+    /// the kernel has.
     pub fn has_ops(&self) -> bool {
         self.backend.has_armed_multishots() || self.in_flight() > 0
     }

@@ -7,9 +7,8 @@ use crate::backend::Backend;
 use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
 
 impl Driver {
-    /// Begins an op that completes again and again. It is armed by the first
-    /// [`next_item`](Self::next_item), and what it brings and nobody takes is in `inbox` once it is
-    /// stopped.
+    /// Begins a multishot op. The first [`next_item`](Self::next_item) arms it, and items that
+    /// nobody has taken are in `inbox` once it is stopped.
     ///
     /// None: this driver does no such ops, or another does one for `inbox`: do them one by one.
     ///
@@ -28,8 +27,8 @@ impl Driver {
         self.backend.start_multishot(op, inbox)
     }
 
-    /// As [`next_item`](Self::next_item), and where nothing has come as
-    /// [`await_item`](Self::await_item): in one step, for who has nothing else to wait for.
+    /// As [`next_item`](Self::next_item), and if nothing has come as
+    /// [`await_item`](Self::await_item): in one step, for a fiber with nothing else to wait for.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -65,7 +64,7 @@ impl Driver {
         self.backend.await_item(id, user)
     }
 
-    /// Stops an op; what it left is in its inbox afterwards. False: another driver has it.
+    /// Stops an op; its leftovers are in its inbox afterwards. False: another driver has it.
     ///
     /// # Blocking
     /// For some microseconds, until the kernel has let go of it.

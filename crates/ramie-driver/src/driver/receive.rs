@@ -15,8 +15,8 @@ use crate::sys::abi::{IoVec, MessageHeader};
 use crate::sys::{self, SockAddrStorage, raw};
 
 impl Driver {
-    /// Receives from a stream what is there, without waiting, into one of the driver's buffers. By
-    /// what is kept beside the descriptor a polling driver may know that nothing is there.
+    /// Receives the available bytes of a stream, without waiting, into one of the driver's buffers.
+    /// By the registration beside the descriptor a polling driver may know that there are none.
     ///
     /// # Errors
     /// The errno: `EAGAIN` where nothing is there, `ENOMEM` where there is no memory for a buffer.
@@ -33,7 +33,7 @@ impl Driver {
                 unsafe { raw::recv(fd, room.as_ptr(), len as u32, sys::MSG_DONTWAIT) }
             })
         };
-        // SAFETY: recv writes into the room only, as many bytes as it says.
+        // SAFETY: recv writes into the room only, as many bytes as it returns.
         let received = unsafe { self.backend.pool().fill(receive) };
         let result = received.as_ref().map_or_else(|error| *error, |bytes| bytes.len() as i32);
         if let Some(file) = file {
@@ -62,7 +62,7 @@ impl Driver {
             from_len = message.name_len;
             result
         };
-        // SAFETY: recvmsg writes into the room only, as many bytes as it says.
+        // SAFETY: recvmsg writes into the room only, as many bytes as it returns.
         let received = unsafe { self.backend.pool().fill_whole(Size::Datagram, receive) };
         received.map(|bytes| Datagram { bytes, from, from_len }).map_err(|error| -error)
     }
@@ -79,7 +79,7 @@ impl Driver {
         self.backend.register(region)
     }
 
-    /// Tells whether an idle driver has more buffers than it needs.
+    /// Returns whether an idle driver has more buffers than it needs.
     pub fn has_surplus(&self) -> bool {
         self.backend.has_surplus()
     }
@@ -91,7 +91,8 @@ impl Driver {
         self.backend.give_back_surplus()
     }
 
-    /// Tells how many bytes its buffers have: those that are free, on offer to the kernel, lent.
+    /// Returns the number of bytes of its buffers: those that are free, on offer to the kernel,
+    /// lent.
     pub fn buffer_bytes(&mut self) -> usize {
         self.backend.pool().held()
     }

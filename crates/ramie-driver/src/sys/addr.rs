@@ -30,7 +30,7 @@ impl Default for SockAddrStorage {
 }
 
 impl SockAddrStorage {
-    /// The size of the room in bytes: what `addr_len` starts from when the kernel is to fill it.
+    /// The size of the room in bytes: the first value of `addr_len` when the kernel is to fill it.
     pub const LEN: u32 = size_of::<SockAddrStorage>() as u32;
 
     /// Makes an empty room (family 0) for the kernel to fill.
@@ -108,7 +108,7 @@ impl SockAddrStorage {
     pub fn to_unix(&self, len: u32) -> Option<unix::SocketAddr> {
         let len = (len.saturating_sub(LEN_FAMILY) as usize).min(LEN_PATH);
         let read = match &self.data[..len] {
-            // Who sent without an address of its own: some kernels leave the family out, too.
+            // The sender had no address of its own; some kernels leave the family out, too.
             [] => unix::SocketAddr::from_pathname(""),
             _ if self.family != FAMILY_UNIX => return None,
             [0, name @ ..] => unix::SocketAddr::from_abstract_name(name),

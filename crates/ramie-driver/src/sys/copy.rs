@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use rustix::pipe::SpliceFlags;
 
-/// Writes what can be written, waiting as the descriptor does.
+/// Writes as many bytes as possible, waiting as the descriptor does.
 ///
 /// # Errors
 /// Those of write(2), but never `EINTR`.
@@ -30,7 +30,7 @@ pub fn sendfile(to: impl AsFd, from: impl AsFd, len: usize) -> io::Result<usize>
     Ok(rustix::io::retry_on_intr(|| rustix::fs::sendfile(&to, &from, None, len))?)
 }
 
-/// Moves what is in one pipe to another without waiting, and without copying.
+/// Moves the bytes of one pipe to another without waiting, and without copying.
 ///
 /// # Errors
 /// `EAGAIN`: the one is empty or the other full. Those of splice(2).

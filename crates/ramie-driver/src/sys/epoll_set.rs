@@ -17,7 +17,7 @@ const NOTIFIER: u64 = u64::MAX;
 
 /// Longer waits end early: the kernel counts milliseconds in 31 bits.
 const LONGEST: Duration = Duration::from_secs(1 << 20);
-/// What the kernel's clock for waits counts in.
+/// The unit of the kernel's clock for waits.
 const TICK: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl EpollSet {
         Ok(EpollSet { epoll, notifier, id, mark: ForkMark::get() })
     }
 
-    /// Registers `fd` so, whether it was registered already or not; `guess` says what is likely.
+    /// Registers `fd` so, whether it was registered already or not; `guess` is the likely case.
     pub(crate) fn set(
         &self,
         fd: RawFd,
@@ -75,8 +75,8 @@ impl EpollSet {
         sys::eventfd_signal(&self.notifier);
     }
 
-    /// Waits until something is ready, it is notified, or the time is over, and puts what is ready
-    /// behind `events`, as much as there is room for. It may end early.
+    /// Waits until something is ready, it is notified, or the time is over, and puts ready
+    /// descriptors behind `events`, as many as there is room for. It may end early.
     pub(crate) fn wait(&self, events: &mut Vec<Event>, limit: Option<Duration>) -> io::Result<()> {
         let result = match limit.map(|limit| limit.min(LONGEST)) {
             // The rest of a millisecond that epoll_pwait(2) knows nothing of; epoll_pwait2(2) is

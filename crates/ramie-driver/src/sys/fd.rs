@@ -87,8 +87,8 @@ pub fn poll_now(fd: impl AsFd, events: u32) -> io::Result<u32> {
     Ok(ready.bits() as u32 & 0xffff)
 }
 
-/// Returns whether nothing more can be received from a socket, or accepted, than what is there now:
-/// it was shut down, or the peer has ended the stream.
+/// Returns whether nothing more can be received from a socket, or accepted, than is there now: it
+/// was shut down, or the peer has ended the stream.
 pub fn is_shut_down_for_reading(fd: impl AsFd) -> bool {
     poll_now(fd, super::POLL_RDHUP).is_ok_and(|ready| ready & super::POLL_RDHUP != 0)
 }

@@ -26,7 +26,7 @@ pub const O_TRUNC: i32 = 0x200;
 /// `O_CLOEXEC`: closed on exec.
 pub const O_CLOEXEC: i32 = 0x8_0000;
 
-/// Reads what is in the page cache, or in a pipe, without waiting; `offset` is a position or
+/// Reads bytes that are in the page cache, or in a pipe, without waiting; `offset` is a position or
 /// [`CURRENT_POSITION`](crate::CURRENT_POSITION).
 ///
 /// # Errors
@@ -35,7 +35,7 @@ pub fn read_now(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::
     Ok(rustix::io::preadv2(fd, bufs, offset, ReadWriteFlags::NOWAIT)?)
 }
 
-/// Writes what can be written without waiting; else as [`read_now`].
+/// Writes as many bytes as is possible without waiting; otherwise as [`read_now`].
 ///
 /// # Errors
 /// As [`read_now`].
@@ -90,8 +90,8 @@ pub fn set_position_to_end(fd: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns how a file was opened, and what has been changed of that since: the access mode,
-/// `O_APPEND`, `O_DIRECT`, `O_NONBLOCK`.
+/// Returns how a file was opened, with later changes: the access mode, `O_APPEND`, `O_DIRECT`,
+/// `O_NONBLOCK`.
 ///
 /// # Errors
 /// Those of fcntl(2).
@@ -99,7 +99,7 @@ pub fn status_flags(fd: impl AsFd) -> io::Result<OFlags> {
     Ok(rustix::fs::fcntl_getfl(fd)?)
 }
 
-/// What a descriptor refers to, as far as waiting is concerned.
+/// The kind of a descriptor's file, as far as waiting is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A file, directory or device of blocks on a local disk: its attributes are in memory.
@@ -111,7 +111,7 @@ pub enum FileKind {
     Stream,
 }
 
-/// Tells what a descriptor refers to, without waiting for a disk or a server.
+/// Returns the kind of a descriptor's file, without waiting for a disk or a server.
 pub fn file_kind(fd: impl AsFd) -> FileKind {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let Ok(stat) = rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE) else {
@@ -137,7 +137,7 @@ pub fn look_up_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
     rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok()
 }
 
-/// Opens what is on a local disk if the kernel has all of the path cached, and so without waiting,
+/// Opens a file on a local disk if the kernel has all of the path cached, and so without waiting,
 /// as [`Op::Open`](crate::Op::Open) does on a ring; none if it has not, or if there is any error.
 /// `flags` may not make or empty a file.
 pub fn open_cached(path: &Path, flags: i32) -> Option<OwnedFd> {

@@ -49,8 +49,8 @@ fn wiped_page() -> Option<ForkMark> {
 const PAGE: usize = 4096;
 
 impl ForkMark {
-    /// Returns whether the process has a mark: whether it ever opened a driver. What is forked then
-    /// can never open one.
+    /// Returns whether the process has a mark: whether it ever opened a driver. A process forked
+    /// then can never open one.
     pub fn exists() -> bool {
         MARK.get().is_some()
     }

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use super::fatal;
 
-/// What a call has lent out. A type rather than a value, so that a guard takes no room in a frame
-/// that suspends.
+/// The memory that a call has lent out. A type rather than a value, so that a guard takes no room
+/// in a frame that suspends.
 pub trait Lent {
     /// Completes the sentence "a panic left a call while …".
     const WHAT: &'static str;

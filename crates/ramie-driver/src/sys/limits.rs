@@ -1,4 +1,4 @@
-//! What the kernel and the administrator allow: limits, release, sysctls, seccomp.
+//! Settings of the kernel and the administrator: limits, release, sysctls, seccomp.
 
 use std::io;
 
@@ -7,9 +7,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// A resource limit; none means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What holds now, and can be raised up to `hard`.
+    /// The present limit, which can be raised up to `hard`.
     pub soft: Option<u64>,
-    /// What only the administrator can raise.
+    /// The limit that only the administrator can raise.
     pub hard: Option<u64>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn map_pages(bytes: usize) -> io::Result<*mut u8> {
     Ok(start.cast())
 }
 
-/// Gives back what [`map_pages`] has mapped.
+/// Gives back pages of [`map_pages`].
 ///
 /// # Safety
 /// The mapping is as `map_pages` returned it, and nobody refers to it any more.

@@ -1,7 +1,8 @@
 //! Every system call that Ramie makes itself, in safe thin functions.
 //!
-//! They go through rustix's raw backend or `sc`, not through libc's symbols: whoever interposes
-//! those must not catch the runtime itself. rustix's own types are used where it has them.
+//! They go through rustix's raw backend or `sc`, not through libc's symbols, because a program that
+//! interposes those must not catch the runtime itself. rustix's own types are used where it has
+//! them.
 
 pub(crate) mod abi;
 mod addr;

@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// What happened to a watched file, or to an entry of a watched folder.
+/// A change of a watched file, or of an entry of a watched folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// It is there now.
@@ -41,7 +41,7 @@ pub fn inotify() -> io::Result<OwnedFd> {
     Ok(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?)
 }
 
-/// What a path that is to be watched may lead to.
+/// The kinds of files that a path to be watched may lead to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watched {
     /// Anything, also by a symbolic link.
@@ -82,8 +82,8 @@ pub fn inotify_unwatch(queue: impl AsFd, watch: i32) -> io::Result<()> {
     Ok(inotify::remove_watch(queue, watch)?)
 }
 
-/// Reads what is in the queue, at most some hundred notices: for each the watch's number, what
-/// happened, whether to a folder, and the entry's name, empty for the watched file itself.
+/// Reads the queue, at most some hundred notices: for each the watch's number, the change, whether
+/// of a folder, and the entry's name, empty for the watched file itself.
 ///
 /// # Errors
 /// `EAGAIN`: there is none.

@@ -23,7 +23,7 @@ pub fn pidfd_open(id: u32) -> io::Result<OwnedFd> {
 /// # Errors
 /// `EINVAL`, before Linux 3.4.
 pub fn set_subreaper(is_subreaper: bool) -> io::Result<()> {
-    // Any number but 0 says yes.
+    // Any number but 0 means yes.
     let yes = is_subreaper.then(rustix::process::getpid);
     Ok(rustix::process::set_child_subreaper(yes)?)
 }

@@ -24,7 +24,7 @@ pub(crate) fn ring_submit(ring: RawFd) -> Result<u32, Errno> {
     ring_enter(ring, (u32::MAX, 0), 0, None)
 }
 
-/// What an enter with `IORING_ENTER_EXT_ARG` takes: `struct io_uring_getevents_arg`.
+/// The argument of an enter with `IORING_ENTER_EXT_ARG`: `struct io_uring_getevents_arg`.
 #[repr(C)]
 struct Limits {
     signals: u64,
@@ -53,8 +53,7 @@ pub(crate) fn ring_enter(
         None => (0, 0),
     };
     let (ring, len, least, flags) = (ring as usize, len as usize, least as usize, flags as usize);
-    // SAFETY: the limits outlive the call; what the entries name is kept valid by those who put
-    // them there.
+    // SAFETY: the limits outlive the call; those who submitted the entries keep their memory valid.
     let raw = unsafe { sc::syscall6(nr::IO_URING_ENTER, ring, len, least, flags, arg, size) };
     return_predictor::renew();
     checked(raw)
@@ -246,7 +245,7 @@ pub(crate) fn connect_outcome(fd: RawFd) -> i32 {
     }
 }
 
-/// Lends a descriptor for a call. The number may be stale or nonsense: the kernel then says
+/// Lends a descriptor for a call. The number may be stale or nonsense: the kernel then returns
 /// `EBADF`, or the call concerns another file, which is the op's submitter's mistake, not UB.
 pub(crate) fn borrow(fd: &RawFd) -> BorrowedFd<'_> {
     // BorrowedFd has no room for -1; a number that is never open does as well.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
 
-/// Asks poll(2), without waiting, what of each descriptor's events holds now, in their order;
+/// Asks poll(2), without waiting, which of each descriptor's events hold now, in their order;
 /// errors and hang-ups always count.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ pub(crate) fn look() {
     static LOOKED: Once = Once::new();
     LOOKED.call_once(|| {
         let told = read_small("/sys/devices/system/cpu/vulnerabilities/spec_rstack_overflow");
-        // Where nothing is told, nothing is done: it is a matter of speed alone.
+        // If the kernel reports nothing, nothing is done, because it is a matter of speed alone.
         IS_SPOILT.store(told.is_some_and(|told| told.contains("Safe RET")), Ordering::Relaxed);
     });
 }

@@ -1,4 +1,4 @@
-//! Socket calls that do not wait. What waits is an op; what sets options is [`super::sockopt`].
+//! Socket calls that do not wait. Calls that wait are ops; options are in [`super::sockopt`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ pub fn listen(fd: impl AsFd, backlog: i32) -> io::Result<()> {
     Ok(net::listen(fd, backlog)?)
 }
 
-/// Starts to connect; on a nonblocking socket `EINPROGRESS` says that it goes on by itself.
+/// Starts to connect; on a nonblocking socket `EINPROGRESS` means that it goes on by itself.
 ///
 /// # Errors
 /// Those of connect(2).
@@ -94,7 +94,7 @@ pub fn not_an_ip_address() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "invalid argument")
 }
 
-/// Receives what is there, never waiting (`MSG_DONTWAIT` is added).
+/// Receives available bytes, never waiting (`MSG_DONTWAIT` is added).
 ///
 /// # Errors
 /// `EAGAIN` if nothing is there; those of recv(2).
@@ -103,7 +103,7 @@ pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize
     Ok(received)
 }
 
-/// Sends what fits now, never waiting and without SIGPIPE.
+/// Sends as many bytes as fit now, never waiting and without SIGPIPE.
 ///
 /// # Errors
 /// `EAGAIN` if nothing fits; those of send(2).

@@ -1,4 +1,4 @@
-//! What a process of one thread needs to supervise children: signals as a descriptor to poll,
+//! The tools of a process of one thread for supervising children: signals as a descriptor to poll,
 //! children's ends, and the promise that no child outlives it.
 //!
 //! Signals are blocked, not handled: nothing runs in between, and nothing is left behind in a
@@ -74,7 +74,7 @@ impl Signals {
 }
 
 impl Drop for Signals {
-    /// Sets the mask that was there before; what has come meanwhile takes its effect now.
+    /// Sets the earlier mask; signals that have come meanwhile take their effect now.
     fn drop(&mut self) {
         // It cannot fail: the mask came from the kernel.
         let _ = change_mask(SIG_SETMASK, self.before);

@@ -1,4 +1,4 @@
-//! What the tests share: drivers of both kinds, and waiting for one op.
+//! Helpers of the tests: drivers of both kinds, and waiting for one op.
 #![allow(dead_code, unreachable_pub)]
 
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use ramie_driver::{
 /// Long enough that only a lost completion or wake reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Says that a test, or a part of it, is left out.
+/// Reports that a test, or a part of it, is left out.
 pub fn skipped(reason: impl std::fmt::Display) {
     let thread = std::thread::current();
     say(&format!("skipped: {}: {reason}", thread.name().unwrap_or("a thread")));
@@ -24,8 +24,8 @@ fn say(line: &str) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Whether this machine allows io_uring. Says so if a filter, a setting or an old kernel refuses
-/// it; any other error is the test's.
+/// Whether this machine allows io_uring. Reports if a filter, a setting or an old kernel refuses
+/// it; any other error fails the test.
 pub fn has_ring() -> bool {
     match Driver::open(Choice::Uring, &Config::small()) {
         Ok(_) => true,
@@ -92,7 +92,7 @@ pub fn cancel(driver: &mut Driver, frame: &OpFrame) {
     unsafe { driver.cancel(NonNull::from(frame)) }
 }
 
-/// Turns until `frame` is complete; pops what completes meanwhile.
+/// Turns until `frame` is complete; pops frames that complete meanwhile.
 pub fn finish(driver: &mut Driver, frame: &OpFrame) -> i32 {
     let started = std::time::Instant::now();
     while !frame.is_complete() {
