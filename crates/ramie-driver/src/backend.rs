@@ -1,4 +1,5 @@
-//! What every backend of a driver does: io_uring, polling, and the wrapper that injects faults.
+//! The calls that every backend of a driver has: io_uring, polling, and the wrapper that injects
+//! faults.
 //!
 //! [`Driver`](crate::Driver) has one of them and calls it by a `match` (`driver/any_backend.rs`),
 //! so that each call inlines. A default body is the answer of a backend that has no such thing: no
@@ -21,7 +22,7 @@ use crate::region::Region;
 use crate::remote::RemoteHandle;
 use crate::wake::Waker;
 
-/// What became of a submitted op.
+/// The state of an op after its submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Submitted {
@@ -40,7 +41,7 @@ pub enum Wait {
     Until(Option<Duration>),
 }
 
-/// A backend. What a method does is in the documentation of the method of the same name of
+/// A backend. Each method is documented at the method of the same name of
 /// [`Driver`](crate::Driver), which has checked that this process is not the child of a fork.
 pub(crate) trait Backend {
     fn caps(&self) -> &Caps;
@@ -48,7 +49,8 @@ pub(crate) trait Backend {
     /// The frame is alive until it is popped or complete (contract of `Driver::submit`).
     fn submit(&mut self, frame: &OpFrame) -> Submitted;
 
-    /// Notes in a frame that is submitted next what the backend keeps beside the op's descriptor.
+    /// Notes, in a frame that is submitted next, the index or the registration that the backend
+    /// keeps beside the op's descriptor.
     fn attach(&mut self, frame: &OpFrame, file: &FixedFile);
 
     /// Asks that an op in flight be cancelled. Called once for a frame.
@@ -139,12 +141,12 @@ pub(crate) trait Backend {
         None
     }
 
-    /// Whether a receive would find nothing, by what is known without a system call.
+    /// Whether a receive would find nothing, as far as that is known without a system call.
     fn is_known_to_wait(&self, _fd: RawFd, _file: &FixedFile) -> bool {
         false
     }
 
-    /// Notes what a receive that the caller made itself returned, into `len` bytes.
+    /// Notes the result of a receive into `len` bytes that the caller made itself.
     fn note_received(&mut self, _fd: RawFd, _file: &FixedFile, _result: i32, _len: u32) {}
 
     // The table of files.

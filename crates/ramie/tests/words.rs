@@ -30,7 +30,7 @@ const LIMITS: &[(&str, [usize; 3])] = &[
     ("crates/ramie", [20, 10, 5]),
     ("crates/ramie-cli", [10, 5, 1]),
     ("crates/ramie-coro", [10, 5, 1]),
-    ("crates/ramie-driver", [50, 20, 5]),
+    ("crates/ramie-driver", [5, 5, 1]),
     ("crates/ramie-futures", [10, 5, 1]),
     ("crates/ramie-macros", [0, 0, 0]),
     ("bench", [10, 5, 1]),

@@ -1,5 +1,5 @@
 //! Stands in for `faults/mod.rs` in a build without the feature `faults`: nothing goes wrong, and
-//! the compiler leaves out what would handle it, because these types have no values.
+//! the compiler leaves out the code that would handle it, because these types have no values.
 
 use std::convert::Infallible;
 use std::io;

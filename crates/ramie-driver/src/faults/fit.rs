@@ -9,7 +9,7 @@ use rustix::net::{SocketType, sockopt};
 use crate::op::{CURRENT_POSITION, Op};
 use crate::sys::{self, raw};
 
-/// Whether reads and writes of this descriptor may move part of what was asked for.
+/// Whether reads and writes of this descriptor may move fewer bytes than asked for.
 pub(super) fn moves_parts(fd: i32) -> bool {
     if fd < 0 {
         return false;
@@ -26,7 +26,7 @@ pub(super) fn moves_parts(fd: i32) -> bool {
 /// Whether the real driver has to hide this answer to this op.
 pub(super) fn can_hide(op: &Op, errno: i32) -> bool {
     match (op, Errno::from_raw_os_error(errno)) {
-        // These two say how far a connect is that has begun.
+        // These two report on a connect that has begun.
         (Op::Connect { .. }, Errno::INTR | Errno::AGAIN) | (Op::Poll { .. }, Errno::AGAIN) => false,
         // It would mean that the descriptor is closed.
         (Op::Close { .. }, Errno::INTR) => false,
@@ -37,8 +37,8 @@ pub(super) fn can_hide(op: &Op, errno: i32) -> bool {
     }
 }
 
-/// Whether this op, on this descriptor, may have to wait: else the kernel says at once what is
-/// wrong with it, and its readiness may never come.
+/// Whether this op, on this descriptor, may have to wait: else the kernel refuses it at once, and
+/// its readiness may never come.
 fn can_wait(op: &Op, fd: i32) -> bool {
     if fd < 0 || op.readiness() == 0 {
         return false;

@@ -11,7 +11,7 @@ pub(crate) use wrapper::Faulty;
 
 const VARIABLE: &str = "RAMIE_FAULTS";
 
-/// What goes wrong with one op.
+/// The fault of one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It moves fewer bytes than asked for. Only streams and files can; others are spared.
@@ -52,7 +52,7 @@ impl Faults {
     }
 
     /// Reads `RAMIE_FAULTS`: a seed; after a comma an errno as a number, with which ops then fail;
-    /// after another, one of how many does, four if nothing is said. Unset or empty for none.
+    /// after another, one of how many does, four by default. Unset or empty for none.
     ///
     /// # Errors
     /// The variable has another value.

@@ -28,11 +28,11 @@ use crate::op::{Op, OpFrame, OpState};
 use crate::remote::RemoteHandle;
 use crate::wake::Waker;
 
-/// What the real backend gets for a caller's frame.
+/// The frame that the real backend gets for a caller's frame.
 struct StandIn {
     frame: OpFrame,
     real: NonNull<OpFrame>,
-    /// What it is said to have come to.
+    /// The result that a fault gives it.
     told: Option<i32>,
 }
 
@@ -89,7 +89,7 @@ impl<B: Backend> Faulty<B> {
         let address = NonNull::from(&stand_in.frame);
         self.stand_ins.insert(real.as_ptr() as usize, stand_in);
         // SAFETY: the box keeps its place until the frame has come out of `inner` (`take`), or is
-        // complete at once; what the op points to is kept by the caller.
+        // complete at once; the caller keeps the op's pointers valid.
         let frame = unsafe { address.as_ref() };
         match self.inner.submit(frame) {
             Submitted::InFlight => None,
@@ -116,8 +116,8 @@ impl<B: Backend> Faulty<B> {
         }
     }
 
-    /// Ends an op with an errno. As in the kernel that is the last of what it brings, and it has
-    /// looked up the descriptor.
+    /// Ends an op with an errno. As in the kernel, that is its last item, and its descriptor has
+    /// been looked up.
     fn fail_multishot(&mut self, id: MultishotId, errno: i32) -> NextItem {
         if let Some(item) = self.inner.settle_multishot(id) {
             return NextItem::Item(item);
@@ -174,7 +174,7 @@ impl<B: Backend> Backend for Faulty<B> {
     fn cancel(&mut self, frame: &OpFrame) {
         let real = NonNull::from(frame);
         if let Some(at) = self.held.iter().position(|(_, held, _)| *held == real) {
-            // What is there comes first, as it does where nothing is late.
+            // Data that is there comes first, as it does where nothing is late.
             let (_, frame, fault) = self.held.remove(at);
             if let Some(result) = self.hand_over(frame, fault) {
                 self.complete(real, result);

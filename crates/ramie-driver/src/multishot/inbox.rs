@@ -1,4 +1,4 @@
-//! What a socket knows of its multishot op, and the items that the op left.
+//! The inbox of a socket: its multishot op, and the items that the op left.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
@@ -40,7 +40,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const ARMED: u8 = 1;
 const LEFTOVER: u8 = 2;
 
-/// What a socket knows of the op that a driver does for it, and the items that the op left.
+/// The inbox of a socket: the op that a driver does for it, and the items that the op left.
 #[derive(Debug, Default)]
 pub struct MultishotInbox {
     /// Whether a driver has an op, and whether items are left: a copy that is read without the
@@ -74,15 +74,15 @@ struct Inner {
 }
 
 impl MultishotInbox {
-    /// Tells whether there is an op or an item, by one load.
+    /// Returns whether there is an op or an item, by one load.
     #[inline]
     pub fn is_in_use(&self) -> bool {
-        // Acquire: pairs with the store of `note`, so the lock's holder finds what was noted.
+        // Acquire: pairs with the store of `note`, so the lock's holder finds the same.
         self.state.load(Ordering::Acquire) != 0
     }
 
     /// Announces a one-shot receive: until the guard is dropped no multishot op starts. Before the
-    /// caller waits, it stops an op that has started, and takes what that op left.
+    /// caller waits, it stops an op that has started, and takes the items that the op left.
     ///
     /// A strand that is given up meanwhile stays announced. Every later receive of the descriptor
     /// is then a one-shot receive, which is correct but slower.

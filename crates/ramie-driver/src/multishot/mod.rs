@@ -6,7 +6,7 @@
 //! it.
 //!
 //! The part of an op that touches the ring is in `uring/multishot.rs`, beside the queue and the
-//! completions that it uses; this folder has what the callers and every backend share.
+//! completions that it uses; this folder has the part that the callers and every backend share.
 //!
 //! # States of an op
 //!
@@ -23,7 +23,7 @@
 //!
 //! *The race to fear* is stopping: bytes and connections may arrive until the last completion. So
 //! `stop` waits for the last completion (a matter of microseconds, because the kernel cancels at
-//! once what waits for readiness), and only then puts the items into the inbox.
+//! once an op that waits for readiness), and only then puts the items into the inbox.
 //!
 //! # Beside one-shot receives
 //! A one-shot receive would miss data that a multishot op has buffered. So no multishot op starts
@@ -54,7 +54,7 @@ pub(crate) const MAX_ITEMS: usize = 64;
 /// The number of bytes that may.
 pub(crate) const MAX_BYTES: usize = 64 << 10;
 
-/// A multishot op: what is done again and again.
+/// A multishot op: the call that is done again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultishotOp {
     /// `recv` of a stream.
@@ -93,7 +93,7 @@ pub enum MultishotItem {
 pub struct Datagram {
     /// Its bytes.
     pub bytes: Lease,
-    /// Who sent it.
+    /// The address of its sender.
     pub from: SockAddrStorage,
     /// How many bytes of `from` count.
     pub from_len: u32,

@@ -1,4 +1,4 @@
-//! One nonblocking try of an op: the system call, or a poll(2) that says it would wait.
+//! One nonblocking try of an op: the system call, or a poll(2) that finds that it would wait.
 //!
 //! Descriptors stay blocking for others, so each call carries its own "do not wait"
 //! (`MSG_DONTWAIT`, `RWF_NOWAIT`); where the file knows neither, poll(2) is asked first.
@@ -22,7 +22,8 @@ const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
 const NOT_SEEKABLE: i32 = -Errno::SPIPE.raw_os_error();
 const UNSUPPORTED: i32 = -Errno::OPNOTSUPP.raw_os_error();
 
-/// What a pipe takes without waiting once poll(2) says that it is writable (`PIPE_BUF`).
+/// The bytes that a pipe takes without waiting once poll(2) reports that it is writable
+/// (`PIPE_BUF`).
 const CERTAIN_WRITE: usize = 4096;
 /// The most buffers that such a write gathers.
 const CERTAIN_PARTS: usize = 16;
@@ -81,7 +82,7 @@ fn call(frame: &OpFrame) -> i32 {
 }
 
 fn make(call: &Call) -> i32 {
-    // SAFETY: the submitter keeps what it points to valid (contract of `Driver::submit`).
+    // SAFETY: the submitter keeps its pointers valid (contract of `Driver::submit`).
     unsafe { call.make() }
 }
 
@@ -98,11 +99,11 @@ fn message(op: &Op) -> i32 {
             unsafe { raw::send(fd, buf, len.min(MAX_LEN), flags | quiet) }
         }
         Op::RecvMessage { fd, message, flags } => {
-            // SAFETY: as above, for the header and what it points to.
+            // SAFETY: as above, for the header and its pointers.
             unsafe { raw::recvmsg(fd, message, flags | sys::MSG_DONTWAIT) }
         }
         Op::SendMessage { fd, message, flags } => {
-            // SAFETY: as above, for the header and what it points to.
+            // SAFETY: as above, for the header and its pointers.
             unsafe { raw::sendmsg(fd, message, flags | quiet) }
         }
         _ => unreachable!("every other op has its own arm in `call`"),
@@ -148,8 +149,8 @@ impl Stream {
         }
     }
 
-    /// The file does not know `RWF_NOWAIT`: a plain file is simply read or written, anything
-    /// else once poll(2) says that it is ready.
+    /// The file does not know `RWF_NOWAIT`: a plain file is simply read or written, anything else
+    /// once poll(2) reports that it is ready.
     fn attempt_polled(&self) -> i32 {
         if is_disk_file(self.fd) {
             return self.call(0);
@@ -162,7 +163,7 @@ impl Stream {
         }
     }
 
-    /// Writes no more than what surely goes without waiting.
+    /// Writes only as much as surely goes without waiting.
     fn write_certain_part(&self) -> i32 {
         const NONE: IoVec = IoVec { base: std::ptr::null_mut(), len: 0 };
         let mut parts = [NONE; CERTAIN_PARTS];
@@ -186,7 +187,7 @@ impl Stream {
     }
 }
 
-/// Makes a header say that nothing was received: no bytes, from nobody.
+/// Clears a header, as if nothing was received.
 pub(super) fn clear_message(message: *mut MessageHeader) {
     // SAFETY: the submitter keeps the header valid (contract of `Driver::submit`).
     let message = unsafe { &mut *message };
@@ -244,8 +245,8 @@ fn accept(fd: RawFd, op: &Op) -> i32 {
     }
 }
 
-/// Starts to connect, or learns what became of it. A blocking socket is made `O_NONBLOCK` for
-/// the length of the call.
+/// Starts to connect, or learns the outcome. A blocking socket is made `O_NONBLOCK` for the length
+/// of the call.
 fn connect(fd: RawFd, frame: &OpFrame) -> i32 {
     if frame.connecting.get() {
         return match ready(fd, POLL_OUT) {

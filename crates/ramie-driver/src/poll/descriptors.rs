@@ -1,4 +1,4 @@
-//! What a polling driver knows of descriptors, and what it has registered for them.
+//! The descriptors that a polling driver knows, and their registrations.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Tries an op, and notes what its result tells of the descriptor.
+    /// Tries an op, and notes from its result whether the descriptor is ready.
     pub(super) fn attempt(&mut self, frame: &OpFrame) -> i32 {
         let result = attempt::attempt(frame);
         self.note(frame, result);

@@ -5,9 +5,9 @@
 //! registration, two system calls for each request of a server, are left out. INVARIANT: **while
 //! an op waits for a bit, that bit is clear, and whatever would set it makes an edge.**
 //!
-//! A receive that fills less than it was given has emptied a TCP socket: what comes later makes an
-//! edge. So the bit is cleared then, too, but not once an edge told of the stream's end, of an
-//! error, or of urgent data, at which a receive may stop short.
+//! A receive that fills less than it was given has emptied a TCP socket: later bytes make an edge.
+//! So the bit is cleared then, too, but not after an edge for the stream's end, of an error, or of
+//! urgent data, at which a receive may stop short.
 //!
 //! A peer that sends to a socket nobody reads would wake the driver with each segment. So the
 //! second edge in vain ends the registration.
@@ -27,18 +27,19 @@ use crate::op::{Op, OpFrame};
 use crate::registration::Registration;
 use crate::sys::{self, POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT, raw};
 
-/// What the owner of the op's descriptor keeps for it, if it is a stream's.
+/// The registration of the op's descriptor, if that is a stream's.
 #[inline]
 fn registration_of(frame: &OpFrame) -> Option<&Registration> {
     // SAFETY: null, or valid while the op is in flight (contract of `Driver::submit_fixed`).
     unsafe { frame.registration.get().as_ref() }
 }
 
-/// What is waited for by edges; ops that want something else are registered for each wait.
+/// The events that edges are registered for; ops that want other events are registered for each
+/// wait.
 const KEPT: u32 = POLL_IN | POLL_OUT;
 
 impl Descriptors {
-    /// Whether what the slot says of the number is true of the file of this registration.
+    /// Whether the number's slot describes the file of this registration.
     #[inline]
     fn is_kept(&self, fd: RawFd, registration: &Registration) -> bool {
         self.slots.get(fd).is_some_and(|slot| {
@@ -56,7 +57,7 @@ impl Descriptors {
             return false;
         }
         let slot = &self.slots[fd];
-        // No edge will tell once more that a socket was shut down ([`Descriptors::conclude`]).
+        // There is no second edge for a socket that was shut down ([`Descriptors::conclude`]).
         slot.ready & events == 0 && !(slot.has_ended && events & POLL_IN != 0)
     }
 
@@ -71,7 +72,7 @@ impl Descriptors {
             && self.would_wait(fd, registration, frame.op.readiness())
     }
 
-    /// Takes note of what a call on a kept descriptor returned.
+    /// Takes note of the result of a call on a kept descriptor.
     #[inline]
     pub(super) fn note(&mut self, frame: &OpFrame, result: i32) {
         let Some((fd, registration)) = frame.op.fd().zip(registration_of(frame)) else { return };
@@ -104,7 +105,7 @@ impl Descriptors {
         }
     }
 
-    /// Sees to it that an edge will tell when `frame` can go on. False: the descriptor has to be
+    /// Sees to it that an edge comes when `frame` can go on. False: the descriptor has to be
     /// registered for this wait.
     pub(super) fn keep(&mut self, fd: RawFd, frame: &OpFrame) -> bool {
         let Some(registration) = registration_of(frame) else { return false };
@@ -113,7 +114,7 @@ impl Descriptors {
             return true;
         }
         // Those who wait in another way must not be forgotten. A set without a number of its own
-        // cannot tell its stamps from another's.
+        // has the same stamps as another.
         if events & !KEPT != 0 || !self.slots[fd].is_idle() || self.set.id == 0 {
             return false;
         }
@@ -167,7 +168,7 @@ impl Poll {
         self.answer_pollers(fd, flags.bits());
     }
 
-    /// Tells those who only ask what the edge told.
+    /// Completes the ops that only ask for readiness.
     fn answer_pollers(&mut self, fd: RawFd, flags: u32) {
         let mut still_waiting = FrameList::new();
         while let Some(frame) = self.descriptors.slots[fd].pollers.pop() {

@@ -3,11 +3,11 @@
 //! # Registrations
 //! A descriptor with waiting ops is registered one-shot for the merged interests of its readers and
 //! writers. INVARIANT: **a registration is armed only while an op waits on the descriptor.** Firing
-//! disarms it; cancelling the last waiter deletes it. What stays behind is disarmed and can deliver
-//! nothing, so closing the descriptor on any thread, reusing its number, or keeping the file alive
-//! by a duplicate makes no ghosts: the next op on that number finds by the kernel's answer
-//! (`ENOENT`, `EEXIST`) whether to add or to modify. The generation in the key is a second lock on
-//! the same door. The exception are descriptors whose owner keeps a
+//! disarms it; cancelling the last waiter deletes it. A registration that stays behind is disarmed
+//! and can deliver nothing, so closing the descriptor on any thread, reusing its number, or keeping
+//! the file alive by a duplicate makes no ghosts: the next op on that number finds by the kernel's
+//! answer (`ENOENT`, `EEXIST`) whether to add or to modify. The generation in the key is a second
+//! lock on the same door. The exception are descriptors whose owner keeps a
 //! [`Registration`](crate::registration::Registration): those stay registered between waits
 //! ([`edges`]).
 //!
@@ -109,7 +109,7 @@ impl Poll {
         if flags.bits() & (POLL_OUT | over) != 0 {
             self.retry(fd, |slot| &mut slot.writers);
         }
-        // These may wait for what the event has no name for.
+        // These may wait for an event without a bit of its own.
         self.retry(fd, |slot| &mut slot.pollers);
         let was_true = self.in_flight < in_flight;
         if was_true {
@@ -124,7 +124,7 @@ impl Poll {
         }
     }
 
-    /// Arms the registration of `fd`; if that cannot be, whoever waits is told why.
+    /// Arms the registration of `fd`; if that cannot be, the ops that wait for it fail.
     fn arm_or_fail(&mut self, fd: RawFd, interests: u32) {
         if let Err(errno) = self.descriptors.arm(fd, interests) {
             self.fail_all(fd, errno);
@@ -180,7 +180,7 @@ impl Backend for Poll {
 
     fn submit(&mut self, frame: &OpFrame) -> Submitted {
         debug_assert_eq!(frame.state.get(), OpState::New, "a frame is submitted once");
-        // Whoever waits already goes first.
+        // Ops that wait already go first.
         if !self.descriptors.has_waiters_before(frame)
             && !pretends_to_wait(frame)
             && !self.descriptors.must_wait(frame)
@@ -208,7 +208,7 @@ impl Backend for Poll {
     fn cancel(&mut self, frame: &OpFrame) {
         let fd = frame.op.fd().expect("an op without a descriptor never waits");
         self.descriptors.slots[fd].queue(&frame.op).remove(frame);
-        // What has arrived is returned: the op's own answer decides.
+        // Data that has arrived is returned: the op's own answer decides.
         let result = match attempt::attempt(frame) {
             AGAIN => CANCELLED,
             result => result,
@@ -219,7 +219,7 @@ impl Backend for Poll {
         }
     }
 
-    /// Cancels what is meant, and tells how many that are.
+    /// Cancels the ops that are meant, and returns their number.
     fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
         let all = (0..self.descriptors.slots.len() as RawFd)
             .flat_map(|fd| self.descriptors.slots[fd].frames());
@@ -304,7 +304,7 @@ impl Drop for Poll {
 /// Whether `EAGAIN` means "wait" for this op.
 fn may_wait(frame: &OpFrame) -> bool {
     match frame.op {
-        // A local listener is full, and no readiness tells when it is not: as the call says.
+        // A local listener is full, and no readiness comes when it is not: as the call answers.
         Op::Connect { .. } => frame.connecting.get(),
         Op::Open { .. } | Op::Close { .. } | Op::Call { .. } => false,
         _ => !frame.op.refuses_to_wait(),

@@ -1,4 +1,4 @@
-//! What waits on which descriptor.
+//! The ops that wait, by descriptor.
 
 use std::{
     ops::{Index, IndexMut},
@@ -13,7 +13,7 @@ use crate::{
     sys::{POLL_IN, POLL_OUT},
 };
 
-/// What waits on one descriptor.
+/// The ops that wait on one descriptor, and its registration.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) readers: FrameList,
@@ -24,15 +24,15 @@ pub(super) struct Slot {
     pub(super) generation: u32,
     /// A guess: the kernel may have a registration for the number.
     pub(super) registered: bool,
-    /// What the registration is armed for, as `poll(2)` bits.
+    /// The events that the registration is armed for, as `poll(2)` bits.
     pub(super) armed: u32,
     /// It is registered for edges, and stays so between waits.
     pub(super) is_kept: bool,
-    /// Of those: what edges told and no call has found otherwise, as `poll(2)` bits.
+    /// Of those: the events of edges that no call has found to be over, as `poll(2)` bits.
     pub(super) ready: u32,
     /// Of those: after a receive that fills less than it was given, there is nothing more.
     pub(super) is_drained_by_short: bool,
-    /// Of those: an edge told of the end of what can be read.
+    /// Of those: an edge has reported that no more can be read.
     pub(super) has_ended: bool,
     pub(super) vain: Vain,
 }

@@ -1,4 +1,4 @@
-//! Readiness in vain: the kernel says that a descriptor is ready, and the call would wait.
+//! Readiness in vain: the kernel reports that a descriptor is ready, and the call would wait.
 //!
 //! As a rule another was faster, and the next readiness is a true one. But some descriptors stay so
 //! for good. Armed again at once, such a registration would fire in each turn.
@@ -6,8 +6,8 @@
 //! # Shut down for reading
 //! A receive from a datagram socket that was shut down returns 0 bytes if it may wait, and `EAGAIN`
 //! if it may not (`MSG_DONTWAIT`); an accept from a Unix listener `EINVAL` and `EAGAIN`. poll(2)
-//! tells by `POLLRDHUP`. So an op that would wait then gets the answer of the call that may wait
-//! ([`Descriptors::conclude`]).
+//! reports it by `POLLRDHUP`. So an op that would wait then gets the answer of the call that may
+//! wait ([`Descriptors::conclude`]).
 //!
 //! # All others
 //! After [`PATIENCE`] readinesses in vain within [`ROW_NS`] of each other, and no op that completed
@@ -15,8 +15,8 @@
 //! grows to [`LONGEST_PAUSE_NS`]. The ops wait on, and can be cancelled.
 //!
 //! *The race to fear*: an op of the other direction comes during the pause, and arms the
-//! registration for itself alone. So what is armed at the pause's end is compared with all that is
-//! waited for; that something is armed says nothing.
+//! registration for itself alone. So at the pause's end the armed events are compared with those of
+//! all ops that wait; an armed registration alone proves nothing.
 //!
 //! A socket whose error queue is not read (timestamps, `IP_RECVERR`) is such a descriptor, too: a
 //! receive may see a datagram later by the pause.
@@ -102,8 +102,8 @@ impl Poll {
 }
 
 impl Descriptors {
-    /// The registration of `fd` has fired, and of the ops that wait none is complete. Tells whether
-    /// it is to be armed at once.
+    /// The registration of `fd` has fired, and of the ops that wait none is complete. Returns
+    /// whether it is to be armed at once.
     pub(super) fn note_vain(&mut self, fd: RawFd) -> bool {
         let slot = &mut self.slots[fd];
         let Some(due_ns) = slot.vain.note(monotonic_ns()) else { return true };
@@ -112,7 +112,7 @@ impl Descriptors {
         false
     }
 
-    /// What an op comes to whose descriptor is ready, though the call would wait.
+    /// The result of an op whose descriptor is ready, though the call would wait.
     #[cold]
     pub(super) fn conclude(&mut self, frame: &OpFrame) -> i32 {
         let Some(fd) = frame.op.fd().filter(|_| may_wait(frame) && is_receiving(&frame.op)) else {
@@ -121,14 +121,14 @@ impl Descriptors {
         if !sys::is_shut_down_for_reading(raw::borrow(&fd)) {
             return AGAIN;
         }
-        // What had come before the end comes first.
+        // Data from before the end comes first.
         match self.attempt(frame) {
             AGAIN => ended(&frame.op),
             result => result,
         }
     }
 
-    /// The same, where an edge that is past has told of the end.
+    /// The same, where an earlier edge has reported the end.
     pub(super) fn conclude_if_ended(&mut self, frame: &OpFrame) -> i32 {
         match frame.op.fd().and_then(|fd| self.slots.get(fd)) {
             Some(Slot { is_kept: true, has_ended: true, .. }) => self.conclude(frame),
@@ -148,7 +148,7 @@ fn is_receiving(op: &Op) -> bool {
     )
 }
 
-/// What the call returns from a socket that was shut down, if it may wait.
+/// The result of the call on a socket that was shut down, if it may wait.
 fn ended(op: &Op) -> i32 {
     match *op {
         Op::Accept { .. } => -Errno::INVAL.raw_os_error(),

@@ -1,19 +1,19 @@
 //! Buffers that the kernel picks itself when bytes arrive (buffer rings).
 //!
 //! One ring of buffers, a *group*, for each size. A buffer on offer is held by the kernel; each
-//! completion tells how much of which buffer it filled, and that part becomes a lease. With
-//! incremental consumption (`IOU_PBUF_RING_INC`, 6.12) the kernel fills a buffer part by part until
-//! it is full; else one completion uses up one buffer.
+//! completion names the buffer and the number of bytes that it filled, and that part becomes a
+//! lease. With incremental consumption (`IOU_PBUF_RING_INC`, 6.12) the kernel fills a buffer part
+//! by part until it is full; else one completion uses up one buffer.
 //!
-//! *The trap*: the kernel also says that it goes on to fill a buffer (`F_BUF_MORE`). But before
+//! *The trap*: the kernel also reports that it goes on to fill a buffer (`F_BUF_MORE`). But before
 //! 6.12.94, 6.18.36 and 7.0.13 it leaves that out of a bundle that it puts together of several
-//! receives (CVE-2026-53191), and some of these do so at a stream's end. Whoever believes it lets
-//! go of a buffer that the kernel writes to. So what counts is how much room is left.
+//! receives (CVE-2026-53191), and some of these do so at a stream's end. A driver that relied on
+//! the flag would let go of a buffer that the kernel writes to. So the room that is left decides.
 //!
 //! A bundle (`IORING_RECVSEND_BUNDLE`, 6.10) is one completion for the bytes of several buffers:
 //! the one it names, filled to its end, and on in the order in which they were offered. Only
-//! buffers that are filled part by part are received into so: of the others the kernel shortens
-//! some as it bundles them, and does not tell.
+//! buffers that are filled part by part are received into so: the kernel shortens some of the
+//! others as it bundles them, without a report.
 //!
 //! | a place of a group | left by |
 //! |---|---|
@@ -55,7 +55,7 @@ struct OfferedBuffer {
     at: u16,
 }
 
-/// What a completion says of the buffers that it has filled.
+/// The buffers that a completion has filled.
 pub(super) struct Filled {
     /// The first of them.
     id: u16,
@@ -165,7 +165,7 @@ impl Group {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Leases what a completion has filled, buffer by buffer.
+    /// Leases the bytes of a completion, buffer by buffer.
     fn lease_each(&mut self, size: Size, filled: Filled, mut take: impl FnMut(Lease)) {
         let Filled { mut id, len: mut left } = filled;
         loop {
@@ -203,7 +203,7 @@ impl Group {
         unsafe { Lease::new(buffer, start, len) }
     }
 
-    /// Lets go of what is on offer, and frees the entries.
+    /// Lets go of the buffers on offer, and frees the entries.
     ///
     /// # Safety
     /// The kernel does not use the group any more.
@@ -260,7 +260,7 @@ impl Groups {
     ) -> bool {
         let group = &mut self.groups[size as usize];
         if group.is_none() && !self.refused {
-            // A datagram is not to be cut off by what is left of a buffer.
+            // A datagram is not to be cut off by the little room that is left in a buffer.
             let is_incremental = is_incremental && size == Size::Large;
             match Group::register(ring, size, is_incremental) {
                 Ok(new) => *group = Some(new),
@@ -275,7 +275,7 @@ impl Groups {
             }
         }
         let Some(group) = group else { return false };
-        // Where memory was short, more buffers are the opposite of what is wanted.
+        // Where memory was short, more buffers would make it worse.
         if ran_out && group.on_offer() == 0 && group.was_full {
             group.wanted = (group.wanted * 2).min(PLACES);
         }
@@ -285,7 +285,7 @@ impl Groups {
         are_there
     }
 
-    /// Leases what a completion has filled.
+    /// Leases the bytes of a completion.
     pub(super) fn lease_each(&mut self, size: Size, filled: Filled, take: impl FnMut(Lease)) {
         match &mut self.groups[size as usize] {
             Some(group) => group.lease_each(size, filled, take),
@@ -293,7 +293,7 @@ impl Groups {
         }
     }
 
-    /// Replaces what has gone out.
+    /// Replaces the buffers that have gone out.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
         for (group, size) in self.groups.iter_mut().zip(Size::ALL) {
             if let Some(group) = group {
@@ -307,8 +307,8 @@ impl Groups {
         self.groups.iter().flatten().any(|group| group.wanted > FIRST)
     }
 
-    /// Takes the groups that have grown out of the kernel. The caller then reaps what the kernel
-    /// has filled before, and calls [`free_retired`](Self::free_retired).
+    /// Takes the groups that have grown out of the kernel. The caller then reaps the completions of
+    /// earlier bytes, and calls [`free_retired`](Self::free_retired).
     pub(super) fn retire_surplus(&mut self, ring: &IoUring) -> Retired {
         let mut retired = Retired::default();
         for size in Size::ALL {
@@ -357,7 +357,7 @@ impl Retired {
     }
 }
 
-/// What the kernel lacks of rings of buffers, by trying.
+/// The features of buffer rings that the kernel lacks, by trying.
 pub(super) fn lacking(ring: &IoUring) -> FeatureSet {
     let takes = |is_incremental| match Group::register(ring, Size::Small, is_incremental) {
         Err(_) => false,

@@ -35,8 +35,8 @@ impl Ring {
     pub(super) fn give_back_surplus(&mut self) {
         let retired = self.reaper.buffers.groups.retire_surplus(&self.queue.ring);
         if !retired.is_empty() {
-            // What the kernel had filled before is in completions that are in the queue, or follow
-            // as soon as there is room.
+            // Buffers that the kernel had filled before are in completions that are in the queue,
+            // or follow as soon as there is room.
             self.reaper.wakes.note_woken();
             self.reap();
             while self.queue.has_overflowed() {

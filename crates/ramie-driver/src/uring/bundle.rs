@@ -1,8 +1,8 @@
 //! A receive into the ring's own buffers, once: as many of them as the bytes that are there take.
 //!
 //! The kernel picks the buffers when bytes arrive, so nothing is held while the op waits. Where it
-//! finds none on offer there are to be more, and the op is handed over again. What it brings is
-//! leased when its completion is reaped: the next one may tell of the bytes behind.
+//! finds none on offer there are to be more, and the op is handed over again. Its bytes are leased
+//! when its completion is reaped, because the next one may report the bytes behind them.
 #![allow(unsafe_code)]
 
 use io_uring::opcode;
@@ -39,7 +39,7 @@ impl Ring {
     }
 }
 
-/// Leases what such a receive has filled, into the list of its op.
+/// Leases the bytes of such a receive, into the list of its op.
 #[cold]
 pub(super) fn lease(buffers: &mut Buffers, frame: &OpFrame, filled: Filled) {
     let Op::RecvBundle { into, .. } = frame.op else {

@@ -1,13 +1,12 @@
 //! Asking that ops end, and closing descriptors for nobody.
 //!
 //! *The race to fear*: the kernel is just moving the op, from one wait to the next, when it looks
-//! for it. It then says that there is none (`ENOENT`), as it does of an op that is complete, and
-//! the op waits on. (Seen where a thread of the kernel enters, of a receive that waits for all
-//! its bytes.) So after such an answer the op is asked for again, if it is still in flight; and
-//! one that completes again and again counts as armed again. The answer tells the op's place.
-//! Another that is to be cancelled may be there by now: it is asked for twice, which harms
-//! nothing. Where frames have changed places meanwhile, all that are to be cancelled are asked
-//! for.
+//! for it. It then answers that there is none (`ENOENT`), as it does for an op that is complete,
+//! and the op waits on. (Seen where a thread of the kernel enters, of a receive that waits for all
+//! its bytes.) So after such an answer the op is asked for again, if it is still in flight; and one
+//! that completes again and again counts as armed again. The answer names the op's index. Another
+//! that is to be cancelled may be there by now: it is asked for twice, which harms nothing. Where
+//! frames have changed places meanwhile, all that are to be cancelled are asked for.
 #![allow(unsafe_code)]
 
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -62,7 +61,7 @@ impl Cancels {
 }
 
 impl Reaper {
-    /// The kernel has answered a request to cancel an op, which the user data tells.
+    /// The kernel has answered a request to cancel an op; the user data identifies the op.
     pub(super) fn note_answer_to_cancel(&mut self, user_data: u64, result: i32) {
         if result != NOT_FOUND {
             return;
@@ -93,7 +92,7 @@ impl Reaper {
 impl Ring {
     pub(super) fn cancel(&mut self, frame: &OpFrame) {
         self.reaper.cancels.note_asked();
-        // What waits for its retry is not in the kernel: the request follows it there.
+        // An op that waits for its retry is not in the kernel: the request follows it there.
         if !matches!(frame.state.get(), OpState::ToRetry | OpState::ToAwait) {
             self.push_cancel(frame);
         }
@@ -105,7 +104,7 @@ impl Ring {
         self.push(&opcode::AsyncCancel::new(target).build().user_data(answer));
     }
 
-    /// Asks again for what the kernel has not found.
+    /// Asks again for the ops that the kernel has not found.
     #[cold]
     pub(super) fn cancel_again(&mut self) {
         for request in self.reaper.cancels.take_missed() {

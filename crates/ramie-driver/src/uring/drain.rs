@@ -1,4 +1,4 @@
-//! Ending what is in flight, to the last completion.
+//! Ending all that is in flight, to the last completion.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,7 @@ impl Ring {
             }
             let before = self.reaper.left();
             if before >= left {
-                // Nothing moves: the kernel may have missed what it was just moving itself.
+                // Nothing moves: the kernel may have missed ops that it was just moving itself.
                 still += 1;
                 if still >= MOST_STILL_ROUNDS {
                     self.reaper.forget_unreleased();

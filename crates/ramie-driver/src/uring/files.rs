@@ -1,4 +1,4 @@
-//! The ring's table of files; see [`fixed`](crate::fixed) for who uses it and when.
+//! The ring's table of files; see [`fixed`](crate::fixed) for its use.
 
 use std::io;
 use std::os::fd::RawFd;

@@ -1,8 +1,8 @@
 //! How a worker and its sidecar agree on who looks at the submission queue.
 //!
-//! The worker posts: it counts what it has put into the queue. The sidecar hands the queue to the
-//! kernel whenever the count has changed. When it has not changed for a while, the sidecar sleeps,
-//! and the next post has to wake it.
+//! The worker posts: it counts the entries that it has put into the queue. The sidecar hands the
+//! queue to the kernel whenever the count has changed. When it has not changed for a while, the
+//! sidecar sleeps, and the next post has to wake it.
 //!
 //! | state | meaning | left by |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! *The race to fear* is a post between the sidecar's last look and its sleep. The worker counts
 //! first and reads the state then; the sidecar writes `ASLEEP` first and looks at the count then;
 //! there is a sequentially consistent fence between the two on either side. So at least one of them
-//! sees what the other wrote: the worker `ASLEEP`, and it wakes; or the sidecar the new count, and
-//! it does not sleep.
+//! sees the write of the other: the worker `ASLEEP`, and it wakes; or the sidecar the new count,
+//! and it does not sleep.
 
 use crate::primitive::{AtomicU32, Ordering, fence};
 
@@ -22,7 +22,7 @@ const WATCHING: u32 = 0;
 const ASLEEP: u32 = 1;
 const ENDING: u32 = 2;
 
-/// What a worker and its sidecar share.
+/// The state that a worker and its sidecar share.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     posted: AtomicU32,
@@ -37,7 +37,7 @@ impl Handshake {
     /// Worker: something new is in the queue. True: the caller has to wake the sidecar.
     pub(crate) fn post(&self) -> bool {
         let posted = self.posted.load(Ordering::Relaxed);
-        // Release: whoever sees the count sees the entry in the queue.
+        // Release: a thread that sees the count sees the entry in the queue.
         self.posted.store(posted.wrapping_add(1), Ordering::Release);
         fence(Ordering::SeqCst);
         self.state.load(Ordering::Relaxed) == ASLEEP && self.change(ASLEEP, WATCHING)

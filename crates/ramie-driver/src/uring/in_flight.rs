@@ -90,7 +90,8 @@ impl InFlight {
         }
     }
 
-    /// Moves the few frames that are left together and gives back what a busy time has taken.
+    /// Moves the few frames that are left together and gives back the memory that a busy time has
+    /// taken.
     #[cold]
     #[allow(unsafe_code)]
     fn close_ranks(&mut self) {

@@ -42,10 +42,10 @@ enum MultishotState {
 struct Multishot {
     op: MultishotOp,
     inbox: Arc<MultishotInbox>,
-    /// What came and was not taken.
+    /// The items that were not taken yet.
     items: VecDeque<MultishotItem>,
     bytes: usize,
-    /// Who waits, in the submitter's word; 0: nobody.
+    /// The word of the strand that waits; 0: none does.
     user: u64,
     state: MultishotState,
     is_stopped: bool,
@@ -71,7 +71,7 @@ pub(super) struct Multishots {
     to_pause: Vec<u32>,
     /// Whom to wake.
     notices: VecDeque<u64>,
-    /// What receives of datagrams tell the kernel; it reads it while they are armed.
+    /// The message header for receives of datagrams; the kernel reads it while they are armed.
     header: Box<MessageHeader>,
 }
 
@@ -152,7 +152,7 @@ impl Multishots {
         MultishotId { driver: self.requests.driver, index, generation: *generation }
     }
 
-    /// Takes the op out; what it has left goes inbox, and whoever waits is to be told.
+    /// Takes the op out; its items go to its inbox, and the strands that wait are woken.
     fn remove(&mut self, index: u32) {
         let Some(op) = self.places[index as usize].1.take() else { return };
         self.free.push(index);
@@ -338,7 +338,7 @@ impl Ring {
         self.push(&entry.user_data(sqe::of_multishot(index)));
     }
 
-    /// What the reaper noted.
+    /// Pauses the ops that the reaper noted, and offers the buffers that have come back.
     pub(super) fn tend_multishots(&mut self) {
         while let Some(index) = self.reaper.multishots.to_pause.pop() {
             if self.reaper.multishots.at(index).is_some_and(|op| op.is_to_pause()) {
@@ -348,7 +348,7 @@ impl Ring {
         self.reaper.buffers.reclaim();
     }
 
-    /// Does what other threads have asked for; called after a wake.
+    /// Stops the ops that other threads have asked to stop; called after a wake.
     pub(super) fn stop_as_requested(&mut self) {
         for id in self.reaper.multishots.requests.take() {
             self.begin_stop(id);
@@ -382,7 +382,7 @@ impl Ring {
         }
         self.begin_stop(id);
         if self.reaper.multishots.is_there(id) {
-            // What completes meanwhile is left for a turn, which must not wait then.
+            // Completions that arrive meanwhile are left for a turn, which must not wait then.
             self.reaper.wakes.note_woken();
         }
         while self.reaper.multishots.is_there(id) {

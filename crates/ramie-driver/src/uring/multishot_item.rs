@@ -1,4 +1,4 @@
-//! What a completion of an op that completes again and again has brought.
+//! From a completion of a multishot op to an item.
 #![allow(unsafe_code)]
 
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -13,10 +13,10 @@ const AGAIN: i32 = Errno::AGAIN.raw_os_error();
 const CANCELLED: i32 = Errno::CANCELED.raw_os_error();
 const INTERRUPTED: i32 = Errno::INTR.raw_os_error();
 pub(super) const NO_BUFFERS: i32 = Errno::NOBUFS.raw_os_error();
-/// What a bundle says of a group that is not there any more.
+/// The answer to a bundle whose group is not there any more.
 const NO_GROUP: i32 = Errno::NOENT.raw_os_error();
 
-/// What a completion means; none: only that the op may have ended.
+/// The item of a completion; none: the op may have ended, and that is all.
 pub(super) fn item_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Option<MultishotItem> {
     match (op, result) {
         (_, result) if result < 0 => match -result {
@@ -37,10 +37,11 @@ pub(super) fn item_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Opt
     }
 }
 
-/// What the kernel puts before the address: four words, of which the first and third count.
+/// The header that the kernel puts before the address: four words, of which the first and third
+/// count.
 const HEAD: usize = 16;
 
-/// Takes apart what a multishot `recvmsg` has written.
+/// Takes apart the bytes that a multishot `recvmsg` has written.
 fn datagram(mut lease: Lease) -> Option<Datagram> {
     let word = |at: usize| {
         lease.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes)

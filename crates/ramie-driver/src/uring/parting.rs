@@ -61,7 +61,7 @@ impl Drop for Parting {
     }
 }
 
-/// What is to become of a ring.
+/// The ways that are open to a ring.
 #[derive(Clone, Copy)]
 pub(super) struct Prospect {
     /// No thread of the kernel goes on polling it.
@@ -70,8 +70,8 @@ pub(super) struct Prospect {
     pub(super) thread_goes_on: bool,
 }
 
-/// Parks a ring that is drained and about to be dropped, or prepares the wait for its end: what
-/// this returns is to be dropped after the ring.
+/// Parks a ring that is drained and about to be dropped, or prepares the wait for its end: the
+/// caller drops the result after the ring.
 pub(super) fn part(
     ring: &IoUring,
     registered_ring: &mut RegisteredRing,
@@ -116,7 +116,7 @@ pub(super) fn part(
 mod tests {
     use super::*;
 
-    /// Leaves a new ring; tells whether its thread waits. `None`: it cannot be parked here.
+    /// Leaves a new ring; returns whether its thread waits. `None`: it cannot be parked here.
     fn leave(thread_goes_on: bool) -> Option<bool> {
         let ring = IoUring::new(1).ok()?;
         let mut registered_ring = RegisteredRing::new(ring.as_raw_fd());

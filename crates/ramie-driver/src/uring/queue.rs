@@ -1,7 +1,7 @@
 //! A ring's submission queue, and how the kernel is entered for it.
 //!
-//! This part knows entries and threads. What an entry is for, and what its completion means, is
-//! the business of [`Ring`](super::ring::Ring) and [`Reaper`](super::reap::Reaper).
+//! This part knows entries and threads. The purpose of an entry, and the meaning of its completion,
+//! are the business of [`Ring`](super::ring::Ring) and [`Reaper`](super::reap::Reaper).
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -123,7 +123,7 @@ impl Queue {
         self.gathering.take();
     }
 
-    /// Hands over what is queued and waits for `least` completions.
+    /// Hands over the queued entries and waits for `least` completions.
     pub(super) fn enter(&mut self, least: u32, limit: Option<&Timespec>) -> Result<u32, Errno> {
         let queue = self.ring.submission();
         let len = queue.len() as u32;

@@ -1,4 +1,4 @@
-//! Completions: to which op each belongs, and what its result means.
+//! Completions: the op to which each belongs, and the meaning of its result.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -27,7 +27,7 @@ const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
 const ALREADY: i32 = -Errno::ALREADY.raw_os_error();
 const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
 const NO_BUFFERS: i32 = -Errno::NOBUFS.raw_os_error();
-/// What a bundle says of a group that is not there any more.
+/// The answer to a bundle whose group is not there any more.
 const NO_GROUP: i32 = -Errno::NOENT.raw_os_error();
 
 /// `ERESTARTSYS` and its kin: a signal interrupted the call.
@@ -36,11 +36,11 @@ const KERNELS_OWN: RangeInclusive<i32> = -516..=-512;
 /// How many completions are read off at once.
 const BATCH: usize = 32;
 
-/// What is on its way through a ring, as the completions change it.
+/// The state of all that is on its way through a ring, as the completions change it.
 ///
-/// **Rule of the reaper**: reading completions never submits, so this part has no way to. What must
-/// be submitted in answer (an op that was interrupted, the next read of the eventfd) is noted here,
-/// and pushed by the next turn. So a full queue never recurses.
+/// **Rule of the reaper**: reading completions never submits, so this part has no way to. Entries
+/// that must be submitted in answer (an op that was interrupted, the next read of the eventfd) are
+/// noted here, and pushed by the next turn. So a full queue never recurses.
 pub(super) struct Reaper {
     pub(super) completed: Completed,
     /// Ops to hand to the kernel again.
@@ -83,7 +83,7 @@ impl Reaper {
     }
 
     /// Whether nothing is to be done before something completes. (A full queue is emptied into the
-    /// kernel, and what is read meanwhile may have left notes.)
+    /// kernel, and completions that are read meanwhile may have left notes.)
     pub(super) fn is_idle(&self) -> bool {
         !self.has_notes() && self.completed.is_empty() && !self.multishots.has_notices()
     }
@@ -221,7 +221,7 @@ impl Reaper {
             CANCELLED if matches!(frame.op, Op::Close { .. }) => {
                 self.finish(frame, sys::raw::close(frame.op.fd().unwrap_or(-1)));
             }
-            // The kernel interrupts what runs in one of its threads in order to cancel it.
+            // The kernel interrupts an op in one of its threads in order to cancel it.
             INTERRUPTED | CANCELLED if asked => self.finish(frame, CANCELLED),
             INTERRUPTED | CANCELLED if awaited => self.note(frame, OpState::ToAwait),
             // An interrupted connect goes on by itself.
@@ -287,13 +287,13 @@ impl Reaper {
 }
 
 /// Whether a completion is its op's only one, and has to do with no buffer of the ring's. (A
-/// receive may say besides that the socket has more.)
+/// receive may report besides that the socket has more.)
 #[inline]
 fn is_plain(flags: u32) -> bool {
     cqueue::buffer_select(flags).is_none() && !cqueue::more(flags) && !cqueue::notif(flags)
 }
 
-/// Whether EAGAIN means "not yet" for this op. O_NONBLOCK makes some kernels say so at once,
+/// Whether EAGAIN means "not yet" for this op. O_NONBLOCK makes some kernels answer so at once,
 /// while our ops wait all the same. Of connect(2) it means that a local listener is full.
 fn waits_for_readiness(op: &Op) -> bool {
     !op.refuses_to_wait()

@@ -8,8 +8,8 @@
 //! | dead: the pages are pinned for nobody | `register` or an idle driver: to empty or taken |
 //!
 //! *The race to fear* is an entry that names a slot which is taken by another region before the
-//! kernel has looked. So what is queued is submitted before a slot changes hands; what the kernel
-//! has begun keeps the pages it found. An op that is done again is done plainly.
+//! kernel has looked. So queued entries are submitted before a slot changes hands; an op that the
+//! kernel has begun keeps the pages it found. An op that is done again is done plainly.
 #![allow(unsafe_code)]
 
 use std::slice;
@@ -106,7 +106,7 @@ fn is_dead(known: &Weak<Region>) -> bool {
     known.strong_count() == 0 && !known.ptr_eq(&Weak::new())
 }
 
-/// Updates the kernel's table: what a slot has.
+/// Updates a slot of the kernel's table.
 fn update(ring: &IoUring, slot: usize, part: IoVec) -> bool {
     // SAFETY: `IoVec` is laid out as `iovec`, and outlives the call.
     let parts = unsafe { slice::from_raw_parts((&raw const part).cast(), 1) };

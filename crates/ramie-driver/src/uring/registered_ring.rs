@@ -55,7 +55,7 @@ impl RegisteredRing {
     }
 
     /// Hands over `len` entries and waits for `least` completions, for `limit` at most; has the
-    /// kernel work off what it has deferred: else it would take another enter.
+    /// kernel do its deferred work, because it would take another enter otherwise.
     pub(super) fn enter(
         &self,
         (len, least): (u32, u32),

@@ -1,4 +1,4 @@
-//! A ring: its queue, and what its completions mean. Ops go in, and what is complete comes out.
+//! A ring: its queue, and the meaning of its completions. Ops go in, and complete ops come out.
 //!
 //! A full queue is emptied into the kernel, and where the kernel is busy, completions are read to
 //! make room. So pushing an entry may reap, and needs both parts; reaping never pushes, and has
@@ -25,11 +25,11 @@ const MAX_ROUNDS: usize = 8;
 /// A year: longer waits overflow nothing, but nobody means them.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A ring and what is on its way through it.
+/// A ring and all that is on its way through it.
 pub(super) struct Ring {
     pub(super) queue: Queue,
     pub(super) reaper: Reaper,
-    /// What is used of the kernel.
+    /// The features of the kernel that are used.
     pub(super) features: FeatureSet,
 }
 
@@ -93,8 +93,8 @@ impl Ring {
             let Err(error) = entered else { return Ok(()) };
             match error {
                 Errno::INTR | Errno::TIME => return Ok(()),
-                // Reading completions makes room; and one of them, even a mere wake, may be what
-                // the caller waits for.
+                // Reading completions makes room; and one of them, even a mere wake, may be the
+                // event that the caller waits for.
                 Errno::BUSY | Errno::AGAIN => {
                     let found_some = self.queue.has_completions();
                     self.reap();
@@ -172,8 +172,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters where another thread submits what is queued: only to wait, or for completions that
-    /// the kernel has kept back.
+    /// Enters where another thread submits the queued entries: only to wait, or for completions
+    /// that the kernel has kept back.
     fn enter_beside(&mut self, wait: Wait) -> io::Result<()> {
         if wait != Wait::Never {
             self.enter(wait)?;
@@ -186,8 +186,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters and reaps, and ends the process where the kernel refuses to wait: what is in flight
-    /// has memory of callers.
+    /// Enters and reaps, and ends the process where the kernel refuses to wait: ops in flight have
+    /// memory of callers.
     pub(super) fn wait_or_die(&mut self, wait: Wait) {
         let mut enter = wait;
         loop {

@@ -36,7 +36,7 @@ const GIVEN_UP: [Feature; 7] = [
     Feature::CqSize,
 ];
 
-/// Makes a ring with all that the kernel gives, and says what that is.
+/// Makes a ring with all that the kernel gives, and returns both.
 ///
 /// # Errors
 /// The kernel refuses even the plainest ring: `EPERM`, `ENOSYS`, `ENOMEM`, `EMFILE`.
@@ -78,7 +78,7 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
     Ok((ring, caps))
 }
 
-/// Takes out what makes no sense without its companion.
+/// Takes out features that make no sense without their companion.
 fn consistent(mut features: FeatureSet) -> FeatureSet {
     // Deferred or cooperative completions that no flag announces could not be noticed cheaply.
     if !features.has(Feature::TaskrunFlag) {

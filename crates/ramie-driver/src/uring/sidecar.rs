@@ -3,8 +3,8 @@
 //! It touches nothing but the ring's descriptor: the worker alone writes entries and reads
 //! completions, as it does when it enters the kernel itself, which it may do at any time besides
 //! (the kernel lets one in after the other). So the two share a [`Handshake`] and no memory of the
-//! ring. What the sidecar has handed over is completed on its CPU, too, whether it sleeps or not:
-//! the kernel interrupts it.
+//! ring. Ops that the sidecar has handed over are completed on its CPU, too, whether it sleeps or
+//! not: the kernel interrupts it.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -47,7 +47,7 @@ impl Sidecar {
         Ok(Sidecar { handshake, thread: Some(thread) })
     }
 
-    /// Says that entries have been put into the queue.
+    /// Notes that entries have been put into the queue.
     #[inline]
     pub(super) fn post(&self) {
         if self.handshake.post()
@@ -57,7 +57,7 @@ impl Sidecar {
         }
     }
 
-    /// Ends the thread; tells how often it entered the kernel.
+    /// Ends the thread; returns how often it entered the kernel.
     pub(super) fn end(&mut self) -> u64 {
         let Some(thread) = self.thread.take() else { return 0 };
         self.handshake.end();
@@ -72,7 +72,7 @@ impl Drop for Sidecar {
     }
 }
 
-/// What the thread has.
+/// The data of the thread.
 struct Watch {
     ring: RawFd,
     /// A kernel without `SUBMIT_ALL` stops at an entry that it refuses, and leaves those behind it.

@@ -1,4 +1,4 @@
-//! From an op to a submission queue entry, and what the user data of a completion means.
+//! From an op to a submission queue entry, and the meaning of the user data of a completion.
 #![allow(unsafe_code)]
 
 use std::mem;
@@ -12,7 +12,7 @@ use crate::fixed;
 use crate::op::{MAX_LEN, Op, OpFrame};
 use crate::sys::{SockAddrStorage, WORKING_DIRECTORY};
 
-/// Low bits of `user_data`: who the completion is for. The rest is an address.
+/// Low bits of `user_data`: the receiver of the completion. The rest is an address.
 pub(super) const TAG_BITS: u64 = 0b111;
 /// An [`OpFrame`].
 pub(super) const TAG_FRAME: u64 = 0;
@@ -22,8 +22,8 @@ pub(super) const TAG_MULTISHOT: u64 = 1;
 pub(super) const TAG_WAKE: u64 = 2;
 /// Nobody: a cancel request's own completion, a timeout.
 pub(super) const TAG_IGNORE: u64 = 3;
-/// Of those, a request to cancel an op: it tells the op's place, since the frame may be gone when
-/// it is answered, and as many low bits as there is room for of how often places had changed.
+/// Of those, a request to cancel an op: it has the op's index, because the frame may be gone when
+/// it is answered, and as many low bits as there is room for of how often indices had changed.
 const CANCEL: u64 = TAG_IGNORE | 1 << 63;
 const CHANGES_BITS: u32 = 28;
 const CHANGES_SHIFT: u32 = TAG_BITS.count_ones() + u32::BITS;

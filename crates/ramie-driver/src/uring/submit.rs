@@ -54,13 +54,13 @@ impl Ring {
         }
     }
 
-    /// Whether one completion may tell of several buffers of that size.
+    /// Whether one completion may fill several buffers of that size.
     pub(super) fn is_bundled(&self, size: Size) -> bool {
         let has = |feature| self.features.has(feature);
         size == bundle::SIZE && has(Feature::Bundle) && has(Feature::IncrementalBuffers)
     }
 
-    /// Queues what the reaper noted: ops to retry, and the eventfd's next read.
+    /// Queues the notes of the reaper: ops to retry, and the eventfd's next read.
     pub(super) fn push_noted(&mut self) {
         if let Some(read) = self.reaper.wakes.read_to_arm() {
             self.push(&read);

@@ -6,8 +6,8 @@
 //! a while, and after each entry the worker checks whether it has to wake them. The worker finds
 //! completions in the queue, as ever.
 //!
-//! A worker with nothing to run waits in the kernel itself, and hands over what is left as it
-//! enters. So a sleeping worker is woken by what wakes any other, no op depends on another thread
+//! A worker with nothing to run waits in the kernel itself, and hands over the entries that are
+//! left as it enters. So a sleeping worker is woken like any other, no op depends on another thread
 //! while the worker sleeps, and neither costs CPU time then.
 
 use std::io;
@@ -24,7 +24,7 @@ pub(super) enum SubmitterThread {
     Sidecar(Sidecar),
 }
 
-/// What a ring must do without when this submitter hands over its ops.
+/// The features that a ring must do without when this submitter hands over its ops.
 ///
 /// Work is deferred to the one task that submits, or announced to it by a flag: here another one
 /// submits. And a message to another ring is worth it if the kernel has it at once.

@@ -16,8 +16,8 @@ const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
 const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
 
-/// Says that a test, or a part of it, is left out: past libtest, which shows only what failing
-/// tests print.
+/// Reports that a test, or a part of it, is left out: past libtest, which shows only the output of
+/// failing tests.
 pub(crate) fn skipped(reason: impl std::fmt::Display) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a thread");
@@ -168,7 +168,7 @@ fn a_request_is_made_again_where_places_have_changed_since() {
     }
 }
 
-/// Of an op that is complete the kernel says the same; then nothing is to be done, least of all
+/// The kernel answers the same for an op that is complete; then nothing is to be done, least of all
 /// with others.
 #[test]
 fn an_op_that_is_complete_is_not_asked_for_again() {
@@ -267,7 +267,7 @@ fn a_close_that_was_cancelled_is_made() {
     assert_eq!(theirs.read(&mut [0]).expect("it is not closed"), 0);
 }
 
-/// Whoever closes a descriptor has given it up: nobody else could close it any more.
+/// The caller has given the descriptor up: nobody else could close it any more.
 #[test]
 fn a_close_that_was_cancelled_in_its_frame_is_made() {
     let Some(mut uring) = open() else { return };

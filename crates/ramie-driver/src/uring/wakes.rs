@@ -12,7 +12,7 @@ use io_uring::types::Fd;
 use super::sqe;
 use crate::wake::{WakeTarget, Waker};
 
-/// What a ring knows of its wakes.
+/// The state of the wakes of a ring.
 pub(super) struct Wakes {
     pub(super) target: Arc<WakeTarget>,
     /// A wake has arrived that no turn has reported yet.
