@@ -41,7 +41,8 @@ pub use std::{
 #[doc(no_inline)]
 pub use std::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
 
-// Not `core::…`: here that could also be the library of this name.
+// `crate::core::…` rather than `core::…`, because the latter could also be the library of this
+// name.
 pub use crate::{
     core::{cancel, local::scoped_value, worker::no_switch},
     fiber_local as thread_local,

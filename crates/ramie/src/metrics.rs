@@ -1,17 +1,17 @@
-//! Figures of a running runtime: its strands, queues, ops, timers and stacks.
+//! Numbers about a running runtime: its strands, queues, ops, timers and stacks.
 //!
-//! They are read from data that the runtime keeps anyway; nothing is counted for them, so they cost
-//! nothing until a program asks. These are left out for that reason:
+//! They are read from data that the runtime keeps anyway, so they cost nothing until a program
+//! reads them. These are left out because they would have to be counted:
 //!
 //! | not counted | reason | instead |
 //! |---|---|---|
-//! | switches, yields | a switch takes 5 ns; a count in memory would be a tenth of it | [`policy`](crate::policy), by which a program sees each turn |
-//! | ops in total, calls of the kernel | each op would write to one more line | `perf stat -e 'io_uring:*'`, `strace -c` |
-//! | waits by kind | as switches | the strands that wait: fibers less those in the run queue |
-//! | CPU time of a strand | two readings of the clock a switch, 40 ns | `perf`, by worker |
+//! | switches, yields | a switch takes 5 ns; a counter in memory would add a tenth | a [`policy`](crate::policy), which is called at each switch |
+//! | ops in total, calls of the kernel | each op would write to one more cache line | `perf stat -e 'io_uring:*'`, `strace -c` |
+//! | waits by kind | as switches | the number of fibers that wait: all fibers less those in the run queue |
+//! | CPU time of a strand | each switch would read the clock twice, 40 ns | `perf`, by worker |
 //!
-//! A worker reads its own figures: [`metrics`] returns those of the worker that it is called on,
-//! and [`on_each_worker`](crate::fiber::on_each_worker) asks all.
+//! A worker reads its own numbers: [`metrics`] returns those of the worker that it is called on;
+//! call it by [`on_each_worker`](crate::fiber::on_each_worker) to get those of all.
 
 pub use crate::core::worker::WorkerMetrics;
 pub use ramie_coro::StackStats;
@@ -21,21 +21,21 @@ use crate::{
     fiber,
 };
 
-/// The work and the resources of a runtime at one time; made by [`metrics`].
+/// A snapshot of the work and the resources of a runtime; made by [`metrics`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// When it was read, by the clock of the runtime.
+    /// The time of the snapshot, by the clock of the runtime.
     pub at: Instant,
-    /// How many workers the runtime has.
+    /// The number of workers of the runtime.
     pub workers: usize,
-    /// Strands that its workers have spawned since it began, the closure of `run` among them.
+    /// The strands that its workers have spawned since it began, including the closure of `run`.
     pub spawned: u64,
-    /// Those that have ended.
+    /// The strands that have ended.
     pub ended: u64,
-    /// Those that have started and not ended: fibers with a stack.
+    /// The strands that have started and not ended, which are the fibers with a stack.
     pub started: usize,
-    /// The worker of the strand that asked.
+    /// The worker of the strand that called [`metrics`].
     pub worker: WorkerMetrics,
     /// The stacks of the whole process, of all its runtimes.
     pub stacks: StackStats,
@@ -48,25 +48,26 @@ impl Metrics {
         self.spawned.saturating_sub(self.ended)
     }
 
-    /// Returns how many strands have not started yet, and so have no stack. A moment's guess while
-    /// other workers start and end some.
+    /// Returns how many strands have not started yet, and so have no stack. The number is
+    /// approximate while other workers start and end strands.
     #[must_use]
     pub fn unstarted(&self) -> u64 {
         self.alive().saturating_sub(self.started as u64)
     }
 }
 
-/// Reads the figures of the runtime and of the worker that this is called on.
+/// Reads the numbers of the runtime and of the worker that this is called on.
 ///
-/// Those of the whole runtime are read one worker after another, while these go on: the sums are
-/// of no single moment. About 0.2 us, and 1 ns for each strand in the run queue.
+/// The numbers of the whole runtime are read one worker after another, while the workers continue,
+/// so a sum belongs to no single moment. A call takes about 0.2 us, and 1 ns for each strand in the
+/// run queue.
 ///
 /// # Blocking
-/// Never for long: it takes the locks under which stacks are handed out.
+/// Only for a moment, on the locks of the pools of stacks.
 ///
 /// # Outside a fiber
-/// Outside [`run`](crate::run()), and where strands are threads, the figures are those of the
-/// calling thread and the fibers it runs, most of them 0.
+/// Outside [`run`](crate::run()), and if strands are threads, the numbers are those of the calling
+/// thread and the fibers it runs; most of them are 0.
 ///
 /// # Examples
 /// ```

@@ -1,16 +1,15 @@
-//! Which fiber runs next: a scheduler that one can plug in.
+//! Policies, by which a program decides which fiber runs next.
 //!
-//! A fiber is a continuation and a scheduler. The continuation is the runtime's; the part of the
-//! scheduler that decides which fiber is next is a [`Policy`]: it is handed everything that becomes
-//! runnable, and asked for the next fiber to run. Each worker has its own, so a policy needs no
-//! locks.
+//! A worker gives its [`Policy`] each fiber that becomes runnable, and gets from it the next fiber
+//! to run. Each worker has a policy of its own, so a policy needs no locks.
 //!
-//! Without one, workers run fibers first in, first out, by a queue that the policies here do not
-//! slow down. [`Lifo`], [`Priority`] and [`Random`] are ready to use; `examples/round_robin.rs`
-//! shows one of your own.
+//! Without a policy, workers run fibers first in, first out, from a queue that the existence of
+//! policies does not slow down. [`Lifo`], [`Priority`] and [`Random`] are ready to use;
+//! `examples/round_robin.rs` implements another.
 //!
-//! With several workers, closures that have not started lie in a queue that other workers steal
-//! from. A policy gets one of them each time it is asked, so the others stay there to be stolen.
+//! With several workers, closures that have not started are in a queue that other workers steal
+//! from. A policy gets one of them each time it is called for the next fiber, so the others can
+//! still be stolen.
 //!
 //! # Examples
 //! ```
@@ -27,15 +26,15 @@ use std::collections::BinaryHeap;
 
 pub use crate::core::worker::{Policy, Runnable};
 
-/// Last in, first out: the fiber that became runnable last is warm in the cache. Starves the others
-/// as long as fibers yield to one another, so it suits work that ends.
+/// Last in, first out, because the fiber that became runnable last is warm in the cache. Fibers
+/// that yield to one another starve the others, so this policy suits work that ends.
 #[derive(Debug, Default)]
 pub struct Lifo {
     stack: Vec<Runnable>,
 }
 
 impl Lifo {
-    /// Makes an empty one.
+    /// Makes an empty queue.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -52,9 +51,9 @@ impl Policy for Lifo {
     }
 }
 
-/// The highest priority first, and among equals first in, first out.
+/// The highest priority first; fibers of equal priority first in, first out.
 ///
-/// A fiber of high priority that does not wait starves those below it.
+/// A fiber of high priority that does not wait starves fibers of lower priority.
 #[derive(Debug, Default)]
 pub struct Priority {
     heap: BinaryHeap<Ranked>,
@@ -62,7 +61,7 @@ pub struct Priority {
 }
 
 impl Priority {
-    /// Makes an empty one.
+    /// Makes an empty queue.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -72,7 +71,7 @@ impl Priority {
 #[derive(Debug)]
 struct Ranked {
     priority: i8,
-    /// Its number among all that were pushed.
+    /// The number of the push, which orders fibers of equal priority.
     number: u64,
     runnable: Runnable,
 }
@@ -123,7 +122,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// Makes an empty one.
+    /// Makes an empty queue.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Random { runnables: Vec::new(), state: seed }

@@ -1,28 +1,29 @@
 //! Waiting for the signals that other processes, the terminal or the kernel send to this one.
 //!
-//! A program that waits for signals has a [`Signals`]; each of them sees each signal. [`ctrl_c`]
-//! and [`terminate`] wait for one once.
+//! A program that waits for signals makes a [`Signals`]; if there are several, each of them
+//! receives each signal. [`ctrl_c`] and [`terminate`] wait for one signal once.
 //!
-//! # What becomes of the default
-//! While a [`Signals`] for a signal exists, the signal does nothing else to the process: Ctrl-C
-//! does not end it. When there is none any more, the signal has its earlier effect again: its
+//! # Effects while nothing listens
+//! While a [`Signals`] for a signal exists, the signal's default effect is suppressed: Ctrl-C does
+//! not end the process. When the last one is dropped, the signal has its earlier effect again: its
 //! default, or nothing if it was ignored (or is a real-time signal). A handler that was installed
-//! before is called in either case. One that is installed later takes the signal away from this
-//! module.
+//! before is called in either case. A handler that is installed later replaces that of this module,
+//! which then receives the signal no more.
 //!
-//! # What the program inherits
-//! A signal that was ignored when the program was started arrives here nevertheless. One that was
-//! blocked then does not, unless a thread unblocks it (sigprocmask(2)): the kernel keeps it.
+//! # Signals ignored or blocked at the start
+//! A signal that was ignored when the program was started arrives here nevertheless. A signal that
+//! was blocked then does not, unless a thread unblocks it (sigprocmask(2)), because the kernel
+//! keeps it pending.
 //!
-//! # Handlers of one's own
+//! # Handlers of the program
 //! A handler that a program installs itself (sigaction(2)) may set flags and write to descriptors,
-//! and wait for nothing: it interrupts a fiber, or the worker, in the midst of anything. One that
-//! waits nevertheless, of those with `SA_ONSTACK`, ends the process with a sentence. One without
-//! runs on the stack of the fiber that it interrupts, and nothing distinguishes it from that
-//! fiber's own code: its wait suspends the fiber within the handler, with the signal blocked for
-//! all the others of that worker, and with the interrupted work half done. So give a handler
-//! `SA_ONSTACK`, also because a fiber's stack may have little room left, and let a fiber wait here
-//! instead.
+//! but must not wait, because it interrupts a fiber, or the worker, in the midst of anything. If a
+//! handler with `SA_ONSTACK` waits nevertheless, the process ends with a message. A handler without
+//! it runs on the stack of the fiber that it interrupts, and nothing distinguishes it from that
+//! fiber's own code. Its wait suspends the fiber within the handler, with the signal blocked for
+//! all other fibers of that worker, and with the interrupted work half done. So give a handler
+//! `SA_ONSTACK`, also because a fiber's stack may have little room left, and let a fiber wait by
+//! this module instead.
 
 // # Protocol
 // The handler sets the signal's bit in each listener's word, then adds one to the listener's
@@ -37,7 +38,8 @@ use std::{
     fmt,
     io,
     os::fd::{AsRawFd, OwnedFd},
-    // The handler shares these, and nothing of it is for a model checker.
+    // std's atomics rather than those of the models, because the handler shares them and no model
+    // covers it.
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -59,7 +61,8 @@ static WAIT: WaitKind = WaitKind::new("a signal");
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signal(i32);
 
-/// Names the signals that a process waits for, as the kernel does on all machines we run on.
+/// Declares the signals that a process waits for, with the numbers that they have on all supported
+/// machines.
 macro_rules! signals {
     ($($(#[$doc:meta])* $name:ident = $number:literal;)*) => {
         impl Signal {
@@ -76,17 +79,17 @@ macro_rules! signals {
 }
 
 signals! {
-    /// The terminal is gone; by custom: read the configuration again.
+    /// The terminal is gone; by convention, a request to read the configuration again.
     HUP = 1;
     /// Ctrl-C.
     INT = 2;
     /// Ctrl-\.
     QUIT = 3;
-    /// Whatever two programs agree on.
+    /// Free for use between programs.
     USR1 = 10;
-    /// Whatever two programs agree on.
+    /// Free for use between programs.
     USR2 = 12;
-    /// A write to a pipe that nobody reads; ignored in Rust programs.
+    /// A write to a pipe without a reader; ignored in Rust programs.
     PIPE = 13;
     /// A timer of alarm(2).
     ALRM = 14;
@@ -94,7 +97,7 @@ signals! {
     TERM = 15;
     /// A child has ended or stopped.
     CHLD = 17;
-    /// The process goes on after a stop.
+    /// The process continues after a stop.
     CONT = 18;
     /// Ctrl-Z.
     TSTP = 20;
@@ -102,19 +105,19 @@ signals! {
     WINCH = 28;
 }
 
-/// Numbers of signals; those above are the C library's or do not exist.
+/// The number of signals supported; numbers above belong to the C library or do not exist.
 const NUMBERS: std::ops::RangeInclusive<i32> = 1..=64;
-/// SIGILL, SIGFPE, SIGKILL, SIGSEGV, SIGSTOP, and SIGBUS: no program can go on after them.
+/// SIGILL, SIGFPE, SIGKILL, SIGSEGV, SIGSTOP and SIGBUS, after which no program can continue.
 const FORBIDDEN: [i32; 6] = [4, 8, 9, 11, 19, 7];
 
 impl Signal {
-    /// Makes a signal of its number; none if no program can wait for it.
+    /// Returns the signal of this number; `None` if no program can wait for it.
     #[must_use]
     pub fn from_raw(number: i32) -> Option<Signal> {
         (NUMBERS.contains(&number) && !FORBIDDEN.contains(&number)).then_some(Signal(number))
     }
 
-    /// Returns its number.
+    /// Returns the signal's number.
     #[must_use]
     pub fn as_raw(self) -> i32 {
         self.0
@@ -140,10 +143,10 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// Hears of the signals it was made for, from its making to its drop.
+/// Receives the signals that it was made for, until it is dropped.
 ///
-/// A signal that comes twice before anybody looks is seen once, as is the kernel's way. Several
-/// strands may wait on one `Signals`: each signal then goes to one of them.
+/// A signal that comes twice before it is received is received once, as with pending signals in the
+/// kernel. Several strands may wait on one `Signals`; each signal then goes to one of them.
 ///
 /// # Examples
 /// ```
@@ -198,7 +201,7 @@ impl Listener {
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Starts to receive these signals.
     ///
     /// # Errors
     /// The process is out of descriptors.
@@ -233,7 +236,7 @@ impl Signals {
         }
     }
 
-    /// Waits for one of the signals, within a time; `None`: it was over first.
+    /// Waits for one of the signals, for `timeout` at most; returns `None` if none came.
     ///
     /// # Blocking
     /// As [`wait`](Self::wait).
@@ -278,7 +281,7 @@ impl Signals {
 impl Iterator for &Signals {
     type Item = io::Result<Signal>;
 
-    /// Waits for the next signal. It ends where the strand is cancelled already; otherwise never.
+    /// Waits for the next signal. The iterator ends only if the strand is cancelled already.
     #[track_caller]
     fn next(&mut self) -> Option<io::Result<Signal>> {
         (!cancel::is_cancelled_here()).then(|| self.wait())
@@ -287,7 +290,7 @@ impl Iterator for &Signals {
 
 /// Waits for Ctrl-C (SIGINT), which does not end the process meanwhile.
 ///
-/// For more than one, or to miss none between two waits, make a [`Signals`].
+/// To wait for more than one signal, or to miss none between two waits, make a [`Signals`].
 ///
 /// # Blocking
 /// Parks the strand until then.
@@ -317,13 +320,13 @@ pub fn terminate() -> io::Result<()> {
     Signals::new([Signal::TERM])?.wait().map(drop)
 }
 
-/// How many listen to each signal.
+/// The number of listeners of each signal.
 static LISTENING: [AtomicUsize; 65] = [const { AtomicUsize::new(0) }; 65];
 
-/// Signals whose default is looked after.
+/// The signals for which [`keep_default`] has run.
 static DEFAULTS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// One listener's share in the handler of one signal.
+/// The registration of one listener with the handler of one signal.
 #[derive(Debug)]
 struct Registered {
     signal: Signal,
@@ -355,8 +358,8 @@ impl Drop for Registered {
     }
 }
 
-/// Sees to it, once for each signal, that it has its default effect while nobody listens. The
-/// handler stays for good, since taking it away could race with somebody who puts one in its place.
+/// Makes sure, once for each signal, that the signal has its default effect while nothing listens.
+/// The handler is never removed, because the removal could race with code that installs another.
 fn keep_default(signal: Signal) -> io::Result<()> {
     let mut defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
     if defaults.contains(&signal.0) {
@@ -365,7 +368,7 @@ fn keep_default(signal: Signal) -> io::Result<()> {
     if has_default(signal) {
         let act = move || {
             if LISTENING[signal.0 as usize].load(Ordering::SeqCst) == 0 {
-                // It can fail for signals that do not exist only.
+                // It can fail only for signals that do not exist.
                 let _ = low_level::emulate_default_handler(signal.0);
             }
         };
@@ -376,7 +379,7 @@ fn keep_default(signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the signal is neither ignored nor handled now.
+/// Whether the signal has its default effect now.
 fn has_default(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let has_bit = |name: &str| {

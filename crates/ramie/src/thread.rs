@@ -1,4 +1,4 @@
-//! [`fiber`](crate::fiber) by the names of `std::thread`.
+//! The items of [`fiber`](crate::fiber) by the names of `std::thread`.
 //!
 //! For programs that replace `use std::thread` by `use ramie::thread`, or that `use ramie as std`.
 //! A thread of std is a strand here: inside [`run`](crate::run) of the kind that
@@ -9,7 +9,7 @@
 //! | [`spawn`], [`scope`], [`Scope`], [`JoinHandle`], [`ScopedJoinHandle`], [`Result`] | the same; joining in a destructor during a panic gives an error where std would wait |
 //! | [`Builder`] | the same; a stack is 256 KiB by default, not 2 MiB, and a size out of range is an error |
 //! | [`current`], [`Thread`], [`ThreadId`] | the same; they name the strand, `std::thread::current` names the worker |
-//! | [`park`], [`park_timeout`], [`sleep`], [`yield_now`] | the same; at once while the strand unwinds; they panic inside [`no_switch`](crate::no_switch) |
+//! | [`park`], [`park_timeout`], [`sleep`], [`yield_now`] | the same; they return at once while the strand unwinds, and panic inside [`no_switch`](crate::no_switch) |
 //! | [`LocalKey`], [`AccessError`] | the same, for [`fiber_local!`](crate::fiber_local), which is [`ramie::thread_local!`](crate::thread_local) too |
 //! | [`panicking`], [`available_parallelism`] | std's own: a fiber never suspends while it unwinds |
 //! | [`sleep_ms`], [`park_timeout_ms`] | the same, deprecated as std's |
@@ -45,9 +45,9 @@ pub use crate::fiber::{
 /// As [`sleep`].
 ///
 /// # Cancellation
-/// Returns early in a cancelled scope; the more often, the later (see
+/// In a cancelled scope it returns early; each repeated early return waits a little longer (see
 /// [`cancel`](crate::cancel)).
-#[deprecated(note = "use sleep, as std says of its own")]
+#[deprecated(note = "use sleep; std deprecates its own, too")]
 #[track_caller]
 pub fn sleep_ms(ms: u32) {
     sleep(Duration::from_millis(ms.into()));
@@ -59,9 +59,9 @@ pub fn sleep_ms(ms: u32) {
 /// As [`park_timeout`].
 ///
 /// # Cancellation
-/// Returns early in a cancelled scope; the more often, the later (see
+/// In a cancelled scope it returns early; each repeated early return waits a little longer (see
 /// [`cancel`](crate::cancel)).
-#[deprecated(note = "use park_timeout, as std says of its own")]
+#[deprecated(note = "use park_timeout; std deprecates its own, too")]
 #[track_caller]
 pub fn park_timeout_ms(ms: u32) {
     park_timeout(Duration::from_millis(ms.into()));

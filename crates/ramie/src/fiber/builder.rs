@@ -1,4 +1,4 @@
-//! Spawning, with options.
+//! The builder that spawns fibers with options.
 #![allow(unsafe_code)]
 
 use std::{io, marker::PhantomData, mem, ptr, thread};
@@ -11,7 +11,7 @@ use crate::core::{
     worker::{self, Worker},
 };
 
-/// Options of a fiber to be; twin of [`std::thread::Builder`].
+/// Collects the options of a fiber, then spawns it; twin of [`std::thread::Builder`].
 ///
 /// # Examples
 /// ```
@@ -28,38 +28,41 @@ pub struct Builder {
     not_public: PhantomData<()>,
 }
 
-/// Which worker starts a fiber, and keeps it: a fiber that has started does not move.
+/// Selects the worker that starts a fiber. The fiber stays there, because a fiber that has started
+/// does not move.
 ///
 /// # How fibers spread
-/// With [`Any`](Place::Any), closures that wait to be started are taken by workers that have
-/// nothing to do, some at a time and in the order in which they were spawned. Since many fibers
-/// wait as soon as they have started, and for long, workers also look at how many each has: of
-/// fibers that are spawned in a row, and that stay, each idle worker gets about as many. A worker
-/// that has more leaves the closures of another worker to that one, for a millisecond at most;
-/// closures that end soon it takes at once. So nothing waits long behind a fiber that does not
-/// suspend, and a worker that always has something to run gets no new fibers.
+/// With [`Any`](Place::Any), workers that have nothing to do steal closures that have not started,
+/// several at a time and in the order in which they were spawned. Because many fibers start to wait
+/// as soon as they run, and wait for long, workers also compare their numbers of fibers: if many
+/// fibers that live long are spawned in a row, each idle worker gets about the same number of them.
+/// A worker that has more fibers than another leaves that worker's closures alone, for a
+/// millisecond at most; it steals closures that end soon at once. So no closure waits long behind a
+/// fiber that does not suspend, and a worker that always has something to run gets no new fibers.
 ///
 /// Two fibers that are spawned one after the other usually start on the same worker, but need not.
-/// Of those that must be together one spawns the other, by [`spawn_local`](super::spawn_local).
+/// If two fibers must share a worker, let one spawn the other by
+/// [`spawn_local`](super::spawn_local).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Place {
-    /// This one, or one that has nothing to do.
+    /// The worker that spawns the fiber, or a worker that has nothing to do.
     #[default]
     Any,
-    /// The one of this index; the worker that called [`run`](crate::run()) is 0.
+    /// The worker of this index; the worker that called [`run`](crate::run()) has index 0.
     Worker(usize),
-    /// The one that has the fewest fibers now; this one, if several have as few.
+    /// The worker that has the fewest fibers now; on a tie with it, the worker that spawns the
+    /// fiber.
     LeastLoaded,
 }
 
-/// Where a closure may start.
+/// The workers on which a closure may start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Placement {
     AnyWorker,
     ThisWorker,
 }
 
-/// Lent to a queue: a closure, with its borrows.
+/// A closure, with its borrows, that was lent to a run queue.
 enum Closure {}
 
 impl Lent for Closure {
@@ -73,35 +76,36 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the fiber: for panic messages, stack overflow reports and dumps. It contains no NUL
-    /// bytes; the spawn panics otherwise, as std's does.
+    /// Names the fiber, for panic messages, stack overflow reports and dumps. If the name contains
+    /// a NUL byte, the spawn panics, as std's does.
     pub fn name(mut self, name: String) -> Self {
         self.wishes.name = Some(name);
         self
     }
 
-    /// Sets the usable bytes of the fiber's stack, at least: a size that is not the runtime's
-    /// default is rounded up to a power of two, so that stacks are pooled in few classes. 0: the
-    /// default. 32 KiB to 1 GiB; [`spawn`](Self::spawn) refuses others.
+    /// Sets the least number of usable bytes of the fiber's stack, from 32 KiB to 1 GiB; 0 selects
+    /// the runtime's default. Any other size than the default is rounded up to a power of two, so
+    /// that stacks are pooled in few classes. [`spawn`](Self::spawn) refuses a size out of range.
     ///
-    /// Stacks are committed lazily: a large one costs address space, not memory.
+    /// A large stack costs address space, not memory, because stacks are committed lazily.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.wishes.stack_size = bytes;
         self
     }
 
     /// Sets the priority for a run-queue policy such as
-    /// [`policy::Priority`](crate::policy::Priority); 0 by default. Workers without a policy run
-    /// fibers first in, first out, whatever it is.
+    /// [`policy::Priority`](crate::policy::Priority); 0 by default. Workers without a policy ignore
+    /// the priority, and run fibers first in, first out.
     pub fn priority(mut self, priority: i8) -> Self {
         self.wishes.priority = priority;
         self
     }
 
-    /// Chooses the worker. `spawn_local` pays no heed: its closure stays where it is.
+    /// Chooses the worker. `spawn_local` ignores this choice, because its closure cannot leave its
+    /// worker.
     ///
-    /// Where there are no workers to choose from, outside `run` or with
-    /// [`Strands::Threads`](crate::Strands), the thread that is made goes where the system puts it.
+    /// Outside `run` and with [`Strands::Threads`](crate::Strands) there are no workers to choose
+    /// from, and the operating system places the new thread.
     ///
     /// # Examples
     /// ```
@@ -123,9 +127,9 @@ impl Builder {
     /// Spawns a fiber as [`spawn`](super::spawn) does.
     ///
     /// # Errors
-    /// The stack size is out of range, or there is no worker of the index asked for
-    /// (`InvalidInput`); there is no memory for one more strand (`OutOfMemory`); outside `run`, the
-    /// system refuses one more thread. The closure is dropped then.
+    /// `InvalidInput`: the stack size is out of range, or no worker has the requested index.
+    /// `OutOfMemory`: there is no memory for one more strand. Outside `run`: the system refuses one
+    /// more thread. In each case the closure is dropped.
     ///
     /// # Panics
     /// If the name contains a NUL byte.
@@ -143,8 +147,8 @@ impl Builder {
     /// Spawns a fiber whose closure may borrow, without a check by the compiler.
     ///
     /// # Safety
-    /// All that the closure and its value borrow outlives the strand's end, and the join or drop of
-    /// the handle. [`Scope::spawn`] makes sure of that by itself.
+    /// Everything that the closure and its value borrow must outlive the strand's end, and the join
+    /// or drop of the handle. [`Scope::spawn`] guarantees that by itself.
     ///
     /// # Errors
     /// As for [`Builder::spawn`].
@@ -161,8 +165,8 @@ impl Builder {
     /// Spawns a fiber as [`spawn_local`](super::spawn_local) does.
     ///
     /// # Errors
-    /// The stack size is out of range (`InvalidInput`); there is no memory for one more strand
-    /// (`OutOfMemory`). The closure is dropped then.
+    /// `InvalidInput`: the stack size is out of range. `OutOfMemory`: there is no memory for one
+    /// more strand. In each case the closure is dropped.
     ///
     /// # Panics
     /// If the name contains a NUL byte.
@@ -233,7 +237,8 @@ impl Builder {
             "Scope::spawn_local was called on a thread that does not wait for the scope; call it \
              where the scope was made, or use Scope::spawn"
         );
-        // Taken off again on an error and on a panic: the scope must not wait for nobody.
+        // Subtracted again on an error and on a panic, because the scope would otherwise wait for a
+        // strand that does not exist.
         struct Counted<'a>(&'a ScopeData);
         impl Drop for Counted<'_> {
             fn drop(&mut self) {
@@ -251,8 +256,8 @@ impl Builder {
     /// Spawns a strand whose closure and value may borrow.
     ///
     /// # Safety
-    /// All that they borrow outlives the strand's end and the taking of its outcome. A closure for
-    /// `AnyWorker` is `Send`.
+    /// Everything that they borrow outlives the strand's end, and the moment when its outcome is
+    /// taken. A closure for `AnyWorker` is `Send`.
     #[inline]
     unsafe fn spawn_raw<F, T>(
         self,
@@ -283,11 +288,13 @@ impl Builder {
             if is_thread {
                 return self.start_thread(&worker, slot, scope);
             }
-            // From here on the closure may run: the caller must not take it for one that does not.
+            // From here on the closure may run, so the caller must not treat it as one that never
+            // starts.
             let queued = HandedOut::<Closure>::new();
             let is_placed = place.is_some();
             slot.belongings.install(scope, Wishes { is_placed, ..self.wishes });
-            // Before the closure may start and end: the handle keeps the slot.
+            // The handle is made before the closure may start and end, because the handle keeps the
+            // slot.
             let handle = RawHandle::new(slot);
             match place {
                 None => worker.enqueue_fresh(slot, placement == Placement::ThisWorker),
@@ -314,7 +321,7 @@ impl Builder {
         }
         slot.belongings.install(scope, self.wishes);
         let handle = RawHandle::new(slot);
-        // Given up with the closure, too, if there is no thread.
+        // If the thread cannot be made, this is dropped with the closure.
         let berth = worker.crew().map(|crew| crew.add(slot));
         let started = builder.spawn(move || {
             worker::on_thread_strand(slot, berth.as_ref(), |worker| run_thread_to_end(worker, slot))

@@ -28,16 +28,17 @@ impl Fiber {
         self.id
     }
 
-    /// Returns the name given by [`Builder::name`](super::Builder::name), if one was.
+    /// Returns the name that [`Builder::name`](super::Builder::name) set, if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.extra.as_ref()?.wishes.name.as_deref()
     }
 
-    /// Ends the strand's [`park`](super::park), or makes its next one return at once.
+    /// Ends the strand's [`park`](super::park), or makes its next `park` return at once.
     ///
-    /// Earlier writes of this strand are visible to the other after its `park`. Works between
-    /// fibers, threads, workers and runtimes.
+    /// Writes that this strand made before the call are visible to the other strand after its
+    /// `park`. The two strands may be fibers or threads, on different workers and in different
+    /// runtimes.
     ///
     /// # Blocking
     /// Never.

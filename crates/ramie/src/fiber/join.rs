@@ -17,18 +17,18 @@ use crate::core::{
 
 static JOIN: WaitKind = WaitKind::new("the end of a strand");
 
-/// The one handle of a strand, without its type.
+/// The only handle of a strand, without the type of its value.
 ///
-/// INVARIANT: made once for each strand, right after its spawn; dropped or consumed once. Until
-/// then the slot is not freed.
+/// INVARIANT: each strand gets one handle, right after its spawn, and the handle is dropped or
+/// consumed once. Until then the slot is not freed.
 ///
-/// One word, because programs keep handles by the million: the slot; or, with the lowest bit set,
-/// the box that is made when the handle's [`Fiber`] is first asked for.
+/// A handle is one word, because programs keep millions of them: the address of the slot; or, with
+/// the lowest bit set, that of the box that the first call of [`fiber`](Self::fiber) makes.
 pub(super) struct RawHandle {
     word: AtomicPtr<()>,
 }
 
-/// The slot with the `Fiber` that was asked for.
+/// A slot together with its `Fiber`.
 struct Named {
     slot: &'static Slot,
     fiber: Fiber,
@@ -53,7 +53,7 @@ impl RawHandle {
         }
     }
 
-    /// The box that a word stands for.
+    /// The box whose address is in the word, if it is one.
     #[inline]
     fn named<'a>(word: *mut ()) -> Option<&'a Named> {
         let is_named = word.addr() & NAMED != 0;
@@ -74,7 +74,7 @@ impl RawHandle {
         // Release: a strand that sees the box sees its content.
         match self.word.compare_exchange(word, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {}
-            // Another thread was faster: its box stays.
+            // Another thread stored its box first, so this box is dropped.
             Err(_) => drop_named(new),
         }
         &Self::named(self.word.load(Ordering::Acquire)).expect("made just now").fiber
@@ -91,7 +91,7 @@ impl RawHandle {
         if !slot.join.is_done() {
             check_not_own(slot);
             if slot.join.wait(&Self::record(slot)).is_err() {
-                // Dropping the handle detaches the strand, which runs on.
+                // Dropping the handle detaches the strand, which continues.
                 let why = "a strand cannot be joined in a destructor that runs during a panic";
                 return Err(Raised::new(NoValue::NotRun, Box::new(why)));
             }
@@ -109,8 +109,8 @@ impl RawHandle {
         WaitRecord::new(&JOIN).with_detail(slot.id_bits(), 0)
     }
 
-    /// Waits for the end, unless the strand that waits is cancelled. By `&mut`: a strand has one
-    /// waiter at a time.
+    /// Waits for the end, unless the strand that waits is cancelled. It takes `&mut self` because a
+    /// strand has one waiter at a time.
     #[track_caller]
     fn wait(&mut self) -> Result<(), Cancelled> {
         let slot = self.slot();
@@ -121,7 +121,7 @@ impl RawHandle {
         }
     }
 
-    /// Gives the handle up; calls `on_end` before the outcome of an ended strand is dropped.
+    /// Consumes the handle; calls `on_end` before the outcome of an ended strand is dropped.
     fn release(&self, on_end: impl FnOnce(&Slot)) {
         let slot = self.slot();
         if slot.join.detach() {
@@ -141,7 +141,7 @@ impl Drop for RawHandle {
     }
 }
 
-/// Drops the box that a word stands for, if it is one.
+/// Drops the box whose address is in the word, if it is one.
 #[inline]
 fn drop_named(word: *mut ()) {
     if word.addr() & NAMED != 0 {
@@ -172,9 +172,9 @@ fn free(slot: &'static Slot) {
 
 /// Waits for a strand and takes its value; twin of [`std::thread::JoinHandle`].
 ///
-/// Dropping it detaches the strand, which then runs on by itself.
+/// Dropping the handle detaches the strand, which then continues by itself.
 ///
-/// It may be sent to another strand only if the value may:
+/// The handle is `Send` only if the value is:
 /// ```compile_fail,E0277
 /// fn send<T: Send>(_: T) {}
 /// ramie::run(|| send(ramie::fiber::spawn_local(|| std::rc::Rc::new(1))));
@@ -204,22 +204,23 @@ impl<T> JoinHandle<T> {
     /// Not a cancel point; [`wait`](Self::wait) is.
     ///
     /// # Errors
-    /// The strand panicked: the payload. It could not start, or its runtime gave it up: a text with
-    /// the reason. Called in a destructor during a panic before the strand has ended: a text; the
-    /// strand is detached.
+    /// If the strand panicked, the error is the panic's payload. If the strand could not start, or
+    /// its runtime abandoned it, the error is a text with the reason. If `join` is called in a
+    /// destructor during a panic, before the strand has ended, the error is a text, and the strand
+    /// is detached.
     #[track_caller]
     #[inline]
     pub fn join(self) -> thread::Result<T> {
         self.join_raised().map_err(Raised::into_payload)
     }
 
-    /// The same; goes on with the strand's panic.
+    /// As `join`, but resumes the strand's panic instead of returning it.
     #[track_caller]
     pub(crate) fn join_or_raise(self) -> T {
         self.join_raised().unwrap_or_else(|raised| raised.raise())
     }
 
-    /// The same, with the information about a payload.
+    /// As `join`, but returns a panic's payload with the information recorded about it.
     #[track_caller]
     #[inline]
     pub(crate) fn join_raised(self) -> Result<T, Raised> {
@@ -230,14 +231,14 @@ impl<T> JoinHandle<T> {
     /// Waits until the strand has ended, so that [`join`](Self::join) returns at once.
     ///
     /// # Blocking
-    /// As `join`.
+    /// As [`join`](Self::join).
     ///
     /// # Cancellation
     /// A cancel point.
     ///
     /// # Errors
-    /// Cancelled before the strand has ended. Also in a destructor that runs during a panic on a
-    /// fiber.
+    /// The strand that waits was cancelled before the other ended, or is a fiber that runs a
+    /// destructor during a panic.
     #[track_caller]
     pub fn wait(&mut self) -> Result<(), Cancelled> {
         self.raw.wait()
@@ -249,7 +250,7 @@ impl<T> JoinHandle<T> {
         self.raw.fiber()
     }
 
-    /// The same by std's name.
+    /// As `fiber`, by the name that std uses.
     #[must_use]
     pub fn thread(&self) -> &Fiber {
         self.fiber()
@@ -261,7 +262,7 @@ impl<T> JoinHandle<T> {
         self.raw.slot().join.is_done()
     }
 
-    /// For the future of this handle, which waits alone.
+    /// For the future of this handle, which is then the strand's only waiter.
     pub(crate) fn completion(&self) -> &Completion {
         &self.raw.slot().join
     }
@@ -275,7 +276,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
 
 /// Waits for a strand of a scope; twin of [`std::thread::ScopedJoinHandle`].
 ///
-/// It may be sent to another strand only if the value may:
+/// The handle is `Send` only if the value is:
 /// ```compile_fail,E0277
 /// ramie::fiber::scope(|scope| {
 ///     let local = scope.spawn_local(|| std::rc::Rc::new(1));
@@ -300,7 +301,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
 
     /// Waits until the strand has ended and returns its value, or the payload of its panic.
     ///
-    /// A panic that is taken this way does not make the scope panic.
+    /// A panic that `join` returned does not make the scope panic.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, unless the strand has ended already.
@@ -315,13 +316,13 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         self.join_raised().map_err(Raised::into_payload)
     }
 
-    /// The same; goes on with the strand's panic.
+    /// As `join`, but resumes the strand's panic instead of returning it.
     #[track_caller]
     pub(crate) fn join_or_raise(self) -> T {
         self.join_raised().unwrap_or_else(|raised| raised.raise())
     }
 
-    /// The same, with the information about a payload.
+    /// As `join`, but returns a panic's payload with the information recorded about it.
     #[track_caller]
     pub(crate) fn join_raised(self) -> Result<T, Raised> {
         let mut this = ManuallyDrop::new(self);
@@ -334,7 +335,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     /// Waits until the strand has ended, so that [`join`](Self::join) returns at once.
     ///
     /// # Blocking
-    /// As `join`.
+    /// As [`join`](Self::join).
     ///
     /// # Cancellation
     /// A cancel point.
@@ -352,7 +353,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         self.raw.fiber()
     }
 
-    /// The same by std's name.
+    /// As `fiber`, by the name that std uses.
     #[must_use]
     pub fn thread(&self) -> &Fiber {
         self.fiber()
@@ -366,7 +367,7 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
-    /// For the future of this handle, which waits alone.
+    /// For the future of this handle, which is then the strand's only waiter.
     pub(crate) fn completion(&self) -> &Completion {
         &self.raw.slot().join
     }

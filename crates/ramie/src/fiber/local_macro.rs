@@ -1,14 +1,14 @@
 //! The macro that declares fiber-locals.
 
-/// Declares values of which each strand has its own; twin of [`std::thread_local!`].
+/// Declares values that each strand has for itself; twin of [`std::thread_local!`].
 ///
 /// On a fiber the value belongs to the fiber, on an OS thread to the thread. The initializer runs
-/// at the first use, under [`no_switch`](crate::no_switch): it cannot wait. The destructors run
-/// when the fiber ends, on its own stack and before its joiner continues, the value initialized
-/// last first; they may wait, and may use other fiber-locals. A fiber that is given up at the end
-/// of its runtime leaks its values. A result that nobody joins for is dropped after them. Closures
-/// in [`blocking`](crate::blocking()) run on another thread and have the values of that thread.
-/// `ramie::thread_local!` is this macro, too.
+/// at the first use, under [`no_switch`](crate::no_switch), so it cannot wait. The destructors run
+/// when the fiber ends, on its own stack and before the strand that joins it continues, in the
+/// reverse order of initialization; they may wait, and may use other fiber-locals. The result of a
+/// fiber that is never joined is dropped after its fiber-locals. A fiber that is abandoned at the
+/// end of its runtime leaks its values. Closures in [`blocking`](crate::blocking()) run on another
+/// thread and use the values of that thread. `ramie::thread_local!` is this macro, too.
 ///
 /// # Examples
 /// ```

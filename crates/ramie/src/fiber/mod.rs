@@ -1,9 +1,9 @@
-//! Fibers, with the shapes of `std::thread`.
+//! Fibers, with an interface like that of `std::thread`.
 //!
-//! [`spawn`] takes a `Send` closure, which any worker may start; [`spawn_local`] keeps it on this
-//! worker and takes a `!Send` one; [`scope`] lets the closures borrow the parent's locals. A fiber
-//! that has started stays on its worker. Outside [`run`](crate::run) the same calls make OS
-//! threads, with the same handles.
+//! [`spawn`] takes a `Send` closure, which any worker may start; [`spawn_local`] takes a closure
+//! that need not be `Send`, and starts it on this worker; [`scope`] lets closures borrow the
+//! parent's locals. A fiber that has started stays on its worker. Outside [`run`](crate::run),
+//! [`spawn`] and [`scope`] make OS threads, with the same handles.
 //!
 //! # The one assumption about safety
 //! Fibers of one worker interleave on one OS thread. Code that keeps a last-in-first-out context
@@ -12,15 +12,16 @@
 //! `enter` guard) is set. The compiler cannot check it; [`no_switch`](crate::no_switch) can, at run
 //! time.
 //!
-//! A second form of it concerns stacks that outlive a thread's locals: a fiber of [`spawn_local`]
-//! outside [`run`](crate::run), or a coroutine, that is suspended inside `LocalKey::with` of a
-//! `std::thread_local!` when its thread ends. The value is destroyed, so neither may go on. Fibers
-//! of `run` never do. The others are given up, and coroutines leaked instead of unwound, as soon as
-//! Ramie learns that the thread's destructors run, from thread-locals of its own that it uses late
-//! (after a wait that left fibers suspended, at the start of a coroutine: the first 16 times, then
-//! whenever their number has doubled). A program cannot see when that was. So the assumption is
-//! that no destructor of a thread-local waits while such a fiber is left, and that no such
-//! coroutine is kept in a thread-local.
+//! A second form of the assumption concerns stacks that outlive a thread's locals: a fiber of
+//! [`spawn_local`] outside [`run`](crate::run), or a coroutine, that is suspended inside
+//! `LocalKey::with` of a `std::thread_local!` when its thread ends. The thread destroys the value,
+//! so neither may continue. Fibers of `run` never do. Ramie abandons the other fibers, and leaks
+//! coroutines instead of unwinding them, as soon as it learns that the thread's destructors run. It
+//! learns that from thread-locals of its own that it uses late: after a wait that left fibers
+//! suspended, and at the start of a coroutine (the first 16 times, then whenever their number has
+//! doubled). A program cannot see when that was. So the assumption is that no destructor of a
+//! thread-local waits while such a fiber is left, and that no such coroutine is kept in a
+//! thread-local.
 
 mod builder;
 mod handle;
@@ -57,23 +58,24 @@ static PARK: WaitKind = WaitKind::new("an unpark");
 
 /// Spawns a fiber and returns a handle to join it; twin of [`std::thread::spawn`].
 ///
-/// The closure is queued, not run: it starts when its turn comes, on this worker or on another that
-/// has nothing to do, and stays there; [`Place`] describes how fibers spread. Dropping the handle
-/// lets the fiber run on by itself; [`run`](crate::run) returns only when it has ended too.
+/// The call queues the closure and returns. The closure starts when its turn comes, on this worker
+/// or on another that has nothing to do, and stays there; [`Place`] describes how fibers spread.
+/// Dropping the handle detaches the fiber; [`run`](crate::run) still returns only when that fiber
+/// has ended.
 ///
-/// No stack is taken until the closure starts. If there is no memory for one then, joining returns
-/// an error whose payload is a `String` with the reason.
+/// The fiber gets a stack when the closure starts. If there is no memory for a stack then, joining
+/// returns an error whose payload is a `String` with the reason.
 ///
 /// # Blocking
 /// Never.
 ///
 /// # Panics
 /// When the process has no memory for one more strand; outside `run`, when the system refuses one
-/// more thread. [`Builder::spawn`] returns that error instead.
+/// more thread. [`Builder::spawn`] returns an error instead.
 ///
 /// # Outside a fiber
-/// Inside `run` it always makes a fiber. Outside, an OS thread; so also in a closure that
-/// [`blocking`](crate::blocking()) runs, which is on a thread of the pool.
+/// Outside `run` it makes an OS thread. So it does in a closure that
+/// [`blocking`](crate::blocking()) runs, because that closure is on a thread of the pool.
 ///
 /// # Examples
 /// ```
@@ -82,12 +84,12 @@ static PARK: WaitKind = WaitKind::new("an unpark");
 ///     assert_eq!(answer.join().unwrap(), 42);
 /// });
 /// ```
-/// Another worker may start it, so it takes nothing along that is not `Send`:
+/// The closure must be `Send`, because another worker may start it:
 /// ```compile_fail,E0277
 /// let here = std::rc::Rc::new(1);
 /// ramie::fiber::spawn(move || println!("{here}"));
 /// ```
-/// Nor does it borrow; [`scope`] lets fibers do that:
+/// Nor may it borrow; the closures of [`scope`] may:
 /// ```compile_fail,E0373
 /// let local = 1;
 /// ramie::fiber::spawn(|| println!("{local}"));
@@ -147,7 +149,7 @@ pub fn current() -> Fiber {
     Fiber::of(worker::current().current_slot())
 }
 
-/// Calls `f` as a strand that [`run`](crate::run()) does not wait for: when only such strands are
+/// Calls `f` on a strand that [`run`](crate::run()) does not wait for: when only such strands are
 /// left, the scope is cancelled.
 ///
 /// For strands that serve others, such as a wait for readiness on behalf of a future.
@@ -159,7 +161,7 @@ pub fn as_daemon<T>(f: impl FnOnce(&cancel::CancelScope) -> T) -> T {
     })
 }
 
-/// Lets every other runnable fiber of this worker run once before this one goes on.
+/// Lets every other runnable fiber of this worker run once before this fiber continues.
 ///
 /// # Blocking
 /// Suspends the fiber; it stays runnable.
@@ -171,9 +173,9 @@ pub fn as_daemon<T>(f: impl FnOnce(&cancel::CancelScope) -> T) -> T {
 /// Inside [`no_switch`](crate::no_switch).
 ///
 /// # Outside a fiber
-/// Lets the fibers of this thread run once; where there are none, `std::thread::yield_now`.
+/// Lets the fibers of this thread run once; if there are none, it calls `std::thread::yield_now`.
 ///
-/// While the strand unwinds from a panic it returns at once.
+/// While the strand unwinds from a panic, the call returns at once.
 #[inline(always)]
 #[track_caller]
 pub fn yield_now() {
@@ -183,29 +185,29 @@ pub fn yield_now() {
 /// Suspends the strand for at least `duration`; twin of [`std::thread::sleep`].
 ///
 /// # Blocking
-/// Parks the fiber, or the thread outside one. Never the worker.
+/// Parks the fiber, or the thread outside one; never the worker.
 ///
 /// # Cancellation
-/// Returns early in a cancelled scope; the more often, the later (see
+/// In a cancelled scope it returns early; each repeated early return waits a little longer (see
 /// [`cancel`]).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
 ///
-/// A fiber that unwinds from a panic does not sleep: other fibers would run and see the thread
-/// panicking. A plain thread without fibers does.
+/// A fiber that unwinds from a panic does not sleep, because other fibers would run and see the
+/// thread panicking. A plain thread without fibers does sleep.
 #[track_caller]
 pub fn sleep(duration: Duration) {
     sleep_to(Deadline::after(duration));
 }
 
-/// Suspends the strand until `instant`; returns at once if that has passed.
+/// Suspends the strand until `instant`; returns at once if `instant` has passed.
 ///
 /// # Blocking
-/// Parks the fiber, or the thread outside one. Never the worker.
+/// Parks the fiber, or the thread outside one; never the worker.
 ///
 /// # Cancellation
-/// Returns early in a cancelled scope; the more often, the later (see
+/// In a cancelled scope it returns early; each repeated early return waits a little longer (see
 /// [`cancel`]).
 ///
 /// # Panics
@@ -219,21 +221,21 @@ pub fn sleep_until(instant: Instant) {
 
 /// Suspends the strand until its [`Fiber::unpark`] is called; twin of [`std::thread::park`].
 ///
-/// An `unpark` that came first is kept, and used up by this call. As in std, `park` may also return
-/// without a reason, so check your condition in a loop.
+/// If `unpark` was called first, its token is kept, and this call takes it and returns at once. As
+/// in std, `park` may also return without a reason, so check your condition in a loop.
 ///
 /// # Blocking
-/// Parks the fiber, or the thread outside one. Never the worker.
+/// Parks the fiber, or the thread outside one; never the worker.
 ///
 /// # Cancellation
-/// Returns early in a cancelled scope; the more often, the later (see
+/// In a cancelled scope it returns early; each repeated early return waits a little longer (see
 /// [`cancel`]).
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch).
 ///
-/// A fiber that unwinds from a panic returns at once, for no reason; a plain thread without fibers
-/// parks.
+/// On a fiber that unwinds from a panic the call returns at once, without a token; a plain thread
+/// without fibers parks.
 ///
 /// # Examples
 /// ```
@@ -249,13 +251,14 @@ pub fn park() {
     park_to(Deadline::NEVER);
 }
 
-/// Like [`park`], for `timeout` at most; twin of [`std::thread::park_timeout`].
+/// Suspends the strand as [`park`] does, for `timeout` at most; twin of
+/// [`std::thread::park_timeout`].
 ///
 /// # Blocking
-/// Parks the fiber, or the thread outside one. Never the worker.
+/// Parks the fiber, or the thread outside one; never the worker.
 ///
 /// # Cancellation
-/// Returns early in a cancelled scope; the more often, the later (see
+/// In a cancelled scope it returns early; each repeated early return waits a little longer (see
 /// [`cancel`]).
 ///
 /// # Panics
@@ -275,7 +278,7 @@ fn park_to(deadline: Deadline) {
     let reason = match park::prepare_park(&worker, &record) {
         Ok(Some(prepared)) => prepared.suspend(),
         Err(Refused::Cancelled) => Wake::Cancelled,
-        // A strand that unwinds must not suspend, and `park` may return for no reason.
+        // A strand that unwinds must not suspend, and `park` may return without a reason.
         Ok(None) | Err(Refused::Unwinding) => return,
     };
     if reason == Wake::Cancelled {

@@ -3,7 +3,7 @@
 use super::{Builder, Place, scope};
 use crate::core::worker;
 
-/// Returns how many workers the runtime has; 1 where strands are threads.
+/// Returns the number of workers of the runtime; 1 if strands are threads.
 ///
 /// # Outside a fiber
 /// 1, outside [`run`](crate::run()).
@@ -19,10 +19,10 @@ pub fn workers() -> usize {
     worker::with_existing(|worker| worker.roster().map(worker::Roster::len)).flatten().unwrap_or(1)
 }
 
-/// Returns the index of the worker that runs this fiber: from 0, which is the one that called
-/// [`run`](crate::run()), up to [`workers`] - 1. `None` where strands are threads.
+/// Returns the index of the worker that runs this fiber, which is less than [`workers`]; the worker
+/// that called [`run`](crate::run()) has index 0. `None` if strands are threads.
 ///
-/// It is the same for as long as the fiber lives.
+/// The index stays the same for the life of the fiber.
 ///
 /// # Outside a fiber
 /// `None`, outside [`run`](crate::run()).
@@ -38,14 +38,15 @@ pub fn worker() -> Option<usize> {
 /// Parks the strand until the fibers have ended.
 ///
 /// # Cancellation
-/// Not a cancel point: a scope around it cancels the fibers, and so ends the wait.
+/// Not a cancel point. Cancelling a scope around the call cancels the fibers; the wait ends when
+/// they do.
 ///
 /// # Panics
-/// With the panic of one of the fibers, after all have ended. When the process has no memory for
-/// the fibers.
+/// If a fiber panicked: with its panic, after all fibers have ended. If the process has no memory
+/// for the fibers.
 ///
 /// # Outside a fiber
-/// Where strands are threads it is one thread, with index 0.
+/// If strands are threads, `f` runs once, on one thread, with index 0.
 ///
 /// # Examples
 /// Each worker accepts connections for itself:

@@ -3,9 +3,9 @@
 //! # Why this is sound
 //! A strand may borrow values that live longer than the call to [`scope`]. The call returns, by
 //! value or by panic, only after every strand of the scope has ended; it waits on the very stack
-//! that owns the lent values; and a suspended stack is never freed (its fiber may be given up, then
-//! the stack leaks with all that is on it). There is no handle whose `mem::forget` could cut the
-//! wait short.
+//! that owns the lent values; and a suspended stack is never freed (if its fiber is abandoned, the
+//! stack leaks with everything on it). There is no handle whose `mem::forget` could cut the wait
+//! short.
 
 use std::{fmt, marker::PhantomData, panic::resume_unwind};
 
@@ -20,28 +20,29 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// Runs `f` with a scope whose strands may borrow all that outlives this call, and waits for them;
-/// twin of [`std::thread::scope`].
+/// Runs `f` with a scope whose strands may borrow everything that outlives this call, and waits for
+/// them; twin of [`std::thread::scope`].
 ///
 /// # Blocking
 /// Parks the fiber, or the thread outside one, until every strand of the scope has ended.
 ///
 /// # Cancellation
-/// Not a cancel point: a scope around it cancels its strands, and so ends the wait.
+/// Not a cancel point. Cancelling a scope around the call cancels its strands; the wait ends when
+/// they do.
 ///
 /// # Panics
-/// Inside [`no_switch`](crate::no_switch()), and on a thread for which there is no memory to wait,
-/// before `f` runs.
+/// Before `f` runs: inside [`no_switch`](crate::no_switch()), and on a thread that lacks the memory
+/// to wait.
 ///
-/// With the panic of `f`, if it panicked; else, when a strand panicked whose handle was not
-/// joined, with a message that names it and has its own message. The panic hook is called for that
-/// only if it was not called for the strand's own panic, as when the strand ended by
-/// [`resume_unwind`](std::panic::resume_unwind). In either case after all strands have ended. A
-/// handle given to [`std::mem::forget`] may yet be joined, as far as the scope knows: that strand's
-/// panic is reported on stderr only.
+/// After all strands have ended: with the panic of `f`, if it panicked; otherwise, if a strand
+/// panicked and its handle was not joined, with a message that names the strand and includes its
+/// panic's message. The panic hook is called for this panic only if it was not called for the
+/// strand's own panic, for example because the strand ended by
+/// [`resume_unwind`](std::panic::resume_unwind). If a handle was given to [`std::mem::forget`], the
+/// scope assumes that it may still be joined, so that strand's panic is reported on stderr only.
 ///
-/// Opened in a destructor while its strand unwinds, it cannot wait; if strands are left when `f`
-/// returns, the process aborts with a sentence, because they may use their borrows.
+/// A scope that is opened in a destructor while its strand unwinds cannot wait. If strands are left
+/// when `f` returns, the process aborts with a message, because they may use their borrows.
 ///
 /// # Outside a fiber
 /// The strands are OS threads.
@@ -75,11 +76,11 @@ where
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Makes a scope that is closed by [`close_after`](Self::close_after); dropped with strands in
-    /// it, it ends the process.
+    /// Makes a scope that [`close_after`](Self::close_after) closes; if it is dropped with strands
+    /// in it, the process aborts.
     ///
     /// # Panics
-    /// Where the strand could not wait for the scope's end.
+    /// If the strand could not wait for the scope's end.
     #[track_caller]
     pub(crate) fn new() -> Self {
         Scope { data: ScopeData::new(), scope: PhantomData, env: PhantomData }
@@ -88,7 +89,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Runs `f`, then waits for all strands of the scope.
     #[track_caller]
     pub(crate) fn close_after<T>(&self, f: impl FnOnce() -> T) -> T {
-        // Caught, so that the wait happens outside the unwinding, where other fibers may run.
+        // The panic is caught, so that the wait happens outside the unwinding, where other fibers
+        // may run.
         let outcome = crate::core::panic::catch(f);
         self.data.wait_for_all();
         let panicked = self.data.take_panic();
@@ -112,8 +114,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// As [`spawn`](super::spawn).
     ///
     /// # Examples
-    /// Values that are not `Sync` are not shared with another worker; [`Scope::spawn_local`] can
-    /// share them:
+    /// The closure cannot borrow values that are not `Sync`, because another worker may run it;
+    /// that of [`Scope::spawn_local`] can:
     /// ```compile_fail,E0277
     /// let count = std::cell::Cell::new(0);
     /// ramie::fiber::scope(|s| drop(s.spawn(|| count.set(1))));
@@ -136,8 +138,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Never.
     ///
     /// # Panics
-    /// As [`spawn_local`](super::spawn_local). Also when called on another thread than the one
-    /// that waits for the scope, where nobody would run the fiber while the scope waits.
+    /// As [`spawn_local`](super::spawn_local). Also if it is called on another thread than the one
+    /// that waits for the scope, because nothing would run the fiber while the scope waits.
     pub fn spawn_local<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + 'scope,

@@ -6,8 +6,8 @@
 //!   are read from a descriptor that comes in, and set on one that is given away. In between, the
 //!   open file description, which other processes may share, stays as it is. (A listener of ours
 //!   on the polling driver is nonblocking meanwhile.)
-//! - [`ToSocketAddrs`] is a trait of this crate with std's implementations: names are resolved on
-//!   the blocking pool, and std's trait cannot promise that its implementor may be used there.
+//! - [`ToSocketAddrs`] is a trait of this crate with std's implementations, because names are
+//!   resolved on the blocking pool, and implementors of std's trait need not be usable there.
 //! - No call fails with `ErrorKind::Interrupted`.
 //!
 //! Dropping a socket closes its descriptor at once.

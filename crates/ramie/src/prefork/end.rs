@@ -1,4 +1,4 @@
-//! How processes ended.
+//! The ends of processes, and their consequences.
 
 use std::{
     fmt,
@@ -21,19 +21,19 @@ pub struct End {
 /// The consequence of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// Nothing: the process was done.
+    /// None: the process was done.
     Done,
-    /// Nothing: it was asked to end.
+    /// None: the process was asked to end.
     Asked,
-    /// Nothing: it was asked to end, did not in time, and was killed.
+    /// None: the process was asked to end, did not end in time, and was killed.
     Killed,
-    /// It is started again, so much later.
+    /// The process is started again after this pause.
     Again(Duration),
-    /// Its successor is there already.
+    /// None: the successor of the process is in service already.
     Succeeded,
-    /// It was to succeed another, which stays.
+    /// None: the process failed before it could replace another, which stays in service.
     Stays,
-    /// It ended once too often: all are asked to end.
+    /// All processes are asked to end, because this end exceeded the limit.
     GaveUp,
 }
 
@@ -44,33 +44,33 @@ impl End {
         self.index
     }
 
-    /// Returns the id that the process had.
+    /// Returns the process's id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Returns its exit code, or the signal that it died of.
+    /// Returns the process's exit code, or the signal that killed it.
     #[must_use]
     pub fn status(&self) -> ExitStatus {
         self.status
     }
 
-    /// Returns whether it was asked to end.
+    /// Returns whether the process was asked to end.
     #[must_use]
     pub fn was_asked(&self) -> bool {
         matches!(self.after, After::Asked | After::Killed)
     }
 
-    /// Returns whether it failed: if it was not asked to end, by anything but the exit code 0; if
-    /// it was, by anything but that or the SIGTERM by which it was asked.
+    /// Returns whether the process failed. An end with exit code 0 is no failure; nor is an end by
+    /// SIGTERM, if the supervisor asked the process to end by SIGTERM.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         let is_asked_way = self.after == After::Asked && self.status.signal() == Some(SIGTERM);
         !self.status.success() && !is_asked_way
     }
 
-    /// Returns the pause before it is started again, if it is.
+    /// Returns the pause before the process is started again, if it is.
     #[must_use]
     pub fn restarts_in(&self) -> Option<Duration> {
         match self.after {
@@ -86,17 +86,17 @@ impl fmt::Display for End {
         match self.after {
             After::Done => f.write_str("; it is done"),
             After::Asked => f.write_str(", as it was asked to"),
-            After::Killed => f.write_str(": it was asked to end, and did not in time"),
+            After::Killed => f.write_str(": it was asked to end, and did not end in time"),
             After::Again(pause) => write!(f, "; it is started again in {pause:?}"),
-            After::Succeeded => f.write_str("; its successor goes on"),
-            After::Stays => f.write_str(" before it was ready; the one before it goes on"),
-            After::GaveUp => f.write_str("; that was once too often"),
+            After::Succeeded => f.write_str("; its successor continues"),
+            After::Stays => f.write_str(" before it was ready; the process before it continues"),
+            After::GaveUp => f.write_str("; that exceeds the limit of ends"),
         }
     }
 }
 
-/// How all processes ended; the value of [`prefork`](super::prefork). As the value of `main` it is
-/// success if all of them ended well.
+/// Describes how all processes ended; returned by [`prefork`](super::prefork). If `main` returns
+/// it, the program succeeds if all processes ended well.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     pub(super) ends: Vec<End>,
@@ -110,7 +110,7 @@ impl Report {
     }
 
     /// Returns whether each process was done, ended when it was asked to, or was about to be
-    /// started again when all were.
+    /// started again when all processes were asked to end.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.ends.iter().all(|end| !end.is_failure() || end.restarts_in().is_some())

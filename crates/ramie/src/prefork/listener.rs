@@ -1,4 +1,4 @@
-//! A listening socket that is there before any process.
+//! A listening socket that exists before the processes do.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use crate::net::TcpListener;
 /// A TCP listener made before [`prefork`](super::prefork()), for all processes to accept from.
 ///
 /// [`TcpListener::bind`] opens the driver of its thread, after which a process cannot be forked;
-/// this does not.
+/// [`bind`](Self::bind) does not.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
@@ -21,7 +21,7 @@ pub struct Listener {
 
 impl Listener {
     /// Makes a listener bound to the first of the addresses that can be bound, as
-    /// [`TcpListener::bind`] does. A host name is resolved by std, right here.
+    /// [`TcpListener::bind`] does. A host name is resolved by std, on this thread.
     ///
     /// # Errors
     /// As [`TcpListener::bind`].
@@ -39,18 +39,18 @@ impl Listener {
         }))
     }
 
-    /// Returns the address it is bound to.
+    /// Returns the address that the listener is bound to.
     ///
     /// # Errors
-    /// None, unless another descriptor was put in the place of this one.
+    /// None, unless the program replaced the descriptor.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         sys::local_addr(&self.fd)
     }
 
-    /// Makes a listener to accept with, in the process that calls.
+    /// Makes a listener that accepts connections in the calling process.
     ///
-    /// Its open file description is that of all processes, and nonblocking, which those who use it
-    /// through Ramie do not notice.
+    /// All processes share its open file description, which is nonblocking. That makes no
+    /// difference to calls through Ramie.
     ///
     /// # Errors
     /// The process is out of descriptors.

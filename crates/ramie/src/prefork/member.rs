@@ -1,15 +1,16 @@
-//! A process's view of itself, and the conversion of its closure's result into its exit code.
+//! The handle that a process has to itself, and the conversion of its closure's result into its
+//! exit code.
 
 use std::{fmt, io::Write, mem, os::fd::OwnedFd, process};
 
 use ramie_driver::sys;
 
-/// The exit code of a process that panicked, as of a Rust program.
+/// The exit code of a process that panicked, as of any Rust program.
 const PANICKED: u8 = 101;
 /// The exit code of a closure that returned an error.
 const FAILED: u8 = 1;
 
-/// One of the processes, as its closure sees it.
+/// The process that runs a closure; passed to that closure.
 #[derive(Debug)]
 pub struct Member {
     pub(super) index: usize,
@@ -18,21 +19,22 @@ pub struct Member {
 }
 
 impl Member {
-    /// Returns its index: 0 to the number of processes - 1. The process that takes its place has
-    /// the same.
+    /// Returns the process's index, from 0 and less than the number of processes. Its successor has
+    /// the same index.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Returns how many processes of this index there were before.
+    /// Returns how many processes of this index came before this one.
     #[must_use]
     pub fn life(&self) -> u64 {
         self.life
     }
 
-    /// Reports that the process is in service. On a restart by SIGHUP the one before it is asked to
-    /// end then; else a second after the start. May be called once, or not at all.
+    /// Reports that the process is in service. On a restart by SIGHUP, the supervisor then asks the
+    /// process before it to end; without a report, it does so a second after the start. May be
+    /// called once, or not at all.
     pub fn ready(&self) {
         sys::eventfd_signal(&self.ready);
     }
@@ -44,27 +46,27 @@ pub trait Ending {
     fn code(self) -> u8;
 }
 
-/// 0.
+/// Exits with code 0.
 impl Ending for () {
     fn code(self) -> u8 {
         0
     }
 }
 
-/// The code itself.
+/// Exits with this code.
 impl Ending for u8 {
     fn code(self) -> u8 {
         self
     }
 }
 
-/// An error is printed, as by std for `main`, and is 1.
+/// Exits with code 1 on an error, and prints it as std does for `main`.
 impl<T: Ending, E: fmt::Debug> Ending for Result<T, E> {
     fn code(self) -> u8 {
         match self {
             Ok(value) => value.code(),
             Err(error) => {
-                // In one piece: others write to stderr, too.
+                // Written in one call, because other processes write to stderr, too.
                 let text = format!("Error: {error:?}\n");
                 eprint!("{text}");
                 FAILED

@@ -1,7 +1,8 @@
 //! Worker processes under a supervisor: forked from one program, sharing its listening sockets.
 //!
-//! A fiber that overflows its stack, a bug in C, a leak that grows for weeks: they end a process.
-//! With [`prefork`] it is one of several, and the others serve on while a new one takes its place.
+//! A stack overflow, a bug in C code or a slow memory leak ends a process. With [`prefork`],
+//! several processes serve, and the others continue while a new process takes the place of the one
+//! that ended.
 //!
 //! ```no_run
 //! use ramie::{fiber, prefork::{Listener, Member}, signal};
@@ -25,52 +26,57 @@
 //!     Ok(())
 //! }
 //! ```
-//! The example `prefork` ends in an orderly way: it answers the connections that it has accepted.
+//! The program `prefork` in `examples/` ends in an orderly way, because it answers the connections
+//! that it has accepted.
 //!
-//! # What the supervisor does
-//! It has one thread, no ring and no fibers, and runs none of the program's code but `on_end`.
+//! # Duties of the supervisor
+//! The supervisor has one thread, no ring and no fibers. Of the program's code it runs only
+//! `on_end` and `on_started`.
 //!
 //! | when | then |
 //! |---|---|
-//! | a process returns from its closure, or exits with 0 | it is done and stays so, unless [`restart_done`](Builder::restart_done) is set; when all are, [`prefork`] returns |
-//! | it panics (101), exits with another code, or dies of a signal | the same again, after a [`BackOff`]; the others notice nothing |
-//! | that happens too often ([`limit`](Builder::limit)), or before anything has worked ([`limit_before_ready`](Builder::limit_before_ready)) | all are asked to end, and [`prefork`] fails with a sentence. Without these limits: never |
-//! | no process can be forked, for want of memory or because of a limit | it is tried again, after the same pauses |
-//! | SIGHUP comes | for each a successor is started; when that calls [`Member::ready`], or has lived for a second, the one before is asked to end. A successor that fails leaves it in place |
-//! | SIGTERM or SIGINT comes | all are asked to end; when all have, [`prefork`] returns. A second one kills them, unless it is the same within 200 ms: `timeout` sends it twice |
-//! | one that was asked to end has not after the [grace](Builder::grace) | SIGKILL |
-//! | the supervisor itself dies, of SIGKILL even | the kernel kills its processes with it |
+//! | a process returns from its closure, or exits with 0 | it is done and not restarted, unless [`restart_done`](Builder::restart_done) is set; when all are done, [`prefork`] returns |
+//! | a process panics (101), exits with another code, or dies of a signal | a process of the same index is started after a [`BackOff`]; the others continue undisturbed |
+//! | processes fail more often than [`limit`](Builder::limit) allows, or end before any is ready more often than [`limit_before_ready`](Builder::limit_before_ready) allows | all are asked to end, and [`prefork`] returns an error. There are no such limits by default |
+//! | a process cannot be forked, for lack of memory or because of a limit of the system | the supervisor tries again, after the same pauses |
+//! | SIGHUP comes | each process gets a successor; when the successor calls [`Member::ready`], or has lived for a second, its predecessor is asked to end. If the successor fails, the predecessor stays |
+//! | SIGTERM or SIGINT comes | all are asked to end; when all have ended, [`prefork`] returns. A second such signal kills them, unless it repeats the first within 200 ms, because `timeout` sends its signal twice |
+//! | a process that was asked to end has not ended after the [grace](Builder::grace) | it is killed by SIGKILL |
+//! | the supervisor itself dies, even of SIGKILL | the kernel kills its processes |
 //!
-//! The pauses double with each failure in a row of one process, from 10 ms to 10 s. A process that
-//! has lived for longer than the longest pause, and SIGHUP, let them begin anew. So a process that
-//! is killed now and then is back at once, and one that always fails costs a start every 10 s.
+//! The pauses double with each failure in a row of one index, from 10 ms to 10 s. They begin at 10
+//! ms again if the process has lived for longer than the longest pause, and after SIGHUP. So a
+//! process that is killed now and then is replaced at once, and one that always fails costs one
+//! start every 10 s.
 //!
-//! To be asked to end is to get SIGTERM: [`terminate`](crate::signal::terminate()) waits for it.
-//! Each process is in a process group of its own, so that Ctrl-C at a terminal reaches the
-//! supervisor alone, and ends them once and in order.
+//! The supervisor asks a process to end by SIGTERM, for which
+//! [`terminate`](crate::signal::terminate()) waits. Each process is in a process group of its own,
+//! so that Ctrl-C at a terminal reaches only the supervisor, which then ends the processes in
+//! order.
 //!
-//! # Signals that come through exec
-//! Whoever starts the program may have ignored or blocked signals. A supervisor and its processes
-//! let SIGCHLD have its default effect if it was ignored, because the kernel reports no end
-//! otherwise; the processes do so with SIGTERM, too, and block neither, nor SIGHUP and SIGINT.
+//! # Signals inherited through exec
+//! The parent of the program may have ignored or blocked signals. If SIGCHLD was ignored, the
+//! supervisor and its processes restore its default effect, because the kernel otherwise reports no
+//! end of a child. The processes also restore that of SIGTERM, and unblock SIGCHLD, SIGTERM, SIGHUP
+//! and SIGINT.
 //!
-//! This concerns a program that blocks one of the four before [`prefork`] for a signalfd or a
-//! `sigwait` of its own, too. In the processes they are unblocked when `f` begins, so a SIGTERM
-//! kills a process that has not blocked it again by then. Block them in `f`, or better wait by
+//! This also affects a program that blocks one of the four before [`prefork`], for a signalfd or a
+//! `sigwait` of its own: in the processes they are unblocked when `f` begins, so SIGTERM kills a
+//! process that has not blocked it again. Block them in `f`, or better wait by
 //! [`signal`](crate::signal), which needs no blocking.
 //!
 //! # No connection is refused
-//! A [`Listener`] is made before the fork and belongs to all processes, and to the supervisor. If a
-//! process dies, connections wait in the queue until another process, or its successor, accepts
-//! them. To lose none at the end of a process, accept by
+//! A [`Listener`] is made before the fork and is shared by all processes and the supervisor. If a
+//! process dies, connections wait in the queue until another process, or the successor, accepts
+//! them. To lose no connection at the end of a process, call
 //! [`TcpListener::accept`](crate::net::TcpListener::accept) in a scope that is cancelled when
-//! SIGTERM comes: a cancelled accept has accepted nothing. Do not shut a shared listener down: that
-//! ends it for all.
+//! SIGTERM comes, because a cancelled accept has accepted nothing. Do not shut a shared listener
+//! down, because that ends it for all processes.
 //!
 //! # Fork
-//! A fork copies one thread and all memory. So it is refused, with a sentence, once the process has
-//! a second thread, has opened a ring or an epoll set, or waits as a strand: call it first thing in
-//! `main`. A logger that starts threads must not be set up before, nor be used by `on_end`.
+//! A fork copies one thread and all memory. So [`prefork`] returns an error if the process has a
+//! second thread, has opened a ring or an epoll set, or calls it on a strand. Call it first in
+//! `main`. Do not set up a logger that starts threads before the call, nor use one in `on_end`.
 
 mod end;
 mod listener;
@@ -90,21 +96,21 @@ pub use self::{
 use crate::core::worker;
 pub use crate::structured::BackOff;
 
-/// Runs `f` in so many processes, each forked from this one, and starts those again that fail;
+/// Runs `f` in `processes` processes, each forked from this one, and restarts those that fail;
 /// returns when all are done, or have ended after SIGTERM or SIGINT.
 ///
-/// The [module](self) describes the events and the answers; [`Builder`] has the options. A process
-/// ends after `f`, so code after this call runs only in the supervisor.
+/// The [module](self) describes the supervisor's reaction to each event; [`Builder`] has the
+/// options. A process ends after `f`, so code after this call runs only in the supervisor.
 ///
 /// # Blocking
-/// Blocks the thread, which is the only one.
+/// Blocks the calling thread, which is the only thread of the process.
 ///
 /// # Cancellation
-/// Not a cancel point: it refuses to be called where something could be cancelled.
+/// Not a cancel point: it refuses to run on a strand, which alone could be cancelled.
 ///
 /// # Errors
-/// The process cannot be forked, for the reason in the message; or the system refuses the first
-/// processes (the others are ended).
+/// The process cannot be forked, for the reason in the message; or the system refuses to fork one
+/// of the first processes (the others are ended).
 ///
 /// # Examples
 /// ```no_run
@@ -129,11 +135,11 @@ type OnStarted<'a> = Box<dyn FnOnce() -> io::Result<()> + 'a>;
 /// | option | default |
 /// |---|---|
 /// | `back_off` | 10 ms, doubled up to 10 s |
-/// | `limit` | none: it starts them again for ever |
+/// | `limit` | none: processes are restarted for ever |
 /// | `limit_before_ready` | none |
-/// | `restart_done` | no: only those that failed |
+/// | `restart_done` | no: only processes that failed are restarted |
 /// | `grace` | 30 s |
-/// | `on_end` | a line of the log: at level warn if the process failed, else info |
+/// | `on_end` | logs the end, at level warn if the process failed, otherwise at level info |
 ///
 /// # Examples
 /// ```no_run
@@ -158,7 +164,7 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Begins with the defaults.
+    /// Makes a builder with the default options.
     pub fn new(processes: usize) -> Self {
         Builder {
             processes,
@@ -172,57 +178,58 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Sets the pauses before a process that failed is started again: longer with each failure in a
-    /// row, from the beginning when it had lived for longer than the longest one.
+    /// Sets the pauses before a process that failed is started again. They grow with each failure
+    /// in a row, and begin anew if the process had lived for longer than the longest pause.
     pub fn back_off(mut self, back_off: BackOff) -> Self {
         self.back_off = back_off;
         self
     }
 
-    /// Gives up when more than `failures` processes, counted together, have failed within `within`:
-    /// all are asked to end, and `run` fails. With [`restart_done`](Self::restart_done)
-    /// each end counts that nobody has asked for.
+    /// Sets a limit of failures: if more than `failures` processes of any index have failed within
+    /// `within`, all are asked to end, and `run` returns an error. With
+    /// [`restart_done`](Self::restart_done), every end counts that the supervisor did not ask for.
     ///
-    /// A service that has to outlive whatever ends its processes has no such limit, but perhaps
-    /// [one for its start](Self::limit_before_ready).
+    /// Set no such limit for a service that must survive any number of failures; it may still have
+    /// a [limit for its start](Self::limit_before_ready).
     pub fn limit(mut self, failures: usize, within: Duration) -> Self {
         self.limit = Some((failures, within));
         self
     }
 
-    /// Gives up when `ends` processes have ended before any process has called
-    /// [`ready`](Member::ready), because restarts do not help a service that never begins. Once a
-    /// process has called it, this limit no longer applies.
+    /// Sets a limit of ends before the service is ready: if `ends` processes have ended before any
+    /// process has called [`ready`](Member::ready), all are asked to end, and `run` returns an
+    /// error, because restarts do not help a service that never begins. Once a process has called
+    /// `ready`, this limit no longer applies.
     pub fn limit_before_ready(mut self, ends: usize) -> Self {
         self.limit_before_ready = Some(ends);
         self
     }
 
-    /// Starts a process again also if it is done (returns from its closure, or exits with 0) though
-    /// the supervisor has not asked it to end: for servers, which somebody else may have sent
-    /// SIGTERM.
+    /// Also restarts a process that is done (returns from its closure, or exits with 0), unless the
+    /// supervisor asked it to end. Use it for servers, because another program may have sent the
+    /// process SIGTERM.
     pub fn restart_done(mut self) -> Self {
         self.restart_done = true;
         self
     }
 
-    /// Sets how long a process may take to end when it is asked to; then it is killed.
+    /// Sets how long a process may take to end after it was asked to; after that it is killed.
     pub fn grace(mut self, period: Duration) -> Self {
         self.grace = period;
         self
     }
 
     /// Sets a function that the supervisor calls at each end of a process. It must not start
-    /// threads nor wait for long. If it panics, all processes are asked to end and waited for,
-    /// without further calls, and the panic goes on.
+    /// threads nor wait for long. If it panics, the supervisor asks all processes to end, waits for
+    /// them without calling the function again, and resumes the panic.
     pub fn on_end(mut self, f: impl FnMut(&End) + 'a) -> Self {
         self.on_end = Box::new(f);
         self
     }
 
-    /// Sets a function that the supervisor calls when it has started all processes and handles
-    /// signals, for example to announce the address. An error ends all again. It must not start
-    /// threads.
+    /// Sets a function that the supervisor calls once it has started all processes and handles
+    /// signals, for example to announce the address. If it returns an error, all processes are
+    /// ended. It must not start threads.
     pub fn on_started(mut self, f: impl FnOnce() -> io::Result<()> + 'a) -> Self {
         self.on_started = Some(Box::new(f));
         self
@@ -237,7 +244,7 @@ impl<'a> Builder<'a> {
     /// Not a cancel point.
     ///
     /// # Errors
-    /// As [`prefork`]; the limit was exceeded; the error of `on_started`.
+    /// As [`prefork`]; a limit was exceeded; or `on_started` returned the error.
     pub fn run<F, T>(self, mut f: F) -> io::Result<Report>
     where
         F: FnMut(&Member) -> T,

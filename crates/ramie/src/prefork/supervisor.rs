@@ -1,10 +1,10 @@
-//! The supervisor: one thread that waits for signals, ends of processes and the time.
+//! The supervisor: one thread that waits for signals, ends of processes and instants.
 //!
 //! | a process is | left by | to |
 //! |---|---|---|
-//! | a successor, not ready | it reports that it is ready, or has lived for [`SETTLED`] | serving; the one before is leaving |
-//! | | its end | gone; the one before stays |
-//! | serving | its end | gone; done if by code 0 and such ends are for good, else due again after a pause |
+//! | a successor, not ready | its report that it is ready, or a life of [`SETTLED`] | serving; its predecessor is leaving |
+//! | | its end | gone; its predecessor stays |
+//! | serving | its end | gone; done if the code is 0 and `restart_done` is not set, otherwise due again after a pause |
 //! | | SIGTERM, SIGINT, a successor that is ready | leaving, by SIGTERM |
 //! | leaving | its end | gone |
 //! | | the end of its grace | leaving, by SIGKILL |
@@ -14,7 +14,8 @@
 //! signals first and looks for ends afterwards. So the look finds ends that came before it, and
 //! later ends have left their signal.
 //!
-//! A process's number is its own until its end was waited for, so no signal goes astray.
+//! The kernel reuses a process's id only after its end was waited for, so no signal reaches a wrong
+//! process.
 
 use std::{
     collections::VecDeque,
@@ -41,14 +42,14 @@ use super::{
 };
 use crate::{core::panic::catch, signal::Signal};
 
-/// A successor that has lived for so long counts as ready, even if it did not report that.
+/// A successor that has lived for this time counts as ready, even if it did not report that.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The same signal so soon after the first is its echo: `timeout`, for one, sends it to its child
-/// and then to the group that the child is in.
+/// The same signal within this time after the first is ignored, because a program such as `timeout`
+/// sends it to its child and then again to the child's process group.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// How long to sleep, without noticing anything, where the kernel has no memory for a wait.
+/// How long to sleep, without noticing events, if the kernel has no memory for a wait.
 const WITHOUT_MEMORY: Duration = Duration::from_millis(50);
 
 type Live<'a> = &'a mut dyn FnMut(&Member) -> u8;
@@ -56,7 +57,7 @@ type Live<'a> = &'a mut dyn FnMut(&Member) -> u8;
 pub(super) struct Supervisor<'a> {
     options: Builder<'a>,
     live: Live<'a>,
-    /// None in a child.
+    /// `None` in a child.
     signals: Option<Signals>,
     id: Pid,
     posts: Vec<Post>,
@@ -64,19 +65,19 @@ pub(super) struct Supervisor<'a> {
     is_stopping: bool,
     /// The signal that asked all to end, and when.
     asked: Option<(Signal, Instant)>,
-    /// When processes failed, the latest last.
+    /// The instants at which processes failed, the latest last.
     failures: VecDeque<Instant>,
     /// How many processes have ended; `None` once a process has reported that it is ready.
     ends_before_ready: Option<usize>,
     failure: Option<io::Error>,
 }
 
-/// The state of one index, whichever process fills it.
+/// The state of one index, whose processes follow one another.
 #[derive(Default)]
 struct Post {
     lives: u64,
     failures_in_a_row: u32,
-    /// When it is to be filled again.
+    /// The instant at which its next process is due.
     due: Option<Instant>,
     last_end: Option<End>,
 }
@@ -86,7 +87,7 @@ struct Process {
     post: usize,
     since: Instant,
     role: Role,
-    /// Can be read once the process has reported that it is ready.
+    /// Readable once the process has reported that it is ready.
     ready: OwnedFd,
 }
 
@@ -115,8 +116,8 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    /// Starts the processes and stays until all have ended, also if `on_started` or `on_end`
-    /// panics: the panic goes on afterwards.
+    /// Starts the processes and returns when all have ended. If `on_started` or `on_end` panics,
+    /// the panic is resumed after that.
     pub(super) fn run(mut self) -> io::Result<Report> {
         if let Err(payload) = catch(|| self.supervise()) {
             self.options.on_end = Box::new(|_| ());
@@ -147,7 +148,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits for the next event, and answers it.
+    /// Waits for the next event, and reacts to it.
     fn attend(&mut self) {
         self.wait();
         self.heed_signals();
@@ -161,7 +162,7 @@ impl<'a> Supervisor<'a> {
     fn start(&mut self, post: usize, role: Role) -> io::Result<()> {
         let member = Member { index: post, life: self.posts[post].lives, ready: sys::eventfd()? };
         let ready = sys::dup_cloexec(&member.ready)?;
-        // The child would write the buffered text again.
+        // Flushed, because the child would otherwise write the buffered text again.
         let _ = io::stdout().flush();
         match fork::fork()? {
             Forked::Child => {
@@ -191,7 +192,7 @@ impl<'a> Supervisor<'a> {
         let mut fds: Vec<_> = successors.map(|successor| successor.ready.as_fd()).collect();
         fds.extend(self.signals.as_ref().map(AsFd::as_fd));
         if supervise::wait_readable(&fds, timeout).is_err() {
-            // The kernel has no memory for the wait: no reason to leave the processes alone.
+            // The kernel has no memory for the wait, which is no reason to stop supervising.
             std::thread::sleep(timeout.map_or(WITHOUT_MEMORY, |time| time.min(WITHOUT_MEMORY)));
         }
     }
@@ -229,7 +230,8 @@ impl<'a> Supervisor<'a> {
     /// Starts a successor for each process in service.
     fn renew(&mut self) {
         for process in &mut self.processes {
-            // It may have begun before the change that it is to see.
+            // A successor that is not ready is replaced, because it may have begun before the
+            // change that the new processes are to load.
             if process.role == Role::Successor {
                 process.ask_to_leave(self.options.grace);
             }
@@ -242,7 +244,7 @@ impl<'a> Supervisor<'a> {
             } else if self.serving(post).is_some()
                 && let Err(error) = self.start(post, Role::Successor)
             {
-                say!(Warn, "no successor for process {post}, which goes on: {error}");
+                say!(Warn, "no successor for process {post}, which continues: {error}");
             }
         }
     }
@@ -299,11 +301,11 @@ impl<'a> Supervisor<'a> {
             }
             match self.start(post, Role::Serving) {
                 Ok(()) => {}
-                // It never will be possible again: the process has a second thread now.
+                // The process has a second thread now, so no later attempt can succeed.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.give_up(error),
                 Err(error) => {
                     let pause = self.next_pause(post);
-                    say!(Warn, "no process {post} for now, again in {pause:?}: {error}");
+                    say!(Warn, "cannot start process {post}, next attempt in {pause:?}: {error}");
                 }
             }
         }
@@ -337,13 +339,14 @@ impl<'a> Supervisor<'a> {
         if after == After::GaveUp {
             let sentence = match self.ends_before_ready {
                 Some(ends) if self.never_began() => format!(
-                    "{end}: {ends} processes have ended, and no process has said that it is ready"
+                    "{end}: {ends} processes have ended before any reported that it is ready"
                 ),
                 _ => end.to_string(),
             };
             self.give_up(io::Error::other(sentence));
         }
-        // A successor that failed, and a process that was replaced, do not count against the post.
+        // The end of a successor that failed, or of a process that was replaced, is not the last
+        // end of the post.
         if after != After::Stays && (self.is_stopping || self.serving(process.post).is_none()) {
             self.posts[process.post].last_end = Some(end);
         }
@@ -388,13 +391,13 @@ impl<'a> Supervisor<'a> {
         self.ends_before_ready = (!is_ready).then_some(ends + 1);
     }
 
-    /// Whether as many processes as allowed have ended before one has reported that it is ready.
+    /// Whether the limit of ends before the first report of readiness is reached.
     fn never_began(&self) -> bool {
         let most = self.options.limit_before_ready;
         most.is_some_and(|most| self.ends_before_ready >= Some(most))
     }
 
-    /// Decides when the post is to be filled again.
+    /// Decides when the post's next process is due.
     fn next_pause(&mut self, post: usize) -> Duration {
         let back_off = self.options.back_off;
         let post = &mut self.posts[post];

@@ -13,10 +13,10 @@ use crate::core::{
 /// The most workers a runtime may have.
 const MAX_WORKERS: usize = 1024;
 
-/// Which kernel interface a runtime's I/O goes through.
+/// Selects the kernel interface that a runtime's I/O uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Driver {
-    /// io_uring if a trial shows that it works here, else readiness polling.
+    /// io_uring if a trial shows that it works here, otherwise readiness polling.
     #[default]
     Auto,
     /// io_uring, or an error.
@@ -33,24 +33,24 @@ pub enum Strands {
     #[default]
     Fibers,
     /// OS threads: each spawn makes one. `spawn_local` still makes a fiber, which runs while its
-    /// thread waits: its closure cannot go to another thread.
+    /// thread waits, because its closure cannot move to another thread.
     Threads,
 }
 
-/// Fibers that had not ended when the grace period was over.
+/// Describes the fibers that had not ended when the grace period was over.
 #[derive(Debug, Clone)]
 pub struct AbandonedFibers {
     pub(super) lines: Vec<String>,
 }
 
 impl AbandonedFibers {
-    /// Returns how many there are.
+    /// Returns the number of these fibers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.lines.len()
     }
 
-    /// Names each fiber, its wait with the place, and the closure that it ran.
+    /// Names each fiber, its wait with the place in the source, and the closure that it ran.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(String::as_str)
     }
@@ -105,8 +105,9 @@ impl fmt::Debug for Config {
 /// | `grace` | for ever | |
 ///
 /// `RAMIE_CAPS` masks features of io_uring, for tests ([`ramie_driver::masked_from_env`]). An empty
-/// variable counts as unset. Any other value makes [`build`](Builder::build) fail with a sentence.
-/// Threads outside `run`, whose calls have no such place to fail, take the default then.
+/// variable counts as unset. Any other value makes [`build`](Builder::build) return an error that
+/// names the values allowed. Threads outside `run` use the default instead, because their calls
+/// cannot report such an error.
 #[derive(Default)]
 #[must_use = "a builder does nothing until build is called"]
 pub struct Builder {
@@ -124,7 +125,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets how many OS threads run fibers, the one that calls `run` among them.
+    /// Sets how many OS threads run fibers, including the thread that calls `run`.
     pub fn workers(mut self, count: usize) -> Self {
         self.workers = Some(count);
         self
@@ -132,10 +133,10 @@ impl Builder {
 
     /// Chooses the kind of strands; overrides `RAMIE_STRANDS`.
     ///
-    /// With [`Strands::Threads`] there are no workers to count, the closure of `run` runs on the
-    /// calling thread's own stack, a thread has std's stack unless its builder sets another size,
-    /// and the grace period goes by the runtime's clock. A thread cannot be abandoned as a fiber
-    /// can: after the grace period it is reported, and runs on.
+    /// With [`Strands::Threads`] the number of workers has no effect, the closure of `run` runs on
+    /// the calling thread's own stack, a thread has std's stack unless its builder sets another
+    /// size, and the grace period is measured by the runtime's clock. A thread cannot be abandoned
+    /// as a fiber can, so after the grace period it is reported, and continues.
     ///
     /// # Examples
     /// ```
@@ -152,10 +153,10 @@ impl Builder {
     }
 
     /// Sets the usable bytes of a fiber's stack, rounded up to whole pages; a guard of 64 KiB lies
-    /// below. Stacks are committed lazily: a larger one costs address space, not memory.
+    /// below. A larger stack costs address space, not memory, because stacks are committed lazily.
     ///
-    /// The closure given to `run` gets at least 2 MiB, as std gives to a thread: for it this size
-    /// counts only if it is larger.
+    /// The closure of `run` gets at least 2 MiB, as std gives to a thread, so this size applies to
+    /// it only if it is larger.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
@@ -170,15 +171,16 @@ impl Builder {
     /// Chooses which thread submits a worker's ops while its fibers run; overrides
     /// `RAMIE_SUBMIT`.
     ///
-    /// Leave it at [`Submitter::Worker`] unless fibers compute for long between their I/O (tens of
-    /// us and more) and a CPU is idle. Another submitter lets the I/O of such fibers begin and end
-    /// while a fiber computes, and takes the kernel's part of it, such as the copying of large
-    /// messages, off the worker. Where fibers mostly wait for I/O, it costs time and CPU;
-    /// [`Submitter`] has figures.
+    /// Leave it at [`Submitter::Worker`] unless fibers compute for tens of microseconds or more
+    /// between their I/O and a CPU is idle. Then another submitter lets I/O begin and end while a
+    /// fiber computes, and moves the kernel's part of it, such as copying large messages, to
+    /// another CPU. If fibers mostly wait for I/O, another submitter costs time and CPU;
+    /// [`Submitter`] has measurements.
     ///
-    /// If the kernel refuses a thread of its own, and with the polling driver, which has no ring,
-    /// the worker submits its ops itself, and the log has a warning. Each worker has a submitter of
-    /// its own. Threads outside `run`, and strands that are threads, always submit themselves.
+    /// If the kernel refuses to make a thread for a ring, or if the driver is the polling one,
+    /// which has no ring, the worker submits its ops itself and logs a warning. Each worker has a
+    /// submitter of its own. Threads outside `run`, and strands that are threads, always submit
+    /// their ops themselves.
     ///
     /// # Examples
     /// ```
@@ -192,7 +194,7 @@ impl Builder {
         self
     }
 
-    /// Bounds the threads of the blocking pool, which are made on demand.
+    /// Limits the number of threads of the blocking pool, which are made on demand.
     pub fn blocking_threads(mut self, count: usize) -> Self {
         self.blocking_threads = Some(count);
         self
@@ -207,10 +209,11 @@ impl Builder {
 
     /// Sets how long `run` waits, once its closure has returned, for the fibers that have not
     /// ended. After that it abandons them: their ops are cancelled, their stacks are leaked and
-    /// nothing on them is dropped; a warning in the log names each. Unless set, `run` waits for
+    /// nothing on them is dropped; a warning in the log names each. By default `run` waits for
     /// ever.
     ///
-    /// A fiber that computes without ever suspending cannot be abandoned: it holds its worker.
+    /// A fiber that computes without ever suspending cannot be abandoned, because it occupies its
+    /// worker.
     pub fn grace(mut self, period: Duration) -> Self {
         self.grace = Some(period);
         self
@@ -222,14 +225,14 @@ impl Builder {
         self
     }
 
-    /// Lets sleeps, timeouts and deadlines go by a clock that the caller moves.
+    /// Makes sleeps, timeouts and deadlines follow a clock that the caller advances.
     pub fn clock(mut self, clock: ManualClock) -> Self {
         self.clock = Clock::Manual(clock);
         self
     }
 
     /// Lets a policy decide which of the runnable fibers of a worker runs next. `make` is called
-    /// once for each worker. Without effect on [`Strands::Threads`].
+    /// once for each worker. It has no effect with [`Strands::Threads`].
     pub fn policy<P: Policy + 'static>(
         mut self,
         make: impl Fn() -> P + Send + Sync + 'static,
@@ -242,8 +245,8 @@ impl Builder {
     ///
     /// # Errors
     /// `InvalidInput`: an option is out of its range, or an environment variable does not parse;
-    /// the caller's fault, and the text names the cure. Other kinds: the driver cannot be opened
-    /// (io_uring was demanded and is not to be had; no descriptors are left).
+    /// the text names the values allowed. Other kinds: the driver cannot be opened, because
+    /// io_uring was demanded and is not available, or because no descriptors are left.
     pub fn build(self) -> io::Result<Runtime> {
         let driver = match self.driver {
             Some(Driver::Auto) => Choice::Auto,
@@ -287,7 +290,7 @@ impl Builder {
             on_abandoned: self.on_abandoned,
         };
         if driver == Choice::Uring {
-            // The one choice that can fail for want of the kernel's leave: try it now.
+            // The kernel may forbid io_uring, so this choice is tried now.
             let mut trial = ramie_driver::Driver::open(driver, &ramie_driver::Config::default())?;
             trial.note_thread_goes_on();
         }

@@ -8,27 +8,29 @@ pub use builder::{AbandonedFibers, Builder, Driver, Strands};
 
 use builder::Config;
 
-/// Runs `f` as a fiber, with the calling thread as the first of as many workers as the machine has
-/// CPUs, and returns its value when it and every fiber spawned meanwhile have ended.
+/// Runs `f` as a fiber, and returns its value when `f` and every fiber spawned meanwhile have
+/// ended. There are as many workers as CPUs that this process may use; the calling thread is the
+/// first.
 ///
 /// `f` may borrow and need not be `Send`: it runs on this thread, and this call blocks.
 ///
-/// A fiber that never ends keeps this call from returning, also one whose handle was dropped. If
+/// A fiber that never ends keeps this call from returning, even if its handle was dropped. If
 /// fibers are left a second after `f` has returned, the log names them once, at level warn (ten of
-/// them by name or id), each with its wait and the place; a debug build writes that to stderr, too.
-/// [`Builder::grace`] bounds the wait, and then there is no such line. A worker on which a fiber
-/// computes without ever suspending cannot report its fibers; if all workers are such, there is no
-/// report.
+/// them by name or id), each with its wait and the place in the source; a debug build also writes
+/// that to stderr. If [`Builder::grace`] limits the wait, there is no such line. A worker on which
+/// a fiber computes without ever suspending cannot report its fibers; if that is so on all workers,
+/// there is no report.
 ///
 /// # Blocking
-/// Blocks the calling thread, which works as a worker meanwhile.
+/// Blocks the calling thread, which is a worker meanwhile.
 ///
 /// # Cancellation
 /// Not a cancel point.
 ///
 /// # Panics
-/// With the panic of `f`, after the other fibers have ended. When the runtime cannot be started:
-/// with the sentence that [`Builder::build`] would give as an error. Inside another `run`.
+/// If `f` panics: with its panic, after the other fibers have ended. If the runtime cannot be
+/// started: with the text of the error that [`Builder::build`] would return. If it is called inside
+/// another `run`.
 ///
 /// # Examples
 /// ```
@@ -49,7 +51,7 @@ where
     }
 }
 
-/// A configuration whose parts have been tried; made by [`Runtime::builder`].
+/// A tested configuration, with which closures can be run; made by [`Runtime::builder`].
 ///
 /// Several runtimes may run in one process, each on threads of its own.
 #[derive(Debug)]
@@ -58,7 +60,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Starts the description of a runtime.
+    /// Returns a builder with the default options.
     ///
     /// # Examples
     /// ```
@@ -73,7 +75,7 @@ impl Runtime {
     /// Runs `f` as [`run`] does, with this runtime's configuration. May be called again.
     ///
     /// # Blocking
-    /// Blocks the calling thread, which works as a worker meanwhile.
+    /// Blocks the calling thread, which is a worker meanwhile.
     ///
     /// # Cancellation
     /// Not a cancel point.

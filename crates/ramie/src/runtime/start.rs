@@ -3,10 +3,10 @@
 //! 1. The driver of worker 0 is opened on the calling thread; each further worker opens its own on
 //!    its own thread and reports. If one cannot, all stop and `run` panics with the reason.
 //! 2. `f` becomes a fiber of worker 0, whose loop runs on the calling thread.
-//! 3. When `f` has returned, the grace period begins. The loops end when every strand has ended,
-//!    or when the period is over; then each worker abandons the fibers it still has.
-//! 4. The worker threads are joined, worker 0 is dropped (ops drained, stacks given back), and the
-//!    outcome of `f` is handed on.
+//! 3. When `f` has returned, the grace period begins. The workers' loops end when every strand has
+//!    ended, or when the period is over; then each worker abandons its remaining fibers.
+//! 4. The worker threads are joined, worker 0 is dropped (ops drained, stacks given back), and
+//!    `run` returns the outcome of `f`.
 #![allow(unsafe_code)]
 
 use std::{
@@ -28,7 +28,7 @@ use crate::core::{
     },
 };
 
-/// The stack of the closure given to `run`, in bytes: as large as std's for a thread.
+/// The least stack of the closure of `run`, in bytes: as large as std's for a thread.
 const MAIN_STACK: usize = 2 * 1024 * 1024;
 
 #[track_caller]
@@ -42,7 +42,7 @@ where
     );
     assert!(
         !thread::panicking(),
-        "run was called in a destructor that runs during a panic; fibers cannot suspend then"
+        "run was called in a destructor that runs during a panic, where fibers cannot suspend"
     );
     crate::core::worker::install_hook();
     crate::core::strand::describe_overflows();
@@ -80,18 +80,18 @@ where
     }
 }
 
-/// Lent to worker 0: the closure of `run`, and its borrows.
+/// The closure of `run`, with its borrows, that was lent to worker 0.
 enum Main {}
 
 impl Lent for Main {
     const WHAT: &'static str = "the closure of run had not ended";
 }
 
-/// Lent to others: the fibers of a worker, which their scopes and wakers refer to.
+/// The fibers of a worker, which their scopes and wakers refer to.
 pub(super) enum Fibers {}
 
 impl Lent for Fibers {
-    const WHAT: &'static str = "a worker had fibers that are not given up";
+    const WHAT: &'static str = "a worker had fibers that were not abandoned";
 }
 
 fn make_worker(
@@ -114,7 +114,7 @@ fn make_worker(
     Ok(worker)
 }
 
-/// Runs `f` as a fiber on this thread, and with it all that the runtime has to run.
+/// Runs `f` as a fiber on this thread, which is worker 0 until the runtime has ended.
 fn run_main<F, T>(
     worker: &Worker,
     (team, roster): (&Arc<Team>, &Arc<Roster>),
@@ -132,13 +132,13 @@ where
             self.0.main_done();
         }
     }
-    // Made here, so that it is dropped with the closure too if that never runs.
+    // Made here, so that it is dropped with the closure even if the closure never runs.
     let done = MainDone(team, roster);
     let main = || {
         let _done = done;
         let outcome =
             crate::core::panic::catch(|| crate::core::panic::__rust_begin_short_backtrace(f));
-        // They may wait, which the grace period is not for: it begins when they are done.
+        // The destructors may wait, so the grace period begins when they are done.
         crate::core::strand::destroy_own_locals();
         outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
     };
@@ -214,10 +214,11 @@ fn start_thread(
     let (team, roster, config) = (Arc::clone(team), Arc::clone(roster), config.clone());
     let name = format!("{}-{index}", config.thread_name);
     thread::Builder::new().name(name).spawn(move || {
-        // Caught, so that `run` learns of a policy that cannot be made.
+        // The panic is caught, so that `run` can report a policy that cannot be made.
         let made =
             crate::core::panic::catch(|| make_worker(&config, (&team, &roster), index, queue));
-        let panicked = |_| Err(io::Error::other("what makes its run-queue policy panicked"));
+        let panicked =
+            |_| Err(io::Error::other("the function that makes the run-queue policy panicked"));
         let worker = match made.unwrap_or_else(panicked) {
             Ok(worker) => worker,
             Err(error) => {

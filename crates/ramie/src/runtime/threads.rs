@@ -1,8 +1,8 @@
 //! `run` where strands are OS threads.
 //!
-//! The closure runs on the calling thread itself, and its strands are OS threads. Each of them has
-//! a small worker of its own, as threads outside `run` have: with it they wait, and on it the
-//! fibers of `spawn_local` run, whose closures cannot go to another thread.
+//! The closure runs on the calling thread itself, and its strands are OS threads. Each thread has a
+//! small worker of its own, as threads outside `run` have. It waits by that worker, which also runs
+//! the fibers of `spawn_local`, because their closures cannot move to another thread.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,8 @@ where
     name_main(&worker);
     let (outcome, abandoned) = {
         let _installed = Installed::new(&worker);
-        // A strand of its own, so that a coroutine around `run` cannot suspend inside.
+        // The closure is a strand of its own, so that a coroutine around `run` cannot suspend
+        // inside.
         let outcome = worker.as_strand_of_its_own(|| {
             crate::core::strand::catch_raised(|| {
                 crate::core::panic::__rust_begin_short_backtrace(f)
