@@ -1,4 +1,4 @@
-//! Waiting for descriptors that this crate knows nothing of.
+//! Waiting for descriptors of any kind, for example those of C libraries.
 #![allow(unsafe_code)]
 
 use std::{
@@ -24,10 +24,10 @@ static WRITABLE: WaitKind = WaitKind::new("a descriptor to become writable");
 /// A descriptor of any kind that can be polled, with calls that wait until it is ready: an eventfd,
 /// inotify, a C library's socket.
 ///
-/// The library's own calls are made by closures, on this thread: [`Async::with_read`] and
-/// [`Async::with_write`] call again whenever the descriptor is ready, until the answer is not
-/// `WouldBlock`. Make the descriptor nonblocking if others may take the data that you waited for;
-/// this type never changes that.
+/// Closures make the library's own calls, on this thread: [`Async::with_read`] and
+/// [`Async::with_write`] call the closure each time that the descriptor is ready, until the result
+/// is not `WouldBlock`. Make the descriptor nonblocking if other readers may take the data that you
+/// waited for; this type never changes its mode.
 ///
 /// # Examples
 /// ```
@@ -51,17 +51,17 @@ static WRITABLE: WaitKind = WaitKind::new("a descriptor to become writable");
 #[derive(Debug)]
 pub struct Async<T> {
     io: T,
-    /// A call before waiting cannot block.
+    /// A call before the wait cannot block.
     is_nonblocking: bool,
     readers: Watch,
     writers: Watch,
 }
 
 impl<T: AsFd> Async<T> {
-    /// Takes on something with a descriptor.
+    /// Wraps the owner of a descriptor.
     ///
-    /// `T`'s descriptor must stay the same as long as it lives, as it does for all types of std. A
-    /// file on a disk counts as always ready.
+    /// The descriptor of `inner` must never change, which holds for all types of std. A file on a
+    /// disk counts as always ready.
     ///
     /// # Errors
     /// The descriptor is not open.
@@ -114,19 +114,18 @@ impl<T: AsFd> Async<T> {
         Ok(())
     }
 
-    /// Iterates over the times when there may be something new to read. It ends only when the
-    /// strand is still cancelled after a step that was.
+    /// Waits repeatedly for new data: each step of the iterator returns when there may be something
+    /// new to read. The iterator ends only if the strand is still cancelled after a cancelled step.
     ///
-    /// Each step waits until there is, or may be, more data than at the step before. So read until
-    /// `WouldBlock` before the next step, because data that was there before need not be reported
-    /// again. A report may be late, when its data is gone already. One op of the kernel watches all
-    /// the time, which saves a call for each wait.
+    /// Read until `WouldBlock` before the next step, because data that was there at one step need
+    /// not be reported at the next. A step may also return when its data is gone already. One
+    /// multishot op watches all the time, which saves a system call for each wait.
     ///
     /// # Blocking
     /// Each step parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Each step is a cancel point, and reports nothing less for one that was cancelled.
+    /// Each step is a cancel point; a cancelled step loses no report.
     ///
     /// # Errors
     /// Of a step: the kernel cannot poll the descriptor.
@@ -137,8 +136,8 @@ impl<T: AsFd> Async<T> {
         self.ready_each(&READABLE, sys::POLL_IN, &self.readers)
     }
 
-    /// Iterates over the times when there may be room to write again; as
-    /// [`readable_each`](Async::readable_each).
+    /// Waits repeatedly for room to write, as [`readable_each`](Async::readable_each) does for
+    /// data.
     ///
     /// # Blocking
     /// As [`readable_each`](Async::readable_each).
@@ -163,18 +162,18 @@ impl<T: AsFd> Async<T> {
         ReadyEach { fd, kind, events, intake: Intake::new(op, watch.home()), steps: Steps::Going }
     }
 
-    /// Makes a call that reads, whenever the descriptor is readable, until the result is not
-    /// `WouldBlock`.
+    /// Calls `call`, which reads, each time that the descriptor is readable, until the result is
+    /// not `WouldBlock`.
     ///
     /// # Blocking
-    /// Parks the strand between two calls. The call itself must not wait: on a descriptor that is
-    /// not nonblocking it is made only once there is something to read.
+    /// Parks the strand between two calls. The call itself must not wait, so on a blocking
+    /// descriptor it is made only when there is something to read.
     ///
     /// # Cancellation
     /// A cancel point.
     ///
     /// # Errors
-    /// The closure's, and those of [`Async::readable`].
+    /// Those of the closure, and of [`Async::readable`].
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()).
@@ -183,8 +182,8 @@ impl<T: AsFd> Async<T> {
         self.call_until_done(&READABLE, sys::POLL_IN, call)
     }
 
-    /// Makes a call that writes, whenever the descriptor is writable, until the result is not
-    /// `WouldBlock`.
+    /// Calls `call`, which writes, each time that the descriptor is writable, until the result is
+    /// not `WouldBlock`.
     ///
     /// # Blocking
     /// As [`Async::with_read`].
@@ -193,7 +192,7 @@ impl<T: AsFd> Async<T> {
     /// A cancel point.
     ///
     /// # Errors
-    /// The closure's, and those of [`Async::writable`].
+    /// Those of the closure, and of [`Async::writable`].
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()).
@@ -247,7 +246,7 @@ impl Drop for Watch {
     }
 }
 
-/// Iterates over the times when a descriptor became ready; made by [`Async::readable_each`] and
+/// Iterates over the reports that a descriptor became ready; made by [`Async::readable_each`] and
 /// [`Async::writable_each`].
 #[derive(Debug)]
 pub struct ReadyEach<'a> {

@@ -1,22 +1,22 @@
-//! The twin of `std::io::copy`: within the kernel where that is known to pay.
+//! The twin of `std::io::copy`, which copies within the kernel where that is known to pay.
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | [`File`] | [`File`] | copy_file_range(2) on the blocking pool: blocks may be shared, not copied |
+//! | [`File`] | [`File`] | copy_file_range(2) on the blocking pool, which may share blocks instead of copying them |
 //! | [`File`] | a stream socket | sendfile(2) on the blocking pool, a part of the send buffer at a time |
-//! | a pipe | a pipe | splice(2), here: it moves pages and need not wait |
+//! | a pipe | a pipe | splice(2) on the worker, because it moves pages and need not wait |
 //! | anything else | | reads and writes |
 //!
 //! splice(2) between sockets, and sendfile(2) of more than fits, wait inside the kernel regardless
-//! of their flags, unless the socket is nonblocking for everybody; a slow peer would keep a thread
-//! of the pool. So a part is sent once there is room for it.
+//! of their flags, unless the socket's description is nonblocking; a slow peer would occupy a
+//! thread of the pool. So each part is sent only when there is room for it.
 //!
 //! # Failures
 //! As std's: if the kernel cannot copy between these files, the copy continues by reads and writes
-//! ([`unless_unsuited`]). Any other error ends it, because a read would take bytes from the source
-//! for which there is no place. For the same reason the target is checked for being writable before
-//! bytes are read from a pipe or a socket ([`Sink::check`]), and a file's position is put back to
-//! the end of the written bytes.
+//! ([`unless_unsuited`]). Any other error ends the copy, because a read would take bytes from the
+//! source that cannot be written. For the same reason the target is checked for being writable
+//! before bytes are read from a pipe or a socket ([`Sink::check`]), and a file's position is put
+//! back to the end of the written bytes.
 #![allow(unsafe_code)]
 
 use std::{
@@ -46,28 +46,27 @@ static COPY: WaitKind = WaitKind::new("room or data for a copy");
 
 /// The buffer of a copy by reads and writes.
 const BUFFER: usize = 64 * 1024;
-/// The most that one job of the pool copies from file to file: about ten ms.
+/// The most that one job of the pool copies from file to file, which takes about 10 ms.
 const FILE_PART: usize = 64 << 20;
 /// The most that one job of the pool sends.
 const SEND_PART: usize = 1 << 20;
 
-/// Copies all that a reader gives to a writer, and returns how many bytes; twin of
-/// [`std::io::copy`].
+/// Copies all bytes from a reader to a writer, and returns their number; twin of [`std::io::copy`].
 ///
 /// # Blocking
 /// Parks the strand as the reads and writes would.
 ///
 /// # Cancellation
-/// A cancel point, where a read or a write is. Nothing is lost: the error holds the number of
-/// copied bytes ([`bytes_moved`](crate::cancel::bytes_moved)) and the bytes that were read and not
-/// yet written ([`unsent_bytes`](crate::cancel::unsent_bytes)). In the kernel, between two parts:
-/// 64 MiB from file to file.
+/// A cancel point if the reads or writes are; a copy in the kernel is one between two parts, of 64
+/// MiB from file to file. Nothing is lost, because the error holds the number of copied bytes
+/// ([`bytes_moved`](crate::cancel::bytes_moved)) and the bytes that were read and not yet written
+/// ([`unsent_bytes`](crate::cancel::unsent_bytes)).
 ///
 /// # Errors
-/// The first of a read or a write. A [`File`] as the source then has its position at the end of the
-/// written bytes. Of a pipe or a socket nothing is lost if the target is a file that is not open
-/// for writing, a pipe without a reader or a socket that was shut down; in other cases up to 64 KiB
-/// may be, unless the copy was cancelled.
+/// The first error of a read or a write. If the source is a [`File`], its position is then at the
+/// end of the written bytes. If the source is a pipe or a socket, up to 64 KiB that were read may
+/// be lost, but not if the copy was cancelled, nor if the target is a file that is not open for
+/// writing, a pipe without a reader or a socket that was shut down.
 ///
 /// # Examples
 /// ```
@@ -123,7 +122,8 @@ where
         };
         let part = &buffer[..count];
         let mut sent = 0;
-        // By counted writes, because a writer's own `write_all` may not return the count.
+        // The writes are counted here, because a writer's own `write_all` need not return the
+        // count.
         let written = write_all(part, |rest| {
             let count = writer.write(rest)?;
             sent += count;
@@ -134,7 +134,7 @@ where
             if let (Some(Source::File(mut from)), false) =
                 (Source::of(reader), cancel::is_cancelled(&error))
             {
-                // A stream behind a path has no position to be put back.
+                // A stream that was opened by a path has no position to restore.
                 let _ = from.seek(io::SeekFrom::Current(-((count - sent) as i64)));
             }
             return Err(cancel::after(error, *copied as usize + sent, &part[sent..]));
@@ -149,7 +149,8 @@ fn file_to_file(from: &File, to: &File, copied: &mut u64) -> io::Result<()> {
     loop {
         cancel::check_io()?;
         match blocking(|| sys::copy_file_range(from, to, FILE_PART)) {
-            // Some files report no size, so this may not be the end; the reads will find out.
+            // Some files report no size, so this may not be the end; the reads that follow
+            // determine it.
             Ok(0) => return Ok(()),
             Ok(count) => *copied += count as u64,
             // copy_file_range refuses a target in append mode, so the copy continues with reads
@@ -209,8 +210,9 @@ fn pipe_to_pipe(from: &PipeReader, to: &PipeWriter, copied: &mut u64) -> io::Res
     }
 }
 
-/// Nothing, if the error means that the kernel has no copy of this sort for these files; else the
-/// error. Permission is refused by filters of system calls, before anything is copied.
+/// Returns `Ok` if the error means that the kernel cannot copy between these files in this way,
+/// otherwise the error. `EPERM` counts among these errors, because filters of system calls return
+/// it before anything is copied.
 fn unless_unsuited(error: io::Error, copied: u64) -> io::Result<()> {
     let Some(errno) = error.raw_os_error() else { return Err(error) };
     match Errno::from_raw_os_error(errno) {
@@ -236,7 +238,7 @@ fn wait(fd: BorrowedFd<'_>, events: u32, deadline: Deadline) -> io::Result<()> {
     // SAFETY: the op points to nothing.
     match unsafe { op::request(&COPY, op).until(deadline).perform() } {
         Ok(_) => Ok(()),
-        // As a write whose time is over.
+        // The same error as that of a write whose timeout has passed.
         Err(op::OpError::Elapsed) => Err(Errno::AGAIN.into()),
         Err(error) => Err(error.into()),
     }
@@ -274,7 +276,7 @@ impl<'a> Sink<'a> {
             .or_else(|| tcp().or_else(unix).map(Sink::Socket))
     }
 
-    /// Fails as a write would, where that can be known without one.
+    /// Fails as a write would, if that can be determined without a write.
     fn check(&self) -> io::Result<()> {
         match self {
             Sink::File(to) => {
@@ -285,7 +287,7 @@ impl<'a> Sink<'a> {
                 let is_broken = sys::poll_now(to, sys::POLL_OUT)? & sys::POLL_ERR != 0;
                 if is_broken { Err(Errno::PIPE.into()) } else { Ok(()) }
             }
-            // To a socket that has messages, no bytes would be one.
+            // On a socket with messages, an empty write would send a message.
             Sink::Socket(to) if sockopt::socket_type(to)? == SocketType::STREAM => {
                 match sys::send(to, &[], SendFlags::empty()) {
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
@@ -297,7 +299,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// A type of this crate without lifetimes: whatever has its `TypeId` is it exactly.
+/// A type of this crate without lifetimes, so that the same `TypeId` means the same type.
 trait Concrete: 'static {}
 
 impl Concrete for File {}
@@ -306,7 +308,7 @@ impl Concrete for PipeWriter {}
 impl Concrete for TcpStream {}
 impl Concrete for UnixStream {}
 
-/// Sees through the generic type: `T` may be `U` or `&U`.
+/// Returns the value behind the generic type, if `T` is `U` or `&U`.
 fn seen_as<T: ?Sized, U: Concrete>(value: &T) -> Option<&U> {
     let (id, place) = (typeid::of::<T>(), std::ptr::from_ref(value));
     if id == TypeId::of::<U>() {

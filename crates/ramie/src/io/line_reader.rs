@@ -6,27 +6,28 @@ use std::{
     ops::Range,
 };
 
-/// Bytes read at once while the buffer is no larger.
+/// The bytes read at once, and the size of the first buffer.
 const CHUNK: usize = 8 << 10;
 
-/// Bytes of a line, unless another limit is set.
+/// The default limit of the bytes of a line.
 const LIMIT: usize = 64 << 10;
 
-/// A buffered reader that hands out lines, delimited parts and exact counts of bytes as views into
-/// its buffer, none longer than a limit.
+/// A buffered reader that returns lines, delimited parts and exact counts of bytes as views into
+/// its buffer, with a limit on the length of a line.
 ///
 /// [`BufReader`](std::io::BufReader) copies each line into the caller's `String`, and lets a peer
 /// that never ends its line fill the memory. Here a line is a slice of the buffer until the next
-/// call, and one longer than the limit is an error. Over any [`Read`]: a socket, a pipe, TLS.
+/// call, and a line longer than the limit is an error. The inner reader is any [`Read`]: a socket,
+/// a pipe, TLS.
 ///
-/// A failed call takes nothing: the data received so far stays for the next call. So a cancelled
-/// call may be repeated.
+/// A failed call takes nothing, because the data received so far stays for the next call. So a
+/// cancelled call may be repeated.
 ///
 /// # Cancellation
 /// A call that has to read is a cancel point if a read of the inner reader is one.
 ///
 /// # Examples
-/// A reply of Redis: a line with the number of the bytes that follow, then these bytes.
+/// A reply of Redis consists of a line with a number, then that number of bytes:
 /// ```
 /// use ramie::io::LineReader;
 ///
@@ -41,13 +42,13 @@ const LIMIT: usize = 64 << 10;
 pub struct LineReader<R> {
     inner: R,
     buffer: Vec<u8>,
-    /// The data that has been read and not handed out.
+    /// The data that has been read and not yet returned.
     unread: Range<usize>,
     limit: usize,
 }
 
 impl<R: Read> LineReader<R> {
-    /// Makes a reader whose lines have 64 KiB at most. It allocates at the first read.
+    /// Makes a reader with a limit of 64 KiB a line. It allocates at the first read.
     pub fn new(inner: R) -> Self {
         Self::with_limit(inner, LIMIT)
     }
@@ -62,8 +63,8 @@ impl<R: Read> LineReader<R> {
     /// [`lines`](BufRead::lines).
     ///
     /// # Errors
-    /// `InvalidData`: the line is longer than the limit, the peer's fault. It stays: see
-    /// [`skip_line`](Self::skip_line). Those of the inner reader.
+    /// `InvalidData`: the line is longer than the limit. It is not taken;
+    /// [`skip_line`](Self::skip_line) discards it. Those of the inner reader.
     #[track_caller]
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         let line = match self.part(b"\n", 1)? {
@@ -86,7 +87,8 @@ impl<R: Read> LineReader<R> {
     /// Takes the next line as text; as [`next_line`](Self::next_line).
     ///
     /// # Errors
-    /// `InvalidData` also when it is not UTF-8; then it has been taken.
+    /// As [`next_line`](Self::next_line). `InvalidData` also if the line is not UTF-8; then the
+    /// line has been taken.
     #[track_caller]
     pub fn next_str(&mut self) -> io::Result<Option<&str>> {
         let Some(line) = self.next_line()? else { return Ok(None) };
@@ -118,10 +120,11 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Takes exactly `count` bytes. The limit does not hold here: the count is yours.
+    /// Takes exactly `count` bytes. The limit does not apply, because the caller chooses the count.
     ///
     /// # Errors
-    /// `UnexpectedEof`: the input ends before; nothing is taken. Those of the inner reader.
+    /// `UnexpectedEof`: the input ends before `count` bytes; nothing is taken. Those of the inner
+    /// reader.
     #[track_caller]
     pub fn exactly(&mut self, count: usize) -> io::Result<&[u8]> {
         while self.unread.len() < count {
@@ -134,11 +137,11 @@ impl<R: Read> LineReader<R> {
         Ok(&self.buffer[start..start + count])
     }
 
-    /// Throws away `count` bytes.
+    /// Discards `count` bytes.
     ///
     /// # Errors
-    /// `UnexpectedEof`: the input ends before. Those of the inner reader. The received data is
-    /// discarded.
+    /// `UnexpectedEof`: the input ends before `count` bytes. Those of the inner reader. In both
+    /// cases the bytes received so far are discarded.
     #[track_caller]
     pub fn skip(&mut self, mut count: u64) -> io::Result<()> {
         loop {
@@ -174,7 +177,7 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Returns the data that has been read and not yet handed out.
+    /// Returns the data that has been read from the inner reader and not yet taken.
     pub fn unread(&self) -> &[u8] {
         &self.buffer[self.unread.clone()]
     }
@@ -194,7 +197,7 @@ impl<R: Read> LineReader<R> {
         self.inner
     }
 
-    /// Finds and takes the part before a delimiter that has at most the limit's and `slack` bytes.
+    /// Finds and takes the part before a delimiter, of at most `slack` bytes more than the limit.
     fn part(&mut self, delimiter: &[u8], slack: usize) -> io::Result<Part> {
         let limit = self.limit.saturating_add(slack);
         let mut searched = 0;
@@ -208,7 +211,7 @@ impl<R: Read> LineReader<R> {
                 self.unread.start += len + delimiter.len();
                 return Ok(Part::Ended(start..start + len));
             }
-            // The delimiter's beginning may have come.
+            // The beginning of the delimiter may be in the data already.
             searched = self.unread.len().saturating_sub(delimiter.len() - 1);
             if self.fill(1)? == 0 {
                 let rest = self.unread.clone();
@@ -218,7 +221,7 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Reads once, with room for `wanted` bytes at least; how many came.
+    /// Reads once, with room for `wanted` bytes at least; returns how many were read.
     fn fill(&mut self, wanted: usize) -> io::Result<usize> {
         if self.unread.is_empty() {
             self.unread = 0..0;
@@ -228,7 +231,8 @@ impl<R: Read> LineReader<R> {
             self.unread = 0..self.unread.len();
             let needed = (self.unread.end + wanted).next_multiple_of(CHUNK);
             if needed > self.buffer.len() {
-                // Twice as much, so that a long line costs no more than its length.
+                // The buffer doubles, so that the cost of a long line is proportional to its
+                // length.
                 self.buffer.resize(needed.max(2 * self.buffer.len()), 0);
             }
         }
@@ -264,7 +268,8 @@ fn ended_early(wanted: &str) -> io::Error {
 
 fn find(bytes: &[u8], delimiter: &[u8]) -> Option<usize> {
     match *delimiter {
-        // Eight at a time in std's search of a reader; a loop by bytes takes four times as long.
+        // std's search in a reader compares eight bytes at a time; a loop over single bytes takes
+        // four times as long.
         [byte] => {
             let mut rest = bytes;
             let taken = rest.skip_until(byte).expect("a slice does not fail");

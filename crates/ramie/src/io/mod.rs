@@ -1,17 +1,18 @@
 //! Twins of the items of `std::io` that wait. Everything else is std's own, so `use ramie::io` can
 //! replace `use std::io`.
 //!
-//! - [`pipe`], [`stdin`], [`stdout`], [`stderr`] park the strand, never the worker. They leave the
-//!   open file description as it is: other processes share it.
-//! - A [`Lease`] comes from `recv_each` of streams: bytes in a buffer of the runtime.
+//! - [`pipe`], [`stdin`], [`stdout`], [`stderr`] park the strand, never the worker. They do not
+//!   change the open file description, because other processes share it.
+//! - A [`Lease`] holds received bytes in a buffer of the runtime; `recv_each` of streams returns
+//!   them.
 //! - [`copy`] moves bytes between files, sockets and pipes in the kernel where it can.
 //! - [`Async`] waits for any descriptor that can be polled: an eventfd, inotify, a C library's
 //!   socket.
 //! - [`wait_any`] waits for several descriptors at once.
-//! - [`LineReader`] hands out lines and frames as views into its buffer, with a limit.
+//! - [`LineReader`] returns lines and frames as views into its buffer, with a limit.
 //!
-//! A difference from std: `Stdout` and std's own `Stdout` have a buffer each, so mixing the two
-//! within a line mixes the text.
+//! A difference from std: this crate's `Stdout` and std's have separate buffers, so the text is
+//! mixed up if a program writes to both within a line.
 
 mod async_fd;
 mod copy;

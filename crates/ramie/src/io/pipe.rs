@@ -46,10 +46,11 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((PipeReader(whole(reader.into())), PipeWriter(whole(writer.into()))))
 }
 
-/// The end of a pipe that is read; twin of [`std::io::PipeReader`].
+/// The reading end of a pipe; twin of [`std::io::PipeReader`].
 ///
 /// # Blocking
-/// A read parks the strand until there is data, or the last writer is gone (it returns 0).
+/// A read parks the strand until there is data, or until the last writer is gone; then it returns
+/// 0.
 ///
 /// # Cancellation
 /// A cancel point. The error of a cancelled `read_exact` holds the number of bytes read
@@ -63,7 +64,7 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
 #[derive(Debug)]
 pub struct PipeReader(End);
 
-/// The end of a pipe that is written to; twin of [`std::io::PipeWriter`].
+/// The writing end of a pipe; twin of [`std::io::PipeWriter`].
 ///
 /// # Blocking
 /// A write parks the strand until there is room.
@@ -80,11 +81,12 @@ pub struct PipeReader(End);
 #[derive(Debug)]
 pub struct PipeWriter(End);
 
-/// The reads and writes of a descriptor that has readiness and no positions.
+/// Reads and writes a descriptor that has readiness and no position.
 #[derive(Debug)]
 pub(super) struct End {
     fd: StreamFd,
-    /// It came in with `O_NONBLOCK`, so the kernel also answers `WouldBlock`.
+    /// The descriptor was made elsewhere with `O_NONBLOCK`, so the kernel may return `WouldBlock`,
+    /// too.
     refuses_to_wait: bool,
 }
 
@@ -94,7 +96,7 @@ impl End {
         End { fd: fd.into(), refuses_to_wait }
     }
 
-    /// Takes on a descriptor for the length of a call.
+    /// Wraps a descriptor for the duration of a call.
     pub(super) fn of_lent(fd: OwnedFd) -> Self {
         let refuses_to_wait = sys::is_nonblocking(&fd).unwrap_or(false);
         End { fd: StreamFd::of_lent(fd), refuses_to_wait }
@@ -169,7 +171,7 @@ impl End {
     }
 }
 
-/// Whether the file does not know `RWF_NOWAIT`: a pipe does until it is spliced.
+/// Whether the file lacks `RWF_NOWAIT`, which a pipe has until it is spliced.
 fn is_unsupported(error: &io::Error) -> bool {
     error.raw_os_error() == Some(sys::Errno::OPNOTSUPP.raw_os_error())
 }
@@ -182,7 +184,7 @@ macro_rules! pipe_end {
                 self.0.refuses_to_wait
             }
 
-            /// Makes a second handle of the same end.
+            /// Makes another handle of the same end.
             ///
             /// # Errors
             /// The process is out of descriptors.

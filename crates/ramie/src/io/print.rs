@@ -1,4 +1,4 @@
-//! `print!` and its kin, which park the strand where std's would block the worker.
+//! `print!` and similar macros, which park the strand where std's would block the worker.
 
 use std::{
     fmt,

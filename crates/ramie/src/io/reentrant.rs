@@ -1,12 +1,12 @@
-//! A lock that a strand may take again while it holds it, as the one around std's `Stdout`.
+//! A lock that a strand may take again while it holds the lock, as std uses for `Stdout`.
 //!
 //! The outermost guard of a strand holds the mutex; the inner ones count. Guards stay on their
 //! thread, and so does a fiber, so a strand that finds its own id in `owner` may use the data under
 //! the mutex: the count and the stored guard.
 //!
 //! When the process ends, the value must be flushed without the mutex, whose waiters need a worker
-//! of their own ([`Reentrant::at_exit`]). For that the owner's word alone is a lock: a strand that
-//! has the mutex claims it, and waits where the end of the process has it.
+//! of their own ([`Reentrant::at_exit`]). For that, the owner's word alone is a lock: a strand that
+//! has the mutex claims the word, and waits if the end of the process has claimed it.
 #![allow(unsafe_code)]
 
 use std::{
@@ -96,7 +96,8 @@ impl<T> Reentrant<T> {
         ReentrantGuard { lock: self, not_send: PhantomData }
     }
 
-    /// Uses the value for the last time, if nobody is using it, from wherever the process ends.
+    /// Uses the value for the last time, on the thread that ends the process, unless a strand is
+    /// using it.
     pub(super) fn at_exit(&self, f: impl FnOnce(&T)) {
         let claim = self.owner.compare_exchange(
             NOBODY,

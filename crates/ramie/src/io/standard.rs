@@ -1,8 +1,8 @@
 //! The standard streams' descriptors, which are never closed.
 //!
 //! Each call checks the kind of the file, because a program may redirect a stream, and a file on a
-//! disk is read and written in another way than a pipe or a terminal. As in std, a stream that is
-//! closed is empty, and takes everything.
+//! disk is read and written in another way than a pipe or a terminal. As in std, reads of a closed
+//! stream return the end, and writes to it succeed.
 #![allow(unsafe_code)]
 
 use std::{
@@ -21,8 +21,8 @@ const EBADF: i32 = 9;
 /// A standard stream. It is kept for ever, and its resources are never released.
 pub(super) struct Standard {
     fd: RawFd,
-    /// For when the stream is a file: one, so that its users go one after another. It is not
-    /// dropped: that would close it.
+    /// Used if the stream is a file. All users share it, so that their calls follow one another. It
+    /// is not dropped, because that would close the stream.
     file: ManuallyDrop<File>,
 }
 

@@ -13,7 +13,7 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// As large as std's.
+/// The size of the buffer, which is that of std's.
 const BUFFER: usize = 8192;
 
 struct Raw(Standard);
@@ -46,11 +46,11 @@ pub fn stdin() -> Stdin {
 /// It has a buffer of its own, without the bytes that std's `Stdin` has read ahead.
 ///
 /// # Blocking
-/// A read parks the strand until there is data, or while another strand reads. The worker runs on,
-/// be the input a terminal, a pipe, a socket or a file.
+/// A read parks the strand until there is data, and while another strand reads; never the worker,
+/// for a terminal, a pipe, a socket or a file.
 ///
 /// # Cancellation
-/// A read is a cancel point; [`lock`](Self::lock) is none.
+/// A read is a cancel point; [`lock`](Self::lock) is not.
 ///
 /// # Errors
 /// As std's: a closed descriptor reads as empty. Never `Interrupted`.
@@ -72,16 +72,16 @@ pub struct Stdin {
     shared: &'static Mutex<BufReader<Raw>>,
 }
 
-/// The right to read the standard input alone; twin of [`std::io::StdinLock`].
+/// A guard of the exclusive use of the standard input; twin of [`std::io::StdinLock`].
 pub struct StdinLock<'a> {
     reader: MutexGuard<'a, BufReader<Raw>>,
 }
 
 impl Stdin {
-    /// Takes the right to read alone, until the lock is dropped.
+    /// Locks the standard input until the guard is dropped.
     ///
     /// # Blocking
-    /// Parks the strand while another holds it.
+    /// Parks the strand while another holds the lock.
     ///
     /// # Cancellation
     /// Not a cancel point.
@@ -91,14 +91,14 @@ impl Stdin {
         StdinLock { reader }
     }
 
-    /// As [`lock`](Self::lock), as a part of a read: a cancel point.
+    /// As [`lock`](Self::lock), but a cancel point, because it is part of a read.
     #[track_caller]
     fn lock_to_read(&self) -> io::Result<StdinLock<'static>> {
         let reader = self.shared.lock_or_cancelled()?;
         Ok(StdinLock { reader: reader.unwrap_or_else(|poisoned| poisoned.into_inner()) })
     }
 
-    /// Reads a line, its end included, and adds it to `buf`; returns 0 at the end of the input.
+    /// Reads a line, including its end, and appends it to `buf`; returns 0 at the end of the input.
     ///
     /// # Errors
     /// `InvalidData`: the line is not UTF-8.

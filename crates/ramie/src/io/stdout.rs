@@ -26,7 +26,7 @@ use crate::{
     op::whole,
 };
 
-/// The process ends: nothing parks any more.
+/// The process ends, so no strand may park any more.
 static IS_EXITING: AtomicBool = AtomicBool::new(false);
 
 pub(super) struct Raw(Standard);
@@ -70,7 +70,7 @@ fn shared_stderr() -> &'static Unbuffered {
     STDERR.get_or_init(|| Reentrant::new(RefCell::new(Raw(Standard::new(2)))))
 }
 
-/// Sees to it that an unfinished line is written when the process exits, as std does for its own.
+/// Makes sure that an unfinished line is written when the process exits, as std does for its own.
 fn flush_at_exit() {
     unsafe extern "C" {
         fn atexit(function: extern "C" fn()) -> i32;
@@ -80,7 +80,7 @@ fn flush_at_exit() {
         let Some(stdout) = STDOUT.get() else { return };
         stdout.at_exit(|writer| {
             if let Ok(mut writer) = writer.try_borrow_mut() {
-                // Nobody is left to get the error.
+                // No caller is left to which the error could be returned.
                 let _ = writer.flush();
             }
         });
@@ -88,7 +88,7 @@ fn flush_at_exit() {
     // SAFETY: the function is there as long as the program; it does not unwind.
     let refused = unsafe { atexit(flush) };
     if refused != 0 {
-        // Later: the stream is being made, and the program's logger may print to it.
+        // Logged later, because the stream is being made, and the program's logger may print to it.
         let line = "an unfinished line of the standard output will be lost at exit".to_owned();
         logging::later(logging::Level::Warn, module_path!(), line);
     }
@@ -112,14 +112,14 @@ pub fn stderr() -> Stderr {
 /// the process exits.
 ///
 /// # Blocking
-/// A write parks the strand while the output takes no more, or while another strand has it locked.
-/// The worker runs on.
+/// A write parks the strand, never the worker, while the output has no room, and while another
+/// strand has it locked.
 ///
 /// # Cancellation
-/// A cancel point where it writes out; waiting for the lock is none.
+/// A cancel point if it writes to the output; waiting for the lock is not one.
 ///
 /// # Errors
-/// As std's: a closed descriptor takes everything. Never `Interrupted`.
+/// As std's: writes to a closed descriptor succeed. Never `Interrupted`.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
@@ -142,13 +142,13 @@ pub struct Stdout {
 /// A handle to the standard error, not buffered; twin of [`std::io::Stderr`].
 ///
 /// # Blocking
-/// A write parks the strand while the output takes no more, or while another strand has it locked.
+/// A write parks the strand while the output has no room, and while another strand has it locked.
 ///
 /// # Cancellation
-/// A cancel point where it writes out; waiting for the lock is none.
+/// A cancel point if it writes to the output; waiting for the lock is not one.
 ///
 /// # Errors
-/// As std's: a closed descriptor takes everything. Never `Interrupted`.
+/// As std's: writes to a closed descriptor succeed. Never `Interrupted`.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
@@ -156,15 +156,15 @@ pub struct Stderr {
     shared: &'static Unbuffered,
 }
 
-/// The right to write the standard output alone; twin of [`std::io::StdoutLock`]. A strand that
-/// holds it may lock again.
+/// A guard of the exclusive use of the standard output; twin of [`std::io::StdoutLock`]. A strand
+/// that holds it may lock again.
 pub struct StdoutLock<'a> {
     writer: ReentrantGuard<RefCell<LineWriter<Raw>>>,
     lifetime: PhantomData<&'a ()>,
 }
 
-/// The right to write the standard error alone; twin of [`std::io::StderrLock`]. A strand that
-/// holds it may lock again.
+/// A guard of the exclusive use of the standard error; twin of [`std::io::StderrLock`]. A strand
+/// that holds it may lock again.
 pub struct StderrLock<'a> {
     writer: ReentrantGuard<RefCell<Raw>>,
     lifetime: PhantomData<&'a ()>,
@@ -192,10 +192,10 @@ impl EndedLine for Raw {
 macro_rules! standard_output {
     ($number:literal, $of_std:ident, $handle:ident, $lock:ident) => {
         impl $handle {
-            /// Takes the right to write alone, until the lock is dropped.
+            /// Locks the stream until the guard is dropped.
             ///
             /// # Blocking
-            /// Parks the strand while another holds it.
+            /// Parks the strand while another holds the lock.
             ///
             /// # Cancellation
             /// Not a cancel point.
@@ -289,8 +289,8 @@ macro_rules! standard_output {
         }
 
         impl From<$handle> for Stdio {
-            /// Gives a child process this stream's descriptor; fails, if ever, when the child is
-            /// started.
+            /// Gives a child process this stream's descriptor; an error is reported when the child
+            /// is started.
             fn from(_: $handle) -> Stdio {
                 Stdio::from(io::$of_std())
             }

@@ -10,7 +10,7 @@ use super::{Stderr, StderrLock, Stdin, StdinLock, Stdout, StdoutLock};
 
 /// Distinguishes terminals from other streams; twin of [`std::io::IsTerminal`].
 ///
-/// Streams and files of std and of this crate have it, and descriptors.
+/// Implemented for streams and files of std and of this crate, and for descriptors.
 ///
 /// # Examples
 /// ```

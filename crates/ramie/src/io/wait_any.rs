@@ -23,17 +23,17 @@ pub struct Polled<'fd> {
 }
 
 impl<'fd> Polled<'fd> {
-    /// Asks for any of `interest`.
+    /// Makes an arm that waits for any event of `interest`.
     pub fn new(fd: &'fd impl AsFd, interest: PollFlags) -> Self {
         Polled { fd: fd.as_fd(), interest, ready: PollFlags::empty() }
     }
 
-    /// Asks whether there is something to read, or the end.
+    /// Makes an arm that waits for data or the end of the input.
     pub fn readable(fd: &'fd impl AsFd) -> Self {
         Polled::new(fd, PollFlags::IN)
     }
 
-    /// Asks whether there is room to write.
+    /// Makes an arm that waits for room to write.
     pub fn writable(fd: &'fd impl AsFd) -> Self {
         Polled::new(fd, PollFlags::OUT)
     }
@@ -55,12 +55,13 @@ impl<'fd> Polled<'fd> {
 /// Waits until one or more of the descriptors are ready, stores the events in each, and returns the
 /// number of those that are ready: poll(2) for strands.
 ///
-/// It takes no data: another strand may be quicker, so read without waiting, or have only one
-/// reader for each descriptor. If one is ready at once this is one system call (0.5 us for two
-/// descriptors, 0.9 for 16); otherwise it makes an epoll set and closes it again (8 us for two, and
-/// about 1 for each more). For two or three descriptors, a [`race`](crate::structured::race) with a
-/// [`ring::poll`](crate::ring::poll) each is cheaper (3 us for two). To wait repeatedly for the
-/// same ones, use a strand for each, at the cost of a read. For channels and strands among them see
+/// The call takes no data, so another strand may take it first; read without waiting, or have only
+/// one reader for each descriptor. If a descriptor is ready at once, the call makes one system call
+/// (0.5 us for two descriptors, 0.9 us for 16); otherwise it makes an epoll set and closes it again
+/// (8 us for two descriptors, and about 1 us for each more). For two or three descriptors, a
+/// [`race`](crate::structured::race) with a [`ring::poll`](crate::ring::poll) each is cheaper (3 us
+/// for two). To wait repeatedly for the same descriptors, use a strand for each, which costs no
+/// more than a read. To wait for channels and strands, too, see
 /// [`channel`](crate::channel#descriptors-and-strands-among-the-arms).
 ///
 /// # Blocking
@@ -70,11 +71,11 @@ impl<'fd> Polled<'fd> {
 /// A cancel point; [`with_timeout`](crate::cancel::with_timeout) limits the wait.
 ///
 /// # Errors
-/// `InvalidInput`: there is no descriptor, so nothing would end the wait. Out of descriptors: an
-/// epoll set is one.
+/// `InvalidInput`: there is no descriptor, so nothing would end the wait. The process is out of
+/// descriptors, of which an epoll set needs one.
 ///
 /// # Panics
-/// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+/// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
 ///
 /// # Examples
 /// ```

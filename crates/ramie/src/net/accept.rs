@@ -1,10 +1,10 @@
-//! Accepting, by one who may be cancelled and beside others who do the same.
+//! Accepting connections, on a strand that may be cancelled and beside others that accept from the
+//! same listener.
 //!
-//! *The races to fear*: the kernel wakes one of those who wait for a connection, and that one's
-//! wait has just been ended from outside. It may be another strand of this process, or another
-//! process. And: a multishot op accepts a connection, and its strand does not come back for it,
-//! while another strand waits in the kernel. So no multishot op begins as long as a strand waits in
-//! the kernel.
+//! *The races to fear*: the kernel wakes one waiter for a connection, whose wait was just ended
+//! from outside, while another strand or another process also waits. And a multishot op accepts a
+//! connection that its strand never takes, while another strand waits in the kernel. So no
+//! multishot op begins as long as a strand waits in the kernel.
 
 use std::{io, os::fd::AsFd, time::Duration};
 
@@ -20,7 +20,8 @@ use crate::{
 impl Socket {
     #[track_caller]
     pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
-        // A connection that arrives while it waits goes to it, and not to the inbox.
+        // A connection that arrives while this strand waits goes to this strand, and not to the
+        // inbox.
         let home = self.home();
         let _waiting = home.take_one_by_one();
         if home.is_in_use()
@@ -38,8 +39,8 @@ impl Socket {
             if sys::poll_now(self, sys::POLL_IN)? == 0 {
                 return Err(sys::Errno::AGAIN.into());
             }
-            // Another strand may take the connection in between; a call that would wait then
-            // returns at once.
+            // Another strand may take the connection in between, so this call must return at once
+            // where it would wait.
             deadline = Deadline::after(Duration::ZERO);
         }
         match ring::accept_op(self.as_fd(), deadline) {
@@ -49,7 +50,7 @@ impl Socket {
         }
     }
 
-    /// Accepts from a listener of several processes.
+    /// Accepts from a listener that several processes share.
     #[track_caller]
     fn accept_in_competition(&self) -> io::Result<(Socket, Address)> {
         let mut readiness = Readiness::of_race();
@@ -68,7 +69,7 @@ impl Socket {
                 return Err(sys::Errno::AGAIN.into());
             }
             if has_ended {
-                // The error of a waiting listener that was shut down.
+                // The error of an accept that waits while the listener is shut down.
                 return Err(sys::Errno::INVAL.into());
             }
             readiness.wait(&ACCEPT, self.named(), sys::POLL_IN, Deadline::NEVER)?;

@@ -16,12 +16,12 @@ use super::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 /// for the same types.
 ///
 /// # Blocking
-/// Addresses and literals never wait. A host name is resolved by the system's resolver on the
+/// Never for addresses and literals. A host name is resolved by the system's resolver on the
 /// blocking pool, while the fiber is parked.
 ///
 /// # Cancellation
-/// A cancel point, where a host name is resolved. The system's resolver cannot be stopped: it is
-/// left behind, its result dropped, and [`run`](crate::run()) waits for it.
+/// A cancel point if a host name is resolved. The system's resolver cannot be stopped, so it
+/// continues, [`run`](crate::run()) waits for its end, and its result is dropped.
 ///
 /// # Examples
 /// ```
@@ -39,7 +39,7 @@ pub trait ToSocketAddrs {
     ///
     /// # Errors
     /// `InvalidInput`: the text is no address, or has no port. The resolver's own error: the name
-    /// is not known, or no server answers. Cancelled.
+    /// is unknown, or no server answers. Cancelled.
     fn to_socket_addrs(&self) -> io::Result<Self::Iter>;
 }
 
@@ -122,7 +122,7 @@ where
     if !cancel::may_be_cancelled() {
         return resolve();
     }
-    // By a strand that can be left behind.
+    // On a strand of its own, which a cancelled caller can leave behind.
     let (sender, receiver) = oneshot::channel();
     let strand = fiber::spawn(move || drop(sender.send(resolve())));
     match receiver.recv() {
@@ -142,7 +142,8 @@ pub(super) fn family_of(address: &SocketAddr) -> AddressFamily {
     }
 }
 
-/// Tries `each` address in turn and returns the first success, else the last error, as std does.
+/// Tries `each` address in turn and returns the first success, otherwise the last error, as std
+/// does.
 pub(super) fn first_success<T>(
     addresses: impl ToSocketAddrs,
     mut each: impl FnMut(&SocketAddr) -> io::Result<T>,

@@ -1,4 +1,4 @@
-//! Receives as iterators: the bytes lie in the runtime's buffers and are lent out.
+//! Iterators that receive into the runtime's buffers and lend them to the program.
 
 use std::{fmt, io, iter::FusedIterator};
 
@@ -12,9 +12,9 @@ use crate::{core::cancel::Steps, op::multishot::Intake};
 
 /// Iterates over the bytes that a stream receives; made by `recv_each`.
 ///
-/// It ends when the peer has sent all, and after an error other than a timeout. After the error of
-/// a cancelled step it ends if the next step is made inside the same cancelled scope, or beyond the
-/// same limit.
+/// The iterator ends when the peer has closed its side, and after an error other than a timeout.
+/// After the error of a cancelled step it ends if the next step is made inside the same cancelled
+/// scope, or after the same deadline.
 #[derive(Debug)]
 pub struct RecvEach<'a> {
     socket: &'a Socket,
@@ -28,7 +28,7 @@ impl<'a> RecvEach<'a> {
     }
 
     /// For Unix sockets. A kernel without "io_uring/poll: fix multishot recv missing EOF on wakeup
-    /// race" (2026) may not notify a multishot receive that their stream has ended.
+    /// race" (2026) may not notify a multishot receive that a Unix stream has ended.
     pub(crate) fn one_by_one(socket: &'a Socket) -> Self {
         RecvEach { socket, intake: socket.receiver().one_by_one(), steps: Steps::Going }
     }
@@ -37,8 +37,8 @@ impl<'a> RecvEach<'a> {
 impl Iterator for RecvEach<'_> {
     type Item = io::Result<Lease>;
 
-    /// Inlined, down to the switch, into the code of the fiber: a call frame in between would have
-    /// the processor predict two returns wrongly.
+    /// Inlined, down to the switch, into the code of the fiber, because a call frame in between
+    /// would make the processor predict two returns wrongly.
     #[track_caller]
     #[inline(always)]
     fn next(&mut self) -> Option<io::Result<Lease>> {
@@ -70,7 +70,7 @@ impl FusedIterator for RecvEach<'_> {}
 
 /// Iterates over the datagrams that a socket receives, with their senders; made by
 /// [`UdpSocket::recv_from_each`](super::UdpSocket::recv_from_each). It ends when a step was
-/// cancelled and the next one is made inside the same cancelled scope, or beyond the same limit.
+/// cancelled and the next step is made inside the same cancelled scope, or after the same deadline.
 #[derive(Debug)]
 pub struct RecvFromEach<'a> {
     socket: &'a Socket,

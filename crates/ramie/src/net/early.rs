@@ -64,7 +64,7 @@ impl Socket {
                 }
                 Ok(Some(count))
             }
-            // The kernel repeats its answer.
+            // The kernel reports a shutdown on each call, so this does, too.
             MultishotItem::End | MultishotItem::Ready(_) => Ok(None),
             MultishotItem::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
             connection @ MultishotItem::Connection(_) => {
@@ -74,7 +74,7 @@ impl Socket {
         }
     }
 
-    /// Receives a datagram that came early, if one did.
+    /// Receives a leftover datagram, if there is one.
     #[cold]
     #[track_caller]
     pub(super) fn receive_early_from(
@@ -97,7 +97,7 @@ impl Socket {
         }
     }
 
-    /// Accepts a connection that came early, if one did.
+    /// Accepts a leftover connection, if there is one.
     #[cold]
     #[track_caller]
     pub(super) fn accept_early(&self, home: &MultishotInbox) -> io::Result<Option<OwnedFd>> {
@@ -108,19 +108,19 @@ impl Socket {
         }
     }
 
-    /// Makes one who receives from this stream again and again.
+    /// Makes a source that receives from this stream by a multishot op.
     pub(super) fn receiver(&self) -> Intake {
         let op = MultishotOp::Receive { fd: self.as_fd().as_raw_fd() };
         Intake::new(op, Arc::clone(self.enlisted_home()))
     }
 
-    /// Makes one who receives datagrams again and again.
+    /// Makes a source that receives datagrams by a multishot op.
     pub(super) fn receiver_from(&self) -> Intake {
         let op = MultishotOp::ReceiveFrom { fd: self.as_fd().as_raw_fd() };
         Intake::new(op, Arc::clone(self.enlisted_home()))
     }
 
-    /// Makes one who accepts again and again.
+    /// Makes a source that accepts by a multishot op.
     pub(crate) fn acceptor(&self) -> Intake {
         let op = MultishotOp::Accept { fd: self.as_fd().as_raw_fd(), flags: sys::SOCK_CLOEXEC };
         Intake::new(op, Arc::clone(self.enlisted_home()))
@@ -159,7 +159,7 @@ impl Socket {
     #[inline(never)]
     fn receive_once(&self) -> io::Result<Option<Lease>> {
         let bytes = self.one_by_one(|driver| {
-            // A caller that does not wait has to ask the kernel itself.
+            // A call that must not wait tries the system call itself.
             let place = self.named().place().filter(|_| !self.is_nonblocking());
             driver.receive_now(self, place)
         })?;
@@ -172,7 +172,7 @@ impl Socket {
         match self.next_of(intake)? {
             Some(MultishotItem::Datagram(datagram)) => Ok(*datagram),
             Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
-            // No bytes from nobody, which is how a socket that was shut down ends.
+            // No bytes and no sender, which is how the kernel reports a socket that was shut down.
             _ => self
                 .one_by_one(|driver| driver.receive_from_now(self))?
                 .ok_or_else(sys::not_an_ip_address),
@@ -183,7 +183,8 @@ impl Socket {
     #[inline(always)]
     fn next_of(&self, intake: &mut Intake) -> io::Result<Option<MultishotItem>> {
         if self.is_nonblocking() {
-            // The kernel is asked itself whether there is anything.
+            // A call that must not wait tries the system call itself, so the multishot op is
+            // stopped first.
             intake.stop();
             return self.take_early(self.home(), Deadline::NEVER);
         }
@@ -194,8 +195,8 @@ impl Socket {
         }
     }
 
-    /// Tries without waiting, whenever there may be something; no buffer is held meanwhile. None:
-    /// the socket was shut down.
+    /// Tries without waiting, each time that a datagram may have come; no buffer is held between
+    /// two attempts. `None`: the socket was shut down.
     #[track_caller]
     fn one_by_one<T>(
         &self,

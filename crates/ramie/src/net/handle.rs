@@ -57,14 +57,15 @@ macro_rules! converts_like_std {
     };
 }
 
-/// Adds the calls about timeouts, waiting and pending errors, for a type as above.
+/// Adds the calls about timeouts, for a type as above.
 macro_rules! bounded_like_std {
     ($ours:ident) => {
         impl $ours {
-            /// Bounds the time of each read; `None`: for ever. Shared by `try_clone`.
+            /// Sets the timeout of each read; `None`: reads wait for ever. Handles made by
+            /// `try_clone` share it.
             ///
             /// # Errors
-            /// `InvalidInput`: the time is zero.
+            /// `InvalidInput`: the timeout is zero.
             pub fn set_read_timeout(
                 &self,
                 timeout: Option<std::time::Duration>,
@@ -72,10 +73,11 @@ macro_rules! bounded_like_std {
                 self.socket.set_timeout($crate::net::socket::Half::Read, timeout)
             }
 
-            /// Bounds the time of each write; `None`: for ever. Shared by `try_clone`.
+            /// Sets the timeout of each write; `None`: writes wait for ever. Handles made by
+            /// `try_clone` share it.
             ///
             /// # Errors
-            /// `InvalidInput`: the time is zero.
+            /// `InvalidInput`: the timeout is zero.
             pub fn set_write_timeout(
                 &self,
                 timeout: Option<std::time::Duration>,
@@ -83,18 +85,18 @@ macro_rules! bounded_like_std {
                 self.socket.set_timeout($crate::net::socket::Half::Write, timeout)
             }
 
-            /// Returns the bound on each read.
+            /// Returns the timeout of each read.
             ///
             /// # Errors
-            /// None; the signature is std's.
+            /// None; the signature is that of std.
             pub fn read_timeout(&self) -> std::io::Result<Option<std::time::Duration>> {
                 Ok(self.socket.timeout($crate::net::socket::Half::Read))
             }
 
-            /// Returns the bound on each write.
+            /// Returns the timeout of each write.
             ///
             /// # Errors
-            /// None; the signature is std's.
+            /// None; the signature is that of std.
             pub fn write_timeout(&self) -> std::io::Result<Option<std::time::Duration>> {
                 Ok(self.socket.timeout($crate::net::socket::Half::Write))
             }
@@ -123,11 +125,11 @@ macro_rules! shared_like_std {
                 Ok(error.err().map(std::io::Error::from))
             }
 
-            /// Chooses whether calls that would wait fail with `WouldBlock` instead. Shared by
-            /// `try_clone`.
+            /// Chooses whether calls that would wait fail with `WouldBlock` instead. Handles made
+            /// by `try_clone` share the choice.
             ///
             /// # Errors
-            /// None; the signature is std's.
+            /// None; the signature is that of std.
             pub fn set_nonblocking(&self, nonblocking: bool) -> std::io::Result<()> {
                 self.socket.set_nonblocking(nonblocking);
                 Ok(())

@@ -1,14 +1,14 @@
-//! The result of a receive whose time-out has passed.
+//! The result of a receive whose timeout has passed.
 //!
-//! `WouldBlock`, as a rule. recv(2) returns 0 in two cases in which a cancelled op reports that it
-//! was cancelled:
+//! It is `WouldBlock`, except in two cases in which recv(2) returns 0, and a cancelled op reports
+//! that it was cancelled:
 //!
 //! - The socket was shut down for reading. An op tries a datagram socket without waiting, which
 //!   fails with `EAGAIN` although the socket is ready for reading. A ring repeats that more than a
-//!   hundred times before a thread of the kernel makes the call that sees the end. A time-out of a
-//!   few milliseconds may pass before.
-//! - A TCP socket, and a buffer without room: the kernel waits once, and looks for bytes only as
-//!   long as there is room for some.
+//!   hundred times before a thread of the kernel makes a call that returns the end. A timeout of a
+//!   few milliseconds may pass before that.
+//! - The socket is a TCP socket, and the buffer has no room: the kernel waits once, and looks for
+//!   bytes only as long as there is room for some.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! A socket's message calls: with an address, with descriptors that travel along.
+//! A socket's message calls, which pass addresses and descriptors.
 #![allow(unsafe_code)]
 
 use std::{
@@ -24,7 +24,7 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
-/// Whether a send may go out in parts.
+/// Whether a send may be split into parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Stream,
@@ -37,9 +37,9 @@ pub(crate) enum Shape {
 pub struct Received {
     /// Bytes received, in the buffers in their order.
     pub bytes: usize,
-    /// A datagram was longer than the buffers; its end is lost.
+    /// The datagram was longer than the buffers; its end is lost.
     pub is_truncated: bool,
-    /// Descriptors were sent that could not be received: the process had no room for more.
+    /// Some descriptors could not be received, because the process had no room for more.
     pub is_missing_fds: bool,
 }
 
@@ -139,7 +139,7 @@ impl Socket {
                 let received =
                     late::last(|| unsafe { receive_message(fd, header, flags, Deadline::NEVER) });
                 Ok(received?.unwrap_or_else(|| {
-                    // Nobody has sent it.
+                    // The message has no sender.
                     header.name_len = 0;
                     0
                 }))
@@ -167,10 +167,11 @@ impl Socket {
         unsafe { send_message(self.as_fd(), header, flags, deadline) }
     }
 
-    /// Sends a datagram whenever there may be room, until there is.
+    /// Tries to send a datagram each time that there may be room, until there is.
     ///
-    /// The kernel must not do this for us: if a datagram finds no room after its bytes were copied,
-    /// a ring tries again without them, and sends an empty datagram (seen on Linux 6.18).
+    /// The kernel must not repeat the send for us: if a datagram finds no room after its bytes were
+    /// copied, a ring repeats the send without them, and sends an empty datagram (seen on Linux
+    /// 6.18).
     #[track_caller]
     fn send_again_and_again(
         &self,

@@ -9,27 +9,28 @@ use crate::{
     structured::{self, Failures},
 };
 
-/// How long one attempt has for itself before the next joins it: RFC 8305, section 8.
+/// The time from the start of one attempt until the next starts (RFC 8305, section 8).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 impl TcpStream {
-    /// Connects to whichever of the addresses answers first, without waiting for those that do not:
-    /// "happy eyeballs", as in RFC 8305.
+    /// Connects to the address that answers first, without waiting for addresses that do not
+    /// answer: "happy eyeballs", as in RFC 8305.
     ///
-    /// The attempts begin one after another, 250 ms apart, or at once when one has failed; the
-    /// families of addresses take turns, beginning with the first address. When one is connected
-    /// the others are cancelled, or closed. [`connect`](TcpStream::connect) is std's: one address
-    /// at a time, each until the kernel gives up, which may take minutes.
+    /// The attempts begin 250 ms apart, or at once when one has failed; the families of addresses
+    /// take turns, beginning with that of the first address. When one attempt has connected, the
+    /// others are cancelled or their connections closed. [`connect`](TcpStream::connect), by
+    /// contrast, tries one address at a time as std does, each until the kernel gives up, which may
+    /// take minutes.
     ///
     /// # Blocking
     /// Parks the strand while a host name is resolved and while the connection is being made.
     ///
     /// # Cancellation
-    /// A cancel point, with all attempts.
+    /// A cancel point; all attempts are cancelled.
     ///
     /// # Errors
-    /// All attempts failed. The kind is that of the first failure; the text names each address with
-    /// its error, and inside, where there are several, are
+    /// All attempts failed. The kind is that of the first failure, and the text names each address
+    /// with its error; if there are several, the error's source is a
     /// [`Failures<io::Error>`](crate::structured::Failures). `InvalidInput`: there was no address.
     ///
     /// # Panics
@@ -53,7 +54,8 @@ impl TcpStream {
         let (failed, failures) = channel::bounded(addresses.len());
         let raced = structured::any(|racers| {
             for (index, &address) in addresses.iter().enumerate() {
-                // A strand that is cancelled here has its winner, or has to give up.
+                // An attempt is cancelled here because another has connected, or because all have
+                // to give up.
                 if index > 0
                     && let Err(error) = failures.recv_timeout(ATTEMPT_DELAY)
                     && error.is_cancelled()
@@ -63,7 +65,7 @@ impl TcpStream {
                 let failed = failed.clone();
                 racers.spawn_try(move || {
                     connect(&address, Deadline::NEVER).map_err(|error| {
-                        // There is room for all of them.
+                        // The channel has room for all failures.
                         let _ = failed.try_send(());
                         named(address, error)
                     })
@@ -74,7 +76,7 @@ impl TcpStream {
     }
 }
 
-/// Puts the addresses in an order in which the families take turns, as long as there are both.
+/// Orders the addresses so that the two families take turns, as long as both have some left.
 fn taking_turns(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut addresses = addresses.peekable();
     let begins_with_v4 = addresses.peek().is_some_and(SocketAddr::is_ipv4);
@@ -85,7 +87,7 @@ fn taking_turns(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> 
     pair.take_while(|pair| pair.iter().any(Option::is_some)).flatten().flatten().collect()
 }
 
-/// Of a connection that could not be made: where to.
+/// The error of an attempt, with its address.
 #[derive(Debug)]
 struct NotConnected {
     address: SocketAddr,

@@ -30,26 +30,27 @@ use crate::{
     ring::socket as ring,
 };
 
-/// The options that std keeps in the open file description, kept beside it; shared by duplicates.
+/// The options that std keeps in the open file description, kept beside the descriptor and shared
+/// by its duplicates.
 #[derive(Default)]
 struct Options {
-    /// In ns; 0: none.
+    /// In nanoseconds; 0: no timeout.
     read_timeout: AtomicU64,
     write_timeout: AtomicU64,
     is_nonblocking: AtomicBool,
-    /// We set `O_NONBLOCK` on the description, for the polling driver.
+    /// Whether `O_NONBLOCK` was set on the description for the polling driver.
     is_description_ours: AtomicBool,
-    /// A listener from which other processes accept, too.
+    /// Whether other processes accept from this listener, too.
     is_shared: AtomicBool,
     /// The inbox of leftovers; made when there may first be some.
     home: OnceLock<Arc<MultishotInbox>>,
-    /// Lets calls that know the descriptor alone find the home.
+    /// Lets calls that know only the descriptor find the leftovers.
     enlisted: OnceLock<Enlisted>,
 }
 
 impl Drop for Options {
     fn drop(&mut self) {
-        // An op that was forgotten would keep the file open.
+        // A multishot op that was forgotten would keep the file open.
         if let Some(home) = self.home.get().filter(|home| home.is_in_use()) {
             home.close();
             multishot::stop(home);
@@ -70,7 +71,7 @@ pub(crate) enum Half {
 }
 
 impl Half {
-    /// The socket option that bounds this half in std.
+    /// The socket option of this half's timeout in std.
     fn option(self) -> sockopt::Timeout {
         match self {
             Half::Read => sockopt::Timeout::Recv,
@@ -82,8 +83,8 @@ impl Half {
 impl Socket {
     /// Makes a stream socket.
     ///
-    /// The polling driver cannot wait for `accept` and `connect` in the kernel: for it the socket
-    /// is nonblocking.
+    /// The socket is nonblocking for the polling driver, which cannot wait for `accept` and
+    /// `connect` in the kernel.
     pub(crate) fn stream(family: sys::AddressFamily) -> io::Result<Self> {
         let kind = worker::current().with_driver(|driver| driver.kind())?;
         let is_polled = kind == Kind::Poll;
@@ -92,11 +93,11 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Takes on a listener that other processes may accept from, too.
+    /// Makes a socket of a listener that other processes may accept from, too.
     ///
-    /// The description is nonblocking. Where the kernel waits by itself, a connection wakes one
-    /// waiter alone, and if that is of a process which is just dying, nobody accepts the connection
-    /// before the next one comes. So here all wait for readiness, and try.
+    /// The description is nonblocking. If waiters waited in accept, the kernel would wake only one
+    /// of them for a connection; if that waiter's process is just dying, nothing would accept the
+    /// connection before the next one comes. So here all wait for readiness, then try to accept.
     pub(super) fn shared_listener(fd: OwnedFd) -> Self {
         let socket = Socket::from(fd);
         socket.options.is_description_ours.store(true, Ordering::Relaxed);
@@ -113,24 +114,24 @@ impl Socket {
         Ok(Socket::from(sys::socket(family, sys::SocketType::DGRAM, false)?))
     }
 
-    /// Takes on a descriptor from elsewhere, with the timeouts of its description and whether it
-    /// refuses to wait.
+    /// Makes a socket of a descriptor that was made elsewhere, with the timeouts and the blocking
+    /// mode of its description.
     pub(crate) fn adopt(fd: OwnedFd) -> Self {
         let socket = Socket::from(fd);
         let refuses = sys::is_nonblocking(&socket.fd).unwrap_or(false);
         socket.set_nonblocking(refuses);
         for half in [Half::Read, Half::Write] {
-            // It fails if the descriptor is no socket; then every call fails.
+            // This fails if the descriptor is no socket, and then every later call fails.
             let timeout = sockopt::socket_timeout(&socket.fd, half.option()).unwrap_or(None);
             socket.timeout_of(half).store(to_ns(timeout), Ordering::Relaxed);
         }
         socket
     }
 
-    /// Gives the descriptor away, and sets the options kept beside it on the description, where std
-    /// and the kernel look for them.
+    /// Returns the descriptor, after setting the options kept beside it on its description, where
+    /// std and the kernel look for them.
     pub(crate) fn into_fd(self) -> OwnedFd {
-        // These fail only if the descriptor is no socket, which has no timeouts.
+        // These fail only if the descriptor is no socket, in which case there are no timeouts.
         let _ = sys::set_nonblocking(&self.fd, self.is_nonblocking());
         for half in [Half::Read, Half::Write] {
             let _ = sockopt::set_socket_timeout(&self.fd, half.option(), self.timeout(half));
@@ -141,7 +142,7 @@ impl Socket {
     /// Makes a description that we made nonblocking blocking again.
     fn restore_description(&self) {
         if self.options.is_description_ours.swap(false, Ordering::Relaxed) {
-            // It can fail for a bad descriptor only, and this one is owned.
+            // This can fail only for a bad descriptor, and this descriptor is owned.
             let _ = sys::set_nonblocking(&self.fd, false);
         }
     }
@@ -211,14 +212,14 @@ impl Socket {
         self.options.home.get_or_init(Arc::default)
     }
 
-    /// The same, to be found by calls that know the descriptor alone.
+    /// Returns the leftovers, and lets calls that know only the descriptor find them.
     pub(super) fn enlisted_home(&self) -> &Arc<MultishotInbox> {
         let home = self.home();
         self.options.enlisted.get_or_init(|| Enlisted::new(self, home));
         home
     }
 
-    /// The same, if something came early or is on its way.
+    /// Returns the leftovers if there may be any.
     #[inline]
     pub(super) fn busy_home(&self) -> Option<&MultishotInbox> {
         self.options.home.get().map(|home| &**home).filter(|home| home.is_in_use())
@@ -253,7 +254,7 @@ impl Socket {
 
     #[track_caller]
     pub(crate) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        // std's readv(2) does not look at the socket then; recvmsg(2) would wait for data.
+        // Without room for data std's readv(2) ignores the socket; recvmsg(2) would wait for data.
         if buffers.iter().take(ring::MAX_BUFFERS).all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }

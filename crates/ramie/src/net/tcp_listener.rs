@@ -16,12 +16,12 @@ use super::{
 };
 use crate::{core::cancel::Steps, fiber, op::multishot::Intake};
 
-/// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+/// The number of connections that may wait to be accepted, at most `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
 /// A socket that accepts TCP connections; twin of [`std::net::TcpListener`].
 ///
-/// Closed when dropped; the port can be bound again at once.
+/// It is closed when dropped, and its port can be bound again at once.
 ///
 /// # Examples
 /// ```
@@ -48,14 +48,14 @@ impl TcpListener {
     /// `SO_REUSEADDR` is set.
     ///
     /// # Blocking
-    /// Parks the strand while a host name is resolved; never otherwise.
+    /// Parks the strand while a host name is resolved; otherwise never.
     ///
     /// # Cancellation
-    /// A cancel point, where a host name is resolved.
+    /// A cancel point if a host name is resolved.
     ///
     /// # Errors
-    /// Of the last address tried. `AddrInUse`, `PermissionDenied` (a port below 1,024),
-    /// `AddrNotAvailable`: the address cannot be had. `InvalidInput`: there was no address.
+    /// That of the last address tried. `AddrInUse`, `PermissionDenied` (a port below 1,024),
+    /// `AddrNotAvailable`: the address cannot be bound. `InvalidInput`: there was no address.
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         first_success(addr, |address| {
             let listener = TcpListener::bound(address, false)?;
@@ -64,38 +64,39 @@ impl TcpListener {
         })
     }
 
-    /// Makes as many listeners on one address as the runtime has workers, each with a queue of
-    /// connections of its own: the kernel deals them out by a hash of the peer's address
+    /// Makes one listener on the address for each worker of the runtime. Each listener has a queue
+    /// of its own, among which the kernel distributes connections by a hash of the peer's address
     /// (`SO_REUSEPORT`).
     ///
-    /// A fiber on each worker accepts from its own ([`on_each_worker`] shows it); no worker wakes
-    /// another, and no connection moves. Every listener must be accepted from, because a connection
-    /// stays in the queue that it was put into. With few connections, or connections of very
-    /// different cost, some workers get more than their share; the other way is one listener and
-    /// [`Place::LeastLoaded`]. The [module's documentation](super#connections-for-several-workers)
-    /// compares the two.
+    /// Let a fiber on each worker accept from one of them, as the example of [`on_each_worker`]
+    /// does; then no worker wakes another, and no connection moves. Accept from every listener,
+    /// because a connection stays in the queue that it was put into. With few connections, or
+    /// connections of very different cost, some workers get more than their share; then use one
+    /// listener and [`Place::LeastLoaded`]. The [module's
+    /// documentation](super#connections-for-several-workers) compares the two.
     ///
     /// The address must be free, as for [`bind`](Self::bind); of a host name or a list, the first
-    /// one that is. As long as the listeners are open, another process of the same user can join
-    /// them, if it asks for that.
+    /// free address is used. As long as the listeners are open, another process of the same user
+    /// can bind the same address if it sets `SO_REUSEPORT`, too.
     ///
     /// [`on_each_worker`]: crate::fiber::on_each_worker
     /// [`Place::LeastLoaded`]: crate::fiber::Place::LeastLoaded
     ///
     /// # Blocking
-    /// Parks the strand while a host name is resolved; never otherwise.
+    /// Parks the strand while a host name is resolved; otherwise never.
     ///
     /// # Cancellation
-    /// A cancel point, where a host name is resolved.
+    /// A cancel point if a host name is resolved.
     ///
     /// # Errors
     /// As [`bind`](Self::bind); the process is out of descriptors.
     ///
     /// # Outside a fiber
-    /// One listener, outside [`run`](crate::run()) and where strands are threads.
+    /// Outside [`run`](crate::run()), and if strands are threads, it makes one listener.
     pub fn bind_per_worker<A: ToSocketAddrs>(addr: A) -> io::Result<Vec<TcpListener>> {
         first_success(addr, |address| {
-            // The first asks for the address alone: a second server of the kind is refused.
+            // A socket without `SO_REUSEPORT` is bound first, so that a second server of this kind
+            // is refused.
             let first = TcpListener::bound(address, false)?;
             let address = first.local_addr()?;
             sockopt::set_socket_reuseport(&first.socket, true)?;
@@ -110,7 +111,7 @@ impl TcpListener {
         })
     }
 
-    /// Makes the nonblocking descriptor of a listener without asking any driver.
+    /// Makes the nonblocking descriptor of a listener without using a driver.
     pub(crate) fn descriptor(address: &SocketAddr) -> io::Result<OwnedFd> {
         let fd = sys::socket(family_of(address), sys::SocketType::STREAM, true)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
@@ -125,7 +126,7 @@ impl TcpListener {
         TcpListener { socket: Socket::shared_listener(fd) }
     }
 
-    /// A socket that is bound and does not listen yet.
+    /// Makes a socket that is bound and does not listen yet.
     fn bound(address: &SocketAddr, shares_port: bool) -> io::Result<TcpListener> {
         let socket = Socket::stream(family_of(address))?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -134,7 +135,7 @@ impl TcpListener {
         Ok(TcpListener { socket })
     }
 
-    /// Returns the address the listener is bound to.
+    /// Returns the address that the listener is bound to.
     ///
     /// # Errors
     /// The descriptor, made elsewhere, is not an IP socket.
@@ -148,12 +149,12 @@ impl TcpListener {
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// A cancel point. No connection is lost: a cancelled call has accepted none.
+    /// A cancel point. No connection is lost, because a cancelled call has accepted none.
     ///
     /// # Errors
     /// The process or the system is out of descriptors (`EMFILE`, `ENFILE`): the connection stays
-    /// in the queue. `ConnectionAborted`: the peer gave up before. `WouldBlock`:
-    /// [`TcpListener::set_nonblocking`] is on and there is no connection.
+    /// in the queue. `ConnectionAborted`: the peer closed the connection before it was accepted.
+    /// `WouldBlock`: [`TcpListener::set_nonblocking`] is on and there is no connection.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()).
@@ -167,15 +168,15 @@ impl TcpListener {
     ///
     /// # Cancellation
     /// Each step is a cancel point. A step that is cancelled yields the error; if the next step is
-    /// made inside the same cancelled scope, or beyond the same limit, the iteration ends, for
-    /// good. So a `for` loop that goes on after errors ends in a cancelled scope. Otherwise the
-    /// iteration never ends: a limit around one step only does not end it.
+    /// made inside the same cancelled scope, or after the same deadline, the iteration ends for
+    /// good. So a `for` loop that continues after errors ends in a cancelled scope. Otherwise the
+    /// iteration never ends: a limit around a single step does not end it.
     ///
     /// # Connections accepted early
-    /// While one strand only does so, the kernel accepts again and again by itself. Connections
-    /// that it has accepted and nobody has taken, a few dozen at most, belong to the listener: the
-    /// next call that accepts takes them first, and the last handle closes them when it is
-    /// dropped.
+    /// While only one strand accepts by this iterator, one multishot op accepts connection after
+    /// connection. Connections that it accepted and the program has not taken, a few dozen at most,
+    /// belong to the listener: the next call that accepts takes them first, and the last handle
+    /// closes them when it is dropped.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self, intake: self.socket.acceptor(), steps: Steps::Going }
     }
@@ -196,16 +197,16 @@ impl TcpListener {
         Ok(sockopt::ip_ttl(&self.socket)?)
     }
 
-    /// Chooses whether an IPv6 listener takes IPv6 only.
+    /// Chooses whether an IPv6 listener accepts IPv6 only.
     ///
     /// # Errors
-    /// The listener is bound already, as every `TcpListener` is; or it is IPv4.
+    /// The listener is bound already, as every `TcpListener` is, or is IPv4.
     #[deprecated(note = "as in std: it can only be set before the socket is bound")]
     pub fn set_only_v6(&self, only_v6: bool) -> io::Result<()> {
         Ok(sockopt::set_ipv6_v6only(&self.socket, only_v6)?)
     }
 
-    /// Returns whether an IPv6 listener takes IPv6 only.
+    /// Returns whether an IPv6 listener accepts IPv6 only.
     ///
     /// # Errors
     /// The listener is IPv4.

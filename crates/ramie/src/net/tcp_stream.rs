@@ -22,8 +22,8 @@ use crate::{
 
 /// A TCP connection; twin of [`std::net::TcpStream`].
 ///
-/// It is [`Read`] and [`Write`], itself and by shared reference, so that one strand may read while
-/// another writes. Closed when dropped.
+/// It implements [`Read`] and [`Write`], also by shared reference, so that one strand may read
+/// while another writes. It is closed when dropped.
 ///
 /// # Blocking
 /// A read or write that would wait parks the fiber, or the thread outside one. The kernel moves the
@@ -35,15 +35,15 @@ use crate::{
 /// ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
-/// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionReset`,
-/// `BrokenPipe`. Never `Interrupted`.
+/// As std's. `WouldBlock`: a timeout has passed. `ConnectionReset`, `BrokenPipe`: the peer is gone.
+/// Never `Interrupted`.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
 ///
 /// # Outside a fiber
-/// In a destructor that runs during a panic, a read or write on a fiber does not suspend it: it is
-/// awaited in place, for 100 ms at most.
+/// In a destructor that runs during a panic, a read or write does not suspend its fiber, but blocks
+/// the worker, for 100 ms at most.
 pub struct TcpStream {
     socket: Socket,
 }
@@ -66,14 +66,15 @@ impl TcpStream {
     /// A cancel point.
     ///
     /// # Errors
-    /// Of the last address tried. `ConnectionRefused`, `HostUnreachable`, `NetworkUnreachable`,
-    /// `TimedOut`: nobody answers there. `InvalidInput`: there was no address.
+    /// That of the last address tried. `ConnectionRefused`, `HostUnreachable`,
+    /// `NetworkUnreachable`, `TimedOut`: no server answers there. `InvalidInput`: there was no
+    /// address.
     #[track_caller]
     pub fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<TcpStream> {
         first_success(addr, |address| connect(address, Deadline::NEVER))
     }
 
-    /// Connects to an address, within a time.
+    /// Connects to an address, within `timeout`.
     ///
     /// # Blocking
     /// Parks the strand while the connection is being made.
@@ -82,7 +83,7 @@ impl TcpStream {
     /// A cancel point.
     ///
     /// # Errors
-    /// `TimedOut`: the time was over first. `InvalidInput`: the time is zero. Otherwise as
+    /// `TimedOut`: the timeout passed first. `InvalidInput`: the timeout is zero. Otherwise as
     /// [`TcpStream::connect`].
     #[track_caller]
     pub fn connect_timeout(addr: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
@@ -98,7 +99,7 @@ impl TcpStream {
     /// Returns the address of the other end.
     ///
     /// # Errors
-    /// `NotConnected`: it is gone.
+    /// `NotConnected`: the peer is gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         sys::peer_addr(&self.socket)
     }
@@ -112,7 +113,7 @@ impl TcpStream {
     }
 
     /// Shuts down reading, writing or both, for every handle of this connection. Reads that wait
-    /// return 0, and the peer reads to the end of the sent bytes.
+    /// return 0; the peer can still read all bytes sent before.
     ///
     /// # Errors
     /// `NotConnected`: the peer is gone.
@@ -120,22 +121,23 @@ impl TcpStream {
         self.socket.shutdown(how)
     }
 
-    /// Sends without copying the bytes into the kernel, as far as there is room; returns how many.
+    /// Sends without copying the bytes into the kernel, as many as there is room for; returns their
+    /// number.
     ///
-    /// The network card reads them where they lie. That pays for large sends to other machines.
-    /// Over loopback the kernel copies after all, and then it is slower than a write, up to
-    /// 256 KiB. Below 64 KiB, and where the kernel cannot, this is a plain send.
+    /// The network card reads the bytes from `buf`. That pays for large sends to other machines.
+    /// Over loopback the kernel copies nevertheless, so this is slower than a write, up to 256 KiB.
+    /// Below 64 KiB, and if the kernel cannot send without copying, this is a plain send.
     ///
     /// # Blocking
-    /// Parks the strand until the kernel has let go of the bytes: until the peer has acknowledged
-    /// them, or the connection is given up.
+    /// Parks the strand until the kernel no longer needs the bytes, because the peer has
+    /// acknowledged them or the connection is broken.
     ///
     /// # Cancellation
-    /// A cancel point until bytes were taken; from then on it waits for the kernel to let go of
-    /// them.
+    /// A cancel point until the kernel has taken bytes; from then on the call waits until the
+    /// kernel no longer needs them.
     ///
     /// # Errors
-    /// As of a write.
+    /// As for a write.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()).
@@ -153,7 +155,7 @@ impl TcpStream {
     /// A cancel point, as [`send_zero_copy`](Self::send_zero_copy).
     ///
     /// # Errors
-    /// As of a write.
+    /// As for a write.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()).
@@ -162,32 +164,32 @@ impl TcpStream {
         self.socket.send_zero_copy(bufs)
     }
 
-    /// Iterates over the bytes as they come, in the runtime's own buffers.
+    /// Iterates over the bytes as they come, in buffers of the runtime.
     ///
-    /// The kernel picks a buffer when bytes arrive, so a connection that is idle holds none, and
-    /// one call of the kernel receives again and again. The buffers are shared by the connections
-    /// of a worker and grow in number as needed; each goes back when its [`Lease`] is dropped. The
-    /// bytes come in whatever pieces they arrive in, of up to 32 KiB.
+    /// The kernel chooses a buffer when bytes arrive, so an idle connection holds no buffer, and
+    /// one multishot op receives all. The connections of a worker share the buffers, whose number
+    /// grows as needed; dropping a [`Lease`] returns its buffer. The bytes come in the pieces in
+    /// which they arrive, of up to 32 KiB.
     ///
-    /// Bytes are received even while nobody asks for them, up to about 64 KiB; then the peer has to
-    /// wait. Bytes that were received and not taken when the iterator is dropped or forgotten are
-    /// returned by the next read. Converting the stream to an `OwnedFd` discards them.
+    /// Up to about 64 KiB are received before the program takes them; then the peer has to wait. If
+    /// the iterator is dropped or forgotten, the next read returns bytes that were received and not
+    /// taken. Converting the stream to an `OwnedFd` discards them.
     ///
     /// # Blocking
     /// Each step that has to wait for bytes parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Each step is a cancel point. After a step that was cancelled, or whose time was over, the
-    /// next goes on where it stopped: no byte is lost.
+    /// Each step is a cancel point. A step that was cancelled or timed out loses no byte: the next
+    /// step continues where it stopped.
     ///
     /// # Errors
-    /// Of a step: as of a read.
+    /// Of a step: as for a read.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()).
     ///
     /// # Outside a fiber
-    /// An ordinary thread receives one by one, with the same results.
+    /// A thread without fibers makes one receive for each step, with the same results.
     ///
     /// # Examples
     /// ```
@@ -214,16 +216,16 @@ impl TcpStream {
         RecvEach::new(&self.socket)
     }
 
-    /// Reads without taking: the next read sees the same bytes.
+    /// Reads bytes without removing them, so the next read returns the same bytes.
     ///
     /// # Blocking
-    /// As a read.
+    /// As for a read.
     ///
     /// # Cancellation
     /// A cancel point.
     ///
     /// # Errors
-    /// As a read.
+    /// As for a read.
     #[track_caller]
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.socket.receive(buf, sys::MSG_PEEK)

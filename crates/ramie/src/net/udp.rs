@@ -14,7 +14,7 @@ use super::{
     socket::Socket,
 };
 
-/// A UDP socket; twin of [`std::net::UdpSocket`]. Closed when dropped.
+/// A UDP socket; twin of [`std::net::UdpSocket`]. It is closed when dropped.
 ///
 /// # Blocking
 /// A call that would wait parks the fiber, or the thread outside one: `recv`, `recv_from`, `peek`
@@ -24,8 +24,8 @@ use super::{
 /// Sends and receives are cancel points.
 ///
 /// # Errors
-/// As std's. A timeout that is over: `WouldBlock`. An earlier datagram found nobody at a connected
-/// peer: `ConnectionRefused`, once. Never `Interrupted`.
+/// As std's. `WouldBlock`: a timeout has passed. `ConnectionRefused`: the connected peer was not
+/// there for an earlier datagram; this is reported once. Never `Interrupted`.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
@@ -52,14 +52,14 @@ impl UdpSocket {
     /// Makes a socket bound to the first of the addresses that can be bound.
     ///
     /// # Blocking
-    /// Parks the strand while a host name is resolved; never otherwise.
+    /// Parks the strand while a host name is resolved; otherwise never.
     ///
     /// # Cancellation
-    /// A cancel point, where a host name is resolved.
+    /// A cancel point if a host name is resolved.
     ///
     /// # Errors
-    /// Of the last address tried. `AddrInUse`, `PermissionDenied` (a port below 1,024),
-    /// `AddrNotAvailable`: the address cannot be had. `InvalidInput`: there was no address.
+    /// That of the last address tried. `AddrInUse`, `PermissionDenied` (a port below 1,024),
+    /// `AddrNotAvailable`: the address cannot be bound. `InvalidInput`: there was no address.
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<UdpSocket> {
         first_success(addr, |address| {
             let socket = Socket::datagram(family_of(address))?;
@@ -79,29 +79,29 @@ impl UdpSocket {
         Ok((bytes, from.to_ip()?))
     }
 
-    /// Iterates over the datagrams as they come, with their senders, in the runtime's own buffers:
-    /// whole ones, however long. As [`TcpStream::recv_each`](super::TcpStream::recv_each) does
-    /// with a stream's bytes.
+    /// Iterates over the datagrams as they come, with their senders, in buffers of the runtime, as
+    /// [`TcpStream::recv_each`](super::TcpStream::recv_each) does over a stream's bytes. Datagrams
+    /// of any length are complete.
     ///
-    /// Datagrams that have arrived and were not taken when the iterator is dropped are returned by
-    /// the next `recv_from` or `recv`; a call that already waits on another strand may not see
-    /// them.
+    /// If the iterator is dropped, the next `recv_from` or `recv` returns datagrams that were
+    /// received and not taken; a call that already waits on another strand may miss them.
     ///
     /// # Blocking
     /// Each step that has to wait for a datagram parks the fiber, or the thread outside one. If the
-    /// program shuts the socket down by its descriptor (shutdown(2)), a step goes on waiting where
-    /// io_uring repeats the receive (seen on Linux 6.18), whereas `recv` and `recv_from` end.
+    /// program shuts the socket down by its descriptor (shutdown(2)), `recv` and `recv_from` end,
+    /// whereas a step by a multishot op continues to wait (seen on Linux 6.18).
     ///
     /// # Cancellation
-    /// Each step is a cancel point; no datagram is lost by one that was cancelled.
+    /// Each step is a cancel point; a cancelled step loses no datagram.
     ///
     /// # Errors
-    /// Of a step: see the type. The iterator goes on after it.
+    /// Of a step: see the type. The iterator continues after an error.
     pub fn recv_from_each(&self) -> RecvFromEach<'_> {
         RecvFromEach::new(&self.socket)
     }
 
-    /// Looks at the next datagram and its sender without taking it.
+    /// Receives a datagram and its sender without removing it, so the next receive returns it
+    /// again.
     ///
     /// # Errors
     /// See the type.
@@ -114,7 +114,7 @@ impl UdpSocket {
     /// Sends a datagram to the first of the addresses, and returns its length.
     ///
     /// # Blocking
-    /// Parks the strand, too, while a host name is resolved.
+    /// Parks the strand while there is no room, and while a host name is resolved.
     ///
     /// # Cancellation
     /// A cancel point.
@@ -131,16 +131,16 @@ impl UdpSocket {
         }
     }
 
-    /// Chooses the peer: `send` and `recv` then work, and others' datagrams are not received.
+    /// Sets the peer, to which `send` sends; datagrams from other senders are no longer received.
     ///
     /// # Blocking
-    /// Parks the strand while a host name is resolved; never otherwise.
+    /// Parks the strand while a host name is resolved; otherwise never.
     ///
     /// # Cancellation
-    /// A cancel point, where a host name is resolved.
+    /// A cancel point if a host name is resolved.
     ///
     /// # Errors
-    /// Of the last address tried; `InvalidInput`: there was no address.
+    /// That of the last address tried. `InvalidInput`: there was no address.
     pub fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
         first_success(addr, |address| sys::connect(&self.socket, address))
     }
@@ -148,7 +148,7 @@ impl UdpSocket {
     /// Sends a datagram to the peer.
     ///
     /// # Errors
-    /// See the type. A system error if there is no peer.
+    /// See the type. `EDESTADDRREQ`: there is no peer.
     #[track_caller]
     pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
         self.socket.send_datagram(buf, None)
@@ -163,7 +163,7 @@ impl UdpSocket {
         self.socket.receive(buf, 0)
     }
 
-    /// Looks at the peer's next datagram without taking it.
+    /// Receives a datagram from the peer without removing it, so the next receive returns it again.
     ///
     /// # Errors
     /// See the type.
@@ -172,7 +172,7 @@ impl UdpSocket {
         self.socket.receive(buf, sys::MSG_PEEK)
     }
 
-    /// Returns the address the socket is connected to.
+    /// Returns the address that the socket is connected to.
     ///
     /// # Errors
     /// `NotConnected`.
@@ -180,7 +180,7 @@ impl UdpSocket {
         sys::peer_addr(&self.socket)
     }
 
-    /// Returns the address the socket is bound to.
+    /// Returns the address that the socket is bound to.
     ///
     /// # Errors
     /// The descriptor, made elsewhere, is not an IP socket.
@@ -189,8 +189,8 @@ impl UdpSocket {
     }
 }
 
-/// Options. Their errors are the system's: a value out of range, a group or interface that is not
-/// there, an IPv4 option on an IPv6 socket or the reverse.
+/// Options. Their errors are the system's: a value out of range, a group or interface that does not
+/// exist, an IPv4 option on an IPv6 socket or the reverse.
 impl UdpSocket {
     /// Chooses whether datagrams may be sent to broadcast addresses.
     ///
@@ -272,15 +272,15 @@ impl UdpSocket {
         Ok(sockopt::ipv6_multicast_loop(&self.socket)?)
     }
 
-    /// Joins an IPv4 group on the interface with this address; `0.0.0.0`: the system chooses.
+    /// Joins an IPv4 group on the interface with this address; for `0.0.0.0` the system chooses.
     ///
     /// # Errors
-    /// `multiaddr` is no multicast address, or no interface has the other one.
+    /// `multiaddr` is no multicast address, or no interface has the other address.
     pub fn join_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         Ok(sockopt::set_ip_add_membership(&self.socket, multiaddr, interface)?)
     }
 
-    /// Joins an IPv6 group on the interface with this index; 0: the system chooses.
+    /// Joins an IPv6 group on the interface with this index; for 0 the system chooses.
     ///
     /// # Errors
     /// `multiaddr` is no multicast address, or there is no such interface.
@@ -291,7 +291,7 @@ impl UdpSocket {
     /// Leaves an IPv4 group.
     ///
     /// # Errors
-    /// The socket is not in it.
+    /// The socket has not joined the group.
     pub fn leave_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         Ok(sockopt::set_ip_drop_membership(&self.socket, multiaddr, interface)?)
     }
@@ -299,7 +299,7 @@ impl UdpSocket {
     /// Leaves an IPv6 group.
     ///
     /// # Errors
-    /// The socket is not in it.
+    /// The socket has not joined the group.
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         Ok(sockopt::set_ipv6_drop_membership(&self.socket, multiaddr, interface)?)
     }

@@ -14,13 +14,13 @@ use crate::{
     ring::socket::{SEND, header_of},
 };
 
-/// Below so many bytes a send copies: pinning their pages and waiting for the peer costs more.
-/// (Over loopback, where the kernel copies after all: 16 KiB take 29 us of CPU instead of 6, 64 KiB
-/// 36 instead of 29, 256 KiB the same.)
+/// The least number of bytes to send without copying, because for fewer, pinning their pages and
+/// waiting for the peer costs more than a copy. (Over loopback, where the kernel copies
+/// nevertheless, 16 KiB take 29 us of CPU instead of 6, 64 KiB 36 instead of 29, 256 KiB the same.)
 const ZERO_COPY_FROM: usize = 64 << 10;
 
 impl Socket {
-    /// Sends without copying, where the kernel can and it is worth its while.
+    /// Sends without copying if the kernel can and the data is large enough.
     #[track_caller]
     pub(crate) fn send_zero_copy(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let header = header_of(buffers);
@@ -37,7 +37,7 @@ impl Socket {
             op::request_frame(&SEND, frame.zero_copy()).until(self.deadline(Half::Write)).perform()
         };
         match sent {
-            // A socket of a kind that always copies.
+            // A socket of this kind always copies.
             Err(OpError::Errno(errno)) if errno == sys::Errno::OPNOTSUPP.raw_os_error() => {
                 self.send_vectored(buffers)
             }

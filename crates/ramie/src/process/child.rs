@@ -24,7 +24,7 @@ static WAIT: WaitKind = WaitKind::new("a process to end");
 
 /// A process started by this one; twin of [`std::process::Child`].
 ///
-/// Dropping it neither ends the process nor waits for it.
+/// Dropping the handle neither ends the process nor waits for it.
 pub struct Child {
     child: process::Child,
     /// The child's standard input, if it is a pipe.
@@ -56,12 +56,13 @@ impl Child {
     /// Parks the strand until then.
     ///
     /// # Cancellation
-    /// A cancel point. The process runs on, and may be waited for again.
+    /// A cancel point. If the call is cancelled, the process continues, and may be waited for
+    /// again.
     ///
     /// # Errors
-    /// Those of [`std::process::Child::wait`]. Where SIGCHLD is ignored (whoever has started the
-    /// program may have done that), the kernel keeps no status, and after the end of the process
-    /// this is `ECHILD`, as in std.
+    /// Those of [`std::process::Child::wait`]. If SIGCHLD is ignored (the parent of the program may
+    /// have done that), the kernel keeps no status, so after the end of the process the error is
+    /// `ECHILD`, as in std.
     #[track_caller]
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         cancel::check_io()?;
@@ -72,7 +73,7 @@ impl Child {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);
         }
-        // Not waited for yet, so the id is still this process's.
+        // The process was not waited for yet, so the id is still its own.
         let Ok(process) = sys::pidfd_open(self.child.id()) else {
             let child = &mut self.child;
             return blocking(|| child.wait());
@@ -91,16 +92,16 @@ impl Child {
         self.child.try_wait()
     }
 
-    /// Collects the output of the process, and waits until it has ended. Both streams are read at
-    /// the same time, so that neither fills up; standard input is closed first.
+    /// Closes the standard input of the process, collects its output, and waits until it has ended.
+    /// Both streams are read at the same time, so that neither fills up.
     ///
     /// # Blocking
     /// Parks the strand until then.
     ///
     /// # Cancellation
-    /// A cancel point. Nobody could wait for the process after that, so it is killed (SIGKILL) and
-    /// waited for, and its output so far is dropped. To keep the output, read the streams and
-    /// [`wait`](Self::wait).
+    /// A cancel point. If the call is cancelled, the process is killed (SIGKILL) and waited for,
+    /// because its handle is gone, and its output so far is dropped. To keep the output, read the
+    /// streams and [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`std::process::Child::wait_with_output`].
@@ -128,11 +129,12 @@ impl Child {
         Ok(Output { status: self.wait()?, stdout, stderr })
     }
 
-    /// Leaves no process behind that nobody can wait for any more.
+    /// Kills the process and waits for it, because its handle is gone.
     #[track_caller]
     pub(super) fn end_if_cancelled(&mut self, error: &io::Error) {
         if cancel::is_cancelled(error) {
-            // They fail only if it was waited for already; but a driver may be out of memory.
+            // These fail only if the process was waited for already, or if a driver is out of
+            // memory.
             let _ = self.kill();
             let _ = cancel::shield(|| {
                 self.wait().or_else(|_| {
@@ -151,7 +153,7 @@ impl Child {
     }
 }
 
-/// Whether a call is std's: on a thread that may block, and that nobody can cancel.
+/// Whether a call is made by std: on a thread that may block, and that cannot be cancelled.
 #[track_caller]
 fn is_stds() -> bool {
     route() == Route::Here && (std::thread::panicking() || !cancel::may_be_cancelled())

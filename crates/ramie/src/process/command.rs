@@ -30,7 +30,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// Starts with a program, no arguments, and the environment of this process.
+    /// Describes a program without arguments, in the environment of this process.
     pub fn new<S: AsRef<OsStr>>(program: S) -> Command {
         let command = process::Command::new(program);
         Command { command, has_stdin: false, has_stdout: false, has_stderr: false }
@@ -73,13 +73,13 @@ impl Command {
         self
     }
 
-    /// Takes a variable out of the environment.
+    /// Removes a variable from the environment.
     pub fn env_remove<K: AsRef<OsStr>>(&mut self, key: K) -> &mut Command {
         self.command.env_remove(key);
         self
     }
 
-    /// Starts with an empty environment.
+    /// Makes the child's environment empty.
     pub fn env_clear(&mut self) -> &mut Command {
         self.command.env_clear();
         self
@@ -118,7 +118,8 @@ impl Command {
     /// Parks the fiber until the child has executed its program, or failed to.
     ///
     /// # Cancellation
-    /// A cancel point: not begun in a cancelled scope. Once begun, the process is there.
+    /// A cancel point before the start: in a cancelled scope no process is started. Once begun, the
+    /// start is completed.
     ///
     /// # Errors
     /// Those of [`std::process::Command::spawn`].
@@ -134,8 +135,8 @@ impl Command {
     /// Parks the fiber until the process has ended and both streams are closed.
     ///
     /// # Cancellation
-    /// A cancel point. The process is killed (SIGKILL) and waited for, as by
-    /// [`Child::wait_with_output`].
+    /// A cancel point. If the call is cancelled, the process is killed (SIGKILL) and waited for, as
+    /// by [`Child::wait_with_output`].
     ///
     /// # Errors
     /// Those of [`std::process::Command::output`].
@@ -150,7 +151,8 @@ impl Command {
     /// Parks the fiber until the process has ended.
     ///
     /// # Cancellation
-    /// A cancel point. The process is killed (SIGKILL) and waited for: nobody else could.
+    /// A cancel point. If the call is cancelled, the process is killed (SIGKILL) and waited for,
+    /// because it has no other handle.
     ///
     /// # Errors
     /// Those of [`std::process::Command::status`].
@@ -185,7 +187,7 @@ impl Command {
         self.command.get_args()
     }
 
-    /// Lists the changes of the environment; `None`: removed.
+    /// Lists the changes of the environment; the value of a removed variable is `None`.
     pub fn get_envs(&self) -> CommandEnvs<'_> {
         self.command.get_envs()
     }

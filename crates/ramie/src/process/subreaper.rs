@@ -4,12 +4,12 @@ use std::io;
 
 use ramie_driver::sys;
 
-/// Chooses whether the children of this process's children, and theirs in turn, become its own when
-/// their parents end before them, instead of init's.
+/// Chooses whether this process, instead of init, becomes the parent of its descendants whose own
+/// parents end before them.
 ///
-/// A supervisor learns of the ends of programs that put themselves into the background by it, and
-/// has to wait for all of them: [`ring::waitid`](crate::ring::waitid) takes any process id, or
-/// `WaitId::All`. The choice holds for the whole process; its children do not inherit it.
+/// A supervisor can thereby wait for programs that put themselves into the background, and must
+/// wait for all of them: [`ring::waitid`](crate::ring::waitid) takes any process id, or
+/// `WaitId::All`. The choice applies to the whole process; its children do not inherit it.
 ///
 /// # Blocking
 /// Never.

@@ -14,11 +14,12 @@ pub trait CommandExt: Sealed {
     /// Sets the group that the child runs as.
     fn gid(&mut self, id: u32) -> &mut Command;
 
-    /// Has a closure called in the child before it executes its program.
+    /// Sets a closure that the child calls before it executes its program.
     ///
     /// # Safety
     /// As for [`std::os::unix::process::CommandExt::pre_exec`]: the child is a fork with one
-    /// thread, and the closure may do only things that are safe after a fork. No call of Ramie is.
+    /// thread, and the closure may make only calls that are safe after a fork. Calls of Ramie are
+    /// not.
     unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Command
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static;
@@ -46,7 +47,7 @@ pub trait CommandExt: Sealed {
     fn process_group(&mut self, pgroup: i32) -> &mut Command;
 }
 
-/// Keeps others from implementing the trait, so that it may grow.
+/// Prevents other crates from implementing the trait, so that it may grow.
 pub trait Sealed {}
 
 impl Sealed for Command {}

@@ -12,7 +12,7 @@ pub use std::os::linux::net::SocketAddrExt;
 /// Linux's own options of TCP streams; twin of [`std::os::linux::net::TcpStreamExt`].
 pub trait TcpStreamExt: sealed::Sealed {
     /// Chooses whether acknowledgements are sent at once (`TCP_QUICKACK`). The kernel may change
-    /// it by itself later.
+    /// this later.
     ///
     /// # Errors
     /// The descriptor, made elsewhere, is not a TCP socket.

@@ -17,7 +17,7 @@ use crate::net::{
     socket::Socket,
 };
 
-/// A Unix datagram socket; twin of [`std::os::unix::net::UnixDatagram`]. Closed when dropped.
+/// A Unix datagram socket; twin of [`std::os::unix::net::UnixDatagram`]. It is closed when dropped.
 ///
 /// # Blocking
 /// A receive parks the strand until there is a datagram, a send until the receiver's queue has
@@ -28,8 +28,8 @@ use crate::net::{
 /// Sends and receives are cancel points.
 ///
 /// # Errors
-/// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionRefused`,
-/// `ConnectionReset`. Never `Interrupted`.
+/// As std's. `WouldBlock`: a timeout has passed. `ConnectionRefused`, `ConnectionReset`: the peer
+/// is gone. Never `Interrupted`.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
@@ -57,8 +57,9 @@ impl UnixDatagram {
     /// Makes a socket bound to a path, which must not exist yet.
     ///
     /// # Errors
-    /// `AddrInUse`: something exists there. `NotFound`, `PermissionDenied`: its folder.
-    /// `InvalidInput`: the path is longer than 107 bytes or has a zero byte in it.
+    /// `AddrInUse`: the path exists. `NotFound`, `PermissionDenied`: its folder does not exist, or
+    /// must not be written to. `InvalidInput`: the path is longer than 107 bytes or contains a zero
+    /// byte.
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
         UnixDatagram::bind_addr(&SocketAddr::from_pathname(path)?)
     }
@@ -73,7 +74,7 @@ impl UnixDatagram {
         Ok(datagram)
     }
 
-    /// Makes a socket without an address: it can send, and receive once connected.
+    /// Makes a socket without an address. It can send, and it can receive once it is connected.
     ///
     /// # Errors
     /// The process is out of descriptors.
@@ -90,19 +91,21 @@ impl UnixDatagram {
         Ok((UnixDatagram { socket: left.into() }, UnixDatagram { socket: right.into() }))
     }
 
-    /// Chooses the peer at a path: `send` then works, and others' datagrams are not received.
+    /// Sets the peer, at a path, to which `send` sends; datagrams from other senders are no longer
+    /// received.
     ///
     /// # Blocking
     /// Never.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied`: the path. `ConnectionRefused`: nobody is there.
-    /// `InvalidInput`: the path is longer than 107 bytes or has a zero byte in it.
+    /// `NotFound`, `PermissionDenied`: the path does not exist, or must not be used.
+    /// `ConnectionRefused`: no socket is bound to it. `InvalidInput`: the path is longer than 107
+    /// bytes or contains a zero byte.
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         self.connect_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// Chooses the peer at an address.
+    /// Sets the peer, at an address.
     ///
     /// # Blocking
     /// Never.
@@ -152,7 +155,7 @@ impl UnixDatagram {
     /// Sends a datagram to the socket at a path.
     ///
     /// # Errors
-    /// See the type; the path's as for [`UnixDatagram::connect`].
+    /// See the type; for the path, as for [`UnixDatagram::connect`].
     #[track_caller]
     pub fn send_to<P: AsRef<Path>>(&self, buf: &[u8], path: P) -> io::Result<usize> {
         self.send_to_addr(buf, &SocketAddr::from_pathname(path)?)
@@ -184,7 +187,7 @@ impl UnixDatagram {
         self.socket.shutdown(how)
     }
 
-    /// Sends a datagram to the peer and passes duplicates of descriptors along.
+    /// Sends a datagram to the peer, with duplicates of descriptors.
     ///
     /// # Blocking
     /// As a send.
@@ -193,7 +196,7 @@ impl UnixDatagram {
     /// A cancel point.
     ///
     /// # Errors
-    /// As a send. `InvalidInput`: more than 253 descriptors.
+    /// As for a send. `InvalidInput`: more than 253 descriptors.
     #[track_caller]
     pub fn send_vectored_with_fds(
         &self,

@@ -19,12 +19,12 @@ use crate::{
     op::multishot::Intake,
 };
 
-/// How many connections may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+/// The number of connections that may wait to be accepted, at most `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
 /// A socket that accepts Unix stream connections; twin of [`std::os::unix::net::UnixListener`].
 ///
-/// Closed when dropped. As in std, its path stays behind in the file system.
+/// It is closed when dropped. As in std, its path is not removed from the file system.
 ///
 /// # Examples
 /// ```
@@ -54,8 +54,9 @@ impl UnixListener {
     /// Never.
     ///
     /// # Errors
-    /// `AddrInUse`: something exists there. `NotFound`, `PermissionDenied`: its folder.
-    /// `InvalidInput`: the path is longer than 107 bytes or has a zero byte in it.
+    /// `AddrInUse`: the path exists. `NotFound`, `PermissionDenied`: its folder does not exist, or
+    /// must not be written to. `InvalidInput`: the path is longer than 107 bytes or contains a zero
+    /// byte.
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
         UnixListener::bind_addr(&SocketAddr::from_pathname(path)?)
     }
@@ -95,21 +96,21 @@ impl UnixListener {
     }
 
     /// Iterates over the connections; each step is as an [`accept`](UnixListener::accept).
-    /// Connections that came early are kept as by
+    /// Connections accepted early are kept as by
     /// [`TcpListener::incoming`](crate::net::TcpListener::incoming).
     ///
     /// # Cancellation
-    /// As of [`TcpListener::incoming`](crate::net::TcpListener::incoming): the iteration ends after
-    /// the error of a cancelled step.
+    /// As for [`TcpListener::incoming`](crate::net::TcpListener::incoming): the iteration ends
+    /// after the error of a cancelled step.
     pub fn incoming(&self) -> Incoming<'_> {
-        // An accept that the kernel repeats never ends when a Unix listener is shut down: the
-        // kernel tries it without waiting, which fails with `EAGAIN` then, where an accept that
-        // waits fails with `EINVAL` (seen on Linux 6.18).
+        // A multishot accept does not end when a Unix listener is shut down: the kernel tries it
+        // without waiting, which then fails with `EAGAIN`, whereas an accept that waits fails with
+        // `EINVAL` (seen on Linux 6.18).
         let intake = self.socket.acceptor().one_by_one();
         Incoming { listener: self, intake, steps: Steps::Going }
     }
 
-    /// Returns the address the listener is bound to.
+    /// Returns the address that the listener is bound to.
     ///
     /// # Errors
     /// The descriptor, made elsewhere, is not a Unix socket.

@@ -1,7 +1,7 @@
 //! Twins of `std::os::unix::net`: Unix sockets whose calls park the strand, never the worker.
 //!
 //! Signatures, defaults and error kinds are std's, with the differences listed in
-//! [`net`](crate::net). Beyond std, streams and datagrams carry descriptors, as by
+//! [`net`](crate::net). Beyond std, streams and datagrams can pass descriptors, for example by
 //! [`UnixStream::send_vectored_with_fds`].
 
 mod datagram;
@@ -20,7 +20,7 @@ pub use crate::net::message::Received;
 
 use std::fmt;
 
-/// Writes a socket as std does: its descriptor, its address, its peer's.
+/// Formats a socket as std does: its descriptor, its address, its peer's address.
 fn debug(
     f: &mut fmt::Formatter<'_>,
     name: &str,

@@ -30,8 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// A Unix stream socket; twin of [`std::os::unix::net::UnixStream`].
 ///
-/// It is [`Read`] and [`Write`], itself and by shared reference, so that one strand may read while
-/// another writes. Closed when dropped.
+/// It implements [`Read`] and [`Write`], also by shared reference, so that one strand may read
+/// while another writes. It is closed when dropped.
 ///
 /// # Blocking
 /// A read or write that would wait parks the fiber, or the thread outside one.
@@ -42,8 +42,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 /// ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
-/// As std's. A timeout that is over: `WouldBlock`. The peer is gone: `ConnectionReset`,
-/// `BrokenPipe`. Never `Interrupted`.
+/// As std's. `WouldBlock`: a timeout has passed. `ConnectionReset`, `BrokenPipe`: the peer is gone.
+/// Never `Interrupted`.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
@@ -86,8 +86,9 @@ impl UnixStream {
     /// A cancel point.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied`: the path. `ConnectionRefused`: nobody listens there.
-    /// `InvalidInput`: the path is longer than 107 bytes or has a zero byte in it.
+    /// `NotFound`, `PermissionDenied`: the path does not exist, or must not be used.
+    /// `ConnectionRefused`: no listener is bound to it. `InvalidInput`: the path is longer than 107
+    /// bytes or contains a zero byte.
     #[track_caller]
     pub fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
         UnixStream::connect_addr(&SocketAddr::from_pathname(path)?)
@@ -112,7 +113,7 @@ impl UnixStream {
             match socket.connect(&address, Deadline::NEVER) {
                 Ok(()) => return Ok(UnixStream { socket }),
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-                // Only the polling driver answers so; a ring waits in the kernel.
+                // Only the polling driver returns this; a ring waits in the kernel.
                 Err(_) => worker::pause(pause),
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -139,30 +140,30 @@ impl UnixStream {
     /// Returns the address of the other end.
     ///
     /// # Errors
-    /// `NotConnected`: it is gone.
+    /// `NotConnected`: the peer is gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         sys::peer_addr_unix(&self.socket)
     }
 
-    /// Iterates over the bytes as they come, in the runtime's own buffers: see
+    /// Iterates over the bytes as they come, in buffers of the runtime; see
     /// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each). Each step is a receive of its
-    /// own: kernels older than spring 2026 may miss the end of a Unix stream in one that is done
-    /// again and again. Descriptors that come along are closed, as by a read.
+    /// own, because in kernels older than spring 2026 a multishot receive may miss the end of a
+    /// Unix stream. Descriptors sent with the bytes are closed, as by a read.
     ///
     /// # Blocking
     /// Each step that has to wait for bytes parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// Each step is a cancel point; no byte is lost by one that was cancelled.
+    /// Each step is a cancel point; a cancelled step loses no byte.
     ///
     /// # Errors
-    /// Of a step: as of a read.
+    /// Of a step: as for a read.
     pub fn recv_each(&self) -> RecvEach<'_> {
         RecvEach::one_by_one(&self.socket)
     }
 
     /// Shuts down reading, writing or both, for every handle of this connection. Reads that wait
-    /// return 0, and the peer reads to the end of the sent bytes.
+    /// return 0; the peer can still read all bytes sent before.
     ///
     /// # Errors
     /// `NotConnected`: the peer is gone.
@@ -170,10 +171,10 @@ impl UnixStream {
         self.socket.shutdown(how)
     }
 
-    /// Writes bytes, and passes duplicates of descriptors along with the first of them.
+    /// Writes bytes, and passes duplicates of descriptors with the first byte.
     ///
-    /// Write at least one byte: Linux sends no descriptors on a stream without. The count may be
-    /// less than asked for; the descriptors have gone then, all of them.
+    /// Write at least one byte, because Linux sends no descriptors on a stream without data. If
+    /// fewer bytes than given are written, all descriptors were passed nevertheless.
     ///
     /// # Blocking
     /// As a write.
@@ -182,7 +183,7 @@ impl UnixStream {
     /// A cancel point.
     ///
     /// # Errors
-    /// As a write. `InvalidInput`: more than 253 descriptors.
+    /// As for a write. `InvalidInput`: more than 253 descriptors.
     ///
     /// # Examples
     /// ```
@@ -215,8 +216,8 @@ impl UnixStream {
 
     /// Reads bytes, and adds the descriptors that came with them to `fds`, closed on exec.
     ///
-    /// One read takes the descriptors of one write at most. A read by other means throws
-    /// descriptors away.
+    /// One read receives the descriptors of one write at most. Any other kind of read discards
+    /// descriptors.
     ///
     /// # Blocking
     /// As a read.
