@@ -63,7 +63,7 @@ impl Metrics {
 /// run queue.
 ///
 /// # Blocking
-/// Only for a moment, on the locks of the pools of stacks.
+/// Never parks. It may block the thread for a moment, on the locks of the pools of stacks.
 ///
 /// # Outside a fiber
 /// Outside [`run`](crate::run()), and if strands are threads, the numbers are those of the calling

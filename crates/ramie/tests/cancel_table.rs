@@ -108,6 +108,7 @@ fn verdict(text: &str) -> Option<&'static str> {
     match text {
         _ if text.starts_with("Not a cancel point") => Some("no"),
         _ if text.starts_with("Returns early") => Some("early"),
+        _ if text.starts_with("In a cancelled scope it returns early") => Some("early"),
         _ if text.contains("cancel point") => Some("yes"),
         _ => None,
     }

@@ -16,8 +16,8 @@ use super::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 /// for the same types.
 ///
 /// # Blocking
-/// Never for addresses and literals. A host name is resolved by the system's resolver on the
-/// blocking pool, while the fiber is parked.
+/// Parks the fiber for a host name, while the system's resolver looks it up on the blocking pool.
+/// Never for addresses and literals.
 ///
 /// # Cancellation
 /// A cancel point if a host name is resolved. The system's resolver cannot be stopped, so it
