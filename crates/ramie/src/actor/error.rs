@@ -9,10 +9,10 @@ use crate::core::cancel::errors_with_cancelled;
 pub enum CallError {
     /// The actor was stopped.
     Stopped,
-    /// A closure panicked while it had the actor's state, and the actor went with it. The panic's
+    /// A closure panicked while it used the actor's state, and that ended the actor. The panic's
     /// own message named the strand.
     Panicked,
-    /// The strand that calls is cancelled.
+    /// The calling strand is cancelled.
     Cancelled,
 }
 

@@ -1,23 +1,23 @@
 //! Actors: a strand that owns a state, and a mailbox of closures that it runs on that state, one
 //! after another.
 //!
-//! Nobody else sees the state, so it needs no lock; and a closure may wait (for I/O, for another
-//! actor) while others queue behind it, which under a lock would be a mistake. The mailbox is a
-//! bounded [`channel`], so a strand that sends faster than the actor works has to wait.
+//! Only the actor's strand uses the state, so the state needs no lock, and a closure may wait (for
+//! I/O, for another actor) while others queue behind it. The mailbox is a bounded [`channel`], so a
+//! strand that sends faster than the actor works has to wait.
 //!
-//! Where several strands only read and change a value for some instructions, a
-//! [`Mutex`](crate::sync::Mutex) is cheaper: a call costs two switches and two allocations, 150 ns.
+//! If strands only read and change a value for a few instructions, a [`Mutex`](crate::sync::Mutex)
+//! is cheaper, because a call of an actor costs two switches and two allocations, 150 ns.
 //!
 //! # How an actor ends
-//! | by | closures in the mailbox | the state |
+//! | cause | closures in the mailbox | the state |
 //! |---|---|---|
-//! | [`Actor::stop`] | those sent before it run | is returned |
+//! | [`Actor::stop`] | run, if they were sent before | is returned |
 //! | the drop of the last handle | run | is dropped, by the actor's strand |
 //! | a panic of a closure | are dropped | is dropped, by the actor's strand |
 //!
-//! Afterwards every call fails at once, with the reason. An actor is a strand like any other:
-//! [`run`](crate::run()) waits for its end, so drop the handles or stop it. One that has a handle
-//! to itself, in its state or by way of another actor, has to be stopped.
+//! Afterwards every call fails at once, with the reason. An actor is a strand, so
+//! [`run`](crate::run()) waits for its end: drop all handles, or stop it. An actor that has a
+//! handle to itself, in its state or through another actor, has to be stopped.
 
 mod error;
 
@@ -37,7 +37,7 @@ use crate::{
     sync::oneshot::{self, RecvError},
 };
 
-/// How many closures fit into the mailbox that [`Actor::spawn`] makes.
+/// The capacity of the mailbox that [`Actor::spawn`] makes.
 const MAILBOX: usize = 64;
 
 enum Letter<S> {
@@ -45,7 +45,7 @@ enum Letter<S> {
     Stop(oneshot::Sender<S>),
 }
 
-/// A handle to a strand that owns an `S`; clones are handles to the same one.
+/// A handle to a strand that owns an `S`; clones are handles to the same strand.
 ///
 /// # Examples
 /// ```
@@ -61,7 +61,7 @@ enum Letter<S> {
 ///     assert_eq!(log.stop(), Ok(vec!["one", "two"]));
 /// });
 /// ```
-/// Values that go to the actor's strand are `Send`:
+/// Values that move to the actor's strand must be `Send`:
 /// ```compile_fail,E0277
 /// ramie::actor::Actor::spawn(std::rc::Rc::new(1));
 /// ```
@@ -84,8 +84,8 @@ impl<S: Send + 'static> Actor<S> {
         Actor::with_mailbox(MAILBOX, state)
     }
 
-    /// Starts an actor with a mailbox for `capacity` closures; with 0 each waits until the actor
-    /// takes it.
+    /// Starts an actor with a mailbox for `capacity` closures; with 0, each call waits until the
+    /// actor takes its closure.
     ///
     /// # Blocking
     /// Never.
@@ -101,40 +101,41 @@ impl<S: Send + 'static> Actor<S> {
         Actor { mailbox, strand: strand.fiber().id(), has_panicked }
     }
 
-    /// Has the actor run `f` on its state, and does not wait for that.
+    /// Sends `f` to the actor, which runs it on its state; returns without waiting for that.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while the mailbox is full.
     ///
     /// # Cancellation
-    /// A cancel point. Where it fails `f` is dropped.
+    /// A cancel point. If the call is cancelled, `f` is dropped.
     ///
     /// # Errors
-    /// The actor has ended, or the strand that calls is cancelled. If `f` panics the *next* calls
+    /// The actor has ended, or the calling strand is cancelled. If `f` panics, the *next* calls
     /// fail.
     ///
     /// # Panics
-    /// In a closure that this actor runs, when its mailbox is full: nobody else could make room.
+    /// In a closure that this actor runs, if its mailbox is full, because only the actor could make
+    /// room.
     #[track_caller]
     pub fn cast(&self, f: impl FnOnce(&mut S) + Send + 'static) -> Result<(), CallError> {
         self.send(Letter::Run(Box::new(f)))
     }
 
-    /// Has the actor run `f` on its state, and returns the result of `f`.
+    /// Sends `f` to the actor, which runs it on its state, and returns the result of `f`.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, until the actor has run it.
+    /// Parks the fiber, or the thread outside one, until the actor has run `f`.
     ///
     /// # Cancellation
-    /// A cancel point. An `f` that is in the mailbox by then runs nevertheless, and its result is
-    /// dropped.
+    /// A cancel point. If the call is cancelled when `f` is in the mailbox already, `f` runs
+    /// nevertheless, and its result is dropped.
     ///
     /// # Errors
     /// The actor has ended before `f` could run, `f` or a closure before it has panicked, or the
-    /// strand that calls is cancelled.
+    /// calling strand is cancelled.
     ///
     /// # Panics
-    /// In a closure that this actor runs: it would wait for itself.
+    /// In a closure that this actor runs, because the actor would wait for itself.
     #[track_caller]
     pub fn call<R, F>(&self, f: F) -> Result<R, CallError>
     where
@@ -145,8 +146,8 @@ impl<S: Send + 'static> Actor<S> {
         let (reply, answer) = oneshot::channel();
         let verdict = Verdict(Arc::clone(&self.has_panicked));
         self.cast(move |state| {
-            // On unwinding the verdict is recorded first, then the reply is dropped, so its waiter
-            // finds the reason.
+            // When `f` unwinds, the reason is recorded first and the reply is dropped then, so the
+            // waiter finds the reason.
             let reply = reply;
             let verdict = verdict;
             let answered = f(state);
@@ -156,21 +157,21 @@ impl<S: Send + 'static> Actor<S> {
         answer.recv().map_err(|error| self.reason(error))
     }
 
-    /// Ends the actor and returns its state, when all closures sent before have run.
+    /// Ends the actor when all closures sent before have run, and returns its state.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, until then.
     ///
     /// # Cancellation
-    /// A cancel point. An actor that has the request by then ends nevertheless, and drops its
-    /// state.
+    /// A cancel point. If the call is cancelled when the actor has the request already, the actor
+    /// ends nevertheless, and drops its state.
     ///
     /// # Errors
-    /// The actor has ended already, by a panic or because another handle stopped it; or the strand
-    /// that calls is cancelled.
+    /// The actor has ended already, by a panic or because another handle stopped it; or the calling
+    /// strand is cancelled.
     ///
     /// # Panics
-    /// In a closure that this actor runs: it would wait for itself.
+    /// In a closure that this actor runs, because the actor would wait for itself.
     #[track_caller]
     pub fn stop(&self) -> Result<S, CallError> {
         self.check_is_other();
@@ -224,7 +225,7 @@ impl<S: Send + 'static> Actor<S> {
     }
 }
 
-/// Lies where a panic may pass by, and takes it down.
+/// Records a panic when it is dropped while the strand unwinds.
 struct Verdict(Arc<AtomicBool>);
 
 impl Drop for Verdict {
@@ -236,7 +237,7 @@ impl Drop for Verdict {
 }
 
 fn work<S>(mut state: S, letters: Receiver<Letter<S>>, verdict: Verdict) {
-    // Dropped before the letters are, whose senders ask for it.
+    // Dropped before the closures in the mailbox are, because their senders then read the reason.
     let _verdict = verdict;
     while let Ok(letter) = letters.recv() {
         match letter {

@@ -1,14 +1,15 @@
 //! A strand that waits for a future.
 //!
 //! # Protocol
-//! Each call has a [`Completion`] of its own, in an `Arc` that its wakers share: not the strand's
-//! token of `unpark`, which belongs to the user. A waker *finishes* it; the call takes that back
-//! (`DONE` to `OPEN`) before it polls. So a wake-up during the poll, or between the poll and the
-//! wait, is found by the wait. *The race to fear* is a second wake-up while the first is taken
-//! back: taking is one compare-and-swap, which sees the last of them, and the writes before it.
+//! Each call has a [`Completion`] of its own, in an `Arc` that its wakers share. It does not use
+//! the strand's token of `unpark`, because that belongs to the program. A waker *finishes* the
+//! completion; the call resets it (`DONE` to `OPEN`) before it polls. So a wake-up during the poll,
+//! or between the poll and the wait, is found by the wait. *The race to fear* is a second wake-up
+//! during the reset. The reset is one compare-and-swap, so it sees the last wake-up, and the writes
+//! before it.
 //!
-//! A waker may outlive the call and the strand. Then the word names no wait, or one that is over:
-//! waking it does nothing.
+//! A waker may outlive the call and the strand. Then the word names no wait, or a wait that has
+//! ended, so waking it has no effect.
 
 use std::{
     future::Future,
@@ -45,8 +46,9 @@ impl Wake for Notice {
 
 /// Waits for a future and returns its output.
 ///
-/// It is polled here, on this strand, and may borrow locals. Its waker may be cloned, kept for any
-/// time, and called from any thread. A token of `unpark` is neither used up nor minded.
+/// The future is polled on this strand, and may borrow locals. Its waker may be cloned, kept for
+/// any time, and called from any thread. The call neither takes nor is ended by a token of
+/// `unpark`.
 ///
 /// A future that wakes itself while it is polled lets the other fibers run before it is polled
 /// again.
@@ -55,12 +57,13 @@ impl Wake for Notice {
 /// Parks the fiber, or the thread outside one, until the future is ready.
 ///
 /// # Cancellation
-/// Not a cancel point; [`block_on_or_cancelled`] is. Calls that the future itself makes keep their
-/// own rules.
+/// Not a cancel point; [`block_on_or_cancelled`] is. Calls that the future makes are cancel points
+/// as documented.
 ///
 /// # Panics
-/// When the future does. Inside [`no_switch`](crate::no_switch()), when it would have to wait; in
-/// a destructor that runs during a panic on a fiber that ends the process with a message.
+/// If the future panics. Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
+/// If it would have to wait on a fiber in a destructor that runs during a panic, the process ends
+/// with a message.
 ///
 /// # Examples
 /// ```
@@ -81,20 +84,22 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 
 /// Waits for a future and returns its output, unless this strand is cancelled first.
 ///
-/// The future is dropped then. To keep it, pin it and pass `future.as_mut()`.
+/// If the strand is cancelled first, the future is dropped. To keep it, pin it and pass
+/// `future.as_mut()`.
 ///
 /// # Blocking
 /// As [`block_on`].
 ///
 /// # Cancellation
-/// A cancel point. A future that became ready is not lost: its output is returned, and the next
-/// cancel point fails.
+/// A cancel point. If the future became ready as well, its output is returned, and the next cancel
+/// point fails.
 ///
 /// # Errors
-/// Cancelled before the future was ready. Also in a destructor that runs during a panic on a fiber.
+/// The strand was cancelled before the future was ready, or is a fiber that runs a destructor
+/// during a panic.
 ///
 /// # Panics
-/// When the future does. Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+/// If the future panics. Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
 ///
 /// # Examples
 /// ```

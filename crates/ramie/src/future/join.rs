@@ -15,8 +15,8 @@ use crate::{
 
 /// The future of an awaited [`JoinHandle`], which waits for a strand and takes its value.
 ///
-/// Dropping it detaches the strand, which then runs on by itself. On any executor, on any thread;
-/// a strand that awaits its own handle waits for ever.
+/// Dropping it detaches the strand, which then continues by itself. It works on any executor and
+/// any thread. A strand that awaits its own handle waits for ever.
 ///
 /// # Examples
 /// ```
@@ -26,7 +26,7 @@ use crate::{
 ///     assert_eq!(ramie::future::block_on(future), 42);
 /// });
 /// ```
-/// It may be sent to another thread only if the value may:
+/// The future is `Send` only if the value is:
 /// ```compile_fail,E0277
 /// fn send<T: Send>(_: T) {}
 /// ramie::run(|| send(ramie::fiber::spawn_local(|| std::rc::Rc::new(1)).into_future()));
@@ -48,8 +48,8 @@ impl<T> IntoFuture for JoinHandle<T> {
 /// The future of an awaited [`ScopedJoinHandle`], which waits for a strand of a scope and takes its
 /// value.
 ///
-/// Dropping it is dropping the handle: the scope waits for the strand all the same, and a panic
-/// that nobody took is the scope's.
+/// Dropping it drops the handle: the scope still waits for the strand, and panics if the strand
+/// panicked.
 ///
 /// # Examples
 /// ```
@@ -100,7 +100,8 @@ macro_rules! join_future {
         impl<T> Drop for $future<$($scope,)? T> {
             fn drop(&mut self) {
                 if let Some(handle) = &self.handle {
-                    // Before the handle detaches, which it may only where nobody waits.
+                    // The waker is removed before the handle detaches, because a handle must not
+                    // detach while a waiter is registered.
                     drop(handle.completion().take_waker());
                 }
             }

@@ -1,13 +1,12 @@
-//! `std::future`, and between futures and strands: a strand waits for a future, a future for a
-//! strand.
+//! `std::future`, with calls by which a strand waits for a future, and a future for a strand.
 //!
 //! - [`block_on`] waits for a future on a fiber or a thread. No executor is needed; for futures
 //!   that need one (tokio's timers and sockets) there is the crate `ramie-futures`.
 //! - A [`JoinHandle`](crate::fiber::JoinHandle), a
 //!   [`ScopedJoinHandle`](crate::fiber::ScopedJoinHandle), the receivers of
 //!   [`channel`](crate::channel) and of [`oneshot`](crate::sync::oneshot) can be awaited by async
-//!   code, on any executor; [`send_async`](crate::channel::Sender::send_async) gives a channel a
-//!   value from there.
+//!   code, on any executor; [`send_async`](crate::channel::Sender::send_async) sends a value to a
+//!   channel from async code.
 
 mod block_on;
 mod join;

@@ -1,5 +1,5 @@
-//! Futures that wait for the values of channels. Polling takes a value only to return it, so one
-//! that is dropped or forgotten loses none.
+//! Futures that wait for the values of channels. Polling takes a value only to return it, so
+//! dropping or forgetting such a future loses no value.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use crate::{
     sync::oneshot,
 };
 
-/// Distinguishes a future of a channel from all others.
+/// The number that distinguishes a future of a channel from all others.
 pub(super) fn new_number() -> u64 {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     NUMBERS.fetch_add(1, Ordering::Relaxed)
@@ -27,8 +27,8 @@ pub(super) fn new_number() -> u64 {
 /// There is no value and all senders are gone.
 ///
 /// # Panics
-/// Polling panics if the receiver is of [`channel::after`] or [`channel::tick`]: their clock is
-/// that of strands; await the executor's own timer.
+/// Polling panics if the receiver was made by [`channel::after`] or [`channel::tick`], because only
+/// strands can wait for their clock; await the executor's own timer.
 ///
 /// # Examples
 /// ```
@@ -50,7 +50,7 @@ pub(super) fn new_number() -> u64 {
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct RecvFuture<T> {
     receiver: channel::Receiver<T>,
-    /// Its number among all, by which it finds its waker again.
+    /// The future's number, by which it finds its waker again.
     number: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A future that gives a value to a channel.
+//! A future that sends a value to a channel.
 
 use std::{
     fmt,
@@ -13,14 +13,14 @@ use crate::channel::{SendError, Sender};
 /// The future of [`Sender::send_async`], which sends a value when the channel has room for it. It
 /// waits in line with the strands that send, on any executor, on any thread.
 ///
-/// Dropped before it is ready, it takes the value along, unless a receiver has it already.
-/// Forgotten after it was polled, it leaves the value to the channel.
+/// If it is dropped before it is ready, the value is dropped with it, unless a receiver has the
+/// value already. If it is forgotten after it was polled, the value stays in the channel.
 ///
 /// # Errors
-/// All receivers are gone: the value comes back.
+/// All receivers are gone; the error contains the value.
 ///
 /// # Panics
-/// When it is polled after it was ready.
+/// If it is polled after it was ready.
 ///
 /// # Examples
 /// ```
@@ -40,7 +40,7 @@ use crate::channel::{SendError, Sender};
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct SendFuture<T> {
     sender: Sender<T>,
-    /// Its number among all, by which it finds its value again.
+    /// The future's number, by which it finds its value again.
     number: u64,
     state: State<T>,
 }

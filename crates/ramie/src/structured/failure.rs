@@ -1,4 +1,4 @@
-//! Errors that know whether they only report a cancellation.
+//! The traits by which joiners distinguish failures from cancellations.
 
 use std::{borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num, str, string};
 
@@ -8,11 +8,11 @@ use crate::{
     sync::{self, broadcast, oneshot, watch},
 };
 
-/// An error that knows whether it only reports a cancellation.
+/// An error that can determine whether it only reports a cancellation.
 ///
-/// For an error type of your own, implement it where one of Ramie's errors may lie inside. Errors
-/// of other crates fit into a `Box<dyn Error + Send + Sync>` or an `anyhow::Error`, in which
-/// Ramie's are found by [`source`](Error::source).
+/// Implement it for your own error type if the type may contain one of Ramie's errors. Put errors
+/// of other crates into a `Box<dyn Error + Send + Sync>` or an `anyhow::Error`, in which Ramie's
+/// errors are found by [`source`](Error::source).
 ///
 /// # Examples
 /// ```
@@ -57,15 +57,15 @@ use crate::{
             `anyhow::Error`, into which `?` converts it"
 )]
 pub trait Failure {
-    /// Returns whether the call failed because it was cancelled, and not by itself.
+    /// Returns whether the call failed because it was cancelled, and for no reason of its own.
     fn is_cancelled(&self) -> bool {
         false
     }
 
     /// Returns this error as the [`source`](Error::source) of the [`Failures`](super::Failures)
-    /// that it is in.
+    /// that contain it.
     ///
-    /// `None` by default, because a `Failure` need not be an [`Error`]. For one that is, write
+    /// `None` by default, because a `Failure` need not be an [`Error`]. If your type is one, return
     /// `Some(self)`.
     ///
     /// If this error reports a cancellation that its chain of sources does not contain, the source
@@ -76,11 +76,11 @@ pub trait Failure {
     }
 }
 
-/// The errors that the calls of this module take: each [`Failure`], and each handle to a
-/// [`dyn Error`](Error) that is made as those of the crates `anyhow` and `eyre` are.
+/// The errors that the calls of this module accept: each [`Failure`], and each handle to a [`dyn
+/// Error`](Error) that converts as those of the crates `anyhow` and `eyre` do.
 ///
-/// Implemented for both; there is nothing to implement. The compiler finds `Via`, which
-/// distinguishes the two, by itself.
+/// It is implemented for both kinds, so there is nothing to implement. The compiler infers `Via`,
+/// which distinguishes the two.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Failure`, which lets Ramie recognise cancellations",
     label = "this error type is no `Failure`",
@@ -135,7 +135,7 @@ where
     }
 }
 
-/// For errors: an error reports a cancellation if one is in its chain of sources.
+/// For errors, which report a cancellation if their chain of sources contains one.
 macro_rules! failures_by_source {
     ($($error:ty),* $(,)?) => {
         $(impl Failure for $error {
@@ -182,7 +182,7 @@ pub(super) fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| inside(*error)).any(|error| error.is::<Cancelled>())
 }
 
-/// The error below another one. The source of an I/O error is that of the error in it.
+/// The error below another one. The source of an I/O error is the error inside it.
 fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),

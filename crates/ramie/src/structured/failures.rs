@@ -1,4 +1,4 @@
-//! The errors of several strands, as the caller of a scope gets them.
+//! The errors of several strands, as a scope returns them.
 #![allow(unsafe_code)]
 
 use std::{error::Error, fmt, io, ptr, vec};
@@ -11,8 +11,8 @@ use crate::core::cancel::STRAND_CANCELLED;
 
 /// The errors of the strands of a scope, the cause first. There is at least one.
 ///
-/// It is an [`Error`] of any type of errors that can be shown, so that `?` converts it into a
-/// `Box<dyn Error + Send + Sync>` or an `anyhow::Error`.
+/// It implements [`Error`] if the errors can be displayed, so that `?` converts it into a `Box<dyn
+/// Error + Send + Sync>` or an `anyhow::Error`.
 pub struct Failures<E> {
     /// INVARIANT: not empty, and the first one stays in its place.
     errors: Vec<E>,
@@ -53,7 +53,8 @@ impl<E> Failures<E> {
         let cause = &errors[0];
         let is_lost =
             cause.tells_of_cancellation() && !cause.to_error().is_some_and(says_cancelled);
-        // Asked now and not in `source`: of nested failures, each level would ask all below.
+        // Determined now and not in `source`, because each level of nested failures would otherwise
+        // search all levels below.
         let source = match is_lost {
             true => Source::Cancellation,
             false => Source::Cause(as_error::<E, Via>),
@@ -61,7 +62,7 @@ impl<E> Failures<E> {
         Failures { errors, source }
     }
 
-    /// As [`Error::source`], for errors that cannot be shown, too.
+    /// As [`Error::source`], also for errors that cannot be displayed.
     fn source_of_any(&self) -> Option<&(dyn Error + 'static)> {
         let as_error = match self.source {
             Source::Cancellation => return Some(&STRAND_CANCELLED),
@@ -76,17 +77,17 @@ impl<E> Failures<E> {
         Some(unsafe { &*error })
     }
 
-    /// Returns the error that came first.
+    /// Returns the error that happened first.
     pub fn cause(&self) -> &E {
         &self.errors[0]
     }
 
-    /// Returns the error that came first, and drops the others.
+    /// Returns the error that happened first, and drops the others.
     pub fn into_cause(self) -> E {
         self.errors.into_iter().next().expect("at least one error")
     }
 
-    /// Shows the errors in the order in which they happened.
+    /// Displays the errors in the order in which they happened.
     pub fn iter(&self) -> std::slice::Iter<'_, E> {
         self.errors.iter()
     }

@@ -2,18 +2,18 @@
 
 use crate::fiber::ScopedJoinHandle;
 
-/// Takes the value of a strand of [`join!`](crate::join), or goes on with its panic.
+/// Takes the value of a strand of [`join!`](crate::join), or resumes its panic.
 #[doc(hidden)]
 #[track_caller]
 pub fn finish<T>(handle: ScopedJoinHandle<'_, T>) -> T {
     handle.join_or_raise()
 }
 
-/// Evaluates expressions at the same time, each but the last on a fiber of its own, and gives a
-/// tuple of their values when all are done. They may borrow; a panic in one of them goes on when
-/// all have ended.
+/// Evaluates expressions at the same time, each but the last on a fiber of its own, and returns a
+/// tuple of their values when all are done. They may borrow; if one panics, the panic is resumed
+/// when all have ended.
 ///
-/// Any worker may run them, so the captures and values of all but the last are `Send`; an
+/// The captures and values of all but the last must be `Send`, because any worker may run them; an
 /// expression cannot leave the function around it by `?` or `return`.
 ///
 /// # Examples
@@ -39,8 +39,8 @@ macro_rules! join {
     }};
 }
 
-/// Evaluates expressions of type `Result` at the same time, and gives a tuple of their values; the
-/// first error cancels the others, and gives
+/// Evaluates expressions of type `Result` at the same time, and returns a tuple of their values;
+/// the first error cancels the others, and the result is
 /// [`Err(Failures)`](struct@crate::structured::Failures) when all have ended. Each is evaluated on
 /// a fiber of its own, and all have the same type of error.
 ///

@@ -1,4 +1,4 @@
-//! A function applied to the items of an iterator, some at a time.
+//! Applying a function to the items of an iterator, a limited number at a time.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -10,18 +10,18 @@ use crate::{channel, core::strand::catch_raised, fiber};
 
 /// Applies `f` to each item, on `limit` fibers at most, and returns the results in order.
 ///
-/// Items are taken from the iterator when a fiber is free, so it may be endless as far as memory is
-/// concerned; the results are collected.
+/// A free fiber takes the next item from the iterator, so the items need not fit into memory at
+/// once; the results are collected.
 ///
 /// # Blocking
 /// Parks the fiber, or the thread outside one, until all is done.
 ///
 /// # Cancellation
-/// Not a cancel point itself; `f` runs inside the scopes around this call.
+/// Not a cancel point itself; `f` runs inside the cancel scopes around this call.
 ///
 /// # Panics
-/// When `limit` is 0. When `f` or the iterator panics: with the first such panic, after the fibers
-/// have ended. The items left are not taken.
+/// If `limit` is 0. If `f` or the iterator panics: with the first such panic, after the fibers have
+/// ended. The remaining items are not taken.
 ///
 /// # Examples
 /// ```
@@ -56,17 +56,17 @@ where
     in_order(results)
 }
 
-/// As [`par_map`], but gives each result to `each`, on the calling strand, as it comes. No more
-/// than `limit` results wait for it.
+/// Applies `f` as [`par_map`] does, and calls `each` with each result as it comes, on the calling
+/// strand. At most `limit` results wait for `each`.
 ///
 /// # Blocking
 /// As [`par_map`].
 ///
 /// # Cancellation
-/// Not a cancel point itself; `f` runs inside the scopes around this call.
+/// Not a cancel point itself; `f` runs inside the cancel scopes around this call.
 ///
 /// # Panics
-/// As [`par_map`]; also when `each` does.
+/// As [`par_map`]; also if `each` panics.
 #[track_caller]
 pub fn par_map_unordered<I, R, F>(items: I, limit: usize, f: F, mut each: impl FnMut(R))
 where
@@ -84,7 +84,7 @@ where
             scope.spawn(move || {
                 source.for_each(|_, item| {
                     let result = f(item);
-                    // Nobody takes it only when `each` has panicked.
+                    // The send fails only if `each` has panicked.
                     crate::core::cancel::shield(|| sender.send(result)).is_ok()
                 });
             });
@@ -97,14 +97,14 @@ where
     source.panic.raise();
 }
 
-/// As [`par_map`], for a function that may fail: the first failure cancels the running calls, and
-/// no more items are taken.
+/// Applies a function that may fail, as [`par_map`] does: the first failure cancels the running
+/// calls, and no more items are taken.
 ///
 /// # Blocking
 /// As [`par_map`].
 ///
 /// # Cancellation
-/// Not a cancel point itself; `f` runs inside the scopes around this call.
+/// Not a cancel point itself; `f` runs inside the cancel scopes around this call.
 ///
 /// # Errors
 /// Those of `f`, merged [by the rule](super).
@@ -142,8 +142,8 @@ where
     Ok(in_order(results))
 }
 
-/// Takes note of a call that leaves by an error or a panic. A cancellation from outside does not
-/// count, because the function decides whether to return all results or an error.
+/// Records that a call ended by an error or a panic. A cancellation from outside does not count,
+/// because the function decides whether to return all results or an error.
 struct MarkWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for MarkWhenDropped<'_> {
@@ -170,9 +170,9 @@ fn in_order<R>(results: Mutex<Vec<(usize, R)>>) -> Vec<R> {
 /// The items, with their numbers, for many fibers.
 struct Source<I> {
     items: crate::sync::Mutex<(usize, Option<I>)>,
-    /// No more are to be taken.
+    /// No more items are to be taken.
     is_over: AtomicBool,
-    /// Of a call or of the iterator.
+    /// The first panic of a call or of the iterator.
     panic: FirstPanic,
 }
 
@@ -203,14 +203,14 @@ impl<I: Iterator> Source<I> {
         }
     }
 
-    /// No more fibers than items, where the iterator knows.
+    /// No more fibers than items, if the iterator knows their number.
     fn fibers(&self, limit: usize) -> usize {
         let state = self.items.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let most = state.1.as_ref().and_then(|items| items.size_hint().1);
         most.map_or(limit, |most| most.min(limit))
     }
 
-    /// The next item; none after the iterator has ended or has panicked.
+    /// Returns the next item; `None` after the iterator has ended or has panicked.
     fn next(&self) -> Option<(usize, I::Item)> {
         let mut state = self.items.lock().ok()?;
         let item = state.1.as_mut()?.next();

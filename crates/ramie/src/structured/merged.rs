@@ -21,7 +21,7 @@ struct Errors<E> {
     cancelled: Option<E>,
 }
 
-/// How a strand has failed.
+/// The way in which a strand failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failed {
     /// By an error that only reports the cancellation of its scope.
@@ -67,7 +67,8 @@ impl<E> Merged<E> {
 
     /// Adds an error of the current strand.
     fn add(&self, error: E) -> Failed {
-        // A strand that is not cancelled reports something else, perhaps a limit of its own.
+        // If the strand is not cancelled, its error reports something else, perhaps a limit of its
+        // own.
         let is_cancelled = (self.is_cancelled)(&error) && check_cancelled().is_err();
         let mut errors = self.errors();
         if !is_cancelled {
@@ -80,13 +81,13 @@ impl<E> Merged<E> {
         Failed::Cancelled
     }
 
-    /// Goes on with the panic, if there was one.
+    /// Resumes the panic, if there was one.
     #[track_caller]
     pub(super) fn raise_panic(&self) {
         self.panic.raise();
     }
 
-    /// The merged failures of the strands; raises the panic again, if there was one.
+    /// Returns the merged failures of the strands; resumes the panic, if there was one.
     #[track_caller]
     pub(super) fn take_failures(&self) -> Option<Failures<E>> {
         self.raise_panic();
@@ -121,7 +122,7 @@ impl FirstPanic {
         drop(dropped);
     }
 
-    /// Goes on with the panic, if there was one.
+    /// Resumes the panic, if there was one.
     #[track_caller]
     pub(super) fn raise(&self) {
         let first = self.lock().take();

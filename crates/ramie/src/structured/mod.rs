@@ -1,12 +1,12 @@
 //! Structured concurrency: strands that live no longer than the call that starts them, with a rule
 //! for the failure of one of them.
 //!
-//! All of it stands on [`fiber::scope`](crate::fiber::scope()): children borrow from their parent,
-//! and the call returns when all have ended. As there, a call inside
-//! [`no_switch`](crate::no_switch()) panics before its first child is made. Where one outcome
-//! settles the matter, the others are cancelled (see [`cancel`](crate::cancel)) and waited for.
+//! All calls are built on [`fiber::scope`](crate::fiber::scope()): children borrow from their
+//! parent, and the call returns when all have ended. As there, a call inside
+//! [`no_switch`](crate::no_switch()) panics before its first child is made. If one outcome decides
+//! the result, the other strands are cancelled (see [`cancel`](crate::cancel)) and waited for.
 //!
-//! | call | ends early when | gives |
+//! | call | ends early if | returns |
 //! |---|---|---|
 //! | [`fiber::scope`](crate::fiber::scope()) | never | the value of its closure |
 //! | [`try_scope`] | one fails | the value of its closure, or all failures |
@@ -14,13 +14,14 @@
 //! | [`any`] | one succeeds | its value, or all failures |
 //! | [`join!`](crate::join) | never | all values, of different types |
 //! | [`try_join!`](crate::try_join) | one fails | all values, or all failures |
-//! | [`set`] | its closure decides to | outcomes one by one, in the order in which strands end |
-//! | [`par_map`], [`par_map_unordered`] | never | the image of an iterator, some at a time |
+//! | [`set`] | its closure cancels it | outcomes one by one, in the order in which strands end |
+//! | [`par_map`], [`par_map_unordered`] | never | the results of a function applied to the items of an iterator, a limited number at a time |
 //! | [`try_par_map`] | one fails | the same, or all failures |
 //! | [`Supervisor`] | a child fails too often | - |
 //!
 //! # How failures merge
-//! 1. A panic outweighs errors: when all have ended, the first one goes on in the parent.
+//! 1. A panic takes precedence over errors: when all have ended, the first panic is resumed in the
+//!    parent.
 //! 2. Otherwise all errors are kept, in the order in which they happened: the first is the *cause*.
 //! 3. An error that reports a cancellation ([`Failure::is_cancelled`]), of a strand that is
 //!    cancelled, follows from another failure and is dropped. If there is no other failure, because
@@ -29,13 +30,13 @@
 //!    its error is a failure like any other.
 //!
 //! # Types of errors
-//! The errors of a joiner are [`Failure`]s: Ramie's own and those of std, texts,
-//! `Box<dyn Error + Send + Sync>`, and types of yours that implement it; or `anyhow::Error` and the
-//! like ([`AsFailure`]). Values and errors may borrow from outside of the call, as closures may.
-//! `?` converts [`Failures`] into a boxed error or into one of `anyhow`.
+//! The errors of strands are [`Failure`]s: Ramie's own and those of std, texts, `Box<dyn Error +
+//! Send + Sync>`, and types of yours that implement it; or `anyhow::Error` and similar types
+//! ([`AsFailure`]). Values and errors may borrow from outside of the call, as closures may. `?`
+//! converts [`Failures`] into a boxed error or into an `anyhow::Error`.
 //!
-//! # What the compiler refuses
-//! An error that does not know whether it reports a cancellation:
+//! # Errors at compile time
+//! An error type must implement [`Failure`]:
 //! ```compile_fail,E0277
 //! struct Unknown;
 //! ramie::structured::try_scope(|_| Err::<(), _>(Unknown));
@@ -53,7 +54,7 @@
 //!     racers.spawn(|| inside.len());
 //! });
 //! ```
-//! A handle does not leave it:
+//! A handle cannot leave the call:
 //! ```compile_fail
 //! let mut kept = None;
 //! ramie::structured::try_scope(|scope| {
@@ -61,7 +62,7 @@
 //!     Ok(())
 //! });
 //! ```
-//! A value that is not `Send` does not go to another worker, neither in a closure nor as its
+//! A value that is not `Send` cannot move to another worker, neither in a closure nor as its
 //! result:
 //! ```compile_fail,E0277
 //! let local = std::rc::Rc::new(1);

@@ -1,4 +1,4 @@
-//! The first to end, the first to succeed.
+//! Scopes that return the value of the strand that ends first, or succeeds first.
 
 use std::{
     fmt,
@@ -17,22 +17,21 @@ use crate::{
     fiber::Scope,
 };
 
-const DECIDED: &str = "another strand was first";
+const DECIDED: &str = "another strand ended first";
 
-/// Runs strands against one another: when the first has ended, the others are cancelled. When all
-/// have ended, it returns the value of the first; `None` if none was spawned.
+/// Runs strands until the first has ended, and cancels the others. When all have ended, it returns
+/// the value of the first; `None` if none was spawned.
 ///
-/// The value of `f` itself is dropped; `f` may wait for something and end the race by
-/// [`Racers::cancel`].
+/// The value of `f` itself is dropped; `f` may wait and then end the race by [`Racers::cancel`].
 ///
 /// # Blocking
 /// Parks the fiber, or the thread outside one, until every strand has ended.
 ///
 /// # Cancellation
-/// Not a cancel point itself; a scope around it cancels its strands.
+/// Not a cancel point itself; cancelling a scope around it cancels its strands.
 ///
 /// # Panics
-/// With the first panic of a strand or of `f`, after all have ended; it ends the race, too.
+/// With the first panic of a strand or of `f`, after all have ended. A panic ends the race, too.
 ///
 /// # Examples
 /// ```
@@ -56,17 +55,17 @@ where
     run(f).unwrap_or_else(|failures| match failures.into_cause() {})
 }
 
-/// Runs strands against one another: when the first has succeeded, the others are cancelled.
-/// Returns its value, when all have ended.
+/// Runs strands until the first has succeeded, and cancels the others. When all have ended, it
+/// returns the value of the first.
 ///
 /// # Blocking
 /// As [`race`].
 ///
 /// # Cancellation
-/// Not a cancel point itself; a scope around it cancels its strands.
+/// Not a cancel point itself; cancelling a scope around it cancels its strands.
 ///
 /// # Errors
-/// None has succeeded: all errors, merged [by the rule](super); `None` if none was spawned.
+/// If none has succeeded: all errors, merged [by the rule](super); `None` if none was spawned.
 ///
 /// # Panics
 /// As [`race`].
@@ -125,7 +124,7 @@ where
             }
         });
         let winner = racers.take_winner();
-        // Raises a panic, whichever strand won.
+        // Resumes a panic, even if another strand won.
         let failures = racers.merged.take_failures();
         match (winner, failures) {
             (None, Some(failures)) => Err(failures),
@@ -174,7 +173,7 @@ impl<'scope, T, E> Racers<'scope, '_, T, E> {
         });
     }
 
-    /// Ends the race: cancels all that still run.
+    /// Ends the race by cancelling all strands that still run.
     pub fn cancel(&self) {
         self.cancel.cancel_because(DECIDED);
     }
@@ -189,7 +188,8 @@ impl<'scope, T, E> Racers<'scope, '_, T, E> {
 
     fn win(&self, value: T) {
         let mut winner = self.lock();
-        // A value that comes second is dropped when the lock is free: its destructor is user code.
+        // A value that comes second is dropped after the lock was released, because its destructor
+        // is user code.
         let second = match *winner {
             None => winner.replace(value),
             Some(_) => Some(value),

@@ -1,4 +1,4 @@
-//! Strands whose outcomes are taken one by one, as they come.
+//! Strands whose outcomes are taken one by one, in the order in which they end.
 
 use std::{fmt, mem, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
 
@@ -12,18 +12,18 @@ use crate::{
     fiber::Scope,
 };
 
-/// Runs `f` with a set of strands, to which it may add at any time, and whose outcomes it takes as
-/// they come.
+/// Runs `f` with a set of strands, to which `f` may add at any time, and whose outcomes it takes in
+/// the order in which they end.
 ///
 /// # Blocking
 /// Parks the fiber, or the thread outside one, until every strand of the set has ended.
 ///
 /// # Cancellation
-/// Not a cancel point itself; a scope around it cancels its strands.
+/// Not a cancel point itself; cancelling a scope around it cancels its strands.
 ///
 /// # Panics
-/// With the panic of `f`; else with that of a strand whose outcome nobody took. After all have
-/// ended.
+/// After all strands have ended: with the panic of `f`, if it panicked; otherwise with that of a
+/// strand whose outcome was not taken.
 ///
 /// # Examples
 /// ```
@@ -94,27 +94,28 @@ impl<'scope, T> Set<'scope, '_, T> {
     }
 
     fn give(&self, outcome: Result<T, Raised>) {
-        // The receiver lies beside the sender.
+        // The send succeeds because the set holds the receiver, too.
         let _ = self.sender.send_uncancelled(outcome);
     }
 
-    /// Takes one outcome off the count, unless others have taken all.
+    /// Decrements the count of outcomes, unless it is 0.
     fn claim(&self) -> Option<usize> {
         self.pending.fetch_update(Relaxed, Relaxed, |pending| pending.checked_sub(1)).ok()
     }
 
-    /// Waits for the next strand to end and takes its value, or the payload of its panic; `None`
-    /// when all that were added have been taken.
+    /// Waits for the next strand to end and takes its value, or the payload of its panic; returns
+    /// `None` when all outcomes have been taken.
     ///
     /// # Blocking
     /// Parks the strand until one has ended.
     ///
     /// # Cancellation
-    /// Not a cancel point; a scope around the set cancels its strands, and so ends the wait.
+    /// Not a cancel point. Cancelling a scope around the set cancels its strands; the wait ends
+    /// when one ends.
     #[track_caller]
     pub fn next(&self) -> Option<thread::Result<T>> {
         self.claim()?;
-        // The sender lies beside the receiver, so that nothing but unwinding ends the wait.
+        // The set holds the sender, too, so only unwinding ends the wait without an outcome.
         let outcome = cancel::shield(|| self.receiver.recv());
         let outcome =
             outcome.unwrap_or_else(|_| abort_wait_while_unwinding("the next outcome of a set"));
@@ -129,14 +130,15 @@ impl<'scope, T> Set<'scope, '_, T> {
     fn try_take(&self) -> Option<Result<T, Raised>> {
         let outcome = self.receiver.try_recv().ok()?;
         if self.claim().is_none() {
-            // It belongs to another strand, in `next`, which has claimed it and comes to take it.
+            // The outcome belongs to another strand, which has claimed it in `next` and will take
+            // it.
             self.give(outcome);
             return None;
         }
         Some(outcome)
     }
 
-    /// Gives the outcomes as they come, until all have been taken.
+    /// Iterates over the outcomes in the order in which strands end, until all have been taken.
     pub fn outcomes(&self) -> impl Iterator<Item = thread::Result<T>> {
         std::iter::from_fn(|| self.next())
     }
@@ -153,7 +155,7 @@ impl<'scope, T> Set<'scope, '_, T> {
         self.len() == 0
     }
 
-    /// Cancels all strands of the set. Their outcomes still come.
+    /// Cancels all strands of the set. Their outcomes can still be taken.
     pub fn cancel(&self) {
         self.cancel.cancel_because("the set was cancelled");
     }

@@ -18,35 +18,35 @@ use crate::{
     fiber,
 };
 
-/// When a child is started again.
+/// Selects the ends after which a child is started again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Restart {
-    /// When it returned an error or panicked.
+    /// After it returned an error or panicked.
     #[default]
     OnFailure,
-    /// Whenever it ended.
+    /// After every end.
     Always,
-    /// Never: its failure is the supervisor's.
+    /// Never; if it fails, the supervisor fails.
     Never,
 }
 
-/// The children that are started again together with one that failed.
+/// Selects the children that are started again when one fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strategy {
-    /// That child.
+    /// Only the child that failed.
     #[default]
     OneForOne,
     /// All children: they are cancelled, and when all have ended, all are started.
     OneForAll,
 }
 
-/// How long to wait before a restart: twice as long each time, up to a limit; from the beginning
-/// again when a child has run for longer than that limit.
+/// The pauses before restarts, which double each time up to a limit, and begin anew if a child has
+/// run for longer than that limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BackOff {
-    /// Before the first restart.
+    /// The pause before the first restart.
     pub first: Duration,
-    /// At most.
+    /// The longest pause.
     pub longest: Duration,
 }
 
@@ -114,7 +114,7 @@ impl Default for Supervisor {
 
 type Child<'env, E> = Box<dyn Fn() -> Result<(), E> + Sync + 'env>;
 
-/// The children of a [`Supervisor`], as its closure names them.
+/// The list to which the closure of [`Supervisor::run`] adds children.
 pub struct Supervised<'env, E> {
     children: Vec<(String, Child<'env, E>)>,
 }
@@ -137,17 +137,17 @@ impl<E> fmt::Debug for Supervised<'_, E> {
 pub struct GaveUp<E> {
     child: String,
     last: Last<E>,
-    /// How often children had been restarted, and within how long a time.
+    /// The number of restarts that the limit allows, and the time within which they count.
     restarts: usize,
     within: Duration,
 }
 
-/// How a child ended that is to be started again.
+/// The way in which a child ended that is to be started again.
 #[derive(Debug)]
 enum Last<E> {
     Returned,
     Failed(E),
-    /// With this message.
+    /// It panicked, with this message.
     Panicked(String),
 }
 
@@ -158,7 +158,8 @@ impl<E> GaveUp<E> {
         &self.child
     }
 
-    /// Returns its last error; `None` if it panicked, or returned and was not to.
+    /// Returns the child's last error; `None` if it panicked, or if it returned although it was
+    /// always to be restarted.
     pub fn error(&self) -> Option<&E> {
         match &self.last {
             Last::Failed(error) => Some(error),
@@ -184,54 +185,54 @@ impl<E: fmt::Display> fmt::Display for GaveUp<E> {
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for GaveUp<E> {}
 
-/// How a run of a child ended.
+/// The way in which a run of a child ended.
 enum End<E> {
     Cancelled,
     Last(Last<E>),
 }
 
 impl Supervisor {
-    /// Makes a supervisor with the defaults above.
+    /// Makes a supervisor with the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets when a child is started again.
+    /// Sets the ends after which a child is started again.
     pub fn restart(mut self, restart: Restart) -> Self {
         self.restart = restart;
         self
     }
 
-    /// Sets who is started again together with a child that failed.
+    /// Sets which children are started again when one fails.
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// Sets how long to wait before a restart.
+    /// Sets the pauses before restarts.
     pub fn back_off(mut self, back_off: BackOff) -> Self {
         self.back_off = back_off;
         self
     }
 
-    /// Sets how many restarts there may be, of all children together, within how long a time.
+    /// Sets the largest number of restarts, of all children together, within `within`.
     pub fn limit(mut self, restarts: usize, within: Duration) -> Self {
         self.restarts = restarts;
         self.within = within;
         self
     }
 
-    /// Runs the children that `add` names until all have ended for good.
+    /// Runs the children that `add` adds, until all have ended for good.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, until every child has ended.
     ///
     /// # Cancellation
-    /// Not a cancel point itself; a scope around it cancels the children, which are not restarted
-    /// then.
+    /// Not a cancel point itself. Cancelling a scope around it cancels the children, which are then
+    /// not restarted.
     ///
     /// # Errors
-    /// A child failed, or ended, more often than the limit allows. The others were cancelled.
+    /// Children failed, or ended, more often than the limit allows. All others were cancelled.
     pub fn run<'env, E, Via>(
         self,
         add: impl FnOnce(&mut Supervised<'env, E>),
@@ -265,7 +266,7 @@ impl Supervisor {
         outcome.map_err(Failures::into_cause)
     }
 
-    /// Runs one child again and again.
+    /// Runs one child, and restarts it.
     fn keep_alive<E: AsFailure<Via>, Via>(
         &self,
         (name, child): &(String, Child<'_, E>),
@@ -285,7 +286,7 @@ impl Supervisor {
         }
     }
 
-    /// Runs all children, and all again when one is to be started again.
+    /// Runs all children, and restarts all when one is to be started again.
     fn run_together<E, Via>(
         &self,
         supervised: &Supervised<'_, E>,
@@ -332,7 +333,7 @@ impl Supervisor {
         others.cancel_because("another child is restarted");
     }
 
-    /// How a run ended, if another is to follow.
+    /// Returns the way in which a run ended, if another run is to follow.
     fn wants_restart<E>(&self, end: End<E>) -> Option<Last<E>> {
         match (end, self.restart) {
             (End::Cancelled, _) => None,
@@ -341,7 +342,7 @@ impl Supervisor {
         }
     }
 
-    /// Puts a restart down, unless there were too many.
+    /// Records a restart, unless there were too many.
     fn allow<E>(
         &self,
         name: &str,
@@ -381,7 +382,7 @@ fn run_once<E: AsFailure<Via>, Via>(child: &Child<'_, E>) -> End<E> {
             End::Cancelled
         }
         Ok(Err(error)) => End::Last(Last::Failed(error)),
-        // The panic hook has seen it; a supervisor's purpose is to go on.
+        // The panic hook has reported the panic, and the supervisor continues.
         Err(payload) => {
             let message = message(&*payload).unwrap_or("no text came with it").to_owned();
             drop_quietly(payload);

@@ -27,7 +27,7 @@ const SIBLING_FAILED: &str = "another strand of the scope failed";
 /// Parks the fiber, or the thread outside one, until every strand of the scope has ended.
 ///
 /// # Cancellation
-/// Not a cancel point itself; a scope around it cancels its strands.
+/// Not a cancel point itself; cancelling a scope around it cancels its strands.
 ///
 /// # Errors
 /// The errors of the strands and of `f`, merged [by the rule](super).
@@ -62,7 +62,7 @@ where
     try_calls(|scope| scope.watch(|| f(scope)))
 }
 
-/// Runs [`try_join!`](crate::try_join): `f` gives no value only if a strand has failed.
+/// Runs [`try_join!`](crate::try_join), whose `f` returns no value only if a strand has failed.
 #[doc(hidden)]
 #[track_caller]
 pub fn try_calls<'env, T, E, Via>(
@@ -78,13 +78,13 @@ where
             merged: Merged::new(),
         };
         let value = scope.strands.close_after(|| {
-            // It panics if a strand that it joins was not run.
+            // The closure panics if a strand that it joins was not run.
             let value = catch_raised(|| f(&scope)).unwrap_or_else(|raised| {
                 scope.merged.add_panic(raised);
                 scope.cancel_all();
                 None
             });
-            // The first panic goes on, not one about further strands that were not run.
+            // The first panic is resumed, not a later one about strands that were not run.
             scope.merged.raise_panic();
             value
         });
@@ -137,18 +137,18 @@ impl<'scope, E> TryScope<'scope, '_, E> {
         TryJoinHandle { strand: self.strands.spawn_local(|| self.watch(f)) }
     }
 
-    /// Spawns a fiber and waits until it reports that it is ready, with a value: an address that it
-    /// listens on, a connection that stands.
+    /// Spawns a fiber and waits until it reports that it is ready, with a value, for example the
+    /// address that it listens on.
     ///
     /// # Blocking
     /// Parks the strand until the fiber calls [`Ready::set`], or ends.
     ///
     /// # Cancellation
-    /// A cancel point, unless the fiber is ready.
+    /// A cancel point until the fiber is ready.
     ///
     /// # Errors
-    /// The fiber ended, or this strand was cancelled, before it was ready. If it failed, its error
-    /// is the scope's.
+    /// The fiber ended, or this strand was cancelled, before the fiber was ready. If the fiber
+    /// failed, its error is the scope's.
     ///
     /// # Panics
     /// As [`fiber::spawn`](crate::fiber::spawn).
@@ -182,7 +182,7 @@ impl<'scope, E> TryScope<'scope, '_, E> {
         let at_end = Arc::clone(&start);
         self.strands.spawn(move || {
             self.watch(|| f(ready));
-            // Not before: a failure is noted, and so it is the cause.
+            // Only now, after a failure was recorded, so that the failure is the cause.
             at_end.is_over.set();
         });
         let waited = start.is_over.wait();
@@ -194,9 +194,9 @@ impl<'scope, E> TryScope<'scope, '_, E> {
 
     /// Returns a handle that cancels the scope.
     ///
-    /// If there is no other error, a cancelled strand's error is that of the scope, because its
-    /// work is not done. A strand that serves the others for as long as they need it declares that
-    /// a cancellation is a good end for it.
+    /// If there is no other error, the error of a strand that was cancelled is the error of the
+    /// scope, because its work is not done. If a strand only serves the others, let it return `Ok`
+    /// when it is cancelled.
     ///
     /// # Examples
     /// ```
@@ -229,7 +229,7 @@ impl<'scope, E> TryScope<'scope, '_, E> {
         self.cancel.clone()
     }
 
-    /// Runs `f` and takes note of how it fails.
+    /// Runs `f` and records its failure.
     fn watch<T>(&self, f: impl FnOnce() -> Result<T, E>) -> Option<T> {
         let failed = match self.merged.run(f) {
             Ok(value) => return Some(value),
@@ -255,7 +255,7 @@ impl<E> fmt::Debug for TryScope<'_, '_, E> {
 /// The state that a fiber and its starter share.
 struct Start<V> {
     value: Mutex<Option<V>>,
-    /// It is ready, or has ended.
+    /// The fiber is ready, or has ended.
     is_over: Event,
 }
 
@@ -265,13 +265,13 @@ impl<V> Start<V> {
     }
 }
 
-/// With this, a fiber that was started by [`TryScope::start`] reports that it is ready.
+/// Lets a fiber that was started by [`TryScope::start`] report that it is ready.
 pub struct Ready<V> {
     start: Arc<Start<V>>,
 }
 
 impl<V> Ready<V> {
-    /// Lets the starter go on, with `value`.
+    /// Reports that the fiber is ready; the call of [`TryScope::start`] returns `value`.
     pub fn set(self, value: V) {
         *self.start.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         self.start.is_over.set();
@@ -297,14 +297,15 @@ impl<T> TryJoinHandle<'_, T> {
     /// Parks the strand, unless the fiber has ended already.
     ///
     /// # Cancellation
-    /// Not a cancel point; a scope around it cancels the fiber, and so ends the wait.
+    /// Not a cancel point. Cancelling a scope around it cancels the fiber; the wait ends when the
+    /// fiber does.
     ///
     /// # Errors
-    /// The fiber failed. Its error, or its panic, is kept by the scope, which is cancelled; so that
-    /// `?` leaves the scope's closure, and the scope returns the cause.
+    /// The fiber failed. The scope keeps its error or panic, and is cancelled, so the closure can
+    /// leave by `?`, and the scope returns the cause.
     ///
     /// # Panics
-    /// When the fiber was not run, because there was no memory for its stack or its runtime ended.
+    /// If the fiber was not run, because there was no memory for its stack or its runtime ended.
     #[track_caller]
     pub fn join(self) -> Result<T, Cancelled> {
         // The scope gets the panic of the closure.

@@ -3,9 +3,10 @@
 use super::{Duration, Instant, sleep_until};
 use crate::core::cancel::{Cancelled, check_cancelled};
 
-/// The rule of an [`Interval`] for ticks that it missed because nobody waited for them in time.
+/// The rule of an [`Interval`] for ticks that it missed because the strand waited for them too
+/// late.
 ///
-/// With a period of 10 and a strand that comes back at 35, having had the tick at 10:
+/// With a period of 10, and a strand that took the tick at 10 and waits again at 35:
 ///
 /// | | ticks at | scheduled for |
 /// |---|---|---|
@@ -14,18 +15,18 @@ use crate::core::cancel::{Cancelled, check_cancelled};
 /// | `Skip` | 35, 40, 50 | 20, 40, 50 |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MissedTick {
-    /// Makes up for them at once, one after another, and keeps the schedule. The default.
+    /// Returns missed ticks at once, one after another, and keeps the schedule. The default.
     #[default]
     Burst,
     /// Starts the schedule anew: the next tick comes a period after the late one.
     Delay,
-    /// Leaves them out: the next tick comes at the next time of the schedule.
+    /// Omits missed ticks: the next tick comes at the next time of the schedule.
     Skip,
 }
 
 /// Ticks at a steady pace; made by [`interval`].
 ///
-/// It is an [`Iterator`] over the ticks, too, which ends only where the strand is cancelled.
+/// It is also an [`Iterator`] over the ticks, which ends only if the strand is cancelled.
 ///
 /// # Examples
 /// ```
@@ -64,14 +65,14 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 }
 
 impl Interval {
-    /// Waits for the next tick and returns the time it was scheduled for; at once if that has
-    /// passed.
+    /// Waits for the next tick and returns the time that it was scheduled for; returns at once if
+    /// that time has passed.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// A cancel point. The tick that was waited for is the next one still.
+    /// A cancel point. After a cancelled call, the same tick is still the next.
     ///
     /// # Errors
     /// Cancelled.

@@ -1,4 +1,4 @@
-//! `SystemTime` as a newtype, so that a runtime's own clock can stand behind it.
+//! `SystemTime` as a newtype, so that it can be read from a runtime's own clock.
 
 use std::{
     error, fmt,
@@ -35,7 +35,8 @@ impl SystemTime {
     /// Returns the time that passed since `earlier`.
     ///
     /// # Errors
-    /// When `earlier` is later: the clock was set back, or the caller mixed the two up.
+    /// `earlier` is later than this moment, because the clock was set back or the arguments were
+    /// swapped.
     pub fn duration_since(&self, earlier: SystemTime) -> Result<Duration, SystemTimeError> {
         self.0.duration_since(earlier.0).map_err(SystemTimeError)
     }
@@ -107,12 +108,13 @@ impl From<SystemTime> for time::SystemTime {
     }
 }
 
-/// The moment asked about lies before the other; twin of [`std::time::SystemTimeError`].
+/// The error of [`SystemTime::duration_since`] if `earlier` is later; twin of
+/// [`std::time::SystemTimeError`].
 #[derive(Clone, Debug)]
 pub struct SystemTimeError(time::SystemTimeError);
 
 impl SystemTimeError {
-    /// Returns how far before.
+    /// Returns by how much it is later.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.0.duration()
