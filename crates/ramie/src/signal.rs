@@ -217,7 +217,7 @@ impl Signals {
     /// Waits for one of the signals.
     ///
     /// # Blocking
-    /// Parks the strand until then.
+    /// Parks the strand until the end of the wait.
     ///
     /// # Cancellation
     /// A cancel point.
@@ -293,7 +293,7 @@ impl Iterator for &Signals {
 /// To wait for more than one signal, or to miss none between two waits, make a [`Signals`].
 ///
 /// # Blocking
-/// Parks the strand until then.
+/// Parks the strand until the end of the wait.
 ///
 /// # Cancellation
 /// A cancel point.
@@ -308,7 +308,7 @@ pub fn ctrl_c() -> io::Result<()> {
 /// Waits for a request to end (SIGTERM), which does not end the process meanwhile.
 ///
 /// # Blocking
-/// Parks the strand until then.
+/// Parks the strand until the end of the wait.
 ///
 /// # Cancellation
 /// A cancel point.

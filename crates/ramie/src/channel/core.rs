@@ -97,7 +97,7 @@ impl<T> Locked<'_, T> {
     }
 }
 
-/// A waiter with the channel it waits at, for the hook of a strand that is given up.
+/// A waiter with the channel it waits at, for the hook of a strand that is abandoned.
 struct Stay<'a, T> {
     core: &'a Core<T>,
     waiter: Waiter<T>,
@@ -319,7 +319,7 @@ impl<T> Core<T> {
         !locked.has_room()
     }
 
-    /// Removes the waiter of a receiver that is given up, and gives its value to the next.
+    /// Removes the waiter of a receiver that is abandoned, and gives its value to the next.
     pub(super) fn give_up_receiver(&self, waiter: &Waiter<T>) {
         let mut locked = self.lock();
         locked.waiting_receivers.remove(waiter);

@@ -26,7 +26,7 @@ pub enum TrySendError<T> {
 /// Why a value was not sent in time; it comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
-    /// The time was over first.
+    /// The timeout passed first.
     Timeout(T),
     /// All receivers are gone.
     Disconnected(T),
@@ -55,7 +55,7 @@ pub enum TryRecvError {
 /// Why there was no value in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
-    /// The time was over first.
+    /// The timeout passed first.
     Timeout,
     /// There is none and all senders are gone.
     Disconnected,
@@ -111,7 +111,7 @@ impl<T> SendTimeoutError<T> {
         }
     }
 
-    /// Returns whether the time was over first.
+    /// Returns whether the timeout passed first.
     pub fn is_timeout(&self) -> bool {
         matches!(self, SendTimeoutError::Timeout(_))
     }
@@ -152,7 +152,7 @@ impl TryRecvError {
 }
 
 impl RecvTimeoutError {
-    /// Returns whether the time was over first.
+    /// Returns whether the timeout passed first.
     pub fn is_timeout(&self) -> bool {
         *self == RecvTimeoutError::Timeout
     }

@@ -78,8 +78,8 @@
 //
 // | a waiter is | left by |
 // |---|---|
-// | queued | the peer that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is given up |
-// | taken off, claimed | - (its operation is done; if a receiver is given up before it runs, the hook gives the value to the next) |
+// | queued | the peer that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is abandoned |
+// | taken off, claimed | - (its operation is done; if a receiver is abandoned before it runs, the hook gives the value to the next) |
 // | taken off, not claimed | - (its wait had ended already; the peer went on to the next) |
 //
 // *Select* puts one waiter on each channel, all with the same wait: at most one peer can claim it,

@@ -35,15 +35,15 @@ impl<T> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until there is a value or all senders are gone.
     ///
     /// # Cancellation
-    /// A cancel point, even where a value is there: it stays in the channel. A value that a sender
-    /// has handed to this strand while it waited is returned.
+    /// A cancel point, even if a value is there: it stays in the channel. A value that a sender has
+    /// handed to this strand while it waited is returned.
     ///
     /// # Errors
-    /// There is no value and all senders are gone, or it was cancelled. Also `Disconnected` when it
-    /// would have to wait in a destructor that runs during a panic on a fiber.
+    /// There is no value and all senders are gone, or it was cancelled. Also `Disconnected` if the
+    /// call would have to wait on a fiber in a destructor that runs during a panic.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[inline(always)]
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
@@ -96,7 +96,7 @@ impl<T> Receiver<T> {
     /// A cancel point, as [`recv`](Self::recv).
     ///
     /// # Errors
-    /// The time was over first, or as [`recv`](Self::recv).
+    /// The timeout passed first, or as [`recv`](Self::recv).
     ///
     /// # Panics
     /// As [`recv`](Self::recv).
@@ -114,7 +114,7 @@ impl<T> Receiver<T> {
     /// A cancel point, as [`recv`](Self::recv).
     ///
     /// # Errors
-    /// The time was over first, or as [`recv`](Self::recv).
+    /// The timeout passed first, or as [`recv`](Self::recv).
     ///
     /// # Panics
     /// As [`recv`](Self::recv).

@@ -123,7 +123,7 @@ fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline, is_cancel_point: bool) {
     arms.iter().for_each(|arm| arm.0.unlist());
 }
 
-/// The hook of a strand that is given up in a select.
+/// The hook of a strand that is abandoned in a select.
 unsafe fn give_up(arms: *const ()) {
     // SAFETY: `wait_once` set this hook with the address of its arms, and the strand is suspended.
     let arms = unsafe { *arms.cast::<&[ArmRef<'_>]>() };
@@ -231,8 +231,9 @@ impl<'a, R: 'a> Select<'a, R> {
     /// an empty slot) is the one: its handler gets `Cancelled`, with the value that was to be sent.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
-    /// runs during a panic on a fiber that ends the process with a message.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have
+    /// to wait on a fiber in a destructor that runs during a panic, the process ends with a
+    /// message.
     #[track_caller]
     pub fn wait(mut self) -> R {
         loop {

@@ -24,8 +24,8 @@
 /// result is `Cancelled`, with the value that was to be sent.
 ///
 /// # Panics
-/// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that runs
-/// during a panic on a fiber that ends the process with a message.
+/// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have to
+/// wait on a fiber in a destructor that runs during a panic, the process ends with a message.
 ///
 /// # Examples
 /// ```

@@ -31,14 +31,16 @@ impl<T> Sender<T> {
     /// Parks the fiber, or the thread outside one, until there is room or all receivers are gone.
     ///
     /// # Cancellation
-    /// A cancel point, even where there is room. A value that a receiver has taken counts as sent.
+    /// A cancel point, even if there is room. A value that a receiver has taken counts as sent.
     ///
     /// # Errors
-    /// All receivers are gone, or it was cancelled: the value comes back. Also `Disconnected` when
-    /// it would have to wait in a destructor that runs during a panic on a fiber.
+    /// All receivers are gone, or it was cancelled: the error contains the value. Also
+    /// `Disconnected` if the call would have to wait on a fiber in a destructor that runs during a
+    /// panic.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; the value is dropped.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait; the value is
+    /// dropped.
     #[inline]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
@@ -87,7 +89,7 @@ impl<T> Sender<T> {
     /// A cancel point, as [`send`](Self::send).
     ///
     /// # Errors
-    /// The time was over first, or as [`send`](Self::send).
+    /// The timeout passed first, or as [`send`](Self::send).
     ///
     /// # Panics
     /// As [`send`](Self::send).
@@ -105,7 +107,7 @@ impl<T> Sender<T> {
     /// A cancel point, as [`send`](Self::send).
     ///
     /// # Errors
-    /// The time was over first, or as [`send`](Self::send).
+    /// The timeout passed first, or as [`send`](Self::send).
     ///
     /// # Panics
     /// As [`send`](Self::send).

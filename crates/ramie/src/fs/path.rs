@@ -177,7 +177,7 @@ pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<
 ///
 /// # Errors
 /// Those of [`std::fs::soft_link`].
-#[deprecated(note = "use ramie::os::unix::fs::symlink, as std says of its own")]
+#[deprecated(note = "use ramie::os::unix::fs::symlink; std deprecates its own, too")]
 #[track_caller]
 pub fn soft_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
     symlink(original, link)

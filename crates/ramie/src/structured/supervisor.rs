@@ -137,7 +137,7 @@ impl<E> fmt::Debug for Supervised<'_, E> {
 pub struct GaveUp<E> {
     child: String,
     last: Last<E>,
-    /// The number of restarts that the limit allows, and the time within which they count.
+    /// The number of restarts, of all children together, and the time within which they happened.
     restarts: usize,
     within: Duration,
 }

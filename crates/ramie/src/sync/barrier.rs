@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Condvar, Mutex};
 
-/// Lets a number of strands wait for each other; twin of [`std::sync::Barrier`].
+/// Lets a fixed number of strands wait for each other; twin of [`std::sync::Barrier`].
 ///
 /// # Examples
 /// ```
@@ -26,30 +26,32 @@ pub struct Barrier {
 
 struct State {
     waiting: usize,
-    /// How often the barrier has opened.
+    /// The number of times that the barrier has opened.
     generation: usize,
 }
 
-/// Whether a strand is the one that opened the barrier.
+/// The result of a wait, which distinguishes the strand that opened the barrier.
 ///
-/// A type of our own, since std's cannot be made outside std.
+/// A type of this crate, because only std can make values of std's type.
 pub struct BarrierWaitResult(bool);
 
 impl Barrier {
-    /// Makes a barrier that opens whenever `n` strands wait for it; 0 and 1 always let through.
+    /// Makes a barrier that opens each time that `n` strands wait for it; with 0 and 1, a wait
+    /// returns at once.
     #[must_use]
     pub const fn new(n: usize) -> Self {
         let state = Mutex::new(State { waiting: 0, generation: 0 });
         Barrier { state, opened: Condvar::new(), size: n }
     }
 
-    /// Waits until `n` strands do.
+    /// Waits until `n` strands wait.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one; the last one goes on at once, and is the leader.
+    /// Parks the fiber, or the thread outside one; for the last strand, which is the leader, the
+    /// call returns at once.
     ///
     /// # Cancellation
-    /// Not a cancel point: the others count on this strand, and would wait for one that has left.
+    /// Not a cancel point, because the other strands would wait for ever if one left.
     ///
     /// # Panics
     /// As [`Condvar::wait`].
@@ -71,7 +73,8 @@ impl Barrier {
 }
 
 impl BarrierWaitResult {
-    /// Returns whether the strand is the leader: one of those let through together.
+    /// Returns whether the strand is the leader, which is one strand of those that were released
+    /// together.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.0

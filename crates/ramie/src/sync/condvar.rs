@@ -1,10 +1,10 @@
 //! A condition variable.
 //!
 //! # Protocol
-//! `turn` counts notifications. A waiter reads it while it holds the Mutex, lets the Mutex go, and
-//! parks only if the lot's lock finds the turn unchanged; a notifier moves the turn on and unparks
-//! afterwards. *The race to fear*: a notification between letting go and parking. Then the turn has
-//! changed, and the waiter does not park.
+//! `turn` counts notifications. A waiter reads it while it holds the Mutex, releases the Mutex, and
+//! parks only if it finds the turn unchanged under the lot's lock; a notifier increments the turn
+//! and unparks afterwards. *The race to fear*: a notification between the release and the park.
+//! Then the turn has changed, and the waiter does not park.
 
 use std::{
     fmt,
@@ -25,14 +25,14 @@ use crate::core::{
 
 static NOTIFY: WaitKind = WaitKind::new("a Condvar");
 
-/// How a wait ended.
+/// The way in which a wait ended.
 #[derive(PartialEq, Eq)]
 enum Slept {
-    /// Or for no reason.
+    /// Notified, or woken without a reason.
     Notified,
     TimedOut,
     Cancelled,
-    /// Not at all: in a destructor that runs during a panic.
+    /// The strand could not wait, because it runs a destructor during a panic.
     Unwinding,
 }
 
@@ -49,8 +49,8 @@ impl Slept {
 /// Lets strands wait until another notifies them of a change of the value under a [`Mutex`]; twin
 /// of [`std::sync::Condvar`].
 ///
-/// Waiters are notified in the order in which they came. As with std's, a wait may end for no
-/// reason: check the condition, or use [`Condvar::wait_while`].
+/// Waiters are notified in the order in which they came. As in std, a wait may end without a
+/// reason, so check the condition in a loop, or use [`Condvar::wait_while`].
 ///
 /// # Examples
 /// ```
@@ -70,14 +70,14 @@ pub struct Condvar {
     lot: ParkingLot,
 }
 
-/// Whether a timed wait ended because its time was over.
+/// The result of a timed wait, which may have ended by its timeout.
 ///
-/// A type of our own, since std's cannot be made outside std.
+/// A type of this crate, because only std can make values of std's type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Returns whether the time was over.
+    /// Returns whether the timeout passed.
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.0
@@ -85,13 +85,13 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// Makes one that nobody waits for.
+    /// Makes a condition variable without waiters.
     #[must_use]
     pub const fn new() -> Self {
         Condvar { turn: AtomicU64::new(0), lot: ParkingLot::new() }
     }
 
-    /// Lets the lock go, waits for a notification and takes the lock again.
+    /// Releases the lock, waits for a notification and takes the lock again.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one.
@@ -102,11 +102,12 @@ impl Condvar {
     /// returns an error instead.
     ///
     /// # Errors
-    /// The lock is poisoned when it is taken again: the error holds the guard.
+    /// The lock is poisoned when it is taken again; the error contains the guard.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()); the lock is then free. In a destructor that runs
-    /// during a panic on a fiber it ends the process, because nobody could notify it.
+    /// Inside [`no_switch`](crate::no_switch()); the lock is then free. On a fiber in a destructor
+    /// that runs during a panic, the process ends with a message, because no other fiber could run
+    /// to notify.
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let mutex = guard.mutex;
@@ -116,19 +117,19 @@ impl Condvar {
         mutex.lock()
     }
 
-    /// Lets the lock go, waits for a notification and takes the lock again; unless the strand is
-    /// cancelled: then the lock stays free. Not in std.
+    /// Releases the lock, waits for a notification and takes the lock again. If the strand is
+    /// cancelled, the lock stays released. Not in std.
     ///
     /// # Blocking
     /// As [`Condvar::wait`].
     ///
     /// # Cancellation
-    /// A cancel point, up to the notification; the wait for the lock that follows is none. A
-    /// notification that wakes this strand is not lost by a cancellation.
+    /// A cancel point until the notification; the wait for the lock that follows is not one. A
+    /// cancellation loses no notification that wakes this strand.
     ///
     /// # Errors
-    /// The outer one: cancelled; also in a destructor that runs during a panic on a fiber. The
-    /// inner one: as for [`Condvar::wait`].
+    /// The outer error: the strand was cancelled, or is a fiber that runs a destructor during a
+    /// panic. The inner error: as for [`Condvar::wait`].
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()); the lock is then free.
@@ -174,8 +175,8 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// Waits as long as `condition` holds, unless the strand is cancelled: then the lock stays
-    /// free. Not in std.
+    /// Waits as long as `condition` holds. If the strand is cancelled, the lock stays released. Not
+    /// in std.
     ///
     /// # Blocking
     /// As [`Condvar::wait`].
@@ -229,8 +230,8 @@ impl Condvar {
         self.wait_until(guard, Deadline::after(timeout), true)
     }
 
-    /// Twin of std's method of that name; deprecated there in favour of
-    /// [`Condvar::wait_timeout`]. `true`: notified in time.
+    /// Waits for a notification, for `ms` milliseconds at most; returns `true` if it was notified
+    /// in time. Deprecated in std in favour of [`Condvar::wait_timeout`].
     ///
     /// # Blocking
     /// As [`Condvar::wait`].
@@ -310,7 +311,7 @@ impl Condvar {
         }
     }
 
-    /// Lets the lock go and waits.
+    /// Releases the lock and waits.
     #[track_caller]
     fn sleep<T>(
         &self,
@@ -348,7 +349,7 @@ impl Condvar {
         self.lot.unpark_one(|_| 0);
     }
 
-    /// Wakes all that wait.
+    /// Wakes all strands that wait.
     ///
     /// # Blocking
     /// Never.

@@ -1,13 +1,13 @@
 //! A flag that strands wait for.
 //!
 //! # Protocol: one word
-//! It counts the changes: odd is set, even is not. A waiter's wish is the even number that it
-//! found, and it parks only if that still stands under the lot's lock; `set` moves on from an even
-//! number and wakes those who found that one or an earlier one.
+//! The word counts the changes: odd is set, even is not. A waiter records the even number that it
+//! found, and parks only if the word still has this value under the lot's lock; `set` increments an
+//! even number and wakes waiters that found this number or an earlier one.
 //!
-//! *The race to fear*: the flag is set and, before the setter has woken anybody, reset. A strand
+//! *The race to fear*: the flag is set and, before the setter has woken a waiter, reset. A strand
 //! that comes then has found a later number, and must not be woken by that setter, because the flag
-//! is not set any more, and was not while the strand waited.
+//! was not set while the strand waited.
 
 use std::{fmt, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::core::{
 
 static SET: WaitKind = WaitKind::new("an Event");
 
-/// A flag that strands wait for; it stays set until it is reset.
+/// A flag that strands can wait for, and that stays set until it is reset.
 ///
 /// Writes before [`Event::set`] are visible to a strand that finds the flag set.
 ///
@@ -45,13 +45,13 @@ pub struct Event {
 }
 
 impl Event {
-    /// Makes one that is not set.
+    /// Makes an event that is not set.
     #[must_use]
     pub const fn new() -> Self {
         Event { changes: AtomicU64::new(0), lot: ParkingLot::new() }
     }
 
-    /// Returns whether it is set.
+    /// Returns whether the event is set.
     #[must_use]
     #[inline]
     pub fn is_set(&self) -> bool {
@@ -59,7 +59,7 @@ impl Event {
         is_odd(self.changes.load(Ordering::Acquire))
     }
 
-    /// Sets it and wakes all that wait, even if it is reset before they run.
+    /// Sets the event and wakes all strands that wait, even if it is reset before they run.
     ///
     /// # Blocking
     /// Never.
@@ -71,7 +71,7 @@ impl Event {
         }
     }
 
-    /// Resets it: strands that come from now on wait.
+    /// Resets the event, so that strands that come from now on wait.
     ///
     /// # Blocking
     /// Never.
@@ -81,27 +81,27 @@ impl Event {
         let _ = self.changes.fetch_update(Ordering::Release, Ordering::Relaxed, next);
     }
 
-    /// Waits until it is set.
+    /// Waits until the event is set.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, while it is not set.
+    /// Parks the fiber, or the thread outside one, while the event is not set.
     ///
     /// # Cancellation
-    /// A cancel point, even where it is set.
+    /// A cancel point, even if the event is set.
     ///
     /// # Errors
-    /// Cancelled. Also when it would have to wait in a destructor that runs during a panic on a
-    /// fiber.
+    /// Cancelled. Also if the call would have to wait on a fiber in a destructor that runs during a
+    /// panic.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     #[inline]
     pub fn wait(&self) -> Result<(), Cancelled> {
         self.wait_until(Deadline::NEVER).map(drop)
     }
 
-    /// Waits until it is set, for `timeout` at most; returns whether it was set.
+    /// Waits until the event is set, for `timeout` at most; returns whether it was set.
     ///
     /// # Blocking
     /// As [`Event::wait`].
@@ -138,9 +138,9 @@ impl Event {
                 Ok(Parked::Cancelled) | Err(Refused::Cancelled | Refused::Unwinding) => {
                     Err(cancel::cancelled())
                 }
-                // For no reason: a scope was cancelled that a shield keeps off.
+                // Woken without a reason: by the cancellation of a scope outside a shield.
                 Ok(Parked::Woken(_)) if is_unchanged() => continue,
-                // Set, and perhaps reset since.
+                // The event was set, and perhaps reset since.
                 Ok(Parked::Refused | Parked::Woken(_)) => Ok(true),
             };
         }

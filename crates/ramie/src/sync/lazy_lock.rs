@@ -22,7 +22,8 @@ use super::OnceLock;
 /// ```
 pub struct LazyLock<T, F = fn() -> T> {
     value: OnceLock<T>,
-    /// Gone once it was called. The lock is never waited for: it is held to take the closure out.
+    /// `None` once it was called. The lock is never contended, because it is held only to take the
+    /// closure out.
     make: sync::Mutex<Option<F>>,
 }
 
@@ -30,12 +31,12 @@ impl<T, F: UnwindSafe> UnwindSafe for LazyLock<T, F> {}
 impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for LazyLock<T, F> {}
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
-    /// Makes one whose value `f` will make.
+    /// Makes a lock whose value `f` makes at the first use.
     pub const fn new(f: F) -> Self {
         LazyLock { value: OnceLock::new(), make: sync::Mutex::new(Some(f)) }
     }
 
-    /// Returns the value, made now if it is not there; the same as using it.
+    /// Returns the value, and makes it first if this is the first use; the same as dereferencing.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while another strand makes the value.
@@ -44,8 +45,8 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// Not a cancel point.
     ///
     /// # Panics
-    /// When the closure does, and ever after. Inside [`no_switch`](crate::no_switch()), when it
-    /// would have to wait.
+    /// If the closure panics, and in every later call. Inside [`no_switch`](crate::no_switch()), if
+    /// the call would have to wait.
     #[track_caller]
     #[inline]
     pub fn force(this: &LazyLock<T, F>) -> &T {
@@ -55,7 +56,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         })
     }
 
-    /// The same, for changing it.
+    /// As [`LazyLock::force`], but returns the value mutably.
     ///
     /// # Panics
     /// As [`LazyLock::force`].

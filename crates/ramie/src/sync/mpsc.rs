@@ -1,9 +1,9 @@
 //! Channels for many senders and one receiver; twins of [`std::sync::mpsc`], over
 //! [`ramie::channel`](crate::channel).
 //!
-//! The errors are std's own, so that code which matches on them needs no change. They have no room
-//! for a cancellation: so the calls are no cancel points, nor are the iterators, and have twins
-//! with the errors of [`ramie::channel`](crate::channel).
+//! The errors are std's own, so that code which matches on them needs no change. They cannot
+//! express a cancellation, so neither the calls nor the iterators are cancel points; variants of
+//! the calls that are return the errors of [`ramie::channel`](crate::channel).
 //!
 //! # Fairness
 //! Senders that wait for room are served in the order in which they came.
@@ -15,15 +15,15 @@ pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, 
 
 use crate::{channel, core::time::Deadline};
 
-/// The sending end of [`channel`](channel()); never waits.
+/// The sending end of [`channel`](channel()), which never waits.
 pub struct Sender<T>(channel::Sender<T>);
 
-/// The sending end of [`sync_channel`]; waits for room.
+/// The sending end of [`sync_channel`], which waits for room.
 pub struct SyncSender<T>(channel::Sender<T>);
 
 /// The receiving end.
 ///
-/// It may be sent to another strand, but not shared:
+/// It is `Send`, but not `Sync`:
 /// ```compile_fail,E0277
 /// fn share<T: Sync>(_: T) {}
 /// share(ramie::sync::mpsc::channel::<u8>().1);
@@ -36,19 +36,19 @@ pub struct Receiver<T> {
 // As for std's: the cell only stands for "not `Sync`".
 impl<T> RefUnwindSafe for Receiver<T> {}
 
-/// The values as they come, until every sender is gone.
+/// Waits for each value; ends when every sender is gone. Made by [`Receiver::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
-/// The values that are there.
+/// Yields the values in the channel, without waiting. Made by [`Receiver::try_iter`].
 #[derive(Debug)]
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 
-/// The values as they come, from a receiver it owns.
+/// Waits for each value of a receiver that it owns; ends when every sender is gone.
 #[derive(Debug)]
 pub struct IntoIter<T>(Receiver<T>);
 
-/// Makes a channel without a bound.
+/// Makes a channel without a limit on its values.
 ///
 /// # Examples
 /// ```
@@ -84,14 +84,14 @@ impl<T> Sender<T> {
     /// Never.
     ///
     /// # Errors
-    /// The receiver is gone: the value comes back.
+    /// The receiver is gone: the error contains the value.
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.0.send_uncancelled(value).map_err(|error| SendError(error.into_inner()))
     }
 }
 
 impl<T> SyncSender<T> {
-    /// Sends a value, waiting for room, or with bound 0 for the receiver.
+    /// Sends a value; waits for room, or with bound 0 for the receiver.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one.
@@ -100,10 +100,10 @@ impl<T> SyncSender<T> {
     /// Not a cancel point; [`send_or_cancelled`](Self::send_or_cancelled) is.
     ///
     /// # Errors
-    /// The receiver is gone: the value comes back.
+    /// The receiver is gone: the error contains the value.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.0.send_uncancelled(value).map_err(|error| SendError(error.into_inner()))
@@ -115,10 +115,10 @@ impl<T> SyncSender<T> {
     /// As [`send`](Self::send).
     ///
     /// # Cancellation
-    /// A cancel point, even where there is room.
+    /// A cancel point, even if there is room.
     ///
     /// # Errors
-    /// The receiver is gone, or it was cancelled: the value comes back.
+    /// The receiver is gone, or the strand was cancelled; the error contains the value.
     ///
     /// # Panics
     /// As [`send`](Self::send).
@@ -133,7 +133,7 @@ impl<T> SyncSender<T> {
     /// Never.
     ///
     /// # Errors
-    /// There is no room, or the receiver is gone: the value comes back.
+    /// There is no room, or the receiver is gone: the error contains the value.
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         self.0.try_send(value).map_err(|error| match error {
             channel::TrySendError::Full(value) => TrySendError::Full(value),
@@ -155,7 +155,7 @@ impl<T> Receiver<T> {
     /// No value is there and every sender is gone.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.inner.recv_until(Deadline::NEVER, false).map_err(|_| RecvError)
@@ -167,10 +167,10 @@ impl<T> Receiver<T> {
     /// As [`recv`](Self::recv).
     ///
     /// # Cancellation
-    /// A cancel point, even where a value is there: it stays.
+    /// A cancel point, even if there is a value, which then stays in the channel.
     ///
     /// # Errors
-    /// No value is there and every sender is gone, or it was cancelled.
+    /// There is no value and every sender is gone, or the strand was cancelled.
     ///
     /// # Panics
     /// As [`recv`](Self::recv).
@@ -185,7 +185,7 @@ impl<T> Receiver<T> {
     /// Never.
     ///
     /// # Errors
-    /// None is there, or none will ever be.
+    /// There is no value yet, or every sender is gone.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.inner.try_recv().map_err(|error| match error {
             channel::TryRecvError::Empty => TryRecvError::Empty,
@@ -202,7 +202,7 @@ impl<T> Receiver<T> {
     /// Not a cancel point.
     ///
     /// # Errors
-    /// The time was over first, or none will ever be there.
+    /// The timeout passed first, or there is no value and every sender is gone.
     ///
     /// # Panics
     /// As [`Receiver::recv`].
@@ -214,12 +214,12 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Returns the values as they come, until every sender is gone.
+    /// Iterates over the values, waiting for each, until every sender is gone.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter(self)
     }
 
-    /// Returns the values that are there.
+    /// Iterates over the values in the channel, without waiting.
     pub fn try_iter(&self) -> TryIter<'_, T> {
         TryIter(self)
     }

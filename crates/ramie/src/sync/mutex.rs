@@ -14,10 +14,10 @@
 //!
 //! # Fairness
 //! The first strand that comes may take a released lock, which keeps a running strand running. But
-//! a waiter that was woken and found the lock taken again, [`LOSSES`] times, asks to be handed it,
-//! and the next `unlock` does: no strand loses the race more often. (Handed over at the first loss,
-//! a lock that two workers want stands still for as long as it takes to wake the one: 300 to 600 ns
-//! a lock against 30.)
+//! if a waiter was woken [`LOSSES`] times and found the lock taken again, it requests that the next
+//! `unlock` hands the lock to it, so no strand loses the race more often. (If the lock were handed
+//! over at the first loss, a lock that two workers contend for would be unused while the new owner
+//! wakes: 300 to 600 ns for each lock instead of 30.)
 #![allow(unsafe_code)]
 
 use std::{
@@ -48,9 +48,9 @@ static LOCK: WaitKind = WaitKind::new("a Mutex");
 const FREE: u64 = 0;
 const WAITERS: u64 = 1 << 31;
 
-/// How often a waiter takes its chance before it asks to be handed the lock.
+/// The number of times that a woken waiter may lose the race before it requests the lock.
 const LOSSES: u32 = 16;
-/// How often a strand looks again before it waits for an owner on another worker.
+/// The number of times that a strand tries again before it waits for an owner on another worker.
 const LOOKS: u32 = 10;
 
 /// A waiter's wish: to be given the lock rather than a chance to take it.
@@ -58,13 +58,13 @@ const HAND_OVER: u64 = 1;
 /// The token with which a waiter was given the lock.
 const HANDED_OVER: Token = 1;
 
-/// The time was over first, or the strand was cancelled.
+/// The timeout passed first, or the strand was cancelled.
 struct NotLocked;
 
 /// A lock around a value; twin of [`std::sync::Mutex`], poisoning included.
 ///
-/// It may be held across any blocking call: a strand that waits for it parks, and the other fibers
-/// of its worker run on.
+/// It may be held across any blocking call, because a strand that waits for it parks, and the other
+/// fibers of its worker continue.
 ///
 /// # Examples
 /// ```
@@ -101,9 +101,9 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 impl<T: ?Sized> UnwindSafe for Mutex<T> {}
 impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 
-/// The right to the value; unlocks when dropped.
+/// A guard through which the value is used; unlocks the Mutex when dropped.
 ///
-/// It stays on its thread, as std's does:
+/// It is not `Send`, as std's is not:
 /// ```compile_fail,E0277
 /// fn send<T: Send>(_: T) {}
 /// send(ramie::sync::Mutex::new(1).lock().unwrap());
@@ -129,10 +129,10 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Takes the value out.
+    /// Consumes the lock and returns the value.
     ///
     /// # Errors
-    /// The lock is poisoned: the error holds the value.
+    /// The lock is poisoned; the error contains the value.
     pub fn into_inner(self) -> LockResult<T> {
         let poisoned = self.is_poisoned();
         let value = self.value.into_inner();
@@ -150,14 +150,14 @@ impl<T: ?Sized> Mutex<T> {
     /// Not a cancel point; [`lock_or_cancelled`](Self::lock_or_cancelled) is.
     ///
     /// # Errors
-    /// A strand panicked while it held the lock: the error holds the guard.
+    /// A strand panicked while it held the lock; the error contains the guard.
     ///
     /// # Panics
-    /// When the strand that calls holds the lock already: it would wait for itself for ever.
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// When the calling strand holds the lock already, because it would wait for itself for ever.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     ///
-    /// In a destructor that runs during a panic on a fiber, a lock that another strand holds ends
-    /// the process with a message, because no other fiber could run to let it go.
+    /// On a fiber in a destructor that runs during a panic, the process ends with a message if
+    /// another strand holds the lock, because no other fiber could run to release it.
     #[track_caller]
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
@@ -176,15 +176,15 @@ impl<T: ?Sized> Mutex<T> {
     /// As [`Mutex::lock`].
     ///
     /// # Cancellation
-    /// A cancel point, even where the lock is free.
+    /// A cancel point, even if the lock is free.
     ///
     /// # Errors
-    /// The outer one: cancelled. The inner one: as for [`Mutex::lock`]. In a destructor that runs
-    /// during a panic on a fiber a lock that another strand holds is an error of the outer kind.
+    /// The outer error: the strand was cancelled, or is a fiber that runs a destructor during a
+    /// panic while another strand holds the lock. The inner error: as for [`Mutex::lock`].
     ///
     /// # Panics
-    /// When the strand that calls holds the lock already. Inside
-    /// [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// When the calling strand holds the lock already. Inside [`no_switch`](crate::no_switch()), if
+    /// the call would have to wait.
     ///
     /// # Examples
     /// ```
@@ -224,8 +224,8 @@ impl<T: ?Sized> Mutex<T> {
     /// Not a cancel point.
     ///
     /// # Errors
-    /// `WouldBlock`: another strand held it all the time. `Poisoned`: taken, and the error holds
-    /// the guard.
+    /// `WouldBlock`: another strand held the lock all the time. `Poisoned`: the lock is taken, and
+    /// the error contains the guard.
     ///
     /// # Panics
     /// As [`Mutex::lock`].
@@ -247,7 +247,8 @@ impl<T: ?Sized> Mutex<T> {
     /// Never.
     ///
     /// # Errors
-    /// `WouldBlock`: another strand holds it. `Poisoned`: taken, and the error holds the guard.
+    /// `WouldBlock`: another strand holds the lock. `Poisoned`: the lock is taken, and the error
+    /// contains the guard.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         let word = self.word.load(Ordering::Relaxed);
         let is_free = word & !WAITERS == FREE;
@@ -371,15 +372,15 @@ impl<T: ?Sized> Mutex<T> {
         self.is_poisoned.load(Ordering::Relaxed)
     }
 
-    /// Declares the value sound again after a panic.
+    /// Clears the poisoning after a panic.
     pub fn clear_poison(&self) {
         self.is_poisoned.store(false, Ordering::Relaxed);
     }
 
-    /// Returns the value; needs no lock, since nobody else can hold a reference.
+    /// Returns the value mutably, without locking, because `&mut self` excludes other references.
     ///
     /// # Errors
-    /// The lock is poisoned: the error holds the reference.
+    /// The lock is poisoned; the error contains the reference.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         let poisoned = self.is_poisoned();
         let value = self.value.get_mut();

@@ -31,7 +31,7 @@ const POISONED: u32 = 1;
 const RUNNING: u32 = 2;
 const COMPLETE: u32 = 3;
 
-/// Does something once; twin of [`std::sync::Once`], poisoning included.
+/// Runs a closure once; twin of [`std::sync::Once`], poisoning included.
 ///
 /// # Examples
 /// ```
@@ -49,14 +49,14 @@ pub struct Once {
 impl UnwindSafe for Once {}
 impl RefUnwindSafe for Once {}
 
-/// A [`Once`] to begin with; twin of [`std::sync::ONCE_INIT`].
+/// The initial value of a [`Once`]; twin of [`std::sync::ONCE_INIT`].
 #[allow(clippy::declare_interior_mutable_const)]
-#[deprecated(note = "use Once::new(), as std says of its own")]
+#[deprecated(note = "use Once::new(); std deprecates its own, too")]
 pub const ONCE_INIT: Once = Once::new();
 
 /// The argument of the closure of [`Once::call_once_force`].
 ///
-/// A type of our own, since std's cannot be made outside std.
+/// A type of this crate, because only std can make values of std's type.
 pub struct OnceState {
     was_poisoned: bool,
 }
@@ -84,14 +84,14 @@ impl Drop for Running<'_> {
 }
 
 impl Once {
-    /// Makes one whose closure has not run.
+    /// Makes a `Once` whose closure has not run.
     #[must_use]
     #[allow(clippy::new_without_default)] // as std's
     pub const fn new() -> Self {
         Once { state: AtomicU32::new(INCOMPLETE), lot: ParkingLot::new() }
     }
 
-    /// Calls `f` if no closure has run, or waits for the one that runs.
+    /// Calls `f` if no closure has run, or waits for the closure that runs.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while another strand's closure runs. A closure
@@ -101,9 +101,9 @@ impl Once {
     /// Not a cancel point.
     ///
     /// # Panics
-    /// When an earlier closure panicked; when `f` does. Inside
-    /// [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that runs
-    /// during a panic on a fiber that ends the process with a message.
+    /// If an earlier closure panicked, or if `f` panics. Inside [`no_switch`](crate::no_switch()),
+    /// if the call would have to wait. If it would have to wait on a fiber in a destructor that
+    /// runs during a panic, the process ends with a message.
     #[track_caller]
     #[inline]
     pub fn call_once<F: FnOnce()>(&self, f: F) {
@@ -113,7 +113,8 @@ impl Once {
         }
     }
 
-    /// The same, but it tries again after a panic, and passes that to `f`.
+    /// As [`Once::call_once`], but calls `f` even if an earlier closure panicked, and passes that
+    /// information to `f`.
     ///
     /// # Blocking
     /// As [`Once::call_once`].
@@ -122,7 +123,7 @@ impl Once {
     /// Not a cancel point.
     ///
     /// # Panics
-    /// As [`Once::call_once`], but not because of an earlier panic.
+    /// As [`Once::call_once`], except because of an earlier panic.
     #[track_caller]
     #[inline]
     pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
@@ -148,13 +149,14 @@ impl Once {
     /// Not a cancel point.
     ///
     /// # Panics
-    /// When a closure has panicked. Otherwise as [`Once::call_once`].
+    /// If a closure has panicked. Otherwise as [`Once::call_once`].
     #[track_caller]
     pub fn wait(&self) {
         self.wait_for_end(false);
     }
 
-    /// The same, but waits on when a closure has panicked: another may be tried.
+    /// As [`Once::wait`], but continues to wait after a closure has panicked, because another may
+    /// follow.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one.
@@ -163,7 +165,7 @@ impl Once {
     /// Not a cancel point.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     pub fn wait_force(&self) {
         self.wait_for_end(true);

@@ -1,7 +1,7 @@
 //! A cell that is written once.
 //!
-//! std's cell keeps the value; our [`Once`] decides which strand may write, so that std's never has
-//! to wait.
+//! std's cell keeps the value; this crate's [`Once`] decides which strand may write, so std's cell
+//! never has to wait.
 
 use std::{fmt, sync};
 
@@ -27,7 +27,7 @@ impl<T> OnceLock<T> {
         OnceLock { once: Once::new(), value: sync::OnceLock::new() }
     }
 
-    /// Returns the value if it is there.
+    /// Returns the value if the cell is full.
     ///
     /// # Blocking
     /// Never.
@@ -36,12 +36,12 @@ impl<T> OnceLock<T> {
         self.value.get()
     }
 
-    /// Returns the value if it is there.
+    /// Returns the value if the cell is full.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.value.get_mut()
     }
 
-    /// Waits until the value is there.
+    /// Waits until the cell is full.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one.
@@ -69,7 +69,7 @@ impl<T> OnceLock<T> {
     /// Not a cancel point.
     ///
     /// # Errors
-    /// The cell is full: the value comes back.
+    /// The cell is full: the error contains the value.
     ///
     /// # Panics
     /// As [`OnceLock::get_or_init`].
@@ -80,7 +80,7 @@ impl<T> OnceLock<T> {
         value.map_or(Ok(()), Err)
     }
 
-    /// Returns the value, made by `f` if the cell is empty. When `f` panics the cell stays empty.
+    /// Returns the value; if the cell is empty, `f` makes it. If `f` panics, the cell stays empty.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while another strand initialises. An `f` that
@@ -90,7 +90,7 @@ impl<T> OnceLock<T> {
     /// Not a cancel point.
     ///
     /// # Panics
-    /// When `f` does. Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// If `f` panics. Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     #[inline]
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
@@ -112,7 +112,7 @@ impl<T> OnceLock<T> {
         self.value.into_inner()
     }
 
-    /// Takes the value out and leaves the cell empty.
+    /// Takes the value and leaves the cell empty.
     pub fn take(&mut self) -> Option<T> {
         std::mem::take(self).into_inner()
     }

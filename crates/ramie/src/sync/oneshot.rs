@@ -133,7 +133,7 @@ pub enum TryRecvError {
 /// Why a wait ended without a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
-    /// The time was over first.
+    /// The timeout passed first.
     Timeout,
     /// The sender was dropped without having sent, or the value was taken before.
     Closed,
@@ -169,7 +169,7 @@ impl<T> Sender<T> {
     /// Never.
     ///
     /// # Errors
-    /// The receiver is gone: the value comes back.
+    /// The receiver is gone: the error contains the value.
     pub fn send(self, value: T) -> Result<(), T> {
         let inner = &self.inner;
         // SAFETY: the state is `EMPTY` or `CLOSED` by the receiver: nobody else touches the value.
@@ -217,7 +217,7 @@ impl<T> Receiver<T> {
     /// value is not there in a destructor that runs during a panic on a fiber.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     pub fn recv(self) -> Result<T, RecvError> {
         match self.wait(Deadline::NEVER) {
@@ -277,7 +277,7 @@ impl<T> Receiver<T> {
     /// A cancel point, unless the value is there. One that comes later is not lost.
     ///
     /// # Errors
-    /// The time was over first, it was cancelled, or the value will never be there. Also `Closed`
+    /// The timeout passed first, it was cancelled, or the value will never be there. Also `Closed`
     /// when the value is not there in a destructor that runs during a panic on a fiber.
     ///
     /// # Panics

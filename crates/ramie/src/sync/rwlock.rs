@@ -137,8 +137,8 @@ impl<T: ?Sized> RwLock<T> {
     /// A strand panicked while it held the lock to write: the error holds the guard.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait. In a destructor that
-    /// runs during a panic on a fiber, having to wait ends the process with a message.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. In a destructor
+    /// that runs during a panic on a fiber, having to wait ends the process with a message.
     #[track_caller]
     #[inline]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
@@ -154,7 +154,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As [`RwLock::read`].
     ///
     /// # Cancellation
-    /// A cancel point, even where it could read at once.
+    /// A cancel point, even if it could read at once.
     ///
     /// # Errors
     /// The outer one: cancelled. The inner one: as for [`RwLock::read`].
@@ -211,7 +211,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As [`RwLock::write`].
     ///
     /// # Cancellation
-    /// A cancel point, even where the lock is free.
+    /// A cancel point, even if the lock is free.
     ///
     /// # Errors
     /// The outer one: cancelled. The inner one: as for [`RwLock::read`].

@@ -97,7 +97,7 @@ pub enum TryAcquireError {
 /// Why a wait ended without permits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AcquireTimeoutError {
-    /// The time was over first.
+    /// The timeout passed first.
     Timeout,
     /// The semaphore is closed.
     Closed,
@@ -131,14 +131,14 @@ impl Semaphore {
     /// Parks the fiber, or the thread outside one, while none is free or others wait.
     ///
     /// # Cancellation
-    /// A cancel point, even where permits are free.
+    /// A cancel point, even if permits are free.
     ///
     /// # Errors
-    /// The semaphore is closed, or it was cancelled. Also `Cancelled` when it would have to wait in
-    /// a destructor that runs during a panic on a fiber.
+    /// The semaphore is closed, or it was cancelled. Also `Cancelled` if the call would have to
+    /// wait on a fiber in a destructor that runs during a panic.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     pub fn acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         self.acquire_many(1)
@@ -150,7 +150,7 @@ impl Semaphore {
     /// As [`Semaphore::acquire`].
     ///
     /// # Cancellation
-    /// A cancel point, even where permits are free.
+    /// A cancel point, even if permits are free.
     ///
     /// # Errors
     /// The semaphore is closed, or it was cancelled.
@@ -172,7 +172,7 @@ impl Semaphore {
     /// A cancel point, as [`Semaphore::acquire`].
     ///
     /// # Errors
-    /// The time was over first, the semaphore is closed, or it was cancelled.
+    /// The timeout passed first, the semaphore is closed, or it was cancelled.
     ///
     /// # Panics
     /// As [`Semaphore::acquire`].
@@ -192,7 +192,7 @@ impl Semaphore {
     /// As [`Semaphore::acquire`].
     ///
     /// # Cancellation
-    /// A cancel point, even where permits are free.
+    /// A cancel point, even if permits are free.
     ///
     /// # Errors
     /// The semaphore is closed, or it was cancelled.

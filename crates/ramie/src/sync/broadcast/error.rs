@@ -34,7 +34,7 @@ pub enum TryRecvError {
 /// Why there was no value in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
-    /// The time was over first.
+    /// The timeout passed first.
     Timeout,
     /// All values were received and all senders are gone.
     Closed,

@@ -133,7 +133,7 @@ impl<T> Sender<T> {
     /// Never: when the channel is full, the oldest value makes room.
     ///
     /// # Errors
-    /// There is no receiver now: the value comes back.
+    /// There is no receiver now: the error contains the value.
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
         let mut ring = self.shared.ring();
         let pushed = ring.push(Arc::new(value));
@@ -224,7 +224,7 @@ impl<T: Clone> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until there is one or all senders are gone.
     ///
     /// # Cancellation
-    /// A cancel point, even where a value is there: it stays.
+    /// A cancel point, even if a value is there: it stays.
     ///
     /// # Errors
     /// [`RecvError::Lagged`]: values were overwritten; ask again, for the oldest that is left.
@@ -233,7 +233,7 @@ impl<T: Clone> Receiver<T> {
     /// wait in a destructor that runs during a panic on a fiber.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, RecvError> {
         self.wait(Deadline::NEVER).map_err(|error| match error {
@@ -269,7 +269,7 @@ impl<T: Clone> Receiver<T> {
     /// A cancel point, as [`Receiver::recv`].
     ///
     /// # Errors
-    /// The time was over first, or as [`Receiver::recv`].
+    /// The timeout passed first, or as [`Receiver::recv`].
     ///
     /// # Panics
     /// As [`Receiver::recv`].

@@ -68,7 +68,7 @@ pub enum RecvError {
 /// Why a wait for a change ended without one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
-    /// The time was over first.
+    /// The timeout passed first.
     Timeout,
     /// All senders are gone.
     Closed,

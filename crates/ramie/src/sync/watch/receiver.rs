@@ -35,8 +35,9 @@ impl<T> Receiver<T> {
     /// Not a cancel point.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
-    /// runs during a panic on a fiber that ends the process with a message.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have
+    /// to wait on a fiber in a destructor that runs during a panic, the process ends with a
+    /// message.
     #[track_caller]
     pub fn borrow(&self) -> Ref<'_, T> {
         let guard = self.shared.read();
@@ -88,14 +89,14 @@ impl<T> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until the value changes or all senders are gone.
     ///
     /// # Cancellation
-    /// A cancel point, even where there is a change: it stays unseen.
+    /// A cancel point, even if there is a change: it stays unseen.
     ///
     /// # Errors
-    /// The last value was seen and all senders are gone, or it was cancelled. Also `Closed` when it
-    /// would have to wait in a destructor that runs during a panic on a fiber.
+    /// The last value was seen and all senders are gone, or it was cancelled. Also `Closed` if the
+    /// call would have to wait on a fiber in a destructor that runs during a panic.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     pub fn changed(&mut self) -> Result<(), RecvError> {
         wait(&self.shared, &mut self.seen, Deadline::NEVER).map_err(untimed)
@@ -110,7 +111,7 @@ impl<T> Receiver<T> {
     /// A cancel point, as [`Receiver::changed`].
     ///
     /// # Errors
-    /// The time was over first, or as [`Receiver::changed`].
+    /// The timeout passed first, or as [`Receiver::changed`].
     ///
     /// # Panics
     /// As [`Receiver::changed`].
@@ -149,7 +150,7 @@ impl<T> Receiver<T> {
     /// A cancel point, as [`Receiver::wait_for`].
     ///
     /// # Errors
-    /// The time was over first, or as [`Receiver::wait_for`].
+    /// The timeout passed first, or as [`Receiver::wait_for`].
     ///
     /// # Panics
     /// As [`Receiver::wait_for`].

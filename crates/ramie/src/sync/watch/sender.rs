@@ -37,11 +37,12 @@ impl<T> Sender<T> {
     /// Not a cancel point.
     ///
     /// # Errors
-    /// There is no receiver: the value comes back. ([`Sender::send_replace`] does without.)
+    /// There is no receiver: the error contains the value. ([`Sender::send_replace`] does without.)
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait; in a destructor that
-    /// runs during a panic on a fiber that ends the process with a message.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have
+    /// to wait on a fiber in a destructor that runs during a panic, the process ends with a
+    /// message.
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         if self.is_closed() {
@@ -148,14 +149,14 @@ impl<T> Sender<T> {
     /// Parks the fiber, or the thread outside one, while there are receivers.
     ///
     /// # Cancellation
-    /// A cancel point, even where there is none.
+    /// A cancel point, even if there is none.
     ///
     /// # Errors
-    /// Cancelled. Also when it would have to wait in a destructor that runs during a panic on a
-    /// fiber.
+    /// Cancelled. Also if the call would have to wait on a fiber in a destructor that runs during a
+    /// panic.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     pub fn closed(&self) -> Result<(), Cancelled> {
         self.wait_closed(Deadline::NEVER).map(drop)
@@ -170,11 +171,11 @@ impl<T> Sender<T> {
     /// A cancel point, as [`Sender::closed`].
     ///
     /// # Errors
-    /// Cancelled. Also when it would have to wait in a destructor that runs during a panic on a
-    /// fiber.
+    /// Cancelled. Also if the call would have to wait on a fiber in a destructor that runs during a
+    /// panic.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), when it would have to wait.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     #[track_caller]
     pub fn closed_timeout(&self, timeout: Duration) -> Result<bool, Cancelled> {
         self.wait_closed(Deadline::after(timeout))
