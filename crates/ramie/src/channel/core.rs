@@ -43,7 +43,7 @@ pub(super) struct Core<T> {
 unsafe impl<T: Send> Send for Core<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Core<T> {}
-// As for std's channels: no panic leaves the queues half changed.
+// As for std's channels, because no panic leaves the queues half changed.
 impl<T> UnwindSafe for Core<T> {}
 impl<T> RefUnwindSafe for Core<T> {}
 
@@ -120,7 +120,7 @@ impl<T> Core<T> {
         Locked(self)
     }
 
-    /// Lets a strand go on whose wait ended, now that the lock is free.
+    /// Schedules a strand whose wait has ended, now that the lock is free.
     #[inline(always)]
     pub(super) fn wake(&self, woken: Woken) {
         if let Some(slot) = woken
@@ -154,7 +154,7 @@ impl<T> Core<T> {
         let mut value = value;
         let mut may_look = true;
         let worker = worker::current();
-        // Where nothing is set for the strand, one look for the whole call.
+        // If nothing is set for the strand, this is the only check of the whole call.
         let is_cancel_point = is_cancel_point && !worker.has_no_context();
         loop {
             if is_cancel_point && cancel::is_cancelled_here() {
@@ -228,7 +228,7 @@ impl<T> Core<T> {
     ) -> Result<T, RecvTimeoutError> {
         let mut may_look = true;
         let worker = worker::current();
-        // Where nothing is set for the strand, one look for the whole call.
+        // If nothing is set for the strand, this is the only check of the whole call.
         let is_cancel_point = is_cancel_point && !worker.has_no_context();
         loop {
             if is_cancel_point && cancel::is_cancelled_here() {
@@ -289,8 +289,8 @@ impl<T> Core<T> {
         }
     }
 
-    /// The last receiver is gone: the values are dropped, and whoever waits to send gets its own
-    /// back.
+    /// The last receiver is gone, so the values are dropped, and the strands that wait to send get
+    /// theirs back.
     pub(super) fn close_receivers(&self) {
         let mut locked = self.lock();
         locked.has_receivers = false;

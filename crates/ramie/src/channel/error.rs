@@ -1,11 +1,11 @@
-//! Why a value was not sent or received; the names are crossbeam-channel's. In addition a wait may
-//! have been cancelled; `check_cancelled` returns the reason.
+//! The errors of channels, with the names of crossbeam-channel. In addition, a call may have been
+//! cancelled; `check_cancelled` returns the reason.
 
 use std::{error::Error, fmt};
 
 use crate::core::cancel::{STRAND_CANCELLED, errors_with_cancelled};
 
-/// Why a value was not sent; it comes back.
+/// The error of a send, which contains the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendError<T> {
     /// All receivers are gone.
@@ -14,16 +14,16 @@ pub enum SendError<T> {
     Cancelled(T),
 }
 
-/// Why a value was not sent at once; it comes back.
+/// The error of a send that does not wait, which contains the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// There was no room; with capacity 0: no receiver that waits.
+    /// There was no room; with capacity 0, no receiver waited.
     Full(T),
     /// All receivers are gone.
     Disconnected(T),
 }
 
-/// Why a value was not sent in time; it comes back.
+/// The error of a send with a timeout, which contains the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
     /// The timeout passed first.
@@ -34,30 +34,30 @@ pub enum SendTimeoutError<T> {
     Cancelled(T),
 }
 
-/// Why no value was received.
+/// The error of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvError {
-    /// There is none and all senders are gone.
+    /// There is no value and all senders are gone.
     Disconnected,
     /// The strand is cancelled.
     Cancelled,
 }
 
-/// Why there was no value at once.
+/// The error of a receive that does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
-    /// There is none yet.
+    /// There is no value yet.
     Empty,
-    /// There is none and all senders are gone.
+    /// There is no value and all senders are gone.
     Disconnected,
 }
 
-/// Why there was no value in time.
+/// The error of a receive with a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
     /// The timeout passed first.
     Timeout,
-    /// There is none and all senders are gone.
+    /// There is no value and all senders are gone.
     Disconnected,
     /// The strand is cancelled.
     Cancelled,

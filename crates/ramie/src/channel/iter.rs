@@ -2,17 +2,17 @@
 
 use super::Receiver;
 
-/// Waits for each value; ends when all senders are gone, or the strand is cancelled. See
+/// Waits for each value; ends when all senders are gone, or when the strand is cancelled. See
 /// [`Receiver::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
-/// Yields the values that are there, and ends when there is none. See [`Receiver::try_iter`].
+/// Yields the values in the channel, and ends when there is none. See [`Receiver::try_iter`].
 #[derive(Debug)]
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 
-/// Waits for each value; ends when all senders are gone, or the strand is cancelled. It owns its
-/// receiver.
+/// Waits for each value of a receiver that it owns; ends when all senders are gone, or when the
+/// strand is cancelled.
 #[derive(Debug)]
 pub struct IntoIter<T>(Receiver<T>);
 
@@ -20,12 +20,12 @@ impl<T> Receiver<T> {
     /// Iterates over the values, waiting for each, until all senders are gone.
     ///
     /// # Cancellation
-    /// Each step is a cancel point: the iteration ends.
+    /// Each step is a cancel point; a cancelled step ends the iteration.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter(self)
     }
 
-    /// Iterates over the values that are there, without waiting.
+    /// Iterates over the values in the channel, without waiting.
     pub fn try_iter(&self) -> TryIter<'_, T> {
         TryIter(self)
     }

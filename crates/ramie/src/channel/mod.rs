@@ -1,20 +1,21 @@
 //! Channels for many senders and many receivers, and [`select!`](crate::select!) over them.
 //!
-//! The shapes are crossbeam-channel's. They work between fibers, threads, workers and runtimes.
+//! The interface is that of crossbeam-channel. Channels work between fibers, threads, workers and
+//! runtimes.
 //!
 //! # Cancellation
 //! In a cancelled scope every send, receive and select fails, whether or not it would have to wait.
 //! Nothing is lost: an unsent value comes back in the error, an unreceived one stays in the
 //! channel, and a value that a peer handed over while the strand waited is returned even if the
 //! scope was cancelled at that moment, because the claim of the wait decides. `try_send` and
-//! `try_recv` work as outside. [`check_cancelled`](crate::cancel::check_cancelled) returns the
-//! reason.
+//! `try_recv` ignore the cancellation. [`check_cancelled`](crate::cancel::check_cancelled) returns
+//! the reason.
 //!
 //! # Descriptors and strands among the arms
-//! To make an arm of one, let a strand wait for it and then send to a channel; when an arm was
-//! chosen, a cancel scope ends the other strands. Those strands should only *wait* (until something
-//! can be read, until a strand has ended) and take nothing, because data that a losing strand has
-//! taken is lost.
+//! To wait for a descriptor or a strand in a select, let a strand wait for it and then send to a
+//! channel; when an arm was chosen, cancel the scope of the other strands. Those strands should
+//! only *wait* (until data can be read, until a strand has ended) and take nothing, because data
+//! that a cancelled strand has taken is lost.
 //! ```
 //! use std::io::Read;
 //! use ramie::{cancel, channel, fiber, io::{self, Polled}, select};
@@ -51,15 +52,14 @@
 //! #     assert_eq!(line_or_message(&mut pipe, &messages), "line");
 //! # });
 //! ```
-//! Such a choice costs a scope with its strand: 0.5 us if a message is there, 3 us if it waits for
-//! the pipe. If you make it repeatedly, give each source a strand that reads all the time and sends
-//! its data into one channel. Then a receive from that channel is the choice, at the cost of a
-//! receive.
+//! Such a select costs a scope with its strand: 0.5 us if there is a message already, 3 us if it
+//! waits for the pipe. If you repeat it, give each source a strand that reads all the time and
+//! sends its data into one channel. Then a receive from that channel takes the place of the select.
 //!
 //! # Fairness
-//! Waiters are served in order. A select starts at an arm taken at random. Where the ends of a
-//! channel are on different workers, a strand looks a second time before it waits, and until then
-//! others that come later may go before it.
+//! Waiters are served in order. A select starts at a random arm. If the ends of a channel are on
+//! different workers, a strand tries a second time before it waits, and until then strands that
+//! come later may be served first.
 
 // # Protocol
 // A channel is a queue of values and two queues of waiters, all under one spin lock that is held
@@ -73,8 +73,9 @@
 // Values are handed over directly. A sender that finds a waiting receiver claims its wait and puts
 // the value into that receiver's frame; a receiver that finds a waiting sender claims its wait and
 // takes the value out of that sender's frame. Either does it under the lock, and schedules the
-// strand afterwards; since only the winner of the claim may schedule, the frame stays as it is
-// until then. So a strand that wakes has its value or its room, and need not compete for it again.
+// strand afterwards; because only the winner of the claim may schedule the strand, the frame stays
+// as it is until then. So a strand that wakes has its value or its room, and need not compete for
+// it again.
 //
 // | a waiter is | left by |
 // |---|---|
@@ -84,7 +85,7 @@
 //
 // *Select* puts one waiter on each channel, all with the same wait: at most one peer can claim it,
 // so at most one arm is carried out. An arm that can be carried out while others are enlisted
-// already first claims its own strand's wait, and so shuts all others out.
+// already first claims its own strand's wait, so no peer can carry out another arm.
 //
 // *The races to fear*: a value is handed to a receiver that has just timed out, or whose other arm
 // was chosen. The claim decides: without it nothing is put into the frame, and the peer continues
@@ -126,8 +127,8 @@ pub mod __private {
     };
 }
 
-/// Makes a channel that holds at most `capacity` values; with 0 each send waits for its receive.
-/// From 4,294,967,295 on it counts as unbounded.
+/// Makes a channel that holds at most `capacity` values; with 0, each send waits for its receive. A
+/// capacity of 4,294,967,295 or more means no limit.
 ///
 /// # Examples
 /// ```
@@ -143,7 +144,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     pair(capacity)
 }
 
-/// Makes a channel that holds as many values as there is memory for; sends never wait.
+/// Makes a channel whose number of values is limited only by memory; sends never wait.
 #[must_use]
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     pair(usize::MAX)

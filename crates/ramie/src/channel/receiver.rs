@@ -1,4 +1,4 @@
-//! The end of a channel that takes values.
+//! The receiving end of a channel.
 
 use std::{fmt, task::Waker, time::Duration};
 
@@ -12,12 +12,13 @@ use crate::core::{
     time::{Deadline, Instant},
 };
 
-/// The end of a channel that takes values; clones take from the same channel, each value once.
+/// The receiving end of a channel; clones receive from the same channel, and each value goes to one
+/// of them.
 pub struct Receiver<T> {
     pub(super) flavor: Flavor<T>,
 }
 
-/// Where the values come from.
+/// The source of the values.
 pub(super) enum Flavor<T> {
     Queue(Arc<Core<T>>),
     Timed(Arc<Timed>, fn(Instant) -> T),
@@ -35,12 +36,12 @@ impl<T> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until there is a value or all senders are gone.
     ///
     /// # Cancellation
-    /// A cancel point, even if a value is there: it stays in the channel. A value that a sender has
-    /// handed to this strand while it waited is returned.
+    /// A cancel point, even if there is a value, which then stays in the channel. A value that a
+    /// sender has handed to this strand while it waited is returned.
     ///
     /// # Errors
-    /// There is no value and all senders are gone, or it was cancelled. Also `Disconnected` if the
-    /// call would have to wait on a fiber in a destructor that runs during a panic.
+    /// There is no value and all senders are gone, or the strand was cancelled. Also `Disconnected`
+    /// if the call would have to wait on a fiber in a destructor that runs during a panic.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
@@ -69,7 +70,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Takes a value, or leaves a waker for when there is one.
+    /// Takes a value, or leaves a waker to be called when there is a value.
     pub(crate) fn poll_recv(&self, future: u64, waker: &Waker) -> Result<T, TryRecvError> {
         match &self.flavor {
             Flavor::Queue(core) => core.poll_recv(future, waker),
@@ -80,7 +81,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Drops the waker of a future that waits no more.
+    /// Drops the waker of a future that no longer waits.
     pub(crate) fn forget_waker(&self, future: u64) {
         if let Flavor::Queue(core) = &self.flavor {
             core.forget_receiver(future);
@@ -123,7 +124,7 @@ impl<T> Receiver<T> {
         self.recv_until(Deadline::at(deadline), true)
     }
 
-    /// Waits for a value; a channel made by the clock is a cancel point always.
+    /// Waits for a value; a receive from a timed channel is always a cancel point.
     #[track_caller]
     pub(crate) fn recv_until(
         &self,
@@ -145,7 +146,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Counts the values that wait in the channel.
+    /// Returns the number of values in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.flavor {
@@ -155,13 +156,13 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns whether no value waits in the channel.
+    /// Returns whether there is no value in the channel.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether there is no room; with capacity 0 there never is.
+    /// Returns whether there is no room, which is always so with capacity 0.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match &self.flavor {
@@ -171,7 +172,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns how many values the channel holds at most, `None` without a limit.
+    /// Returns the largest number of values that the channel holds, `None` without a limit.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         match &self.flavor {
@@ -181,7 +182,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns whether both take from the same channel.
+    /// Returns whether both receive from the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Receiver<T>) -> bool {
         match (&self.flavor, &other.flavor) {

@@ -1,4 +1,4 @@
-//! Waiting for whichever of several operations can be carried out first.
+//! Waiting until one of several operations can be carried out.
 #![allow(unsafe_code)]
 
 use std::{fmt, time::Duration};
@@ -86,7 +86,7 @@ fn wait(arms: &[ArmRef<'_>], deadline: Deadline) -> bool {
     done
 }
 
-/// Waits until an arm was carried out, or it is worth trying again.
+/// Waits until an arm was carried out, or until another attempt may succeed.
 #[track_caller]
 fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline, is_cancel_point: bool) {
     let worker = worker::current();
@@ -98,7 +98,7 @@ fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline, is_cancel_point: bool) {
     let prepared = match park::prepare(&worker, &record) {
         Ok(prepared) => prepared,
         Err(Refused::Unwinding) => park::abort_wait_while_unwinding("a select"),
-        // The caller sees it, too.
+        // The caller finds the cancellation, too.
         Err(Refused::Cancelled) => return,
     };
     let mut prepared = Some(prepared);
@@ -108,7 +108,7 @@ fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline, is_cancel_point: bool) {
         // strand uses them until this returns; they leave their queues below.
         match unsafe { arm.0.enlist(wait) } {
             Enlisted::Waiting => {}
-            // The wait is claimed by ourselves: nobody else can have ended it.
+            // This strand has claimed the wait, so no peer can have ended it.
             Enlisted::Done | Enlisted::Again => {
                 if let Some(prepared) = prepared.take() {
                     prepared.ended();
@@ -169,8 +169,8 @@ impl<T, R> Branch<R> for SendBranch<'_, T, R> {
     }
 }
 
-/// Waits for whichever of several operations can be carried out first, where their number is known
-/// only at run time; else see [`select!`](crate::select!).
+/// Waits until one of several operations can be carried out, and carries it out. Use it if their
+/// number is known only at run time, otherwise [`select!`](crate::select!).
 ///
 /// # Examples
 /// ```
@@ -194,7 +194,7 @@ impl<'a, R: 'a> Select<'a, R> {
         Select { branches: Vec::new() }
     }
 
-    /// Adds receiving from `receiver`; if this is chosen, `handler` gets the result.
+    /// Adds a receive from `receiver`; if it is chosen, `handler` gets the result.
     #[must_use]
     pub fn recv<T: 'a>(
         mut self,
@@ -206,8 +206,8 @@ impl<'a, R: 'a> Select<'a, R> {
         self
     }
 
-    /// Adds sending the value in `slot`, which is taken out only if this is chosen. With an empty
-    /// slot it never is.
+    /// Adds a send of the value in `slot`, which is taken out only if the send is chosen. A send
+    /// with an empty slot is never chosen.
     #[must_use]
     pub fn send<T: 'a>(
         mut self,
@@ -228,7 +228,7 @@ impl<'a, R: 'a> Select<'a, R> {
     ///
     /// # Cancellation
     /// A cancel point. In a cancelled scope the first operation that was added (but not a send with
-    /// an empty slot) is the one: its handler gets `Cancelled`, with the value that was to be sent.
+    /// an empty slot) is chosen: its handler gets `Cancelled`, with the value that was to be sent.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have

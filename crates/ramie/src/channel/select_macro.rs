@@ -1,17 +1,17 @@
 //! The macro `select!`.
 
-/// Waits until one of several channel operations can be carried out, carries out that one, and runs
-/// the code behind it.
+/// Waits until one of several channel operations can be carried out, carries it out, and runs the
+/// expression of its arm.
 ///
 /// - `recv(receiver) -> result => expression`
-/// - `send(sender, value) -> result => expression`: the value is made before the wait; if another
-///   arm is chosen it is dropped.
-/// - `send(sender, mut slot) -> result => expression`: the value in `slot`, an `Option`, which is
-///   taken out only if this arm is chosen. With an empty slot it never is.
-/// - `default => expression`: if none can be carried out at once.
-/// - `default(timeout) => expression`: if none could be within `timeout`.
+/// - `send(sender, value) -> result => expression`: the value is made before the wait, and dropped
+///   if another arm is chosen.
+/// - `send(sender, mut slot) -> result => expression`: sends the value in `slot`, an `Option`,
+///   which is taken out only if this arm is chosen. An arm with an empty slot is never chosen.
+/// - `default => expression`: runs if no operation can be carried out at once.
+/// - `default(timeout) => expression`: runs if no operation could be carried out within `timeout`.
 ///
-/// Exactly one arm runs. Where several could, one is taken at random. An arm whose channel is
+/// Exactly one arm runs. If several could, one of them is chosen at random. An arm whose channel is
 /// disconnected is carried out, with an error as its result.
 ///
 /// # Blocking
@@ -20,8 +20,8 @@
 ///
 /// # Cancellation
 /// A cancel point, unless there is a `default` arm without a timeout. In a cancelled scope the
-/// first arm that stands there (but not a `send` with an empty slot) is the one that runs, and its
-/// result is `Cancelled`, with the value that was to be sent.
+/// first arm (but not a `send` with an empty slot) runs, and its result is `Cancelled`, with the
+/// value that was to be sent.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have to

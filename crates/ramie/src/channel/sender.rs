@@ -1,4 +1,4 @@
-//! The end of a channel that gives values.
+//! The sending end of a channel.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use crate::core::{
     time::{Deadline, Instant},
 };
 
-/// The end of a channel that gives values; clones give to the same channel.
+/// The sending end of a channel; clones send to the same channel.
 pub struct Sender<T> {
     pub(super) core: Arc<Core<T>>,
 }
@@ -34,7 +34,7 @@ impl<T> Sender<T> {
     /// A cancel point, even if there is room. A value that a receiver has taken counts as sent.
     ///
     /// # Errors
-    /// All receivers are gone, or it was cancelled: the error contains the value. Also
+    /// All receivers are gone, or the strand was cancelled; the error contains the value. Also
     /// `Disconnected` if the call would have to wait on a fiber in a destructor that runs during a
     /// panic.
     ///
@@ -47,7 +47,7 @@ impl<T> Sender<T> {
         self.core.send(value, Deadline::NEVER, true).map_err(untimed)
     }
 
-    /// As [`send`](Self::send), but no cancel point.
+    /// As [`send`](Self::send), but not a cancel point.
     #[inline]
     #[track_caller]
     pub(crate) fn send_uncancelled(&self, value: T) -> Result<(), SendError<T>> {
@@ -116,31 +116,31 @@ impl<T> Sender<T> {
         self.core.send(value, Deadline::at(deadline), true)
     }
 
-    /// Counts the values that wait in the channel.
+    /// Returns the number of values in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
         self.core.len()
     }
 
-    /// Returns whether no value waits in the channel.
+    /// Returns whether there is no value in the channel.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether there is no room; with capacity 0 there never is.
+    /// Returns whether there is no room, which is always so with capacity 0.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.core.is_full()
     }
 
-    /// Returns how many values the channel holds at most, `None` without a limit.
+    /// Returns the largest number of values that the channel holds, `None` without a limit.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         self.core.capacity()
     }
 
-    /// Returns whether both give to the same channel.
+    /// Returns whether both send to the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Sender<T>) -> bool {
         Arc::ptr_eq(&self.core, &other.core)

@@ -17,7 +17,7 @@ use crate::core::{
 
 static WAIT: WaitKind = WaitKind::new("a channel's moment");
 
-/// The next moment of a timed channel, which whoever moves it on receives.
+/// The next moment of a timed channel; the strand that advances it receives the previous one.
 pub(super) struct Timed {
     /// In ns on the clock; `u64::MAX`: never.
     next_ns: AtomicU64,
@@ -43,7 +43,7 @@ impl Timed {
             if next > now || next == u64::MAX {
                 return None;
             }
-            // Moments missed meanwhile are not made up for.
+            // Moments that were missed are omitted.
             let after = self.period_ns.map_or(u64::MAX, |period| now.saturating_add(period));
             let taken =
                 self.next_ns.compare_exchange(next, after, Ordering::AcqRel, Ordering::Relaxed);
@@ -78,30 +78,31 @@ fn timed(first_ns: u64, period_ns: Option<u64>) -> Receiver<Instant> {
     Receiver { flavor: Flavor::Timed(Arc::new(timed), |moment| moment) }
 }
 
-/// Makes a receiver that gets one value, the moment it was for, when `duration` has passed.
+/// Makes a receiver of one value, the instant at which `duration` has passed; it comes at that
+/// instant.
 ///
-/// Nothing comes afterwards, and it is never disconnected.
+/// No other value follows, and the receiver is never disconnected.
 #[must_use]
 pub fn after(duration: Duration) -> Receiver<Instant> {
     timed(Deadline::after(duration).as_ns(), None)
 }
 
-/// Makes a receiver that gets one value, the moment it was for, when `when` has come.
+/// Makes a receiver of one value, `when`, which comes at that instant.
 #[must_use]
 pub fn at(when: Instant) -> Receiver<Instant> {
     timed(Deadline::at(when).as_ns(), None)
 }
 
-/// Makes a receiver that gets a value, the moment it was for, every `period`.
+/// Makes a receiver that gets a value every `period`: the instant for which the value was due.
 ///
-/// It holds one value at most: after a moment that was taken late the next is a period from then.
+/// It holds one value at most: if a value is received late, the next is due a period after that.
 #[must_use]
 pub fn tick(period: Duration) -> Receiver<Instant> {
     let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
     timed(Deadline::after(period).as_ns(), Some(period_ns))
 }
 
-/// Makes a receiver that gets nothing and is never disconnected.
+/// Makes a receiver that gets no value and is never disconnected.
 #[must_use]
 pub fn never<T>() -> Receiver<T> {
     Receiver { flavor: Flavor::Never }

@@ -94,14 +94,14 @@ impl<T> Drop for Inner<T> {
     }
 }
 
-/// The end that gives the value.
+/// The sending end.
 pub struct Sender<T> {
     inner: Arc<Inner<T>>,
 }
 
-/// The end that waits for the value.
+/// The receiving end.
 ///
-/// It may be sent to another strand, but not shared: one at a time waits for the value.
+/// It is `Send`, but not `Sync`, because one strand at a time waits for the value:
 /// ```compile_fail,E0277
 /// fn share<T: Sync>(_: T) {}
 /// share(ramie::sync::oneshot::channel::<u8>().1);
@@ -111,17 +111,17 @@ pub struct Receiver<T> {
     not_sync: PhantomData<Cell<()>>,
 }
 
-/// Why there is no value.
+/// The error of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvError {
-    /// The sender was dropped without having sent.
+    /// The sender was dropped without sending.
     Closed,
     /// The strand is cancelled; [`check_cancelled`](crate::cancel::check_cancelled) returns the
     /// reason.
     Cancelled,
 }
 
-/// Why there is no value yet, or never will be.
+/// The error of a receive that does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
     /// The sender has not sent yet.
@@ -130,7 +130,7 @@ pub enum TryRecvError {
     Closed,
 }
 
-/// Why a wait ended without a value.
+/// The error of a receive with a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
     /// The timeout passed first.
@@ -163,13 +163,13 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Gives the value to the receiver.
+    /// Sends the value to the receiver.
     ///
     /// # Blocking
     /// Never.
     ///
     /// # Errors
-    /// The receiver is gone: the error contains the value.
+    /// The receiver is gone; the error contains the value.
     pub fn send(self, value: T) -> Result<(), T> {
         let inner = &self.inner;
         // SAFETY: the state is `EMPTY` or `CLOSED` by the receiver: nobody else touches the value.
@@ -206,11 +206,11 @@ impl<T> Receiver<T> {
     /// Waits for the value.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, until the value is there or the sender is gone.
+    /// Parks the fiber, or the thread outside one, until the value was sent or the sender is gone.
     ///
     /// # Cancellation
-    /// A cancel point, unless the value is there: then it is returned, for it would be lost. Where
-    /// it is cancelled the receiver is gone, and the sender gets its value back.
+    /// A cancel point, unless the value was sent; then the value is returned, because it would
+    /// otherwise be lost. A cancelled call drops the receiver, so the sender gets its value back.
     ///
     /// # Errors
     /// The sender was dropped without having sent, or it was cancelled. Also `Closed` when the
@@ -227,7 +227,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Refuses the value; returns it if it was sent before.
+    /// Refuses the value; returns the value if it was sent before.
     fn close(&self) -> Option<T> {
         let state = &self.inner.state;
         let closed = state.compare_exchange(EMPTY, CLOSED, Ordering::AcqRel, Ordering::Acquire);
@@ -268,7 +268,8 @@ impl<T> Receiver<T> {
         drop(old);
     }
 
-    /// Waits for the value, for `timeout` at most. A value that comes later is not lost: ask again.
+    /// Waits for the value, for `timeout` at most. A value that comes later is not lost; a later
+    /// call returns it.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one.

@@ -48,8 +48,8 @@ const READER: u64 = 4;
 /// A lock around a value for many readers or one writer; twin of [`std::sync::RwLock`], poisoning
 /// included.
 ///
-/// First come, first served: neither readers nor writers starve. So a strand that reads and asks to
-/// read again, while a writer waits, waits for itself for ever; std's may do the same.
+/// Requests are granted in order, so neither readers nor writers starve. A reader that locks it
+/// again while a writer waits therefore waits for itself for ever; std's may do the same.
 ///
 /// # Examples
 /// ```
@@ -83,14 +83,14 @@ impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
 impl RefUnwindSafe for Raw {}
 
-/// The right to read the value; unlocks when dropped.
+/// A guard through which the value is read; releases the lock when dropped.
 #[must_use = "the lock is held only as long as the guard lives"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     lock: &'a Raw,
     value: NonNull<T>,
 }
 
-/// The right to change the value; unlocks when dropped.
+/// A guard through which the value is changed; releases the lock when dropped.
 #[must_use = "the lock is held only as long as the guard lives"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
@@ -113,10 +113,10 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// Takes the value out.
+    /// Consumes the lock and returns the value.
     ///
     /// # Errors
-    /// The lock is poisoned: the error holds the value.
+    /// The lock is poisoned; the error contains the value.
     pub fn into_inner(self) -> LockResult<T> {
         let poisoned = self.is_poisoned();
         let value = self.value.into_inner();
@@ -125,7 +125,7 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until it may read.
+    /// Takes the lock to read, and waits until that is possible.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while a writer holds the lock or others wait.
@@ -134,7 +134,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Not a cancel point; [`read_or_cancelled`](Self::read_or_cancelled) is.
     ///
     /// # Errors
-    /// A strand panicked while it held the lock to write: the error holds the guard.
+    /// A strand panicked while it held the lock to write; the error contains the guard.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. In a destructor
@@ -148,7 +148,7 @@ impl<T: ?Sized> RwLock<T> {
         self.read_guard()
     }
 
-    /// Waits until it may read, unless the strand is cancelled; not in std.
+    /// Takes the lock to read, as [`RwLock::read`], unless the strand is cancelled; not in std.
     ///
     /// # Blocking
     /// As [`RwLock::read`].
@@ -157,7 +157,7 @@ impl<T: ?Sized> RwLock<T> {
     /// A cancel point, even if it could read at once.
     ///
     /// # Errors
-    /// The outer one: cancelled. The inner one: as for [`RwLock::read`].
+    /// The outer error: the strand was cancelled. The inner error: as for [`RwLock::read`].
     ///
     /// # Panics
     /// As [`RwLock::read`].
@@ -173,8 +173,8 @@ impl<T: ?Sized> RwLock<T> {
     /// Never.
     ///
     /// # Errors
-    /// `WouldBlock`: a writer holds it, or strands wait. `Poisoned`: taken, and the error holds
-    /// the guard.
+    /// `WouldBlock`: a writer holds it, or strands wait. `Poisoned`: taken; the error contains the
+    /// guard.
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
         if self.raw.try_add(READER) {
             Ok(self.read_guard()?)
@@ -183,7 +183,7 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Waits until it may write.
+    /// Takes the lock to write, and waits until that is possible.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while others hold the lock.
@@ -205,7 +205,7 @@ impl<T: ?Sized> RwLock<T> {
         self.write_guard()
     }
 
-    /// Waits until it may write, unless the strand is cancelled; not in std.
+    /// Takes the lock to write, as [`RwLock::write`], unless the strand is cancelled; not in std.
     ///
     /// # Blocking
     /// As [`RwLock::write`].
@@ -214,7 +214,7 @@ impl<T: ?Sized> RwLock<T> {
     /// A cancel point, even if the lock is free.
     ///
     /// # Errors
-    /// The outer one: cancelled. The inner one: as for [`RwLock::read`].
+    /// The outer error: the strand was cancelled. The inner error: as for [`RwLock::read`].
     ///
     /// # Panics
     /// As [`RwLock::read`].
@@ -230,7 +230,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Never.
     ///
     /// # Errors
-    /// `WouldBlock`: somebody holds it. `Poisoned`: taken, and the error holds the guard.
+    /// `WouldBlock`: a strand holds the lock. `Poisoned`: taken, and the error contains the guard.
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         if self.raw.try_add(WRITER) {
             Ok(self.write_guard()?)
@@ -260,15 +260,15 @@ impl<T: ?Sized> RwLock<T> {
         self.is_poisoned.load(Ordering::Relaxed)
     }
 
-    /// Declares the value sound again after a panic.
+    /// Clears the poisoning after a panic.
     pub fn clear_poison(&self) {
         self.is_poisoned.store(false, Ordering::Relaxed);
     }
 
-    /// Returns the value; needs no lock, since nobody else can hold a reference.
+    /// Returns the value mutably, without locking, because `&mut self` excludes other references.
     ///
     /// # Errors
-    /// The lock is poisoned: the error holds the reference.
+    /// The lock is poisoned; the error contains the reference.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         let poisoned = self.is_poisoned();
         let value = self.value.get_mut();
@@ -392,7 +392,7 @@ fn may_join(word: u64, holder: u64) -> bool {
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Turns the right to write into one to read, with no writer in between.
+    /// Converts the guard into one to read, with no writer in between.
     ///
     /// # Blocking
     /// Never.

@@ -1,4 +1,4 @@
-//! A number of permits.
+//! A semaphore.
 //!
 //! # Protocol: one word
 //! Bit 0: strands wait in the lot. Bit 1: closed. The rest: the permits that are free. While bit 0
@@ -6,8 +6,8 @@
 //! bit set or cleared. Giving back adds to the word and then, with strands waiting, grants.
 //!
 //! *The race to fear*: a strand decides to wait and permits come back. The strand sets bit 0 in the
-//! same step in which it finds too few; so whoever gives back afterwards sees the bit. And a waiter
-//! for many that gives up may have held back others who want few: it grants, too.
+//! same step in which it finds too few; so a strand that gives back afterwards finds the bit set.
+//! And a waiter for many that gives up may have held back others who want few: it grants, too.
 //!
 //! *Another*: one strand closes, a second sees that and gives permits back, while the first has
 //! still to refuse those that wait. Therefore a strand that grants looks at bit 1 in the step in
@@ -34,9 +34,10 @@ const PERMIT: u64 = 4;
 const REFUSED: Token = 0;
 const GRANTED: Token = 1;
 
-/// Permits that strands take and give back.
+/// A number of permits, which strands take and give back.
 ///
-/// First come, first served: a strand that wants many is not passed by others who want few.
+/// Permits are granted in the order of requests, so strands that want few do not overtake a strand
+/// that wants many.
 ///
 /// # Examples
 /// ```
@@ -76,7 +77,7 @@ pub struct OwnedSemaphorePermit {
     count: u32,
 }
 
-/// Why there are no permits.
+/// The error of a wait for permits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AcquireError {
     /// The semaphore is closed.
@@ -85,7 +86,7 @@ pub enum AcquireError {
     Cancelled,
 }
 
-/// Why there are no permits now.
+/// The error of a call that does not wait for permits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryAcquireError {
     /// Too few are free, or others wait.
@@ -94,7 +95,7 @@ pub enum TryAcquireError {
     Closed,
 }
 
-/// Why a wait ended without permits.
+/// The error of a wait with a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AcquireTimeoutError {
     /// The timeout passed first.
@@ -106,20 +107,20 @@ pub enum AcquireTimeoutError {
 }
 
 impl Semaphore {
-    /// How many permits there can be.
+    /// The largest number of permits.
     pub const MAX_PERMITS: usize = u32::MAX as usize;
 
-    /// Makes one with `permits` free.
+    /// Makes a semaphore with `permits` free permits.
     ///
     /// # Panics
-    /// When there are more than [`Semaphore::MAX_PERMITS`].
+    /// If `permits` is more than [`Semaphore::MAX_PERMITS`].
     #[must_use]
     pub const fn new(permits: usize) -> Self {
         assert!(permits <= Self::MAX_PERMITS, "a Semaphore has at most 4294967295 permits");
         Semaphore { word: AtomicU64::new(permits as u64 * PERMIT), lot: ParkingLot::new() }
     }
 
-    /// Returns how many permits are free.
+    /// Returns the number of free permits.
     #[must_use]
     pub fn available_permits(&self) -> usize {
         (self.word.load(Ordering::Relaxed) / PERMIT) as usize
@@ -186,7 +187,7 @@ impl Semaphore {
         Ok(SemaphorePermit { semaphore: self, count })
     }
 
-    /// Waits for `count` permits that are not bound to a borrow.
+    /// Waits for `count` permits of a shared semaphore, which do not borrow it.
     ///
     /// # Blocking
     /// As [`Semaphore::acquire`].
@@ -237,14 +238,15 @@ impl Semaphore {
     /// Never.
     ///
     /// # Panics
-    /// When there were more than [`Semaphore::MAX_PERMITS`] free.
+    /// If more than [`Semaphore::MAX_PERMITS`] would be free.
     pub fn add_permits(&self, count: usize) {
         let free = self.available_permits().saturating_add(count);
         assert!(free <= Self::MAX_PERMITS, "a Semaphore has at most 4294967295 permits");
         self.give_back(count as u64);
     }
 
-    /// Refuses all that wait and all that come; permits that are held stay valid.
+    /// Closes the semaphore: waits end with an error, as do later calls. Permits that are held stay
+    /// valid.
     ///
     /// # Blocking
     /// Never.
@@ -253,7 +255,7 @@ impl Semaphore {
         self.lot.unpark_while(|_| true, |_| REFUSED, || self.unmark_waiting());
     }
 
-    /// Returns whether it is closed.
+    /// Returns whether the semaphore is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.word.load(Ordering::Acquire) & CLOSED != 0
@@ -395,26 +397,26 @@ fn untimed(error: AcquireTimeoutError) -> AcquireError {
 }
 
 impl SemaphorePermit<'_> {
-    /// Returns how many permits it holds.
+    /// Returns the number of permits held.
     #[must_use]
     pub fn num_permits(&self) -> usize {
         self.count as usize
     }
 
-    /// Takes the permits out of the semaphore for good.
+    /// Removes the permits from the semaphore for good.
     pub fn forget(self) {
         mem::forget(self);
     }
 }
 
 impl OwnedSemaphorePermit {
-    /// Returns how many permits it holds.
+    /// Returns the number of permits held.
     #[must_use]
     pub fn num_permits(&self) -> usize {
         self.count as usize
     }
 
-    /// Takes the permits out of the semaphore for good.
+    /// Removes the permits from the semaphore for good.
     pub fn forget(mut self) {
         self.count = 0;
     }
