@@ -47,7 +47,7 @@ const SHIPPED: &[&str] = &[
     "core/cancel/steps.rs",
     "core/spin_lock.rs",
     "core/strand/id.rs",
-    "core/strand/slot.rs",
+    "core/strand/header.rs",
     "core/wait/completion.rs",
     "core/wait/park.rs",
     "core/wait/parking_lot.rs",

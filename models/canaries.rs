@@ -49,8 +49,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "lot_spends_a_wake_up_on_one_that_left",
         file: "core/wait/parking_lot.rs",
-        from: "return Some((slot, waiter));\n            }",
-        to: "return Some((slot, waiter));\n            }\n            return None;",
+        from: "return Some((header, waiter));\n            }",
+        to: "return Some((header, waiter));\n            }\n            return None;",
         model: "models::parking_lot::no_wake_up_is_spent_on_a_waiter_that_left",
         verdict: DEADLOCK,
     },
@@ -109,7 +109,7 @@ pub const CANARIES: &[Canary] = &[
         file: "channel/waiters.rs",
         from: "waiter.wait.get().and_then(|wait| wait.claim(Wake::Woken))",
         to: "waiter.wait.get().map(|wait| wait.claim(Wake::Woken).unwrap_or_else(|| \
-             crate::core::strand::slot_at((wait.to_bits() >> 24) as u32)))",
+             crate::core::strand::header_at((wait.to_bits() >> 24) as u32)))",
         model: "channel::models::no_value_goes_to_a_receiver_that_left",
         verdict: "scheduled",
     },
@@ -179,7 +179,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "park_does_not_look_for_the_token",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "let had_token = old & TOKEN != 0;",
         to: "let had_token = false;",
         model: "models::park::an_unpark_ends_one_park",
@@ -187,7 +187,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "unpark_does_not_release",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "Ordering::AcqRel, Ordering::Relaxed) {\n                Ok(_) if parked",
         to: "Ordering::Acquire, Ordering::Relaxed) {\n                Ok(_) if parked",
         model: "models::park::an_unpark_ends_one_park",
@@ -195,7 +195,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "second_unpark_does_nothing",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "let parked = old & (STATE | PARKING) == WAITING | PARKING;",
         to: "if old & TOKEN != 0 { return Unpark::Nothing }\n            \
              let parked = old & (STATE | PARKING) == WAITING | PARKING;",
@@ -204,7 +204,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "unpark_ends_any_wait",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "let parked = old & (STATE | PARKING) == WAITING | PARKING;",
         to: "let parked = old & STATE == WAITING;",
         model: "models::park::an_unpark_ends_no_other_wait",
@@ -212,7 +212,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "claim_does_not_compare_epochs",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "if old & STATE != WAITING || epoch != wait.epoch() {",
         to: "if old & STATE != WAITING || epoch != wait.epoch() && false {",
         model: "models::park::a_stale_reference_ends_nothing",
@@ -220,7 +220,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "claim_is_not_one_step",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "let new = old & !(STATE | PARKING | CANCELLABLE) | reason as u64;",
         to: "let new = old & !(STATE | PARKING | CANCELLABLE) | reason as u64;\n            \
              self.word.store(new, Ordering::Release);\n            \
@@ -297,7 +297,7 @@ pub const CANARIES: &[Canary] = &[
         name: "waiter_does_not_look_again",
         file: "core/wait/park.rs",
         from: "cancel::ambient().is_cancelled && \
-               self.body.slot().claim(self.wait, Wake::Cancelled)",
+               self.body.header().claim(self.wait, Wake::Cancelled)",
         to: "false",
         model: "models::cancel::a_wait_that_begins_is_cancelled",
         verdict: DEADLOCK,
@@ -306,19 +306,20 @@ pub const CANARIES: &[Canary] = &[
         name: "waiter_gives_up_a_wait_that_is_over",
         file: "core/wait/park.rs",
         from: "cancel::ambient().is_cancelled && \
-               self.body.slot().claim(self.wait, Wake::Cancelled)",
+               self.body.header().claim(self.wait, Wake::Cancelled)",
         to: "cancel::ambient().is_cancelled && { \
-             self.body.slot().claim(self.wait, Wake::Cancelled); true }",
+             self.body.header().claim(self.wait, Wake::Cancelled); true }",
         model: "models::cancel::a_cancelled_wait_has_one_outcome",
         verdict: "scheduled",
     },
     Canary {
         name: "waiter_may_be_cancelled_under_a_lock",
         file: "core/wait/park.rs",
-        from: "Ok(Prepared::begun(worker, body, record, body.slot().begin_wait()))",
-        to: "let prepared = Prepared::begun(worker, body, record, body.slot().begin_wait());\n    \
+        from: "Ok(Prepared::begun(worker, body, record, body.header().begin_wait()))",
+        to: "let prepared =\n        \
+                 Prepared::begun(worker, body, record, body.header().begin_wait());\n    \
              if record.is_in_scope.get() {\n        \
-                 body.slot().allow_cancel();\n        \
+                 body.header().allow_cancel();\n        \
                  cancel::fence_after_begin();\n        \
                  if cancel::ambient().is_cancelled {\n            \
                      prepared.abort_or_suspend();\n            \
@@ -355,7 +356,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "waits_cannot_be_cancelled",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "self.word.fetch_or(CANCELLABLE, Ordering::Relaxed);",
         to: "",
         model: "models::cancel::a_wait_that_begins_is_cancelled",
@@ -363,7 +364,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_ends_any_wait",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "old & (STATE | CANCELLABLE) == WAITING | CANCELLABLE;",
         to: "old & STATE == WAITING;",
         model: "models::cancel::a_cancel_ends_no_other_wait",
@@ -371,7 +372,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "next_wait_stays_cancellable",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "let keep = old & (u64::from(u32::MAX) << GENERATION_SHIFT | TOKEN);",
         to: "let keep = old & (u64::from(u32::MAX) << GENERATION_SHIFT | TOKEN | CANCELLABLE);",
         model: "models::cancel::a_cancel_ends_no_other_wait",
@@ -379,7 +380,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_takes_the_token",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "let new = old & !(STATE | PARKING | CANCELLABLE) | Wake::Cancelled as u64;",
         to: "let new = old & !(STATE | PARKING | CANCELLABLE | TOKEN) | Wake::Cancelled as u64;",
         model: "models::cancel::a_cancel_leaves_the_token",
@@ -387,7 +388,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancel_is_not_one_step",
-        file: "core/strand/slot.rs",
+        file: "core/strand/header.rs",
         from: "| Wake::Cancelled as u64;",
         to: "| Wake::Cancelled as u64;\n            \
                self.word.store(new, Ordering::Release);\n            \
@@ -722,15 +723,15 @@ pub const CANARIES: &[Canary] = &[
         name: "push_overwrites",
         file: "core/worker/shared.rs",
         from: "self.inbox.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed);",
-        to: "{ self.inbox.store(new, Ordering::Release); Ok::<_, *mut Slot>(head) };",
+        to: "{ self.inbox.store(new, Ordering::Release); Ok::<_, *mut StrandHeader>(head) };",
         model: "models::sleep::pushers_do_not_collide",
         verdict: DEADLOCK,
     },
     Canary {
         name: "spawner_does_not_fence",
         file: "core/worker/team.rs",
-        from: "self.queue.push(slot);\n        fence(Ordering::SeqCst);",
-        to: "self.queue.push(slot);",
+        from: "self.queue.push(header);\n        fence(Ordering::SeqCst);",
+        to: "self.queue.push(header);",
         model: "core::worker::team_models::what_is_shared_is_stolen",
         verdict: DEADLOCK,
     },
@@ -748,8 +749,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "thief_does_not_wake_the_next",
         file: "core/worker/team.rs",
-        from: "Search::Found(slot) => {\n                    self.pass_search_on();",
-        to: "Search::Found(slot) => {",
+        from: "Search::Found(header) => {\n                    self.pass_search_on();",
+        to: "Search::Found(header) => {",
         model: "core::worker::team_models::a_thief_wakes_the_next",
         verdict: DEADLOCK,
     },

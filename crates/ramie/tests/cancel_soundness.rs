@@ -142,7 +142,7 @@ fn a_coroutine_in_a_scope_may_outlive_its_fiber() {
         }
         let kept = KEPT.take();
         for (number, (coroutine, handle)) in kept.into_iter().enumerate() {
-            // The slot of the fiber is used again.
+            // The header of the fiber is used again.
             let other = fiber::spawn_local(|| fiber::park_timeout(Duration::from_millis(2)));
             fiber::yield_now();
             if number % 2 == 0 {

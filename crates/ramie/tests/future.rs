@@ -171,7 +171,7 @@ fn a_waker_may_outlive_the_call_the_fiber_and_the_runtime() {
     let waker = ramie::run(move || {
         let waker = fiber::spawn(keep).join().unwrap();
         waker.wake_by_ref();
-        // A new fiber, perhaps in the same slot, does not notice.
+        // A new fiber, perhaps in the same header, does not notice.
         let is_woken = fiber::spawn(move || {
             waker.wake_by_ref();
             (waker, Event::new().wait_timeout(Duration::from_millis(1)))

@@ -237,7 +237,7 @@ fn a_panicking_thread_may_still_wait_for_others() {
     assert_eq!(text(&*outcome.unwrap_err()), "expected");
 }
 
-/// Each strand that ends leaves its slot to the next; none is left to two.
+/// Each strand that ends leaves its header to the next; none is left to two.
 #[test]
 fn threads_that_come_and_go_keep_their_identities() {
     let rounds = || {

@@ -136,7 +136,7 @@ fn a_thread_without_memory_to_wait_submits_no_op() {
     let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let first: &'static mut [u8; 64] = Box::leak(Box::new([0; 64]));
     let address = first.as_ptr();
-    // Less than the 2 MiB of the first slots.
+    // Less than the 2 MiB of the first headers.
     common::limit_memory(512 << 10);
     let sentence = panic_text(|| socket.recv(first));
     assert!(sentence.contains("this thread cannot wait"), "{sentence}");
@@ -151,7 +151,7 @@ fn a_thread_without_memory_to_wait_submits_no_op() {
 /// As above, of a scope whose child another thread has spawned.
 #[test]
 fn a_thread_without_memory_to_wait_opens_no_scope() {
-    // Where no slot can be had any more, the second thread must still start.
+    // Where no header can be had any more, the second thread must still start.
     if common::memory_is_the_sanitizers() {
         return;
     }
@@ -159,7 +159,7 @@ fn a_thread_without_memory_to_wait_opens_no_scope() {
     if !is_child() {
         return assert_success(&child_with("true", test, &WITHOUT_MEMORY));
     }
-    // Takes some slots, and leaves some to itself.
+    // Takes some headers, and leaves some to itself.
     fiber::spawn_local(|| ()).join().unwrap();
     common::limit_memory(1 << 20);
     std::thread::scope(|threads| {
@@ -172,7 +172,7 @@ fn a_thread_without_memory_to_wait_opens_no_scope() {
         };
         let keeper = builder().spawn_scoped(threads, exhaust).unwrap();
         is_exhausted.recv().unwrap();
-        // For the allocations of the panic itself; less than more slots take.
+        // For the allocations of the panic itself; less than more headers take.
         common::limit_memory(1 << 20);
         let open = || {
             let sentence = panic_text(opens_a_scope);

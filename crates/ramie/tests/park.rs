@@ -290,13 +290,13 @@ fn instants_add_subtract_and_convert() {
     assert!(wall.elapsed().is_ok());
 }
 
-/// Slots are used again at once, the one that was given back last first.
+/// Headers are used again at once, the one that was given back last first.
 #[test]
 fn a_handle_of_a_fiber_that_has_ended_unparks_no_other() {
     let clock = ramie::time::ManualClock::new();
     let runtime = ramie::Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
     runtime.run(|| {
-        let slot = |id: fiber::FiberId| format!("{id:?}").split('.').next().map(str::to_owned);
+        let header = |id: fiber::FiberId| format!("{id:?}").split('.').next().map(str::to_owned);
         for unparks_itself in [false, true] {
             let ended = fiber::spawn(move || {
                 if unparks_itself {
@@ -307,9 +307,9 @@ fn a_handle_of_a_fiber_that_has_ended_unparks_no_other() {
             ended.join().unwrap();
             let parked = fiber::spawn(|| fiber::park_timeout(Duration::from_secs(10)));
             assert_eq!(
-                slot(parked.fiber().id()),
-                slot(old.id()),
-                "another slot: this tests nothing"
+                header(parked.fiber().id()),
+                header(old.id()),
+                "another header: this tests nothing"
             );
             assert_ne!(parked.fiber().id(), old.id());
             (0..200).for_each(|_| fiber::yield_now());

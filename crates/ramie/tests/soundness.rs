@@ -324,7 +324,7 @@ fn the_value_of_a_detached_fiber_may_wait_in_its_destructor() {
             drop(fiber::spawn_local(|| Parks { _counted: Counted(&ENDED) }));
         }
         wait_until(|| ENDED.load(Ordering::SeqCst) == 100);
-        // Their slots are used again: the new fibers' timers must fire.
+        // Their headers are used again: the new fibers' timers must fire.
         let sleepers =
             [(); 200].map(|()| fiber::spawn_local(|| fiber::sleep(Duration::from_millis(1))));
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());

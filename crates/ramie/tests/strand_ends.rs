@@ -53,7 +53,7 @@ fn poll<F: Future>(future: &mut Pin<Box<F>>, waker: &Arc<Touches>) -> Poll<F::Ou
     future.as_mut().poll(&mut Context::from_waker(&waker))
 }
 
-/// The waker runs when the strand's slot belongs to the handle, or to another strand already.
+/// The waker runs when the strand's header belongs to the handle, or to another strand already.
 fn check_waker_of_a_join() {
     let before = DESTROYED.load(SeqCst);
     let touches = Arc::new(Touches(Mutex::new(None)));
@@ -63,7 +63,7 @@ fn check_waker_of_a_join() {
     assert!(poll(&mut joined, &touches).is_pending());
     common::wait_until(|| touches.0.lock().unwrap().is_some());
     assert!(poll(&mut joined, &touches).is_ready());
-    // They take the slot that is free now, and wait in it.
+    // They take the header that is free now, and wait in it.
     let yields = |n| {
         for _ in 0..20 {
             fiber::sleep(Duration::from_micros(100));

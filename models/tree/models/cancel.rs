@@ -141,7 +141,7 @@ pub(crate) fn a_cancelled_wait_has_one_outcome() {
 }
 
 fn unpark_and_cancel_from_elsewhere(scope: &CancelScope) -> thread::JoinHandle<bool> {
-    let (target, handle) = (worker::current().current_slot().id(), scope.handle());
+    let (target, handle) = (worker::current().current_header().id(), scope.handle());
     thread::spawn(move || {
         worker::unpark(target);
         handle.cancel()
@@ -189,7 +189,7 @@ pub(crate) fn a_cancelled_park_loses_no_token() {
     check_within(2, || {
         cancel::scope(|scope| {
             let cancelling = cancel_from_elsewhere(scope);
-            let target = worker::current().current_slot().id();
+            let target = worker::current().current_header().id();
             let unparking = thread::spawn(move || worker::unpark(target));
             if park_now(&WaitRecord::new(&WAIT).cancellable()) == Wake::Cancelled {
                 assert_eq!(park_now(&WaitRecord::new(&WAIT)), Wake::Woken);

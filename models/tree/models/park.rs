@@ -22,7 +22,7 @@ fn park_now() {
 }
 
 fn me() -> FiberId {
-    worker::current().current_slot().id()
+    worker::current().current_header().id()
 }
 
 /// Whether the token comes before or after the park: the park ends, and sees earlier writes.
@@ -72,9 +72,9 @@ pub(crate) fn an_id_from_before_the_start_reaches_a_parked_strand() {
         let parking = thread::spawn({
             let told = Arc::clone(&told);
             move || {
-                let (worker, slot) = (worker::current(), worker::current().current_slot());
+                let (worker, header) = (worker::current(), worker::current().current_header());
                 told.store(me().as_u64(), Ordering::Release);
-                slot.body.set(slot.body.get());
+                header.body.set(header.body.get());
                 let record = WaitRecord::new(&WAIT).until(soon());
                 if let Ok(Some(prepared)) = park::prepare_park(&worker, &record) {
                     prepared.suspend();

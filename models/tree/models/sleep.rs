@@ -1,4 +1,4 @@
-//! The inbox and the sleep of a worker: each pushed slot is run once, and one wake is enough.
+//! The inbox and the sleep of a worker: each pushed header is run once, and one wake is enough.
 
 use std::{cell::Cell, sync::atomic};
 
@@ -7,22 +7,22 @@ use loom::thread;
 use super::check;
 use crate::core::{
     primitive::Cell as WatchedCell,
-    strand::{Slot, slab},
+    strand::{StrandHeader, slab},
     worker::{self, Shared},
 };
 
-/// Pushes a slot, whose `body` stands for all writes of its pusher.
-fn push(home: &'static Shared, slot: &'static Slot) {
-    let cell: &WatchedCell<_> = &slot.body;
+/// Pushes a header, whose `body` stands for all writes of its pusher.
+fn push(home: &'static Shared, header: &'static StrandHeader) {
+    let cell: &WatchedCell<_> = &header.body;
     cell.set(std::ptr::null());
-    home.push(slot);
+    home.push(header);
 }
 
 fn run_until(count: usize) {
     let worker = worker::current();
     let taken = Cell::new(0);
-    let take = |slot: &'static Slot| {
-        slot.body.set(std::ptr::null());
+    let take = |header: &'static StrandHeader| {
+        header.body.set(std::ptr::null());
         taken.set(taken.get() + 1);
     };
     worker.run_until(take, || taken.get() == count);
@@ -33,8 +33,8 @@ fn run_until(count: usize) {
 pub(crate) fn a_push_ends_the_sleep() {
     check(|| {
         let home = worker::current().shared();
-        let slot = slab::take();
-        let pusher = thread::spawn(move || push(home, slot));
+        let header = slab::take();
+        let pusher = thread::spawn(move || push(home, header));
         run_until(1);
         pusher.join().unwrap();
     });
@@ -44,8 +44,9 @@ pub(crate) fn a_push_ends_the_sleep() {
 pub(crate) fn a_push_ends_each_sleep() {
     check(|| {
         let home = worker::current().shared();
-        let slots = [slab::take(), slab::take()];
-        let pusher = thread::spawn(move || slots.into_iter().for_each(|slot| push(home, slot)));
+        let headers = [slab::take(), slab::take()];
+        let pusher =
+            thread::spawn(move || headers.into_iter().for_each(|header| push(home, header)));
         run_until(2);
         pusher.join().unwrap();
     });
@@ -56,7 +57,7 @@ pub(crate) fn pushers_do_not_collide() {
     check(|| {
         let home = worker::current().shared();
         let pushers =
-            [slab::take(), slab::take()].map(|slot| thread::spawn(move || push(home, slot)));
+            [slab::take(), slab::take()].map(|header| thread::spawn(move || push(home, header)));
         run_until(2);
         pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
     });
@@ -68,7 +69,7 @@ pub(crate) fn one_wake_for_each_sleep() {
         let worker = worker::current();
         let home = worker.shared();
         let pushers =
-            [slab::take(), slab::take()].map(|slot| thread::spawn(move || push(home, slot)));
+            [slab::take(), slab::take()].map(|header| thread::spawn(move || push(home, header)));
         home.fall_asleep(|| true, || ());
         pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
         assert!(worker.kernel().wakes.load(atomic::Ordering::Relaxed) <= 1, "woken twice");

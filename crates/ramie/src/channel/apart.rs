@@ -1,9 +1,9 @@
 //! Looking again before a wait, where the other end of the channel runs on another worker.
 //!
 //! A wait that another worker ends is expensive: about ten cache lines cross over for the waiter,
-//! its frame, its slot and the inbox. And it leads to the next wait. While senders wait, a receiver
-//! that takes a value lets one of them fill the gap, so the queue stays full, and that sender has
-//! to wait again when it runs. The same holds for receivers and an empty queue.
+//! its frame, its header and the inbox. And it leads to the next wait. While senders wait, a
+//! receiver that takes a value lets one of them fill the gap, so the queue stays full, and that
+//! sender has to wait again when it runs. The same holds for receivers and an empty queue.
 //!
 //! So a strand that would have to wait looks again first: it lets the other fibers of its worker
 //! run or, where there are none, a moment go by, in which the other end may get through the queue.

@@ -123,8 +123,8 @@ impl<T> Core<T> {
     /// Schedules a strand whose wait has ended, now that the lock is free.
     #[inline(always)]
     pub(super) fn wake(&self, woken: Woken) {
-        if let Some(slot) = woken
-            && worker::is_scheduled_away(slot)
+        if let Some(header) = woken
+            && worker::is_scheduled_away(header)
         {
             self.apart.note();
         }

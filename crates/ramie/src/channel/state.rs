@@ -8,7 +8,7 @@ use super::{
     futures::Futures,
     waiters::{Claimed, Waiter, Waiters},
 };
-use crate::core::strand::{Slot, WakeRef};
+use crate::core::strand::{StrandHeader, WakeRef};
 
 /// Below so many places the queue keeps its memory.
 const KEPT_PLACES: usize = 64;
@@ -30,7 +30,7 @@ pub(super) struct State<T> {
 pub(super) const UNBOUNDED: u32 = u32::MAX;
 
 /// The strand to schedule when the lock is free again.
-pub(super) type Woken = Option<&'static Slot>;
+pub(super) type Woken = Option<&'static StrandHeader>;
 
 impl<T> State<T> {
     pub(super) fn new(capacity: usize) -> Self {
@@ -71,9 +71,9 @@ impl<T> State<T> {
         };
         let mut woken = None;
         if self.has_far_waiters && self.has_room() {
-            let (next, slot) = self.take_from_sender();
+            let (next, header) = self.take_from_sender();
             self.values.extend(next);
-            woken = slot;
+            woken = header;
         }
         self.give_memory_back();
         Ok((value, woken))
@@ -97,8 +97,8 @@ impl<T> State<T> {
             return (Some(value), None);
         }
         if let Some(sender) = self.waiting_senders.claim_first() {
-            let (value, slot) = sender.take();
-            return (value, Some(slot));
+            let (value, header) = sender.take();
+            return (value, Some(header));
         }
         self.has_far_waiters = !self.futures.is_none();
         (self.futures.take_value(), None)

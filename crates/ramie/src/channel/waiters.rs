@@ -5,7 +5,7 @@ use std::ptr;
 
 use crate::core::{
     primitive::Cell,
-    strand::{Slot, Wake, WakeRef},
+    strand::{StrandHeader, Wake, WakeRef},
 };
 
 /// The action of a peer for a waiter whose wait it claimed.
@@ -51,9 +51,9 @@ pub(super) struct Waiters<T> {
     last: *const Waiter<T>,
 }
 
-/// A waiter whose wait was claimed: its strand stays suspended until `slot` is scheduled.
+/// A waiter whose wait was claimed: its strand stays suspended until `header` is scheduled.
 pub(super) struct Claimed<T> {
-    slot: &'static Slot,
+    header: &'static StrandHeader,
     waiter: *const Waiter<T>,
 }
 
@@ -126,8 +126,8 @@ impl<T> Waiters<T> {
             // SAFETY: queued waiters are alive (invariant of `first`).
             let waiter = unsafe { self.first.as_ref() }?;
             self.remove(waiter);
-            if let Some(slot) = waiter.wait.get().and_then(|wait| wait.claim(Wake::Woken)) {
-                return Some(Claimed { slot, waiter });
+            if let Some(header) = waiter.wait.get().and_then(|wait| wait.claim(Wake::Woken)) {
+                return Some(Claimed { header, waiter });
             }
         }
     }
@@ -141,21 +141,21 @@ impl<T> Claimed<T> {
 
     /// Gives a waiting receiver its value.
     #[inline]
-    pub(super) fn give(self, value: T) -> &'static Slot {
+    pub(super) fn give(self, value: T) -> &'static StrandHeader {
         self.waiter().value.set(Some(value));
         self.waiter().outcome.set(Outcome::Done);
-        self.slot
+        self.header
     }
 
     /// Takes a waiting sender's value.
     #[inline]
-    pub(super) fn take(self) -> (Option<T>, &'static Slot) {
+    pub(super) fn take(self) -> (Option<T>, &'static StrandHeader) {
         self.waiter().outcome.set(Outcome::Done);
-        (self.waiter().value.take(), self.slot)
+        (self.waiter().value.take(), self.header)
     }
 
-    pub(super) fn disconnect(self) -> &'static Slot {
+    pub(super) fn disconnect(self) -> &'static StrandHeader {
         self.waiter().outcome.set(Outcome::Disconnected);
-        self.slot
+        self.header
     }
 }

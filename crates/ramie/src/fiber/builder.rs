@@ -7,7 +7,7 @@ use ramie_driver::sys::{HandedOut, Lent};
 
 use super::{JoinHandle, Scope, ScopedJoinHandle, join::RawHandle};
 use crate::core::{
-    strand::{self, ScopeData, Slot, Wishes, end_unstarted, run_thread_to_end},
+    strand::{self, ScopeData, StrandHeader, Wishes, end_unstarted, run_thread_to_end},
     worker::{self, Worker},
 };
 
@@ -282,23 +282,23 @@ impl Builder {
                 (_, Place::LeastLoaded) => worker.find_place(None)?,
             };
             let is_thread = placement == Placement::AnyWorker && worker.team().is_none();
-            let slot = worker.slots().take(is_thread)?;
-            // SAFETY: a fresh slot; the rest is the caller's promise.
-            unsafe { strand::install(slot, f) };
+            let header = worker.headers().take(is_thread)?;
+            // SAFETY: a fresh header; the rest is the caller's promise.
+            unsafe { strand::install(header, f) };
             if is_thread {
-                return self.start_thread(&worker, slot, scope);
+                return self.start_thread(&worker, header, scope);
             }
             // From here on the closure may run, so the caller must not treat it as one that never
             // starts.
             let queued = HandedOut::<Closure>::new();
             let is_placed = place.is_some();
-            slot.belongings.install(scope, Wishes { is_placed, ..self.wishes });
+            header.belongings.install(scope, Wishes { is_placed, ..self.wishes });
             // The handle is made before the closure may start and end, because the handle keeps the
-            // slot.
-            let handle = RawHandle::new(slot);
+            // header.
+            let handle = RawHandle::new(header);
             match place {
-                None => worker.enqueue_fresh(slot, placement == Placement::ThisWorker),
-                Some(index) => worker.enqueue_placed(slot, index),
+                None => worker.enqueue_fresh(header, placement == Placement::ThisWorker),
+                Some(index) => worker.enqueue_placed(header, index),
             }
             queued.settle();
             Ok(handle)
@@ -309,7 +309,7 @@ impl Builder {
     fn start_thread(
         self,
         worker: &Worker,
-        slot: &'static Slot,
+        header: &'static StrandHeader,
         scope: *const ScopeData,
     ) -> io::Result<RawHandle> {
         let mut builder = thread::Builder::new();
@@ -319,19 +319,21 @@ impl Builder {
         if self.wishes.stack_size != 0 {
             builder = builder.stack_size(self.wishes.stack_size);
         }
-        slot.belongings.install(scope, self.wishes);
-        let handle = RawHandle::new(slot);
+        header.belongings.install(scope, self.wishes);
+        let handle = RawHandle::new(header);
         // If the thread cannot be made, this is dropped with the closure.
-        let berth = worker.crew().map(|crew| crew.add(slot));
+        let berth = worker.crew().map(|crew| crew.add(header));
         let started = builder.spawn(move || {
-            worker::on_thread_strand(slot, berth.as_ref(), |worker| run_thread_to_end(worker, slot))
+            worker::on_thread_strand(header, berth.as_ref(), |worker| {
+                run_thread_to_end(worker, header)
+            })
         });
         match started {
             Ok(_) => Ok(handle),
             Err(error) => {
-                slot.belongings.forget_scope();
+                header.belongings.forget_scope();
                 // SAFETY: the thread that would have started it was not made.
-                unsafe { end_unstarted(worker, slot, Box::new("no thread")) };
+                unsafe { end_unstarted(worker, header, Box::new("no thread")) };
                 Err(error)
             }
         }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::core::{
-    strand::{Extra, FiberId, Slot},
+    strand::{Extra, FiberId, StrandHeader},
     worker,
 };
 
@@ -18,8 +18,8 @@ pub struct Fiber {
 
 impl Fiber {
     #[inline]
-    pub(crate) fn of(slot: &Slot) -> Self {
-        Fiber { id: slot.id(), extra: slot.belongings.share_extra() }
+    pub(crate) fn of(header: &StrandHeader) -> Self {
+        Fiber { id: header.id(), extra: header.belongings.share_extra() }
     }
 
     /// Returns the id of the strand, unique in this process.

@@ -7,7 +7,7 @@ use super::Fiber;
 use crate::core::{
     cancel::{self, Cancelled},
     primitive::{AtomicPtr, Ordering},
-    strand::{self, NoValue, Raised, ScopeData, Slot, label, take_outcome},
+    strand::{self, NoValue, Raised, ScopeData, StrandHeader, label, take_outcome},
     wait::{
         completion::Completion,
         park::{Refused, WaitKind, WaitRecord},
@@ -20,17 +20,17 @@ static JOIN: WaitKind = WaitKind::new("the end of a strand");
 /// The only handle of a strand, without the type of its value.
 ///
 /// INVARIANT: each strand gets one handle, right after its spawn, and the handle is dropped or
-/// consumed once. Until then the slot is not freed.
+/// consumed once. Until then the header is not freed.
 ///
-/// A handle is one word, because programs keep millions of them: the address of the slot; or, with
-/// the lowest bit set, that of the box that the first call of [`fiber`](Self::fiber) makes.
+/// A handle is one word, because programs keep millions of them: the address of the header; or,
+/// with the lowest bit set, that of the box that the first call of [`fiber`](Self::fiber) makes.
 pub(super) struct RawHandle {
     word: AtomicPtr<()>,
 }
 
-/// A slot together with its `Fiber`.
+/// A header together with its `Fiber`.
 struct Named {
-    slot: &'static Slot,
+    header: &'static StrandHeader,
     fiber: Fiber,
 }
 
@@ -38,18 +38,18 @@ const NAMED: usize = 1;
 
 impl RawHandle {
     #[inline]
-    pub(super) fn new(slot: &'static Slot) -> Self {
-        RawHandle { word: AtomicPtr::new(ptr::from_ref(slot).cast_mut().cast()) }
+    pub(super) fn new(header: &'static StrandHeader) -> Self {
+        RawHandle { word: AtomicPtr::new(ptr::from_ref(header).cast_mut().cast()) }
     }
 
     #[inline]
-    fn slot(&self) -> &'static Slot {
+    fn header(&self) -> &'static StrandHeader {
         // Acquire: pairs with the release in `fiber`.
         let word = self.word.load(Ordering::Acquire);
         match Self::named(word) {
-            Some(named) => named.slot,
-            // SAFETY: the word came from `new`; slots are never unmapped.
-            None => unsafe { &*word.cast::<Slot>() },
+            Some(named) => named.header,
+            // SAFETY: the word came from `new`; headers are never unmapped.
+            None => unsafe { &*word.cast::<StrandHeader>() },
         }
     }
 
@@ -68,8 +68,8 @@ impl RawHandle {
         if let Some(named) = Self::named(word) {
             return &named.fiber;
         }
-        let slot = self.slot();
-        let new = Box::into_raw(Box::new(Named { slot, fiber: Fiber::of(slot) }));
+        let header = self.header();
+        let new = Box::into_raw(Box::new(Named { header, fiber: Fiber::of(header) }));
         let new = new.cast::<()>().map_addr(|address| address | NAMED);
         // Release: a strand that sees the box sees its content.
         match self.word.compare_exchange(word, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -87,10 +87,10 @@ impl RawHandle {
     #[track_caller]
     #[inline(always)]
     unsafe fn join<T>(self) -> Result<T, Raised> {
-        let slot = self.slot();
-        if !slot.join.is_done() {
-            check_not_own(slot);
-            if slot.join.wait(&Self::record(slot)).is_err() {
+        let header = self.header();
+        if !header.join.is_done() {
+            check_not_own(header);
+            if header.join.wait(&Self::record(header)).is_err() {
                 // Dropping the handle detaches the strand, which continues.
                 let why = "a strand cannot be joined in a destructor that runs during a panic";
                 return Err(Raised::new(NoValue::NotRun, Box::new(why)));
@@ -98,39 +98,39 @@ impl RawHandle {
         }
         let this = ManuallyDrop::new(self);
         // SAFETY: the strand has ended, this is its only handle, `T` is the caller's promise.
-        let outcome = unsafe { take_outcome::<T>(slot) };
-        free(slot);
+        let outcome = unsafe { take_outcome::<T>(header) };
+        free(header);
         drop_named(this.word.load(Ordering::Relaxed));
         outcome
     }
 
     #[track_caller]
-    fn record(slot: &Slot) -> WaitRecord {
-        WaitRecord::new(&JOIN).with_detail(slot.id_bits(), 0)
+    fn record(header: &StrandHeader) -> WaitRecord {
+        WaitRecord::new(&JOIN).with_detail(header.id_bits(), 0)
     }
 
     /// Waits for the end, unless the strand that waits is cancelled. It takes `&mut self` because a
     /// strand has one waiter at a time.
     #[track_caller]
     fn wait(&mut self) -> Result<(), Cancelled> {
-        let slot = self.slot();
-        check_not_own(slot);
-        match slot.join.wait(&Self::record(slot).cancellable()) {
+        let header = self.header();
+        check_not_own(header);
+        match header.join.wait(&Self::record(header).cancellable()) {
             Ok(_) => Ok(()),
             Err(Refused::Cancelled | Refused::Unwinding) => Err(cancel::cancelled()),
         }
     }
 
     /// Consumes the handle; calls `on_end` before the outcome of an ended strand is dropped.
-    fn release(&self, on_end: impl FnOnce(&Slot)) {
-        let slot = self.slot();
-        if slot.join.detach() {
+    fn release(&self, on_end: impl FnOnce(&StrandHeader)) {
+        let header = self.header();
+        if header.join.detach() {
             return;
         }
-        on_end(slot);
+        on_end(header);
         // SAFETY: not detached, so it is done: the outcome is there and belongs to this handle.
-        unsafe { slot.drop_outcome() };
-        free(slot);
+        unsafe { header.drop_outcome() };
+        free(header);
     }
 }
 
@@ -153,20 +153,20 @@ fn drop_named(word: *mut ()) {
 }
 
 #[track_caller]
-fn check_not_own(slot: &Slot) {
+fn check_not_own(header: &StrandHeader) {
     assert!(
-        !ptr::eq(worker::current().current_slot(), slot),
+        !ptr::eq(worker::current().current_header(), header),
         "a strand cannot join itself: it would wait for ever"
     );
 }
 
 #[inline]
-fn free(slot: &'static Slot) {
+fn free(header: &'static StrandHeader) {
     // SAFETY: the callers are the only handle of an ended strand and took its outcome.
-    let freed = worker::with_existing(|worker| unsafe { worker.slots().free(slot) });
+    let freed = worker::with_existing(|worker| unsafe { worker.headers().free(header) });
     if freed.is_none() {
         // SAFETY: as above.
-        unsafe { strand::free_without_worker(slot) };
+        unsafe { strand::free_without_worker(header) };
     }
 }
 
@@ -259,12 +259,12 @@ impl<T> JoinHandle<T> {
     /// Returns whether the strand has ended, so that `join` would return at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.raw.slot().join.is_done()
+        self.raw.header().join.is_done()
     }
 
     /// For the future of this handle, which is then the strand's only waiter.
     pub(crate) fn completion(&self) -> &Completion {
-        &self.raw.slot().join
+        &self.raw.header().join
     }
 }
 
@@ -362,23 +362,23 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
     /// Returns whether the strand has ended, so that `join` would return at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.raw.slot().join.is_done()
+        self.raw.header().join.is_done()
     }
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
     /// For the future of this handle, which is then the strand's only waiter.
     pub(crate) fn completion(&self) -> &Completion {
-        &self.raw.slot().join
+        &self.raw.header().join
     }
 }
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
-        self.raw.release(|slot| {
+        self.raw.release(|header| {
             // SAFETY: `release` has found the strand ended: its outcome belongs to this handle.
-            if let Some(why) = unsafe { slot.why_no_value() } {
-                self.scope.note_panic(label(slot), why);
+            if let Some(why) = unsafe { header.why_no_value() } {
+                self.scope.note_panic(label(header), why);
             }
         });
         drop_named(*self.raw.word.get_mut());

@@ -146,7 +146,7 @@ where
 /// ```
 #[must_use]
 pub fn current() -> Fiber {
-    Fiber::of(worker::current().current_slot())
+    Fiber::of(worker::current().current_header())
 }
 
 /// Calls `f` on a strand that [`run`](crate::run()) does not wait for: when only such strands are

@@ -114,7 +114,7 @@ impl<T> Reentrant<T> {
 }
 
 fn own_id() -> u64 {
-    worker::current().current_slot().id_bits()
+    worker::current().current_header().id_bits()
 }
 
 pub(super) struct ReentrantGuard<T: 'static> {

@@ -7,7 +7,7 @@
 //! cancelled already does not begin.
 //!
 //! Whatever could refuse is asked before the op is submitted: a `no_switch` region, a signal
-//! handler, a thread's slot. A panic between the submission and the completion would leave the
+//! handler, a thread's header. A panic between the submission and the completion would leave the
 //! frame to the kernel, and ends the process ([`HandedOut`]).
 #![allow(unsafe_code)]
 

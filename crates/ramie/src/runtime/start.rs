@@ -22,7 +22,7 @@ use ramie_driver::{
 
 use super::builder::{AbandonedFibers, Config, Strands};
 use crate::core::{
-    strand::{self, Raised, Slot, Wishes},
+    strand::{self, Raised, StrandHeader, Wishes},
     worker::{
         self, AbandonedFiber, FreshQueue, Installed, Pool, Roster, Seat, Team, Until, Worker,
     },
@@ -143,27 +143,27 @@ where
         outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
     };
     let _installed = Installed::new(worker);
-    let slot = worker.slots().take(false).unwrap_or_else(|error| panic!("run: {error}"));
+    let header = worker.headers().take(false).unwrap_or_else(|error| panic!("run: {error}"));
     let main_closure = HandedOut::<Main>::new();
-    // SAFETY: the slot is fresh. The loop returns only when the fiber has ended (the grace period
+    // SAFETY: the header is fresh. The loop returns only when the fiber has ended (the grace period
     // begins with its end), and the outcome is taken below: `main` and its borrows outlive both.
-    unsafe { strand::install(slot, main) };
-    name_main(slot, worker);
-    worker.enqueue_fresh(slot, true);
+    unsafe { strand::install(header, main) };
+    name_main(header, worker);
+    worker.enqueue_fresh(header, true);
     worker.run(Until::Finished);
-    assert!(slot.join.is_done(), "the loop of worker 0 ends after the closure of run");
+    assert!(header.join.is_done(), "the loop of worker 0 ends after the closure of run");
     // SAFETY: the fiber has ended, nobody else has a handle, the type is `main`'s.
-    let outcome = unsafe { strand::take_outcome(slot) };
+    let outcome = unsafe { strand::take_outcome(header) };
     // SAFETY: the outcome is taken.
-    unsafe { worker.slots().free(slot) };
+    unsafe { worker.headers().free(header) };
     main_closure.settle();
     outcome
 }
 
-fn name_main(slot: &Slot, worker: &Worker) {
+fn name_main(header: &StrandHeader, worker: &Worker) {
     let stack_size = worker.default_stack_size().max(MAIN_STACK);
     let name = Some("main".to_owned());
-    slot.belongings.install(std::ptr::null(), Wishes { name, stack_size, ..Wishes::default() });
+    header.belongings.install(std::ptr::null(), Wishes { name, stack_size, ..Wishes::default() });
 }
 
 /// The threads of workers 1 and up.

@@ -66,8 +66,9 @@ fn deadline_after(grace: Option<Duration>) -> Deadline {
 }
 
 fn name_main(worker: &Worker) {
-    let slot = worker.slots().take(true).unwrap_or_else(|error| panic!("run: {error}"));
-    slot.belongings
+    let header = worker.headers().take(true).unwrap_or_else(|error| panic!("run: {error}"));
+    header
+        .belongings
         .install(std::ptr::null(), Wishes { name: Some("main".to_owned()), ..Wishes::default() });
-    worker.adopt_root(slot);
+    worker.adopt_root(header);
 }

@@ -394,7 +394,7 @@ fn looks_worth() -> u32 {
 }
 
 fn own_id() -> u64 {
-    worker::current().current_slot().id_bits()
+    worker::current().current_header().id_bits()
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {

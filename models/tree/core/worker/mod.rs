@@ -24,7 +24,7 @@ use loom::sync::Notify;
 pub(crate) use self::{daemons::Daemons, shared::Shared};
 use super::{
     primitive::holds_spin_lock,
-    strand::{self, Slot, Unpark, Wake},
+    strand::{self, StrandHeader, Unpark, Wake},
     time::Deadline,
     wait::park::WaitRecord,
 };
@@ -48,14 +48,14 @@ impl ThreadWaker {
 }
 
 pub(crate) struct Body {
-    slot: &'static Slot,
+    header: &'static StrandHeader,
     pub(crate) record: Cell<*const WaitRecord>,
     home: &'static Shared,
 }
 
 impl Body {
-    pub(crate) fn slot(&self) -> &'static Slot {
-        self.slot
+    pub(crate) fn header(&self) -> &'static StrandHeader {
+        self.header
     }
 }
 
@@ -123,26 +123,26 @@ pub(crate) fn pause(_: Duration) {
     loom::thread::yield_now();
 }
 
-pub(crate) fn schedule(slot: &'static Slot) {
-    is_scheduled_away(slot);
+pub(crate) fn schedule(header: &'static StrandHeader) {
+    is_scheduled_away(header);
 }
 
-pub(crate) fn is_scheduled_away(slot: &'static Slot) -> bool {
+pub(crate) fn is_scheduled_away(header: &'static StrandHeader) -> bool {
     // SAFETY: the body lies in its thread's worker, and that thread waits.
-    let home = unsafe { &*slot.body.get() }.home;
+    let home = unsafe { &*header.body.get() }.home;
     let worker = current();
     let is_away = !ptr::eq(home, worker.shared);
     match is_away {
         false => assert!(!worker.is_ready.replace(true), "a strand was scheduled twice"),
-        true => home.push(slot),
+        true => home.push(header),
     }
     is_away
 }
 
 pub(crate) fn unpark(id: strand::FiberId) {
-    let slot = strand::slot_at(id.index());
-    if slot.unpark(id.generation()) == Unpark::Schedule {
-        schedule(slot);
+    let header = strand::header_at(id.index());
+    if header.unpark(id.generation()) == Unpark::Schedule {
+        schedule(header);
     }
 }
 
@@ -152,7 +152,7 @@ impl Worker {
         let shared = Shared::take(ThreadWaker(Arc::clone(&kernel)));
         WORKERS.with_borrow_mut(|workers| workers.push(shared));
         let body =
-            Body { slot: strand::slab::take(), record: Cell::new(ptr::null()), home: shared };
+            Body { header: strand::slab::take(), record: Cell::new(ptr::null()), home: shared };
         let worker = Box::new(Worker {
             body,
             shared,
@@ -161,7 +161,7 @@ impl Worker {
             armed_ns: Cell::new(None),
             now_ns: Cell::new(0),
         });
-        worker.body.slot.body.set(&raw const worker.body);
+        worker.body.header.body.set(&raw const worker.body);
         worker
     }
 
@@ -199,8 +199,8 @@ impl Worker {
         &self.body
     }
 
-    pub(crate) fn current_slot(&self) -> &'static Slot {
-        self.body.slot
+    pub(crate) fn current_header(&self) -> &'static StrandHeader {
+        self.body.header
     }
 
     pub(crate) fn arm_timer(&self, _: &Body, deadline: Deadline) {
@@ -214,7 +214,7 @@ impl Worker {
             self.fire_timer();
             if self.is_ready.replace(false) {
                 self.armed_ns.set(None);
-                assert!(self.body.slot.current_wait().is_none(), "scheduled while it waits");
+                assert!(self.body.header.current_wait().is_none(), "scheduled while it waits");
                 return;
             }
             self.sleep();
@@ -223,8 +223,8 @@ impl Worker {
 
     fn drain_inbox(&self) {
         if self.shared.has_mail() {
-            self.shared.drain(|slot| {
-                assert!(ptr::eq(slot, self.body.slot), "a strand is on another worker's inbox");
+            self.shared.drain(|header| {
+                assert!(ptr::eq(header, self.body.header), "a strand is on another worker's inbox");
                 assert!(!self.is_ready.replace(true), "a strand was scheduled twice");
             });
         }
@@ -232,7 +232,7 @@ impl Worker {
 
     fn fire_timer(&self) {
         let Some(deadline_ns) = self.armed_ns.take() else { return };
-        let Some(wait) = self.body.slot.current_wait() else { return };
+        let Some(wait) = self.body.header.current_wait() else { return };
         self.now_ns.set(deadline_ns);
         wait.wake(Wake::TimedOut);
     }
@@ -244,7 +244,7 @@ impl Worker {
     /// Runs the worker's loop on this thread until `is_over`; for models of the inbox.
     pub(crate) fn run_until(
         &self,
-        mut each: impl FnMut(&'static Slot),
+        mut each: impl FnMut(&'static StrandHeader),
         is_over: impl Fn() -> bool,
     ) {
         while !is_over() {

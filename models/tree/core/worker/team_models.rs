@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     core::{
-        strand::{Slot, slab},
+        strand::{StrandHeader, slab},
         worker::Pool,
     },
     models::check_within,
@@ -48,7 +48,7 @@ fn sleep(seat: &Seat) {
 }
 
 /// Runs a worker without strands of its own until it has stolen a closure.
-fn steal(seat: &Seat) -> &'static Slot {
+fn steal(seat: &Seat) -> &'static StrandHeader {
     loop {
         if let Search::Found(stolen) = search(seat) {
             return stolen;
@@ -81,7 +81,7 @@ pub(crate) fn a_thief_wakes_the_next() {
             })
         });
         let spawner = places.remove(0).take();
-        [slab::take(), slab::take()].into_iter().for_each(|slot| spawner.share(slot));
+        [slab::take(), slab::take()].into_iter().for_each(|header| spawner.share(header));
         thieves.into_iter().for_each(|thief| thief.join().unwrap());
     });
 }

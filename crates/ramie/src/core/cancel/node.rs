@@ -12,7 +12,7 @@ use super::{Cancelled, frame};
 use crate::core::{
     primitive::{AtomicBool, Ordering, fence},
     spin_lock::SpinLock,
-    strand::{FiberId, Slot, slot_at},
+    strand::{FiberId, StrandHeader, header_at},
     worker,
 };
 
@@ -151,7 +151,7 @@ impl Node {
 
     /// Runs `f` with the current strand among the members.
     pub(super) fn join<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
-        let strand = worker::current().current_slot().id();
+        let strand = worker::current().current_header().id();
         this.with_member(Who::Strand(strand), f)
     }
 
@@ -207,7 +207,7 @@ impl Node {
         fence(Ordering::SeqCst);
         let mut is_done = false;
         while !is_done {
-            let mut woken: [Option<&'static Slot>; BATCH] = [None; BATCH];
+            let mut woken: [Option<&'static StrandHeader>; BATCH] = [None; BATCH];
             let mut members = self.members.lock();
             for place in &mut woken {
                 let Some(member) = members.next_untold() else {
@@ -216,8 +216,8 @@ impl Node {
                 };
                 match &member.who {
                     Who::Strand(id) => {
-                        let slot = slot_at(id.index());
-                        *place = slot.cancel(id.generation()).then_some(slot);
+                        let header = header_at(id.index());
+                        *place = header.cancel(id.generation()).then_some(header);
                     }
                     Who::Scope(node) if node.mark(reason.clone()) => marked.push(Arc::clone(node)),
                     Who::Scope(_) => {}

@@ -1,4 +1,4 @@
-//! What few strands have, behind one word of the slot: a scope, a name, a stack size.
+//! What few strands have, behind one word of the header: a scope, a name, a stack size.
 //!
 //! | word | means |
 //! |---|---|
@@ -33,7 +33,7 @@ impl Wishes {
     }
 }
 
-/// What the spawner said about a strand, kept out of the slot and shared with its handles.
+/// What the spawner said about a strand, kept out of the header and shared with its handles.
 pub(crate) struct Extra {
     pub(crate) wishes: Wishes,
     scope: AtomicPtr<ScopeData>,
@@ -81,19 +81,19 @@ impl Belongings {
 
     #[inline]
     pub(crate) fn extra(&self) -> Option<&Extra> {
-        // SAFETY: the invariant: the count is held as long as the strand's slot is in use, and the
-        // callers hold the slot.
+        // SAFETY: the invariant: the count is held as long as the strand's header is in use, and
+        // the callers hold the header.
         unsafe { self.extra_address().as_ref() }
     }
 
-    /// The extras for a handle, which may outlive the slot.
+    /// The extras for a handle, which may outlive the header.
     #[inline]
     pub(crate) fn share_extra(&self) -> Option<Arc<Extra>> {
         let extra = self.extra_address();
         if extra.is_null() {
             return None;
         }
-        // SAFETY: the address came from `Arc::into_raw`, and its count stays with the slot.
+        // SAFETY: the address came from `Arc::into_raw`, and its count stays with the header.
         let held = ManuallyDrop::new(unsafe { Arc::from_raw(extra) });
         Some(Arc::clone(&held))
     }

@@ -1,11 +1,11 @@
-//! Names of strands: a slot's index with a generation, or with the epoch of one wait.
+//! Names of strands: a header's index with a generation, or with the epoch of one wait.
 
 use std::{fmt, num::NonZero};
 
 /// Identifies one strand for as long as the process runs; ids are not reused.
 ///
-/// The low 32 bits are the index of the strand's slot, the next 31 the slot's generation, and the
-/// top bit distinguishes an OS thread from a fiber.
+/// The low 32 bits are the index of the strand's header, the next 31 the header's generation, and
+/// the top bit distinguishes an OS thread from a fiber.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FiberId(NonZero<u64>);
 
@@ -13,7 +13,7 @@ pub(super) const THREAD_TAG: u32 = 1 << 31;
 
 impl FiberId {
     pub(crate) fn new(index: u32, generation: u32) -> Self {
-        // A slot in use has a generation of at least 1 (`Slot::open`).
+        // A header in use has a generation of at least 1 (`StrandHeader::open`).
         FiberId(NonZero::new(Self::bits(index, generation)).unwrap_or(NonZero::<u64>::MIN))
     }
 
@@ -27,7 +27,7 @@ impl FiberId {
         self.as_u64() as u32
     }
 
-    /// The generation with the thread tag, as it stands in the slot's wait word.
+    /// The generation with the thread tag, as it stands in the header's wait word.
     pub(crate) fn generation(self) -> u32 {
         (self.as_u64() >> 32) as u32
     }
@@ -49,12 +49,13 @@ impl fmt::Debug for FiberId {
     }
 }
 
-/// Names one wait of one strand: a slot's index and the epoch of the wait.
+/// Names one wait of one strand: a header's index and the epoch of the wait.
 ///
 /// Every thread that may end a wait keeps such a copy, never a pointer into the waiter's frame. A
-/// reference whose wait is over names nothing any more: [`Slot::claim`](super::Slot::claim) refuses
-/// it. Epochs have 24 bits; should one come round again while a waker is stalled in between, the
-/// waiter wakes spuriously, which every wait tolerates because it re-checks its condition.
+/// reference whose wait is over names nothing any more:
+/// [`StrandHeader::claim`](super::StrandHeader::claim) refuses it. Epochs have 24 bits; should one
+/// come round again while a waker is stalled in between, the waiter wakes spuriously, which every
+/// wait tolerates because it re-checks its condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WakeRef(u64);
 
@@ -87,15 +88,15 @@ impl WakeRef {
     ///
     /// At most one caller ever gets the strand of one wait.
     #[inline]
-    pub(crate) fn claim(self, reason: super::Wake) -> Option<&'static super::Slot> {
-        let slot = super::slot_at(self.index());
-        slot.claim(self, reason).then_some(slot)
+    pub(crate) fn claim(self, reason: super::Wake) -> Option<&'static super::StrandHeader> {
+        let header = super::header_at(self.index());
+        header.claim(self, reason).then_some(header)
     }
 
     /// Ends the wait that this names, if it still goes on, and makes its strand runnable.
     #[inline]
     pub(crate) fn wake(self, reason: super::Wake) -> bool {
-        let slot = self.claim(reason);
-        slot.map(crate::core::worker::schedule).is_some()
+        let header = self.claim(reason);
+        header.map(crate::core::worker::schedule).is_some()
     }
 }

@@ -1,5 +1,5 @@
-//! The closure of a strand and, later, its value: both lie in the slot if they fit in 16 bytes, in
-//! a box if they do not. The value, or the payload of a panic, takes the closure's place.
+//! The closure of a strand and, later, its value: both lie in the header if they fit in 16 bytes,
+//! in a box if they do not. The value, or the payload of a panic, takes the closure's place.
 //!
 //! | phase | payload holds | left by |
 //! |---|---|---|
@@ -13,7 +13,7 @@ use std::{
     ptr,
 };
 
-use super::slot::{INLINE_WORDS, Slot};
+use super::header::{INLINE_WORDS, StrandHeader};
 use crate::core::{
     panic,
     strand::{NoValue, Raised},
@@ -26,13 +26,13 @@ type Payload = Box<dyn Any + Send>;
 /// The operations on a payload whose types only the spawner and the joiner know.
 pub(crate) struct JobTable {
     /// Runs the installed closure and stores its outcome. Tells whether it panicked.
-    run: unsafe fn(&Slot) -> bool,
+    run: unsafe fn(&StrandHeader) -> bool,
     /// Drops the installed closure.
-    discard: unsafe fn(&Slot),
+    discard: unsafe fn(&StrandHeader),
     /// Drops the stored value or payload.
-    drop_outcome: unsafe fn(&Slot),
+    drop_outcome: unsafe fn(&StrandHeader),
     /// Names the closure: the compiler's name says in which function it stands. A place in the
-    /// program (`Location`) would be a word of each strand, and a slot has no room for it.
+    /// program (`Location`) would be a word of each strand, and a header has no room for it.
     name: fn() -> &'static str,
     /// Why there is no value: only in the tables of [`WITHOUT_VALUE`]. Strands are told apart by
     /// the address of their table, and equal constants may be merged: this makes each unlike all
@@ -70,7 +70,7 @@ const fn without_value(why: NoValue) -> JobTable {
     }
 }
 
-unsafe fn never_runs(_: &Slot) -> bool {
+unsafe fn never_runs(_: &StrandHeader) -> bool {
     unreachable!("a strand that has ended does not run")
 }
 
@@ -83,8 +83,8 @@ const fn is_inline<V>() -> bool {
 /// # Safety
 /// The caller owns the payload (see the phases) and it holds nothing.
 #[inline]
-unsafe fn write<V>(slot: &Slot, value: V) {
-    let payload = slot.payload.as_ptr();
+unsafe fn write<V>(header: &StrandHeader, value: V) {
+    let payload = header.payload.as_ptr();
     if is_inline::<V>() {
         // SAFETY: `is_inline` checked size and alignment; the caller owns the payload.
         unsafe { payload.cast::<V>().write(value) }
@@ -99,8 +99,8 @@ unsafe fn write<V>(slot: &Slot, value: V) {
 /// # Safety
 /// The caller owns the payload and it holds a `V`, put there by [`write`].
 #[inline]
-unsafe fn read<V>(slot: &Slot) -> V {
-    let payload = slot.payload.as_ptr();
+unsafe fn read<V>(header: &StrandHeader) -> V {
+    let payload = header.payload.as_ptr();
     if is_inline::<V>() {
         // SAFETY: the caller's promise: a `V` was written here by `write`, which chose the same.
         return unsafe { payload.cast::<V>().read() };
@@ -114,70 +114,70 @@ unsafe fn read<V>(slot: &Slot) -> V {
 /// Runs a strand's closure. By this name backtraces end here: below are the runtime's frames
 /// (`core/worker/panic_hook.rs`). A function of its own for that would be one more return to
 /// predict at a fiber's end.
-unsafe fn __rust_begin_short_backtrace<F: FnOnce() -> T, T>(slot: &Slot) -> bool {
-    // SAFETY: `Slot::run_job` is called once, in the phase "installed".
-    let closure = unsafe { read::<F>(slot) };
+unsafe fn __rust_begin_short_backtrace<F: FnOnce() -> T, T>(header: &StrandHeader) -> bool {
+    // SAFETY: `StrandHeader::run_job` is called once, in the phase "installed".
+    let closure = unsafe { read::<F>(header) };
     match panic::catch(closure) {
         // SAFETY: phase "running": the payload was emptied above.
-        Ok(value) => unsafe { write(slot, value) },
+        Ok(value) => unsafe { write(header, value) },
         Err(payload) => {
             let is_told = was_told(&*payload);
             let why = if is_told { NoValue::Panicked } else { NoValue::PanickedSilently };
             // SAFETY: as above.
-            unsafe { slot.store_payload(payload, why) };
+            unsafe { header.store_payload(payload, why) };
             return true;
         }
     }
     false
 }
 
-unsafe fn drop_as<V>(slot: &Slot) {
+unsafe fn drop_as<V>(header: &StrandHeader) {
     // SAFETY: the caller is in the phase in which the payload holds a `V`, and leaves it with this.
-    let value = unsafe { read::<V>(slot) };
+    let value = unsafe { read::<V>(header) };
     // A panic in the destructor of what nobody asked for has no one to go to.
     panic::drop_quietly(value);
 }
 
-/// Puts `closure` into a fresh slot.
+/// Puts `closure` into a fresh header.
 ///
 /// # Safety
-/// The slot is fresh from its free list, and all that `closure` and its result borrow outlives the
-/// strand's end and the taking or dropping of its outcome.
+/// The header is fresh from its free list, and all that `closure` and its result borrow outlives
+/// the strand's end and the taking or dropping of its outcome.
 #[inline]
-pub(crate) unsafe fn install<F: FnOnce() -> T, T>(slot: &Slot, closure: F) {
-    // SAFETY: a fresh slot's payload is empty and belongs to the spawner.
-    unsafe { write(slot, closure) };
-    slot.table.set(Some(&Table::<F, T>::TABLE));
+pub(crate) unsafe fn install<F: FnOnce() -> T, T>(header: &StrandHeader, closure: F) {
+    // SAFETY: a fresh header's payload is empty and belongs to the spawner.
+    unsafe { write(header, closure) };
+    header.table.set(Some(&Table::<F, T>::TABLE));
 }
 
-/// Moves the outcome out of an ended strand's slot.
+/// Moves the outcome out of an ended strand's header.
 ///
 /// # Safety
-/// The caller saw that the slot's `join` is done, holds the only handle, and `T` is the type
+/// The caller saw that the header's `join` is done, holds the only handle, and `T` is the type
 /// of the installed closure's value.
 #[inline]
-pub(crate) unsafe fn take_outcome<T>(slot: &Slot) -> Result<T, Raised> {
-    if slot.has_no_value() {
+pub(crate) unsafe fn take_outcome<T>(header: &StrandHeader) -> Result<T, Raised> {
+    if header.has_no_value() {
         // SAFETY: as told, and the strand has no value.
-        return Err(unsafe { take_raised(slot) });
+        return Err(unsafe { take_raised(header) });
     }
     // SAFETY: after the end the payload holds the value and belongs to the handle.
-    Ok(unsafe { read::<T>(slot) })
+    Ok(unsafe { read::<T>(header) })
 }
 
 /// # Safety
 /// As for [`take_outcome`], of a strand that has no value.
 #[cold]
 #[inline(never)]
-unsafe fn take_raised(slot: &Slot) -> Raised {
-    let why = slot.no_value().expect("its table says that it has none");
+unsafe fn take_raised(header: &StrandHeader) -> Raised {
+    let why = header.no_value().expect("its table says that it has none");
     // SAFETY: so a payload is there; it belongs to the handle.
-    Raised::new(why, unsafe { read::<Payload>(slot) })
+    Raised::new(why, unsafe { read::<Payload>(header) })
 }
 
-impl Slot {
+impl StrandHeader {
     fn table(&self) -> &'static JobTable {
-        self.table.get().expect("a strand's slot has a job from its spawn on")
+        self.table.get().expect("a strand's header has a job from its spawn on")
     }
 
     /// The name of the closure of a strand that has not ended; empty if it has none of its own.
@@ -193,7 +193,7 @@ impl Slot {
     /// Runs the closure; tells whether it panicked.
     ///
     /// # Safety
-    /// The slot is in the phase "installed" and the caller is the one who starts it.
+    /// The header is in the phase "installed" and the caller is the one who starts it.
     #[inline]
     pub(crate) unsafe fn run_job(&self) -> bool {
         // SAFETY: the caller's promise is the table entry's.
@@ -203,7 +203,7 @@ impl Slot {
     /// Drops the closure of a strand that never started, and stores why.
     ///
     /// # Safety
-    /// The slot is in the phase "installed" and the caller owns its start.
+    /// The header is in the phase "installed" and the caller owns its start.
     pub(crate) unsafe fn discard_job(&self, why: Payload) {
         // SAFETY: the caller's promise is the table entry's.
         unsafe { (self.table().discard)(self) };
@@ -214,7 +214,7 @@ impl Slot {
     /// Stores an error as the outcome of a strand that has no value.
     ///
     /// # Safety
-    /// The slot is in the phase "running", and its closure never runs again.
+    /// The header is in the phase "running", and its closure never runs again.
     pub(crate) unsafe fn store_error(&self, why: Payload) {
         // SAFETY: the caller's promise.
         unsafe { self.store_payload(why, NoValue::NotRun) };
@@ -240,7 +240,7 @@ impl Slot {
     /// Why there is no value, and what the payload says of it, if it is a text.
     ///
     /// # Safety
-    /// The slot is in the phase "ended" and belongs to the caller.
+    /// The header is in the phase "ended" and belongs to the caller.
     pub(crate) unsafe fn why_no_value(&self) -> Option<(NoValue, Option<String>)> {
         let why = self.no_value()?;
         // SAFETY: the table says that a payload is there; it belongs to the caller.
@@ -259,7 +259,7 @@ impl Slot {
     /// Drops the outcome.
     ///
     /// # Safety
-    /// The slot is in the phase "ended" and belongs to the caller.
+    /// The header is in the phase "ended" and belongs to the caller.
     pub(crate) unsafe fn drop_outcome(&self) {
         // SAFETY: the caller's promise is the table entry's.
         unsafe { (self.table().drop_outcome)(self) };

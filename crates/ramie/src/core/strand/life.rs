@@ -7,7 +7,7 @@ use ramie_coro::StackError;
 use ramie_driver::say;
 
 use crate::core::{
-    strand::{ScopeData, Slot, Wishes},
+    strand::{ScopeData, StrandHeader, Wishes},
     wait::completion::Finished,
     worker::{Body, NoSwitch, Worker},
 };
@@ -18,8 +18,8 @@ pub(crate) const ABANDONED: &str =
 
 /// Runs the closure of a fiber and does all that its end asks for.
 #[inline]
-pub(crate) fn run_to_end(worker: &Worker, body: &Body, slot: &'static Slot) {
-    run_and_end(worker, body, slot);
+pub(crate) fn run_to_end(worker: &Worker, body: &Body, header: &'static StrandHeader) {
+    run_and_end(worker, body, header);
     worker.leave_no_switch();
     // Last of all: destructors of an outcome that nobody asked for may have waited, too.
     worker.forget_timer(body);
@@ -27,22 +27,22 @@ pub(crate) fn run_to_end(worker: &Worker, body: &Body, slot: &'static Slot) {
 }
 
 /// The same for an OS thread, which its worker does not count among its fibers.
-pub(crate) fn run_thread_to_end(worker: &Worker, slot: &'static Slot) {
-    run_and_end(worker, worker.running_body(), slot);
+pub(crate) fn run_thread_to_end(worker: &Worker, header: &'static StrandHeader) {
+    run_and_end(worker, worker.running_body(), header);
     worker.leave_no_switch();
-    // From its end on, the slot belongs to the handle, and may be another strand's already.
+    // From its end on, the header belongs to the handle, and may be another strand's already.
     worker.forget_root();
     worker.note_finished(false);
 }
 
 #[inline(always)]
-fn run_and_end(worker: &Worker, body: &Body, slot: &'static Slot) {
+fn run_and_end(worker: &Worker, body: &Body, header: &'static StrandHeader) {
     // SAFETY: a scope waits for its strands: its data outlives this strand's end, below.
-    let scope = unsafe { slot.belongings.scope().as_ref() };
+    let scope = unsafe { header.belongings.scope().as_ref() };
     let run = || {
-        // SAFETY: the callers took the slot off a queue of fresh closures, or made it for this
+        // SAFETY: the callers took the header off a queue of fresh closures, or made it for this
         // thread.
-        unsafe { slot.run_job() }
+        unsafe { header.run_job() }
     };
     let panicked = match scope.and_then(ScopeData::inherited) {
         None => run(),
@@ -50,8 +50,8 @@ fn run_and_end(worker: &Worker, body: &Body, slot: &'static Slot) {
     };
     destroy_locals(worker, body);
     // SAFETY: the job has stored its outcome.
-    unsafe { end(worker, slot, panicked, Some(body)) };
-    // The destructors have run, as long as the slot was this strand's. What is left is memory.
+    unsafe { end(worker, header, panicked, Some(body)) };
+    // The destructors have run, as long as the header was this strand's. What is left is memory.
     if !body.locals.is_empty() {
         body.locals.free();
     }
@@ -77,21 +77,21 @@ fn destroy_locals(worker: &Worker, body: &Body) {
 /// that of a strand which ends by itself, and calls this.
 ///
 /// # Safety
-/// The slot's payload holds the outcome, and this is the strand's one end.
+/// The header's payload holds the outcome, and this is the strand's one end.
 #[inline]
-unsafe fn end(worker: &Worker, slot: &'static Slot, panicked: bool, body: Option<&Body>) {
-    let scope = slot.belongings.scope();
+unsafe fn end(worker: &Worker, header: &'static StrandHeader, panicked: bool, body: Option<&Body>) {
+    let scope = header.belongings.scope();
     // SAFETY: a scope waits for its strands: its data outlives `child_ended` below.
     let scope = unsafe { scope.as_ref() };
-    if slot.join.is_detached() {
-        // SAFETY: nobody holds a handle: the outcome and the slot are this end's.
-        unsafe { end_detached(worker, slot, scope, panicked, body) };
+    if header.join.is_detached() {
+        // SAFETY: nobody holds a handle: the outcome and the header are this end's.
+        unsafe { end_detached(worker, header, scope, panicked, body) };
     } else {
-        // From here on the slot belongs to the handle, unless that has just gone.
-        match slot.join.finish() {
-            // SAFETY: the handle detached before `finish`: the slot is this end's after all.
-            Finished::Detached => unsafe { end_detached(worker, slot, scope, panicked, body) },
-            Finished::Waker(waker) => return wake_future(worker, *waker, slot, scope, body),
+        // From here on the header belongs to the handle, unless that has just gone.
+        match header.join.finish() {
+            // SAFETY: the handle detached before `finish`: the header is this end's after all.
+            Finished::Detached => unsafe { end_detached(worker, header, scope, panicked, body) },
+            Finished::Waker(waker) => return wake_future(worker, *waker, header, scope, body),
             finished => finished.wake(),
         }
     }
@@ -102,15 +102,15 @@ unsafe fn end(worker: &Worker, slot: &'static Slot, panicked: bool, body: Option
 
 /// Leaves the scope, then calls the waker of the future that waits for the strand. That is code of
 /// the program: it may ask who calls it, and what it initializes is destroyed, which may wait. But
-/// the slot belongs to the handle by now, and may be another strand's already. So a strand that
-/// ends by itself calls the waker under a temporary strand id, with a slot of its own. Its
+/// the header belongs to the handle by now, and may be another strand's already. So a strand that
+/// ends by itself calls the waker under a temporary strand id, with a header of its own. Its
 /// fiber-locals are still those of the ended strand: one that the strand has used is destroyed, and
 /// using it in the waker panics.
 #[cold]
 fn wake_future(
     worker: &Worker,
     waker: Waker,
-    ended: &'static Slot,
+    ended: &'static StrandHeader,
     scope: Option<&ScopeData>,
     body: Option<&Body>,
 ) {
@@ -119,54 +119,58 @@ fn wake_future(
         scope.child_ended();
     }
     let Some(body) = body else { return crate::core::wait::wake(waker) };
-    let Ok(slot) = worker.slots().take(body.is_of_thread()) else {
+    let Ok(header) = worker.headers().take(body.is_of_thread()) else {
         ramie_driver::sys::fatal(
             "there is no memory to wake a future that waits for the end of a strand; raise the \
              address space limit (ulimit -v) or run fewer strands at once. Aborting.",
         )
     };
-    body.stand_for(slot);
+    body.stand_for(header);
     crate::core::wait::wake(waker);
     destroy_locals(worker, body);
     worker.forget_timer(body);
     body.stand_for_ended(ended);
     // SAFETY: nobody has a handle of this strand, and its payload was never filled.
-    unsafe { worker.slots().free(slot) };
+    unsafe { worker.headers().free(header) };
 }
 
 #[cold]
 unsafe fn end_detached(
     worker: &Worker,
-    slot: &'static Slot,
+    header: &'static StrandHeader,
     scope: Option<&ScopeData>,
     panicked: bool,
     body: Option<&Body>,
 ) {
     if let Some(scope) = scope.filter(|_| panicked)
         // SAFETY: the caller's promise: the outcome is this end's.
-        && let Some(why) = unsafe { slot.why_no_value() }
+        && let Some(why) = unsafe { header.why_no_value() }
     {
-        scope.note_panic(label(slot), why);
+        scope.note_panic(label(header), why);
     }
     // SAFETY: the caller's promise: the payload holds the outcome and is this end's.
-    unsafe { slot.drop_outcome() };
+    unsafe { header.drop_outcome() };
     if let Some(body) = body {
         // Those which the outcome's destructor has initialized.
         destroy_locals(worker, body);
     }
-    // SAFETY: the outcome is dropped, nobody holds the slot.
-    unsafe { worker.slots().free(slot) };
+    // SAFETY: the outcome is dropped, nobody holds the header.
+    unsafe { worker.headers().free(header) };
 }
 
 /// Ends a strand that will never start: its closure is dropped, joining it gives `why`.
 ///
 /// # Safety
-/// The caller took the slot off a queue of fresh closures.
-pub(crate) unsafe fn end_unstarted(worker: &Worker, slot: &'static Slot, why: Box<dyn Any + Send>) {
+/// The caller took the header off a queue of fresh closures.
+pub(crate) unsafe fn end_unstarted(
+    worker: &Worker,
+    header: &'static StrandHeader,
+    why: Box<dyn Any + Send>,
+) {
     // SAFETY: the caller's promise.
-    unsafe { slot.discard_job(why) };
+    unsafe { header.discard_job(why) };
     // SAFETY: `discard_job` has stored the outcome.
-    unsafe { end(worker, slot, true, None) };
+    unsafe { end(worker, header, true, None) };
     worker.note_finished(false);
 }
 
@@ -175,31 +179,35 @@ pub(crate) unsafe fn end_unstarted(worker: &Worker, slot: &'static Slot, why: Bo
 /// # Safety
 /// As for [`end_unstarted`].
 #[cold]
-pub(crate) unsafe fn fail_to_start(worker: &Worker, slot: &'static Slot, error: StackError) {
+pub(crate) unsafe fn fail_to_start(
+    worker: &Worker,
+    header: &'static StrandHeader,
+    error: StackError,
+) {
     // The program's logger and the closure's destructor run in the worker's loop. Waiting there
     // would begin a second wait of the thread's own strand, whose first one is why the loop runs.
     let _no_switch = NoSwitch::new(worker);
-    let label = label(slot);
+    let label = label(header);
     let why = format!("{label} cannot start: {error}");
     say!(Error, "{why}");
     let why: Box<dyn Any + Send> = Box::new(why);
     // SAFETY: the caller's promise.
-    unsafe { end_unstarted(worker, slot, why) };
+    unsafe { end_unstarted(worker, header, why) };
 }
 
 /// Ends a started fiber that will never run again: joining it gives an error.
 ///
 /// # Safety
 /// Nobody will ever schedule the fiber.
-pub(crate) unsafe fn end_abandoned(worker: &Worker, body: &Body, slot: &'static Slot) {
+pub(crate) unsafe fn end_abandoned(worker: &Worker, body: &Body, header: &'static StrandHeader) {
     worker.forget_timer(body);
     // SAFETY: its closure began and will never end: the payload is empty.
-    unsafe { slot.store_error(Box::new(ABANDONED)) };
+    unsafe { header.store_error(Box::new(ABANDONED)) };
     // It stays on the count of its scope: what it borrowed may still be in use.
-    let scope = slot.belongings.scope();
-    slot.belongings.forget_scope();
+    let scope = header.belongings.scope();
+    header.belongings.forget_scope();
     // SAFETY: the outcome is stored.
-    unsafe { end(worker, slot, false, None) };
+    unsafe { end(worker, header, false, None) };
     // SAFETY: the scope waits for its strands, and this one never ends: its data stays for good.
     if let Some(scope) = unsafe { scope.as_ref() } {
         scope.child_lost();
@@ -208,38 +216,38 @@ pub(crate) unsafe fn end_abandoned(worker: &Worker, body: &Body, slot: &'static 
 }
 
 /// Names a strand for messages.
-pub(crate) fn label(slot: &Slot) -> String {
-    let noun = if slot.is_thread() { "thread" } else { "fiber" };
-    match slot.belongings.extra().and_then(|extra| extra.wishes.name.as_deref()) {
+pub(crate) fn label(header: &StrandHeader) -> String {
+    let noun = if header.is_thread() { "thread" } else { "fiber" };
+    match header.belongings.extra().and_then(|extra| extra.wishes.name.as_deref()) {
         Some(name) => format!("{noun} '{name}'"),
-        None => format!("{noun} {:?}", slot.id()),
+        None => format!("{noun} {:?}", header.id()),
     }
 }
 
 /// The stack size that the spawner asked for, in bytes; 0: none.
 #[inline]
-pub(crate) fn requested_stack_size(slot: &Slot) -> usize {
-    slot.belongings.extra().map_or(0, |extra| extra.wishes.stack_size)
+pub(crate) fn requested_stack_size(header: &StrandHeader) -> usize {
+    header.belongings.extra().map_or(0, |extra| extra.wishes.stack_size)
 }
 
 /// Whether the strand was placed on a certain worker.
 #[inline]
-pub(crate) fn is_placed(slot: &Slot) -> bool {
-    slot.belongings.extra().is_some_and(|extra| extra.wishes.is_placed)
+pub(crate) fn is_placed(header: &StrandHeader) -> bool {
+    header.belongings.extra().is_some_and(|extra| extra.wishes.is_placed)
 }
 
 /// Gives the strand of an OS thread that thread's name.
-pub(crate) fn name_after_thread(slot: &Slot) {
+pub(crate) fn name_after_thread(header: &StrandHeader) {
     let name = std::thread::current().name().map(str::to_owned);
-    slot.belongings.install(std::ptr::null(), Wishes { name, ..Wishes::default() });
+    header.belongings.install(std::ptr::null(), Wishes { name, ..Wishes::default() });
 }
 
-/// Frees the slot of a thread that was a strand without having been spawned.
-pub(crate) fn free_root(worker: &Worker, slot: &'static Slot) {
-    if !slot.is_spawned() {
+/// Frees the header of a thread that was a strand without having been spawned.
+pub(crate) fn free_root(worker: &Worker, header: &'static StrandHeader) {
+    if !header.is_spawned() {
         // SAFETY: nobody has a handle of a strand that was not spawned, and its payload was never
         // filled; outstanding ids become stale.
-        unsafe { worker.slots().free(slot) };
+        unsafe { worker.headers().free(header) };
     }
 }
 
@@ -247,20 +255,20 @@ pub(crate) fn free_root(worker: &Worker, slot: &'static Slot) {
 pub(crate) fn describe_overflows() {
     let describe = |out: &mut dyn std::fmt::Write| {
         let named = crate::core::worker::with_existing(|worker| {
-            worker.is_on_fiber().then(|| describe(worker.current_slot(), out))
+            worker.is_on_fiber().then(|| describe(worker.current_header(), out))
         });
         if named.flatten().is_some() {
             let _ = out.write_str(" (raise it with RAMIE_STACK or Builder::stack_size)");
         }
     };
-    // SAFETY: it reads what the current thread's worker and slot hold, and writes.
+    // SAFETY: it reads what the current thread's worker and header hold, and writes.
     unsafe { ramie_coro::overflow::set_describer(describe) };
 }
 
-/// Runs in a signal handler: reads the slot, allocates nothing.
-fn describe(slot: &Slot, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
-    match slot.belongings.extra().and_then(|extra| extra.wishes.name.as_deref()) {
+/// Runs in a signal handler: reads the header, allocates nothing.
+fn describe(header: &StrandHeader, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+    match header.belongings.extra().and_then(|extra| extra.wishes.name.as_deref()) {
         Some(name) => write!(out, "fiber '{name}'"),
-        None => write!(out, "fiber {:?}", slot.id()),
+        None => write!(out, "fiber {:?}", header.id()),
     }
 }

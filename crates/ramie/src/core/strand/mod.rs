@@ -1,11 +1,12 @@
-//! What a strand is to the runtime: an identity, a slot of memory that never goes away, and the
+//! What a strand is to the runtime: an identity, a header of memory that never goes away, and the
 //! closure or result that lies in it; the ways in which it ends; and the part of a scope that the
 //! scope's strands share.
 //!
-//! A *strand* is a fiber or an OS thread. Both own a [`Slot`], so every primitive that parks and
-//! wakes serves both.
+//! A *strand* is a fiber or an OS thread. Both own a [`StrandHeader`], so every primitive that
+//! parks and wakes serves both.
 
 mod belongings;
+mod header;
 mod id;
 mod job;
 mod life;
@@ -13,9 +14,9 @@ mod memory;
 mod raised;
 mod scope_data;
 mod slab;
-mod slot;
 
 pub(crate) use belongings::{Extra, Wishes};
+pub(crate) use header::{StrandHeader, Unpark, Wake};
 pub use id::FiberId;
 pub(crate) use id::WakeRef;
 pub(crate) use job::{install, take_outcome};
@@ -26,5 +27,4 @@ pub(crate) use life::{
 };
 pub(crate) use raised::{NoValue, Raised, catch_raised};
 pub(crate) use scope_data::ScopeData;
-pub(crate) use slab::{FreeList, free_without_worker, slot_at};
-pub(crate) use slot::{Slot, Unpark, Wake};
+pub(crate) use slab::{FreeList, free_without_worker, header_at};

@@ -10,7 +10,7 @@
 //!   op, and only the completion of that op ends it.
 //!
 //! # Protocol
-//! 1. The waiter begins a wait ([`prepare`]): its slot's word becomes `WAITING` with a new epoch,
+//! 1. The waiter begins a wait ([`prepare`]): its header's word becomes `WAITING` with a new epoch,
 //!    and the waiter holds a [`WakeRef`] that names this wait and no other.
 //! 2. It hands copies of the reference to whoever may end the wait: a wait list, an op, a joiner's
 //!    word. From here on the wait may be over at any time; the strand still runs.
@@ -88,7 +88,7 @@ pub(crate) fn prepare<'a>(
     record: &'a WaitRecord,
 ) -> Result<Prepared<'a>, Refused> {
     let body = check_and_enter(worker, record)?;
-    Ok(Prepared::begun(worker, body, record, body.slot().begin_wait()))
+    Ok(Prepared::begun(worker, body, record, body.header().begin_wait()))
 }
 
 /// Begins a wait for `unpark`; `None` when its token was there.
@@ -98,7 +98,7 @@ pub(crate) fn prepare_park<'a>(
     record: &'a WaitRecord,
 ) -> Result<Option<Prepared<'a>>, Refused> {
     let body = check_and_enter(worker, record)?;
-    let wait = body.slot().begin_park();
+    let wait = body.header().begin_park();
     Ok(wait.map(|wait| Prepared::begun(worker, body, record, wait)))
 }
 
@@ -137,9 +137,9 @@ impl<'a> Prepared<'a> {
     #[cold]
     #[inline(never)]
     fn claim_if_cancelled(&self) -> bool {
-        self.body.slot().allow_cancel();
+        self.body.header().allow_cancel();
         cancel::fence_after_begin();
-        cancel::ambient().is_cancelled && self.body.slot().claim(self.wait, Wake::Cancelled)
+        cancel::ambient().is_cancelled && self.body.header().claim(self.wait, Wake::Cancelled)
     }
 
     pub(crate) fn wake_ref(&self) -> WakeRef {
@@ -166,7 +166,7 @@ impl<'a> Prepared<'a> {
         }
         self.worker.switch_out();
         self.body.record.set(std::ptr::null());
-        let reason = self.body.slot().wake_reason();
+        let reason = self.body.header().wake_reason();
         self.begun.settle();
         if self.record.is_cancel_point && reason != Wake::Woken {
             return self.record.settle(reason);
@@ -177,7 +177,7 @@ impl<'a> Prepared<'a> {
     /// Goes on without suspending, if the wait is not over yet; suspends if somebody has ended it,
     /// who will make the strand runnable.
     pub(crate) fn abort_or_suspend(self) {
-        if self.body.slot().claim(self.wait, Wake::Woken) {
+        if self.body.header().claim(self.wait, Wake::Woken) {
             self.ended();
         } else {
             self.suspend();

@@ -35,7 +35,7 @@ use std::{
 use crate::core::{
     primitive::Cell,
     spin_lock::RawSpinLock,
-    strand::{FiberId, Slot, Wake, WakeRef},
+    strand::{FiberId, StrandHeader, Wake, WakeRef},
     wait::park::{self, Refused, WaitRecord},
     worker,
 };
@@ -152,7 +152,7 @@ impl ParkingLot {
         let prepared = park::prepare(&worker, &record)?;
         let entry = Waiter {
             wait: prepared.wake_ref(),
-            strand: worker.current_slot().id(),
+            strand: worker.current_header().id(),
             wish,
             lot: self,
             pass_on,
@@ -217,8 +217,8 @@ impl ParkingLot {
             waiter.is_claimed.set(true);
         }
         drop(locked);
-        if let Some((slot, _)) = woken {
-            worker::schedule(slot);
+        if let Some((header, _)) = woken {
+            worker::schedule(header);
         }
     }
 
@@ -333,13 +333,13 @@ impl Locked<'_> {
     }
 
     /// Takes waiters off the front until one's wait is claimed.
-    fn claim_first(&self) -> Option<(&'static Slot, *const Queued)> {
+    fn claim_first(&self) -> Option<(&'static StrandHeader, *const Queued)> {
         loop {
             // SAFETY: queued waiters are alive (invariant of `queue`).
             let waiter = unsafe { self.queue().first.as_ref() }?;
             self.remove(waiter);
-            if let Some(slot) = waiter.wait.claim(Wake::Woken) {
-                return Some((slot, waiter));
+            if let Some(header) = waiter.wait.claim(Wake::Woken) {
+                return Some((header, waiter));
             }
         }
     }
@@ -350,7 +350,7 @@ impl Locked<'_> {
         newest: u64,
         may: impl Fn(u64) -> bool,
         grant: impl Fn(u64) -> Token,
-    ) -> Option<&'static Slot> {
+    ) -> Option<&'static StrandHeader> {
         loop {
             // SAFETY: queued waiters are alive (invariant of `queue`).
             let waiter = unsafe { self.queue().first.as_ref() }?;
@@ -358,10 +358,10 @@ impl Locked<'_> {
                 return None;
             }
             self.remove(waiter);
-            if let Some(slot) = waiter.wait.claim(Wake::Woken) {
+            if let Some(header) = waiter.wait.claim(Wake::Woken) {
                 waiter.token.set(grant(waiter.wish));
                 waiter.is_claimed.set(true);
-                return Some(slot);
+                return Some(header);
             }
         }
     }

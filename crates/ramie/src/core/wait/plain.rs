@@ -1,11 +1,12 @@
 //! Plain waits: of a fiber for its own op alone.
 //!
 //! If no deadline and no scope is around a fiber, only the completion of its op ends the wait, and
-//! only the fiber's own worker sees that completion. So the fiber begins no wait in its slot, where
-//! others would look: nobody could end it. The op's frame names the fiber's body
+//! only the fiber's own worker sees that completion. So the fiber begins no wait in its header,
+//! where others would look: nobody could end it. The op's frame names the fiber's body
 //! ([`WakeWord::plain`](super::word::WakeWord::plain)), and the worker that pops the frame puts the
-//! body onto its queue. Such a wait costs neither a compare-and-swap nor the slot's cache line. The
-//! record holds of which kind the wait is, because a worker that gives the fiber up asks for that.
+//! body onto its queue. Such a wait costs neither a compare-and-swap nor the header's cache line.
+//! The record holds of which kind the wait is, because a worker that gives the fiber up asks for
+//! that.
 
 use super::record::WaitRecord;
 use crate::core::worker::{Body, Worker};

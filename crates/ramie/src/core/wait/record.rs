@@ -24,7 +24,7 @@ pub(crate) struct WaitRecord {
     pub(crate) detail: [u64; 2],
     pub(crate) deadline: Deadline,
     pub(super) is_cancel_point: bool,
-    /// Nothing but the completion of an op ends the wait, and the slot does not show it.
+    /// Nothing but the completion of an op ends the wait, and the header does not show it.
     pub(crate) is_plain: bool,
     /// The deadline, or an earlier limit of a scope around the wait.
     pub(super) ends_at: Cell<Deadline>,

@@ -18,7 +18,7 @@ use ramie_driver::Driver;
 
 use super::{AbandonedFiber, Body, Worker, run_queue::Next};
 use crate::core::{
-    strand::{self, Slot, Wake},
+    strand::{self, StrandHeader, Wake},
     wait::{
         park::WaitRecord,
         word::{Waiting, WakeWord},
@@ -56,10 +56,10 @@ impl Worker {
         let mut given_up = GivenUp::default();
         self.unplug();
         self.drop_queued(&mut given_up);
-        for (body, slot) in self.bodies.live() {
-            given_up.report.push(describe(slot));
-            self.settle(body, slot, &mut given_up);
-            self.leak(body, slot);
+        for (body, header) in self.bodies.live() {
+            given_up.report.push(describe(header));
+            self.settle(body, header, &mut given_up);
+            self.leak(body, header);
         }
         if let Some(driver) = self.driver.borrow_mut().as_mut() {
             driver.drain();
@@ -77,10 +77,10 @@ impl Worker {
         loop {
             let shared = || self.seat.as_ref().and_then(|seat| seat.pop()).map(Next::Fresh);
             match self.ready.pop().or_else(shared) {
-                Some(Next::Fresh(slot)) => {
-                    given_up.report.push(describe(slot));
+                Some(Next::Fresh(header)) => {
+                    given_up.report.push(describe(header));
                     // SAFETY: taken off the queue of fresh closures: nobody else starts it.
-                    unsafe { strand::end_unstarted(self, slot, Box::new(strand::ABANDONED)) };
+                    unsafe { strand::end_unstarted(self, header, Box::new(strand::ABANDONED)) };
                 }
                 Some(Next::Fiber(body)) => {
                     given_up.queued.insert(body);
@@ -92,12 +92,12 @@ impl Worker {
     }
 
     /// Makes sure that nobody else has, or will get, the right to schedule the fiber.
-    fn settle(&self, body: *const Body, slot: &'static Slot, given_up: &mut GivenUp) {
-        let record = wait_of(slot);
+    fn settle(&self, body: *const Body, header: &'static StrandHeader, given_up: &mut GivenUp) {
+        let record = wait_of(header);
         let unlink = record.and_then(|record| record.unlink);
         // A plain op's wait is only ever ended by this thread, in a turn of the driver.
         let ended_here = record.is_some_and(|record| record.is_plain)
-            || slot.current_wait().is_some_and(|wait| slot.claim(wait, Wake::Cancelled));
+            || header.current_wait().is_some_and(|wait| header.claim(wait, Wake::Cancelled));
         if let Some(unlink) = unlink {
             // The hook drops values of the program. If one of their destructors waited, the loop
             // would run fibers that are about to be given up.
@@ -107,21 +107,21 @@ impl Worker {
             crate::core::panic::call_quietly(|| unsafe { (unlink.hook)(unlink.target) });
         }
         // Otherwise somebody ended the wait first and has pushed the fiber, or is about to: its
-        // slot must not be reused before that push has come in.
+        // header must not be reused before that push has come in.
         while !ended_here && !given_up.queued.contains(&body) {
             std::thread::yield_now();
             self.drop_queued(given_up);
         }
     }
 
-    fn leak(&self, body: *const Body, slot: &'static Slot) {
+    fn leak(&self, body: *const Body, header: &'static StrandHeader) {
         // SAFETY: the fiber is suspended, and after `settle` and the end of the loop nobody will
         // schedule it.
         unsafe { self.bodies.leak(body) };
         // SAFETY: a leaked body stays as it is for good.
         let body = unsafe { &*body };
         // SAFETY: its closure began and will never end.
-        unsafe { strand::end_abandoned(self, body, slot) };
+        unsafe { strand::end_abandoned(self, body, header) };
     }
 }
 
@@ -131,30 +131,30 @@ impl Worker {
     pub(crate) fn describe_live(&self) -> impl Iterator<Item = AbandonedFiber> {
         let team = self.team().map(|team| &team.daemons);
         let daemons = team.or_else(|| self.crew().map(|crew| &crew.daemons));
-        let is_waited_for = move |slot: &Slot| {
-            daemons.is_none_or(|daemons| !daemons.are_all(std::iter::once(&slot.id())))
+        let is_waited_for = move |header: &StrandHeader| {
+            daemons.is_none_or(|daemons| !daemons.are_all(std::iter::once(&header.id())))
         };
-        let live = self.bodies.live().into_iter().map(|(_, slot)| slot);
-        live.filter(move |slot| is_waited_for(slot)).map(describe)
+        let live = self.bodies.live().into_iter().map(|(_, header)| header);
+        live.filter(move |header| is_waited_for(header)).map(describe)
     }
 }
 
-fn describe(slot: &Slot) -> AbandonedFiber {
-    let mut state = match wait_of(slot) {
+fn describe(header: &StrandHeader) -> AbandonedFiber {
+    let mut state = match wait_of(header) {
         Some(record) => format!("waits for {} at {}", record.kind.name, record.location),
         None => "waits for its turn to run".to_owned(),
     };
-    let closure = slot.closure_name();
+    let closure = header.closure_name();
     if !closure.is_empty() {
         state.push_str(&format!("; it runs {closure}"));
     }
-    AbandonedFiber { label: strand::label(slot), state }
+    AbandonedFiber { label: strand::label(header), state }
 }
 
 /// The wait of a fiber of this worker, if it has started and does not run.
-fn wait_of(slot: &Slot) -> Option<&WaitRecord> {
+fn wait_of(header: &StrandHeader) -> Option<&WaitRecord> {
     // SAFETY: null before the start; then the fiber's body, which lives until the fiber has ended.
-    let body = unsafe { slot.body.get().as_ref() }?;
+    let body = unsafe { header.body.get().as_ref() }?;
     // SAFETY: a live fiber that does not run is suspended: its record is null or lies in its frame.
     unsafe { body.record.get().as_ref() }
 }

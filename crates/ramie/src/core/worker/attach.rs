@@ -16,7 +16,7 @@ use ramie_driver::sys::{HandedOut, Lent};
 use super::defaults::{default_driver_choice, default_stack_size};
 use super::{Berth, Installed, Worker};
 use crate::core::{
-    strand::Slot,
+    strand::StrandHeader,
     time::{Clock, Deadline},
 };
 
@@ -124,15 +124,15 @@ impl Lent for Strand {
     const WHAT: &'static str = "a thread's strand and its fibers had not ended";
 }
 
-/// Runs `f` on an OS thread that is the strand `slot`; of a runtime, if it has a berth there.
+/// Runs `f` on an OS thread that is the strand `header`; of a runtime, if it has a berth there.
 pub(crate) fn on_thread_strand(
-    slot: &'static Slot,
+    header: &'static StrandHeader,
     berth: Option<&Berth>,
     f: impl FnOnce(&Worker),
 ) {
     let strand = HandedOut::<Strand>::new();
     let worker = berth.map_or_else(outside, Berth::make_worker);
-    worker.adopt_root(slot);
+    worker.adopt_root(header);
     {
         let _installed = Installed::new(&worker);
         f(&worker);
@@ -160,7 +160,7 @@ impl Worker {
             }
         }
         let strand = &self.root.strand;
-        strand.set_id(self.current_slot().id_bits());
+        strand.set_id(self.current_header().id_bits());
         let _restore = Restore(context::current());
         // SAFETY: the root lives as long as this worker, which outlives the call; it is current
         // until `_restore` is dropped.
@@ -168,7 +168,7 @@ impl Worker {
         f()
     }
 
-    /// The strand of this thread has ended; its slot is no longer this worker's.
+    /// The strand of this thread has ended; its header is no longer this worker's.
     pub(crate) fn forget_root(&self) {
         self.forget_timer(&self.root);
         self.root.stand_for_none();

@@ -4,7 +4,7 @@
 //! pooled, the hottest first. A pooled body is not a finished coroutine but one suspended at the
 //! bottom of its loop: to run the next closure is one resume.
 //!
-//! | state | `slot` | left by |
+//! | state | `header` | left by |
 //! |---|---|---|
 //! | idle | none | [`Bodies::assign`], then a resume |
 //! | running, suspended | the fiber's | the end of the closure, which takes the next fresh closure at once or goes idle |
@@ -25,7 +25,7 @@ use ramie_coro::{
 };
 
 use super::{Shared, Worker, panic_hook::UNTOLD, prefetch};
-use crate::core::{local::Locals, strand::Slot, time::Armed, wait::park::WaitRecord};
+use crate::core::{local::Locals, strand::StrandHeader, time::Armed, wait::park::WaitRecord};
 
 type Coroutine = BareCoroutine<(), (), ()>;
 type Yielder = BareYielder<(), ()>;
@@ -38,13 +38,13 @@ type Yielder = BareYielder<(), ()>;
 ///   base of the stack (a multiple of 64)     ┐
 ///   │ …  rarely used fields                  │
 ///   │ yielder, record, stack_size, strand    │ one line
-///   │ slot, coroutine, its sp towards the end│ one line
+///   │ header, coroutine, its sp to the end   │ one line
 ///   │ the switch's link to the resumer       │
 ///   └ first frame, growing downwards
 /// ```
 #[repr(C, align(16))]
 pub(crate) struct Body {
-    slot: Cell<*const Slot>,
+    header: Cell<*const StrandHeader>,
     /// INVARIANT: initialised from `Bodies::make` on, until `retire` or `leak` takes it; never in a
     /// thread's body.
     coroutine: UnsafeCell<MaybeUninit<Coroutine>>,
@@ -72,7 +72,7 @@ const USES_PER_CHECK: u32 = 64;
 impl Body {
     fn new(home: &'static Shared, stack_size: usize, position: usize) -> Self {
         Body {
-            slot: Cell::new(ptr::null()),
+            header: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),
             record: Cell::new(ptr::null()),
             coroutine: UnsafeCell::new(MaybeUninit::uninit()),
@@ -101,22 +101,22 @@ impl Body {
     }
 
     #[inline]
-    pub(crate) fn slot(&self) -> &'static Slot {
-        // SAFETY: callers run on this body, or found it on a run queue: it is not idle, and slots
+    pub(crate) fn header(&self) -> &'static StrandHeader {
+        // SAFETY: callers run on this body, or found it on a run queue: it is not idle, and headers
         // are never unmapped.
-        unsafe { &*self.slot.get() }
+        unsafe { &*self.header.get() }
     }
 
     #[inline]
-    pub(crate) fn try_slot(&self) -> Option<&'static Slot> {
-        // SAFETY: null or a slot, which is never unmapped.
-        unsafe { self.slot.get().as_ref() }
+    pub(crate) fn try_header(&self) -> Option<&'static StrandHeader> {
+        // SAFETY: null or a header, which is never unmapped.
+        unsafe { self.header.get().as_ref() }
     }
 
     /// Brings nearer what the end of its wait touches.
     #[inline]
     pub(super) fn prefetch_wait(&self) {
-        prefetch::line(self.slot.get());
+        prefetch::line(self.header.get());
         prefetch::line(self.record.get());
     }
 
@@ -129,7 +129,7 @@ impl Body {
 
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.slot.get().is_null()
+        self.header.get().is_null()
     }
 
     /// Gives the thread back to the worker's loop, from whichever coroutine's stack this is called.
@@ -178,21 +178,21 @@ fn main(body: *const Body, yielder: &Yielder) {
     // coroutine returned (`Bodies::retire`).
     let body = unsafe { &*body };
     body.yielder.set(yielder);
-    while let Some(slot) = body.try_slot() {
-        run_closures(&super::current(), body, slot);
-        body.slot.set(ptr::null());
+    while let Some(header) = body.try_header() {
+        run_closures(&super::current(), body, header);
+        body.header.set(ptr::null());
         // SAFETY: on the coroutine's own stack.
         unsafe { yielder.suspend(()) };
     }
 }
 
 /// Runs a closure, then those fresh ones whose turn it is: each saves two switches.
-fn run_closures(worker: &Worker, body: &Body, slot: &'static Slot) {
-    let mut slot = slot;
+fn run_closures(worker: &Worker, body: &Body, header: &'static StrandHeader) {
+    let mut header = header;
     loop {
-        crate::core::strand::run_to_end(worker, body, slot);
+        crate::core::strand::run_to_end(worker, body, header);
         match worker.next_fresh_for(body) {
-            Some(next) => slot = next,
+            Some(next) => header = next,
             None => return,
         }
     }
@@ -201,16 +201,16 @@ fn run_closures(worker: &Worker, body: &Body, slot: &'static Slot) {
 impl Body {
     /// Takes on a fresh closure.
     #[inline]
-    pub(super) fn adopt(&self, slot: &'static Slot) {
+    pub(super) fn adopt(&self, header: &'static StrandHeader) {
         self.uses.set(self.uses.get() + 1);
         self.panic_told.set(UNTOLD);
-        self.strand.set_id(slot.id_bits());
-        self.stand_for(slot);
+        self.strand.set_id(header.id_bits());
+        self.stand_for(header);
     }
 
     /// A thread's strand has ended.
     pub(super) fn stand_for_none(&self) {
-        self.slot.set(ptr::null());
+        self.header.set(ptr::null());
     }
 
     /// Whether it is a thread's, and not a fiber's.
@@ -218,16 +218,16 @@ impl Body {
         self.stack_size == 0
     }
 
-    /// Is the body of a strand whose slot belongs to others by now, until its loop takes notice.
-    pub(crate) fn stand_for_ended(&self, slot: &'static Slot) {
-        self.slot.set(slot);
+    /// Is the body of a strand whose header belongs to others by now, until its loop takes notice.
+    pub(crate) fn stand_for_ended(&self, header: &'static StrandHeader) {
+        self.header.set(header);
     }
 
     /// Becomes the body of that strand.
     #[inline]
-    pub(crate) fn stand_for(&self, slot: &'static Slot) {
-        self.slot.set(slot);
-        slot.body.set(self);
+    pub(crate) fn stand_for(&self, header: &'static StrandHeader) {
+        self.header.set(header);
+        header.body.set(self);
     }
 }
 
@@ -272,13 +272,13 @@ impl Bodies {
     }
 
     #[inline]
-    pub(crate) fn fits(&self, body: &Body, slot: &Slot) -> bool {
-        body.stack_size == self.size_for(slot)
+    pub(crate) fn fits(&self, body: &Body, header: &StrandHeader) -> bool {
+        body.stack_size == self.size_for(header)
     }
 
     /// Few classes, so that there are few pools, whatever sizes a program asks for.
-    fn size_for(&self, slot: &Slot) -> usize {
-        match crate::core::strand::requested_stack_size(slot) {
+    fn size_for(&self, header: &StrandHeader) -> usize {
+        match crate::core::strand::requested_stack_size(header) {
             0 => self.default_size,
             size if size == self.default_size => size,
             size => size.next_power_of_two(),
@@ -290,8 +290,8 @@ impl Bodies {
     /// # Errors
     /// When there is no memory for one more stack.
     #[inline]
-    pub(crate) fn assign(&self, slot: &'static Slot) -> Result<&Body, StackError> {
-        let size = self.size_for(slot);
+    pub(crate) fn assign(&self, header: &'static StrandHeader) -> Result<&Body, StackError> {
+        let size = self.size_for(header);
         let idle = if size == self.default_size { self.idle.borrow_mut().pop() } else { None };
         let body = match idle {
             Some(body) => body,
@@ -299,7 +299,7 @@ impl Bodies {
         };
         // SAFETY: bodies in `idle` and fresh from `make` are alive until `retire`.
         let body = unsafe { &*body };
-        body.adopt(slot);
+        body.adopt(header);
         Ok(body)
     }
 
@@ -357,7 +357,7 @@ impl Bodies {
     /// Ends an idle body and its coroutine, and returns the stack.
     #[cold]
     fn retire(&self, body: &Body) -> Option<ramie_coro::Stack> {
-        // SAFETY: called by the loop, or when the loop has ended. Without a slot, `main` returns.
+        // SAFETY: called by the loop, or when the loop has ended. Without a header, `main` returns.
         unsafe { body.resume() };
         self.unlist(body);
         // SAFETY: the invariant of the field; the body ends here, and has nothing else to drop.
@@ -449,10 +449,10 @@ impl Bodies {
     }
 
     /// The fibers that have started and not ended.
-    pub(crate) fn live(&self) -> Vec<(*const Body, &'static Slot)> {
+    pub(crate) fn live(&self) -> Vec<(*const Body, &'static StrandHeader)> {
         let all = self.all.borrow();
         // SAFETY: bodies in `all` are alive.
-        all.iter().filter_map(|body| Some((*body, unsafe { &**body }.try_slot()?))).collect()
+        all.iter().filter_map(|body| Some((*body, unsafe { &**body }.try_header()?))).collect()
     }
 
     /// Gives up a live fiber for good: its stack is never touched, freed or reused again.

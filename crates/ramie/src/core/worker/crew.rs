@@ -14,7 +14,7 @@ use std::{
 use super::{AbandonedFiber, Daemons, Unended, Worker};
 use crate::core::{
     primitive::{AtomicBool, AtomicUsize, Ordering},
-    strand::{FiberId, Slot},
+    strand::{FiberId, StrandHeader},
     time::{Clock, Deadline},
     wait::{
         completion::Completion,
@@ -72,11 +72,12 @@ impl Crew {
     }
 
     /// Counts a thread that is about to be made.
-    pub(crate) fn add(self: &Arc<Self>, slot: &Slot) -> Berth {
+    pub(crate) fn add(self: &Arc<Self>, header: &StrandHeader) -> Berth {
         // Relaxed: the making of the thread hands it over.
         self.threads.fetch_add(1, Ordering::Relaxed);
-        self.labels().insert(slot.id(), crate::core::strand::label(slot));
-        let berth = Berth { crew: Arc::clone(self), id: slot.id(), holds_clock: Cell::new(false) };
+        self.labels().insert(header.id(), crate::core::strand::label(header));
+        let berth =
+            Berth { crew: Arc::clone(self), id: header.id(), holds_clock: Cell::new(false) };
         berth.hold_clock();
         berth
     }

@@ -87,7 +87,7 @@ impl Worker {
             (None, Some(crew)) => Runtime::Crew(Arc::clone(crew)),
             (None, None) => return None,
         };
-        let strand = self.current_slot().id();
+        let strand = self.current_header().id();
         let daemons = runtime.daemons();
         let outer = daemons.scopes().insert(strand, scope);
         if outer.is_none() {

@@ -264,8 +264,8 @@ mod tests {
         must_wake("there is a closure to steal", || {
             let mut seats = seats(2, None);
             let thief = worker(Clock::System, seats.pop());
-            let slots = crate::core::strand::FreeList::new();
-            seats[0].share(slots.take(false).expect("memory for a slot"));
+            let headers = crate::core::strand::FreeList::new();
+            seats[0].share(headers.take(false).expect("memory for a header"));
             thief.sleep();
         });
     }

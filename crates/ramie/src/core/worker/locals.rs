@@ -4,7 +4,7 @@
 use super::{Body, Installed, Worker};
 
 impl Worker {
-    /// The body of the strand that runs. The thread's own need not have a slot.
+    /// The body of the strand that runs. The thread's own need not have a header.
     #[inline(always)]
     pub(crate) fn running_body(&self) -> &Body {
         match self.current_body() {

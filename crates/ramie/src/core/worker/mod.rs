@@ -77,7 +77,7 @@ pub use self::{
     policy::{Policy, Runnable},
 };
 use crate::core::{
-    strand::{FreeList, Slot, Unpark, Wake, WakeRef},
+    strand::{FreeList, StrandHeader, Unpark, Wake, WakeRef},
     time::{Clock, Deadline, Timers},
     wait::word::{Waiting, WakeWord},
 };
@@ -114,10 +114,10 @@ pub(crate) struct Worker {
     /// Calls that may yet be complete at once before the next look (at_once.rs).
     at_once_left: Cell<u32>,
     timers: RefCell<Timers>,
-    slots: FreeList,
+    headers: FreeList,
     bodies: Bodies,
     clock: Clock,
-    /// The body of the thread's own strand, which gets a slot when it first waits.
+    /// The body of the thread's own strand, which gets a header when it first waits.
     root: Box<Body>,
     seat: Option<Seat>,
     /// Where fibers can be placed: the workers of the runtime, this one among them.
@@ -138,35 +138,35 @@ pub(crate) struct Worker {
 
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
 #[inline]
-pub(crate) fn schedule(slot: &'static Slot) {
-    is_scheduled_away(slot);
+pub(crate) fn schedule(header: &'static StrandHeader) {
+    is_scheduled_away(header);
 }
 
 /// The same; tells whether that is another thread's worker.
 #[inline]
 #[allow(unsafe_code)]
-pub(crate) fn is_scheduled_away(slot: &'static Slot) -> bool {
+pub(crate) fn is_scheduled_away(header: &'static StrandHeader) -> bool {
     // SAFETY: the strand waited, so it has a body, which lives until the strand has ended; and it
     // goes on only when it is scheduled, below.
-    let home = unsafe { &*slot.body.get() }.home;
+    let home = unsafe { &*header.body.get() }.home;
     let current = CURRENT.get();
     // SAFETY: `CURRENT` is null or valid, as in `with_current`.
     if let Some(worker) = unsafe { current.as_ref() }
         && ptr::eq(worker.shared, home)
     {
-        worker.make_ready(slot);
+        worker.make_ready(header);
         return false;
     }
-    home.push(slot);
+    home.push(header);
     true
 }
 
 /// Gives the token of `unpark` to a strand.
 #[inline]
 pub(crate) fn unpark(id: crate::core::strand::FiberId) {
-    let slot = crate::core::strand::slot_at(id.index());
-    if slot.unpark(id.generation()) == Unpark::Schedule {
-        schedule(slot);
+    let header = crate::core::strand::header_at(id.index());
+    if header.unpark(id.generation()) == Unpark::Schedule {
+        schedule(header);
     }
 }
 
@@ -215,7 +215,7 @@ impl Worker {
             switches_per_poll,
             at_once_left: Cell::new(at_once::MOST),
             timers: RefCell::new(Timers::default()),
-            slots: FreeList::new(),
+            headers: FreeList::new(),
             bodies: Bodies::new(shared, stack_size),
             clock,
             root: Box::new(Body::of_thread(shared)),
@@ -235,8 +235,8 @@ impl Worker {
         self.shared
     }
 
-    pub(crate) fn slots(&self) -> &FreeList {
-        &self.slots
+    pub(crate) fn headers(&self) -> &FreeList {
+        &self.headers
     }
 
     pub(crate) fn team(&self) -> Option<&std::sync::Arc<Team>> {
@@ -269,10 +269,10 @@ impl Worker {
         !self.current.get().is_null() || !self.masked.get().is_null()
     }
 
-    /// The slot of the strand that runs.
+    /// The header of the strand that runs.
     #[inline(always)]
-    pub(crate) fn current_slot(&self) -> &'static Slot {
-        self.current_strand().slot()
+    pub(crate) fn current_header(&self) -> &'static StrandHeader {
+        self.current_strand().header()
     }
 
     /// The body of the strand that runs: a fiber, or the thread itself.
@@ -293,17 +293,17 @@ impl Worker {
             return body;
         }
         if self.root.is_idle() {
-            let slot = self.slots.take(true);
-            let slot = slot.unwrap_or_else(|error| panic!("this thread cannot wait: {error}"));
-            crate::core::strand::name_after_thread(slot);
-            self.adopt_root(slot);
+            let header = self.headers.take(true);
+            let header = header.unwrap_or_else(|error| panic!("this thread cannot wait: {error}"));
+            crate::core::strand::name_after_thread(header);
+            self.adopt_root(header);
         }
         &self.root
     }
 
-    /// Makes `slot` the strand of this thread.
-    pub(crate) fn adopt_root(&self, slot: &'static Slot) {
-        self.root.stand_for(slot);
+    /// Makes `header` the strand of this thread.
+    pub(crate) fn adopt_root(&self, header: &'static StrandHeader) {
+        self.root.stand_for(header);
     }
 
     /// Whether nothing is set for the strand that runs: no limit, no scope.
@@ -338,9 +338,9 @@ impl Worker {
     /// Puts a strand of this worker onto the run queue.
     #[inline]
     #[allow(unsafe_code)]
-    fn make_ready(&self, slot: &'static Slot) {
+    fn make_ready(&self, header: &'static StrandHeader) {
         // SAFETY: the strand waited: it has a body, which lives until the strand has ended.
-        let body = unsafe { &*slot.body.get() };
+        let body = unsafe { &*header.body.get() };
         match ptr::eq(body, &raw const *self.root) {
             false => self.ready.push_fiber(body),
             true => self.ready.push_root(),
@@ -349,11 +349,11 @@ impl Worker {
 
     /// Queues a closure that has no stack yet.
     #[inline]
-    pub(crate) fn enqueue_fresh(&self, slot: &'static Slot, is_local: bool) {
+    pub(crate) fn enqueue_fresh(&self, header: &'static StrandHeader, is_local: bool) {
         self.shared.note_spawned();
         match &self.seat {
-            Some(seat) if !is_local && self.has_team_mates => seat.share(slot),
-            _ => self.ready.push_fresh(slot),
+            Some(seat) if !is_local && self.has_team_mates => seat.share(header),
+            _ => self.ready.push_fresh(header),
         }
     }
 
@@ -474,8 +474,8 @@ impl Drop for Worker {
             manual.remove_worker(self.shared);
         }
         self.end_root_locals();
-        if let Some(slot) = self.root.try_slot() {
-            crate::core::strand::free_root(self, slot);
+        if let Some(header) = self.root.try_header() {
+            crate::core::strand::free_root(self, header);
         }
         self.shared.release();
     }

@@ -151,10 +151,10 @@ impl Worker {
     }
 
     /// Refuses a call in which the strand would have to wait and could not, before the call has
-    /// lent anything: inside a `no_switch` region, and if there is no memory for a thread's slot.
+    /// lent anything: inside a `no_switch` region, and if there is no memory for a thread's header.
     ///
     /// # Panics
-    /// Inside `no_switch`, or if there is no memory for the thread's slot.
+    /// Inside `no_switch`, or if there is no memory for the thread's header.
     #[inline]
     #[track_caller]
     pub(crate) fn check_can_wait(&self) {
@@ -165,7 +165,7 @@ impl Worker {
     /// As [`check_can_wait`](Self::check_can_wait), for a wait whose record exists.
     ///
     /// # Panics
-    /// Inside `no_switch`, or if there is no memory for the thread's slot.
+    /// Inside `no_switch`, or if there is no memory for the thread's header.
     #[inline]
     pub(crate) fn check_can_wait_by(&self, record: &WaitRecord) {
         self.check_may_wait(record);

@@ -53,7 +53,7 @@ pub(crate) fn install_hook() {
 
 /// Names the fiber that runs on this thread, for messages.
 fn current_fiber_label() -> Option<String> {
-    with_existing(|worker| worker.is_on_fiber().then(|| strand::label(worker.current_slot())))
+    with_existing(|worker| worker.is_on_fiber().then(|| strand::label(worker.current_header())))
         .flatten()
 }
 

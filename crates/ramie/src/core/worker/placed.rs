@@ -21,7 +21,7 @@ use std::{io, sync::OnceLock};
 use super::{Shared, Worker, lingering::Lingering};
 use crate::core::{
     primitive::{AtomicBool, AtomicUsize, Ordering},
-    strand::Slot,
+    strand::StrandHeader,
 };
 
 const CLOSED: usize = 1 << (usize::BITS - 1);
@@ -59,14 +59,14 @@ impl Berth {
     }
 
     /// Sends a closure to the worker, unless that takes no more.
-    fn send(&self, slot: &'static Slot) -> bool {
+    fn send(&self, header: &'static StrandHeader) -> bool {
         let Some(shared) = self.shared.get() else { return false };
         // Acquire: whoever finds the gate closed leaves the inbox alone. The push itself releases.
         if self.gate.fetch_add(1, Ordering::Acquire) & CLOSED != 0 {
             self.gate.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        shared.push(slot);
+        shared.push(header);
         true
     }
 }
@@ -106,10 +106,10 @@ impl Roster {
     }
 
     /// Sends a closure that any worker may start, unless that worker takes no more.
-    pub(super) fn hand_over(&self, slot: &'static Slot, index: usize) -> bool {
+    pub(super) fn hand_over(&self, header: &'static StrandHeader, index: usize) -> bool {
         let berth = &self.berths[index];
         berth.waiting.fetch_add(1, Ordering::Relaxed);
-        let is_sent = berth.send(slot);
+        let is_sent = berth.send(header);
         if !is_sent {
             berth.waiting.fetch_sub(1, Ordering::Relaxed);
         }
@@ -169,21 +169,21 @@ impl Worker {
     }
 
     /// Queues a closure that has no stack yet with the worker of this index.
-    pub(crate) fn enqueue_placed(&self, slot: &'static Slot, index: usize) {
+    pub(crate) fn enqueue_placed(&self, header: &'static StrandHeader, index: usize) {
         self.shared.note_spawned();
-        let Some(roster) = &self.roster else { return self.ready.push_fresh(slot) };
+        let Some(roster) = &self.roster else { return self.ready.push_fresh(header) };
         let berth = &roster.berths[index];
         berth.waiting.fetch_add(1, Ordering::Relaxed);
         // A closed gate: the runtime gives up its fibers, this one with those of this worker.
-        if self.index() == Some(index) || !berth.send(slot) {
-            self.ready.push_fresh(slot);
+        if self.index() == Some(index) || !berth.send(header) {
+            self.ready.push_fresh(header);
         }
     }
 
     /// A closure is about to start, or cannot.
     #[inline]
-    pub(super) fn note_taken(&self, slot: &Slot) {
-        if crate::core::strand::is_placed(slot)
+    pub(super) fn note_taken(&self, header: &StrandHeader) {
+        if crate::core::strand::is_placed(header)
             && let (Some(roster), Some(index)) = (&self.roster, self.index())
         {
             roster.berths[index].waiting.fetch_sub(1, Ordering::Relaxed);
@@ -191,20 +191,20 @@ impl Worker {
     }
 
     /// Queues what came through the inbox.
-    pub(super) fn receive(&self, slot: &'static Slot) {
-        if !slot.body.get().is_null() {
-            return self.make_ready(slot);
+    pub(super) fn receive(&self, header: &'static StrandHeader) {
+        if !header.body.get().is_null() {
+            return self.make_ready(header);
         }
         let (Some(roster), Some(seat)) = (&self.roster, &self.seat) else {
-            return self.ready.push_fresh(slot);
+            return self.ready.push_fresh(header);
         };
         let berth = &roster.berths[seat.index];
         berth.gate.fetch_sub(1, Ordering::Relaxed);
-        if crate::core::strand::is_placed(slot) {
-            return self.ready.push_fresh(slot);
+        if crate::core::strand::is_placed(header) {
+            return self.ready.push_fresh(header);
         }
         berth.waiting.fetch_sub(1, Ordering::Relaxed);
-        seat.share(slot);
+        seat.share(header);
     }
 
     /// Lets no closure come in any more, and waits for those that are on their way.

@@ -93,7 +93,7 @@ impl Worker {
         self.plugged.held.set(self.plugged.held.get().saturating_sub(1));
         match next {
             Next::Fiber(body) => self.ready.push_body(body),
-            Next::Fresh(slot) => self.ready.push_fresh(slot),
+            Next::Fresh(header) => self.ready.push_fresh(header),
             Next::Root => self.ready.push_root(),
         }
     }

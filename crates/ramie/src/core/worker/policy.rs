@@ -4,7 +4,7 @@
 use std::{fmt, marker::PhantomData};
 
 use super::{Next, Shared, with_existing};
-use crate::core::strand::{FiberId, Slot};
+use crate::core::strand::{FiberId, StrandHeader};
 
 /// Decides which of the runnable fibers of a worker runs next.
 ///
@@ -47,27 +47,27 @@ impl Runnable {
         self.next.take().expect(KEPT)
     }
 
-    fn slot(&self) -> Option<&'static Slot> {
-        self.next.as_ref().expect(KEPT).slot()
+    fn header(&self) -> Option<&'static StrandHeader> {
+        self.next.as_ref().expect(KEPT).header()
     }
 
     /// Returns the id of the fiber; `None` for the worker's own thread, outside of a fiber.
     #[must_use]
     pub fn id(&self) -> Option<FiberId> {
-        self.slot().map(Slot::id)
+        self.header().map(StrandHeader::id)
     }
 
     /// Returns the name that the fiber was given.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.slot()?.belongings.extra()?.wishes.name.as_deref()
+        self.header()?.belongings.extra()?.wishes.name.as_deref()
     }
 
     /// Returns the priority that the fiber was given by
     /// [`Builder::priority`](crate::fiber::Builder::priority); 0 by default.
     #[must_use]
     pub fn priority(&self) -> i8 {
-        let extra = self.slot().and_then(|slot| slot.belongings.extra());
+        let extra = self.header().and_then(|header| header.belongings.extra());
         extra.map_or(0, |extra| extra.wishes.priority)
     }
 

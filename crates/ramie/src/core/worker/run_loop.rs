@@ -19,7 +19,7 @@ use ramie_driver::{
 };
 
 use super::{Body, NoSwitch, Worker, run_queue::Next};
-use crate::core::strand::{Slot, Wake};
+use crate::core::strand::{StrandHeader, Wake};
 
 /// How many strands one look at the timers wakes. With a million sleepers each costs 1 us or more,
 /// and where many are due at once, the first need not wait for the last. Not fewer than the
@@ -109,7 +109,7 @@ impl Worker {
             }
             match O::next(&this) {
                 Some(Next::Fiber(body)) => this.mount(body),
-                Some(Next::Fresh(slot)) => this.start(slot),
+                Some(Next::Fresh(header)) => this.start(header),
                 Some(Next::Root) => {
                     if until == Until::Root {
                         break;
@@ -141,8 +141,8 @@ impl Worker {
     fn next_of_two_queues(&self) -> Option<Next> {
         let seat = self.seat.as_ref()?;
         let prefers_fresh = self.prefers_fresh.replace(!self.prefers_fresh.get());
-        if prefers_fresh && let Some(slot) = self.pop_shared(seat) {
-            return Some(Next::Fresh(slot));
+        if prefers_fresh && let Some(header) = self.pop_shared(seat) {
+            return Some(Next::Fresh(header));
         }
         self.ready.pop().or_else(|| self.pop_shared(seat).map(Next::Fresh))
     }
@@ -172,18 +172,18 @@ impl Worker {
 
     /// Gives a stack to a fresh closure and switches to it.
     #[inline(never)]
-    fn start(&self, slot: &'static Slot) {
+    fn start(&self, header: &'static StrandHeader) {
         self.current.set(std::ptr::null());
-        self.note_taken(slot);
-        match self.bodies.assign(slot) {
+        self.note_taken(header);
+        match self.bodies.assign(header) {
             Ok(body) => {
                 self.note_started();
                 self.mount(body);
             }
             Err(error) => {
                 self.leave_fibers();
-                // SAFETY: the slot came from the queue of fresh closures: nobody else starts it.
-                unsafe { crate::core::strand::fail_to_start(self, slot, error) }
+                // SAFETY: the header came from the queue of fresh closures: nobody else starts it.
+                unsafe { crate::core::strand::fail_to_start(self, header, error) }
             }
         }
     }
@@ -195,20 +195,20 @@ impl Worker {
 
     /// The next closure that a body whose fiber has just ended may run at once, in its turn.
     #[inline]
-    pub(super) fn next_fresh_for(&self, body: &Body) -> Option<&'static Slot> {
+    pub(super) fn next_fresh_for(&self, body: &Body) -> Option<&'static StrandHeader> {
         if self.countdown.get() == 1 || !self.may_chain {
             return None;
         }
-        let slot = self.ready.pop_fresh()?;
-        if !self.bodies.fits(body, slot) {
-            self.ready.push_fresh(slot);
+        let header = self.ready.pop_fresh()?;
+        if !self.bodies.fits(body, header) {
+            self.ready.push_fresh(header);
             return None;
         }
         self.countdown.set(self.countdown.get() - 1);
-        self.note_taken(slot);
-        body.adopt(slot);
+        self.note_taken(header);
+        body.adopt(header);
         self.note_started();
-        Some(slot)
+        Some(header)
     }
 
     /// Accounts for the end of a strand of this worker.
@@ -276,7 +276,7 @@ impl Worker {
 
     pub(super) fn drain_inbox(&self) {
         if self.shared.has_mail() {
-            self.shared.drain(|slot| self.receive(slot));
+            self.shared.drain(|header| self.receive(header));
         }
     }
 
@@ -328,7 +328,7 @@ impl Worker {
     /// A timer entry fired: ends the wait, or arms the entry anew for a later deadline. Returns
     /// whether the strand goes on.
     fn expire(&self, body: &Body, now: u64) -> bool {
-        let Some(wait) = body.slot().current_wait() else { return false };
+        let Some(wait) = body.header().current_wait() else { return false };
         // SAFETY: the strand waits and is of this worker (its timers hold only such), so it stays
         // suspended, and its record valid, until this thread resumes it.
         let Some(record) = (unsafe { body.record.get().as_ref() }) else { return false };

@@ -1,7 +1,7 @@
 //! The run queue of one worker: first in, first out, for this thread only.
 //!
 //! A ring of words. A word is a started fiber's body, a *run* of closures without a stack (how many
-//! of them come next; they are linked through their slots), or the worker's root. So a million
+//! of them come next; they are linked through their headers), or the worker's root. So a million
 //! closures queued in a row take one word here, and no memory that they have not got already.
 //!
 //! # Prefetch
@@ -27,7 +27,7 @@ use super::{
     Body,
     prefetch::{self, Prefetch},
 };
-use crate::core::{primitive::Ordering, strand::Slot};
+use crate::core::{primitive::Ordering, strand::StrandHeader};
 
 /// What can be run next.
 #[derive(Clone, Copy)]
@@ -35,18 +35,18 @@ pub(crate) enum Next {
     /// A fiber that has started, suspended on its own stack.
     Fiber(*const Body),
     /// A closure that has no stack yet.
-    Fresh(&'static Slot),
+    Fresh(&'static StrandHeader),
     /// The code that waits on the worker's own stack.
     Root,
 }
 
 impl Next {
-    /// The slot of the fiber.
-    pub(crate) fn slot(&self) -> Option<&'static Slot> {
+    /// The header of the fiber.
+    pub(crate) fn header(&self) -> Option<&'static StrandHeader> {
         match self {
             // SAFETY: what can be run next is alive until it has run.
-            Next::Fiber(body) => Some(unsafe { &**body }.slot()),
-            Next::Fresh(slot) => Some(slot),
+            Next::Fiber(body) => Some(unsafe { &**body }.header()),
+            Next::Fresh(header) => Some(header),
             Next::Root => None,
         }
     }
@@ -83,8 +83,8 @@ pub(crate) struct RunQueue {
     tail: Cell<NonNull<Word>>,
     prefetch: Cell<Prefetch>,
     /// The closures of all runs, in order. INVARIANT: as many as the runs in the ring say.
-    first_fresh: Cell<*const Slot>,
-    last_fresh: Cell<*const Slot>,
+    first_fresh: Cell<*const StrandHeader>,
+    last_fresh: Cell<*const StrandHeader>,
 }
 
 fn allocate(len: usize) -> NonNull<Word> {
@@ -127,14 +127,14 @@ impl RunQueue {
     }
 
     #[inline]
-    pub(crate) fn push_fresh(&self, slot: &'static Slot) {
-        slot.link.store(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: null or a queued slot; slots are never unmapped.
+    pub(crate) fn push_fresh(&self, header: &'static StrandHeader) {
+        header.link.store(ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: null or a queued header; headers are never unmapped.
         match unsafe { self.last_fresh.get().as_ref() } {
-            Some(last) => last.link.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed),
-            None => self.first_fresh.set(slot),
+            Some(last) => last.link.store(ptr::from_ref(header).cast_mut(), Ordering::Relaxed),
+            None => self.first_fresh.set(header),
         }
-        self.last_fresh.set(slot);
+        self.last_fresh.set(header);
         let last = self.before(self.tail.get());
         let word = read(last);
         if !self.is_empty() && word.addr() & TAG == FRESH {
@@ -243,7 +243,7 @@ impl RunQueue {
 
     /// Takes the head if it is a closure without a stack.
     #[inline]
-    pub(crate) fn pop_fresh(&self) -> Option<&'static Slot> {
+    pub(crate) fn pop_fresh(&self) -> Option<&'static StrandHeader> {
         let head = self.head.get();
         let word = read(head);
         let is_fresh = !self.is_empty() && word.addr() & TAG == FRESH;
@@ -251,10 +251,10 @@ impl RunQueue {
     }
 
     #[inline]
-    fn pop_of_run(&self, head: NonNull<Word>, word: Word) -> &'static Slot {
-        // SAFETY: the head is a run, so there is a first one; slots are never unmapped.
-        let slot = unsafe { &*self.first_fresh.get() };
-        let next = slot.link.load(Ordering::Relaxed);
+    fn pop_of_run(&self, head: NonNull<Word>, word: Word) -> &'static StrandHeader {
+        // SAFETY: the head is a run, so there is a first one; headers are never unmapped.
+        let header = unsafe { &*self.first_fresh.get() };
+        let next = header.link.load(Ordering::Relaxed);
         prefetch::line(next);
         self.first_fresh.set(next);
         if next.is_null() {
@@ -265,7 +265,7 @@ impl RunQueue {
         } else {
             write(head, word.map_addr(|run| run - ONE_FRESH));
         }
-        slot
+        header
     }
 
     /// How many can be run; goes through the ring.
@@ -357,13 +357,13 @@ mod tests {
         worker::{Shared, ThreadWaker},
     };
 
-    fn take(slots: &FreeList) -> &'static Slot {
-        slots.take(false).expect("memory for a slot")
+    fn take(headers: &FreeList) -> &'static StrandHeader {
+        headers.take(false).expect("memory for a header")
     }
 
     fn index(next: Option<Next>) -> Option<u32> {
         match next {
-            Some(Next::Fresh(slot)) => Some(slot.index()),
+            Some(Next::Fresh(header)) => Some(header.index()),
             Some(_) => Some(u32::MAX),
             None => None,
         }
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn keeps_the_order_while_it_grows_and_wraps() {
-        let slots = FreeList::new();
+        let headers = FreeList::new();
         let queue = RunQueue::new();
         let mut expected = std::collections::VecDeque::new();
         for round in 1..60_usize {
@@ -380,9 +380,9 @@ mod tests {
                     queue.push_root();
                     expected.push_back(u32::MAX);
                 } else {
-                    let slot = take(&slots);
-                    queue.push_fresh(slot);
-                    expected.push_back(slot.index());
+                    let header = take(&headers);
+                    queue.push_fresh(header);
+                    expected.push_back(header.index());
                 }
             }
             queue.measure();
@@ -411,37 +411,37 @@ mod tests {
 
     #[test]
     fn closures_in_a_row_take_one_word() {
-        let slots = FreeList::new();
+        let headers = FreeList::new();
         let queue = RunQueue::new();
-        let fresh: Vec<_> = (0..1000).map(|_| take(&slots)).collect();
-        fresh.iter().for_each(|slot| queue.push_fresh(slot));
+        let fresh: Vec<_> = (0..1000).map(|_| take(&headers)).collect();
+        fresh.iter().for_each(|header| queue.push_fresh(header));
         assert_eq!(queue.capacity(), RunQueue::new().capacity());
-        for slot in &fresh {
-            assert!(queue.pop_fresh().is_some_and(|found| ptr::eq(found, *slot)));
+        for header in &fresh {
+            assert!(queue.pop_fresh().is_some_and(|found| ptr::eq(found, *header)));
         }
         assert!(queue.pop_fresh().is_none() && queue.is_empty());
     }
 
     #[test]
     fn a_fresh_head_is_told_from_the_root() {
-        let slots = FreeList::new();
-        let slot = take(&slots);
+        let headers = FreeList::new();
+        let header = take(&headers);
         let queue = RunQueue::new();
         assert!(queue.pop_fresh().is_none());
         queue.push_root();
-        queue.push_fresh(slot);
+        queue.push_fresh(header);
         assert!(queue.pop_fresh().is_none());
         assert_eq!(index(queue.pop()), Some(u32::MAX));
-        assert!(queue.pop_fresh().is_some_and(|found| ptr::eq(found, slot)));
+        assert!(queue.pop_fresh().is_some_and(|found| ptr::eq(found, header)));
         assert!(queue.pop().is_none());
     }
 
     #[test]
     fn a_run_that_yields_one_by_one_finds_its_places() {
-        let slots = FreeList::new();
+        let headers = FreeList::new();
         let queue = RunQueue::new();
         let count = 4 * queue.capacity();
-        (0..count).for_each(|_| queue.push_fresh(take(&slots)));
+        (0..count).for_each(|_| queue.push_fresh(take(&headers)));
         let body = Body::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())));
         for _ in 0..count {
             assert!(queue.pop_fresh().is_some());

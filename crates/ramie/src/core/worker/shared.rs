@@ -29,7 +29,7 @@ use std::sync::Mutex;
 use super::ThreadWaker;
 use crate::core::{
     primitive::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-    strand::Slot,
+    strand::StrandHeader,
 };
 
 const RUNNING: u32 = 0;
@@ -37,7 +37,7 @@ const SLEEPING: u32 = 1;
 const NOTIFIED: u32 = 2;
 
 pub(crate) struct Shared {
-    inbox: AtomicPtr<Slot>,
+    inbox: AtomicPtr<StrandHeader>,
     state: AtomicU32,
     waker: Mutex<Option<ThreadWaker>>,
     /// Strands spawned by this worker; written by it alone.
@@ -114,11 +114,11 @@ impl Shared {
     }
 
     /// Hands over a strand that the caller has the right to schedule.
-    pub(crate) fn push(&self, slot: &'static Slot) {
-        let new = std::ptr::from_ref(slot).cast_mut();
+    pub(crate) fn push(&self, header: &'static StrandHeader) {
+        let new = std::ptr::from_ref(header).cast_mut();
         let mut head = self.inbox.load(Ordering::Relaxed);
         loop {
-            slot.link.store(head, Ordering::Relaxed);
+            header.link.store(head, Ordering::Relaxed);
             // Release: the link and all the pusher wrote are visible to `drain`.
             let pushed =
                 self.inbox.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed);
@@ -147,19 +147,19 @@ impl Shared {
     }
 
     /// Takes all that was handed over, oldest first.
-    pub(crate) fn drain(&self, mut each: impl FnMut(&'static Slot)) {
+    pub(crate) fn drain(&self, mut each: impl FnMut(&'static StrandHeader)) {
         let mut newest = self.inbox.swap(std::ptr::null_mut(), Ordering::Acquire);
         let mut oldest = std::ptr::null_mut();
-        while let Some(slot) = slot_ref(newest) {
-            let next = slot.link.load(Ordering::Relaxed);
-            slot.link.store(oldest, Ordering::Relaxed);
+        while let Some(header) = header_ref(newest) {
+            let next = header.link.load(Ordering::Relaxed);
+            header.link.store(oldest, Ordering::Relaxed);
             oldest = newest;
             newest = next;
         }
-        while let Some(slot) = slot_ref(oldest) {
-            // Read the link first: once handed on, the slot may be pushed again.
-            oldest = slot.link.load(Ordering::Relaxed);
-            each(slot);
+        while let Some(header) = header_ref(oldest) {
+            // Read the link first: once handed on, the header may be pushed again.
+            oldest = header.link.load(Ordering::Relaxed);
+            each(header);
         }
     }
 
@@ -188,8 +188,8 @@ impl Shared {
 }
 
 #[allow(unsafe_code)]
-fn slot_ref(pointer: *mut Slot) -> Option<&'static Slot> {
-    // SAFETY: the inbox and its links hold null or slots put there by `push`; slots are never
+fn header_ref(pointer: *mut StrandHeader) -> Option<&'static StrandHeader> {
+    // SAFETY: the inbox and its links hold null or headers put there by `push`; headers are never
     // unmapped (`core/strand/memory.rs`).
     unsafe { pointer.as_ref() }
 }

@@ -28,7 +28,7 @@ use super::{
     Roster, Seat, Worker,
     team::{GROUP, MARGIN, Search, is_ahead},
 };
-use crate::core::strand::Slot;
+use crate::core::strand::StrandHeader;
 
 /// How long a worker that has its share leaves closures to another, at first; each time in vain
 /// halves it, until that one has started or ended a fiber.
@@ -120,17 +120,17 @@ impl Worker {
 
     /// Takes the next closure that any worker may start.
     #[inline]
-    pub(super) fn pop_shared(&self, seat: &Seat) -> Option<&'static Slot> {
-        let slot = seat.pop()?;
+    pub(super) fn pop_shared(&self, seat: &Seat) -> Option<&'static StrandHeader> {
+        let header = seat.pop()?;
         let own = self.shared.live();
         let Spreading { before_start, in_a_row, .. } = &self.spreading;
         let has_stayed = own > before_start.replace(own);
         let count = in_a_row.replace(in_a_row.get() + 1);
         match self.roster() {
             Some(roster) if has_stayed && own > MARGIN && count % GROUP == 0 => {
-                self.hand_over(roster, seat, slot)
+                self.hand_over(roster, seat, header)
             }
-            _ => Some(slot),
+            _ => Some(header),
         }
     }
 
@@ -141,8 +141,8 @@ impl Worker {
         &self,
         roster: &Roster,
         seat: &Seat,
-        first: &'static Slot,
-    ) -> Option<&'static Slot> {
+        first: &'static StrandHeader,
+    ) -> Option<&'static StrandHeader> {
         let Some(mate) = self.next_mate(roster, seat) else { return Some(first) };
         let (own, theirs) = (self.shared.live(), self.load_of(roster, mate));
         if !is_ahead(own, theirs) {
@@ -151,8 +151,8 @@ impl Worker {
         self.spreading.in_a_row.set(1);
         let mut next = Some(first);
         for _ in 0..(own - theirs).min(LARGEST_BATCH) / GROUP * GROUP {
-            let Some(slot) = next else { break };
-            if !roster.hand_over(slot, mate) {
+            let Some(header) = next else { break };
+            if !roster.hand_over(header, mate) {
                 break;
             }
             next = seat.pop();
@@ -181,9 +181,9 @@ impl Worker {
             search = seat.steal(own, false);
         }
         self.spreading.leaving.end();
-        let Search::Found(slot) = search else { return Looked::InVain };
+        let Search::Found(header) = search else { return Looked::InVain };
         self.spreading.enough.set(own + seat.len().div_ceil(2));
-        self.ready.push_fresh(slot);
+        self.ready.push_fresh(header);
         // It runs first: from here nobody could steal it, from the other queue they can.
         self.prefers_fresh.set(false);
         Looked::Found

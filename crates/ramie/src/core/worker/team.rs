@@ -32,7 +32,7 @@ use crossbeam_deque::{Steal, Stealer};
 use super::{Daemons, Shared};
 use crate::core::{
     primitive::{AtomicBool, AtomicU64, AtomicUsize, OnceLock, Ordering, fence},
-    strand::Slot,
+    strand::StrandHeader,
     worker::Pool,
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct AbandonedFiber {
 }
 
 pub(crate) struct Team {
-    stealers: Vec<Stealer<&'static Slot>>,
+    stealers: Vec<Stealer<&'static StrandHeader>>,
     members: Vec<OnceLock<&'static Shared>>,
     asleep: Vec<AtomicBool>,
     /// How many of `asleep` are set.
@@ -226,13 +226,13 @@ fn batch(own: usize, theirs: usize, fresh: usize) -> usize {
 
 /// What came of a look at every queue.
 pub(super) enum Search {
-    Found(&'static Slot),
+    Found(&'static StrandHeader),
     /// There are closures, but this worker has its share; who has them, has so many fibers.
     Left(usize),
     Nothing,
 }
 
-pub(crate) type FreshQueue = crossbeam_deque::Worker<&'static Slot>;
+pub(crate) type FreshQueue = crossbeam_deque::Worker<&'static StrandHeader>;
 
 /// One worker's place in its team.
 pub(crate) struct Seat {
@@ -253,13 +253,13 @@ impl Seat {
     }
 
     /// Queues a closure that any worker of the team may start.
-    pub(super) fn share(&self, slot: &'static Slot) {
-        self.queue.push(slot);
+    pub(super) fn share(&self, header: &'static StrandHeader) {
+        self.queue.push(header);
         fence(Ordering::SeqCst);
         self.wake_one();
     }
 
-    pub(super) fn pop(&self) -> Option<&'static Slot> {
+    pub(super) fn pop(&self) -> Option<&'static StrandHeader> {
         self.queue.pop()
     }
 
@@ -307,9 +307,9 @@ impl Seat {
         let mut outcome = Search::Nothing;
         for offset in 1..workers {
             match self.steal_from((self.index + offset) % workers, own, has_enough) {
-                Search::Found(slot) => {
+                Search::Found(header) => {
                     self.pass_search_on();
-                    return Search::Found(slot);
+                    return Search::Found(header);
                 }
                 Search::Left(live) => outcome = Search::Left(live),
                 Search::Nothing => {}
@@ -334,7 +334,7 @@ impl Seat {
                 return Search::Left(live);
             }
             match victim.steal_batch_with_limit_and_pop(&self.queue, batch(own, theirs, fresh)) {
-                Steal::Success(slot) => return Search::Found(slot),
+                Steal::Success(header) => return Search::Found(header),
                 Steal::Empty => return Search::Nothing,
                 Steal::Retry => {}
             }

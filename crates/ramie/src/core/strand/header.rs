@@ -1,8 +1,8 @@
-//! The slot: the cache line that a strand owns from spawn to join.
+//! The header: the cache line that a strand owns from spawn to join.
 //!
 //! # Who may touch what
-//! Slots are type-stable: the memory of a slot is never unmapped and never becomes anything else,
-//! so a stale reference may always look at the atomic words and be turned away by them.
+//! Headers are type-stable: the memory of a header is never unmapped and never becomes anything
+//! else, so a stale reference may always look at the atomic words and be turned away by them.
 //!
 //! | field | written by |
 //! |---|---|
@@ -20,8 +20,8 @@
 //!
 //! | state | left by | to |
 //! |---|---|---|
-//! | `RUNNING` (also: runnable) | the strand: [`Slot::begin_wait`] | `WAITING`, epoch + 1 |
-//! | `WAITING` | whoever wins the compare-and-swap in [`Slot::claim`], [`Slot::unpark`] or [`Slot::cancel`] | `WOKEN`, `TIMED_OUT`, `CANCELLED` |
+//! | `RUNNING` (also: runnable) | the strand: [`StrandHeader::begin_wait`] | `WAITING`, epoch + 1 |
+//! | `WAITING` | whoever wins the compare-and-swap in [`StrandHeader::claim`], [`StrandHeader::unpark`] or [`StrandHeader::cancel`] | `WOKEN`, `TIMED_OUT`, `CANCELLED` |
 //! | those three | the strand, by beginning its next wait | `WAITING`, epoch + 1 |
 //!
 //! The winner of the compare-and-swap, and nobody else, schedules the strand. Until it does, the
@@ -63,7 +63,7 @@ use crate::core::{
 const STATE: u64 = 0b111;
 const RUNNING: u64 = 0;
 const WAITING: u64 = 1;
-/// Set while [`Slot::cancel`] may end the wait.
+/// Set while [`StrandHeader::cancel`] may end the wait.
 const CANCELLABLE: u64 = 1 << 5;
 const PARKING: u64 = 1 << 6;
 const TOKEN: u64 = 1 << 7;
@@ -79,7 +79,7 @@ pub(crate) enum Wake {
     Cancelled = 4,
 }
 
-/// What [`Slot::unpark`] left to do.
+/// What [`StrandHeader::unpark`] left to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unpark {
     /// The strand was parked: the caller schedules it.
@@ -93,9 +93,9 @@ pub(super) const INLINE_WORDS: usize = 2;
 
 /// The memory of one strand.
 #[repr(C, align(64))]
-pub(crate) struct Slot {
+pub(crate) struct StrandHeader {
     pub(super) word: AtomicU64,
-    pub(crate) link: AtomicPtr<Slot>,
+    pub(crate) link: AtomicPtr<StrandHeader>,
     pub(crate) join: Completion,
     pub(crate) body: Cell<*const Body>,
     pub(super) table: Cell<Option<&'static JobTable>>,
@@ -103,13 +103,13 @@ pub(crate) struct Slot {
     pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
 }
 
-// SAFETY: the cells are touched only by the one who owns that part of the slot at that time: the
+// SAFETY: the cells are touched only by the one who owns that part of the header at that time: the
 // table "Who may touch what" in the module's doc. All else is atomic.
 #[allow(unsafe_code)]
-unsafe impl Sync for Slot {}
+unsafe impl Sync for StrandHeader {}
 
-impl Slot {
-    /// Takes a slot off a free list into use.
+impl StrandHeader {
+    /// Takes a header off a free list into use.
     pub(super) fn open(&self, is_thread: bool) {
         let tag = if is_thread { THREAD_TAG } else { 0 };
         let old = self.word.load(Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl Slot {
         self.table.set(None);
     }
 
-    /// Makes every outstanding id and wait reference of this slot stale. Tells whether the slot
+    /// Makes every outstanding id and wait reference of this header stale. Tells whether the header
     /// may be used again: after 2^31 uses its ids would repeat, so it is left alone then.
     #[inline]
     #[must_use]
@@ -234,7 +234,7 @@ impl Slot {
         }
     }
 
-    /// Lets [`Slot::cancel`] end the wait that has just begun.
+    /// Lets [`StrandHeader::cancel`] end the wait that has just begun.
     pub(crate) fn allow_cancel(&self) {
         // Relaxed: the caller's fence comes between this and its look at what may cancel it. If the
         // wait is over already, the bit does no harm: the next wait begins without it.
