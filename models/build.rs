@@ -165,9 +165,9 @@ const SCALED: &[(&str, &str, &str)] = &[
     // A constant, which `new` cannot initialize there.
     (
         "sync/once.rs",
-        "/// A [`Once`] to begin with; twin of [`std::sync::ONCE_INIT`].\n\
+        "/// The initial value of a [`Once`]; twin of [`std::sync::ONCE_INIT`].\n\
          #[allow(clippy::declare_interior_mutable_const)]\n\
-         #[deprecated(note = \"use Once::new(), as std says of its own\")]\n\
+         #[deprecated(note = \"use Once::new(); std deprecates its own, too\")]\n\
          pub const ONCE_INIT: Once = Once::new();\n",
         "",
     ),
