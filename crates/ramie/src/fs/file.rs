@@ -28,7 +28,7 @@ use crate::{
 ///
 /// On the polling driver, a write to a named pipe or terminal that was opened without `O_NONBLOCK`
 /// writes at most 4,096 bytes, because the kernel guarantees room for no more without waiting;
-/// std's and the ring's write all. `write_all` goes on.
+/// std's and the ring's write all. `write_all` continues with the rest.
 ///
 /// # Cancellation
 /// Calls that may wait are cancel points; `seek`, `try_lock` and `unlock` are none. One that goes
@@ -149,8 +149,8 @@ impl File {
     /// Takes the file's exclusive lock.
     ///
     /// # Blocking
-    /// Parks the fiber until nobody else holds one. Up to 32 waiters of the process keep a thread
-    /// of the blocking pool each; those beyond ask again every 50 ms or sooner.
+    /// Parks the fiber until no other holder's lock conflicts. Up to 32 waiters of the process
+    /// occupy a thread of the blocking pool each; further waiters try again every 50 ms or sooner.
     ///
     /// # Cancellation
     /// A cancel point, on a fiber.

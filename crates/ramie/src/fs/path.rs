@@ -272,7 +272,7 @@ pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     found.unwrap_or_else(|| blocking_io(|| fs::symlink_metadata(path))).map(Metadata::from)
 }
 
-/// Returns whether something is there; twin of [`std::fs::exists`].
+/// Returns whether the path exists; twin of [`std::fs::exists`].
 ///
 /// # Blocking
 /// As [`metadata`].

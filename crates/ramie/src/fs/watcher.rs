@@ -44,7 +44,7 @@ pub struct Change {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ChangeKind {
-    /// It is there now: made, or moved to here from where nobody watches.
+    /// It was made here, or moved here from a folder that is not watched.
     Created,
     /// Its content has changed, and its writer may continue.
     Modified,
@@ -52,7 +52,7 @@ pub enum ChangeKind {
     Written,
     /// Its permissions, owner, times or links have changed.
     Attributes,
-    /// It is gone: removed, or moved to where nobody watches.
+    /// It was removed, or moved to a folder that is not watched.
     Removed,
     /// It had another name, which was watched, too.
     Renamed {
@@ -79,8 +79,8 @@ pub enum ChangeKind {
 ///
 /// # Cancellation
 /// Each step is a cancel point, and loses no change. In a cancelled scope one step yields the
-/// error, and the next one is `None`, so that a loop which goes on after errors ends. Outside the
-/// scope there are more steps.
+/// error, and the next one is `None`, so that a loop which continues after errors ends. Outside the
+/// scope the iteration continues.
 ///
 /// # Errors
 /// Of a step: a new folder cannot be watched (`ENOSPC`: raise the sysctl

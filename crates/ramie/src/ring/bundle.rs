@@ -26,7 +26,7 @@ const MOST_BUFFERS: usize = 8;
 ///
 /// For sockets of streams; a datagram may be cut off. For repeated receives use
 /// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each), which yields leases; bytes that such
-/// an iterator has received and nobody has taken come first here, too.
+/// an iterator has received and the program has not taken come first here, too.
 ///
 /// # Blocking
 /// Parks the strand until something arrives.

@@ -44,7 +44,7 @@ pub fn cancel_fd(fd: impl AsFd) -> usize {
     cancel_on(Some(raw(&fd)))
 }
 
-/// Ends every call that waits in the driver of this worker, whoever made it: `async_cancel` of all,
+/// Ends every call that waits in the driver of this worker, on any strand: `async_cancel` of all,
 /// one op at a time. Returns their number.
 ///
 /// They fail with `ECANCELED`, as for [`cancel_fd`]. Waits within the program (locks, channels,

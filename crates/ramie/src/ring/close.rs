@@ -47,8 +47,8 @@ pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
 /// Closes a descriptor and does not wait for it: the driver does it with its next ops; the polling
 /// driver right here.
 ///
-/// Nobody gets its error. The descriptor's number, and what it is bound to, are free a moment later
-/// only: to bind the same address again, [`close`] the old socket.
+/// Its error is not reported. The descriptor's number, and the address that it is bound to, become
+/// free only a moment later. To bind the same address again, [`close`] the old socket.
 ///
 /// # Blocking
 /// Never.

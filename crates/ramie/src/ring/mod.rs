@@ -1,39 +1,40 @@
 //! The ops of io_uring, one function each: thin calls into borrowed memory that park the strand.
 //!
-//! The twins of std are made for programs. This module has ops that std has no name for, and the
-//! ops themselves: `openat2` with its flags, extended attributes, `splice`, futexes. Descriptors
+//! Most programs use the twins of std. This module has the ops themselves, including ops that std
+//! has no name for: `openat2` with its flags, extended attributes, `splice`, futexes. Descriptors
 //! are borrowed ([`AsFd`](std::os::fd::AsFd)), so that none can be closed while the kernel works on
-//! it; buffers, paths and addresses are borrowed until the op is complete, since no call returns
+//! it; buffers, paths and addresses are borrowed until the op is complete, because no call returns
 //! before that.
 //!
-//! Where the kernel has no such op, or `RAMIE_CAPS` masks it, or there is no ring, the same is had
-//! plainly: by a call that does not wait and readiness, or on the blocking pool. `ramie doctor`
-//! lists which ops the ring has. Flags are those of the `rustix` crate, passed on.
+//! If the kernel lacks an op, if `RAMIE_CAPS` masks it, or if there is no ring, the plain twin of
+//! the op takes its place: a system call that does not wait, repeated on readiness, or a call on
+//! the blocking pool. `ramie doctor` lists the ops that the ring has. Flags are those of the
+//! `rustix` crate, and are passed on unchanged.
 //!
 //! | calls | without the op |
 //! |---|---|
 //! | [`read`], [`write`](write()), [`readv`], [`writev`] | tried without waiting, then readiness; of a file on a disk the blocking pool |
 //! | [`recv`], [`recv_bundle`], [`send`], [`recvmsg`], [`sendmsg`], [`accept`], [`connect`], [`poll`], [`epoll_wait`] | tried without waiting, then readiness |
-//! | [`socket`](socket()), [`bind`], [`listen`], [`shutdown`], [`pipe`](pipe()), [`futex_wake`], [`msg_ring`] | right here: they do not wait |
-//! | [`openat2`], [`statx`], [`fsync`], [`fallocate`], [`fadvise`], [`ftruncate`], [`rename`], [`unlink`], [`link`], [`symlink`], [`mkdir`], [`setxattr`] and its kin, [`close`](close()) | the blocking pool |
+//! | [`socket`](socket()), [`bind`], [`listen`], [`shutdown`], [`pipe`](pipe()), [`futex_wake`], [`msg_ring`] | on the calling thread, because they do not wait |
+//! | [`openat2`], [`statx`], [`fsync`], [`fallocate`], [`fadvise`], [`ftruncate`], [`rename`], [`unlink`], [`link`], [`symlink`], [`mkdir`], [`setxattr`] and similar calls, [`close`](close()) | the blocking pool |
 //! | [`splice`], [`tee`] | readiness of both ends, then the blocking pool |
-//! | [`waitid`] | the readiness of the process's descriptor, or asking again |
+//! | [`waitid`] | the readiness of the process's descriptor, or repeated calls |
 //! | [`futex_wait`] | the blocking pool, for 20 ms at a time |
 //! | [`timeout`] | a timer of the worker |
-//! | [`close_async`] | right here |
-//! | [`cancel_fd`], [`cancel_all`] | as with it: they are the driver's own |
+//! | [`close_async`] | on the calling thread |
+//! | [`cancel_fd`], [`cancel_all`] | the same, because the driver implements them |
 //!
-//! One call is cancelled by a scope around it ([`cancel`](crate::cancel)). A stream keeps its
-//! timeouts and its nonblocking mode for its own calls; here, use
+//! To cancel a call, cancel a scope around it ([`cancel`](crate::cancel)). The timeouts and the
+//! nonblocking mode of a stream apply only to its own calls; here, use
 //! [`with_timeout`](crate::cancel::with_timeout). Multishot ops (accept, receive) belong to the
 //! sockets of [`net`](crate::net).
 //!
 //! # Outside a fiber
-//! Everything works on an ordinary thread, which blocks in the call.
+//! Every call works on a thread without fibers, and blocks it.
 //!
-//! # What a runtime on a ring offers, and where it is
-//! Runtimes that show their ring to programs, such as UringMachine for Ruby, offer these; most of
-//! them stand in rooms of their own here.
+//! # Other features of the ring, and their places
+//! Runtimes that expose their ring to programs, such as UringMachine for Ruby, offer these
+//! features; most of them are in other modules here.
 //!
 #![doc = include_str!("../../docs/offers.md")]
 
