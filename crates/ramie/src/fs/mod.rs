@@ -1,21 +1,21 @@
-//! Twins of `std::fs`: files and directories, with disk work that never holds up the worker.
+//! Twins of `std::fs`: files and directories, whose disk work never blocks the worker.
 //!
 //! Signatures, defaults and errors are std's; types that cannot block ([`Permissions`],
-//! [`FileType`], …) are std's own. How a call of a fiber is done:
+//! [`FileType`], …) are std's own. A fiber's calls are made in these places:
 //!
 //! | call | where |
 //! |---|---|
 //! | reads of cached bytes | at once, 64 KiB at a time, with other fibers in between |
 //! | other reads | the ring; on the polling driver the blocking pool |
-//! | writes | at once where the file system can, else the ring; on the polling driver the pool |
+//! | writes | at once if the file system can, otherwise the ring; on the polling driver the pool |
 //! | `sync_all`, `sync_data` | the ring; on the polling driver the pool |
 //! | opening, creating, renaming, linking, removing | the ring; on the polling driver the pool, except for opening cached local files |
 //! | `metadata` | at once if the file is local and its attributes are cached; otherwise the pool |
-//! | all else: listing, permissions, sizes, locks, whole-file writes, copies | the pool, one job a call |
+//! | all other calls: listing, permissions, sizes, locks, whole-file writes, copies | the pool, one job a call |
 //!
 //! Beyond std, a [`Watcher`] reports changes in a folder or a tree.
 //!
-//! A call through the ring takes some 8 us longer than the call itself, a job of the pool 27.
+//! The ring adds about 8 us to a call, the pool about 27 us.
 //!
 //! Differences from std:
 //! - No read or write fails with `ErrorKind::Interrupted`.
@@ -23,16 +23,17 @@
 //!   this crate, which convert from and into std's.
 //! - `Arc<File>` is not [`Read`](std::io::Read): only std may implement traits for its `Arc`.
 //!   `&*file` is.
-//! - Reads and writes at the current position of one `File` and its `try_clone`s go one after
-//!   another, each whole. (A duplicate made elsewhere shares the position, but not the order.)
+//! - Reads and writes at the current position of one `File` and its `try_clone`s follow one
+//!   another, each complete. (A duplicate made elsewhere shares the position, but not the order.)
 //!
 //! # Cancellation
 //! A call that the kernel has begun is completed, because a disk cannot be interrupted. If a
-//! network file system does not answer, the call keeps its fiber, and the scope around it, waiting.
+//! network file system does not answer, the fiber waits for the end of the call, and so does the
+//! scope around it.
 //!
 //! # Outside a fiber
-//! Every call is std's, made right here: the thread may block. The same holds in a destructor that
-//! runs during a panic.
+//! Every call is made by std, on the calling thread, which may block. The same applies in a
+//! destructor that runs during a panic.
 
 mod dir;
 mod file;

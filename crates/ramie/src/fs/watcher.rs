@@ -34,9 +34,9 @@ const LARGEST_GAP: usize = 64;
 pub struct Change {
     /// The changed path: the watched path, and for an entry its name behind that.
     pub path: PathBuf,
-    /// How.
+    /// The kind of the change.
     pub kind: ChangeKind,
-    /// It is a folder.
+    /// Whether the path is a folder.
     pub is_dir: bool,
 }
 
@@ -54,14 +54,15 @@ pub enum ChangeKind {
     Attributes,
     /// It was removed, or moved to a folder that is not watched.
     Removed,
-    /// It had another name, which was watched, too.
+    /// It was renamed from another path, which was watched, too.
     Renamed {
-        /// That name.
+        /// The earlier path.
         from: PathBuf,
     },
-    /// More has changed than the kernel keeps (`fs.inotify.max_queued_events`): look for yourself.
-    /// The path is the watched one. All folders of a tree were scanned again before, so later
-    /// changes are reported, and by their right paths.
+    /// Changes were lost, because there were more than the kernel keeps
+    /// (`fs.inotify.max_queued_events`), so scan the files again. The path is the watched one. All
+    /// folders of a tree were scanned again before this report, so later changes are reported, with
+    /// correct paths.
     Lost,
 }
 
@@ -84,8 +85,8 @@ pub enum ChangeKind {
 ///
 /// # Errors
 /// Of a step: a new folder cannot be watched (`ENOSPC`: raise the sysctl
-/// `fs.inotify.max_user_watches`; `PermissionDenied`). Its path is in the error; the others are
-/// watched on.
+/// `fs.inotify.max_user_watches`; `PermissionDenied`). Its path is in the error; the other folders
+/// are still watched.
 ///
 /// # Examples
 /// ```
@@ -118,7 +119,7 @@ struct Told {
 }
 
 impl Watcher {
-    /// Watches a file, or a folder and its entries, but not theirs.
+    /// Watches a file, or a folder and its direct entries.
     ///
     /// # Blocking
     /// Parks the strand while the path is looked up.
@@ -133,8 +134,8 @@ impl Watcher {
         Self::start(path.as_ref(), false)
     }
 
-    /// Watches a folder and all folders below it, also those to come. If the path is a symbolic
-    /// link, the folder that it leads to now is watched; links below are not followed.
+    /// Watches a folder and all folders below it, including folders made later. If the path is a
+    /// symbolic link, the folder that it leads to now is watched; links below are not followed.
     ///
     /// # Blocking
     /// Parks the strand while the folders are listed.

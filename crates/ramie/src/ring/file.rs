@@ -19,20 +19,21 @@ use crate::{
 };
 
 static OPEN: WaitKind = WaitKind::new("a file to be opened");
-static STATX: WaitKind = WaitKind::new("what a file system knows of a file");
+static STATX: WaitKind = WaitKind::new("the attributes of a file");
 static SYNC: WaitKind = WaitKind::new("a file to reach the disk");
 static SIZE: WaitKind = WaitKind::new("a file to be sized");
 
 /// Opens a file: `openat2`, a ring's op since Linux 5.6. `O_CLOEXEC` is added.
 ///
-/// `mode` counts if a file is created. A ring opens cached files at once, and then a FIFO as if by
+/// `mode` applies if a file is created. A ring opens cached files at once, and then a FIFO as if by
 /// `O_NONBLOCK`.
 ///
 /// # Blocking
 /// Parks the strand until it is open.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of openat2(2); `InvalidInput` for a path with a zero byte.
@@ -76,10 +77,11 @@ pub fn openat2(
 /// is `dir` itself.
 ///
 /// # Blocking
-/// Parks the strand until it is done. A ring leaves it to a thread of the kernel, always.
+/// Parks the strand until it is done. A ring always runs it on a thread of the kernel.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of statx(2); `InvalidInput` for a path with a zero byte.
@@ -112,7 +114,8 @@ pub fn statx(
 /// Parks the strand until it is done.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of fsync(2).
@@ -122,13 +125,14 @@ pub fn fsync(fd: impl AsFd, data_only: bool) -> io::Result<()> {
     unsafe { make(&SYNC, Call::Sync { fd: raw(&fd), data_only }) }.map(drop)
 }
 
-/// Makes or gives back room in a file: `fallocate`, a ring's op since Linux 5.6.
+/// Allocates or frees space in a file: `fallocate`, a ring's op since Linux 5.6.
 ///
 /// # Blocking
 /// Parks the strand until it is done.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of fallocate(2).
@@ -145,7 +149,8 @@ pub fn fallocate(fd: impl AsFd, mode: FallocateFlags, offset: u64, len: u64) -> 
 /// Parks the strand until it is done.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of ftruncate(2).
@@ -163,7 +168,8 @@ pub fn ftruncate(fd: impl AsFd, len: u64) -> io::Result<()> {
 /// Parks the strand until it is done.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of posix_fadvise(2).

@@ -33,7 +33,7 @@ static TIME: WaitKind = WaitKind::new("time to pass in the kernel");
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Does nothing, by way of the kernel: `nop`, a ring's op since Linux 5.1.
+/// Sends an op without effect through the kernel: `nop`, a ring's op since Linux 5.1.
 ///
 /// # Blocking
 /// Parks the strand until it is back. A polling driver has nothing to do at all.
@@ -73,8 +73,8 @@ pub fn poll(fd: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
     }
 }
 
-/// Waits for events of an epoll set that somebody else fills, and writes them into `events`:
-/// `epoll_wait`, a ring's op since Linux 6.15. So a foreign event loop runs on a fiber.
+/// Waits for events of an epoll set that other code fills, and writes them into `events`:
+/// `epoll_wait`, a ring's op since Linux 6.15. So an event loop of a library can run on a fiber.
 ///
 /// # Blocking
 /// Parks the strand until there is an event.
@@ -108,11 +108,12 @@ pub fn epoll_wait(
     Ok(unsafe { slice::from_raw_parts_mut(first, taken) })
 }
 
-/// Waits until a child has changed as `options` ask, and returns how: `waitid`, a ring's op since
-/// Linux 6.7. Nothing if `WaitIdOptions::NOHANG` asks and none has.
+/// Waits until a child has changed its state as `options` select, and returns the change: `waitid`,
+/// a ring's op since Linux 6.7. Returns `None` if `options` contain `WaitIdOptions::NOHANG` and no
+/// child has changed.
 ///
-/// Without a ring it waits for a descriptor of the process, or asks again every 50 ms or sooner
-/// where there is none (any child, a group, children that stop).
+/// Without a ring it waits for a descriptor of the process, or tries again every 50 ms or sooner if
+/// there is no such descriptor (any child, a group, children that stop).
 ///
 /// # Blocking
 /// Parks the strand until then.
@@ -212,8 +213,8 @@ fn wait_for_end(id: &WaitId<'_>) -> io::Result<bool> {
     poll(process, PollFlags::IN).map(|_| true)
 }
 
-/// Waits for so long, by a timer of the kernel: `timeout`, a ring's op since Linux 5.4.
-/// [`fiber::sleep`](crate::fiber::sleep) is cheaper; this one is an op like others.
+/// Waits for `duration`, by a timer of the kernel: `timeout`, a ring's op since Linux 5.4.
+/// [`fiber::sleep`](crate::fiber::sleep) is cheaper.
 ///
 /// # Blocking
 /// Parks the strand for `duration`.

@@ -18,7 +18,8 @@ static XATTR: WaitKind = WaitKind::new("an attribute of a file");
 /// Parks the strand until it is done.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of setxattr(2); `InvalidInput` for a name with a zero byte.
@@ -42,13 +43,14 @@ pub fn setxattr(
 }
 
 /// Reads an attribute of the file at `path`: `getxattr` (5.19). Returns its length; with an empty
-/// buffer only that.
+/// buffer it reads only the length.
 ///
 /// # Blocking
 /// Parks the strand until it is done.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of getxattr(2), among them `ERANGE`: the buffer is too small; `InvalidInput` for a name
@@ -76,7 +78,8 @@ pub fn getxattr(
 /// Parks the strand until it is done.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of fsetxattr(2); `InvalidInput` for a name with a zero byte.
@@ -100,13 +103,14 @@ pub fn fsetxattr(
 }
 
 /// Reads an attribute of an open file: `fgetxattr` (5.19). Returns its length; with an empty buffer
-/// only that.
+/// it reads only the length.
 ///
 /// # Blocking
 /// Parks the strand until it is done.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// As [`getxattr`].
