@@ -124,7 +124,7 @@ impl<T> Core<T> {
     #[inline(always)]
     pub(super) fn wake(&self, woken: Woken) {
         if let Some(header) = woken
-            && worker::is_scheduled_away(header)
+            && worker::schedule_elsewhere(header)
         {
             self.apart.note();
         }

@@ -124,10 +124,10 @@ pub(crate) fn pause(_: Duration) {
 }
 
 pub(crate) fn schedule(header: &'static StrandHeader) {
-    is_scheduled_away(header);
+    schedule_elsewhere(header);
 }
 
-pub(crate) fn is_scheduled_away(header: &'static StrandHeader) -> bool {
+pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     // SAFETY: the body lies in its thread's worker, and that thread waits.
     let home = unsafe { &*header.body.get() }.home;
     let worker = current();

@@ -139,13 +139,13 @@ pub(crate) struct Worker {
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
 #[inline]
 pub(crate) fn schedule(header: &'static StrandHeader) {
-    is_scheduled_away(header);
+    schedule_elsewhere(header);
 }
 
-/// The same; tells whether that is another thread's worker.
+/// The same; returns whether the strand belongs to another thread's worker.
 #[inline]
 #[allow(unsafe_code)]
-pub(crate) fn is_scheduled_away(header: &'static StrandHeader) -> bool {
+pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     // SAFETY: the strand waited, so it has a body, which lives until the strand has ended; and it
     // goes on only when it is scheduled, below.
     let home = unsafe { &*header.body.get() }.home;
