@@ -1,6 +1,5 @@
 //! The channel and its select, with their models; they call shipped code of the channel only.
 
-mod apart;
 mod arm;
 mod core;
 mod error;
@@ -8,6 +7,7 @@ mod futures;
 pub(crate) mod models;
 mod random;
 mod receiver;
+mod remote_hint;
 mod select;
 pub(crate) mod select_models;
 mod sender;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    apart::Apart,
     error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
+    remote_hint::RemoteHint,
     state::{State, UNBOUNDED, Woken},
     waiters::{Outcome, Waiter},
 };
@@ -31,7 +31,7 @@ static RECEIVE: WaitKind = WaitKind::new("a channel's value");
 #[repr(C, align(64))]
 pub(super) struct Core<T> {
     lock: RawSpinLock,
-    pub(super) apart: Apart,
+    pub(super) remote_hint: RemoteHint,
     /// INVARIANT: touched only while the lock is held.
     state: UnsafeCell<State<T>>,
     /// Handles alive.
@@ -107,7 +107,7 @@ impl<T> Core<T> {
     pub(super) fn new(capacity: usize) -> Self {
         Core {
             lock: RawSpinLock::new(),
-            apart: Apart::new(capacity),
+            remote_hint: RemoteHint::new(capacity),
             state: UnsafeCell::new(State::new(capacity)),
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
@@ -126,7 +126,7 @@ impl<T> Core<T> {
         if let Some(header) = woken
             && worker::schedule_elsewhere(header)
         {
-            self.apart.note();
+            self.remote_hint.note();
         }
     }
 
@@ -177,7 +177,7 @@ impl<T> Core<T> {
             if deadline.has_passed() {
                 return Err(SendTimeoutError::Timeout(value));
             }
-            if self.apart.is_set() && std::mem::take(&mut may_look) {
+            if self.remote_hint.is_set() && std::mem::take(&mut may_look) {
                 let capacity = locked.capacity;
                 locked.unlock();
                 self.look_again(&worker, capacity, |state| {
@@ -247,7 +247,7 @@ impl<T> Core<T> {
             if deadline.has_passed() {
                 return Err(RecvTimeoutError::Timeout);
             }
-            if self.apart.is_set() && std::mem::take(&mut may_look) {
+            if self.remote_hint.is_set() && std::mem::take(&mut may_look) {
                 let capacity = locked.capacity;
                 locked.unlock();
                 self.look_again(&worker, capacity, State::has_value_or_end);

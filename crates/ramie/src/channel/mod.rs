@@ -91,7 +91,6 @@
 // was chosen. The claim decides: without it nothing is put into the frame, and the peer continues
 // with the next waiter or the queue.
 
-mod apart;
 mod arm;
 mod core;
 mod error;
@@ -99,6 +98,7 @@ mod futures;
 mod iter;
 mod random;
 mod receiver;
+mod remote_hint;
 mod select;
 mod select_macro;
 mod sender;

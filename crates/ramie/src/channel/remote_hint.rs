@@ -31,35 +31,35 @@ const NS_A_PLACE: u32 = 8;
 /// More places do not make the time longer: values cross over by so many then.
 const MOST_PLACES: u32 = 64;
 
-/// Whether the ends seem to be on different workers: `TOGETHER`, `APART`, or it does not matter.
-pub(super) struct Apart(AtomicU32);
+/// Whether the ends seem to be on different workers: `LOCAL`, `REMOTE`, or it does not matter.
+pub(super) struct RemoteHint(AtomicU32);
 
-const TOGETHER: u32 = 0;
-const APART: u32 = 1;
+const LOCAL: u32 = 0;
+const REMOTE: u32 = 1;
 const NO_MATTER: u32 = 2;
 
-impl Apart {
+impl RemoteHint {
     pub(super) fn new(capacity: usize) -> Self {
         let has_queue = capacity > 1 && capacity < UNBOUNDED as usize;
-        Apart(AtomicU32::new(if has_queue { TOGETHER } else { NO_MATTER }))
+        RemoteHint(AtomicU32::new(if has_queue { LOCAL } else { NO_MATTER }))
     }
 
     #[inline(always)]
     pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == APART
+        self.0.load(Ordering::Relaxed) == REMOTE
     }
 
     /// A strand was woken that is another worker's.
     #[cold]
     pub(super) fn note(&self) {
-        if self.0.load(Ordering::Relaxed) == TOGETHER {
-            self.0.store(APART, Ordering::Relaxed);
+        if self.0.load(Ordering::Relaxed) == LOCAL {
+            self.0.store(REMOTE, Ordering::Relaxed);
         }
     }
 
     /// It was in vain to look again, which is done only where the ends seemed to be apart.
     fn give_up(&self) {
-        self.0.store(TOGETHER, Ordering::Relaxed);
+        self.0.store(LOCAL, Ordering::Relaxed);
     }
 }
 
@@ -84,6 +84,6 @@ impl<T> Core<T> {
                 return;
             }
         }
-        self.apart.give_up();
+        self.remote_hint.give_up();
     }
 }
