@@ -7,7 +7,7 @@ impl Worker {
     /// The body of the strand that runs. The thread's own need not have a header.
     #[inline(always)]
     pub(crate) fn running_body(&self) -> &Body {
-        match self.current_body() {
+        match self.running_fiber() {
             Some(body) => body,
             None => self.masked_body().unwrap_or(&self.root),
         }

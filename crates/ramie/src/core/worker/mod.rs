@@ -250,15 +250,9 @@ impl Worker {
     /// The fiber that runs, if it is one and not the thread itself.
     #[inline(always)]
     #[allow(unsafe_code)]
-    fn current_body(&self) -> Option<&Body> {
+    pub(crate) fn running_fiber(&self) -> Option<&Body> {
         // SAFETY: `current` is null or the body that runs, which lives as long as its worker.
         unsafe { self.current.get().as_ref() }
-    }
-
-    /// The fiber that runs and may suspend.
-    #[inline(always)]
-    pub(crate) fn running_fiber(&self) -> Option<&Body> {
-        self.current_body()
     }
 
     pub(crate) fn default_stack_size(&self) -> usize {
@@ -278,7 +272,7 @@ impl Worker {
     /// The body of the strand that runs: a fiber, or the thread itself.
     #[inline(always)]
     pub(crate) fn current_strand(&self) -> &Body {
-        match self.current_body() {
+        match self.running_fiber() {
             Some(body) => body,
             None => self.masked_or_root(),
         }
@@ -309,7 +303,7 @@ impl Worker {
     /// Whether nothing is set for the strand that runs: no limit, no scope.
     #[inline(always)]
     pub(crate) fn has_no_context(&self) -> bool {
-        match self.current_body() {
+        match self.running_fiber() {
             Some(body) => body.strand.is_empty(),
             None => ramie_coro::context::is_empty(),
         }
@@ -360,7 +354,7 @@ impl Worker {
     /// Suspends the strand that runs; it has made sure that somebody will resume it.
     #[inline(always)]
     pub(crate) fn switch_out(&self) {
-        match self.current_body() {
+        match self.running_fiber() {
             Some(body) => {
                 body.suspend();
             }
@@ -372,7 +366,7 @@ impl Worker {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn yield_now(&self) {
-        match self.current_body() {
+        match self.running_fiber() {
             Some(body) => {
                 self.ready.push_fiber(body);
                 body.suspend();

@@ -176,7 +176,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn check_stack(&self) {
         let here = 0_u8;
-        if self.current_body().is_some_and(|body| !body.has_on_its_stack(&here)) {
+        if self.running_fiber().is_some_and(|body| !body.has_on_its_stack(&here)) {
             check_other_stack();
         }
     }
