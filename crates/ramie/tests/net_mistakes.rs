@@ -199,7 +199,7 @@ rows! {
         net::UdpSocket::bind(HERE)?.join_multicast_v4(&here, &here)
     }
     "udp: multicast ttl out of range": { net::UdpSocket::bind(HERE)?.set_multicast_ttl_v4(256) }
-    "unix: not found": { unix::UnixStream::connect("/nonexistent/socket").map(drop) }
+    "unix: not found": { unix::UnixStream::connect("/proc/nonexistent/socket").map(drop) }
     "unix: nobody listens": {
         let folder = Folder::new();
         drop(unix::UnixListener::bind(folder.at("a"))?);
@@ -215,7 +215,7 @@ rows! {
         let _listener = unix::UnixListener::bind(folder.at("a"))?;
         unix::UnixListener::bind(folder.at("a")).map(drop)
     }
-    "unix: no folder": { unix::UnixListener::bind("/nonexistent/socket").map(drop) }
+    "unix: no folder": { unix::UnixListener::bind("/proc/nonexistent/socket").map(drop) }
     "unix: listen: too long": { unix::UnixListener::bind("x".repeat(200)).map(drop) }
     "unix: listen: zero byte": { unix::UnixListener::bind("a\0b").map(drop) }
     "unix: accept: nobody": {
@@ -263,7 +263,7 @@ rows! {
     "unix datagram: not connected": { unix::UnixDatagram::unbound()?.send(b"x") }
     "unix datagram: no peer": { unix::UnixDatagram::unbound()?.peer_addr().map(drop) }
     "unix datagram: not found": {
-        unix::UnixDatagram::unbound()?.send_to(b"x", "/nonexistent/socket")
+        unix::UnixDatagram::unbound()?.send_to(b"x", "/proc/nonexistent/socket")
     }
     "unix datagram: too long": { unix::UnixDatagram::pair()?.0.send(&vec![0; 8 << 20]) }
     "unix datagram: path too long": {
