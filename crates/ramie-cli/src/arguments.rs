@@ -15,7 +15,7 @@ use crate::workload::{Engine, Workload};
 /// The benchmarks compare fibers on one worker thread, OS threads, and a hybrid: fibers on several
 /// worker threads. A strand is a fiber or an OS thread.
 ///
-/// Without a command, `ramie` runs `ramie lab`: it measures for about 100 seconds and writes an
+/// Without a command, `ramie` runs `ramie lab`: it measures for about two minutes and writes an
 /// HTML report.
 #[derive(Parser, Debug)]
 #[command(name = "ramie", version, after_help = EXAMPLES, max_term_width = 100)]

@@ -16,7 +16,9 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Prints a sentence on stderr. If stderr is closed, the sentence is lost.
+/// Prints a sentence on stderr, by one write, because other processes may write to the same file.
+/// If stderr is closed, the sentence is lost.
 pub(crate) fn warn(sentence: &str) {
-    let _ = writeln!(io::stderr().lock(), "ramie: {sentence}");
+    let line = format!("ramie: {sentence}\n");
+    let _ = io::stderr().lock().write_all(line.as_bytes());
 }

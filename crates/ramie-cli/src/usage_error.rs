@@ -51,7 +51,7 @@ fn sentence(error: &Error) -> String {
             format!("missing {}; see {help}", get(ContextKind::InvalidArg))
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            format!("missing subcommand; see {help}")
+            format!("missing command; see {help}")
         }
         ErrorKind::InvalidSubcommand => {
             let wrong = get(ContextKind::InvalidSubcommand);
@@ -100,7 +100,8 @@ fn help_command() -> String {
 fn command_in_question() -> Command {
     let mut command = arguments::command();
     command.build();
-    for word in env::args().skip(1).filter(|word| word != "help") {
+    // Not `env::args`, which panics if an argument is not UTF-8.
+    for word in env::args_os().skip(1).filter(|word| word != "help") {
         if let Some(inner) = command.find_subcommand(&word) {
             command = inner.clone();
         }

@@ -2,6 +2,14 @@
 
 mod support;
 
+use std::{
+    ffi::OsStr,
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, net::UnixDatagram},
+    },
+};
+
 use support::{RAMIE, assert_sentence, output, ramie, text};
 
 #[track_caller]
@@ -160,6 +168,31 @@ fn malformed_addresses_are_refused() {
     for bad in ["8080", "localhost", "127.0.0.1:", "127.0.0.1:70000", "::1:80"] {
         wrong(&format!("serve --hello --addr {bad}"), &[bad, "127.0.0.1:8080"]);
     }
+}
+
+#[test]
+fn arguments_that_are_not_utf8_are_refused() {
+    let bad = OsStr::from_bytes(b"\xff");
+    for (before, parts) in [
+        ("", ["unknown command", "ramie --help"]),
+        ("run feed --people", ["UTF-8", "ramie run feed --help"]),
+    ] {
+        let mut command = ramie(before);
+        command.arg(bad);
+        assert_sentence(&output(command), 2, &parts);
+    }
+}
+
+#[test]
+fn a_sentence_is_one_write() {
+    // Each write to a datagram socket is one datagram.
+    let (ours, theirs) = UnixDatagram::pair().unwrap();
+    let mut command = ramie("fedd");
+    let status = command.stderr(OwnedFd::from(theirs)).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+    let mut buffer = [0; 256];
+    let length = ours.recv(&mut buffer).unwrap();
+    assert_eq!(text(&buffer[..length]), "ramie: unknown command `fedd`; see ramie --help\n");
 }
 
 #[test]
