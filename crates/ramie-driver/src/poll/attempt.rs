@@ -38,6 +38,8 @@ pub(super) fn attempt(frame: &OpFrame) -> i32 {
     }
 }
 
+/// Rare calls with large frames are out of line, because this one lies deepest on the stack of an
+/// idle connection's fiber, which should fit into one page.
 fn call(frame: &OpFrame) -> i32 {
     match frame.op {
         Op::Nop => 0,
@@ -81,6 +83,7 @@ fn call(frame: &OpFrame) -> i32 {
     }
 }
 
+#[inline(never)]
 fn make(call: &Call) -> i32 {
     // SAFETY: the submitter keeps its pointers valid (contract of `Driver::submit`).
     unsafe { call.make() }
@@ -151,6 +154,7 @@ impl Stream {
 
     /// The file does not know `RWF_NOWAIT`: a plain file is simply read or written, anything else
     /// once poll(2) reports that it is ready.
+    #[inline(never)]
     fn attempt_polled(&self) -> i32 {
         if is_disk_file(self.fd) {
             return self.call(0);
@@ -227,6 +231,7 @@ static BLOCKING_ACCEPT: Mutex<()> = Mutex::new(());
 /// Accepts without waiting, though accept4(2) has no flag for that. Our own listeners are
 /// `O_NONBLOCK`. Of another's, the lock keeps our drivers from taking each other's connection
 /// between the poll and the call; a thread that calls accept(2) itself could still do so.
+#[inline(never)]
 fn accept(fd: RawFd, op: &Op) -> i32 {
     let Op::Accept { addr, addr_len, flags, .. } = *op else { return BAD_FD };
     // SAFETY: the submitter keeps the address valid (contract of `Driver::submit`).
@@ -247,6 +252,7 @@ fn accept(fd: RawFd, op: &Op) -> i32 {
 
 /// Starts to connect, or learns the outcome. A blocking socket is made `O_NONBLOCK` for the length
 /// of the call.
+#[inline(never)]
 fn connect(fd: RawFd, frame: &OpFrame) -> i32 {
     if frame.connecting.get() {
         return match ready(fd, POLL_OUT) {

@@ -127,7 +127,10 @@ pub(crate) fn call_until_done<R>(
     }
 }
 
+/// Its frame is the last one of an idle connection, whose stack should fit into one page: inlined,
+/// the request lies in it once.
 #[track_caller]
+#[inline(never)]
 fn await_readiness(
     kind: &'static WaitKind,
     fd: FdName<'_>,
@@ -136,7 +139,7 @@ fn await_readiness(
 ) -> Result<u32, OpError> {
     let op = Op::Poll { fd: fd.as_raw_fd(), events };
     // SAFETY: it points to nothing; the file is that of the stream with this descriptor.
-    unsafe { request(kind, op).until(deadline).on(fd.place()).perform() }
+    unsafe { request(kind, op).until(deadline).on(fd.place()).perform_inline() }
 }
 
 #[cfg(test)]
