@@ -1,6 +1,6 @@
 //! I/O operations as data, completed by io_uring or by readiness polling.
 //!
-//! An [`Op`] is an operation as data, an [`OpFrame`] is its home while it is in flight, and a
+//! An [`Op`] is an operation as data, an [`OpFrame`] is its memory while it is in flight, and a
 //! [`Driver`] turns frames into kernel calls. Completed frames come out of
 //! [`Driver::pop_complete`]. The driver knows no fibers: the submitter decides what a completed
 //! frame resumes.

@@ -1,4 +1,4 @@
-//! Ops as data, and the frame that is an op's home while it is in flight.
+//! Ops as data, and the frame, which is an op's memory while it is in flight.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -205,7 +205,7 @@ pub(crate) enum Manner {
     Bundle,
 }
 
-/// An op's home while it is in flight: lies in the caller's frame and must not move.
+/// The memory of an op while it is in flight: lies in the caller's frame and must not move.
 ///
 /// The driver links it into its lists and writes the result; the address identifies the op to
 /// the kernel. `user` is the submitter's own word.

@@ -111,8 +111,8 @@ fn fill(place: &Path, room: usize) {
     }
 }
 
-/// The kernel keeps a file's space until its last reference is gone. A thread of io_uring can hold one
-/// for a moment longer than the op's result is on its way, and the next file needs the space.
+/// The kernel keeps a file's space until its last reference is gone. A thread of io_uring can hold
+/// one for a moment longer than the op's result is on its way, and the next file needs the space.
 fn empty_and_remove(path: &Path) {
     fs::File::create(path).unwrap();
     fs::remove_file(path).unwrap();

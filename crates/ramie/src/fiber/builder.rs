@@ -7,7 +7,7 @@ use ramie_driver::sys::{HandedOut, Lent};
 
 use super::{JoinHandle, Scope, ScopedJoinHandle, join::RawHandle};
 use crate::core::{
-    strand::{self, ScopeData, StrandHeader, Wishes, end_unstarted, run_thread_to_end},
+    strand::{self, ScopeData, SpawnOptions, StrandHeader, end_unstarted, run_thread_to_end},
     worker::{self, Worker},
 };
 
@@ -23,7 +23,7 @@ use crate::core::{
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing until one of its spawn methods is called"]
 pub struct Builder {
-    wishes: Wishes,
+    options: SpawnOptions,
     place: Place,
     not_public: PhantomData<()>,
 }
@@ -79,7 +79,7 @@ impl Builder {
     /// Names the fiber, for panic messages, stack overflow reports and dumps. If the name contains
     /// a NUL byte, the spawn panics, as std's does.
     pub fn name(mut self, name: String) -> Self {
-        self.wishes.name = Some(name);
+        self.options.name = Some(name);
         self
     }
 
@@ -89,7 +89,7 @@ impl Builder {
     ///
     /// A large stack costs address space, not memory, because stacks are committed lazily.
     pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.wishes.stack_size = bytes;
+        self.options.stack_size = bytes;
         self
     }
 
@@ -97,7 +97,7 @@ impl Builder {
     /// [`policy::Priority`](crate::policy::Priority); 0 by default. Workers without a policy ignore
     /// the priority, and run fibers first in, first out.
     pub fn priority(mut self, priority: i8) -> Self {
-        self.wishes.priority = priority;
+        self.options.priority = priority;
         self
     }
 
@@ -268,10 +268,10 @@ impl Builder {
     where
         F: FnOnce() -> T,
     {
-        if self.wishes.stack_size != 0 {
-            ramie_coro::StackSize::new(self.wishes.stack_size)?;
+        if self.options.stack_size != 0 {
+            ramie_coro::StackSize::new(self.options.stack_size)?;
         }
-        if let Some(name) = &self.wishes.name {
+        if let Some(name) = &self.options.name {
             check_name(name);
         }
         {
@@ -292,7 +292,7 @@ impl Builder {
             // starts.
             let queued = HandedOut::<Closure>::new();
             let is_placed = place.is_some();
-            header.belongings.install(scope, Wishes { is_placed, ..self.wishes });
+            header.attributes.install(scope, SpawnOptions { is_placed, ..self.options });
             // The handle is made before the closure may start and end, because the handle keeps the
             // header.
             let handle = RawHandle::new(header);
@@ -313,13 +313,13 @@ impl Builder {
         scope: *const ScopeData,
     ) -> io::Result<RawHandle> {
         let mut builder = thread::Builder::new();
-        if let Some(name) = &self.wishes.name {
+        if let Some(name) = &self.options.name {
             builder = builder.name(name.clone());
         }
-        if self.wishes.stack_size != 0 {
-            builder = builder.stack_size(self.wishes.stack_size);
+        if self.options.stack_size != 0 {
+            builder = builder.stack_size(self.options.stack_size);
         }
-        header.belongings.install(scope, self.wishes);
+        header.attributes.install(scope, self.options);
         let handle = RawHandle::new(header);
         // If the thread cannot be made, this is dropped with the closure.
         let berth = worker.crew().map(|crew| crew.add(header));
@@ -331,7 +331,7 @@ impl Builder {
         match started {
             Ok(_) => Ok(handle),
             Err(error) => {
-                header.belongings.forget_scope();
+                header.attributes.forget_scope();
                 // SAFETY: the thread that would have started it was not made.
                 unsafe { end_unstarted(worker, header, Box::new("no thread")) };
                 Err(error)

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::core::{
-    strand::{Extra, FiberId, StrandHeader},
+    strand::{FiberId, SpawnAttributes, StrandHeader},
     worker,
 };
 
@@ -13,13 +13,13 @@ use crate::core::{
 #[derive(Clone)]
 pub struct Fiber {
     id: FiberId,
-    extra: Option<Arc<Extra>>,
+    attributes: Option<Arc<SpawnAttributes>>,
 }
 
 impl Fiber {
     #[inline]
     pub(crate) fn of(header: &StrandHeader) -> Self {
-        Fiber { id: header.id(), extra: header.belongings.share_extra() }
+        Fiber { id: header.id(), attributes: header.attributes.share() }
     }
 
     /// Returns the id of the strand, unique in this process.
@@ -31,7 +31,7 @@ impl Fiber {
     /// Returns the name that [`Builder::name`](super::Builder::name) set, if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.extra.as_ref()?.wishes.name.as_deref()
+        self.attributes.as_ref()?.options.name.as_deref()
     }
 
     /// Ends the strand's [`park`](super::park), or makes its next `park` return at once.

@@ -13,7 +13,7 @@ use crate::{
     core::{cancel::Steps, time::Deadline, wait::park::WaitKind},
     op::{
         self,
-        multishot::{self, Intake},
+        multishot::{self, MultishotSource},
         readiness,
     },
 };
@@ -159,7 +159,13 @@ impl<T: AsFd> Async<T> {
     ) -> ReadyEach<'a> {
         let fd = self.io.as_fd();
         let op = MultishotOp::Poll { fd: fd.as_raw_fd(), events };
-        ReadyEach { fd, kind, events, intake: Intake::new(op, watch.home()), steps: Steps::Going }
+        ReadyEach {
+            fd,
+            kind,
+            events,
+            source: MultishotSource::new(op, watch.inbox()),
+            steps: Steps::Going,
+        }
     }
 
     /// Calls `call`, which reads, each time that the descriptor is readable, until the result is
@@ -228,20 +234,20 @@ impl<T: AsFd> Async<T> {
     }
 }
 
-/// Where the op of a [`ReadyEach`] is at home, which may be forgotten.
+/// The inbox of the op of a [`ReadyEach`], which may be forgotten.
 #[derive(Debug, Default)]
 struct Watch(OnceLock<Arc<MultishotInbox>>);
 
 impl Watch {
-    fn home(&self) -> Arc<MultishotInbox> {
+    fn inbox(&self) -> Arc<MultishotInbox> {
         Arc::clone(self.0.get_or_init(Arc::default))
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(home) = self.0.get() {
-            multishot::stop(home);
+        if let Some(inbox) = self.0.get() {
+            multishot::stop(inbox);
         }
     }
 }
@@ -253,7 +259,7 @@ pub struct ReadyEach<'a> {
     fd: BorrowedFd<'a>,
     kind: &'static WaitKind,
     events: u32,
-    intake: Intake,
+    source: MultishotSource,
     steps: Steps,
 }
 
@@ -265,7 +271,7 @@ impl Iterator for ReadyEach<'_> {
         if !self.steps.go_on() {
             return None;
         }
-        let step = match self.intake.next(self.kind, Deadline::NEVER) {
+        let step = match self.source.next(self.kind, Deadline::NEVER) {
             Ok(Some(MultishotItem::Failed(errno))) => Err(io::Error::from_raw_os_error(errno)),
             Ok(Some(_)) => Ok(()),
             Ok(None) => self.wait_once(),

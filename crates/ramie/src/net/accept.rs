@@ -22,10 +22,10 @@ impl Socket {
     pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
         // A connection that arrives while this strand waits goes to this strand, and not to the
         // inbox.
-        let home = self.home();
-        let _waiting = home.take_one_by_one();
-        if home.is_in_use()
-            && let Some(fd) = self.accept_early(home)?
+        let inbox = self.inbox();
+        let _waiting = inbox.take_one_by_one();
+        if inbox.is_in_use()
+            && let Some(fd) = self.accept_leftover(inbox)?
         {
             let peer = Address::of_peer(&fd)?;
             return Ok((Socket::from(fd), peer));

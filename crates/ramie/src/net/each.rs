@@ -8,7 +8,7 @@ use super::{
     SocketAddr,
     socket::{Address, Socket},
 };
-use crate::{core::cancel::Steps, op::multishot::Intake};
+use crate::{core::cancel::Steps, op::multishot::MultishotSource};
 
 /// Iterates over the bytes that a stream receives; made by `recv_each`.
 ///
@@ -18,19 +18,19 @@ use crate::{core::cancel::Steps, op::multishot::Intake};
 #[derive(Debug)]
 pub struct RecvEach<'a> {
     socket: &'a Socket,
-    intake: Intake,
+    source: MultishotSource,
     steps: Steps,
 }
 
 impl<'a> RecvEach<'a> {
     pub(crate) fn new(socket: &'a Socket) -> Self {
-        RecvEach { socket, intake: socket.receiver(), steps: Steps::Going }
+        RecvEach { socket, source: socket.receiver(), steps: Steps::Going }
     }
 
     /// For Unix sockets. A kernel without "io_uring/poll: fix multishot recv missing EOF on wakeup
     /// race" (2026) may not notify a multishot receive that a Unix stream has ended.
     pub(crate) fn one_by_one(socket: &'a Socket) -> Self {
-        RecvEach { socket, intake: socket.receiver().one_by_one(), steps: Steps::Going }
+        RecvEach { socket, source: socket.receiver().one_by_one(), steps: Steps::Going }
     }
 }
 
@@ -45,7 +45,7 @@ impl Iterator for RecvEach<'_> {
         if !self.steps.go_on() {
             return None;
         }
-        let received = self.socket.receive_next(&mut self.intake).transpose();
+        let received = self.socket.receive_next(&mut self.source).transpose();
         match &received {
             Some(Ok(_)) => {}
             Some(Err(error)) => self.note(error),
@@ -74,13 +74,13 @@ impl FusedIterator for RecvEach<'_> {}
 #[derive(Debug)]
 pub struct RecvFromEach<'a> {
     socket: &'a Socket,
-    intake: Intake,
+    source: MultishotSource,
     steps: Steps,
 }
 
 impl<'a> RecvFromEach<'a> {
     pub(crate) fn new(socket: &'a Socket) -> Self {
-        RecvFromEach { socket, intake: socket.receiver_from(), steps: Steps::Going }
+        RecvFromEach { socket, source: socket.receiver_from(), steps: Steps::Going }
     }
 }
 
@@ -92,7 +92,7 @@ impl Iterator for RecvFromEach<'_> {
         if !self.steps.go_on() {
             return None;
         }
-        let received = self.socket.receive_next_from(&mut self.intake);
+        let received = self.socket.receive_next_from(&mut self.source);
         Some(self.steps.noted(received).and_then(|datagram| {
             let from = Address { storage: datagram.from, len: datagram.from_len };
             Ok((datagram.bytes, from.to_ip()?))

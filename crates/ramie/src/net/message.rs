@@ -51,8 +51,8 @@ impl Socket {
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<(usize, Address)> {
-        if let Some(home) = self.busy_home()
-            && let Some(received) = self.receive_early_from(home, buffer, flags)?
+        if let Some(inbox) = self.busy_inbox()
+            && let Some(received) = self.receive_leftover_from(inbox, buffer, flags)?
         {
             return Ok(received);
         }
@@ -105,9 +105,9 @@ impl Socket {
         buffers: &mut [IoSliceMut<'_>],
         fds: &mut Vec<OwnedFd>,
     ) -> io::Result<Received> {
-        if let Some(home) = self.busy_home()
+        if let Some(inbox) = self.busy_inbox()
             && let Some(first) = buffers.iter_mut().find(|buffer| !buffer.is_empty())
-            && let Some(bytes) = self.receive_early(home, first, 0)?
+            && let Some(bytes) = self.receive_leftover(inbox, first, 0)?
         {
             return Ok(Received { bytes, ..Received::default() });
         }

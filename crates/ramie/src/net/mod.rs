@@ -39,9 +39,9 @@
 mod accept;
 mod addr;
 mod each;
-mod early;
 pub(crate) mod handle;
 mod late;
+mod leftover;
 pub(crate) mod message;
 mod racing;
 pub(crate) mod socket;

@@ -24,7 +24,7 @@ use crate::{
     op::{
         OpError,
         fixed_file::{FdName, StreamFd},
-        homes::Enlisted,
+        inboxes::Enlisted,
         multishot,
     },
     ring::socket as ring,
@@ -43,7 +43,7 @@ struct Options {
     /// Whether other processes accept from this listener, too.
     is_shared: AtomicBool,
     /// The inbox of leftovers; made when there may first be some.
-    home: OnceLock<Arc<MultishotInbox>>,
+    inbox: OnceLock<Arc<MultishotInbox>>,
     /// Lets calls that know only the descriptor find the leftovers.
     enlisted: OnceLock<Enlisted>,
 }
@@ -51,9 +51,9 @@ struct Options {
 impl Drop for Options {
     fn drop(&mut self) {
         // A multishot op that was forgotten would keep the file open.
-        if let Some(home) = self.home.get().filter(|home| home.is_in_use()) {
-            home.close();
-            multishot::stop(home);
+        if let Some(inbox) = self.inbox.get().filter(|inbox| inbox.is_in_use()) {
+            inbox.close();
+            multishot::stop(inbox);
         }
     }
 }
@@ -208,21 +208,21 @@ impl Socket {
     }
 
     /// The inbox of leftovers.
-    pub(super) fn home(&self) -> &Arc<MultishotInbox> {
-        self.options.home.get_or_init(Arc::default)
+    pub(super) fn inbox(&self) -> &Arc<MultishotInbox> {
+        self.options.inbox.get_or_init(Arc::default)
     }
 
     /// Returns the leftovers, and lets calls that know only the descriptor find them.
-    pub(super) fn enlisted_home(&self) -> &Arc<MultishotInbox> {
-        let home = self.home();
-        self.options.enlisted.get_or_init(|| Enlisted::new(self, home));
-        home
+    pub(super) fn enlisted_inbox(&self) -> &Arc<MultishotInbox> {
+        let inbox = self.inbox();
+        self.options.enlisted.get_or_init(|| Enlisted::new(self, inbox));
+        inbox
     }
 
     /// Returns the leftovers if there may be any.
     #[inline]
-    pub(super) fn busy_home(&self) -> Option<&MultishotInbox> {
-        self.options.home.get().map(|home| &**home).filter(|home| home.is_in_use())
+    pub(super) fn busy_inbox(&self) -> Option<&MultishotInbox> {
+        self.options.inbox.get().map(|inbox| &**inbox).filter(|inbox| inbox.is_in_use())
     }
 
     /// The flags of a data call: it refuses to wait if the socket does.
@@ -233,8 +233,8 @@ impl Socket {
     #[track_caller]
     #[inline(always)]
     pub(crate) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
-        if let Some(home) = self.busy_home()
-            && let Some(bytes) = self.receive_early(home, buffer, flags)?
+        if let Some(inbox) = self.busy_inbox()
+            && let Some(bytes) = self.receive_leftover(inbox, buffer, flags)?
         {
             return Ok(bytes);
         }
@@ -258,9 +258,9 @@ impl Socket {
         if buffers.iter().take(ring::MAX_BUFFERS).all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }
-        if let Some(home) = self.busy_home()
+        if let Some(inbox) = self.busy_inbox()
             && let Some(first) = buffers.iter_mut().find(|buffer| !buffer.is_empty())
-            && let Some(bytes) = self.receive_early(home, first, 0)?
+            && let Some(bytes) = self.receive_leftover(inbox, first, 0)?
         {
             return Ok(bytes);
         }

@@ -14,7 +14,7 @@ use super::{
     handle::{converts_like_std, shared_like_std},
     socket::Socket,
 };
-use crate::{core::cancel::Steps, fiber, op::multishot::Intake};
+use crate::{core::cancel::Steps, fiber, op::multishot::MultishotSource};
 
 /// The number of connections that may wait to be accepted, at most `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -178,7 +178,7 @@ impl TcpListener {
     /// belong to the listener: the next call that accepts takes them first, and the last handle
     /// closes them when it is dropped.
     pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self, intake: self.socket.acceptor(), steps: Steps::Going }
+        Incoming { listener: self, source: self.socket.acceptor(), steps: Steps::Going }
     }
 
     /// Sets the time to live of the packets sent.
@@ -223,7 +223,7 @@ converts_like_std!(TcpListener, std::net::TcpListener);
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a TcpListener,
-    intake: Intake,
+    source: MultishotSource,
     steps: Steps,
 }
 
@@ -235,7 +235,7 @@ impl Iterator for Incoming<'_> {
         if !self.steps.go_on() {
             return None;
         }
-        let accepted = self.listener.socket.accept_next(&mut self.intake);
+        let accepted = self.listener.socket.accept_next(&mut self.source);
         Some(self.steps.noted(accepted).map(TcpStream::from_socket))
     }
 }

@@ -7,7 +7,7 @@
 pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod fixed_file;
-pub(crate) mod homes;
+pub(crate) mod inboxes;
 pub(crate) mod multishot;
 mod perform;
 pub(crate) mod readiness;

@@ -1,33 +1,35 @@
-//! Taking from a descriptor again and again: bytes, connections, readiness.
+//! Repeated receives from one descriptor: bytes, connections, readiness.
 //!
-//! Where the worker's driver can, it does an op that completes again and again, and what it brings
-//! waits in the driver until it is taken. The op belongs to the driver and what it left behind to
-//! the [`MultishotInbox`], which a socket keeps: so an [`Intake`] may be forgotten, and nothing is
-//! lost.
+//! If the worker's driver has multishot ops, it runs one, and the op's items wait in the driver
+//! until they are taken. The op belongs to the driver, and the items that it left belong to the
+//! [`MultishotInbox`], which a socket keeps. So a [`MultishotSource`] may be forgotten, and nothing
+//! is lost.
 //!
-//! What the op's entry names is a number, which the kernel looks up when it takes the entry. So
-//! `next` returns only when it has: with a shot, or after `settle_multishot`.
+//! The op's entry names a descriptor's number, which the kernel looks up when it takes the entry.
+//! So `next` returns only after the kernel has taken it: with an item, or after `settle_multishot`.
 //!
-//! | the home of an intake | meaning | left by |
+//! | the inbox of a source | meaning | left by |
 //! |---|---|---|
-//! | quiet | nothing is on its way | `next`, where a runtime's worker has a driver that can, to busy |
-//! | busy | one driver does an op for it | [`release`], by whoever takes from the descriptor by other means, or drops the intake: to left or quiet |
-//! | left | quiet, and what came is there to be taken first | `take_leftover`, to quiet |
+//! | quiet | no op and no item | `next`, on a runtime's worker whose driver has multishot ops, to busy |
+//! | busy | one driver runs an op for it | [`release`], called by a receive that bypasses the source, or when the source is dropped: to left or quiet |
+//! | left | no op, and items that the next receive takes first | `take_leftover`, to quiet |
 //!
-//! *The race to fear*: the op takes bytes that a plain read waits for. So every call that takes
-//! from a descriptor looks at its home first, releases it if it is busy, and takes what is left.
-//! An intake whose op is gone begins another, a few times; then it takes one by one.
+//! *The race to fear*: the op takes bytes that a plain read waits for. So every call that receives
+//! from a descriptor looks at its inbox first, releases it if it is busy, and takes the leftover.
+//! A source whose op is gone starts another one, a few times; afterwards its caller receives one by
+//! one.
 //!
-//! On an ordinary thread there is no op: its driver runs only while it waits, and others could wait
-//! for it for ever. `next` then says so, and its caller takes one by one, as without the kernel's
-//! help.
+//! An ordinary thread starts no op, because its driver runs only while the thread waits, and other
+//! strands could wait for the op forever. `next` then returns None, and its caller receives one by
+//! one, as it does without multishot ops.
 //!
 //! # Plain waits
-//! A fiber that nothing but its op can wake leaves the address of its body with the driver, not
-//! the reference of a wait. No epoch turns a late wake-up by that away, so there must be none: the
-//! fiber leaves it as its last step before it suspends, and the driver gives it out once, with a
-//! shot, or the end of the op, whoever has stopped that. Until then the fiber does not run. If it
-//! is given up, the op is drained, and the word dropped (`core/worker/abandon.rs`).
+//! A fiber that only its op can wake leaves the address of its body with the driver, not the
+//! reference of a wait. No epoch turns a late wake-up by that address away, so there must be no
+//! late wake-up. The fiber therefore leaves the address in its last step before it suspends, and
+//! the driver hands it out once, with an item or with the end of the op, whichever strand has
+//! stopped that op. Until then the fiber does not run. If the fiber is given up, the op is drained,
+//! and the word dropped (`core/worker/abandon.rs`).
 
 use std::{os::fd::RawFd, sync::Arc};
 
@@ -46,31 +48,31 @@ use crate::core::{
     worker::{self, Worker},
 };
 
-/// So many ops are begun for one intake, where others had to make room.
+/// How many ops are started for one source, because other receives of its descriptor end them.
 const MOST_STARTS: u8 = 4;
 
-/// One who takes from a descriptor again and again. INVARIANT: the descriptor in `op` is open as
+/// Receives from a descriptor repeatedly. INVARIANT: the descriptor in `op` is open as
 /// long as this is used.
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub(crate) struct MultishotSource {
     op: MultishotOp,
-    home: Arc<MultishotInbox>,
+    inbox: Arc<MultishotInbox>,
     id: Option<MultishotId>,
     starts_left: u8,
 }
 
-impl Intake {
-    pub(crate) fn new(op: MultishotOp, home: Arc<MultishotInbox>) -> Self {
-        Intake { op, home, id: None, starts_left: MOST_STARTS }
+impl MultishotSource {
+    pub(crate) fn new(op: MultishotOp, inbox: Arc<MultishotInbox>) -> Self {
+        MultishotSource { op, inbox, id: None, starts_left: MOST_STARTS }
     }
 
-    /// The same, for which no op is begun.
+    /// The same source, but it never starts an op.
     pub(crate) fn one_by_one(mut self) -> Self {
         self.starts_left = 0;
         self
     }
 
-    /// Waits for what comes next. None: the caller is to take one by one, this time.
+    /// Waits for the next item. None: there is no op, so the caller must do a one-shot receive.
     #[track_caller]
     #[inline(always)]
     pub(crate) fn next(
@@ -79,12 +81,12 @@ impl Intake {
         deadline: Deadline,
     ) -> Result<Option<MultishotItem>, OpError> {
         match self.next_plainly(kind, deadline) {
-            Some(shot) => Ok(Some(shot)),
+            Some(item) => Ok(Some(item)),
             None => self.next_bounded(kind, deadline),
         }
     }
 
-    /// Takes the next shot of an op that is on its way, by a plain wait (`core/wait/plain.rs`) if
+    /// Takes the next item of an op that is on its way, by a plain wait (`core/wait/plain.rs`) if
     /// that will do.
     #[track_caller]
     #[inline(always)]
@@ -95,9 +97,9 @@ impl Intake {
         let record = WaitRecord::plain(kind).with_detail(self.fd() as u64, 0);
         loop {
             match next_item_or_await(&worker, id, WakeWord::plain(body)) {
-                NextItem::Item(shot) => {
+                NextItem::Item(item) => {
                     worker.note_complete_at_once();
-                    return Some(shot);
+                    return Some(item);
                 }
                 NextItem::Pending => suspend_plainly(body, &record),
                 NextItem::NoBuffers | NextItem::Gone => return None,
@@ -128,18 +130,18 @@ impl Intake {
             return Err(OpError::Cancelled);
         }
         loop {
-            if self.id.is_none() && self.home.is_in_use() {
-                release(&worker, &self.home, &record)?;
+            if self.id.is_none() && self.inbox.is_in_use() {
+                release(&worker, &self.inbox, &record)?;
             }
-            if let Some(left) = self.home.take_leftover() {
+            if let Some(left) = self.inbox.take_leftover() {
                 worker.note_complete_at_once();
                 return Ok(Some(left));
             }
             let Some(id) = self.op_of(&worker) else { return Ok(None) };
             match next_item(&worker, id) {
-                NextItem::Item(shot) => {
+                NextItem::Item(item) => {
                     worker.note_complete_at_once();
-                    return Ok(Some(shot));
+                    return Ok(Some(item));
                 }
                 NextItem::NoBuffers => return Ok(None),
                 NextItem::Gone => {
@@ -154,24 +156,24 @@ impl Intake {
         }
     }
 
-    /// The op of this intake; if it has none, one that is begun now.
+    /// The op of this source; if it has none, one that is begun now.
     fn op_of(&mut self, worker: &Worker) -> Option<MultishotId> {
         if self.id.is_none() && worker.runs_fibers() && self.starts_left > 0 {
-            let started = worker.with_driver(|driver| driver.start_multishot(self.op, &self.home));
+            let started = worker.with_driver(|driver| driver.start_multishot(self.op, &self.inbox));
             self.id = started.ok().flatten();
         }
         self.id
     }
 
-    /// Ends the op, as dropping does; what it left is in the home.
+    /// Ends the op, as dropping does; what it left is in the inbox.
     pub(crate) fn stop(&mut self) {
         if self.id.take().is_some() {
-            stop(&self.home);
+            stop(&self.inbox);
         }
     }
 }
 
-impl Drop for Intake {
+impl Drop for MultishotSource {
     fn drop(&mut self) {
         self.stop();
     }
@@ -195,8 +197,8 @@ fn last_look(
     id: MultishotId,
     error: OpError,
 ) -> Result<Option<MultishotItem>, OpError> {
-    let shot = worker.with_open_driver(|driver| driver.settle_multishot(id)).flatten();
-    shot.map_or(Err(error), |shot| Ok(Some(shot)))
+    let item = worker.with_open_driver(|driver| driver.settle_multishot(id)).flatten();
+    item.map_or(Err(error), |item| Ok(Some(item)))
 }
 
 fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpError> {
@@ -218,7 +220,7 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpE
     }
 }
 
-/// Awaits a shot with no other fiber running, for a little while: the strand unwinds.
+/// Awaits an item with no other fiber running, for a little while: the strand unwinds.
 #[cold]
 fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
     let limit = Deadline::after(UNWINDING_LIMIT);
@@ -234,11 +236,11 @@ fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Takes what came early, and sees to it that nothing comes by that way any more. None: nothing
-/// did, and from here on what comes is in the kernel.
+/// Takes an item that an op left, and ends the op. None: no item was left, no op is running, and
+/// all further data stays in the kernel.
 #[track_caller]
-pub(crate) fn take_early(
-    home: &MultishotInbox,
+pub(crate) fn take_leftover(
+    inbox: &MultishotInbox,
     kind: &'static WaitKind,
     deadline: Deadline,
 ) -> Result<Option<MultishotItem>, OpError> {
@@ -249,24 +251,25 @@ pub(crate) fn take_early(
     }
     let record = WaitRecord::new(kind).until(deadline).cancellable();
     loop {
-        if let Some(shot) = home.take_leftover() {
+        if let Some(item) = inbox.take_leftover() {
             worker.note_complete_at_once();
-            return Ok(Some(shot));
+            return Ok(Some(item));
         }
-        if home.op().is_none() {
+        if inbox.op().is_none() {
             return Ok(None);
         }
-        release(&worker, home, &record)?;
+        release(&worker, inbox, &record)?;
     }
 }
 
-/// Sees to it that no driver does an op for `home`; waits for another thread's if need be.
+/// Ends the op that a driver runs for `inbox`, and waits until it is gone if it is another
+/// thread's.
 pub(crate) fn release(
     worker: &Worker,
-    home: &MultishotInbox,
+    inbox: &MultishotInbox,
     record: &WaitRecord,
 ) -> Result<(), OpError> {
-    while let Some(id) = home.op() {
+    while let Some(id) = inbox.op() {
         if worker.with_driver(|driver| driver.stop_multishot(id)).unwrap_or(false) {
             continue;
         }
@@ -276,7 +279,7 @@ pub(crate) fn release(
             // It would have to wait for another thread.
             Err(Refused::Unwinding) => return Err(OpError::Elapsed),
         };
-        if !home.request_stop(prepared.wake_word().to_bits()) {
+        if !inbox.request_stop(prepared.wake_word().to_bits()) {
             prepared.abort_or_suspend();
             continue;
         }
@@ -289,14 +292,14 @@ pub(crate) fn release(
     Ok(())
 }
 
-/// Ends the op that a driver does for `home`, without waiting for another thread.
-pub(crate) fn stop(home: &MultishotInbox) {
-    let Some(id) = home.op() else { return };
+/// Ends the op that a driver runs for `inbox`, without waiting for another thread.
+pub(crate) fn stop(inbox: &MultishotInbox) {
+    let Some(id) = inbox.op() else { return };
     let is_own = worker::with_existing(|worker| {
         worker.with_open_driver(|driver| driver.stop_multishot(id)).unwrap_or(false)
     });
     if is_own != Some(true) {
-        home.request_stop(WakeWord::NOBODY.to_bits());
+        inbox.request_stop(WakeWord::NOBODY.to_bits());
     }
 }
 
@@ -325,14 +328,14 @@ mod tests {
         std::env::var("RAMIE_FAULTS").is_ok_and(|seed| !seed.is_empty())
     }
 
-    /// Runs `f` on a worker with a ring, with an intake, the stream that it receives from and the
+    /// Runs `f` on a worker with a ring, with a source, the stream that it receives from and the
     /// peer that feeds it.
-    fn on_a_ring(f: impl Fn(&mut Intake, &mut UnixStream, &mut UnixStream)) {
+    fn on_a_ring(f: impl Fn(&mut MultishotSource, &mut UnixStream, &mut UnixStream)) {
         match Runtime::builder().driver(Driver::Uring).workers(1).build() {
             Ok(runtime) => runtime.run(|| {
                 let (mut ours, mut theirs) = UnixStream::pair().unwrap();
                 let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
-                f(&mut Intake::new(op, Arc::default()), &mut ours, &mut theirs);
+                f(&mut MultishotSource::new(op, Arc::default()), &mut ours, &mut theirs);
             }),
             Err(error) => skipped(&format!("no io_uring: {error}")),
         }
@@ -343,24 +346,24 @@ mod tests {
     #[test]
     fn an_intake_that_loses_its_op_again_and_again_begins_no_more() {
         const ROUNDS: u32 = 200;
-        on_a_ring(|intake, ours, theirs| {
+        on_a_ring(|source, ours, theirs| {
             let (mut ops, mut last) = (0, None);
             for _ in 0..ROUNDS {
                 theirs.write_all(b"x").unwrap();
-                let shot = intake.next(&BYTES, Deadline::NEVER).unwrap();
-                if intake.id != last {
-                    last = intake.id;
+                let item = source.next(&BYTES, Deadline::NEVER).unwrap();
+                if source.id != last {
+                    last = source.id;
                     ops += u8::from(last.is_some());
                 }
-                if shot.is_none() {
+                if item.is_none() {
                     ours.read_exact(&mut [0]).unwrap();
                 }
-                stop(&intake.home);
+                stop(&source.inbox);
             }
             if ops == 0 {
                 return skipped("the driver begins no multishot op");
             }
-            assert_eq!(intake.starts_left, 0, "{ops} ops brought bytes in {ROUNDS} rounds");
+            assert_eq!(source.starts_left, 0, "{ops} ops brought bytes in {ROUNDS} rounds");
             match are_faults_on() {
                 true => assert!(ops <= MOST_STARTS, "{ops} ops brought bytes"),
                 false => assert_eq!(ops, MOST_STARTS, "ops brought bytes"),
@@ -373,15 +376,15 @@ mod tests {
         features.has(Feature::Multishot) && features.has(Feature::BufferRing)
     }
 
-    /// The same, with an intake that has an op.
-    fn with_intake(f: impl Fn(&mut Intake, &mut UnixStream)) {
+    /// The same, with a source that has an op.
+    fn with_source(f: impl Fn(&mut MultishotSource, &mut UnixStream)) {
         if are_faults_on() {
             return skipped("faults end its op");
         }
-        on_a_ring(|intake, _ours, theirs| {
+        on_a_ring(|source, _ours, theirs| {
             theirs.write_all(b"x").unwrap();
-            match intake.next(&BYTES, Deadline::NEVER).unwrap() {
-                Some(_) => f(intake, theirs),
+            match source.next(&BYTES, Deadline::NEVER).unwrap() {
+                Some(_) => f(source, theirs),
                 None if !has_multishot() => skipped("the ring has no multishot receives"),
                 None => panic!("no op was begun"),
             }
@@ -390,23 +393,23 @@ mod tests {
 
     #[test]
     fn a_cancelled_call_takes_nothing_though_something_has_come() {
-        with_intake(|intake, theirs| {
+        with_source(|source, theirs| {
             theirs.write_all(b"y").unwrap();
             worker::current().turn_inline(Wait::Never);
             crate::core::cancel::scope(|scope| {
                 scope.cancel();
-                let cancelled = intake.next(&BYTES, Deadline::NEVER);
+                let cancelled = source.next(&BYTES, Deadline::NEVER);
                 assert!(matches!(cancelled, Err(OpError::Cancelled)));
             });
-            assert!(intake.next(&BYTES, Deadline::NEVER).unwrap().is_some(), "it is not lost");
+            assert!(source.next(&BYTES, Deadline::NEVER).unwrap().is_some(), "it is not lost");
         });
     }
 
     /// A fiber without a scope, which otherwise waits plainly.
     #[test]
     fn a_wait_with_a_deadline_ends() {
-        with_intake(|intake, _| {
-            let late = intake.next(&BYTES, Deadline::after(std::time::Duration::from_millis(1)));
+        with_source(|source, _| {
+            let late = source.next(&BYTES, Deadline::after(std::time::Duration::from_millis(1)));
             assert!(matches!(late, Err(OpError::Elapsed)));
         });
     }

@@ -14,7 +14,7 @@ use ramie_driver::{
 use super::socket::RECEIVE;
 use crate::{
     core::{cancel, time::Deadline, worker},
-    op::{self, OpError, homes, multishot, readiness::Readiness},
+    op::{self, OpError, inboxes, multishot, readiness::Readiness},
 };
 
 /// How many buffers one call fills without the op; with it, as many as there are.
@@ -54,8 +54,8 @@ const MOST_BUFFERS: usize = 8;
 #[track_caller]
 pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
     let fd = fd.as_fd();
-    if let Some(home) = homes::in_use(fd)
-        && let Some(leases) = receive_early(&home)?
+    if let Some(inbox) = inboxes::in_use(fd)
+        && let Some(leases) = receive_leftover(&inbox)?
     {
         return Ok(leases);
     }
@@ -76,10 +76,10 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
 
 /// Takes the bytes that a `recv_each` on this socket has left behind, which came first.
 #[track_caller]
-fn receive_early(home: &MultishotInbox) -> io::Result<Option<Vec<Lease>>> {
+fn receive_leftover(inbox: &MultishotInbox) -> io::Result<Option<Vec<Lease>>> {
     let mut leases = Vec::new();
-    let mut shot = multishot::take_early(home, &RECEIVE, Deadline::NEVER)?;
-    while let Some(this) = shot {
+    let mut item = multishot::take_leftover(inbox, &RECEIVE, Deadline::NEVER)?;
+    while let Some(this) = item {
         match this {
             MultishotItem::Bytes(bytes) => leases.push(bytes),
             // One at a time, as by the op.
@@ -92,11 +92,11 @@ fn receive_early(home: &MultishotInbox) -> io::Result<Option<Vec<Lease>>> {
             // The kernel repeats its answer.
             MultishotItem::End | MultishotItem::Ready(_) => break,
             other => {
-                home.put_back(other);
+                inbox.put_back(other);
                 break;
             }
         }
-        shot = home.take_leftover();
+        item = inbox.take_leftover();
     }
     Ok(Some(leases).filter(|leases| !leases.is_empty()))
 }

@@ -12,14 +12,14 @@ use ramie_driver::{
     sys::{self, AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketType},
 };
 
-use super::{Address, early};
+use super::{Address, leftover};
 use crate::{
     core::{cancel, time::Deadline, wait::park::WaitKind},
     op::{
         self, OpError,
         call::{make_at_once, own, raw},
         fixed_file::FdName,
-        homes,
+        inboxes,
     },
 };
 
@@ -144,8 +144,8 @@ pub fn shutdown(fd: impl AsFd, how: Shutdown) -> io::Result<()> {
 pub fn accept(fd: impl AsFd) -> io::Result<(OwnedFd, Address)> {
     cancel::check_io()?;
     let fd = fd.as_fd();
-    if let Some(home) = homes::in_use(fd)
-        && let Some(accepted) = early::accept(&home)?
+    if let Some(inbox) = inboxes::in_use(fd)
+        && let Some(accepted) = leftover::accept(&inbox)?
     {
         return Ok(accepted);
     }
@@ -184,8 +184,8 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 #[track_caller]
 pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
     let fd = fd.as_fd();
-    if let Some(home) = homes::in_use(fd)
-        && let Some(message) = early::receive(fd, &home, &mut [IoSliceMut::new(buf)], flags)?
+    if let Some(inbox) = inboxes::in_use(fd)
+        && let Some(message) = leftover::receive(fd, &inbox, &mut [IoSliceMut::new(buf)], flags)?
     {
         return Ok(message.bytes);
     }
@@ -243,8 +243,8 @@ pub fn recvmsg(
     flags: RecvFlags,
 ) -> io::Result<Message> {
     let fd = fd.as_fd();
-    if let Some(home) = homes::in_use(fd)
-        && let Some(message) = early::receive(fd, &home, bufs, flags)?
+    if let Some(inbox) = inboxes::in_use(fd)
+        && let Some(message) = leftover::receive(fd, &inbox, bufs, flags)?
     {
         return Ok(message);
     }

@@ -22,7 +22,7 @@ use ramie_driver::{
 
 use super::builder::{AbandonedFibers, Config, Strands};
 use crate::core::{
-    strand::{self, Raised, StrandHeader, Wishes},
+    strand::{self, Raised, SpawnOptions, StrandHeader},
     worker::{
         self, AbandonedFiber, FreshQueue, Installed, Pool, Roster, Seat, Team, Until, Worker,
     },
@@ -163,7 +163,9 @@ where
 fn name_main(header: &StrandHeader, worker: &Worker) {
     let stack_size = worker.default_stack_size().max(MAIN_STACK);
     let name = Some("main".to_owned());
-    header.belongings.install(std::ptr::null(), Wishes { name, stack_size, ..Wishes::default() });
+    header
+        .attributes
+        .install(std::ptr::null(), SpawnOptions { name, stack_size, ..SpawnOptions::default() });
 }
 
 /// The threads of workers 1 and up.

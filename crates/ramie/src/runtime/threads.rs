@@ -13,7 +13,7 @@ use super::{
     start::{Fibers, report},
 };
 use crate::core::{
-    strand::Wishes,
+    strand::SpawnOptions,
     time::Deadline,
     worker::{Crew, Installed, Unended, Worker},
 };
@@ -67,8 +67,9 @@ fn deadline_after(grace: Option<Duration>) -> Deadline {
 
 fn name_main(worker: &Worker) {
     let header = worker.headers().take(true).unwrap_or_else(|error| panic!("run: {error}"));
-    header
-        .belongings
-        .install(std::ptr::null(), Wishes { name: Some("main".to_owned()), ..Wishes::default() });
+    header.attributes.install(
+        std::ptr::null(),
+        SpawnOptions { name: Some("main".to_owned()), ..SpawnOptions::default() },
+    );
     worker.adopt_root(header);
 }

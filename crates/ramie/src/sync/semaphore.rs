@@ -364,7 +364,7 @@ impl Semaphore {
         }
     }
 
-    /// Grants the wishes of the first waiters, as far as the permits go. Refuses them once the
+    /// Grants the requests of the first waiters, as far as the permits go. Refuses them once the
     /// semaphore is closed: `close` may not have come to them yet.
     #[cold]
     fn grant(&self) {

@@ -1,6 +1,6 @@
 //! Strands: shipped headers and references, in memory that is fresh in each run of a model.
 
-mod belongings;
+mod attributes;
 mod id;
 mod job;
 pub(crate) mod slab;

@@ -33,7 +33,7 @@ pub(crate) fn take() -> &'static StrandHeader {
         join: Completion::new(),
         body: Cell::new(ptr::null()),
         table: Cell::new(None),
-        belongings: Default::default(),
+        attributes: Default::default(),
         payload: Cell::new([MaybeUninit::uninit(); _]),
     };
     let place = HEADERS.with_borrow_mut(|headers| {

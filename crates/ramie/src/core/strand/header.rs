@@ -49,7 +49,7 @@ use std::{mem::MaybeUninit, ptr};
 
 use super::{
     FiberId, WakeRef,
-    belongings::Belongings,
+    attributes::AttributesWord,
     id::{EPOCH_MASK, THREAD_TAG},
     job::JobTable,
     slab,
@@ -99,7 +99,7 @@ pub(crate) struct StrandHeader {
     pub(crate) join: Completion,
     pub(crate) body: Cell<*const Body>,
     pub(super) table: Cell<Option<&'static JobTable>>,
-    pub(crate) belongings: Belongings,
+    pub(crate) attributes: AttributesWord,
     pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
 }
 

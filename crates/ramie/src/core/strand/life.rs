@@ -7,7 +7,7 @@ use ramie_coro::StackError;
 use ramie_driver::say;
 
 use crate::core::{
-    strand::{ScopeData, StrandHeader, Wishes},
+    strand::{ScopeData, SpawnOptions, StrandHeader},
     wait::completion::Finished,
     worker::{Body, NoSwitch, Worker},
 };
@@ -38,7 +38,7 @@ pub(crate) fn run_thread_to_end(worker: &Worker, header: &'static StrandHeader) 
 #[inline(always)]
 fn run_and_end(worker: &Worker, body: &Body, header: &'static StrandHeader) {
     // SAFETY: a scope waits for its strands: its data outlives this strand's end, below.
-    let scope = unsafe { header.belongings.scope().as_ref() };
+    let scope = unsafe { header.attributes.scope().as_ref() };
     let run = || {
         // SAFETY: the callers took the header off a queue of fresh closures, or made it for this
         // thread.
@@ -80,7 +80,7 @@ fn destroy_locals(worker: &Worker, body: &Body) {
 /// The header's payload holds the outcome, and this is the strand's one end.
 #[inline]
 unsafe fn end(worker: &Worker, header: &'static StrandHeader, panicked: bool, body: Option<&Body>) {
-    let scope = header.belongings.scope();
+    let scope = header.attributes.scope();
     // SAFETY: a scope waits for its strands: its data outlives `child_ended` below.
     let scope = unsafe { scope.as_ref() };
     if header.join.is_detached() {
@@ -204,8 +204,8 @@ pub(crate) unsafe fn end_abandoned(worker: &Worker, body: &Body, header: &'stati
     // SAFETY: its closure began and will never end: the payload is empty.
     unsafe { header.store_error(Box::new(ABANDONED)) };
     // It stays on the count of its scope: what it borrowed may still be in use.
-    let scope = header.belongings.scope();
-    header.belongings.forget_scope();
+    let scope = header.attributes.scope();
+    header.attributes.forget_scope();
     // SAFETY: the outcome is stored.
     unsafe { end(worker, header, false, None) };
     // SAFETY: the scope waits for its strands, and this one never ends: its data stays for good.
@@ -218,7 +218,7 @@ pub(crate) unsafe fn end_abandoned(worker: &Worker, body: &Body, header: &'stati
 /// Names a strand for messages.
 pub(crate) fn label(header: &StrandHeader) -> String {
     let noun = if header.is_thread() { "thread" } else { "fiber" };
-    match header.belongings.extra().and_then(|extra| extra.wishes.name.as_deref()) {
+    match header.attributes.shared().and_then(|shared| shared.options.name.as_deref()) {
         Some(name) => format!("{noun} '{name}'"),
         None => format!("{noun} {:?}", header.id()),
     }
@@ -227,19 +227,19 @@ pub(crate) fn label(header: &StrandHeader) -> String {
 /// The stack size that the spawner asked for, in bytes; 0: none.
 #[inline]
 pub(crate) fn requested_stack_size(header: &StrandHeader) -> usize {
-    header.belongings.extra().map_or(0, |extra| extra.wishes.stack_size)
+    header.attributes.shared().map_or(0, |shared| shared.options.stack_size)
 }
 
 /// Whether the strand was placed on a certain worker.
 #[inline]
 pub(crate) fn is_placed(header: &StrandHeader) -> bool {
-    header.belongings.extra().is_some_and(|extra| extra.wishes.is_placed)
+    header.attributes.shared().is_some_and(|shared| shared.options.is_placed)
 }
 
 /// Gives the strand of an OS thread that thread's name.
 pub(crate) fn name_after_thread(header: &StrandHeader) {
     let name = std::thread::current().name().map(str::to_owned);
-    header.belongings.install(std::ptr::null(), Wishes { name, ..Wishes::default() });
+    header.attributes.install(std::ptr::null(), SpawnOptions { name, ..SpawnOptions::default() });
 }
 
 /// Frees the header of a thread that was a strand without having been spawned.
@@ -267,7 +267,7 @@ pub(crate) fn describe_overflows() {
 
 /// Runs in a signal handler: reads the header, allocates nothing.
 fn describe(header: &StrandHeader, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
-    match header.belongings.extra().and_then(|extra| extra.wishes.name.as_deref()) {
+    match header.attributes.shared().and_then(|shared| shared.options.name.as_deref()) {
         Some(name) => write!(out, "fiber '{name}'"),
         None => write!(out, "fiber {:?}", header.id()),
     }

@@ -5,7 +5,7 @@
 //! A *strand* is a fiber or an OS thread. Both own a [`StrandHeader`], so every primitive that
 //! parks and wakes serves both.
 
-mod belongings;
+mod attributes;
 mod header;
 mod id;
 mod job;
@@ -15,7 +15,7 @@ mod raised;
 mod scope_data;
 mod slab;
 
-pub(crate) use belongings::{Extra, Wishes};
+pub(crate) use attributes::{SpawnAttributes, SpawnOptions};
 pub(crate) use header::{StrandHeader, Unpark, Wake};
 pub use id::FiberId;
 pub(crate) use id::WakeRef;

@@ -167,7 +167,7 @@ impl FreeList {
     /// The header belongs to the caller and its payload is empty.
     #[inline]
     pub(crate) unsafe fn free(&self, header: &'static StrandHeader) {
-        header.belongings.drop_all();
+        header.attributes.drop_all();
         if !header.retire() {
             return;
         }
@@ -213,7 +213,7 @@ impl Drop for FreeList {
 /// # Safety
 /// As for [`FreeList::free`].
 pub(crate) unsafe fn free_without_worker(header: &'static StrandHeader) {
-    header.belongings.drop_all();
+    header.attributes.drop_all();
     if !header.retire() {
         return;
     }

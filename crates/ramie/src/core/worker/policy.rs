@@ -60,15 +60,15 @@ impl Runnable {
     /// Returns the name that the fiber was given.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.header()?.belongings.extra()?.wishes.name.as_deref()
+        self.header()?.attributes.shared()?.options.name.as_deref()
     }
 
     /// Returns the priority that the fiber was given by
     /// [`Builder::priority`](crate::fiber::Builder::priority); 0 by default.
     #[must_use]
     pub fn priority(&self) -> i8 {
-        let extra = self.header().and_then(|header| header.belongings.extra());
-        extra.map_or(0, |extra| extra.wishes.priority)
+        let shared = self.header().and_then(|header| header.attributes.shared());
+        shared.map_or(0, |shared| shared.options.priority)
     }
 
     /// Returns whether the fiber has not started yet.

@@ -16,7 +16,7 @@ use crate::{
         handle::{converts_like_std, shared_like_std},
         socket::Socket,
     },
-    op::multishot::Intake,
+    op::multishot::MultishotSource,
 };
 
 /// The number of connections that may wait to be accepted, at most `net.core.somaxconn`.
@@ -106,8 +106,8 @@ impl UnixListener {
         // A multishot accept does not end when a Unix listener is shut down: the kernel tries it
         // without waiting, which then fails with `EAGAIN`, whereas an accept that waits fails with
         // `EINVAL` (seen on Linux 6.18).
-        let intake = self.socket.acceptor().one_by_one();
-        Incoming { listener: self, intake, steps: Steps::Going }
+        let source = self.socket.acceptor().one_by_one();
+        Incoming { listener: self, source, steps: Steps::Going }
     }
 
     /// Returns the address that the listener is bound to.
@@ -126,7 +126,7 @@ converts_like_std!(UnixListener, std::os::unix::net::UnixListener);
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a UnixListener,
-    intake: Intake,
+    source: MultishotSource,
     steps: Steps,
 }
 
@@ -138,7 +138,7 @@ impl Iterator for Incoming<'_> {
         if !self.steps.go_on() {
             return None;
         }
-        let accepted = self.listener.socket.accept_next(&mut self.intake);
+        let accepted = self.listener.socket.accept_next(&mut self.source);
         Some(self.steps.noted(accepted).map(UnixStream::from_socket))
     }
 

@@ -1,5 +1,5 @@
-//! Who enters the kernel for a worker whose fibers compute: nobody else unless asked; and then I/O
-//! goes on meanwhile, sleeps cost nothing, and nothing is lost.
+//! The submitter of a worker whose fibers compute: the worker itself unless another one is chosen.
+//! With another one, I/O continues meanwhile, sleeps cost nothing, and nothing is lost.
 
 mod common;
 

@@ -1,4 +1,4 @@
 //! Empty, because no strand of a model has a name or a scope.
 
 #[derive(Default)]
-pub(crate) struct Belongings;
+pub(crate) struct AttributesWord;

@@ -14,7 +14,7 @@ use crate::{
     core::{time::Deadline, worker},
     op::{
         OpError,
-        multishot::{self, Intake},
+        multishot::{self, MultishotSource},
         readiness::Readiness,
     },
     ring::socket::{ACCEPT, RECEIVE},
@@ -22,12 +22,12 @@ use crate::{
 
 impl Socket {
     #[track_caller]
-    fn take_early(
+    fn take_leftover(
         &self,
-        home: &MultishotInbox,
+        inbox: &MultishotInbox,
         deadline: Deadline,
     ) -> io::Result<Option<MultishotItem>> {
-        multishot::take_early(home, &RECEIVE, deadline).map_err(|error| match error {
+        multishot::take_leftover(inbox, &RECEIVE, deadline).map_err(|error| match error {
             OpError::Elapsed => sys::Errno::AGAIN.into(),
             error => error.into(),
         })
@@ -36,31 +36,31 @@ impl Socket {
     /// Receives leftover data, if there is any.
     #[cold]
     #[track_caller]
-    pub(super) fn receive_early(
+    pub(super) fn receive_leftover(
         &self,
-        home: &MultishotInbox,
+        inbox: &MultishotInbox,
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<Option<usize>> {
-        let Some(shot) = self.take_early(home, self.deadline(Half::Read))? else {
+        let Some(item) = self.take_leftover(inbox, self.deadline(Half::Read))? else {
             return Ok(None);
         };
         let is_peek = flags & sys::MSG_PEEK != 0;
-        match shot {
+        match item {
             MultishotItem::Bytes(mut bytes) => {
                 let count = copy_front(&bytes, buffer);
                 if !is_peek {
                     bytes.advance(count);
                 }
                 if !bytes.is_empty() {
-                    home.put_back(MultishotItem::Bytes(bytes));
+                    inbox.put_back(MultishotItem::Bytes(bytes));
                 }
                 Ok(Some(count))
             }
             MultishotItem::Datagram(datagram) => {
                 let count = copy_front(&datagram.bytes, buffer);
                 if is_peek {
-                    home.put_back(MultishotItem::Datagram(datagram));
+                    inbox.put_back(MultishotItem::Datagram(datagram));
                 }
                 Ok(Some(count))
             }
@@ -68,7 +68,7 @@ impl Socket {
             MultishotItem::End | MultishotItem::Ready(_) => Ok(None),
             MultishotItem::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
             connection @ MultishotItem::Connection(_) => {
-                home.put_back(connection);
+                inbox.put_back(connection);
                 Ok(None)
             }
         }
@@ -77,18 +77,18 @@ impl Socket {
     /// Receives a leftover datagram, if there is one.
     #[cold]
     #[track_caller]
-    pub(super) fn receive_early_from(
+    pub(super) fn receive_leftover_from(
         &self,
-        home: &MultishotInbox,
+        inbox: &MultishotInbox,
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<Option<(usize, Address)>> {
-        match self.take_early(home, self.deadline(Half::Read))? {
+        match self.take_leftover(inbox, self.deadline(Half::Read))? {
             Some(MultishotItem::Datagram(datagram)) => {
                 let count = copy_front(&datagram.bytes, buffer);
                 let from = Address { storage: datagram.from, len: datagram.from_len };
                 if flags & sys::MSG_PEEK != 0 {
-                    home.put_back(MultishotItem::Datagram(datagram));
+                    inbox.put_back(MultishotItem::Datagram(datagram));
                 }
                 Ok(Some((count, from)))
             }
@@ -100,8 +100,8 @@ impl Socket {
     /// Accepts a leftover connection, if there is one.
     #[cold]
     #[track_caller]
-    pub(super) fn accept_early(&self, home: &MultishotInbox) -> io::Result<Option<OwnedFd>> {
-        match self.take_early(home, Deadline::NEVER)? {
+    pub(super) fn accept_leftover(&self, inbox: &MultishotInbox) -> io::Result<Option<OwnedFd>> {
+        match self.take_leftover(inbox, Deadline::NEVER)? {
             Some(MultishotItem::Connection(fd)) => Ok(Some(fd)),
             Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
             _ => Ok(None),
@@ -109,30 +109,30 @@ impl Socket {
     }
 
     /// Makes a source that receives from this stream by a multishot op.
-    pub(super) fn receiver(&self) -> Intake {
+    pub(super) fn receiver(&self) -> MultishotSource {
         let op = MultishotOp::Receive { fd: self.as_fd().as_raw_fd() };
-        Intake::new(op, Arc::clone(self.enlisted_home()))
+        MultishotSource::new(op, Arc::clone(self.enlisted_inbox()))
     }
 
     /// Makes a source that receives datagrams by a multishot op.
-    pub(super) fn receiver_from(&self) -> Intake {
+    pub(super) fn receiver_from(&self) -> MultishotSource {
         let op = MultishotOp::ReceiveFrom { fd: self.as_fd().as_raw_fd() };
-        Intake::new(op, Arc::clone(self.enlisted_home()))
+        MultishotSource::new(op, Arc::clone(self.enlisted_inbox()))
     }
 
     /// Makes a source that accepts by a multishot op.
-    pub(crate) fn acceptor(&self) -> Intake {
+    pub(crate) fn acceptor(&self) -> MultishotSource {
         let op = MultishotOp::Accept { fd: self.as_fd().as_raw_fd(), flags: sys::SOCK_CLOEXEC };
-        Intake::new(op, Arc::clone(self.enlisted_home()))
+        MultishotSource::new(op, Arc::clone(self.enlisted_inbox()))
     }
 
     /// Waits for a connection.
     #[track_caller]
-    pub(crate) fn accept_next(&self, intake: &mut Intake) -> io::Result<Socket> {
+    pub(crate) fn accept_next(&self, source: &mut MultishotSource) -> io::Result<Socket> {
         if self.is_nonblocking() || self.is_shared() {
-            intake.stop();
+            source.stop();
         } else {
-            match intake.next(&ACCEPT, Deadline::NEVER)? {
+            match source.next(&ACCEPT, Deadline::NEVER)? {
                 Some(MultishotItem::Connection(fd)) => return Ok(Socket::from(fd)),
                 Some(MultishotItem::Failed(errno)) => {
                     return Err(io::Error::from_raw_os_error(errno));
@@ -146,8 +146,8 @@ impl Socket {
     /// Waits for bytes and leases them; none at the end of the stream.
     #[track_caller]
     #[inline(always)]
-    pub(super) fn receive_next(&self, intake: &mut Intake) -> io::Result<Option<Lease>> {
-        match self.next_of(intake)? {
+    pub(super) fn receive_next(&self, source: &mut MultishotSource) -> io::Result<Option<Lease>> {
+        match self.next_of(source)? {
             Some(MultishotItem::Bytes(bytes)) => Ok(Some(bytes)),
             Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
             Some(_) => Ok(None),
@@ -168,8 +168,8 @@ impl Socket {
 
     /// Waits for a datagram and leases it.
     #[track_caller]
-    pub(super) fn receive_next_from(&self, intake: &mut Intake) -> io::Result<Datagram> {
-        match self.next_of(intake)? {
+    pub(super) fn receive_next_from(&self, source: &mut MultishotSource) -> io::Result<Datagram> {
+        match self.next_of(source)? {
             Some(MultishotItem::Datagram(datagram)) => Ok(*datagram),
             Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
             // No bytes and no sender, which is how the kernel reports a socket that was shut down.
@@ -181,15 +181,15 @@ impl Socket {
 
     #[track_caller]
     #[inline(always)]
-    fn next_of(&self, intake: &mut Intake) -> io::Result<Option<MultishotItem>> {
+    fn next_of(&self, source: &mut MultishotSource) -> io::Result<Option<MultishotItem>> {
         if self.is_nonblocking() {
             // A call that must not wait tries the system call itself, so the multishot op is
             // stopped first.
-            intake.stop();
-            return self.take_early(self.home(), Deadline::NEVER);
+            source.stop();
+            return self.take_leftover(self.inbox(), Deadline::NEVER);
         }
-        match intake.next(&RECEIVE, self.deadline(Half::Read)) {
-            Ok(shot) => Ok(shot),
+        match source.next(&RECEIVE, self.deadline(Half::Read)) {
+            Ok(item) => Ok(item),
             Err(OpError::Elapsed) => Err(sys::Errno::AGAIN.into()),
             Err(error) => Err(error.into()),
         }

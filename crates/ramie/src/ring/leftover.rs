@@ -21,7 +21,7 @@ use crate::{core::time::Deadline, op::multishot};
 #[track_caller]
 pub(super) fn receive(
     fd: BorrowedFd<'_>,
-    home: &MultishotInbox,
+    inbox: &MultishotInbox,
     bufs: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
 ) -> io::Result<Option<Message>> {
@@ -30,11 +30,11 @@ pub(super) fn receive(
         return Ok(None);
     }
     let is_peek = flags.contains(RecvFlags::PEEK);
-    match multishot::take_early(home, &RECEIVE, Deadline::NEVER)? {
+    match multishot::take_leftover(inbox, &RECEIVE, Deadline::NEVER)? {
         Some(bytes @ MultishotItem::Bytes(_)) => {
-            home.put_back(bytes);
+            inbox.put_back(bytes);
             let room: usize = bufs.iter().map(|buf| buf.len()).sum();
-            let mut bytes = take_bytes(home, bufs, is_peek);
+            let mut bytes = take_bytes(inbox, bufs, is_peek);
             if flags.contains(RecvFlags::WAITALL) && !is_peek && bytes < room {
                 bytes += receive_rest(fd, bufs, bytes, flags);
             }
@@ -45,14 +45,14 @@ pub(super) fn receive(
             let count = fill(bufs, 0, &datagram.bytes);
             let from = Address { storage: datagram.from, len: datagram.from_len };
             if is_peek {
-                home.put_back(MultishotItem::Datagram(datagram));
+                inbox.put_back(MultishotItem::Datagram(datagram));
             }
             let bytes = if flags.contains(RecvFlags::TRUNC) { whole } else { count };
             Ok(Some(Message { bytes, from, is_truncated: count < whole }))
         }
         Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
         Some(connection @ MultishotItem::Connection(_)) => {
-            home.put_back(connection);
+            inbox.put_back(connection);
             Ok(None)
         }
         // The kernel repeats its answer.
@@ -64,8 +64,8 @@ pub(super) fn receive(
 #[cold]
 #[inline(never)]
 #[track_caller]
-pub(super) fn accept(home: &MultishotInbox) -> io::Result<Option<(OwnedFd, Address)>> {
-    match multishot::take_early(home, &ACCEPT, Deadline::NEVER)? {
+pub(super) fn accept(inbox: &MultishotInbox) -> io::Result<Option<(OwnedFd, Address)>> {
+    match multishot::take_leftover(inbox, &ACCEPT, Deadline::NEVER)? {
         Some(MultishotItem::Connection(fd)) => {
             let peer = Address::of_peer(&fd)?;
             Ok(Some((fd, peer)))
@@ -76,12 +76,12 @@ pub(super) fn accept(home: &MultishotInbox) -> io::Result<Option<(OwnedFd, Addre
 }
 
 /// Takes the bytes of a stream that are left, as far as there is room.
-fn take_bytes(home: &MultishotInbox, bufs: &mut [IoSliceMut<'_>], is_peek: bool) -> usize {
+fn take_bytes(inbox: &MultishotInbox, bufs: &mut [IoSliceMut<'_>], is_peek: bool) -> usize {
     let room: usize = bufs.iter().map(|buf| buf.len()).sum();
     let mut done = 0;
-    while let Some(shot) = home.take_leftover() {
-        let MultishotItem::Bytes(mut bytes) = shot else {
-            home.put_back(shot);
+    while let Some(item) = inbox.take_leftover() {
+        let MultishotItem::Bytes(mut bytes) = item else {
+            inbox.put_back(item);
             break;
         };
         let count = fill(bufs, done, &bytes);
@@ -91,7 +91,7 @@ fn take_bytes(home: &MultishotInbox, bufs: &mut [IoSliceMut<'_>], is_peek: bool)
         }
         let is_rest = !bytes.is_empty();
         if is_rest {
-            home.put_back(MultishotItem::Bytes(bytes));
+            inbox.put_back(MultishotItem::Bytes(bytes));
         }
         if is_rest || done == room {
             break;

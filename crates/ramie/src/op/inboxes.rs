@@ -1,5 +1,4 @@
-//! Finds the data that an iterator received from a socket and did not hand out, for calls that have
-//! only the descriptor.
+//! Finds the leftover of an iterator over a socket, for calls that have only the descriptor.
 //!
 //! The key is the kernel's number of the socket (`SO_COOKIE`), which duplicates of a descriptor
 //! share; a descriptor's own number may be another socket's by now. Since Linux 5.3 the kernel
@@ -9,8 +8,8 @@
 //!
 //! A socket is enlisted when an iterator first receives from it, and struck off with its last
 //! handle. Two objects that were made of duplicates of one descriptor are one socket with two
-//! homes: each has an entry of its own. An entry is small because a server has one for each idle
-//! connection.
+//! inboxes, and each inbox has an entry of its own. An entry is small because a server has one for
+//! each idle connection.
 
 use std::{
     collections::BTreeMap,
@@ -26,24 +25,24 @@ use ramie_driver::{
 
 use crate::core::primitive::{AtomicUsize, Ordering};
 
-/// How many homes are enlisted: a program without iterators over sockets pays one load.
+/// How many inboxes are enlisted: a program without iterators over sockets pays one load.
 ///
 /// Relaxed: a thread that receives by the descriptor after another one has left an iterator behind
 /// has learned of that in some way that orders this.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The key of the socket, and a serial number, because a socket may have several homes.
+/// The key of the socket, and a serial number, because a socket may have several inboxes.
 type Name = (NonZeroU64, u64);
 
-struct Homes {
+struct Inboxes {
     by_name: BTreeMap<Name, Weak<MultishotInbox>>,
     last_serial: u64,
 }
 
-static HOMES: Mutex<Homes> = Mutex::new(Homes { by_name: BTreeMap::new(), last_serial: 0 });
+static INBOXES: Mutex<Inboxes> = Mutex::new(Inboxes { by_name: BTreeMap::new(), last_serial: 0 });
 
-fn homes() -> MutexGuard<'static, Homes> {
-    HOMES.lock().unwrap_or_else(PoisonError::into_inner)
+fn inboxes() -> MutexGuard<'static, Inboxes> {
+    INBOXES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a number that no other open socket has. None on kernels before 4.6.
@@ -65,18 +64,18 @@ fn has_global_cookies(release: &str) -> bool {
     }
 }
 
-/// The entry of one home; struck off when this is dropped. None: the kernel gives sockets no
+/// The entry of one inbox; struck off when this is dropped. None: the kernel gives sockets no
 /// number.
 #[derive(Debug)]
 pub(crate) struct Enlisted(Option<Name>);
 
 impl Enlisted {
-    pub(crate) fn new(socket: impl AsFd, home: &Arc<MultishotInbox>) -> Enlisted {
+    pub(crate) fn new(socket: impl AsFd, inbox: &Arc<MultishotInbox>) -> Enlisted {
         Enlisted(key_of(socket).map(|key| {
-            let mut homes = homes();
-            homes.last_serial += 1;
-            let name = (key, homes.last_serial);
-            homes.by_name.insert(name, Arc::downgrade(home));
+            let mut inboxes = inboxes();
+            inboxes.last_serial += 1;
+            let name = (key, inboxes.last_serial);
+            inboxes.by_name.insert(name, Arc::downgrade(inbox));
             COUNT.fetch_add(1, Ordering::Relaxed);
             name
         }))
@@ -86,13 +85,13 @@ impl Enlisted {
 impl Drop for Enlisted {
     fn drop(&mut self) {
         if let Some(name) = self.0 {
-            homes().by_name.remove(&name);
+            inboxes().by_name.remove(&name);
             COUNT.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// The first home of this socket in which data is left, or for which an op is in flight.
+/// The first inbox of this socket in which data is left, or for which an op is in flight.
 #[inline]
 pub(crate) fn in_use(socket: impl AsFd) -> Option<Arc<MultishotInbox>> {
     if COUNT.load(Ordering::Relaxed) == 0 { None } else { find_in_use(socket) }
@@ -101,9 +100,9 @@ pub(crate) fn in_use(socket: impl AsFd) -> Option<Arc<MultishotInbox>> {
 #[inline(never)]
 fn find_in_use(socket: impl AsFd) -> Option<Arc<MultishotInbox>> {
     let key = key_of(socket)?;
-    let homes = homes();
-    let mut of_socket = homes.by_name.range((key, 0)..=(key, u64::MAX));
-    of_socket.find_map(|(_, home)| home.upgrade().filter(|home| home.is_in_use()))
+    let inboxes = inboxes();
+    let mut of_socket = inboxes.by_name.range((key, 0)..=(key, u64::MAX));
+    of_socket.find_map(|(_, inbox)| inbox.upgrade().filter(|inbox| inbox.is_in_use()))
 }
 
 #[cfg(test)]
