@@ -297,7 +297,7 @@ pub const CANARIES: &[Canary] = &[
         name: "waiter_does_not_look_again",
         file: "core/wait/park.rs",
         from: "cancel::ambient().is_cancelled && \
-               self.body.header().claim(self.wait, Wake::Cancelled)",
+               self.stack.header().claim(self.wait, Wake::Cancelled)",
         to: "false",
         model: "models::cancel::a_wait_that_begins_is_cancelled",
         verdict: DEADLOCK,
@@ -306,20 +306,20 @@ pub const CANARIES: &[Canary] = &[
         name: "waiter_gives_up_a_wait_that_is_over",
         file: "core/wait/park.rs",
         from: "cancel::ambient().is_cancelled && \
-               self.body.header().claim(self.wait, Wake::Cancelled)",
+               self.stack.header().claim(self.wait, Wake::Cancelled)",
         to: "cancel::ambient().is_cancelled && { \
-             self.body.header().claim(self.wait, Wake::Cancelled); true }",
+             self.stack.header().claim(self.wait, Wake::Cancelled); true }",
         model: "models::cancel::a_cancelled_wait_has_one_outcome",
         verdict: "scheduled",
     },
     Canary {
         name: "waiter_may_be_cancelled_under_a_lock",
         file: "core/wait/park.rs",
-        from: "Ok(Prepared::begun(worker, body, record, body.header().begin_wait()))",
+        from: "Ok(Prepared::begun(worker, stack, record, stack.header().begin_wait()))",
         to: "let prepared =\n        \
-                 Prepared::begun(worker, body, record, body.header().begin_wait());\n    \
+                 Prepared::begun(worker, stack, record, stack.header().begin_wait());\n    \
              if record.is_in_scope.get() {\n        \
-                 body.header().allow_cancel();\n        \
+                 stack.header().allow_cancel();\n        \
                  cancel::fence_after_begin();\n        \
                  if cancel::ambient().is_cancelled {\n            \
                      prepared.abort_or_suspend();\n            \

@@ -6,8 +6,8 @@
 //! tests ramie:lib:timer:: ramie:time       of the mutants below that name none, until the next
 //!
 //! mutant a_strand_may_arm_later_only
-//! at if «deadline_ns >= body.armed.deadline_ns.get()» {
-//! to deadline_ns <= body.armed.deadline_ns.get()
+//! at if «deadline_ns >= stack.armed.deadline_ns.get()» {
+//! to deadline_ns <= stack.armed.deadline_ns.get()
 //! tests ramie:time                         instead of those above
 //! lives equivalent: why no test can tell   stated for those that are known to survive
 //! ```

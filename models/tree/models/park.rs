@@ -64,8 +64,8 @@ pub(crate) fn a_token_passes_on_what_each_unpark_brings() {
     });
 }
 
-/// A spawner knows the id before the strand starts and gets its body. If the spawner ends the
-/// strand's park, only the wait word has made the body visible to it.
+/// A spawner knows the id before the strand starts and gets its stack. If the spawner ends the
+/// strand's park, only the wait word has made the stack visible to it.
 pub(crate) fn an_id_from_before_the_start_reaches_a_parked_strand() {
     check(|| {
         let told = Arc::new(AtomicU64::new(0));
@@ -74,7 +74,7 @@ pub(crate) fn an_id_from_before_the_start_reaches_a_parked_strand() {
             move || {
                 let (worker, header) = (worker::current(), worker::current().current_header());
                 told.store(me().as_u64(), Ordering::Release);
-                header.body.set(header.body.get());
+                header.stack.set(header.stack.get());
                 let record = WaitRecord::new(&WAIT).until(soon());
                 if let Ok(Some(prepared)) = park::prepare_park(&worker, &record) {
                     prepared.suspend();

@@ -11,9 +11,9 @@ use crate::core::{
     worker::{self, Shared},
 };
 
-/// Pushes a header, whose `body` stands for all writes of its pusher.
+/// Pushes a header, whose `stack` stands for all writes of its pusher.
 fn push(home: &'static Shared, header: &'static StrandHeader) {
-    let cell: &WatchedCell<_> = &header.body;
+    let cell: &WatchedCell<_> = &header.stack;
     cell.set(std::ptr::null());
     home.push(header);
 }
@@ -22,7 +22,7 @@ fn run_until(count: usize) {
     let worker = worker::current();
     let taken = Cell::new(0);
     let take = |header: &'static StrandHeader| {
-        header.body.set(std::ptr::null());
+        header.stack.set(std::ptr::null());
         taken.set(taken.get() + 1);
     };
     worker.run_until(take, || taken.get() == count);

@@ -322,9 +322,9 @@ impl Builder {
         header.attributes.install(scope, self.options);
         let handle = RawHandle::new(header);
         // If the thread cannot be made, this is dropped with the closure.
-        let berth = worker.crew().map(|crew| crew.add(header));
+        let counted = worker.thread_strands().map(|threads| threads.add(header));
         let started = builder.spawn(move || {
-            worker::on_thread_strand(header, berth.as_ref(), |worker| {
+            worker::on_thread_strand(header, counted.as_ref(), |worker| {
                 run_thread_to_end(worker, header)
             })
         });

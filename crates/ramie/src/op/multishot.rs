@@ -24,7 +24,7 @@
 //! one, as it does without multishot ops.
 //!
 //! # Plain waits
-//! A fiber that only its op can wake leaves the address of its body with the driver, not the
+//! A fiber that only its op can wake leaves the address of its stack with the driver, not the
 //! reference of a wait. No epoch turns a late wake-up by that address away, so there must be no
 //! late wake-up. The fiber therefore leaves the address in its last step before it suspends, and
 //! the driver hands it out once, with an item or with the end of the op, whichever strand has
@@ -93,15 +93,15 @@ impl MultishotSource {
     fn next_plainly(&self, kind: &'static WaitKind, deadline: Deadline) -> Option<MultishotItem> {
         let id = self.id?;
         let worker = worker::current();
-        let body = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER)?;
+        let stack = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER)?;
         let record = WaitRecord::plain(kind).with_detail(self.fd() as u64, 0);
         loop {
-            match next_item_or_await(&worker, id, WakeWord::plain(body)) {
+            match next_item_or_await(&worker, id, WakeWord::plain(stack)) {
                 NextItem::Item(item) => {
                     worker.note_complete_at_once();
                     return Some(item);
                 }
-                NextItem::Pending => suspend_plainly(body, &record),
+                NextItem::Pending => suspend_plainly(stack, &record),
                 NextItem::NoBuffers | NextItem::Gone => return None,
             }
         }

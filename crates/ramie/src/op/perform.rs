@@ -117,7 +117,7 @@ impl<'a> Request<'a> {
     }
 
     /// As [`perform`](Self::perform), for ops of which there are many: inlined into the code of the
-    /// fiber, for the sake of its switch ([`Body::suspend`](worker::Body::suspend)).
+    /// fiber, for the sake of its switch ([`FiberStack::suspend`](worker::FiberStack::suspend)).
     ///
     /// It waits plainly if that will do.
     ///
@@ -131,7 +131,7 @@ impl<'a> Request<'a> {
         let wait = PlainWait { frame, record };
         let frame = &wait.frame;
         let worker = worker::current();
-        let Some(body) = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER) else {
+        let Some(stack) = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER) else {
             // SAFETY: the caller's promise.
             return unsafe { perform_bounded(&worker, kind, frame, deadline, file) };
         };
@@ -141,9 +141,9 @@ impl<'a> Request<'a> {
             Submitted::Complete => worker.note_complete_at_once(),
             Submitted::InFlight => {
                 let in_flight = HandedOut::<InFlight>::new();
-                frame.user.set(WakeWord::plain(body).to_bits());
+                frame.user.set(WakeWord::plain(stack).to_bits());
                 while !is_released(frame) {
-                    suspend_plainly(body, &wait.record);
+                    suspend_plainly(stack, &wait.record);
                 }
                 in_flight.settle();
             }

@@ -15,15 +15,15 @@ use super::{
 use crate::core::{
     strand::SpawnOptions,
     time::Deadline,
-    worker::{Crew, Installed, Unended, Worker},
+    worker::{Installed, ThreadStrands, Unended, Worker},
 };
 
 pub(super) fn run<F, T>(config: &Config, f: F) -> T
 where
     F: FnOnce() -> T,
 {
-    let crew = Crew::new(config.driver, config.clock.clone(), config.stack_size);
-    let worker = crew.make_worker();
+    let threads = ThreadStrands::new(config.driver, config.clock.clone(), config.stack_size);
+    let worker = threads.make_worker();
     name_main(&worker);
     let (outcome, abandoned) = {
         let _installed = Installed::new(&worker);
@@ -43,14 +43,14 @@ where
         if is_silent {
             worker.wait_for_fibers(Deadline::after(Unended::PATIENCE));
             if worker.has_fibers() {
-                let unended = worker.describe_live().chain(crew.describe_threads());
+                let unended = worker.describe_live().chain(threads.describe_threads());
                 unended.collect::<Unended>().report(&[]);
                 is_silent = false;
             }
         }
         worker.wait_for_fibers(deadline_after(config.grace));
         let left = config.grace.map(|grace| grace.saturating_sub(start.elapsed()));
-        let mut abandoned = crew.wait(deadline_after(left), is_silent);
+        let mut abandoned = threads.wait(deadline_after(left), is_silent);
         abandoned.extend(worker.abandon_all());
         fibers.settle();
         (outcome, abandoned)

@@ -7,9 +7,9 @@ use super::{fail_if_any, sources};
 /// all may follow.
 const SUSPENDING: &[(&str, &[&str])] = &[
     // The switch itself.
-    ("yielder.suspend(", &["core/worker/body.rs"]),
+    ("yielder.suspend(", &["core/worker/fiber_stack.rs"]),
     // A plain wait; in the worker, `switch_out` and `yield_now`, which is no wait.
-    ("body.suspend(", &["core/wait/plain.rs", "core/worker/mod.rs"]),
+    ("stack.suspend(", &["core/wait/plain.rs", "core/worker/mod.rs"]),
     ("self.suspend(", &["core/wait/park.rs"]),
     (".switch_out(", &["core/wait/park.rs"]),
 ];
@@ -46,8 +46,8 @@ fn everything_waits_through_the_wait_module() {
 
 #[test]
 fn a_wait_past_the_module_is_found() {
-    assert!(complaint("net/udp.rs", "        body.suspend();").is_some());
+    assert!(complaint("net/udp.rs", "        stack.suspend();").is_some());
     assert!(complaint("sync/mutex.rs", "    worker.current_strand().suspend();").is_some());
     assert!(complaint("fiber/mod.rs", "    worker.switch_out();").is_some());
-    assert!(complaint("sync/mutex.rs", "    prepared.suspend(); // or body.suspend()").is_none());
+    assert!(complaint("sync/mutex.rs", "    prepared.suspend(); // or stack.suspend()").is_none());
 }

@@ -31,7 +31,7 @@ pub(crate) fn take() -> &'static StrandHeader {
         word: AtomicU64::new(0),
         link: AtomicPtr::new(ptr::null_mut()),
         join: Completion::new(),
-        body: Cell::new(ptr::null()),
+        stack: Cell::new(ptr::null()),
         table: Cell::new(None),
         attributes: Default::default(),
         payload: Cell::new([MaybeUninit::uninit(); _]),

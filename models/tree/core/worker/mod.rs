@@ -47,20 +47,20 @@ impl ThreadWaker {
     }
 }
 
-pub(crate) struct Body {
+pub(crate) struct FiberStack {
     header: &'static StrandHeader,
     pub(crate) record: Cell<*const WaitRecord>,
-    home: &'static Shared,
+    owner: &'static Shared,
 }
 
-impl Body {
+impl FiberStack {
     pub(crate) fn header(&self) -> &'static StrandHeader {
         self.header
     }
 }
 
 pub(crate) struct Worker {
-    body: Body,
+    stack: FiberStack,
     shared: &'static Shared,
     kernel: Arc<Kernel>,
     is_ready: Cell<bool>,
@@ -128,13 +128,13 @@ pub(crate) fn schedule(header: &'static StrandHeader) {
 }
 
 pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
-    // SAFETY: the body lies in its thread's worker, and that thread waits.
-    let home = unsafe { &*header.body.get() }.home;
+    // SAFETY: the stack lies in its thread's worker, and that thread waits.
+    let owner = unsafe { &*header.stack.get() }.owner;
     let worker = current();
-    let is_away = !ptr::eq(home, worker.shared);
+    let is_away = !ptr::eq(owner, worker.shared);
     match is_away {
         false => assert!(!worker.is_ready.replace(true), "a strand was scheduled twice"),
-        true => home.push(header),
+        true => owner.push(header),
     }
     is_away
 }
@@ -151,17 +151,17 @@ impl Worker {
         let kernel = Arc::new(Kernel { event: Notify::new(), wakes: AtomicUsize::new(0) });
         let shared = Shared::take(ThreadWaker(Arc::clone(&kernel)));
         WORKERS.with_borrow_mut(|workers| workers.push(shared));
-        let body =
-            Body { header: strand::slab::take(), record: Cell::new(ptr::null()), home: shared };
+        let header = strand::slab::take();
+        let stack = FiberStack { header, record: Cell::new(ptr::null()), owner: shared };
         let worker = Box::new(Worker {
-            body,
+            stack,
             shared,
             kernel,
             is_ready: Cell::new(false),
             armed_ns: Cell::new(None),
             now_ns: Cell::new(0),
         });
-        worker.body.header.body.set(&raw const worker.body);
+        worker.stack.header.stack.set(&raw const worker.stack);
         worker
     }
 
@@ -195,15 +195,15 @@ impl Worker {
         loom::thread::yield_now();
     }
 
-    pub(crate) fn current_strand(&self) -> &Body {
-        &self.body
+    pub(crate) fn current_strand(&self) -> &FiberStack {
+        &self.stack
     }
 
     pub(crate) fn current_header(&self) -> &'static StrandHeader {
-        self.body.header
+        self.stack.header
     }
 
-    pub(crate) fn arm_timer(&self, _: &Body, deadline: Deadline) {
+    pub(crate) fn arm_timer(&self, _: &FiberStack, deadline: Deadline) {
         self.armed_ns.set(Some(deadline.as_ns()));
     }
 
@@ -214,7 +214,7 @@ impl Worker {
             self.fire_timer();
             if self.is_ready.replace(false) {
                 self.armed_ns.set(None);
-                assert!(self.body.header.current_wait().is_none(), "scheduled while it waits");
+                assert!(self.stack.header.current_wait().is_none(), "scheduled while it waits");
                 return;
             }
             self.sleep();
@@ -224,7 +224,7 @@ impl Worker {
     fn drain_inbox(&self) {
         if self.shared.has_mail() {
             self.shared.drain(|header| {
-                assert!(ptr::eq(header, self.body.header), "a strand is on another worker's inbox");
+                assert!(ptr::eq(header, self.stack.header), "a strand in another inbox");
                 assert!(!self.is_ready.replace(true), "a strand was scheduled twice");
             });
         }
@@ -232,7 +232,7 @@ impl Worker {
 
     fn fire_timer(&self) {
         let Some(deadline_ns) = self.armed_ns.take() else { return };
-        let Some(wait) = self.body.header.current_wait() else { return };
+        let Some(wait) = self.stack.header.current_wait() else { return };
         self.now_ns.set(deadline_ns);
         wait.wake(Wake::TimedOut);
     }

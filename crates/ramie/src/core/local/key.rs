@@ -113,7 +113,7 @@ impl<T: 'static> LocalKey<T> {
         let worker = worker::current();
         // Relaxed: it is a number and publishes nothing; 0 is the index of no value.
         let index = self.index.load(Ordering::Relaxed);
-        match worker.running_body().locals.get(index) {
+        match worker.running_stack().locals.get(index) {
             Entry::Value(header) => Ok(header),
             Entry::Empty => Ok(self.initialize(&worker)),
             Entry::Gone => Err(AccessError::GONE),
@@ -132,7 +132,7 @@ impl<T: 'static> LocalKey<T> {
 
     fn store(&'static self, worker: &Worker, value: T) -> NonNull<Header> {
         let value = Stored::make(value);
-        let locals = &worker.running_body().locals;
+        let locals = &worker.running_stack().locals;
         let old = locals.put(self.assigned_index(), value, mem::needs_drop::<T>());
         // SAFETY: just made, for this key. In use, lest the strand ends while `old` is dropped.
         let _in_use = unsafe { InUse::<T>::new(value) };
@@ -154,7 +154,7 @@ impl<T: 'static> LocalKey<T> {
     /// Hands `value` to `replace` if this strand has one already, else makes it its first.
     fn set_or(&'static self, value: T, replace: impl FnOnce(&T, T)) -> Result<(), AccessError> {
         let worker = worker::current();
-        match worker.running_body().locals.get(self.index.load(Ordering::Relaxed)) {
+        match worker.running_stack().locals.get(self.index.load(Ordering::Relaxed)) {
             Entry::Gone => return Err(AccessError::GONE),
             Entry::Empty => {
                 self.store(&worker, value);

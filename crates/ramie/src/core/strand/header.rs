@@ -9,11 +9,11 @@
 //! | `word` | anyone, by compare-and-swap under the protocol below |
 //! | `link` | whoever holds the right to start or to schedule the strand, or the free list |
 //! | `join` | the strand's end and the holder of its handle, by the protocol in `core/wait/completion.rs` |
-//! | `body` | the worker that starts the strand, before the strand first waits; read by whoever won the claim of a wait |
+//! | `stack` | the worker that starts the strand, before the strand first waits; read by whoever won the claim of a wait |
 //! | the other cells | the worker that runs the strand; before the start, the spawner; after `join` is done, the holder of the handle |
 //!
-//! What a strand needs only while it runs or waits lies in its body (`core/worker/body.rs`). So a
-//! closure that has no stack yet takes this line and nothing else.
+//! Data that a strand needs only while it runs or waits lies in its [`FiberStack`]. So a closure
+//! that has no stack yet takes this line and nothing else.
 //!
 //! # The wait word
 //! `generation:32 | epoch:24 | token:1 | parking:1 | cancellable:1 | 0:2 | state:3`
@@ -42,7 +42,7 @@
 //!   scheduled, the strand looks at nothing but the word itself.
 //!
 //! Park and unpark are different. An id may reach the caller of `unpark` before the strand has
-//! started, so the word itself makes `body` visible to it; and the token, like std's, passes on
+//! started, so the word itself makes `stack` visible to it; and the token, like std's, passes on
 //! what came before the `unpark`.
 
 use std::{mem::MaybeUninit, ptr};
@@ -57,7 +57,7 @@ use super::{
 use crate::core::{
     primitive::{AtomicPtr, AtomicU64, Cell, Ordering},
     wait::completion::Completion,
-    worker::Body,
+    worker::FiberStack,
 };
 
 const STATE: u64 = 0b111;
@@ -97,7 +97,7 @@ pub(crate) struct StrandHeader {
     pub(super) word: AtomicU64,
     pub(crate) link: AtomicPtr<StrandHeader>,
     pub(crate) join: Completion,
-    pub(crate) body: Cell<*const Body>,
+    pub(crate) stack: Cell<*const FiberStack>,
     pub(super) table: Cell<Option<&'static JobTable>>,
     pub(crate) attributes: AttributesWord,
     pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
@@ -121,7 +121,7 @@ impl StrandHeader {
         // hand-over; whoever still holds an old one is turned away by either value.
         self.word.store(word, Ordering::Relaxed);
         self.join.reset();
-        self.body.set(ptr::null());
+        self.stack.set(ptr::null());
         self.table.set(None);
     }
 
@@ -186,7 +186,7 @@ impl StrandHeader {
             let state = if had_token { RUNNING } else { WAITING | PARKING };
             let new = generation | epoch << EPOCH_SHIFT | state;
             // AcqRel: a token synchronises with the `unpark` that gave it, as in std; and an
-            // `unpark` that ends the park sees `body`.
+            // `unpark` that ends the park sees `stack`.
             match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if had_token => return None,
                 Ok(_) => return Some(WakeRef::new(self.index(), epoch)),

@@ -9,7 +9,7 @@ use ramie_driver::say;
 use crate::core::{
     strand::{ScopeData, SpawnOptions, StrandHeader},
     wait::completion::Finished,
-    worker::{Body, NoSwitch, Worker},
+    worker::{FiberStack, NoSwitch, Worker},
 };
 
 /// The payload with which joining a fiber fails that was given up.
@@ -18,17 +18,17 @@ pub(crate) const ABANDONED: &str =
 
 /// Runs the closure of a fiber and does all that its end asks for.
 #[inline]
-pub(crate) fn run_to_end(worker: &Worker, body: &Body, header: &'static StrandHeader) {
-    run_and_end(worker, body, header);
+pub(crate) fn run_to_end(worker: &Worker, stack: &FiberStack, header: &'static StrandHeader) {
+    run_and_end(worker, stack, header);
     worker.leave_no_switch();
     // Last of all: destructors of an outcome that nobody asked for may have waited, too.
-    worker.forget_timer(body);
+    worker.forget_timer(stack);
     worker.note_finished(true);
 }
 
 /// The same for an OS thread, which its worker does not count among its fibers.
 pub(crate) fn run_thread_to_end(worker: &Worker, header: &'static StrandHeader) {
-    run_and_end(worker, worker.running_body(), header);
+    run_and_end(worker, worker.running_stack(), header);
     worker.leave_no_switch();
     // From its end on, the header belongs to the handle, and may be another strand's already.
     worker.forget_root();
@@ -36,7 +36,7 @@ pub(crate) fn run_thread_to_end(worker: &Worker, header: &'static StrandHeader) 
 }
 
 #[inline(always)]
-fn run_and_end(worker: &Worker, body: &Body, header: &'static StrandHeader) {
+fn run_and_end(worker: &Worker, stack: &FiberStack, header: &'static StrandHeader) {
     // SAFETY: a scope waits for its strands: its data outlives this strand's end, below.
     let scope = unsafe { header.attributes.scope().as_ref() };
     let run = || {
@@ -48,50 +48,55 @@ fn run_and_end(worker: &Worker, body: &Body, header: &'static StrandHeader) {
         None => run(),
         Some(inherited) => inherited.enter(run),
     };
-    destroy_locals(worker, body);
+    destroy_locals(worker, stack);
     // SAFETY: the job has stored its outcome.
-    unsafe { end(worker, header, panicked, Some(body)) };
+    unsafe { end(worker, header, panicked, Some(stack)) };
     // The destructors have run, as long as the header was this strand's. What is left is memory.
-    if !body.locals.is_empty() {
-        body.locals.free();
+    if !stack.locals.is_empty() {
+        stack.locals.free();
     }
 }
 
 /// The same for the strand that runs, and runs on.
 pub(crate) fn destroy_own_locals() {
     let worker = crate::core::worker::current();
-    destroy_locals(&worker, worker.running_body());
+    destroy_locals(&worker, worker.running_stack());
 }
 
 /// Runs the destructors of a strand's locals before anybody learns of its end.
 #[inline]
-fn destroy_locals(worker: &Worker, body: &Body) {
-    if !body.locals.is_empty() {
+fn destroy_locals(worker: &Worker, stack: &FiberStack) {
+    if !stack.locals.is_empty() {
         // They may wait, even if a coroutine was left suspended in a `no_switch` region.
         worker.leave_no_switch();
-        body.locals.destroy();
+        stack.locals.destroy();
     }
 }
 
-/// Publishes the outcome, or drops it where nobody will ask for it, and leaves the scope. `body` is
-/// that of a strand which ends by itself, and calls this.
+/// Publishes the outcome, or drops it if no handle is left, and leaves the scope. `stack` is the
+/// stack of the caller if the strand ends itself.
 ///
 /// # Safety
 /// The header's payload holds the outcome, and this is the strand's one end.
 #[inline]
-unsafe fn end(worker: &Worker, header: &'static StrandHeader, panicked: bool, body: Option<&Body>) {
+unsafe fn end(
+    worker: &Worker,
+    header: &'static StrandHeader,
+    panicked: bool,
+    stack: Option<&FiberStack>,
+) {
     let scope = header.attributes.scope();
     // SAFETY: a scope waits for its strands: its data outlives `child_ended` below.
     let scope = unsafe { scope.as_ref() };
     if header.join.is_detached() {
         // SAFETY: nobody holds a handle: the outcome and the header are this end's.
-        unsafe { end_detached(worker, header, scope, panicked, body) };
+        unsafe { end_detached(worker, header, scope, panicked, stack) };
     } else {
         // From here on the header belongs to the handle, unless that has just gone.
         match header.join.finish() {
             // SAFETY: the handle detached before `finish`: the header is this end's after all.
-            Finished::Detached => unsafe { end_detached(worker, header, scope, panicked, body) },
-            Finished::Waker(waker) => return wake_future(worker, *waker, header, scope, body),
+            Finished::Detached => unsafe { end_detached(worker, header, scope, panicked, stack) },
+            Finished::Waker(waker) => return wake_future(worker, *waker, header, scope, stack),
             finished => finished.wake(),
         }
     }
@@ -112,24 +117,24 @@ fn wake_future(
     waker: Waker,
     ended: &'static StrandHeader,
     scope: Option<&ScopeData>,
-    body: Option<&Body>,
+    stack: Option<&FiberStack>,
 ) {
     if let Some(scope) = scope {
         // Not later: what the waker does is none of the scope's business.
         scope.child_ended();
     }
-    let Some(body) = body else { return crate::core::wait::wake(waker) };
-    let Ok(header) = worker.headers().take(body.is_of_thread()) else {
+    let Some(stack) = stack else { return crate::core::wait::wake(waker) };
+    let Ok(header) = worker.headers().take(stack.is_of_thread()) else {
         ramie_driver::sys::fatal(
             "there is no memory to wake a future that waits for the end of a strand; raise the \
              address space limit (ulimit -v) or run fewer strands at once. Aborting.",
         )
     };
-    body.stand_for(header);
+    stack.stand_for(header);
     crate::core::wait::wake(waker);
-    destroy_locals(worker, body);
-    worker.forget_timer(body);
-    body.stand_for_ended(ended);
+    destroy_locals(worker, stack);
+    worker.forget_timer(stack);
+    stack.stand_for_ended(ended);
     // SAFETY: nobody has a handle of this strand, and its payload was never filled.
     unsafe { worker.headers().free(header) };
 }
@@ -140,7 +145,7 @@ unsafe fn end_detached(
     header: &'static StrandHeader,
     scope: Option<&ScopeData>,
     panicked: bool,
-    body: Option<&Body>,
+    stack: Option<&FiberStack>,
 ) {
     if let Some(scope) = scope.filter(|_| panicked)
         // SAFETY: the caller's promise: the outcome is this end's.
@@ -150,9 +155,9 @@ unsafe fn end_detached(
     }
     // SAFETY: the caller's promise: the payload holds the outcome and is this end's.
     unsafe { header.drop_outcome() };
-    if let Some(body) = body {
+    if let Some(stack) = stack {
         // Those which the outcome's destructor has initialized.
-        destroy_locals(worker, body);
+        destroy_locals(worker, stack);
     }
     // SAFETY: the outcome is dropped, nobody holds the header.
     unsafe { worker.headers().free(header) };
@@ -199,8 +204,12 @@ pub(crate) unsafe fn fail_to_start(
 ///
 /// # Safety
 /// Nobody will ever schedule the fiber.
-pub(crate) unsafe fn end_abandoned(worker: &Worker, body: &Body, header: &'static StrandHeader) {
-    worker.forget_timer(body);
+pub(crate) unsafe fn end_abandoned(
+    worker: &Worker,
+    stack: &FiberStack,
+    header: &'static StrandHeader,
+) {
+    worker.forget_timer(stack);
     // SAFETY: its closure began and will never end: the payload is empty.
     unsafe { header.store_error(Box::new(ABANDONED)) };
     // It stays on the count of its scope: what it borrowed may still be in use.

@@ -5,16 +5,16 @@
 //! later, the entry moves there. So a connection that reads a million times with a timeout of 30 s
 //! touches the heap once in 30 s, not a million times.
 //!
-//! The heap holds numbers of entries, and an entry knows the body of its strand. It is *stale* when
-//! the strand has ended or has armed an earlier one; then it knows none, so no body is looked at
-//! after its time. Stale entries fall out when they fire; when they make up most of the heap, a
-//! sweep throws them out.
+//! The heap holds numbers of entries, and an entry has the address of its strand's [`FiberStack`].
+//! It is *stale* when the strand has ended or has armed an earlier entry; then the address is null,
+//! so no stack is read after its end. Stale entries are removed when they fire, or by a sweep when
+//! they make up most of the heap.
 //!
 //! Cost: 24 bytes an entry; a million sleepers take 24 MB and some 20 levels.
 
 use std::{cell::Cell, cmp::Reverse, collections::BinaryHeap};
 
-use crate::core::worker::{Body, prefetch};
+use crate::core::worker::{FiberStack, prefetch};
 
 /// What a strand has in its worker's timers: the number of its live entry and when that fires.
 pub(crate) struct Armed {
@@ -38,8 +38,8 @@ const KEPT_ENTRIES: usize = 1024;
 #[derive(Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(u64, u32)>>,
-    /// INVARIANT: an entry is null, or its body is of this worker, alive and armed with it.
-    entries: Vec<*const Body>,
+    /// INVARIANT: an entry is null, or its stack is of this worker, alive and armed with it.
+    entries: Vec<*const FiberStack>,
     unused: Vec<u32>,
     stale: usize,
 }
@@ -47,18 +47,18 @@ pub(crate) struct Timers {
 impl Timers {
     /// Sees to it that an entry fires for the strand at `deadline_ns` or before.
     #[inline]
-    pub(crate) fn arm(&mut self, body: &Body, deadline_ns: u64) {
-        if deadline_ns >= body.armed.deadline_ns.get() {
+    pub(crate) fn arm(&mut self, stack: &FiberStack, deadline_ns: u64) {
+        if deadline_ns >= stack.armed.deadline_ns.get() {
             return;
         }
-        self.forget(body);
-        let entry = self.new_entry(body);
-        body.armed.entry.set(entry);
-        body.armed.deadline_ns.set(deadline_ns);
+        self.forget(stack);
+        let entry = self.new_entry(stack);
+        stack.armed.entry.set(entry);
+        stack.armed.deadline_ns.set(deadline_ns);
         self.heap.push(Reverse((deadline_ns, entry)));
     }
 
-    fn new_entry(&mut self, body: *const Body) -> u32 {
+    fn new_entry(&mut self, stack: *const FiberStack) -> u32 {
         if self.heap.is_empty() {
             // No number is in use: what a busy time has left is given back.
             self.entries.clear();
@@ -67,20 +67,20 @@ impl Timers {
             self.unused.shrink_to(KEPT_ENTRIES);
         }
         if let Some(entry) = self.unused.pop() {
-            self.entries[entry as usize] = body;
+            self.entries[entry as usize] = stack;
             return entry;
         }
-        self.entries.push(body);
+        self.entries.push(stack);
         // Room for all numbers now, while it holds none: no copy when many fire.
         self.unused.reserve(self.entries.capacity());
         u32::try_from(self.entries.len() - 1).expect("fewer timers than strands, of which are 2^28")
     }
 
     /// Disarms a strand: it has ended, or arms an earlier entry.
-    pub(crate) fn forget(&mut self, body: &Body) {
-        if body.armed.is_armed() {
-            body.armed.deadline_ns.set(u64::MAX);
-            self.entries[body.armed.entry.get() as usize] = std::ptr::null();
+    pub(crate) fn forget(&mut self, stack: &FiberStack) {
+        if stack.armed.is_armed() {
+            stack.armed.deadline_ns.set(u64::MAX);
+            self.entries[stack.armed.entry.get() as usize] = std::ptr::null();
             self.stale += 1;
             self.sweep_if_mostly_stale();
         }
@@ -102,30 +102,30 @@ impl Timers {
     pub(crate) fn take_due<'a>(
         &mut self,
         now_ns: u64,
-        room: &'a mut [*const Body],
-    ) -> &'a [*const Body] {
+        room: &'a mut [*const FiberStack],
+    ) -> &'a [*const FiberStack] {
         let mut count = 0;
         while count < room.len()
-            && let Some(body) = self.pop_due(now_ns)
+            && let Some(stack) = self.pop_due(now_ns)
         {
-            room[count] = body;
+            room[count] = stack;
             count += 1;
         }
         &room[..count]
     }
 
     #[allow(unsafe_code)]
-    fn pop_due(&mut self, now_ns: u64) -> Option<*const Body> {
+    fn pop_due(&mut self, now_ns: u64) -> Option<*const FiberStack> {
         while self.next_ns() <= now_ns {
             let Reverse((_, entry)) = self.heap.pop()?;
             self.unused.push(entry);
-            let body = std::mem::replace(&mut self.entries[entry as usize], std::ptr::null());
+            let stack = std::mem::replace(&mut self.entries[entry as usize], std::ptr::null());
             // SAFETY: the invariant of `entries`.
-            if let Some(armed) = unsafe { body.as_ref() } {
+            if let Some(armed) = unsafe { stack.as_ref() } {
                 // What is looked at next, and far away where many sleep.
-                prefetch::body(body);
+                prefetch::stack(stack);
                 armed.armed.deadline_ns.set(u64::MAX);
-                return Some(body);
+                return Some(stack);
             }
             self.stale -= 1;
         }
@@ -154,79 +154,79 @@ mod tests {
     use super::*;
     use crate::core::worker::{Shared, ThreadWaker};
 
-    fn a_body() -> Body {
-        Body::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())))
+    fn a_stack() -> FiberStack {
+        FiberStack::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())))
     }
 
-    fn take_one(timers: &mut Timers, now: u64) -> Option<*const Body> {
+    fn take_one(timers: &mut Timers, now: u64) -> Option<*const FiberStack> {
         timers.take_due(now, &mut [std::ptr::null()]).first().copied()
     }
 
     #[test]
     fn a_forgotten_strand_is_unarmed_and_may_be_armed_again() {
-        let (mut timers, body) = (Timers::default(), a_body());
-        timers.arm(&body, 10);
-        timers.forget(&body);
-        assert!(!body.armed.is_armed());
-        timers.arm(&body, 20);
+        let (mut timers, stack) = (Timers::default(), a_stack());
+        timers.arm(&stack, 10);
+        timers.forget(&stack);
+        assert!(!stack.armed.is_armed());
+        timers.arm(&stack, 20);
         assert_eq!(timers.len(), 1);
         assert!(take_one(&mut timers, 19).is_none());
-        assert_eq!(take_one(&mut timers, 20), Some(&raw const body));
+        assert_eq!(take_one(&mut timers, 20), Some(&raw const stack));
         assert_eq!(timers.len(), 0);
     }
 
     #[test]
     fn the_count_is_that_of_live_entries_through_a_sweep() {
         let mut timers = Timers::default();
-        let bodies: Vec<_> = (0..300).map(|_| a_body()).collect();
-        let all = || bodies.iter().zip(1_u64..);
-        all().for_each(|(body, at)| timers.arm(body, at));
+        let stacks: Vec<_> = (0..300).map(|_| a_stack()).collect();
+        let all = || stacks.iter().zip(1_u64..);
+        all().for_each(|(stack, at)| timers.arm(stack, at));
         // A few stale ones fall out as they fire; when they are most of the heap, a sweep comes.
         for count in [10, 250] {
-            all().take(count).for_each(|(body, _)| timers.forget(body));
-            assert_eq!(timers.len(), bodies.len() - count);
+            all().take(count).for_each(|(stack, _)| timers.forget(stack));
+            assert_eq!(timers.len(), stacks.len() - count);
         }
         assert!(timers.heap.len() < 300, "no sweep threw the stale entries out");
-        for (body, at) in all().skip(250) {
-            assert_eq!(take_one(&mut timers, at), Some(std::ptr::from_ref(body)));
+        for (stack, at) in all().skip(250) {
+            assert_eq!(take_one(&mut timers, at), Some(std::ptr::from_ref(stack)));
             assert!(take_one(&mut timers, at).is_none(), "two entries fired at {at}");
         }
         assert_eq!((timers.len(), timers.stale), (0, 0));
-        all().take(10).for_each(|(body, at)| timers.arm(body, at));
-        timers.forget(&bodies[0]);
-        assert_eq!(take_one(&mut timers, 2), Some(&raw const bodies[1]));
+        all().take(10).for_each(|(stack, at)| timers.arm(stack, at));
+        timers.forget(&stacks[0]);
+        assert_eq!(take_one(&mut timers, 2), Some(&raw const stacks[1]));
         assert_eq!((timers.len(), timers.stale), (8, 0));
     }
 
     #[test]
     fn numbers_are_used_again_while_a_timer_is_armed_all_along() {
         let mut timers = Timers::default();
-        let bodies: Vec<_> = (0..101).map(|_| a_body()).collect();
-        timers.arm(&bodies[0], u64::MAX - 1);
+        let stacks: Vec<_> = (0..101).map(|_| a_stack()).collect();
+        timers.arm(&stacks[0], u64::MAX - 1);
         for now in 1..100 {
-            bodies[1..].iter().for_each(|body| timers.arm(body, now));
-            let (fire, forget) = bodies[1..].split_at(50);
-            forget.iter().for_each(|body| timers.forget(body));
+            stacks[1..].iter().for_each(|stack| timers.arm(stack, now));
+            let (fire, forget) = stacks[1..].split_at(50);
+            forget.iter().for_each(|stack| timers.forget(stack));
             fire.iter().for_each(|_| assert!(take_one(&mut timers, now).is_some()));
             assert!(take_one(&mut timers, now).is_none());
             assert!(timers.entries.len() <= 300, "{} numbers", timers.entries.len());
         }
-        assert_eq!(take_one(&mut timers, u64::MAX - 1), Some(&raw const bodies[0]));
+        assert_eq!(take_one(&mut timers, u64::MAX - 1), Some(&raw const stacks[0]));
     }
 
     #[test]
     fn stale_entries_do_not_pile_up() {
-        let (mut timers, body) = (Timers::default(), a_body());
+        let (mut timers, stack) = (Timers::default(), a_stack());
         // A long timeout that never fires, then a short one that does, again and again.
         for now in 0..100_000 {
-            timers.arm(&body, now + 1_000_000);
-            timers.arm(&body, now);
-            assert!(timers.pop_due(now).is_some_and(|due| std::ptr::eq(due, &raw const body)));
+            timers.arm(&stack, now + 1_000_000);
+            timers.arm(&stack, now);
+            assert!(timers.pop_due(now).is_some_and(|due| std::ptr::eq(due, &raw const stack)));
             assert!(timers.heap.len() < 200, "{} entries for one strand", timers.heap.len());
             assert!(timers.entries.len() < 200, "{} entries kept", timers.entries.len());
         }
-        timers.arm(&body, u64::MAX - 1);
-        timers.forget(&body);
+        timers.arm(&stack, u64::MAX - 1);
+        timers.forget(&stack);
         assert!(timers.pop_due(u64::MAX - 1).is_none());
     }
 }

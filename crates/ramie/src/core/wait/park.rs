@@ -53,7 +53,7 @@ use crate::core::{
     cancel,
     strand::{Wake, WakeRef},
     time::Deadline,
-    worker::{self, Body, Worker},
+    worker::{self, FiberStack, Worker},
 };
 
 /// Why a wait did not begin.
@@ -68,7 +68,7 @@ pub(crate) enum Refused {
 /// A wait that has begun and whose strand has not yet suspended.
 pub(crate) struct Prepared<'a> {
     worker: &'a Worker,
-    body: &'a Body,
+    stack: &'a FiberStack,
     record: &'a WaitRecord,
     wait: WakeRef,
     begun: HandedOut<Wait>,
@@ -87,8 +87,8 @@ pub(crate) fn prepare<'a>(
     worker: &'a Worker,
     record: &'a WaitRecord,
 ) -> Result<Prepared<'a>, Refused> {
-    let body = check_and_enter(worker, record)?;
-    Ok(Prepared::begun(worker, body, record, body.header().begin_wait()))
+    let stack = check_and_enter(worker, record)?;
+    Ok(Prepared::begun(worker, stack, record, stack.header().begin_wait()))
 }
 
 /// Begins a wait for `unpark`; `None` when its token was there.
@@ -97,20 +97,20 @@ pub(crate) fn prepare_park<'a>(
     worker: &'a Worker,
     record: &'a WaitRecord,
 ) -> Result<Option<Prepared<'a>>, Refused> {
-    let body = check_and_enter(worker, record)?;
-    let wait = body.header().begin_park();
-    Ok(wait.map(|wait| Prepared::begun(worker, body, record, wait)))
+    let stack = check_and_enter(worker, record)?;
+    let wait = stack.header().begin_park();
+    Ok(wait.map(|wait| Prepared::begun(worker, stack, record, wait)))
 }
 
-/// Asks all that could refuse the wait. Returns the body of the strand.
+/// Asks all that could refuse the wait. Returns the stack of the strand.
 #[inline(always)]
-fn check_and_enter<'a>(worker: &'a Worker, record: &WaitRecord) -> Result<&'a Body, Refused> {
+fn check_and_enter<'a>(worker: &'a Worker, record: &WaitRecord) -> Result<&'a FiberStack, Refused> {
     check_may_wait(worker, record)?;
-    let body = worker.current_strand();
+    let stack = worker.current_strand();
     if record.is_cancel_point && !worker.has_no_context() {
         enter_cancel_point(record)?;
     }
-    Ok(body)
+    Ok(stack)
 }
 
 /// Takes on the limits and scopes around the wait.
@@ -128,18 +128,23 @@ fn enter_cancel_point(record: &WaitRecord) -> Result<(), Refused> {
 
 impl<'a> Prepared<'a> {
     #[inline(always)]
-    fn begun(worker: &'a Worker, body: &'a Body, record: &'a WaitRecord, wait: WakeRef) -> Self {
-        body.record.set(record);
-        Prepared { worker, body, record, wait, begun: HandedOut::<Wait>::new() }
+    fn begun(
+        worker: &'a Worker,
+        stack: &'a FiberStack,
+        record: &'a WaitRecord,
+        wait: WakeRef,
+    ) -> Self {
+        stack.record.set(record);
+        Prepared { worker, stack, record, wait, begun: HandedOut::<Wait>::new() }
     }
 
     /// Lets the wait be cancelled from now on; tells whether it was just in time to end it itself.
     #[cold]
     #[inline(never)]
     fn claim_if_cancelled(&self) -> bool {
-        self.body.header().allow_cancel();
+        self.stack.header().allow_cancel();
         cancel::fence_after_begin();
-        cancel::ambient().is_cancelled && self.body.header().claim(self.wait, Wake::Cancelled)
+        cancel::ambient().is_cancelled && self.stack.header().claim(self.wait, Wake::Cancelled)
     }
 
     pub(crate) fn wake_ref(&self) -> WakeRef {
@@ -162,11 +167,11 @@ impl<'a> Prepared<'a> {
         }
         let ends_at = self.record.ends_at.get();
         if ends_at != Deadline::NEVER {
-            self.worker.arm_timer(self.body, ends_at);
+            self.worker.arm_timer(self.stack, ends_at);
         }
         self.worker.switch_out();
-        self.body.record.set(std::ptr::null());
-        let reason = self.body.header().wake_reason();
+        self.stack.record.set(std::ptr::null());
+        let reason = self.stack.header().wake_reason();
         self.begun.settle();
         if self.record.is_cancel_point && reason != Wake::Woken {
             return self.record.settle(reason);
@@ -177,7 +182,7 @@ impl<'a> Prepared<'a> {
     /// Goes on without suspending, if the wait is not over yet; suspends if somebody has ended it,
     /// who will make the strand runnable.
     pub(crate) fn abort_or_suspend(self) {
-        if self.body.header().claim(self.wait, Wake::Woken) {
+        if self.stack.header().claim(self.wait, Wake::Woken) {
             self.ended();
         } else {
             self.suspend();
@@ -186,7 +191,7 @@ impl<'a> Prepared<'a> {
 
     /// Goes on without suspending, where the strand itself has ended the wait.
     pub(crate) fn ended(self) {
-        self.body.record.set(std::ptr::null());
+        self.stack.record.set(std::ptr::null());
         self.begun.settle();
     }
 }

@@ -8,12 +8,12 @@
 //! | 0 | nobody: the strand looks at the op by itself | the wait's beginning |
 //! | 1 | released: the driver has let go of the op's frame, so its strand may leave it | - |
 //! | the top bit is set | a full wait, named by its [`WakeRef`] | the driver, which releases the frame |
-//! | any other | a fiber in a plain wait, named by the address of its body | the driver, which releases the frame |
+//! | any other | a fiber in a plain wait, named by the address of its stack | the driver, which releases the frame |
 //!
 //! The cases cannot be confused: the bits of a `WakeRef` begin with a one and addresses do not,
-//! and a body lies at the base of a stack, never at 0 or 1.
+//! and a [`FiberStack`] lies at the base of its stack, never at 0 or 1.
 
-use crate::core::{strand::WakeRef, worker::Body};
+use crate::core::{strand::WakeRef, worker::FiberStack};
 
 /// What a driver keeps for the strand that waits for an op.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ pub(crate) enum Waiting {
     /// A strand in a wait that others may end, too.
     Full(WakeRef),
     /// A fiber in a plain wait, which only its own worker ends.
-    Plain(*const Body),
+    Plain(*const FiberStack),
 }
 
 impl WakeWord {
@@ -41,8 +41,8 @@ impl WakeWord {
     }
 
     #[inline(always)]
-    pub(crate) fn plain(body: &Body) -> Self {
-        WakeWord(std::ptr::from_ref(body).expose_provenance() as u64)
+    pub(crate) fn plain(stack: &FiberStack) -> Self {
+        WakeWord(std::ptr::from_ref(stack).expose_provenance() as u64)
     }
 
     #[inline(always)]

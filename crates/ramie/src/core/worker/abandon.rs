@@ -7,7 +7,7 @@
 //! 2. its outcome becomes an error that reports this, and its joiner wakes;
 //! 3. the ops in flight are cancelled and awaited to the last completion: after that the kernel
 //!    writes into no stack of ours;
-//! 4. the stack and the body are leaked and counted.
+//! 4. the stack is leaked and counted.
 //!
 //! Closures that never started are dropped here, on their own worker.
 #![allow(unsafe_code)]
@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 use ramie_driver::Driver;
 
-use super::{AbandonedFiber, Body, Worker, run_queue::Next};
+use super::{AbandonedFiber, FiberStack, Worker, run_queue::Next};
 use crate::core::{
     strand::{self, StrandHeader, Wake},
     wait::{
@@ -30,7 +30,7 @@ use crate::core::{
 struct GivenUp {
     report: Vec<AbandonedFiber>,
     /// Fibers found in a queue: their wait, if any, was over.
-    queued: HashSet<*const Body>,
+    queued: HashSet<*const FiberStack>,
 }
 
 impl Worker {
@@ -56,10 +56,10 @@ impl Worker {
         let mut given_up = GivenUp::default();
         self.unplug();
         self.drop_queued(&mut given_up);
-        for (body, header) in self.bodies.live() {
+        for (stack, header) in self.stacks.live() {
             given_up.report.push(describe(header));
-            self.settle(body, header, &mut given_up);
-            self.leak(body, header);
+            self.settle(stack, header, &mut given_up);
+            self.leak(stack, header);
         }
         if let Some(driver) = self.driver.borrow_mut().as_mut() {
             driver.drain();
@@ -82,8 +82,8 @@ impl Worker {
                     // SAFETY: taken off the queue of fresh closures: nobody else starts it.
                     unsafe { strand::end_unstarted(self, header, Box::new(strand::ABANDONED)) };
                 }
-                Some(Next::Fiber(body)) => {
-                    given_up.queued.insert(body);
+                Some(Next::Fiber(stack)) => {
+                    given_up.queued.insert(stack);
                 }
                 Some(Next::Root) => {}
                 None => return,
@@ -92,7 +92,12 @@ impl Worker {
     }
 
     /// Makes sure that nobody else has, or will get, the right to schedule the fiber.
-    fn settle(&self, body: *const Body, header: &'static StrandHeader, given_up: &mut GivenUp) {
+    fn settle(
+        &self,
+        stack: *const FiberStack,
+        header: &'static StrandHeader,
+        given_up: &mut GivenUp,
+    ) {
         let record = wait_of(header);
         let unlink = record.and_then(|record| record.unlink);
         // A plain op's wait is only ever ended by this thread, in a turn of the driver.
@@ -108,20 +113,20 @@ impl Worker {
         }
         // Otherwise somebody ended the wait first and has pushed the fiber, or is about to: its
         // header must not be reused before that push has come in.
-        while !ended_here && !given_up.queued.contains(&body) {
+        while !ended_here && !given_up.queued.contains(&stack) {
             std::thread::yield_now();
             self.drop_queued(given_up);
         }
     }
 
-    fn leak(&self, body: *const Body, header: &'static StrandHeader) {
+    fn leak(&self, stack: *const FiberStack, header: &'static StrandHeader) {
         // SAFETY: the fiber is suspended, and after `settle` and the end of the loop nobody will
         // schedule it.
-        unsafe { self.bodies.leak(body) };
-        // SAFETY: a leaked body stays as it is for good.
-        let body = unsafe { &*body };
+        unsafe { self.stacks.leak(stack) };
+        // SAFETY: a leaked stack stays as it is for good.
+        let stack = unsafe { &*stack };
         // SAFETY: its closure began and will never end.
-        unsafe { strand::end_abandoned(self, body, header) };
+        unsafe { strand::end_abandoned(self, stack, header) };
     }
 }
 
@@ -130,11 +135,11 @@ impl Worker {
     /// of them runs now.
     pub(crate) fn describe_live(&self) -> impl Iterator<Item = AbandonedFiber> {
         let team = self.team().map(|team| &team.daemons);
-        let daemons = team.or_else(|| self.crew().map(|crew| &crew.daemons));
+        let daemons = team.or_else(|| self.thread_strands().map(|threads| &threads.daemons));
         let is_waited_for = move |header: &StrandHeader| {
             daemons.is_none_or(|daemons| !daemons.are_all(std::iter::once(&header.id())))
         };
-        let live = self.bodies.live().into_iter().map(|(_, header)| header);
+        let live = self.stacks.live().into_iter().map(|(_, header)| header);
         live.filter(move |header| is_waited_for(header)).map(describe)
     }
 }
@@ -153,10 +158,10 @@ fn describe(header: &StrandHeader) -> AbandonedFiber {
 
 /// The wait of a fiber of this worker, if it has started and does not run.
 fn wait_of(header: &StrandHeader) -> Option<&WaitRecord> {
-    // SAFETY: null before the start; then the fiber's body, which lives until the fiber has ended.
-    let body = unsafe { header.body.get().as_ref() }?;
+    // SAFETY: null before the start; then the fiber's stack, which lives until the fiber has ended.
+    let stack = unsafe { header.stack.get().as_ref() }?;
     // SAFETY: a live fiber that does not run is suspended: its record is null or lies in its frame.
-    unsafe { body.record.get().as_ref() }
+    unsafe { stack.record.get().as_ref() }
 }
 
 /// Wakes the strands of others that wait for an op of the driver's own to go; none of this worker's

@@ -14,7 +14,7 @@ use ramie_coro::{context, thread_end};
 use ramie_driver::sys::{HandedOut, Lent};
 
 use super::defaults::{default_driver_choice, default_stack_size};
-use super::{Berth, Installed, Worker};
+use super::{CountedThread, Installed, Worker};
 use crate::core::{
     strand::StrandHeader,
     time::{Clock, Deadline},
@@ -124,25 +124,25 @@ impl Lent for Strand {
     const WHAT: &'static str = "a thread's strand and its fibers had not ended";
 }
 
-/// Runs `f` on an OS thread that is the strand `header`; of a runtime, if it has a berth there.
+/// Runs `f` on an OS thread that is the strand `header`; of a runtime, if it has an entry there.
 pub(crate) fn on_thread_strand(
     header: &'static StrandHeader,
-    berth: Option<&Berth>,
+    counted: Option<&CountedThread>,
     f: impl FnOnce(&Worker),
 ) {
     let strand = HandedOut::<Strand>::new();
-    let worker = berth.map_or_else(outside, Berth::make_worker);
+    let worker = counted.map_or_else(outside, CountedThread::make_worker);
     worker.adopt_root(header);
     {
         let _installed = Installed::new(&worker);
         f(&worker);
-        if berth.is_some() {
+        if counted.is_some() {
             worker.wait_for_fibers(Deadline::NEVER);
         }
     }
     worker.abandon_all();
-    if let Some(berth) = berth {
-        berth.hold_clock();
+    if let Some(counted) = counted {
+        counted.hold_clock();
     }
     drop(worker);
     strand.settle();

@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Crew, Team, Worker};
+use super::{Team, ThreadStrands, Worker};
 use crate::core::{
     cancel::CancelHandle,
     primitive::{AtomicUsize, Ordering},
@@ -59,14 +59,14 @@ impl Daemons {
 /// Of which runtime a daemon is.
 enum Runtime {
     Team(Arc<Team>),
-    Crew(Arc<Crew>),
+    ThreadStrands(Arc<ThreadStrands>),
 }
 
 impl Runtime {
     fn daemons(&self) -> &Daemons {
         match self {
             Runtime::Team(team) => &team.daemons,
-            Runtime::Crew(crew) => &crew.daemons,
+            Runtime::ThreadStrands(threads) => &threads.daemons,
         }
     }
 }
@@ -82,9 +82,9 @@ pub(crate) struct Enrolled {
 impl Worker {
     /// Makes the current strand a daemon; none outside a runtime, which waits for nobody.
     pub(crate) fn enroll_as_daemon(&self, scope: CancelHandle) -> Option<Enrolled> {
-        let runtime = match (self.team(), self.crew()) {
+        let runtime = match (self.team(), self.thread_strands()) {
             (Some(team), _) => Runtime::Team(Arc::clone(team)),
-            (None, Some(crew)) => Runtime::Crew(Arc::clone(crew)),
+            (None, Some(threads)) => Runtime::ThreadStrands(Arc::clone(threads)),
             (None, None) => return None,
         };
         let strand = self.current_header().id();
@@ -94,8 +94,8 @@ impl Worker {
             // Release: pairs with `count`.
             daemons.count.fetch_add(1, Ordering::Release);
         }
-        if let Runtime::Crew(crew) = &runtime {
-            crew.end_daemons_if_alone();
+        if let Runtime::ThreadStrands(threads) = &runtime {
+            threads.end_daemons_if_alone();
         }
         Some(Enrolled { runtime, strand, outer })
     }
@@ -106,9 +106,9 @@ impl Drop for Enrolled {
         let daemons = self.runtime.daemons();
         if let Some(outer) = self.outer.take() {
             daemons.scopes().insert(self.strand, outer);
-            if let Runtime::Crew(crew) = &self.runtime {
+            if let Runtime::ThreadStrands(threads) = &self.runtime {
                 // Those before have ended the waits of the inner scope alone.
-                crew.end_daemons_if_alone();
+                threads.end_daemons_if_alone();
             }
             return;
         }

@@ -33,7 +33,7 @@ impl Worker {
         WorkerMetrics {
             run_queue: self.ready.len(),
             fibers: self.shared.live(),
-            stacks: self.bodies.count(),
+            stacks: self.stacks.count(),
             timers: self.timers.try_borrow().map_or(0, |timers| timers.len()),
             ops_in_flight,
             buffer_bytes,

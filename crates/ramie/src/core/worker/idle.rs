@@ -161,7 +161,7 @@ impl Worker {
         let lingering = self.roster().and_then(|roster| roster.lingering.left());
         let bounds = [self.clock.sleep_bound(next), grace, lingering, longest];
         let bound = bounds.into_iter().flatten().min();
-        let has_surplus = self.bodies.has_surplus()
+        let has_surplus = self.stacks.has_surplus()
             || self.ready.has_surplus()
             || self.with_open_driver(|driver| driver.has_surplus()).unwrap_or(false);
         let is_quiet = has_surplus && bound.is_none_or(|bound| bound > QUIET);
@@ -172,7 +172,7 @@ impl Worker {
         let slept_through = self.ready.is_empty() && !self.shared.has_mail();
         let is_manual = matches!(self.clock, crate::core::time::Clock::Manual(_));
         if slept_through && (is_manual || self.now_ns() - start >= QUIET.as_nanos() as u64) {
-            self.bodies.give_back_surplus(|| self.is_wanted());
+            self.stacks.give_back_surplus(|| self.is_wanted());
             self.ready.give_back_surplus();
             self.with_open_driver(ramie_driver::Driver::give_back_surplus);
         }

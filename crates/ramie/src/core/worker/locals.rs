@@ -1,21 +1,21 @@
 //! The fiber-locals of a thread's own strand: where they are found, when they end.
 #![allow(unsafe_code)]
 
-use super::{Body, Installed, Worker};
+use super::{FiberStack, Installed, Worker};
 
 impl Worker {
-    /// The body of the strand that runs. The thread's own need not have a header.
+    /// The stack of the strand that runs. The thread's own need not have a header.
     #[inline(always)]
-    pub(crate) fn running_body(&self) -> &Body {
+    pub(crate) fn running_stack(&self) -> &FiberStack {
         match self.running_fiber() {
-            Some(body) => body,
-            None => self.masked_body().unwrap_or(&self.root),
+            Some(stack) => stack,
+            None => self.masked_stack().unwrap_or(&self.root),
         }
     }
 
     #[inline(always)]
-    fn masked_body(&self) -> Option<&Body> {
-        // SAFETY: `masked` is null or the body that runs, which lives as long as its worker.
+    fn masked_stack(&self) -> Option<&FiberStack> {
+        // SAFETY: `masked` is null or the stack that runs, which lives as long as its worker.
         unsafe { self.masked.get().as_ref() }
     }
 

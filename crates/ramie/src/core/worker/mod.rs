@@ -1,15 +1,19 @@
 //! A worker: an OS thread that runs fibers and owns one driver, one run queue, one stack pool.
 //!
-//! Rooms: [`current`] (the worker of this thread), [`run_queue`] (what runs next), [`body`] (the
-//! stacks that fibers run on), [`run_loop`] (the loop), [`idle`] (what a worker does when nothing
-//! is runnable), [`shared`] (inbox and sleep, the part that other threads touch), [`team`] (the
-//! workers of one runtime: stealing and ending), [`spread`] (how their fibers are spread over
-//! them), [`placed`] (fibers for a certain worker), [`plugged`] (a policy that decides what runs
-//! next in the place of the queue), [`no_switch`] (where strands must not suspend), [`locals`] (the
-//! locals of the thread's own strand), [`crew`] (the threads of a runtime whose strands are
-//! threads), [`lingering`] (which fibers `run` still waits for), [`attach`] (the small worker of a
-//! thread outside `run`), [`abandon`] (what becomes of fibers that do not end), [`daemons`]
-//! (strands that are not waited for), [`at_once`] (calls that never wait), [`figures`] (metrics).
+//! Rooms, from the inside out:
+//! - fibers: [`fiber_stack`] (the stack of one fiber), [`stacks`] (the stacks of a worker),
+//!   [`run_queue`] (the order in which fibers run), [`plugged`] (a policy of the program in the
+//!   place of that order), [`run_loop`] (the loop), [`prefetch`];
+//! - idling: [`idle`] (a worker that has nothing to run), [`shared`] (inbox and sleep, the part
+//!   that other threads touch), [`on_clock`] (clocks that jump);
+//! - the workers of one runtime: [`team`] (stealing, and the end of the runtime), [`spread`]
+//!   (spreading fibers), [`placed`] (fibers for a certain worker), [`thread_strands`] (runtimes
+//!   whose strands are threads), [`daemons`] (strands for which `run` does not wait),
+//!   [`lingering`] (the fibers for which it still waits), [`pool`] (threads for blocking calls);
+//! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
+//!   outside `run`), [`locals`] (the fiber-locals of a thread), [`panic_hook`];
+//! - the rest: [`no_switch`] (regions without suspension), [`at_once`] (calls that never wait),
+//!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`defaults`].
 //!
 //! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
 //! thread-locals. What moves between workers is closures that have no stack yet.
@@ -17,11 +21,10 @@
 mod abandon;
 mod at_once;
 mod attach;
-mod body;
-mod crew;
 mod current;
 mod daemons;
 mod defaults;
+mod fiber_stack;
 mod figures;
 mod idle;
 mod lingering;
@@ -38,7 +41,9 @@ mod run_loop;
 mod run_queue;
 mod shared;
 mod spread;
+mod stacks;
 mod team;
+mod thread_strands;
 mod thread_waker;
 
 use std::{
@@ -51,11 +56,10 @@ use ramie_driver::{Driver, OpFrame, OpenError, Submitter, logging};
 pub(crate) use self::{
     at_once::note_complete_at_once,
     attach::on_thread_strand,
-    body::Body,
-    crew::{Berth, Crew},
     current::{Installed, current, with_existing, yield_now},
     daemons::Daemons,
     defaults::{checked_stack_size, invalid, stack_size_from_env},
+    fiber_stack::FiberStack,
     lingering::Unended,
     no_switch::{NoSwitch, check_may_switch},
     on_clock::{now_ns, pause},
@@ -66,10 +70,11 @@ pub(crate) use self::{
     run_queue::Next,
     shared::Shared,
     team::{AbandonedFiber, FreshQueue, Seat, Team},
+    thread_strands::{CountedThread, ThreadStrands},
     thread_waker::ThreadWaker,
 };
 use self::{
-    body::Bodies, current::CURRENT, plugged::Plugged, run_queue::RunQueue, spread::Spreading,
+    current::CURRENT, plugged::Plugged, run_queue::RunQueue, spread::Spreading, stacks::Stacks,
 };
 pub use self::{
     figures::WorkerMetrics,
@@ -93,8 +98,8 @@ const SWITCHES_PER_POLL_BESIDE_ENTERER: u32 = 4;
 #[repr(C, align(64))]
 pub(crate) struct Worker {
     ready: RunQueue,
-    /// The fiber that runs; null: the code on the thread's own stack.
-    current: Cell<*const Body>,
+    /// The stack of the fiber that runs; null: the code on the thread's own stack.
+    current: Cell<*const FiberStack>,
     /// Switches left until the next look at the outside.
     countdown: Cell<u32>,
     /// Whether there are other workers to share closures with.
@@ -104,7 +109,7 @@ pub(crate) struct Worker {
     /// How many `no_switch` regions the strand that runs is in. INVARIANT: while it is in one,
     /// `current` is null and `masked` has its value, so that a switch needs no check of its own.
     no_switch_depth: Cell<u32>,
-    masked: Cell<*const Body>,
+    masked: Cell<*const FiberStack>,
     /// Whether the next turn prefers a closure without a stack to a suspended fiber.
     prefers_fresh: Cell<bool>,
     shared: &'static Shared,
@@ -115,21 +120,21 @@ pub(crate) struct Worker {
     at_once_left: Cell<u32>,
     timers: RefCell<Timers>,
     headers: FreeList,
-    bodies: Bodies,
+    stacks: Stacks,
     clock: Clock,
-    /// The body of the thread's own strand, which gets a header when it first waits.
-    root: Box<Body>,
+    /// The stack of the thread's own strand, which gets a header when it first waits.
+    root: Box<FiberStack>,
     seat: Option<Seat>,
     /// Where fibers can be placed: the workers of the runtime, this one among them.
     roster: Option<std::sync::Arc<Roster>>,
     plugged: Plugged,
     /// The runtime whose strand this thread is.
-    crew: Option<std::sync::Arc<Crew>>,
+    thread_strands: Option<std::sync::Arc<ThreadStrands>>,
     /// How often the worker may yet linger in vain (idle.rs).
     patience: Cell<u32>,
     spreading: Spreading,
     /// What `ramie_coro` knows as the strand of the thread's own code.
-    thread_strand: Cell<*const ramie_coro::context::Strand>,
+    context_strand: Cell<*const ramie_coro::context::Strand>,
     /// The wait of the thread for the end of its fibers.
     waits_for_fibers: Cell<Option<WakeRef>>,
     /// How many of its fibers wait for the blocking pool.
@@ -146,18 +151,18 @@ pub(crate) fn schedule(header: &'static StrandHeader) {
 #[inline]
 #[allow(unsafe_code)]
 pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
-    // SAFETY: the strand waited, so it has a body, which lives until the strand has ended; and it
+    // SAFETY: the strand waited, so it has a stack, which lives until the strand has ended; and it
     // goes on only when it is scheduled, below.
-    let home = unsafe { &*header.body.get() }.home;
+    let owner = unsafe { &*header.stack.get() }.owner;
     let current = CURRENT.get();
     // SAFETY: `CURRENT` is null or valid, as in `with_current`.
     if let Some(worker) = unsafe { current.as_ref() }
-        && ptr::eq(worker.shared, home)
+        && ptr::eq(worker.shared, owner)
     {
         worker.make_ready(header);
         return false;
     }
-    home.push(header);
+    owner.push(header);
     true
 }
 
@@ -173,7 +178,7 @@ pub(crate) fn unpark(id: crate::core::strand::FiberId) {
 /// Whether this code is run by a runtime's worker.
 pub(crate) fn is_inside_run() -> bool {
     with_existing(|worker| {
-        worker.is_on_fiber() || worker.team().is_some() || worker.crew().is_some()
+        worker.is_on_fiber() || worker.team().is_some() || worker.thread_strands().is_some()
     })
     .unwrap_or(false)
 }
@@ -216,16 +221,16 @@ impl Worker {
             at_once_left: Cell::new(at_once::MOST),
             timers: RefCell::new(Timers::default()),
             headers: FreeList::new(),
-            bodies: Bodies::new(shared, stack_size),
+            stacks: Stacks::new(shared, stack_size),
             clock,
-            root: Box::new(Body::of_thread(shared)),
+            root: Box::new(FiberStack::of_thread(shared)),
             seat,
             roster: None,
             plugged: Plugged::default(),
-            crew: None,
+            thread_strands: None,
             patience: Cell::new(0),
             spreading: Spreading::default(),
-            thread_strand: Cell::new(ptr::null()),
+            context_strand: Cell::new(ptr::null()),
             waits_for_fibers: Cell::new(None),
             blocking_jobs: Cell::new(0),
         }
@@ -250,13 +255,13 @@ impl Worker {
     /// The fiber that runs, if it is one and not the thread itself.
     #[inline(always)]
     #[allow(unsafe_code)]
-    pub(crate) fn running_fiber(&self) -> Option<&Body> {
-        // SAFETY: `current` is null or the body that runs, which lives as long as its worker.
+    pub(crate) fn running_fiber(&self) -> Option<&FiberStack> {
+        // SAFETY: `current` is null or the stack that runs, which lives as long as its worker.
         unsafe { self.current.get().as_ref() }
     }
 
     pub(crate) fn default_stack_size(&self) -> usize {
-        self.bodies.default_size()
+        self.stacks.default_size()
     }
 
     pub(crate) fn is_on_fiber(&self) -> bool {
@@ -269,11 +274,11 @@ impl Worker {
         self.current_strand().header()
     }
 
-    /// The body of the strand that runs: a fiber, or the thread itself.
+    /// The stack of the strand that runs: a fiber, or the thread itself.
     #[inline(always)]
-    pub(crate) fn current_strand(&self) -> &Body {
+    pub(crate) fn current_strand(&self) -> &FiberStack {
         match self.running_fiber() {
-            Some(body) => body,
+            Some(stack) => stack,
             None => self.masked_or_root(),
         }
     }
@@ -281,10 +286,10 @@ impl Worker {
     #[cold]
     #[inline(never)]
     #[allow(unsafe_code)]
-    fn masked_or_root(&self) -> &Body {
-        // SAFETY: `masked` is null or the body that runs.
-        if let Some(body) = unsafe { self.masked.get().as_ref() } {
-            return body;
+    fn masked_or_root(&self) -> &FiberStack {
+        // SAFETY: `masked` is null or the stack that runs.
+        if let Some(stack) = unsafe { self.masked.get().as_ref() } {
+            return stack;
         }
         if self.root.is_idle() {
             let header = self.headers.take(true);
@@ -304,7 +309,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn has_no_context(&self) -> bool {
         match self.running_fiber() {
-            Some(body) => body.strand.is_empty(),
+            Some(stack) => stack.strand.is_empty(),
             None => ramie_coro::context::is_empty(),
         }
     }
@@ -325,18 +330,18 @@ impl Worker {
         self.is_on_fiber() || self.no_switch_depth.get() > 0 || self.has_fibers()
     }
 
-    pub(crate) fn arm_timer(&self, body: &Body, deadline: Deadline) {
-        self.timers.borrow_mut().arm(body, deadline.as_ns());
+    pub(crate) fn arm_timer(&self, stack: &FiberStack, deadline: Deadline) {
+        self.timers.borrow_mut().arm(stack, deadline.as_ns());
     }
 
     /// Puts a strand of this worker onto the run queue.
     #[inline]
     #[allow(unsafe_code)]
     fn make_ready(&self, header: &'static StrandHeader) {
-        // SAFETY: the strand waited: it has a body, which lives until the strand has ended.
-        let body = unsafe { &*header.body.get() };
-        match ptr::eq(body, &raw const *self.root) {
-            false => self.ready.push_fiber(body),
+        // SAFETY: the strand waited: it has a stack, which lives until the strand has ended.
+        let stack = unsafe { &*header.stack.get() };
+        match ptr::eq(stack, &raw const *self.root) {
+            false => self.ready.push_fiber(stack),
             true => self.ready.push_root(),
         }
     }
@@ -355,8 +360,8 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn switch_out(&self) {
         match self.running_fiber() {
-            Some(body) => {
-                body.suspend();
+            Some(stack) => {
+                stack.suspend();
             }
             None => self.run(Until::Root),
         }
@@ -367,9 +372,9 @@ impl Worker {
     #[track_caller]
     pub(crate) fn yield_now(&self) {
         match self.running_fiber() {
-            Some(body) => {
-                self.ready.push_fiber(body);
-                body.suspend();
+            Some(stack) => {
+                self.ready.push_fiber(stack);
+                stack.suspend();
             }
             None => self.yield_root(),
         }
@@ -439,7 +444,7 @@ impl Worker {
     fn wake_by_word(&self, word: u64) {
         match WakeWord::from_bits(word).decode() {
             Waiting::Full(wait) => drop(wait.wake(Wake::Woken)),
-            Waiting::Plain(body) => self.ready.push_body(body),
+            Waiting::Plain(stack) => self.ready.push_stack(stack),
             Waiting::Nobody | Waiting::Released => {}
         }
     }

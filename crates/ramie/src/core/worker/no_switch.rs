@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::{Body, Worker, current, with_existing};
+use super::{FiberStack, Worker, current, with_existing};
 use crate::core::wait::park::WaitRecord;
 
 const NO_SWITCH: &str = "a call inside no_switch would suspend the strand; move the blocking call \
@@ -37,7 +37,7 @@ pub fn no_switch<T>(f: impl FnOnce() -> T) -> T {
 /// no reference, and dropping it begins with the question whether it is still in its place.
 pub(crate) struct NoSwitch {
     worker: *const Worker,
-    masked: *const Body,
+    masked: *const FiberStack,
     depth: u32,
 }
 
@@ -176,7 +176,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn check_stack(&self) {
         let here = 0_u8;
-        if self.running_fiber().is_some_and(|body| !body.has_on_its_stack(&here)) {
+        if self.running_fiber().is_some_and(|stack| !stack.has_on_its_stack(&here)) {
             check_other_stack();
         }
     }

@@ -76,7 +76,7 @@ pub(crate) const UNTOLD: u32 = 0;
 /// Calls `f` with the mark of the strand that runs: the [`fingerprint`] of the panic for which the
 /// panic hook was called last.
 fn with_mark<R>(f: impl Fn(&Cell<u32>) -> R) -> R {
-    let of_strand = with_existing(|worker| f(&worker.running_body().panic_told));
+    let of_strand = with_existing(|worker| f(&worker.running_stack().panic_told));
     of_strand.unwrap_or_else(|| TOLD.with(f))
 }
 

@@ -192,7 +192,7 @@ impl Worker {
 
     /// Queues what came through the inbox.
     pub(super) fn receive(&self, header: &'static StrandHeader) {
-        if !header.body.get().is_null() {
+        if !header.stack.get().is_null() {
             return self.make_ready(header);
         }
         let (Some(roster), Some(seat)) = (&self.roster, &self.seat) else {

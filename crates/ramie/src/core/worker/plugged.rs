@@ -71,7 +71,7 @@ impl Worker {
             policy.push(Runnable::new(next, self.shared));
         }
         match policy.pop() {
-            Some(runnable) if !ptr::eq(runnable.home(), self.shared) => {
+            Some(runnable) if !ptr::eq(runnable.owner(), self.shared) => {
                 abort("the run-queue policy gave a fiber of another worker")
             }
             Some(runnable) => {
@@ -86,13 +86,13 @@ impl Worker {
     }
 
     /// Queues a fiber again that the policy dropped, if it was handed out here.
-    pub(crate) fn take_back(&self, next: Next, home: &'static Shared) {
-        if !ptr::eq(home, self.shared) {
+    pub(crate) fn take_back(&self, next: Next, owner: &'static Shared) {
+        if !ptr::eq(owner, self.shared) {
             return;
         }
         self.plugged.held.set(self.plugged.held.get().saturating_sub(1));
         match next {
-            Next::Fiber(body) => self.ready.push_body(body),
+            Next::Fiber(stack) => self.ready.push_stack(stack),
             Next::Fresh(header) => self.ready.push_fresh(header),
             Next::Root => self.ready.push_root(),
         }

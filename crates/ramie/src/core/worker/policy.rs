@@ -30,17 +30,17 @@ pub trait Policy {
 /// ```
 pub struct Runnable {
     next: Option<Next>,
-    home: &'static Shared,
+    owner: &'static Shared,
     not_send: PhantomData<*const ()>,
 }
 
 impl Runnable {
-    pub(crate) fn new(next: Next, home: &'static Shared) -> Self {
-        Runnable { next: Some(next), home, not_send: PhantomData }
+    pub(crate) fn new(next: Next, owner: &'static Shared) -> Self {
+        Runnable { next: Some(next), owner, not_send: PhantomData }
     }
 
-    pub(crate) fn home(&self) -> &'static Shared {
-        self.home
+    pub(crate) fn owner(&self) -> &'static Shared {
+        self.owner
     }
 
     pub(crate) fn into_next(mut self) -> Next {
@@ -83,7 +83,7 @@ const KEPT: &str = "a runnable keeps its fiber until it is run or dropped";
 impl Drop for Runnable {
     fn drop(&mut self) {
         if let Some(next) = self.next.take() {
-            with_existing(|worker| worker.take_back(next, self.home));
+            with_existing(|worker| worker.take_back(next, self.owner));
         }
     }
 }

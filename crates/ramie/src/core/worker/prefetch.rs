@@ -2,16 +2,16 @@
 
 use ramie_driver::sys;
 
-use super::Body;
+use super::FiberStack;
 
 /// The prefetches of a pop of the run queue for later entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prefetch {
     /// The queue is short.
     Nothing,
-    /// Bodies, and the frames of shallow fibers.
+    /// Stacks, and the frames of shallow fibers.
     Shallow,
-    /// Bodies, and the frames in which fibers wait for ops.
+    /// Stacks, and the frames in which fibers wait for ops.
     Waits,
 }
 
@@ -28,26 +28,26 @@ pub(super) fn line<T>(address: *const T) {
     sys::prefetch(address.cast());
 }
 
-/// The two lines of a body that a wait touches.
+/// The two lines of a stack that a wait touches.
 #[inline(always)]
-pub(crate) fn body(body: *const Body) {
-    lines::<2>(body.cast());
+pub(crate) fn stack(stack: *const FiberStack) {
+    lines::<2>(stack.cast());
 }
 
-/// The frames of a shallow fiber: they lie just below its body.
+/// The frames of a shallow fiber: they lie just below its stack.
 #[inline(always)]
-pub(super) fn frames_below(body: *const Body) {
-    lines::<FRAME_LINES>(body.cast::<u8>().wrapping_sub(FRAME_LINES * LINE));
+pub(super) fn frames_below(stack: *const FiberStack) {
+    lines::<FRAME_LINES>(stack.cast::<u8>().wrapping_sub(FRAME_LINES * LINE));
 }
 
 /// The frames in which a fiber goes on: they lie about its wait's record. One that has only yielded
 /// has none, and is taken for shallow.
 #[inline(always)]
-pub(super) fn frames_of_wait(body: &Body) {
-    let record: *const u8 = body.record.get().cast();
+pub(super) fn frames_of_wait(stack: &FiberStack) {
+    let record: *const u8 = stack.record.get().cast();
     match record.is_null() {
         false => lines::<FRAME_LINES>(record.wrapping_sub(BELOW_RECORD)),
-        true => frames_below(body),
+        true => frames_below(stack),
     }
 }
 

@@ -18,7 +18,7 @@ use ramie_driver::{
     sys::{HandedOut, Lent},
 };
 
-use super::{Body, NoSwitch, Worker, run_queue::Next};
+use super::{FiberStack, NoSwitch, Worker, run_queue::Next};
 use crate::core::strand::{StrandHeader, Wake};
 
 /// How many strands one look at the timers wakes. With a million sleepers each costs 1 us or more,
@@ -96,7 +96,7 @@ impl Worker {
     fn run_loop<O: Order>(&self, until: Until) {
         let resumer = self.current.replace(std::ptr::null());
         debug_assert!(resumer.is_null(), "the loop runs on the thread's own stack");
-        self.thread_strand.set(ramie_coro::context::current());
+        self.context_strand.set(ramie_coro::context::current());
         loop {
             // The worker itself, found anew each time: kept across the switch it would come back
             // from the stack, and all that follows would wait for the stack pointer (5.7 ns a
@@ -108,7 +108,7 @@ impl Worker {
                 break;
             }
             match O::next(&this) {
-                Some(Next::Fiber(body)) => this.mount(body),
+                Some(Next::Fiber(stack)) => this.mount(stack),
                 Some(Next::Fresh(header)) => this.start(header),
                 Some(Next::Root) => {
                     if until == Until::Root {
@@ -134,7 +134,7 @@ impl Worker {
     pub(super) fn leave_fibers(&self) {
         self.current.set(std::ptr::null());
         // SAFETY: the thread's own strand, which was current when this loop began.
-        unsafe { ramie_coro::context::set_current(self.thread_strand.get()) };
+        unsafe { ramie_coro::context::set_current(self.context_strand.get()) };
     }
 
     #[inline(never)]
@@ -150,24 +150,24 @@ impl Worker {
     /// Switches to a fiber until it suspends. `current` names it still afterwards: whatever runs
     /// on the thread's own stack and could be taken for a fiber resets it first.
     #[inline(always)]
-    fn mount(&self, body: *const Body) {
-        self.current.set(body);
-        // SAFETY: the run queue holds bodies of live fibers; this worker owns them.
-        let body = unsafe { &*body };
-        // SAFETY: `body.strand` lives as long as the body, and the loop sets another strand before
-        // it mounts another fiber.
-        unsafe { ramie_coro::context::set_current(&body.strand) };
+    fn mount(&self, stack: *const FiberStack) {
+        self.current.set(stack);
+        // SAFETY: the run queue holds stacks of live fibers; this worker owns them.
+        let stack = unsafe { &*stack };
+        // SAFETY: `stack.strand` lives as long as the stack, and the loop sets another strand
+        // before it mounts another fiber.
+        unsafe { ramie_coro::context::set_current(&stack.strand) };
         // SAFETY: this is the worker's loop, on the thread's own stack.
-        unsafe { body.resume() };
-        if body.is_idle() {
-            self.recycle(body);
+        unsafe { stack.resume() };
+        if stack.is_idle() {
+            self.recycle(stack);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn recycle(&self, body: &Body) {
-        self.bodies.recycle(body);
+    fn recycle(&self, stack: &FiberStack) {
+        self.stacks.recycle(stack);
     }
 
     /// Gives a stack to a fresh closure and switches to it.
@@ -175,10 +175,10 @@ impl Worker {
     fn start(&self, header: &'static StrandHeader) {
         self.current.set(std::ptr::null());
         self.note_taken(header);
-        match self.bodies.assign(header) {
-            Ok(body) => {
+        match self.stacks.assign(header) {
+            Ok(stack) => {
                 self.note_started();
-                self.mount(body);
+                self.mount(stack);
             }
             Err(error) => {
                 self.leave_fibers();
@@ -193,20 +193,20 @@ impl Worker {
         self.shared.set_live(self.shared.live() + 1);
     }
 
-    /// The next closure that a body whose fiber has just ended may run at once, in its turn.
+    /// The next closure that a stack whose fiber has just ended may run at once, in its turn.
     #[inline]
-    pub(super) fn next_fresh_for(&self, body: &Body) -> Option<&'static StrandHeader> {
+    pub(super) fn next_fresh_for(&self, stack: &FiberStack) -> Option<&'static StrandHeader> {
         if self.countdown.get() == 1 || !self.may_chain {
             return None;
         }
         let header = self.ready.pop_fresh()?;
-        if !self.bodies.fits(body, header) {
+        if !self.stacks.fits(stack, header) {
             self.ready.push_fresh(header);
             return None;
         }
         self.countdown.set(self.countdown.get() - 1);
         self.note_taken(header);
-        body.adopt(header);
+        stack.adopt(header);
         self.note_started();
         Some(header)
     }
@@ -218,16 +218,16 @@ impl Worker {
             self.shared.set_live(self.shared.live() - 1);
         }
         self.shared.note_finished();
-        if self.crew.is_some() {
+        if self.thread_strands.is_some() {
             self.wake_if_last();
         }
     }
 
     /// Disarms the timer of a strand that has ended.
     #[inline]
-    pub(crate) fn forget_timer(&self, body: &Body) {
-        if body.armed.is_armed() {
-            self.timers.borrow_mut().forget(body);
+    pub(crate) fn forget_timer(&self, stack: &FiberStack) {
+        if stack.armed.is_armed() {
+            self.timers.borrow_mut().forget(stack);
         }
     }
 
@@ -312,14 +312,14 @@ impl Worker {
         let mut room = [std::ptr::null(); WOKEN_PER_LOOK];
         let due = self.timers.borrow_mut().take_due(now, &mut room);
         let mut wakes = false;
-        for (at, &body) in due.iter().enumerate() {
+        for (at, &stack) in due.iter().enumerate() {
             if let Some(&next) = due.get(at + EXPIRED_AHEAD) {
                 // SAFETY: as below.
                 unsafe { &*next }.prefetch_wait();
             }
-            // SAFETY: live entries name bodies that are alive (`core/time/timer.rs`), and none of
+            // SAFETY: live entries name stacks that are alive (`core/time/timer.rs`), and none of
             // the strands runs before this returns.
-            wakes |= self.expire(unsafe { &*body }, now);
+            wakes |= self.expire(unsafe { &*stack }, now);
         }
         self.ready.measure();
         wakes
@@ -327,17 +327,17 @@ impl Worker {
 
     /// A timer entry fired: ends the wait, or arms the entry anew for a later deadline. Returns
     /// whether the strand goes on.
-    fn expire(&self, body: &Body, now: u64) -> bool {
-        let Some(wait) = body.header().current_wait() else { return false };
+    fn expire(&self, stack: &FiberStack, now: u64) -> bool {
+        let Some(wait) = stack.header().current_wait() else { return false };
         // SAFETY: the strand waits and is of this worker (its timers hold only such), so it stays
         // suspended, and its record valid, until this thread resumes it.
-        let Some(record) = (unsafe { body.record.get().as_ref() }) else { return false };
+        let Some(record) = (unsafe { stack.record.get().as_ref() }) else { return false };
         let deadline = record.ends_at();
         if deadline.as_ns() <= now {
             return wait.wake(Wake::TimedOut);
         }
         if deadline != crate::core::time::Deadline::NEVER {
-            self.arm_timer(body, deadline);
+            self.arm_timer(stack, deadline);
         }
         false
     }

@@ -1,21 +1,23 @@
 //! The run queue of one worker: first in, first out, for this thread only.
 //!
-//! A ring of words. A word is a started fiber's body, a *run* of closures without a stack (how many
-//! of them come next; they are linked through their headers), or the worker's root. So a million
-//! closures queued in a row take one word here, and no memory that they have not got already.
+//! A ring of words. A word is the address of a started fiber's [`FiberStack`], the length of a
+//! *run* of closures without a stack (which are linked through their headers), or a mark for the
+//! worker's root. So a million closures queued in a row take one word here, and no other memory
+//! than their headers.
 //!
 //! # Prefetch
-//! With thousands of fibers each stack has left the first-level cache by the time its turn comes
-//! round. So, while the queue is long, each pop prefetches the body that is [`AHEAD`] places down,
-//! and the frames of a shallow fiber below it. Places beyond the tail hold old words, which does no
-//! harm: a prefetch cannot fault.
+//! With thousands of fibers each stack has left the first-level cache by its next turn. So, while
+//! the queue is long, each pop prefetches the `FiberStack` that is [`AHEAD`] places down, and the
+//! frames of a shallow fiber below it. Places beyond the tail hold old words, which does no harm,
+//! because a prefetch cannot fault.
 //!
-//! Fibers whose ops have completed are deeper, and the kernel's work has pushed out their stacks
-//! even if they are a hundred. Where they go on is known by their records, when the body has
-//! arrived, [`NEAR`] places down; that is a look at a body, and so only at one in the queue.
+//! Fibers whose ops have completed are deeper, and the kernel's work evicts their stacks from the
+//! cache even if there are only a hundred. Their records say where they continue, so those frames
+//! are prefetched [`NEAR`] places down, when the `FiberStack` has arrived. That reads the
+//! `FiberStack`, so it is done only for words between head and tail.
 //!
-//! (A list linked through the bodies needs fewer instructions, and was tried: the load of the next
-//! link from a line that is not in the cache stands between every two switches then.)
+//! (A list linked through the stacks needs fewer instructions. It was tried and rejected, because
+//! the load of the next link, from a line that is not in the cache, delays every switch.)
 #![allow(unsafe_code)]
 
 use std::{
@@ -24,7 +26,7 @@ use std::{
 };
 
 use super::{
-    Body,
+    FiberStack,
     prefetch::{self, Prefetch},
 };
 use crate::core::{primitive::Ordering, strand::StrandHeader};
@@ -33,7 +35,7 @@ use crate::core::{primitive::Ordering, strand::StrandHeader};
 #[derive(Clone, Copy)]
 pub(crate) enum Next {
     /// A fiber that has started, suspended on its own stack.
-    Fiber(*const Body),
+    Fiber(*const FiberStack),
     /// A closure that has no stack yet.
     Fresh(&'static StrandHeader),
     /// The code that waits on the worker's own stack.
@@ -45,15 +47,15 @@ impl Next {
     pub(crate) fn header(&self) -> Option<&'static StrandHeader> {
         match self {
             // SAFETY: what can be run next is alive until it has run.
-            Next::Fiber(body) => Some(unsafe { &**body }.header()),
+            Next::Fiber(stack) => Some(unsafe { &**stack }.header()),
             Next::Fresh(header) => Some(header),
             Next::Root => None,
         }
     }
 }
 
-/// A body's address; or, by the low bits, a run with its length above them, or the root.
-type Word = *const Body;
+/// A stack's address; or, by the low bits, a run with its length above them, or the root.
+type Word = *const FiberStack;
 
 const FIBER: usize = 0;
 const FRESH: usize = 1;
@@ -61,9 +63,9 @@ const ROOT: usize = 2;
 const TAG: usize = 3;
 const ONE_FRESH: usize = 4;
 
-/// How many places down the queue bodies are prefetched; that many words lie behind the ring's end.
+/// How many places down the queue stacks are prefetched; that many words lie behind the ring's end.
 const AHEAD: usize = 6;
-/// How many places down the queue the frames of waits are, which takes a look at the body.
+/// How many places down the queue the frames of waits are, which takes a look at the stack.
 const NEAR: usize = 3;
 /// Prefetching pays from about so many fibers on: fewer stay in the first-level cache anyway.
 const LONG: usize = 32;
@@ -113,13 +115,13 @@ impl RunQueue {
     }
 
     #[inline(always)]
-    pub(crate) fn push_fiber(&self, body: &Body) {
-        self.push(body);
+    pub(crate) fn push_fiber(&self, stack: &FiberStack) {
+        self.push(stack);
     }
 
     /// Queues again what `pop` gave.
-    pub(crate) fn push_body(&self, body: *const Body) {
-        self.push(body);
+    pub(crate) fn push_stack(&self, stack: *const FiberStack) {
+        self.push(stack);
     }
 
     pub(crate) fn push_root(&self) {
@@ -305,8 +307,8 @@ impl RunQueue {
     #[inline(always)]
     fn prefetch_waits(&self, head: NonNull<Word>) {
         // SAFETY: `AHEAD` words lie behind the ring's end.
-        let body = read(unsafe { head.add(AHEAD) });
-        prefetch::body(body);
+        let stack = read(unsafe { head.add(AHEAD) });
+        prefetch::stack(stack);
         // SAFETY: fewer than that, at most to the same place.
         let near = unsafe { head.add(NEAR) };
         let last = if self.tail.get() < head { self.end.get() } else { self.tail.get() };
@@ -344,9 +346,9 @@ fn write(place: NonNull<Word>, word: Word) {
 #[inline(always)]
 fn prefetch_shallow(head: NonNull<Word>) {
     // SAFETY: `AHEAD` words lie behind the ring's end.
-    let body = read(unsafe { head.add(AHEAD) });
-    prefetch::body(body);
-    prefetch::frames_below(body);
+    let stack = read(unsafe { head.add(AHEAD) });
+    prefetch::stack(stack);
+    prefetch::frames_below(stack);
 }
 
 #[cfg(test)]
@@ -442,10 +444,11 @@ mod tests {
         let queue = RunQueue::new();
         let count = 4 * queue.capacity();
         (0..count).for_each(|_| queue.push_fresh(take(&headers)));
-        let body = Body::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())));
+        let stack =
+            FiberStack::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())));
         for _ in 0..count {
             assert!(queue.pop_fresh().is_some());
-            queue.push_fiber(&body);
+            queue.push_fiber(&stack);
         }
         let mut yielded = 0;
         while let Some(next) = queue.pop() {

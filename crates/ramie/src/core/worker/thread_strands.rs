@@ -25,7 +25,7 @@ use crate::core::{
 static THREADS_END: WaitKind = WaitKind::new("the threads of a runtime");
 static FIBERS_END: WaitKind = WaitKind::new("the fibers of a thread");
 
-pub(crate) struct Crew {
+pub(crate) struct ThreadStrands {
     threads: AtomicUsize,
     ended: Completion,
     /// The threads alive, with their names for messages.
@@ -39,16 +39,20 @@ pub(crate) struct Crew {
 }
 
 /// One thread's place on the count; leaves it when dropped.
-pub(crate) struct Berth {
-    crew: Arc<Crew>,
+pub(crate) struct CountedThread {
+    threads: Arc<ThreadStrands>,
     id: FiberId,
     /// [`hold_clock`](Self::hold_clock) was called.
     holds_clock: Cell<bool>,
 }
 
-impl Crew {
-    pub(crate) fn new(driver: ramie_driver::Choice, clock: Clock, stack_size: usize) -> Arc<Crew> {
-        Arc::new(Crew {
+impl ThreadStrands {
+    pub(crate) fn new(
+        driver: ramie_driver::Choice,
+        clock: Clock,
+        stack_size: usize,
+    ) -> Arc<ThreadStrands> {
+        Arc::new(ThreadStrands {
             threads: AtomicUsize::new(1),
             ended: Completion::new(),
             labels: Mutex::new(BTreeMap::new()),
@@ -63,7 +67,7 @@ impl Crew {
     /// Makes the worker of one of the runtime's threads.
     pub(crate) fn make_worker(self: &Arc<Self>) -> Worker {
         let mut worker = Worker::new(None, self.driver, self.clock.clone(), self.stack_size, None);
-        worker.crew = Some(Arc::clone(self));
+        worker.thread_strands = Some(Arc::clone(self));
         worker
     }
 
@@ -72,14 +76,17 @@ impl Crew {
     }
 
     /// Counts a thread that is about to be made.
-    pub(crate) fn add(self: &Arc<Self>, header: &StrandHeader) -> Berth {
+    pub(crate) fn add(self: &Arc<Self>, header: &StrandHeader) -> CountedThread {
         // Relaxed: the making of the thread hands it over.
         self.threads.fetch_add(1, Ordering::Relaxed);
         self.labels().insert(header.id(), crate::core::strand::label(header));
-        let berth =
-            Berth { crew: Arc::clone(self), id: header.id(), holds_clock: Cell::new(false) };
-        berth.hold_clock();
-        berth
+        let counted = CountedThread {
+            threads: Arc::clone(self),
+            id: header.id(),
+            holds_clock: Cell::new(false),
+        };
+        counted.hold_clock();
+        counted
     }
 
     fn leave(&self) {
@@ -133,18 +140,18 @@ impl Crew {
     }
 }
 
-impl Drop for Berth {
+impl Drop for CountedThread {
     fn drop(&mut self) {
-        self.crew.labels().remove(&self.id);
-        self.crew.end_daemons_if_alone();
-        self.crew.leave();
+        self.threads.labels().remove(&self.id);
+        self.threads.end_daemons_if_alone();
+        self.threads.leave();
         self.release_clock();
     }
 }
 
-impl Berth {
+impl CountedThread {
     pub(crate) fn make_worker(&self) -> Worker {
-        let worker = self.crew.make_worker();
+        let worker = self.threads.make_worker();
         self.release_clock();
         worker
     }
@@ -152,7 +159,7 @@ impl Berth {
     /// Lets no clock jump while the thread has no worker that would hold it: before it has made
     /// one, and from that one's end until `run` has been told.
     pub(super) fn hold_clock(&self) {
-        if let Clock::Manual(clock) = &self.crew.clock
+        if let Clock::Manual(clock) = &self.threads.clock
             && !self.holds_clock.replace(true)
         {
             clock.hold();
@@ -160,7 +167,7 @@ impl Berth {
     }
 
     fn release_clock(&self) {
-        if let Clock::Manual(clock) = &self.crew.clock
+        if let Clock::Manual(clock) = &self.threads.clock
             && self.holds_clock.replace(false)
         {
             clock.release();
@@ -169,8 +176,8 @@ impl Berth {
 }
 
 impl Worker {
-    pub(crate) fn crew(&self) -> Option<&Arc<Crew>> {
-        self.crew.as_ref()
+    pub(crate) fn thread_strands(&self) -> Option<&Arc<ThreadStrands>> {
+        self.thread_strands.as_ref()
     }
 
     /// Runs the fibers of this thread until they have ended, or for the deadline.
