@@ -151,12 +151,12 @@ pub(crate) trait Backend {
 
     // The table of files.
 
-    /// Gives the file's place back. False: it has none here.
+    /// Releases the file's index. False: it has none here.
     fn release_file(&mut self, _file: &FixedFile) -> bool {
         false
     }
 
-    fn reserve_place(&mut self, _file: &FixedFile) -> bool {
+    fn reserve_index(&mut self, _file: &FixedFile) -> bool {
         false
     }
 

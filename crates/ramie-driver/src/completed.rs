@@ -47,7 +47,7 @@ impl FrameList {
         Some(NonNull::from(frame))
     }
 
-    /// The frames in order, left in their places.
+    /// The frames in order, none taken out.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &OpFrame> {
         // SAFETY: a linked frame is alive (invariant of the list).
         let first = unsafe { self.head.as_ref() };

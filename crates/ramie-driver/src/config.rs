@@ -11,7 +11,7 @@ pub struct Config {
     pub entries: u32,
     /// Entries of the completion queue; raised to four times `entries` if below.
     pub cq_entries: u32,
-    /// Whether busy streams take a place in the ring's table of files ([`FixedFile`]). Not for a
+    /// Whether busy streams take an index in the ring's file table ([`FixedFile`]). Not for a
     /// thread that may stay away from its driver: it has to come round when others close them.
     ///
     /// [`FixedFile`]: crate::FixedFile

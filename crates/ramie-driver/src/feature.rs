@@ -49,7 +49,7 @@ features! {
     SubmitAll = "SUBMIT_ALL", "5.18";
     /// Rings can send messages to each other; else an eventfd wakes.
     MsgRing = "MSG_RING", "5.18";
-    /// The worker names its ring by a place in a table of its thread, not by a descriptor.
+    /// The worker names its ring by an index that its thread registered, not by a descriptor.
     RegisteredRing = "REGISTERED_RING", "5.18";
     /// A flag in shared memory shows that completions are waiting.
     TaskrunFlag = "TASKRUN_FLAG", "5.19";
@@ -61,7 +61,8 @@ features! {
     Xattr = "XATTR", "5.19";
     /// The kernel picks the buffer when bytes arrive.
     BufferRing = "BUFRING", "5.19";
-    /// Busy streams have a place in a table of the ring beside their descriptor, which ops name.
+    /// Busy streams have an index in a file table of the ring beside their descriptor; ops name the
+    /// index.
     FixedFiles = "FIXED_FILES", "5.19";
     /// Memory that the ring knows, so that an op need not pin it.
     Regions = "FIXED_BUFFERS", "5.19";

@@ -250,7 +250,7 @@ impl OpFrame {
             connecting: Cell::new(false),
             in_background: false,
             manner: Cell::new(op.manner()),
-            fixed_file_index: Cell::new(crate::fixed::NO_SLOT),
+            fixed_file_index: Cell::new(crate::fixed::NO_INDEX),
             registration: Cell::new(ptr::null()),
             injected: InjectedAnswer::none(),
             _pinned: PhantomPinned,

@@ -1,5 +1,5 @@
 //! Streams that a polling driver keeps registered between waits: its knowledge of them must never
-//! be wrong. A ring, which keeps a place for them, passes the same tests.
+//! be wrong. A ring, which keeps an index for them, passes the same tests.
 mod support;
 
 use std::io::{Read, Write};

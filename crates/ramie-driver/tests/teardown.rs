@@ -71,9 +71,9 @@ fn child_drivers_come_and_go() {
     }
 }
 
-/// A thread's table has 16 places, and a ring stays open as long as it has one.
+/// A thread's table has 16 entries, and a ring stays open as long as it has one.
 #[test]
-fn places_of_rings_in_their_threads_table_are_given_back() {
+fn entries_of_rings_in_their_threads_table_are_given_back() {
     if !support::has_ring() {
         return;
     }
@@ -87,8 +87,8 @@ fn places_of_rings_in_their_threads_table_are_given_back() {
     }
     // Those beyond are entered by their descriptors.
     let mut drivers: Vec<_> = (0..20).map(|_| open()).collect();
-    let places = drivers.iter().filter(|driver| driver.caps().features.has(feature)).count();
-    assert!((1..=16).contains(&places), "{places}");
+    let entries = drivers.iter().filter(|driver| driver.caps().features.has(feature)).count();
+    assert!((1..=16).contains(&entries), "{entries}");
     for driver in &mut drivers {
         assert_eq!(support::run(driver, Op::Nop), 0);
     }

@@ -129,7 +129,7 @@ fn without_the_features_a_connection_has_a_descriptor() {
 }
 
 #[test]
-fn a_cancelled_accept_has_taken_no_connection_and_no_place() {
+fn a_cancelled_accept_has_taken_no_connection_and_no_index() {
     on_each(&[1], |runtime| {
         runtime.run(|| {
             let (listener, address) = listener();

@@ -173,7 +173,7 @@ fn a_number_and_a_place_that_are_used_again_mean_the_new_file() {
 }
 
 #[test]
-fn a_stream_outlives_the_ring_in_which_it_had_a_place() {
+fn a_stream_outlives_the_ring_whose_table_it_was_in() {
     on_each(&[1, 2], |runtime| {
         let (mut reader, mut writer) = runtime.run(busy_pipe);
         exchange(&mut writer, &mut reader, 10);
@@ -228,7 +228,7 @@ fn two_runtimes_use_a_stream_in_turn() {
 }
 
 #[test]
-fn one_fiber_waits_on_a_stream_while_another_gets_it_a_place() {
+fn one_fiber_waits_on_a_stream_while_another_registers_it() {
     on_each(&[1], |runtime| {
         runtime.run(|| {
             let (ours, theirs) = UnixStream::pair().unwrap();

@@ -152,8 +152,8 @@ impl Call {
 
 fn splice(from: (i32, i64), to: (i32, i64), len: u32, flags: u32) -> i32 {
     let (mut from_at, mut to_at) = (from.1, to.1);
-    let place = |at: &mut i64| if *at < 0 { 0 } else { ptr::from_mut(at) as usize };
-    let (from_at, to_at) = (place(&mut from_at), place(&mut to_at));
+    let pointer = |at: &mut i64| if *at < 0 { 0 } else { ptr::from_mut(at) as usize };
+    let (from_at, to_at) = (pointer(&mut from_at), pointer(&mut to_at));
     let (from, to) = (from.0 as isize as usize, to.0 as isize as usize);
     let (len, flags) = (len as usize, flags as usize);
     // SAFETY: null, or the two offsets in this frame.

@@ -93,7 +93,7 @@ impl Backend for AnyBackend {
         fn register(&mut self, region: &Arc<Region>) -> Option<u16>;
         fn note_received(&mut self, fd: RawFd, file: &FixedFile, result: i32, len: u32);
         fn release_file(&mut self, file: &FixedFile) -> bool;
-        fn reserve_place(&mut self, file: &FixedFile) -> bool;
+        fn reserve_index(&mut self, file: &FixedFile) -> bool;
         fn install_file(&mut self, file: &FixedFile) -> io::Result<RawFd>;
     }
 }

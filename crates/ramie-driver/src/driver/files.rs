@@ -1,4 +1,4 @@
-//! The driver's table of files; see [`crate::fixed`] for its use.
+//! The driver's file table; see [`crate::fixed`] for its use.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -8,7 +8,7 @@ use crate::backend::Backend;
 use crate::fixed::FixedFile;
 
 impl Driver {
-    /// Gives a stream's place back, if it is in this driver's table; the stream takes no other.
+    /// Releases a stream's index, if it is in this driver's table; the stream takes no other.
     /// Nothing is in flight on the stream.
     pub fn release_file(&mut self, file: &FixedFile) -> bool {
         // In the child of a fork the table is the parent's.
@@ -19,19 +19,19 @@ impl Driver {
         released
     }
 
-    /// Takes a place for a file that an accept is to put there, and that gets no descriptor; false
-    /// if this driver has none. The accept is submitted by
-    /// [`submit_fixed`](Self::submit_fixed) with this file, its flags do not count, and its result
-    /// is 0; later ops on the file name the descriptor -1.
-    pub fn reserve_place(&mut self, file: &FixedFile) -> bool {
-        !self.mark.is_child() && self.backend.reserve_place(file)
+    /// Takes an index for a file that an accept will put there, and that gets no descriptor; false
+    /// if this driver has none. The accept is submitted by [`submit_fixed`](Self::submit_fixed)
+    /// with this file, its flags do not count, and its result is 0; later ops on the file name the
+    /// descriptor -1.
+    pub fn reserve_index(&mut self, file: &FixedFile) -> bool {
+        !self.mark.is_child() && self.backend.reserve_index(file)
     }
 
-    /// Gives a file that has a place here, and perhaps nothing else, a new descriptor, which is the
-    /// caller's.
+    /// Gives a file of this driver's table a new descriptor, which is the caller's. The file need
+    /// not have had one.
     ///
     /// # Errors
-    /// The process is out of descriptors; `EBADF`: the file has no place here.
+    /// The process is out of descriptors; `EBADF`: the file is not in this driver's table.
     ///
     /// # Panics
     /// In the child of a fork.

@@ -181,7 +181,8 @@ impl Driver {
         submitted
     }
 
-    /// As [`submit`](Self::submit), for an op on a stream that may have a place, or take one now.
+    /// As [`submit`](Self::submit), for an op on a stream that may have an index in the file table,
+    /// or take one now.
     ///
     /// # Safety
     /// As `submit`; and `file` is that of the stream whose descriptor the op names, and as valid.

@@ -332,8 +332,8 @@ impl<B: Backend> Backend for Faulty<B> {
         self.inner.release_file(file)
     }
 
-    fn reserve_place(&mut self, file: &FixedFile) -> bool {
-        self.inner.reserve_place(file)
+    fn reserve_index(&mut self, file: &FixedFile) -> bool {
+        self.inner.reserve_index(file)
     }
 
     fn install_file(&mut self, file: &FixedFile) -> io::Result<RawFd> {

@@ -61,8 +61,8 @@ pub(crate) fn ring_enter(
 
 /// `struct io_uring_rsrc_update`, as registrations of rings use it.
 #[repr(C)]
-struct RingPlace {
-    place: u32,
+struct RingUpdate {
+    index: u32,
     reserved: u32,
     ring: u64,
 }
@@ -70,40 +70,40 @@ struct RingPlace {
 const REGISTER_RING_FDS: usize = 20;
 const UNREGISTER_RING_FDS: usize = 21;
 
-/// Puts a ring into a table of this thread's, by whose places it may be entered; gives the place.
+/// Registers a ring with this thread, which may then enter it by the returned index.
 ///
 /// # Errors
 /// `INVAL`: the kernel has no such table. `BUSY`: it is full.
 pub(crate) fn register_ring(ring: RawFd) -> Result<u32, Errno> {
-    let mut place = RingPlace { place: u32::MAX, reserved: 0, ring: ring as u64 };
-    let at = &raw mut place as usize;
-    // SAFETY: one place, which outlives the call; the kernel writes its number there.
+    let mut update = RingUpdate { index: u32::MAX, reserved: 0, ring: ring as u64 };
+    let at = &raw mut update as usize;
+    // SAFETY: one update, which outlives the call; the kernel writes its number there.
     checked(unsafe {
         sc::syscall4(nr::IO_URING_REGISTER, ring as usize, REGISTER_RING_FDS, at, 1)
     })?;
-    Ok(place.place)
+    Ok(update.index)
 }
 
 /// Takes a ring out of this thread's table.
-pub(crate) fn unregister_ring(ring: RawFd, place: u32) {
-    let place = RingPlace { place, reserved: 0, ring: 0 };
-    let (ring, at) = (ring as usize, &raw const place as usize);
-    // SAFETY: one place, which outlives the call.
+pub(crate) fn unregister_ring(ring: RawFd, index: u32) {
+    let update = RingUpdate { index, reserved: 0, ring: 0 };
+    let (ring, at) = (ring as usize, &raw const update as usize);
+    // SAFETY: one update, which outlives the call.
     unsafe { sc::syscall4(nr::IO_URING_REGISTER, ring, UNREGISTER_RING_FDS, at, 1) };
 }
 
 const REGISTER_FILES: usize = 2;
-/// The ring is named by its place in this thread's table (Linux 6.3).
-const BY_PLACE: usize = 1 << 31;
+/// The ring is named by its index in this thread's table (Linux 6.3).
+const BY_INDEX: usize = 1 << 31;
 
 /// Makes `fd` the only registered file of a ring that is in this thread's table.
 ///
 /// # Errors
 /// `INVAL` before Linux 6.3; `BUSY`: the ring has files already.
-pub(crate) fn register_file_of_place(place: u32, fd: RawFd) -> Result<(), Errno> {
-    let (place, at) = (place as usize, &raw const fd as usize);
+pub(crate) fn register_file_of_ring(index: u32, fd: RawFd) -> Result<(), Errno> {
+    let (index, at) = (index as usize, &raw const fd as usize);
     // SAFETY: one descriptor, which outlives the call.
-    checked(unsafe { sc::syscall4(nr::IO_URING_REGISTER, place, REGISTER_FILES | BY_PLACE, at, 1) })
+    checked(unsafe { sc::syscall4(nr::IO_URING_REGISTER, index, REGISTER_FILES | BY_INDEX, at, 1) })
         .map(drop)
 }
 

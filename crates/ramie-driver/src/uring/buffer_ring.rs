@@ -15,7 +15,7 @@
 //! buffers that are filled part by part are received into so: the kernel shortens some of the
 //! others as it bundles them, without a report.
 //!
-//! | a place of a group | left by |
+//! | a buffer ID of a group | left by |
 //! |---|---|
 //! | free | `offer`, to on offer |
 //! | on offer: the kernel has its buffer, filled up to `cursor` | a completion that fills it to its end, or any if it is not filled part by part, to free |
@@ -39,8 +39,8 @@ use crate::buffer::{Buffer, Lease, Pool, Size, let_go};
 use crate::feature::{Feature, FeatureSet};
 use crate::logging;
 
-/// Places of a group: a page of entries.
-const PLACES: u16 = 256;
+/// The most buffers of a group: a page of entries.
+const MOST_BUFFERS: u16 = 256;
 /// Buffers that a group begins with.
 const FIRST: u16 = 8;
 /// `IOU_PBUF_RING_INC`.
@@ -75,8 +75,8 @@ struct Group {
     entries: NonNull<BufRingEntry>,
     tail: u16,
     is_incremental: bool,
-    places: Box<[OfferedBuffer]>,
-    /// Which place's buffer was offered there in the ring.
+    buffers: Box<[OfferedBuffer]>,
+    /// The ID of the buffer that each entry of the ring offers.
     offered: Box<[u16]>,
     free: Vec<u16>,
     /// How many are to be on offer.
@@ -87,7 +87,7 @@ struct Group {
 }
 
 fn layout() -> Layout {
-    let bytes = usize::from(PLACES) * size_of::<BufRingEntry>();
+    let bytes = usize::from(MOST_BUFFERS) * size_of::<BufRingEntry>();
     Layout::from_size_align(bytes, 4096).expect("a page")
 }
 
@@ -103,8 +103,9 @@ impl Group {
         let address = memory.as_ptr() as u64;
         // SAFETY: the entries are freed after the group was unregistered, or the ring closed
         // (`Groups::close`).
-        let done =
-            unsafe { submitter.register_buf_ring_with_flags(address, PLACES, size as u16, flags) };
+        let done = unsafe {
+            submitter.register_buf_ring_with_flags(address, MOST_BUFFERS, size as u16, flags)
+        };
         if let Err(error) = done {
             // SAFETY: allocated above; the kernel has not taken it.
             unsafe { dealloc(memory.as_ptr(), layout()) };
@@ -114,16 +115,16 @@ impl Group {
             entries: memory.cast(),
             tail: 0,
             is_incremental,
-            places: (0..PLACES).map(|_| OfferedBuffer::default()).collect(),
-            offered: (0..PLACES).collect(),
-            free: (0..PLACES).rev().collect(),
+            buffers: (0..MOST_BUFFERS).map(|_| OfferedBuffer::default()).collect(),
+            offered: (0..MOST_BUFFERS).collect(),
+            free: (0..MOST_BUFFERS).rev().collect(),
             wanted: FIRST,
             was_full: false,
         })
     }
 
     fn on_offer(&self) -> u16 {
-        PLACES - self.free.len() as u16
+        MOST_BUFFERS - self.free.len() as u16
     }
 
     /// Offers buffers until as many are as there are to be.
@@ -135,7 +136,7 @@ impl Group {
         while self.on_offer() < self.wanted {
             let Some(buffer) = pool.take(size) else { break };
             let Some(id) = self.free.pop() else {
-                crate::sys::fatal("a group that wants more buffers than it has places")
+                crate::sys::fatal("a group that wants more buffers than it has IDs")
             };
             self.offer(id, buffer);
         }
@@ -149,7 +150,7 @@ impl Group {
     }
 
     fn offer(&mut self, id: u16, buffer: NonNull<Buffer>) {
-        let at = self.tail & (PLACES - 1);
+        let at = self.tail & (MOST_BUFFERS - 1);
         // SAFETY: inside of the page of entries.
         let entry = unsafe { self.entries.add(usize::from(at)) };
         // SAFETY: the pool's hold went over to this group.
@@ -160,7 +161,7 @@ impl Group {
         entry.set_addr(head.memory().as_ptr() as u64);
         entry.set_len(head.size().bytes() as u32);
         entry.set_bid(id);
-        self.places[usize::from(id)] = OfferedBuffer { buffer: Some(buffer), cursor: 0, at };
+        self.buffers[usize::from(id)] = OfferedBuffer { buffer: Some(buffer), cursor: 0, at };
         self.offered[usize::from(at)] = id;
         self.tail = self.tail.wrapping_add(1);
     }
@@ -169,7 +170,7 @@ impl Group {
     fn lease_each(&mut self, size: Size, filled: Filled, mut take: impl FnMut(Lease)) {
         let Filled { mut id, len: mut left } = filled;
         loop {
-            let OfferedBuffer { cursor, at, .. } = self.places[usize::from(id)];
+            let OfferedBuffer { cursor, at, .. } = self.buffers[usize::from(id)];
             let room = size.bytes() as u32 - cursor;
             let part = left.min(room);
             left -= part;
@@ -177,25 +178,25 @@ impl Group {
             if left == 0 {
                 return;
             }
-            id = self.offered[usize::from((at + 1) & (PLACES - 1))];
+            id = self.offered[usize::from((at + 1) & (MOST_BUFFERS - 1))];
         }
     }
 
     /// Leases the `len` bytes that the kernel has put next into the buffer `id`, which it goes on
     /// to fill, or not.
     fn lease(&mut self, id: u16, len: u32, goes_on: bool) -> Lease {
-        let place = &mut self.places[usize::from(id)];
-        let Some(buffer) = place.buffer else {
+        let offered = &mut self.buffers[usize::from(id)];
+        let Some(buffer) = offered.buffer else {
             crate::sys::fatal("the kernel has filled a buffer that was not on offer")
         };
-        let start = place.cursor;
+        let start = offered.cursor;
         if goes_on {
-            place.cursor += len;
-            // SAFETY: held by the place.
+            offered.cursor += len;
+            // SAFETY: held by the entry of `buffers`.
             unsafe { buffer.as_ref() }.hold();
         } else {
-            // The place's hold goes over to the lease.
-            place.buffer = None;
+            // The group's hold goes over to the lease.
+            offered.buffer = None;
             self.free.push(id);
         }
         // SAFETY: with a hold, as above. The kernel has written those bytes, and writes on behind
@@ -208,9 +209,9 @@ impl Group {
     /// # Safety
     /// The kernel does not use the group any more.
     unsafe fn free(self) {
-        for place in self.places {
-            if let Some(buffer) = place.buffer {
-                // SAFETY: the place's hold.
+        for offered in self.buffers {
+            if let Some(buffer) = offered.buffer {
+                // SAFETY: the group's hold.
                 unsafe { let_go(buffer) };
             }
         }
@@ -277,7 +278,7 @@ impl Groups {
         let Some(group) = group else { return false };
         // Where memory was short, more buffers would make it worse.
         if ran_out && group.on_offer() == 0 && group.was_full {
-            group.wanted = (group.wanted * 2).min(PLACES);
+            group.wanted = (group.wanted * 2).min(MOST_BUFFERS);
         }
         group.fill_up(pool, size);
         let are_there = group.on_offer() > 0;
@@ -384,7 +385,7 @@ mod tests {
     use super::*;
     use crate::uring::tests::{skipped, unless_refused};
 
-    /// A completion of `len` bytes, from the buffer that was offered in that place on, without
+    /// A completion of `len` bytes, from the buffer of that ID on, without
     /// `F_BUF_MORE`.
     fn complete(groups: &mut Groups, at: usize, len: usize) -> Vec<Lease> {
         const BUFFER: u32 = 1;
@@ -405,9 +406,9 @@ mod tests {
         let (mut groups, mut pool) = (Groups::new(true), Pool::new());
         assert!(groups.prepare(&ring, &mut pool, (Size::Large, true), false));
         let size = Size::Large.bytes();
-        for buffer in groups.groups[Size::Large as usize].iter().flat_map(|group| &group.places) {
+        for buffer in groups.groups[Size::Large as usize].iter().flat_map(|group| &group.buffers) {
             let Some(buffer) = buffer.buffer else { continue };
-            // SAFETY: held by the place.
+            // SAFETY: held by the entry of `buffers`.
             let memory = unsafe { buffer.as_ref() }.memory();
             // SAFETY: the buffer's, and nobody receives.
             unsafe { memory.write_bytes(0, size) };

@@ -6,7 +6,7 @@
 //! its bytes.) So after such an answer the op is asked for again, if it is still in flight; and one
 //! that completes again and again counts as armed again. The answer names the op's index. Another
 //! that is to be cancelled may be there by now: it is asked for twice, which harms nothing. Where
-//! frames have changed places meanwhile, all that are to be cancelled are asked for.
+//! the indices of frames have changed meanwhile, all frames that are to be cancelled are asked for.
 #![allow(unsafe_code)]
 
 use std::os::fd::{IntoRawFd, OwnedFd};

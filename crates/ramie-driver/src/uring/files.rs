@@ -1,4 +1,4 @@
-//! The ring's table of files; see [`fixed`](crate::fixed) for its use.
+//! The ring's file table; see [`fixed`](crate::fixed) for its use.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -12,14 +12,14 @@ use super::ring::Ring;
 use super::sqe;
 use crate::backend::Wait;
 use crate::feature::Feature;
-use crate::fixed::{FixedFile, NO_SLOT, Notes};
+use crate::fixed::{FixedFile, NO_INDEX, Notes};
 use crate::op::Op;
 use crate::sys::raw;
 
-/// How many places a table has; the smaller one where `ulimit -n` does not allow the other.
+/// The entries of a table; the smaller number where `ulimit -n` does not allow the larger one.
 const SIZES: [u32; 2] = [8192, 256];
 
-/// The table, made when the first stream takes a place.
+/// The table, made when the first stream takes an index.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     /// The ring's number; 0: it has no table.
@@ -27,24 +27,24 @@ pub(super) struct Files {
     /// No table will be made.
     is_off: bool,
     size: u32,
-    /// Of the places that have been used.
+    /// The generations of the indices that have been used.
     generations: Vec<u16>,
     free: Vec<u16>,
     notes: Option<Arc<Notes>>,
 }
 
-/// Descriptors that files of the table get.
+/// The descriptors that files of the table get.
 #[derive(Debug, Default)]
 pub(super) struct Installs {
-    /// The result of the last op that was to give a file a descriptor.
+    /// The result of the last op that gives a file a descriptor.
     installed: Option<i32>,
     /// How many ops that give a file a descriptor are in flight though their caller has given up.
     given_up: u32,
 }
 
 impl Installs {
-    /// Notes the result of the oldest op that was to give a file a descriptor: a ring does such ops
-    /// in their order.
+    /// Notes the result of the oldest op that gives a file a descriptor: a ring does these ops in
+    /// their order.
     pub(super) fn note(&mut self, result: i32) {
         if self.given_up == 0 {
             self.installed = Some(result);
@@ -62,51 +62,51 @@ impl Files {
         Files { is_off: !is_on, ..Files::default() }
     }
 
-    /// Takes a place that is empty; none when all are taken.
+    /// Takes a free index; None when all are taken.
     fn take(&mut self) -> Option<u32> {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
+        let index = match self.free.pop() {
+            Some(index) => index,
             None if self.generations.len() < self.size as usize => {
                 self.generations.push(0);
                 (self.generations.len() - 1) as u16
             }
             None => return None,
         };
-        Some(u32::from(self.generations[usize::from(slot)]) << 16 | u32::from(slot))
+        Some(u32::from(self.generations[usize::from(index)]) << 16 | u32::from(index))
     }
 
-    /// Takes a place and puts a descriptor's file there.
+    /// Takes an index and registers a descriptor's file there.
     fn take_for(&mut self, ring: &IoUring, fd: RawFd) -> Option<u32> {
-        let place = self.take()?;
-        let slot = place as u16;
-        match ring.submitter().register_files_update(u32::from(slot), &[fd]) {
-            Ok(_) => Some(place),
+        let versioned_index = self.take()?;
+        let index = versioned_index as u16;
+        match ring.submitter().register_files_update(u32::from(index), &[fd]) {
+            Ok(_) => Some(versioned_index),
             Err(_) => {
-                self.free.push(slot);
+                self.free.push(index);
                 None
             }
         }
     }
 
-    fn slot(&self, place: u32) -> u16 {
-        let slot = place as u16;
-        match self.generations.get(usize::from(slot)) {
-            Some(generation) if u32::from(*generation) == place >> 16 => slot + 1,
-            _ => NO_SLOT,
+    fn fixed_file_index(&self, versioned_index: u32) -> u16 {
+        let index = versioned_index as u16;
+        match self.generations.get(usize::from(index)) {
+            Some(generation) if u32::from(*generation) == versioned_index >> 16 => index + 1,
+            _ => NO_INDEX,
         }
     }
 
-    fn give_back(&mut self, ring: &IoUring, place: u32) {
-        let slot = self.slot(place);
-        if slot == NO_SLOT {
+    fn give_back(&mut self, ring: &IoUring, versioned_index: u32) {
+        let fixed_file_index = self.fixed_file_index(versioned_index);
+        if fixed_file_index == NO_INDEX {
             return;
         }
-        let slot = slot - 1;
-        let generation = &mut self.generations[usize::from(slot)];
+        let index = fixed_file_index - 1;
+        let generation = &mut self.generations[usize::from(index)];
         *generation = generation.wrapping_add(1);
-        // A place that could not be emptied is not used again.
-        if ring.submitter().register_files_update(u32::from(slot), &[-1]).is_ok() {
-            self.free.push(slot);
+        // An index whose entry could not be emptied is not used again.
+        if ring.submitter().register_files_update(u32::from(index), &[-1]).is_ok() {
+            self.free.push(index);
         }
     }
 
@@ -123,52 +123,55 @@ impl Files {
     pub(super) fn index_of(&mut self, ring: &Ring, file: &FixedFile, op: &Op) -> u16 {
         match file.ring() {
             0 if !self.is_off => self.consider(ring, file, op),
-            number if number == self.ring => self.slot(file.place()),
-            _ => NO_SLOT,
+            number if number == self.ring => self.fixed_file_index(file.versioned_index()),
+            _ => NO_INDEX,
         }
     }
 
     #[cold]
     #[inline(never)]
     fn consider(&mut self, ring: &Ring, file: &FixedFile, op: &Op) -> u16 {
-        let Some(fd) = op.fd() else { return NO_SLOT };
-        if !file.claims_place() || !self.make_table(ring) {
-            return NO_SLOT;
+        let Some(fd) = op.fd() else { return NO_INDEX };
+        if !file.claims_index() || !self.make_table(ring) {
+            return NO_INDEX;
         }
         match self.take_for(&ring.queue.ring, fd) {
-            Some(place) => {
-                file.set(self.ring, place);
-                self.slot(place)
+            Some(versioned_index) => {
+                file.set(self.ring, versioned_index);
+                self.fixed_file_index(versioned_index)
             }
-            None => NO_SLOT,
+            None => NO_INDEX,
         }
     }
 
-    /// Takes an empty place for a file that is to get no descriptor. False: there is none.
+    /// Takes an index for a file that gets no descriptor. False: there is none.
     pub(super) fn reserve(&mut self, ring: &Ring, file: &FixedFile) -> bool {
         let has = |feature| ring.features.has(feature);
         let is_able = has(Feature::FixedFiles) && has(Feature::InstallFd);
         if self.is_off || !is_able || !self.make_table(ring) {
             return false;
         }
-        let place = self.take();
-        if let Some(place) = place {
-            file.set(self.ring, place);
+        let versioned_index = self.take();
+        if let Some(versioned_index) = versioned_index {
+            file.set(self.ring, versioned_index);
         }
-        place.is_some()
+        versioned_index.is_some()
     }
 
     /// Gives a file in the table a descriptor: the op is done as it is submitted.
     pub(super) fn install(&self, ring: &mut Ring, file: &FixedFile) -> io::Result<RawFd> {
-        let slot = if file.ring() == self.ring { self.slot(file.place()) } else { 0 };
-        if slot == NO_SLOT {
+        let fixed_file_index = match file.ring() == self.ring {
+            true => self.fixed_file_index(file.versioned_index()),
+            false => NO_INDEX,
+        };
+        if fixed_file_index == NO_INDEX {
             return Err(Errno::BADF.into());
         }
         ring.reaper.installs.installed = None;
-        ring.push(&sqe::install_entry(slot));
+        ring.push(&sqe::install_entry(fixed_file_index));
         while ring.reaper.installs.installed.is_none() {
             if let Err(error) = ring.enter(Wait::Until(Some(Duration::from_secs(1)))) {
-                // The op may be done yet, and must not pass for the next one.
+                // The op may complete later, and its result must not be taken for the next op's.
                 ring.reaper.installs.given_up += 1;
                 return Err(error);
             }
@@ -199,21 +202,21 @@ impl Files {
         !self.is_off
     }
 
-    /// Gives the file's place back. False: it is not here.
+    /// Releases the file's index. False: the file is in no table of this ring.
     pub(super) fn release(&mut self, ring: &IoUring, file: &FixedFile) -> bool {
         let is_here = self.ring != 0 && file.ring() == self.ring;
         if is_here {
-            self.give_back(ring, file.place());
+            self.give_back(ring, file.versioned_index());
         }
         is_here
     }
 
-    /// Gives back the places of files that other threads have closed.
+    /// Releases the indices of files that other threads have closed.
     #[inline]
     pub(super) fn heed_notes(&mut self, ring: &IoUring) {
         let Some(notes) = &self.notes else { return };
-        for place in notes.take() {
-            self.give_back(ring, place);
+        for versioned_index in notes.take() {
+            self.give_back(ring, versioned_index);
         }
     }
 }

@@ -292,7 +292,7 @@ impl Backend for Uring {
         self.files.release(&self.ring.queue.ring, file)
     }
 
-    fn reserve_place(&mut self, file: &FixedFile) -> bool {
+    fn reserve_index(&mut self, file: &FixedFile) -> bool {
         self.files.reserve(&self.ring, file)
     }
 

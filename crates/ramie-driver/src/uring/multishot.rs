@@ -62,8 +62,8 @@ struct Multishot {
 /// The ops of one ring.
 pub(super) struct Multishots {
     requests: Arc<Requests>,
-    /// INVARIANT: an op that is not idle stays in its place, whose number its completions carry.
-    places: Vec<(u64, Option<Box<Multishot>>)>,
+    /// INVARIANT: an op that is not idle keeps its index, which its completions carry.
+    ops: Vec<(u64, Option<Box<Multishot>>)>,
     free: Vec<u32>,
     /// How many the kernel has.
     armed: usize,
@@ -81,7 +81,7 @@ impl Multishots {
         header.name_len = SockAddrStorage::LEN;
         Multishots {
             requests: Requests::new(waker),
-            places: Vec::new(),
+            ops: Vec::new(),
             free: Vec::new(),
             armed: 0,
             to_pause: Vec::new(),
@@ -93,7 +93,7 @@ impl Multishots {
     /// Whether there has ever been one.
     #[inline]
     pub(super) fn are_used(&self) -> bool {
-        !self.places.is_empty()
+        !self.ops.is_empty()
     }
 
     /// Whether some have brought as much as may wait to be taken.
@@ -107,13 +107,13 @@ impl Multishots {
     }
 
     fn at(&mut self, index: u32) -> Option<&mut Multishot> {
-        self.places.get_mut(index as usize)?.1.as_deref_mut()
+        self.ops.get_mut(index as usize)?.1.as_deref_mut()
     }
 
     /// Brings an op nearer whose completion is about to be looked at.
     #[inline]
     pub(super) fn prefetch(&self, index: u32) {
-        if let Some((_, Some(op))) = self.places.get(index as usize) {
+        if let Some((_, Some(op))) = self.ops.get(index as usize) {
             sys::prefetch_value::<Multishot>(&raw const **op);
         }
     }
@@ -137,24 +137,24 @@ impl Multishots {
 
     fn find(&mut self, id: MultishotId) -> Option<&mut Multishot> {
         let is_ours = id.driver == self.requests.driver;
-        let (generation, op) = self.places.get_mut(id.index as usize)?;
+        let (generation, op) = self.ops.get_mut(id.index as usize)?;
         op.as_deref_mut().filter(|op| is_ours && *generation == id.generation && !op.is_stopped)
     }
 
     fn add(&mut self, op: Box<Multishot>) -> MultishotId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push((0, None));
-            self.places.len() as u32 - 1
+            self.ops.push((0, None));
+            self.ops.len() as u32 - 1
         });
-        let (generation, place) = &mut self.places[index as usize];
+        let (generation, entry) = &mut self.ops[index as usize];
         *generation += 1;
-        *place = Some(op);
+        *entry = Some(op);
         MultishotId { driver: self.requests.driver, index, generation: *generation }
     }
 
     /// Takes the op out; its items go to its inbox, and the strands that wait are woken.
     fn remove(&mut self, index: u32) {
-        let Some(op) = self.places[index as usize].1.take() else { return };
+        let Some(op) = self.ops[index as usize].1.take() else { return };
         self.free.push(index);
         debug_assert_eq!(op.state, MultishotState::Idle);
         self.notices.extend(op.inbox.leave(op.items));
@@ -195,7 +195,7 @@ impl Multishots {
         if inbox.adopt(&self.requests, id) {
             return Some(id);
         }
-        self.places[id.index as usize].1 = None;
+        self.ops[id.index as usize].1 = None;
         self.free.push(id.index);
         None
     }
@@ -235,7 +235,7 @@ impl Multishots {
 
     /// Whether the op has not been removed, though it may be stopped.
     fn is_there(&self, id: MultishotId) -> bool {
-        let (generation, op) = &self.places[id.index as usize];
+        let (generation, op) = &self.ops[id.index as usize];
         *generation == id.generation && op.is_some()
     }
 
@@ -399,9 +399,9 @@ impl Ring {
 
     /// Stops every op: of a drain.
     pub(super) fn stop_all_multishots(&mut self) {
-        for index in 0..self.reaper.multishots.places.len() as u32 {
+        for index in 0..self.reaper.multishots.ops.len() as u32 {
             let driver = self.reaper.multishots.requests.driver;
-            let generation = self.reaper.multishots.places[index as usize].0;
+            let generation = self.reaper.multishots.ops[index as usize].0;
             self.begin_stop(MultishotId { driver, index, generation });
             if self.reaper.multishots.at(index).is_some() {
                 self.leave(index);

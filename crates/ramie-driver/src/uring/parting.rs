@@ -35,14 +35,14 @@ use super::registered_ring::RegisteredRing;
 use crate::sys::fork::ForkMark;
 use crate::sys::{self, raw};
 
-/// How many rings a thread parks. The table has 16 places, and the thread's other rings want some.
+/// How many rings a thread parks. The table has 16 entries, and the thread's other rings want some.
 const MOST: u32 = 8;
 
 /// The longest wait for the kernel to take a ring apart.
 const LIMIT: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// The places of parked rings in the table of this thread, a bit each.
+    /// The indices of parked rings in the table of this thread, a bit each.
     static PARKED: Cell<u32> = const { Cell::new(0) };
     /// One of them was dropped with the note that the thread goes on.
     static GOES_ON: Cell<bool> = const { Cell::new(false) };
@@ -81,9 +81,9 @@ pub(super) fn part(
     let has_room = parked.count_ones() < MOST;
     if prospect.may_park
         && has_room
-        && let Some(place) = registered_ring.place()
+        && let Some(index) = registered_ring.index()
     {
-        PARKED.set(parked | 1 << place);
+        PARKED.set(parked | 1 << index);
         GOES_ON.set(GOES_ON.get() || prospect.thread_goes_on);
         registered_ring.stay();
         return Parting::default();
@@ -100,12 +100,12 @@ pub(super) fn part(
     if is_full {
         PARKED.set(0);
         GOES_ON.set(false);
-        for place in (0..u32::BITS).filter(|place| parked & 1 << place != 0) {
+        for index in (0..u32::BITS).filter(|index| parked & 1 << index != 0) {
             if let Some(writer) = &writer {
                 // Since Linux 6.3; before, the ring that is closed last stands for all.
-                let _ = raw::register_file_of_place(place, writer.as_raw_fd());
+                let _ = raw::register_file_of_ring(index, writer.as_raw_fd());
             }
-            raw::unregister_ring(ring.as_raw_fd(), place);
+            raw::unregister_ring(ring.as_raw_fd(), index);
         }
     }
     registered_ring.give_back();
@@ -120,7 +120,7 @@ mod tests {
     fn leave(thread_goes_on: bool) -> Option<bool> {
         let ring = IoUring::new(1).ok()?;
         let mut registered_ring = RegisteredRing::new(ring.as_raw_fd());
-        registered_ring.take_place().ok()?;
+        registered_ring.register().ok()?;
         let parting =
             part(&ring, &mut registered_ring, Prospect { may_park: true, thread_goes_on });
         let waits = parting.0.is_some();

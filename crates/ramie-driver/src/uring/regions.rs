@@ -1,15 +1,15 @@
 //! Memory that the ring knows (registered buffers): an op on it need not look its pages up and pin
 //! them.
 //!
-//! | a slot | left by |
+//! | an entry of the table | left by |
 //! |---|---|
 //! | empty | `register`, to taken |
 //! | taken: the kernel has the region's pages | the region is dropped: to dead; `register` of another when all are taken: to taken by that |
 //! | dead: the pages are pinned for nobody | `register` or an idle driver: to empty or taken |
 //!
-//! *The race to fear* is an entry that names a slot which is taken by another region before the
-//! kernel has looked. So queued entries are submitted before a slot changes hands; an op that the
-//! kernel has begun keeps the pages it found. An op that is done again is done plainly.
+//! *The race to fear* is an SQE that names an entry of the table which is taken by another region
+//! before the kernel has looked. So queued SQEs are submitted before an entry changes hands; an op
+//! that the kernel has begun keeps the pages it found. An op that is done again is done plainly.
 #![allow(unsafe_code)]
 
 use std::slice;
@@ -23,14 +23,14 @@ use crate::region::Region;
 use crate::sys::abi::IoVec;
 
 /// How many regions a ring knows at a time.
-const SLOTS: usize = 64;
+const MOST_REGIONS: usize = 64;
 
 /// The regions that a ring knows.
 #[derive(Default)]
 pub(super) struct Regions {
     /// Empty until the first is registered.
-    slots: Vec<Weak<Region>>,
-    /// Which slot changes hands next when all are taken.
+    known: Vec<Weak<Region>>,
+    /// The entry that changes hands next when all are taken.
     next: usize,
     /// The kernel refuses: there will be none.
     refused: bool,
@@ -38,63 +38,64 @@ pub(super) struct Regions {
 
 impl Regions {
     fn find(&self, region: &Arc<Region>) -> Option<usize> {
-        self.slots.iter().position(|known| known.as_ptr() == Arc::as_ptr(region))
+        self.known.iter().position(|known| known.as_ptr() == Arc::as_ptr(region))
     }
 
-    /// The slot for one more.
+    /// The index for one more region.
     fn choose(&mut self) -> usize {
-        if let Some(free) = self.slots.iter().position(|known| known.strong_count() == 0) {
+        if let Some(free) = self.known.iter().position(|known| known.strong_count() == 0) {
             return free;
         }
-        self.next = (self.next + 1) % SLOTS;
+        self.next = (self.next + 1) % MOST_REGIONS;
         self.next
     }
 
     /// Makes the region known to the ring, if it is not; returns its number. None where the kernel
     /// cannot, or the limit of locked memory is reached.
     pub(super) fn register(&mut self, ring: &mut Ring, region: &Arc<Region>) -> Option<u16> {
-        if let Some(slot) = self.find(region) {
-            return Some(slot as u16);
+        if let Some(index) = self.find(region) {
+            return Some(index as u16);
         }
         if self.refused || !ring.features.has(Feature::Regions) {
             return None;
         }
-        if self.slots.is_empty() {
+        if self.known.is_empty() {
             let submitter = ring.queue.ring.submitter();
-            if submitter.register_buffers_sparse(SLOTS as u32).is_err() {
+            if submitter.register_buffers_sparse(MOST_REGIONS as u32).is_err() {
                 self.refused = true;
                 return None;
             }
-            self.slots = (0..SLOTS).map(|_| Weak::new()).collect();
+            self.known = (0..MOST_REGIONS).map(|_| Weak::new()).collect();
         }
-        let slot = self.choose();
+        let index = self.choose();
         if !ring.queue.is_empty() {
             ring.flush();
         }
         let part = IoVec { base: region.start().as_ptr(), len: region.len() };
-        if !update(&ring.queue.ring, slot, part) {
+        if !update(&ring.queue.ring, index, part) {
             return None;
         }
-        self.slots[slot] = Arc::downgrade(region);
-        Some(slot as u16)
+        self.known[index] = Arc::downgrade(region);
+        Some(index as u16)
     }
 
     /// Whether pages are pinned for nobody.
     pub(super) fn has_dead(&self) -> bool {
-        self.slots.iter().any(is_dead)
+        self.known.iter().any(is_dead)
     }
 
     /// Lets go of all pages: the ring may be kept (parting.rs).
     pub(super) fn close(&mut self, ring: &IoUring) {
-        if !std::mem::take(&mut self.slots).is_empty() {
+        if !std::mem::take(&mut self.known).is_empty() {
             let _ = ring.submitter().unregister_buffers();
         }
     }
 
     /// Lets go of the pages of regions that are gone.
     pub(super) fn give_back(&mut self, ring: &IoUring) {
-        for (slot, known) in self.slots.iter_mut().enumerate().filter(|(_, known)| is_dead(known)) {
-            if update(ring, slot, IoVec { base: std::ptr::null_mut(), len: 0 }) {
+        for (index, known) in self.known.iter_mut().enumerate().filter(|(_, known)| is_dead(known))
+        {
+            if update(ring, index, IoVec { base: std::ptr::null_mut(), len: 0 }) {
                 *known = Weak::new();
             }
         }
@@ -106,10 +107,10 @@ fn is_dead(known: &Weak<Region>) -> bool {
     known.strong_count() == 0 && !known.ptr_eq(&Weak::new())
 }
 
-/// Updates a slot of the kernel's table.
-fn update(ring: &IoUring, slot: usize, part: IoVec) -> bool {
+/// Updates an entry of the kernel's table.
+fn update(ring: &IoUring, index: usize, part: IoVec) -> bool {
     // SAFETY: `IoVec` is laid out as `iovec`, and outlives the call.
     let parts = unsafe { slice::from_raw_parts((&raw const part).cast(), 1) };
     // SAFETY: the pages are the region's, which is alive; the kernel holds them from here on.
-    unsafe { ring.submitter().register_buffers_update(slot as u32, parts, None) }.is_ok()
+    unsafe { ring.submitter().register_buffers_update(index as u32, parts, None) }.is_ok()
 }

@@ -1,10 +1,10 @@
-//! How the worker's thread enters its ring: by a place in a table of the thread's own, if it may.
+//! How the worker's thread enters its ring: by an index that the thread registered, if possible.
 //!
 //! For each enter by a descriptor the kernel looks up and counts the file. A thread may have it do
-//! so once (`IORING_REGISTER_RING_FDS`) and then name the place: 30 ns less, of 150 for an enter
+//! so once (`IORING_REGISTER_RING_FDS`) and then name the index: 30 ns less, of 150 for an enter
 //! that finds nothing to do and 260 for one with an op.
 //!
-//! The place is good on this thread only: a sidecar enters by the descriptor, and the child of a
+//! The index is valid on this thread only: a sidecar enters by the descriptor, and the child of a
 //! fork has no such table. It keeps the ring open, so it is emptied before the ring is closed.
 
 use std::os::fd::RawFd;
@@ -19,38 +19,38 @@ use crate::sys::raw;
 #[derive(Debug)]
 pub(super) struct RegisteredRing {
     ring: RawFd,
-    place: Option<u32>,
+    index: Option<u32>,
 }
 
 impl RegisteredRing {
     /// By the ring's descriptor.
     pub(super) fn new(ring: RawFd) -> Self {
-        RegisteredRing { ring, place: None }
+        RegisteredRing { ring, index: None }
     }
 
     /// Puts the ring into this thread's table.
     ///
     /// # Errors
-    /// `INVAL` before Linux 5.18; `BUSY`: the table is full, it has 16 places.
-    pub(super) fn take_place(&mut self) -> Result<(), Errno> {
-        self.place = Some(raw::register_ring(self.ring)?);
+    /// `INVAL` before Linux 5.18; `BUSY`: the table is full, it has 16 entries.
+    pub(super) fn register(&mut self) -> Result<(), Errno> {
+        self.index = Some(raw::register_ring(self.ring)?);
         Ok(())
     }
 
-    /// Its place in the table, if it has one.
-    pub(super) fn place(&self) -> Option<u32> {
-        self.place
+    /// Its index in the table, if it has one.
+    pub(super) fn index(&self) -> Option<u32> {
+        self.index
     }
 
     /// Leaves the ring in the table when its descriptor is closed.
     pub(super) fn stay(&mut self) {
-        self.place = None;
+        self.index = None;
     }
 
     /// Takes the ring out of the table.
     pub(super) fn give_back(&mut self) {
-        if let Some(place) = self.place.take() {
-            raw::unregister_ring(self.ring, place);
+        if let Some(index) = self.index.take() {
+            raw::unregister_ring(self.ring, index);
         }
     }
 
@@ -64,8 +64,8 @@ impl RegisteredRing {
     ) -> Result<u32, Errno> {
         flags |= EnterFlags::GETEVENTS;
         flags.set(EnterFlags::EXT_ARG, limit.is_some());
-        flags.set(EnterFlags::REGISTERED_RING, self.place.is_some());
-        let name = self.place.map_or(self.ring, |place| place as i32);
+        flags.set(EnterFlags::REGISTERED_RING, self.index.is_some());
+        let name = self.index.map_or(self.ring, |index| index as i32);
         raw::ring_enter(name, (len, least), flags.bits(), limit)
     }
 }

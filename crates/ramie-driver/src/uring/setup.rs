@@ -184,7 +184,7 @@ pub(super) fn registered_ring(ring: &IoUring, caps: &mut Caps) -> RegisteredRing
     let feature = Feature::RegisteredRing;
     let mut registered_ring = RegisteredRing::new(ring.as_raw_fd());
     if caps.features.has(feature)
-        && let Err(errno) = registered_ring.take_place()
+        && let Err(errno) = registered_ring.register()
     {
         caps.features = caps.features.without(feature);
         caps.refused.push(Refusal { feature, errno: Some(errno) });
@@ -214,7 +214,7 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     if !supports(opcode::SendZc::CODE) {
         lacking = lacking.with(Feature::Multishot);
     }
-    // Tables with empty places came with this op.
+    // Tables with empty entries came with this op.
     if !supports(opcode::Socket::CODE) {
         lacking = lacking.with(Feature::FixedFiles);
     }

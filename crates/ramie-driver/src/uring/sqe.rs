@@ -16,7 +16,7 @@ use crate::sys::{SockAddrStorage, WORKING_DIRECTORY};
 pub(super) const TAG_BITS: u64 = 0b111;
 /// An [`OpFrame`].
 pub(super) const TAG_FRAME: u64 = 0;
-/// An op that completes again and again; the rest is its place, not an address.
+/// An op that completes again and again; the rest is its index, not an address.
 pub(super) const TAG_MULTISHOT: u64 = 1;
 /// The read of our eventfd.
 pub(super) const TAG_WAKE: u64 = 2;
@@ -39,34 +39,34 @@ pub(super) const TAG_INSTALLED: u64 = 7;
 /// How far the number is from the tag.
 pub(super) const CLOSE_SHIFT: u32 = TAG_BITS.count_ones();
 
-/// The user data of the op in that place.
+/// The user data of the op of that index.
 pub(super) fn of_multishot(index: u32) -> u64 {
     u64::from(index) << TAG_BITS.count_ones() | TAG_MULTISHOT
 }
 
-/// The user data of a request to cancel the op in that place.
-pub(super) fn of_cancel(place: u32, changes: u32) -> u64 {
+/// The user data of a request to cancel the op of that index.
+pub(super) fn of_cancel(index: u32, changes: u32) -> u64 {
     let changes = u64::from(changes) & ((1 << CHANGES_BITS) - 1);
-    CANCEL | changes << CHANGES_SHIFT | u64::from(place) << TAG_BITS.count_ones()
+    CANCEL | changes << CHANGES_SHIFT | u64::from(index) << TAG_BITS.count_ones()
 }
 
-/// The place that [`of_cancel`] has put down, if it has.
+/// The index that [`of_cancel`] wrote, if it did.
 pub(super) fn cancelled(user_data: u64) -> Option<u32> {
     let is_cancel = user_data & (CANCEL | TAG_BITS) == CANCEL;
     is_cancel.then_some((user_data >> TAG_BITS.count_ones()) as u32)
 }
 
-/// The place that [`of_multishot`] has put down.
+/// The index that [`of_multishot`] wrote.
 pub(super) fn multishot(user_data: u64) -> u32 {
     (user_data >> TAG_BITS.count_ones()) as u32
 }
 
-/// The user data of a request to let go of the op in that place.
+/// The user data of a request to let go of the op of that index.
 pub(super) fn of_leaving(index: u32) -> u64 {
     (u64::from(index) + 1) << TAG_BITS.count_ones() | TAG_IGNORE
 }
 
-/// The place that [`of_leaving`] has put down, if it has.
+/// The index that [`of_leaving`] wrote, if it did.
 pub(super) fn leaving(user_data: u64) -> Option<u32> {
     (user_data >> TAG_BITS.count_ones()).checked_sub(1).map(|index| index as u32)
 }
@@ -86,11 +86,11 @@ pub(super) fn with_entry(
     flags: Flags,
     mut put: impl FnMut(Entry),
 ) {
-    let slot = frame.fixed_file_index.get();
+    let fixed_file_index = frame.fixed_file_index.get();
     let stream = |code: u8, fd: i32, buf: *const u8, len: u32, offset: u64, call_flags: u32| {
-        let (fd, flags) = match slot {
-            fixed::NO_SLOT => (fd, flags),
-            _ => (fixed::index_of(slot), flags | Flags::FIXED_FILE),
+        let (fd, flags) = match fixed_file_index {
+            fixed::NO_INDEX => (fd, flags),
+            _ => (fixed::number_of(fixed_file_index), flags | Flags::FIXED_FILE),
         };
         let head = u64::from(code) | u64::from(flags.bits()) << 8 | u64::from(fd as u32) << 32;
         let len = u64::from(len.min(MAX_LEN)) | u64::from(call_flags) << 32;
@@ -110,8 +110,10 @@ pub(super) fn with_entry(
             let flags = flags | crate::sys::MSG_NOSIGNAL;
             put(stream(opcode::Send::CODE, fd, buf, len, 0, flags as u32));
         }
-        Op::Accept { fd, addr, addr_len, .. } if slot != fixed::NO_SLOT => {
-            put(accept_into(slot, fd, addr, addr_len).user_data(user_data).flags(flags));
+        Op::Accept { fd, addr, addr_len, .. } if fixed_file_index != fixed::NO_INDEX => {
+            put(accept_into(fixed_file_index, fd, addr, addr_len)
+                .user_data(user_data)
+                .flags(flags));
         }
         _ => put(entry_of_others(&frame.op).user_data(user_data).flags(flags)),
     }
@@ -126,18 +128,25 @@ fn entry_of_words(words: [u64; 8]) -> Entry {
     unsafe { mem::transmute_copy::<[u64; 8], Entry>(&words) }
 }
 
-/// The entry of an accept whose connection gets no descriptor, but a slot of the table.
+/// The entry of an accept whose connection gets no descriptor, but an index in the file table.
 #[inline(never)]
-fn accept_into(slot: u16, fd: i32, addr: *mut SockAddrStorage, addr_len: *mut u32) -> Entry {
-    let target = u32::from(slot) - 1;
+fn accept_into(
+    fixed_file_index: u16,
+    fd: i32,
+    addr: *mut SockAddrStorage,
+    addr_len: *mut u32,
+) -> Entry {
+    let target = u32::from(fixed_file_index) - 1;
     // It fails for numbers beyond 32 bits only.
     let target = DestinationSlot::try_from_slot_target(target).ok();
     opcode::Accept::new(Fd(fd), addr.cast(), addr_len).file_index(target).build()
 }
 
-/// The entry that gives the file in a slot a descriptor, closed on exec.
-pub(super) fn install_entry(slot: u16) -> Entry {
-    opcode::FixedFdInstall::new(Fixed(u32::from(slot) - 1), 0).build().user_data(TAG_INSTALLED)
+/// The entry that gives the file of an index a descriptor, closed on exec.
+pub(super) fn install_entry(fixed_file_index: u16) -> Entry {
+    opcode::FixedFdInstall::new(Fixed(u32::from(fixed_file_index) - 1), 0)
+        .build()
+        .user_data(TAG_INSTALLED)
 }
 
 /// The entry of an op that has no branch of its own in [`with_entry`].

@@ -126,12 +126,12 @@ fn a_bundle_without_buffers_that_is_to_be_cancelled_is() {
     }
 }
 
-/// The kernel's answer that it has not found the op in that place.
-fn miss(uring: &mut Uring, place: u32, changes: u32) {
+/// The kernel's answer that it has not found the op of that index.
+fn miss(uring: &mut Uring, index: u32, changes: u32) {
     uring
         .ring
         .reaper
-        .note_answer_to_cancel(sqe::of_cancel(place, changes), -Errno::NOENT.raw_os_error());
+        .note_answer_to_cancel(sqe::of_cancel(index, changes), -Errno::NOENT.raw_os_error());
 }
 
 /// Puts a receive into the kernel and has it cancelled, as if the kernel were asked already.
@@ -153,16 +153,16 @@ fn a_request_that_has_missed_its_op_is_made_again() {
     assert_eq!(finish(&mut uring, &frame), CANCELLED);
 }
 
-/// The op may lie in another place by then.
+/// The op may have another index by then.
 #[test]
-fn a_request_is_made_again_where_places_have_changed_since() {
+fn a_request_is_made_again_where_indices_have_changed_since() {
     for changes in [1, 1 << 28] {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
         let frame = receive(&ours, &mut buf);
         to_be_cancelled(&mut uring, &frame);
-        let place = frame.in_flight_index.get() + if changes == 1 { 5000 } else { 0 };
-        miss(&mut uring, place, changes);
+        let index = frame.in_flight_index.get() + if changes == 1 { 5000 } else { 0 };
+        miss(&mut uring, index, changes);
         assert!(uring.needs_turn(), "of {changes} changes only the low bits are told");
         assert_eq!(finish(&mut uring, &frame), CANCELLED);
     }
@@ -176,8 +176,8 @@ fn an_op_that_is_complete_is_not_asked_for_again() {
     let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
     let frame = receive(&ours, &mut buf);
     to_be_cancelled(&mut uring, &frame);
-    for place in [frame.in_flight_index.get() + 1, 5000] {
-        miss(&mut uring, place, 0);
+    for index in [frame.in_flight_index.get() + 1, 5000] {
+        miss(&mut uring, index, 0);
         assert!(!uring.needs_turn());
     }
     uring.ring.push_cancel(&frame);
@@ -344,7 +344,7 @@ fn other_errors_are_the_ops_own() {
     assert_eq!(finish(&mut uring, &frame), -Errno::CONNRESET.raw_os_error());
 }
 
-/// One byte through a pipe by an op that may name places.
+/// One byte through a pipe by an op that may name its fixed file.
 fn write_one(uring: &mut Uring, writer: &impl AsRawFd, file: &crate::FixedFile) -> u16 {
     let byte = [7_u8];
     let op = Op::Write { fd: writer.as_raw_fd(), buf: byte.as_ptr(), len: 1, offset: u64::MAX };
@@ -356,7 +356,7 @@ fn write_one(uring: &mut Uring, writer: &impl AsRawFd, file: &crate::FixedFile) 
 }
 
 #[test]
-fn a_place_of_an_older_generation_or_of_another_ring_is_not_named() {
+fn an_index_of_an_older_generation_or_of_another_ring_is_not_named() {
     let [Some(mut first), Some(mut second)] = [(); 2].map(|()| open_with(&Config::default()))
     else {
         return;
@@ -367,17 +367,17 @@ fn a_place_of_an_older_generation_or_of_another_ring_is_not_named() {
     if !first.caps().features.has(Feature::FixedFiles) {
         return;
     }
-    let slot = write_one(&mut first, &writer, &file);
-    assert!(slot > 0 && file.has_place());
+    let index = write_one(&mut first, &writer, &file);
+    assert!(index > 0 && file.has_index());
     assert_eq!(write_one(&mut second, &writer, &file), 0, "another ring's");
     assert!(!second.release_file(&file));
 
     let stale = crate::FixedFile::default();
-    stale.set(file.ring(), file.place());
+    stale.set(file.ring(), file.versioned_index());
     assert!(first.release_file(&file));
     (0..100).for_each(|_| _ = write_one(&mut first, &writer, &other));
-    assert_eq!(write_one(&mut first, &writer, &other), slot, "the place is used again");
+    assert_eq!(write_one(&mut first, &writer, &other), index, "the index is used again");
     assert_eq!(write_one(&mut first, &writer, &stale), 0, "an older generation");
     first.release_file(&stale);
-    assert_eq!(write_one(&mut first, &writer, &other), slot, "a stale release does nothing");
+    assert_eq!(write_one(&mut first, &writer, &other), index, "a stale release does nothing");
 }

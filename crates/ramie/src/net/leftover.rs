@@ -160,8 +160,8 @@ impl Socket {
     fn receive_once(&self) -> io::Result<Option<Lease>> {
         let bytes = self.one_by_one(|driver| {
             // A call that must not wait tries the system call itself.
-            let place = self.named().place().filter(|_| !self.is_nonblocking());
-            driver.receive_now(self, place)
+            let fixed_file = self.named().fixed_file().filter(|_| !self.is_nonblocking());
+            driver.receive_now(self, fixed_file)
         })?;
         Ok(bytes.filter(|bytes| !bytes.is_empty()))
     }

@@ -1,7 +1,7 @@
-//! A stream's descriptor, with its place in a ring's table of files, if it has one.
+//! A stream's descriptor, with its index in a ring's file table, if it has one.
 //!
-//! The place is given back before the descriptor is closed or given away: as long as it is taken,
-//! the file is open, and its peer would wait for an end that does not come.
+//! The index is released before the descriptor is closed or given away: as long as it is taken, the
+//! file is open, and its peer would wait for an end of file that does not come.
 
 use std::{
     io,
@@ -17,34 +17,34 @@ use crate::core::worker;
 #[derive(Debug)]
 pub(crate) struct StreamFd {
     /// Before the descriptor, so that it is dropped first.
-    place: Place,
+    index: OwnedIndex,
     fd: OwnedFd,
 }
 
 #[derive(Debug)]
-struct Place(FixedFile);
+struct OwnedIndex(FixedFile);
 
 impl StreamFd {
-    /// Takes on a descriptor that is the caller's for the length of a call only.
+    /// Wraps a descriptor that belongs to the caller and is lent for one call.
     pub(crate) fn of_lent(fd: OwnedFd) -> Self {
-        StreamFd { place: Place(FixedFile::never()), fd }
+        StreamFd { index: OwnedIndex(FixedFile::never()), fd }
     }
 
     pub(crate) fn into_fd(self) -> OwnedFd {
-        drop(self.place);
+        drop(self.index);
         self.fd
     }
 
-    /// What an op may call the stream by.
+    /// The names by which an op may refer to the stream.
     #[inline(always)]
     pub(crate) fn named(&self) -> FdName<'_> {
-        FdName { fd: self.fd.as_raw_fd(), place: Some(&self.place.0), _borrowed: PhantomData }
+        FdName { fd: self.fd.as_raw_fd(), fixed_file: Some(&self.index.0), _borrowed: PhantomData }
     }
 }
 
 impl From<OwnedFd> for StreamFd {
     fn from(fd: OwnedFd) -> Self {
-        StreamFd { place: Place(FixedFile::default()), fd }
+        StreamFd { index: OwnedIndex(FixedFile::default()), fd }
     }
 }
 
@@ -55,16 +55,16 @@ impl AsFd for StreamFd {
     }
 }
 
-impl Drop for Place {
+impl Drop for OwnedIndex {
     #[inline]
     fn drop(&mut self) {
-        if self.0.has_place() {
+        if self.0.has_index() {
             release(&self.0);
         }
     }
 }
 
-/// Gives a stream's place in a ring's table back: here, or where that ring is.
+/// Releases a stream's index in a ring's file table: here, or on the thread of that ring.
 #[cold]
 fn release(file: &FixedFile) {
     let is_here =
@@ -74,27 +74,27 @@ fn release(file: &FixedFile) {
     }
 }
 
-/// What an op calls its file by: a borrowed descriptor, and the place of the stream it belongs to,
-/// if it is one. Or a place alone.
+/// The name by which an op refers to its file: a borrowed descriptor, together with the index of
+/// the stream if it is a stream's; or an index alone.
 #[derive(Clone, Copy)]
 pub(crate) struct FdName<'a> {
     fd: RawFd,
-    /// INVARIANT: that of the stream with this descriptor.
-    place: Option<&'a FixedFile>,
+    /// INVARIANT: belongs to the stream with this descriptor.
+    fixed_file: Option<&'a FixedFile>,
     _borrowed: PhantomData<BorrowedFd<'a>>,
 }
 
 impl<'a> FdName<'a> {
     #[inline(always)]
-    pub(crate) fn place(&self) -> Option<&'a FixedFile> {
-        self.place
+    pub(crate) fn fixed_file(&self) -> Option<&'a FixedFile> {
+        self.fixed_file
     }
 }
 
 impl<'a> From<BorrowedFd<'a>> for FdName<'a> {
     #[inline]
     fn from(fd: BorrowedFd<'a>) -> Self {
-        FdName { fd: fd.as_raw_fd(), place: None, _borrowed: PhantomData }
+        FdName { fd: fd.as_raw_fd(), fixed_file: None, _borrowed: PhantomData }
     }
 }
 
@@ -105,24 +105,24 @@ impl AsRawFd for FdName<'_> {
     }
 }
 
-/// A file that lies in the table of this thread's ring, and has no descriptor.
+/// A file that is in the file table of this thread's ring, and has no descriptor.
 #[derive(Debug)]
-pub(crate) struct DirectFile(Place);
+pub(crate) struct DirectFile(OwnedIndex);
 
 impl DirectFile {
-    /// Takes an empty place for it; none where there are no such files.
+    /// Takes an index for the file; None where the driver has no file table.
     pub(crate) fn reserve() -> Option<Self> {
-        let file = DirectFile(Place(FixedFile::never()));
-        let reserved = worker::current().with_driver(|driver| driver.reserve_place(&file.0.0));
+        let file = DirectFile(OwnedIndex(FixedFile::never()));
+        let reserved = worker::current().with_driver(|driver| driver.reserve_index(&file.0.0));
         reserved.unwrap_or(false).then_some(file)
     }
 
-    /// What an op may call it by; the descriptor is none.
+    /// The index by which an op refers to the file, without a descriptor.
     pub(crate) fn named(&self) -> FdName<'_> {
-        FdName { fd: -1, place: Some(&self.0.0), _borrowed: PhantomData }
+        FdName { fd: -1, fixed_file: Some(&self.0.0), _borrowed: PhantomData }
     }
 
-    /// Gives it a descriptor of its own.
+    /// Gives the file a descriptor.
     pub(crate) fn install(&self) -> io::Result<RawFd> {
         worker::current().with_driver(|driver| driver.install_file(&self.0.0))?
     }

@@ -139,7 +139,7 @@ fn await_readiness(
 ) -> Result<u32, OpError> {
     let op = Op::Poll { fd: fd.as_raw_fd(), events };
     // SAFETY: it points to nothing; the file is that of the stream with this descriptor.
-    unsafe { request(kind, op).until(deadline).on(fd.place()).perform_inline() }
+    unsafe { request(kind, op).until(deadline).on(fd.fixed_file()).perform_inline() }
 }
 
 #[cfg(test)]

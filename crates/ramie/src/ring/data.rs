@@ -68,7 +68,7 @@ pub(crate) const MAX_BUFFERS: usize = 1024;
 /// ```
 #[track_caller]
 pub fn read(fd: impl AsFd, buf: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
-    let (fd, offset) = (fd.as_fd(), place(offset)?);
+    let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
     if !is_for_the_pool(fd) {
         return read_at_position(fd, offset, |at| read_op(&READ, fd.into(), buf, at));
     }
@@ -88,7 +88,7 @@ pub fn read(fd: impl AsFd, buf: &mut [u8], offset: Option<u64>) -> io::Result<us
 /// As [`read`].
 #[track_caller]
 pub fn readv(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: Option<u64>) -> io::Result<usize> {
-    let (fd, offset) = (fd.as_fd(), place(offset)?);
+    let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
     if !is_for_the_pool(fd) {
         return read_at_position(fd, offset, |at| read_vectored_op(&READ, fd, bufs, at, false));
     }
@@ -108,7 +108,7 @@ pub fn readv(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: Option<u64>) ->
 /// Those of pwrite(2), but never `EINTR`; `EAGAIN` of a nonblocking stream is waited for.
 #[track_caller]
 pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize> {
-    let (fd, offset) = (fd.as_fd(), place(offset)?);
+    let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
     if !is_for_the_pool(fd) {
         let len = buf.len();
         return write_at_position(fd, offset, len, |at| write_op(&WRITE, fd.into(), buf, at));
@@ -129,7 +129,7 @@ pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize
 /// As [`write()`].
 #[track_caller]
 pub fn writev(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: Option<u64>) -> io::Result<usize> {
-    let (fd, offset) = (fd.as_fd(), place(offset)?);
+    let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
     let bufs = &bufs[..bufs.len().min(MAX_BUFFERS)];
     if !is_for_the_pool(fd) {
         let len = bufs.iter().map(|buf| buf.len()).sum();
@@ -215,7 +215,7 @@ fn advance_if_short(
 }
 
 /// A position that could be taken for the current one is refused as the kernel would.
-pub(super) fn place(offset: Option<u64>) -> io::Result<u64> {
+pub(super) fn file_offset(offset: Option<u64>) -> io::Result<u64> {
     match offset {
         None => Ok(CURRENT_POSITION),
         Some(at) if at > i64::MAX as u64 => Err(Errno::INVAL.into()),
@@ -250,9 +250,9 @@ pub(crate) fn read_op(
 ) -> io::Result<usize> {
     let len = buf.len().min(MAX_BYTES) as u32;
     let op = Op::Read { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, offset };
-    // SAFETY: the buffer is borrowed mutably for the length of this call; a name's place is that
-    // of its descriptor.
-    Ok(unsafe { op::request(kind, op).on(fd.place()).perform_inline() }? as usize)
+    // SAFETY: the buffer is borrowed mutably for the length of this call; a name's fixed file is
+    // that of its descriptor.
+    Ok(unsafe { op::request(kind, op).on(fd.fixed_file()).perform_inline() }? as usize)
 }
 
 /// One read into several buffers. If it `is_large`, a ring leaves it to a kernel thread.
@@ -283,9 +283,9 @@ pub(crate) fn write_op(
 ) -> io::Result<usize> {
     let len = buf.len().min(MAX_BYTES) as u32;
     let op = Op::Write { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, offset };
-    // SAFETY: the buffer is borrowed for the length of this call; a name's place is that of its
-    // descriptor.
-    Ok(unsafe { op::request(kind, op).on(fd.place()).perform_inline() }? as usize)
+    // SAFETY: the buffer is borrowed for the length of this call; a name's fixed file is that of
+    // its descriptor.
+    Ok(unsafe { op::request(kind, op).on(fd.fixed_file()).perform_inline() }? as usize)
 }
 
 /// One write of several buffers. If it `is_large`, a ring leaves it to a kernel thread.

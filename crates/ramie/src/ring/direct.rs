@@ -118,15 +118,15 @@ fn accept_once_into(
         addr_len: &raw mut address.len,
         flags: 0,
     };
-    let place = file.named().place();
-    // SAFETY: address and length lie in this frame. The place is that of the connection, which the
+    let fixed_file = file.named().fixed_file();
+    // SAFETY: address and length lie in this frame. The index is that of the connection, which the
     // op puts there, as an accept expects.
-    unsafe { op::request(&ACCEPT, op).until(deadline).on(place).perform_inline() }?;
+    unsafe { op::request(&ACCEPT, op).until(deadline).on(fixed_file).perform_inline() }?;
     Ok(address)
 }
 
 impl DirectStream {
-    /// Gives the connection a descriptor, and frees its place in the table.
+    /// Gives the connection a descriptor, and frees its index in the table.
     ///
     /// # Errors
     /// The process is out of descriptors, or the runtime of the connection has ended: it is closed

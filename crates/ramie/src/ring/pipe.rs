@@ -69,7 +69,7 @@ pub fn splice(
     len: usize,
     flags: SpliceFlags,
 ) -> io::Result<usize> {
-    let (from_at, to_at) = (place(from_at)?, place(to_at)?);
+    let (from_at, to_at) = (file_offset(from_at)?, file_offset(to_at)?);
     let (from, to) = (from.as_fd(), to.as_fd());
     moved(from, to, flags, |flags| Call::Splice {
         from: raw(&from),
@@ -137,7 +137,7 @@ fn moved(
 }
 
 /// An offset as the op has it; none is -1.
-fn place(offset: Option<u64>) -> io::Result<i64> {
+fn file_offset(offset: Option<u64>) -> io::Result<i64> {
     let Some(offset) = offset else { return Ok(-1) };
     i64::try_from(offset).map_err(|_| sys::Errno::INVAL.into())
 }

@@ -11,7 +11,7 @@ use std::{
 
 use ramie_driver::{Op, OpFrame, Region};
 
-use super::data::{place, read_at_position, write_at_position};
+use super::data::{file_offset, read_at_position, write_at_position};
 use crate::{
     core::{wait::park::WaitKind, worker},
     op::{self, OpError},
@@ -77,7 +77,7 @@ impl RegisteredBuffer {
     ) -> io::Result<usize> {
         let (start, len) = self.bounds(&part);
         let buf = self[start..].as_mut_ptr();
-        let (fd, offset) = (fd.as_fd(), place(offset)?);
+        let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
         read_at_position(fd, offset, |offset| {
             let op = Op::Read { fd: fd.as_raw_fd(), buf, len, offset };
             // SAFETY: the buffer is borrowed mutably for the length of this call.
@@ -107,7 +107,7 @@ impl RegisteredBuffer {
     ) -> io::Result<usize> {
         let (start, len) = self.bounds(&part);
         let buf = self[start..].as_ptr();
-        let (fd, offset) = (fd.as_fd(), place(offset)?);
+        let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
         write_at_position(fd, offset, len as usize, |offset| {
             let op = Op::Write { fd: fd.as_raw_fd(), buf, len, offset };
             // SAFETY: the buffer is borrowed for the length of this call.

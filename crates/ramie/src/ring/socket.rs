@@ -300,9 +300,9 @@ pub(crate) fn receive_op(
 ) -> Result<u32, OpError> {
     let len = buf.len().min(MAX_BYTES) as u32;
     let op = Op::Recv { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, flags };
-    // SAFETY: the buffer is borrowed mutably for the length of this call; a name's place is that
-    // of its descriptor.
-    unsafe { op::request(&RECEIVE, op).until(deadline).on(fd.place()).perform_inline() }
+    // SAFETY: the buffer is borrowed mutably for the length of this call; a name's fixed file is
+    // that of its descriptor.
+    unsafe { op::request(&RECEIVE, op).until(deadline).on(fd.fixed_file()).perform_inline() }
 }
 
 /// One send with a deadline.
@@ -317,9 +317,9 @@ pub(crate) fn send_op(
     let len = buf.len().min(MAX_BYTES) as u32;
     let flags = flags | sys::MSG_NOSIGNAL;
     let op = Op::Send { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, flags };
-    // SAFETY: the buffer is borrowed for the length of this call; a name's place is that of its
-    // descriptor.
-    unsafe { op::request(&SEND, op).until(deadline).on(fd.place()).perform_inline() }
+    // SAFETY: the buffer is borrowed for the length of this call; a name's fixed file is that of
+    // its descriptor.
+    unsafe { op::request(&SEND, op).until(deadline).on(fd.fixed_file()).perform_inline() }
 }
 
 /// One message received, with a deadline.
