@@ -117,9 +117,9 @@ pub const CANARIES: &[Canary] = &[
         name: "channel_looks_again_under_its_lock",
         file: "channel/core.rs",
         from: "locked.unlock();\n                \
-               self.look_again(&worker, capacity, State::has_value_or_end);",
+               self.look_again(&worker, capacity, ChannelState::has_value_or_end);",
         to: "std::mem::forget(locked);\n                \
-             self.look_again(&worker, capacity, State::has_value_or_end);",
+             self.look_again(&worker, capacity, ChannelState::has_value_or_end);",
         model: "channel::models::values_keep_their_order_where_ends_are_apart",
         verdict: "a strand gives way while it holds a spin lock",
     },

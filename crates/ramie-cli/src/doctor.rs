@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use ramie_coro::{GUARD_BYTES, GuardKind};
 use ramie_driver::{
-    Check, Choice, Config, Driver, Feature, FeatureSet, Kind, Outcome, Report, Setting, Submitter,
-    Topic, masked_from_env, probe_report,
+    Check, Choice, Config, Driver, Feature, FeatureSet, Kind, Outcome, ProbeReport, Setting,
+    Submitter, Topic, masked_from_env, probe_report,
 };
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
 const COLUMNS: usize = 90;
 
 /// Applies `RAMIE_DRIVER` to the report: programs use that driver, else the one that a trial finds.
-fn as_asked(mut report: Report) -> Report {
+fn as_asked(mut report: ProbeReport) -> ProbeReport {
     let choice = Choice::from_env();
     let opened = choice.and_then(|choice| match choice {
         Choice::Uring => Driver::open(choice, &Config::default()).map(|_| Some(Kind::Uring)),
@@ -66,7 +66,7 @@ fn masked() -> Option<String> {
 }
 
 /// The thread that submits a worker's ops and the reason for it, if `RAMIE_SUBMIT` is set.
-fn submitter(report: &Report) -> Option<(&'static str, String)> {
+fn submitter(report: &ProbeReport) -> Option<(&'static str, String)> {
     let asked = Submitter::from_env().ok().flatten()?;
     let refused = |check: &&Check| check.name == asked.name() && check.outcome != Outcome::Ok;
     let why_not = match report.driver {
@@ -105,7 +105,7 @@ impl Stacks {
     }
 }
 
-fn as_text(report: &Report, stacks: &Stacks) -> String {
+fn as_text(report: &ProbeReport, stacks: &Stacks) -> String {
     let mut text = String::new();
     let driver = report.driver.map_or("none", |kind| kind.name());
     let mut add = |line: String| text.push_str(&(line + "\n"));
@@ -164,7 +164,7 @@ fn check_lines(check: &Check) -> String {
 }
 
 /// The working ops of io_uring, by the kernel's names.
-fn ops_lines(report: &Report) -> String {
+fn ops_lines(report: &ProbeReport) -> String {
     let names: Vec<_> =
         report.checks.iter().filter(|check| is_working_op(check)).map(|check| check.name).collect();
     if names.is_empty() {
@@ -189,7 +189,7 @@ fn setting_line(setting: &Setting) -> String {
     format!("  {name:<26}{value} {unit}{hard}")
 }
 
-fn as_json(report: &Report, stacks: &Stacks, wrong: Option<&Failure>) -> Value {
+fn as_json(report: &ProbeReport, stacks: &Stacks, wrong: Option<&Failure>) -> Value {
     let check = |check: &Check| {
         let topic = match check.topic {
             Topic::Driver => "driver",

@@ -108,7 +108,7 @@ pub use multishot::{
 pub use op::{CURRENT_POSITION, Op, OpFrame};
 pub use region::Region;
 pub use remote::RemoteHandle;
-pub use report::{Check, Outcome, Report, Setting, Topic, probe_report};
+pub use report::{Check, Outcome, ProbeReport, Setting, Topic, probe_report};
 pub use submitter::Submitter;
 pub use sys::SockAddrStorage;
 pub use sys::abi::{IoVec, MessageHeader, Timespec};

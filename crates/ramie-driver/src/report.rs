@@ -85,7 +85,7 @@ pub struct Setting {
 
 /// Everything that was found.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct ProbeReport {
     /// Release of the running kernel.
     pub kernel: String,
     /// The backend that [`Choice::Auto`] takes here; none if neither can be opened.
@@ -106,11 +106,11 @@ pub struct Report {
 ///
 /// # Blocking
 /// Some ms: it makes rings and sends an op through one, on a thread of its own.
-pub fn probe_report() -> Report {
+pub fn probe_report() -> ProbeReport {
     on_own_thread(probe)
 }
 
-fn probe() -> Report {
+fn probe() -> ProbeReport {
     let chosen = Driver::open(Choice::Auto, &Config::default());
     let (driver, reason) = match &chosen {
         Ok(driver) => (Some(driver.kind()), driver.reason().to_owned()),
@@ -131,7 +131,7 @@ fn probe() -> Report {
             refused("epoll", &error, why)
         }
     });
-    Report {
+    ProbeReport {
         kernel: sys::kernel_release(),
         driver,
         reason,

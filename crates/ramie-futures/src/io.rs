@@ -15,6 +15,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use crate::readiness::{Direction, Readiness};
 
 mod sealed {
+    // Same name as `ramie::io::Sealed`: the usual name of a private supertrait.
     pub trait Sealed {}
     impl Sealed for ramie::net::TcpStream {}
     impl Sealed for ramie::os::unix::net::UnixStream {}

@@ -163,17 +163,17 @@ impl fmt::Debug for Signal {
 /// ```
 #[derive(Debug)]
 pub struct Signals {
-    listener: Arc<Listener>,
+    listener: Arc<SignalListener>,
     registered: Vec<Registered>,
 }
 
 #[derive(Debug)]
-struct Listener {
+struct SignalListener {
     pending: AtomicU64,
     eventfd: OwnedFd,
 }
 
-impl Listener {
+impl SignalListener {
     /// Runs in the handler: atomics and one write(2).
     fn notice(&self, signal: Signal) {
         // Release: a waiter that sees the bit sees the writes before the signal was sent.
@@ -206,7 +206,8 @@ impl Signals {
     /// # Errors
     /// The process is out of descriptors.
     pub fn new(signals: impl IntoIterator<Item = Signal>) -> io::Result<Signals> {
-        let listener = Arc::new(Listener { pending: AtomicU64::new(0), eventfd: sys::eventfd()? });
+        let listener =
+            Arc::new(SignalListener { pending: AtomicU64::new(0), eventfd: sys::eventfd()? });
         let mut listening = Signals { listener, registered: Vec::new() };
         for signal in signals {
             listening.registered.push(Registered::new(signal, &listening.listener)?);
@@ -334,7 +335,7 @@ struct Registered {
 }
 
 impl Registered {
-    fn new(signal: Signal, listener: &Arc<Listener>) -> io::Result<Self> {
+    fn new(signal: Signal, listener: &Arc<SignalListener>) -> io::Result<Self> {
         LISTENING[signal.0 as usize].fetch_add(1, Ordering::SeqCst);
         let listener = Arc::clone(listener);
         let registered = keep_default(signal).and_then(|()| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Coroutine, Yielder, pools};
 use crate::{DEFAULT_USABLE_BYTES, StackError, StackSize};
 
+// Same name as `ramie::Builder`: std names builders by their module, as in `std::thread::Builder`.
 /// Creates a coroutine with a chosen stack size and label.
 ///
 /// # Examples

@@ -66,6 +66,7 @@ pub fn start<E: Effect, R: 'static>(
     unsafe { Continuation::of_resumed(body) }
 }
 
+// Same name as `delimited::Continuation`: the standard term for both.
 /// The rest of a body that has performed an effect, which can be kept for any time.
 ///
 /// Dropping it unwinds the body, or leaks its stack, as with

@@ -14,6 +14,7 @@ use crate::fixed::FixedFile;
 use crate::op::OpFrame;
 use crate::wake::Waker;
 
+// Same name as `faults::Faults`: stands in for it in builds without faults.
 #[derive(Debug)]
 pub(crate) enum Faults {}
 
@@ -23,6 +24,7 @@ impl Faults {
     }
 }
 
+// Same name as `faults::Faulty`: stands in for it in builds without faults.
 #[derive(Debug)]
 pub(crate) struct Faulty<B>(Infallible, PhantomData<B>);
 

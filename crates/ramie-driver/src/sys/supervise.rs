@@ -32,20 +32,20 @@ const SIGNALFD_FLAGS: usize = 0x8_0000 | 0x800;
 /// `sizeof(struct signalfd_siginfo)`; the number comes first.
 const SIGNAL_INFO: usize = 128;
 
-/// Signals of this thread, blocked and kept for [`next`](Signals::next).
+/// Signals of this thread, blocked and kept for [`next`](BlockedSignals::next).
 #[derive(Debug)]
-pub struct Signals {
+pub struct BlockedSignals {
     fd: OwnedFd,
     before: u64,
 }
 
-impl Signals {
+impl BlockedSignals {
     /// Blocks the signals, by number, and begins to collect them. If SIGCHLD, one of them, is
     /// ignored, it gets its default disposition, because the kernel does not send it otherwise.
     ///
     /// # Errors
     /// Out of descriptors.
-    pub fn block(signals: &[i32]) -> io::Result<Signals> {
+    pub fn block(signals: &[i32]) -> io::Result<BlockedSignals> {
         let set = signals.iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
         let (minus_one, set_at) = (usize::MAX, &raw const set as usize);
         // SAFETY: the kernel reads a set of `SET_BYTES`.
@@ -57,7 +57,7 @@ impl Signals {
         if signals.contains(&libc::SIGCHLD) {
             heed(libc::SIGCHLD);
         }
-        Ok(Signals { fd, before: change_mask(SIG_BLOCK, set)? })
+        Ok(BlockedSignals { fd, before: change_mask(SIG_BLOCK, set)? })
     }
 
     /// Takes the next signal that has come, by number, without waiting.
@@ -73,7 +73,7 @@ impl Signals {
     }
 }
 
-impl Drop for Signals {
+impl Drop for BlockedSignals {
     /// Sets the earlier mask; signals that have come meanwhile take their effect now.
     fn drop(&mut self) {
         // It cannot fail: the mask came from the kernel.
@@ -81,7 +81,7 @@ impl Drop for Signals {
     }
 }
 
-impl AsFd for Signals {
+impl AsFd for BlockedSignals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -12,7 +12,7 @@ use super::{
     error::{RecvError, SendError, TryRecvError, TrySendError},
     receiver::{Flavor, Receiver},
     sender::Sender,
-    waiters::{Outcome, Waiter},
+    waiters::{ChannelWaiter, Outcome},
 };
 use crate::core::{
     strand::{Wake, WakeRef},
@@ -108,12 +108,12 @@ impl std::fmt::Debug for ArmRef<'_> {
 #[doc(hidden)]
 pub struct RecvArm<'a, T> {
     receiver: &'a Receiver<T>,
-    waiter: Waiter<T>,
+    waiter: ChannelWaiter<T>,
 }
 
 impl<'a, T> RecvArm<'a, T> {
     pub fn new(receiver: &'a Receiver<T>) -> Self {
-        RecvArm { receiver, waiter: Waiter::new(None) }
+        RecvArm { receiver, waiter: ChannelWaiter::new(None) }
     }
 
     pub fn arm(&mut self) -> ArmRef<'_> {
@@ -203,7 +203,7 @@ impl<T> Arm for RecvArm<'_, T> {
 #[doc(hidden)]
 pub struct SendArm<'a, T> {
     sender: &'a Sender<T>,
-    waiter: Waiter<T>,
+    waiter: ChannelWaiter<T>,
     /// Where the value goes back if it is not sent.
     slot: Cell<Option<&'a mut Option<T>>>,
     /// An arm whose slot was empty is never chosen.
@@ -212,13 +212,13 @@ pub struct SendArm<'a, T> {
 
 impl<'a, T> SendArm<'a, T> {
     pub fn new(sender: &'a Sender<T>, value: T) -> Self {
-        let waiter = Waiter::new(Some(value));
+        let waiter = ChannelWaiter::new(Some(value));
         SendArm { sender, waiter, slot: Cell::new(None), is_empty: false }
     }
 
     pub fn from_slot(sender: &'a Sender<T>, slot: &'a mut Option<T>) -> Self {
         let is_empty = slot.is_none();
-        SendArm { sender, waiter: Waiter::new(None), slot: Cell::new(Some(slot)), is_empty }
+        SendArm { sender, waiter: ChannelWaiter::new(None), slot: Cell::new(Some(slot)), is_empty }
     }
 
     pub fn arm(&mut self) -> ArmRef<'_> {

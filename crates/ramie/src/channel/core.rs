@@ -10,8 +10,8 @@ use std::{
 use super::{
     error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError},
     remote_hint::RemoteHint,
-    state::{State, UNBOUNDED, Woken},
-    waiters::{Outcome, Waiter},
+    state::{ChannelState, UNBOUNDED, Woken},
+    waiters::{ChannelWaiter, Outcome},
 };
 use crate::core::{
     cancel,
@@ -33,7 +33,7 @@ pub(super) struct Core<T> {
     lock: RawSpinLock,
     pub(super) remote_hint: RemoteHint,
     /// INVARIANT: touched only while the lock is held.
-    state: UnsafeCell<State<T>>,
+    state: UnsafeCell<ChannelState<T>>,
     /// Handles alive.
     pub(super) senders: AtomicUsize,
     pub(super) receivers: AtomicUsize,
@@ -48,34 +48,34 @@ impl<T> UnwindSafe for Core<T> {}
 impl<T> RefUnwindSafe for Core<T> {}
 
 /// The lock's holder.
-pub(super) struct Locked<'a, T>(&'a Core<T>);
+pub(super) struct LockedCore<'a, T>(&'a Core<T>);
 
-impl<T> Deref for Locked<'_, T> {
-    type Target = State<T>;
+impl<T> Deref for LockedCore<'_, T> {
+    type Target = ChannelState<T>;
 
     #[inline(always)]
-    fn deref(&self) -> &State<T> {
+    fn deref(&self) -> &ChannelState<T> {
         // SAFETY: the lock is held (invariant of `state`).
         unsafe { &*self.0.state.get() }
     }
 }
 
-impl<T> DerefMut for Locked<'_, T> {
+impl<T> DerefMut for LockedCore<'_, T> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut State<T> {
+    fn deref_mut(&mut self) -> &mut ChannelState<T> {
         // SAFETY: the lock is held (invariant of `state`).
         unsafe { &mut *self.0.state.get() }
     }
 }
 
-impl<T> Drop for Locked<'_, T> {
+impl<T> Drop for LockedCore<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         self.release();
     }
 }
 
-impl<T> Locked<'_, T> {
+impl<T> LockedCore<'_, T> {
     /// Does the same as dropping it, but inlined, because the compiler makes the drop a call, which
     /// touches one more cache line of each strand's stack.
     #[inline(always)]
@@ -100,7 +100,7 @@ impl<T> Locked<'_, T> {
 /// A waiter with the channel it waits at, for the hook of a strand that is abandoned.
 struct Stay<'a, T> {
     core: &'a Core<T>,
-    waiter: Waiter<T>,
+    waiter: ChannelWaiter<T>,
 }
 
 impl<T> Core<T> {
@@ -108,16 +108,16 @@ impl<T> Core<T> {
         Core {
             lock: RawSpinLock::new(),
             remote_hint: RemoteHint::new(capacity),
-            state: UnsafeCell::new(State::new(capacity)),
+            state: UnsafeCell::new(ChannelState::new(capacity)),
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
         }
     }
 
     #[inline(always)]
-    pub(super) fn lock(&self) -> Locked<'_, T> {
+    pub(super) fn lock(&self) -> LockedCore<'_, T> {
         self.lock.lock();
-        Locked(self)
+        LockedCore(self)
     }
 
     /// Schedules a strand whose wait has ended, now that the lock is free.
@@ -185,7 +185,7 @@ impl<T> Core<T> {
                 });
                 continue;
             }
-            stay = Stay { core: self, waiter: Waiter::new(Some(value)) };
+            stay = Stay { core: self, waiter: ChannelWaiter::new(Some(value)) };
             let record = WaitRecord::new(&SEND)
                 .until(deadline)
                 .cancellable_if(is_cancel_point)
@@ -250,10 +250,10 @@ impl<T> Core<T> {
             if self.remote_hint.is_set() && std::mem::take(&mut may_look) {
                 let capacity = locked.capacity;
                 locked.unlock();
-                self.look_again(&worker, capacity, State::has_value_or_end);
+                self.look_again(&worker, capacity, ChannelState::has_value_or_end);
                 continue;
             }
-            let stay = Stay { core: self, waiter: Waiter::new(None) };
+            let stay = Stay { core: self, waiter: ChannelWaiter::new(None) };
             let record = WaitRecord::new(&RECEIVE)
                 .until(deadline)
                 .cancellable_if(is_cancel_point)
@@ -320,7 +320,7 @@ impl<T> Core<T> {
     }
 
     /// Removes the waiter of a receiver that is abandoned, and gives its value to the next.
-    pub(super) fn give_up_receiver(&self, waiter: &Waiter<T>) {
+    pub(super) fn give_up_receiver(&self, waiter: &ChannelWaiter<T>) {
         let mut locked = self.lock();
         locked.waiting_receivers.remove(waiter);
         let Some(value) = waiter.value.take() else { return };
@@ -331,7 +331,7 @@ impl<T> Core<T> {
         }
     }
 
-    pub(super) fn give_up_sender(&self, waiter: &Waiter<T>) {
+    pub(super) fn give_up_sender(&self, waiter: &ChannelWaiter<T>) {
         self.lock().unqueue_sender(waiter);
     }
 }

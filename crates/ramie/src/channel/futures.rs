@@ -16,9 +16,9 @@ use super::{
 };
 
 /// Those that wait. Nothing, until the first one comes.
-pub(super) struct Futures<T>(Option<Box<Waiting<T>>>);
+pub(super) struct Futures<T>(Option<Box<FutureWaiters<T>>>);
 
-struct Waiting<T> {
+struct FutureWaiters<T> {
     receivers: Vec<(u64, Waker)>,
     senders: VecDeque<Offer<T>>,
     /// A strand that sends was preferred last, where both waited.
@@ -45,9 +45,9 @@ impl<T> Futures<T> {
         self.0.is_none()
     }
 
-    fn waiting(&mut self) -> &mut Waiting<T> {
+    fn waiting(&mut self) -> &mut FutureWaiters<T> {
         self.0.get_or_insert_with(|| {
-            Box::new(Waiting {
+            Box::new(FutureWaiters {
                 receivers: Vec::new(),
                 senders: VecDeque::new(),
                 is_their_turn: false,

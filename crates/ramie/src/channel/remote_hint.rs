@@ -16,7 +16,7 @@
 
 use super::{
     core::Core,
-    state::{State, UNBOUNDED},
+    state::{ChannelState, UNBOUNDED},
 };
 use crate::core::{
     primitive::{AtomicU32, Ordering},
@@ -76,7 +76,7 @@ impl<T> Core<T> {
         &self,
         worker: &Worker,
         capacity: u32,
-        is_there: impl Fn(&State<T>) -> bool,
+        is_there: impl Fn(&ChannelState<T>) -> bool,
     ) {
         for _ in 0..LOOKS {
             worker.give_way(moment_ns(capacity));

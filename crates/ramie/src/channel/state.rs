@@ -6,7 +6,7 @@ use std::{collections::VecDeque, task::Waker};
 use super::{
     error::{TryRecvError, TrySendError},
     futures::Futures,
-    waiters::{Claimed, Waiter, Waiters},
+    waiters::{ChannelWaiter, Claimed, Waiters},
 };
 use crate::core::strand::{StrandHeader, WakeRef};
 
@@ -14,7 +14,7 @@ use crate::core::strand::{StrandHeader, WakeRef};
 const KEPT_PLACES: usize = 64;
 
 #[repr(C)]
-pub(super) struct State<T> {
+pub(super) struct ChannelState<T> {
     pub(super) has_senders: bool,
     pub(super) has_receivers: bool,
     /// Whether somebody may wait in the fields of the second line; unset, it need not be fetched.
@@ -32,9 +32,9 @@ pub(super) const UNBOUNDED: u32 = u32::MAX;
 /// The strand to schedule when the lock is free again.
 pub(super) type Woken = Option<&'static StrandHeader>;
 
-impl<T> State<T> {
+impl<T> ChannelState<T> {
     pub(super) fn new(capacity: usize) -> Self {
-        State {
+        ChannelState {
             has_senders: true,
             has_receivers: true,
             has_far_waiters: false,
@@ -109,13 +109,13 @@ impl<T> State<T> {
     /// # Safety
     /// As [`Waiters::push`].
     #[inline(always)]
-    pub(super) unsafe fn queue_sender(&mut self, waiter: &Waiter<T>, wait: WakeRef) {
+    pub(super) unsafe fn queue_sender(&mut self, waiter: &ChannelWaiter<T>, wait: WakeRef) {
         self.has_far_waiters = true;
         // SAFETY: the caller's promise.
         unsafe { self.waiting_senders.push(waiter, wait) };
     }
 
-    pub(super) fn unqueue_sender(&mut self, waiter: &Waiter<T>) {
+    pub(super) fn unqueue_sender(&mut self, waiter: &ChannelWaiter<T>) {
         self.waiting_senders.remove(waiter);
     }
 

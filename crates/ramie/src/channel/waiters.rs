@@ -21,19 +21,19 @@ pub(super) enum Outcome {
 
 /// A place in a queue of waiters. Touched under the channel's lock, and without it by its strand
 /// while it is on no queue.
-pub(super) struct Waiter<T> {
+pub(super) struct ChannelWaiter<T> {
     wait: Cell<Option<WakeRef>>,
     /// The value that a receiver is given or a sender gives.
     pub(super) value: Cell<Option<T>>,
     pub(super) outcome: Cell<Outcome>,
     is_queued: Cell<bool>,
-    next: Cell<*const Waiter<T>>,
-    previous: Cell<*const Waiter<T>>,
+    next: Cell<*const ChannelWaiter<T>>,
+    previous: Cell<*const ChannelWaiter<T>>,
 }
 
-impl<T> Waiter<T> {
+impl<T> ChannelWaiter<T> {
     pub(super) fn new(value: Option<T>) -> Self {
-        Waiter {
+        ChannelWaiter {
             wait: Cell::new(None),
             value: Cell::new(value),
             outcome: Cell::new(Outcome::Nothing),
@@ -47,14 +47,14 @@ impl<T> Waiter<T> {
 /// A first in, first out queue.
 pub(super) struct Waiters<T> {
     /// INVARIANT: null or a waiter that is alive, as are those it links to: see `push`.
-    first: *const Waiter<T>,
-    last: *const Waiter<T>,
+    first: *const ChannelWaiter<T>,
+    last: *const ChannelWaiter<T>,
 }
 
 /// A waiter whose wait was claimed: its strand stays suspended until `header` is scheduled.
 pub(super) struct Claimed<T> {
     header: &'static StrandHeader,
-    waiter: *const Waiter<T>,
+    waiter: *const ChannelWaiter<T>,
 }
 
 impl<T> Waiters<T> {
@@ -66,11 +66,11 @@ impl<T> Waiters<T> {
     ///
     /// # Safety
     /// It stays where it is, and is touched only under the channel's lock, until it was taken off.
-    pub(super) unsafe fn push(&mut self, waiter: &Waiter<T>, wait: WakeRef) {
+    pub(super) unsafe fn push(&mut self, waiter: &ChannelWaiter<T>, wait: WakeRef) {
         if waiter.is_queued.get() {
             return;
         }
-        let this: *const Waiter<T> = waiter;
+        let this: *const ChannelWaiter<T> = waiter;
         waiter.wait.set(Some(wait));
         waiter.outcome.set(Outcome::Nothing);
         waiter.is_queued.set(true);
@@ -85,7 +85,7 @@ impl<T> Waiters<T> {
     }
 
     /// Takes a waiter off, if it is still on this queue.
-    pub(super) fn remove(&mut self, waiter: &Waiter<T>) {
+    pub(super) fn remove(&mut self, waiter: &ChannelWaiter<T>) {
         if !waiter.is_queued.replace(false) {
             return;
         }
@@ -134,7 +134,7 @@ impl<T> Waiters<T> {
 }
 
 impl<T> Claimed<T> {
-    fn waiter(&self) -> &Waiter<T> {
+    fn waiter(&self) -> &ChannelWaiter<T> {
         // SAFETY: its strand was claimed by us and not scheduled yet: it stays in its frame.
         unsafe { &*self.waiter }
     }

@@ -15,7 +15,7 @@ use crate::core::primitive::{AtomicBool, Ordering, pause};
 /// Two threads that take turns at a lock for each step pass its cache line to and fro each time;
 /// where the one waits longer, the other makes several steps meanwhile: 54 ns a value of a channel
 /// against 20.
-pub(crate) struct BackOff {
+pub(crate) struct SpinWait {
     round: u32,
 }
 
@@ -25,9 +25,9 @@ const PAUSES: u32 = 7;
 /// one channel take 28 ns a value instead of 15, and 23 instead of 13 if it is unbounded.
 const FIRST: u32 = 4;
 
-impl BackOff {
+impl SpinWait {
     pub(crate) fn new() -> Self {
-        BackOff { round: FIRST }
+        SpinWait { round: FIRST }
     }
 
     pub(crate) fn pause(&mut self) {
@@ -62,7 +62,7 @@ impl RawSpinLock {
 
     #[cold]
     fn lock_contended(&self) {
-        let mut back_off = BackOff::new();
+        let mut back_off = SpinWait::new();
         while self.is_locked.load(Ordering::Relaxed)
             || self
                 .is_locked

@@ -11,6 +11,7 @@ use crate::core::{
     worker::{self, Worker},
 };
 
+// Same name as `ramie::Builder`: the twin of `std::thread::Builder`.
 /// Collects the options of a fiber, then spawns it; twin of [`std::thread::Builder`].
 ///
 /// # Examples

@@ -27,19 +27,19 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// One of the threads that wait for locks.
-struct Seat;
+struct LockThread;
 
-impl Seat {
-    fn take() -> Option<Seat> {
+impl LockThread {
+    fn take() -> Option<LockThread> {
         if THREADS.fetch_add(1, Ordering::Relaxed) < MAX_THREADS {
-            return Some(Seat);
+            return Some(LockThread);
         }
         THREADS.fetch_sub(1, Ordering::Relaxed);
         None
     }
 }
 
-impl Drop for Seat {
+impl Drop for LockThread {
     fn drop(&mut self) {
         THREADS.fetch_sub(1, Ordering::Relaxed);
     }
@@ -68,7 +68,7 @@ pub(super) fn lock(
         }
         // A thread that waits for a lock cannot be called back.
         if !cancel::may_be_cancelled()
-            && let Some(_seat) = Seat::take()
+            && let Some(_thread) = LockThread::take()
         {
             return blocking(|| uninterrupted(|| wait(file)));
         }

@@ -8,10 +8,11 @@
 //! # The current position
 //! A call that a ring makes at the current position reads it, and moves it by its result, in two
 //! steps, without the lock that read(2) takes ([`ring::data`](crate::ring)). So the calls that use
-//! the position of one file wait for each other here ([`Shared::position`]). Ramie does not know of
-//! other handles on the same open file that are no [`try_clone`](super::File::try_clone) (those of
-//! another process, a descriptor duplicated elsewhere): their calls do not wait. A stream has no
-//! position, and its reader must not keep a writer waiting.
+//! the position of one file wait for each other here ([`SharedFileState::position`]). Ramie does
+//! not know of other handles on the same open file that are no
+//! [`try_clone`](super::File::try_clone) (those of another process, a descriptor duplicated
+//! elsewhere): their calls do not wait. A stream has no position, and its reader must not keep a
+//! writer waiting.
 
 use std::{
     fs,
@@ -64,7 +65,7 @@ const DIRECT: u32 = 2;
 
 /// The state that duplicates of a file share.
 #[derive(Default)]
-struct Shared {
+struct SharedFileState {
     kind: AtomicU32,
     /// Whether the page cache takes written bytes.
     caching: AtomicU32,
@@ -75,7 +76,7 @@ struct Shared {
 }
 
 /// The outcome of one part of a read.
-enum Part {
+enum ReadPart {
     /// This much without waiting; more may come by waiting.
     AtOnce(usize),
     /// This much, as read(2) would have it: fewer bytes than asked for are the last.
@@ -85,7 +86,7 @@ enum Part {
 /// An open file and the state that its duplicates share.
 pub(super) struct Transfer {
     pub(super) file: fs::File,
-    shared: Arc<Shared>,
+    shared: Arc<SharedFileState>,
 }
 
 impl From<fs::File> for Transfer {
@@ -168,14 +169,16 @@ impl Transfer {
             let part = &mut buf[done..done + rest.min(PART)];
             let is_last = part.len() == rest;
             match self.read_part(route, part, at.map(|at| at + done as u64)) {
-                Ok(Part::AtOnce(0) | Part::Whole(0)) if part.is_empty() => {
+                Ok(ReadPart::AtOnce(0) | ReadPart::Whole(0)) if part.is_empty() => {
                     return self.read_nothing(at);
                 }
-                Ok(Part::AtOnce(0)) => return Ok(done),
+                Ok(ReadPart::AtOnce(0)) => return Ok(done),
                 // Shorter than asked for: the end, or more that is not cached. It asks again.
-                Ok(Part::AtOnce(count)) => done += count,
-                Ok(Part::Whole(count)) if count < part.len() || is_last => return Ok(done + count),
-                Ok(Part::Whole(count)) => done += count,
+                Ok(ReadPart::AtOnce(count)) => done += count,
+                Ok(ReadPart::Whole(count)) if count < part.len() || is_last => {
+                    return Ok(done + count);
+                }
+                Ok(ReadPart::Whole(count)) => done += count,
                 Err(_) if done > 0 => return Ok(done),
                 Err(error) => return Err(error),
             }
@@ -210,17 +213,17 @@ impl Transfer {
 
     /// Reads at most [`PART`] bytes of a file on a disk: at once, or by waiting for them.
     #[track_caller]
-    fn read_part(&self, route: Route, buf: &mut [u8], at: Option<u64>) -> io::Result<Part> {
+    fn read_part(&self, route: Route, buf: &mut [u8], at: Option<u64>) -> io::Result<ReadPart> {
         let offset = at.unwrap_or(CURRENT_POSITION);
         match sys::read_now(&self.file, &mut [IoSliceMut::new(buf)], offset) {
             Err(error) if would_wait(&error) => {}
-            result => return result.map(Part::AtOnce),
+            result => return result.map(ReadPart::AtOnce),
         }
         if route == Route::Pool {
-            return blocking_io(|| uninterrupted(|| self.read_here(buf, at))).map(Part::Whole);
+            return blocking_io(|| uninterrupted(|| self.read_here(buf, at))).map(ReadPart::Whole);
         }
         let fd = self.file.as_fd();
-        read_at_position(fd, offset, |at| read_op(&READ, fd.into(), buf, at)).map(Part::Whole)
+        read_at_position(fd, offset, |at| read_op(&READ, fd.into(), buf, at)).map(ReadPart::Whole)
     }
 
     #[track_caller]

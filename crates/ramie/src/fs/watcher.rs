@@ -15,7 +15,7 @@ use std::{
 
 use ramie_driver::sys::{self, Notice};
 
-use self::tree::{Ready, Tree};
+use self::tree::{ReadyChanges, Tree};
 use crate::{
     core::{cancel::Steps, wait::park::WaitKind},
     op::{blocking, readiness},
@@ -106,7 +106,7 @@ pub struct Watcher {
     queue: OwnedFd,
     tree: Tree,
     is_tree: bool,
-    ready: Ready,
+    ready: ReadyChanges,
     steps: Steps,
 }
 

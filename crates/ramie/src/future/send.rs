@@ -42,10 +42,10 @@ pub struct SendFuture<T> {
     sender: Sender<T>,
     /// The future's number, by which it finds its value again.
     number: u64,
-    state: State<T>,
+    state: SendState<T>,
 }
 
-enum State<T> {
+enum SendState<T> {
     Fresh(T),
     /// The value is left with the channel.
     Offered,
@@ -56,7 +56,7 @@ impl<T> Sender<T> {
     /// Sends a value from async code, when there is room for it; with capacity 0, when a receiver
     /// takes it.
     pub fn send_async(&self, value: T) -> SendFuture<T> {
-        SendFuture { sender: self.clone(), number: new_number(), state: State::Fresh(value) }
+        SendFuture { sender: self.clone(), number: new_number(), state: SendState::Fresh(value) }
     }
 }
 
@@ -66,14 +66,14 @@ impl<T> Future for SendFuture<T> {
     type Output = Result<(), SendError<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let value = match std::mem::replace(&mut self.state, State::Offered) {
-            State::Fresh(value) => Some(value),
-            State::Offered => None,
-            State::Done => panic!("a future is not polled after it was ready"),
+        let value = match std::mem::replace(&mut self.state, SendState::Offered) {
+            SendState::Fresh(value) => Some(value),
+            SendState::Offered => None,
+            SendState::Done => panic!("a future is not polled after it was ready"),
         };
         let polled = self.sender.poll_send(self.number, value, context.waker());
         if polled.is_ready() {
-            self.state = State::Done;
+            self.state = SendState::Done;
         }
         polled
     }
@@ -81,7 +81,7 @@ impl<T> Future for SendFuture<T> {
 
 impl<T> Drop for SendFuture<T> {
     fn drop(&mut self) {
-        if let State::Offered = self.state {
+        if let SendState::Offered = self.state {
             self.sender.forget_waker(self.number);
         }
     }

@@ -89,10 +89,16 @@ where
     W: ?Sized + Write,
 {
     let mut copied = 0;
-    let in_kernel = match (Source::of(reader), Sink::of(writer)) {
-        (Some(Source::File(from)), Some(Sink::File(to))) => file_to_file(from, to, &mut copied),
-        (Some(Source::File(from)), Some(Sink::Socket(to))) => file_to_socket(from, to, &mut copied),
-        (Some(Source::Pipe(from)), Some(Sink::Pipe(to))) => pipe_to_pipe(from, to, &mut copied),
+    let in_kernel = match (CopySource::of(reader), CopySink::of(writer)) {
+        (Some(CopySource::File(from)), Some(CopySink::File(to))) => {
+            file_to_file(from, to, &mut copied)
+        }
+        (Some(CopySource::File(from)), Some(CopySink::Socket(to))) => {
+            file_to_socket(from, to, &mut copied)
+        }
+        (Some(CopySource::Pipe(from)), Some(CopySink::Pipe(to))) => {
+            pipe_to_pipe(from, to, &mut copied)
+        }
         _ => Ok(()),
     };
     in_kernel.map_err(|error| cancel::after(error, copied as usize, &[]))?;
@@ -109,8 +115,8 @@ where
 {
     let mut buffer = vec![0; BUFFER];
     loop {
-        if let (Some(Source::Pipe(_) | Source::Socket), Some(to)) =
-            (Source::of(reader), Sink::of(writer))
+        if let (Some(CopySource::Pipe(_) | CopySource::Socket), Some(to)) =
+            (CopySource::of(reader), CopySink::of(writer))
         {
             to.check()?;
         }
@@ -131,8 +137,8 @@ where
         });
         if let Err(error) = written {
             // The error carries the rest of the part.
-            if let (Some(Source::File(mut from)), false) =
-                (Source::of(reader), cancel::is_cancelled(&error))
+            if let (Some(CopySource::File(mut from)), false) =
+                (CopySource::of(reader), cancel::is_cancelled(&error))
             {
                 // A stream that was opened by a path has no position to restore.
                 let _ = from.seek(io::SeekFrom::Current(-((count - sent) as i64)));
@@ -166,7 +172,7 @@ fn file_to_file(from: &File, to: &File, copied: &mut u64) -> io::Result<()> {
                 // the source. It does so for a file that reports a size.
                 let is_sendable = |source: Metadata| source.is_file() && source.len() > 0;
                 return match from.metadata().is_ok_and(is_sendable) {
-                    true => Sink::File(to).check(),
+                    true => CopySink::File(to).check(),
                     false => Ok(()),
                 };
             }
@@ -244,57 +250,57 @@ fn wait(fd: BorrowedFd<'_>, events: u32, deadline: Deadline) -> io::Result<()> {
     }
 }
 
-enum Source<'a> {
+enum CopySource<'a> {
     File(&'a File),
     Pipe(&'a PipeReader),
     Socket,
 }
 
-enum Sink<'a> {
+enum CopySink<'a> {
     File(&'a File),
     Pipe(&'a PipeWriter),
     Socket(&'a Socket),
 }
 
-impl<'a> Source<'a> {
+impl<'a> CopySource<'a> {
     fn of<R: ?Sized>(reader: &'a R) -> Option<Self> {
         seen_as::<R, File>(reader)
-            .map(Source::File)
-            .or_else(|| seen_as::<R, PipeReader>(reader).map(Source::Pipe))
-            .or_else(|| seen_as::<R, TcpStream>(reader).map(|_| Source::Socket))
-            .or_else(|| seen_as::<R, UnixStream>(reader).map(|_| Source::Socket))
+            .map(CopySource::File)
+            .or_else(|| seen_as::<R, PipeReader>(reader).map(CopySource::Pipe))
+            .or_else(|| seen_as::<R, TcpStream>(reader).map(|_| CopySource::Socket))
+            .or_else(|| seen_as::<R, UnixStream>(reader).map(|_| CopySource::Socket))
     }
 }
 
-impl<'a> Sink<'a> {
+impl<'a> CopySink<'a> {
     fn of<W: ?Sized>(writer: &'a W) -> Option<Self> {
         let tcp = || seen_as::<W, TcpStream>(writer).map(TcpStream::socket);
         let unix = || seen_as::<W, UnixStream>(writer).map(UnixStream::socket);
         seen_as::<W, File>(writer)
-            .map(Sink::File)
-            .or_else(|| seen_as::<W, PipeWriter>(writer).map(Sink::Pipe))
-            .or_else(|| tcp().or_else(unix).map(Sink::Socket))
+            .map(CopySink::File)
+            .or_else(|| seen_as::<W, PipeWriter>(writer).map(CopySink::Pipe))
+            .or_else(|| tcp().or_else(unix).map(CopySink::Socket))
     }
 
     /// Fails as a write would, if that can be determined without a write.
     fn check(&self) -> io::Result<()> {
         match self {
-            Sink::File(to) => {
+            CopySink::File(to) => {
                 let mode = sys::status_flags(to)? & OFlags::RWMODE;
                 if mode == OFlags::RDONLY { Err(Errno::BADF.into()) } else { Ok(()) }
             }
-            Sink::Pipe(to) => {
+            CopySink::Pipe(to) => {
                 let is_broken = sys::poll_now(to, sys::POLL_OUT)? & sys::POLL_ERR != 0;
                 if is_broken { Err(Errno::PIPE.into()) } else { Ok(()) }
             }
             // On a socket with messages, an empty write would send a message.
-            Sink::Socket(to) if sockopt::socket_type(to)? == SocketType::STREAM => {
+            CopySink::Socket(to) if sockopt::socket_type(to)? == SocketType::STREAM => {
                 match sys::send(to, &[], SendFlags::empty()) {
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
                     _ => Ok(()),
                 }
             }
-            Sink::Socket(_) => Ok(()),
+            CopySink::Socket(_) => Ok(()),
         }
     }
 }

@@ -42,7 +42,7 @@ static WRITE: WaitKind = WaitKind::new("room in a pipe");
 /// ```
 pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     let (reader, writer) = io::pipe()?;
-    let whole = |fd: OwnedFd| End { fd: fd.into(), refuses_to_wait: false };
+    let whole = |fd: OwnedFd| PipeEnd { fd: fd.into(), refuses_to_wait: false };
     Ok((PipeReader(whole(reader.into())), PipeWriter(whole(writer.into()))))
 }
 
@@ -62,7 +62,7 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
 #[derive(Debug)]
-pub struct PipeReader(End);
+pub struct PipeReader(PipeEnd);
 
 /// The writing end of a pipe; twin of [`std::io::PipeWriter`].
 ///
@@ -79,32 +79,32 @@ pub struct PipeReader(End);
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
 #[derive(Debug)]
-pub struct PipeWriter(End);
+pub struct PipeWriter(PipeEnd);
 
 /// Reads and writes a descriptor that has readiness and no position.
 #[derive(Debug)]
-pub(super) struct End {
+pub(super) struct PipeEnd {
     fd: StreamFd,
     /// The descriptor was made elsewhere with `O_NONBLOCK`, so the kernel may return `WouldBlock`,
     /// too.
     refuses_to_wait: bool,
 }
 
-impl End {
+impl PipeEnd {
     pub(super) fn adopt(fd: OwnedFd) -> Self {
         let refuses_to_wait = sys::is_nonblocking(&fd).unwrap_or(false);
-        End { fd: fd.into(), refuses_to_wait }
+        PipeEnd { fd: fd.into(), refuses_to_wait }
     }
 
     /// Wraps a descriptor for the duration of a call.
     pub(super) fn of_lent(fd: OwnedFd) -> Self {
         let refuses_to_wait = sys::is_nonblocking(&fd).unwrap_or(false);
-        End { fd: StreamFd::of_lent(fd), refuses_to_wait }
+        PipeEnd { fd: StreamFd::of_lent(fd), refuses_to_wait }
     }
 
     fn try_clone(&self) -> io::Result<Self> {
         let fd = sys::dup_cloexec(&self.fd)?.into();
-        Ok(End { fd, refuses_to_wait: self.refuses_to_wait })
+        Ok(PipeEnd { fd, refuses_to_wait: self.refuses_to_wait })
     }
 
     #[track_caller]
@@ -207,7 +207,7 @@ macro_rules! pipe_end {
 
         impl From<OwnedFd> for $ours {
             fn from(fd: OwnedFd) -> Self {
-                $ours(End::adopt(fd))
+                $ours(PipeEnd::adopt(fd))
             }
         }
 

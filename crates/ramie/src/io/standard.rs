@@ -13,7 +13,7 @@ use std::{
 
 use ramie_driver::sys::{self, FileKind};
 
-use super::pipe::End;
+use super::pipe::PipeEnd;
 use crate::fs::File;
 
 const EBADF: i32 = 9;
@@ -28,8 +28,8 @@ pub(super) struct Standard {
 
 /// The current file of a standard stream, for one call. An end is only a descriptor, so not
 /// dropping it loses nothing.
-enum Lent<'a> {
-    Stream(ManuallyDrop<End>),
+enum CurrentFile<'a> {
+    Stream(ManuallyDrop<PipeEnd>),
     File(&'a File),
 }
 
@@ -43,18 +43,20 @@ impl Standard {
         self.fd
     }
 
-    fn look(&self) -> Lent<'_> {
+    fn look(&self) -> CurrentFile<'_> {
         match sys::file_kind(standard_fd(self.fd)) {
-            FileKind::Stream => Lent::Stream(ManuallyDrop::new(End::of_lent(lend(self.fd)))),
-            FileKind::Local | FileKind::Remote => Lent::File(&self.file),
+            FileKind::Stream => {
+                CurrentFile::Stream(ManuallyDrop::new(PipeEnd::of_lent(lend(self.fd))))
+            }
+            FileKind::Local | FileKind::Remote => CurrentFile::File(&self.file),
         }
     }
 
     #[track_caller]
     pub(super) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         let result = match self.look() {
-            Lent::Stream(end) => end.read(buf),
-            Lent::File(mut file) => file.read(buf),
+            CurrentFile::Stream(end) => end.read(buf),
+            CurrentFile::File(mut file) => file.read(buf),
         };
         closed_is(0, result)
     }
@@ -62,8 +64,8 @@ impl Standard {
     #[track_caller]
     pub(super) fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let result = match self.look() {
-            Lent::Stream(end) => end.read_vectored(bufs),
-            Lent::File(mut file) => file.read_vectored(bufs),
+            CurrentFile::Stream(end) => end.read_vectored(bufs),
+            CurrentFile::File(mut file) => file.read_vectored(bufs),
         };
         closed_is(0, result)
     }
@@ -71,8 +73,8 @@ impl Standard {
     #[track_caller]
     pub(super) fn write(&self, buf: &[u8]) -> io::Result<usize> {
         let result = match self.look() {
-            Lent::Stream(end) => end.write(buf),
-            Lent::File(mut file) => file.write(buf),
+            CurrentFile::Stream(end) => end.write(buf),
+            CurrentFile::File(mut file) => file.write(buf),
         };
         closed_is(buf.len(), result)
     }
@@ -80,8 +82,8 @@ impl Standard {
     #[track_caller]
     pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let result = match self.look() {
-            Lent::Stream(end) => end.write_vectored(bufs),
-            Lent::File(mut file) => file.write_vectored(bufs),
+            CurrentFile::Stream(end) => end.write_vectored(bufs),
+            CurrentFile::File(mut file) => file.write_vectored(bufs),
         };
         closed_is(bufs.iter().map(|buf| buf.len()).sum(), result)
     }

@@ -16,9 +16,9 @@ use crate::{
 /// The size of the buffer, which is that of std's.
 const BUFFER: usize = 8192;
 
-struct Raw(Standard);
+struct RawStdin(Standard);
 
-impl Read for Raw {
+impl Read for RawStdin {
     #[track_caller]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf)
@@ -30,9 +30,9 @@ impl Read for Raw {
     }
 }
 
-fn shared() -> &'static Mutex<BufReader<Raw>> {
-    static STDIN: OnceLock<Mutex<BufReader<Raw>>> = OnceLock::new();
-    STDIN.get_or_init(|| Mutex::new(BufReader::with_capacity(BUFFER, Raw(Standard::new(0)))))
+fn shared() -> &'static Mutex<BufReader<RawStdin>> {
+    static STDIN: OnceLock<Mutex<BufReader<RawStdin>>> = OnceLock::new();
+    STDIN.get_or_init(|| Mutex::new(BufReader::with_capacity(BUFFER, RawStdin(Standard::new(0)))))
 }
 
 /// Returns a handle to the standard input; twin of [`std::io::stdin`].
@@ -69,12 +69,12 @@ pub fn stdin() -> Stdin {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Stdin {
-    shared: &'static Mutex<BufReader<Raw>>,
+    shared: &'static Mutex<BufReader<RawStdin>>,
 }
 
 /// A guard of the exclusive use of the standard input; twin of [`std::io::StdinLock`].
 pub struct StdinLock<'a> {
-    reader: MutexGuard<'a, BufReader<Raw>>,
+    reader: MutexGuard<'a, BufReader<RawStdin>>,
 }
 
 impl Stdin {

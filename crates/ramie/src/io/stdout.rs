@@ -29,9 +29,9 @@ use crate::{
 /// The process ends, so no strand may park any more.
 static IS_EXITING: AtomicBool = AtomicBool::new(false);
 
-pub(super) struct Raw(Standard);
+pub(super) struct RawStdout(Standard);
 
-impl Write for Raw {
+impl Write for RawStdout {
     #[track_caller]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match IS_EXITING.load(Ordering::Relaxed) {
@@ -53,21 +53,21 @@ impl Write for Raw {
     }
 }
 
-type Buffered = Reentrant<RefCell<LineWriter<Raw>>>;
-type Unbuffered = Reentrant<RefCell<Raw>>;
+type Buffered = Reentrant<RefCell<LineWriter<RawStdout>>>;
+type Unbuffered = Reentrant<RefCell<RawStdout>>;
 
 static STDOUT: OnceLock<Buffered> = OnceLock::new();
 
 fn shared_stdout() -> &'static Buffered {
     STDOUT.get_or_init(|| {
         flush_at_exit();
-        Reentrant::new(RefCell::new(LineWriter::new(Raw(Standard::new(1)))))
+        Reentrant::new(RefCell::new(LineWriter::new(RawStdout(Standard::new(1)))))
     })
 }
 
 fn shared_stderr() -> &'static Unbuffered {
     static STDERR: OnceLock<Unbuffered> = OnceLock::new();
-    STDERR.get_or_init(|| Reentrant::new(RefCell::new(Raw(Standard::new(2)))))
+    STDERR.get_or_init(|| Reentrant::new(RefCell::new(RawStdout(Standard::new(2)))))
 }
 
 /// Makes sure that an unfinished line is written when the process exits, as std does for its own.
@@ -159,14 +159,14 @@ pub struct Stderr {
 /// A guard of the exclusive use of the standard output; twin of [`std::io::StdoutLock`]. A strand
 /// that holds it may lock again.
 pub struct StdoutLock<'a> {
-    writer: ReentrantGuard<RefCell<LineWriter<Raw>>>,
+    writer: ReentrantGuard<RefCell<LineWriter<RawStdout>>>,
     lifetime: PhantomData<&'a ()>,
 }
 
 /// A guard of the exclusive use of the standard error; twin of [`std::io::StderrLock`]. A strand
 /// that holds it may lock again.
 pub struct StderrLock<'a> {
-    writer: ReentrantGuard<RefCell<Raw>>,
+    writer: ReentrantGuard<RefCell<RawStdout>>,
     lifetime: PhantomData<&'a ()>,
 }
 
@@ -175,14 +175,14 @@ trait EndedLine {
     fn write_ended_line(&mut self) -> io::Result<()>;
 }
 
-impl EndedLine for LineWriter<Raw> {
+impl EndedLine for LineWriter<RawStdout> {
     #[track_caller]
     fn write_ended_line(&mut self) -> io::Result<()> {
         self.write(&[]).map(drop)
     }
 }
 
-impl EndedLine for Raw {
+impl EndedLine for RawStdout {
     fn write_ended_line(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -26,6 +26,7 @@ pub trait IsTerminal: sealed::Sealed {
 }
 
 mod sealed {
+    // Same name as `process::Sealed`: the usual name of a private supertrait.
     pub trait Sealed {}
 }
 

@@ -24,7 +24,7 @@ use crate::{
     op::{
         OpError,
         fixed_file::{FdName, StreamFd},
-        inboxes::Enlisted,
+        inboxes::EnlistedInbox,
         multishot,
     },
     ring::socket as ring,
@@ -45,7 +45,7 @@ struct Options {
     /// The inbox of leftovers; made when there may first be some.
     inbox: OnceLock<Arc<MultishotInbox>>,
     /// Lets calls that know only the descriptor find the leftovers.
-    enlisted: OnceLock<Enlisted>,
+    enlisted: OnceLock<EnlistedInbox>,
 }
 
 impl Drop for Options {
@@ -215,7 +215,7 @@ impl Socket {
     /// Returns the leftovers, and lets calls that know only the descriptor find them.
     pub(super) fn enlisted_inbox(&self) -> &Arc<MultishotInbox> {
         let inbox = self.inbox();
-        self.options.enlisted.get_or_init(|| Enlisted::new(self, inbox));
+        self.options.enlisted.get_or_init(|| EnlistedInbox::new(self, inbox));
         inbox
     }
 

@@ -98,17 +98,17 @@ pub(crate) unsafe fn by_ring(kind: &'static WaitKind, call: &Call) -> io::Result
 /// As [`make`].
 #[track_caller]
 pub(crate) unsafe fn plainly(call: Call) -> io::Result<u32> {
-    let lent = Lent(call);
+    let lent = SendCall(call);
     blocking_io(move || uninterrupted(|| lent.make()))
 }
 
 /// A call whose pointers are good for as long as its strand waits, on any thread.
-struct Lent(Call);
+struct SendCall(Call);
 
 // SAFETY: made in `plainly` only, whose caller keeps what it points to until the job has ended.
-unsafe impl Send for Lent {}
+unsafe impl Send for SendCall {}
 
-impl Lent {
+impl SendCall {
     fn make(&self) -> io::Result<u32> {
         // SAFETY: as for `Send` above.
         result_of(unsafe { self.0.make() })

@@ -67,11 +67,11 @@ fn has_global_cookies(release: &str) -> bool {
 /// The entry of one inbox; struck off when this is dropped. None: the kernel gives sockets no
 /// number.
 #[derive(Debug)]
-pub(crate) struct Enlisted(Option<Name>);
+pub(crate) struct EnlistedInbox(Option<Name>);
 
-impl Enlisted {
-    pub(crate) fn new(socket: impl AsFd, inbox: &Arc<MultishotInbox>) -> Enlisted {
-        Enlisted(key_of(socket).map(|key| {
+impl EnlistedInbox {
+    pub(crate) fn new(socket: impl AsFd, inbox: &Arc<MultishotInbox>) -> EnlistedInbox {
+        EnlistedInbox(key_of(socket).map(|key| {
             let mut inboxes = inboxes();
             inboxes.last_serial += 1;
             let name = (key, inboxes.last_serial);
@@ -82,7 +82,7 @@ impl Enlisted {
     }
 }
 
-impl Drop for Enlisted {
+impl Drop for EnlistedInbox {
     fn drop(&mut self) {
         if let Some(name) = self.0 {
             inboxes().by_name.remove(&name);

@@ -87,7 +87,7 @@ use std::{fmt, io, time::Duration};
 
 use ramie_driver::{say, sys::fork};
 
-use self::supervisor::Supervisor;
+use self::supervisor::PreforkSupervisor;
 pub use self::{
     end::{End, Report},
     listener::Listener,
@@ -130,6 +130,7 @@ where
 type OnEnd<'a> = Box<dyn FnMut(&End) + 'a>;
 type OnStarted<'a> = Box<dyn FnOnce() -> io::Result<()> + 'a>;
 
+// Same name as `ramie::Builder`: std names builders by their module.
 /// Options of [`prefork`].
 ///
 /// | option | default |
@@ -261,7 +262,7 @@ impl<'a> Builder<'a> {
             );
         }
         fork::check_alone()?;
-        Supervisor::new(self, &mut |member| f(member).code())?.run()
+        PreforkSupervisor::new(self, &mut |member| f(member).code())?.run()
     }
 }
 

@@ -31,7 +31,7 @@ use ramie_driver::{
     sys::{
         self,
         fork::{self, Forked},
-        supervise::{self, Pid, Signals},
+        supervise::{self, BlockedSignals, Pid},
     },
 };
 
@@ -54,11 +54,11 @@ const WITHOUT_MEMORY: Duration = Duration::from_millis(50);
 
 type Live<'a> = &'a mut dyn FnMut(&Member) -> u8;
 
-pub(super) struct Supervisor<'a> {
+pub(super) struct PreforkSupervisor<'a> {
     options: Builder<'a>,
     live: Live<'a>,
     /// `None` in a child.
-    signals: Option<Signals>,
+    signals: Option<BlockedSignals>,
     id: Pid,
     posts: Vec<Post>,
     processes: Vec<Process>,
@@ -98,14 +98,14 @@ enum Role {
     Leaving { until: Instant, is_killed: bool },
 }
 
-impl<'a> Supervisor<'a> {
+impl<'a> PreforkSupervisor<'a> {
     pub(super) fn new(options: Builder<'a>, live: Live<'a>) -> io::Result<Self> {
         let signals = [Signal::HUP, Signal::INT, Signal::TERM, Signal::CHLD].map(Signal::as_raw);
-        Ok(Supervisor {
+        Ok(PreforkSupervisor {
             posts: (0..options.processes).map(|_| Post::default()).collect(),
             options,
             live,
-            signals: Some(Signals::block(&signals)?),
+            signals: Some(BlockedSignals::block(&signals)?),
             id: supervise::own_id(),
             processes: Vec::new(),
             is_stopping: false,
@@ -208,7 +208,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn heed_signals(&mut self) {
-        while let Some(number) = self.signals.as_ref().and_then(Signals::next) {
+        while let Some(number) = self.signals.as_ref().and_then(BlockedSignals::next) {
             match Signal::from_raw(number) {
                 Some(Signal::HUP) if !self.is_stopping => self.renew(),
                 Some(signal @ (Signal::TERM | Signal::INT)) => self.heed_request_to_end(signal),

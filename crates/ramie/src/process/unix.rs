@@ -47,6 +47,7 @@ pub trait CommandExt: Sealed {
     fn process_group(&mut self, pgroup: i32) -> &mut Command;
 }
 
+// Same name as `io::Sealed`: the usual name of a private supertrait.
 /// Prevents other crates from implementing the trait, so that it may grow.
 pub trait Sealed {}
 

@@ -56,12 +56,12 @@ use crate::{
 /// # .map_err(|error: std::io::Error| error).unwrap();
 /// ```
 pub struct DirectStream {
-    file: File,
+    file: AcceptedFile,
     /// Its ring is this thread's.
     _stays: PhantomData<*const ()>,
 }
 
-enum File {
+enum AcceptedFile {
     Direct(DirectFile),
     Plain(StreamFd),
 }
@@ -87,14 +87,14 @@ pub fn accept_direct(listener: impl AsFd) -> io::Result<(DirectStream, Address)>
         Some(file) => accept_into(file, listener)?,
         None => {
             let (fd, address) = accept_op(listener, Deadline::NEVER)?;
-            (File::Plain(fd.into()), address)
+            (AcceptedFile::Plain(fd.into()), address)
         }
     };
     Ok((DirectStream { file, _stays: PhantomData }, address))
 }
 
 #[track_caller]
-fn accept_into(file: DirectFile, listener: BorrowedFd<'_>) -> io::Result<(File, Address)> {
+fn accept_into(file: DirectFile, listener: BorrowedFd<'_>) -> io::Result<(AcceptedFile, Address)> {
     let accepted = match accept_once_into(&file, listener, Deadline::NEVER) {
         Err(error @ OpError::Cancelled) => {
             let again = |deadline| accept_once_into(&file, listener, deadline);
@@ -102,7 +102,7 @@ fn accept_into(file: DirectFile, listener: BorrowedFd<'_>) -> io::Result<(File, 
         }
         accepted => accepted,
     };
-    Ok((File::Direct(file), accepted?))
+    Ok((AcceptedFile::Direct(file), accepted?))
 }
 
 #[track_caller]
@@ -133,8 +133,8 @@ impl DirectStream {
     /// then.
     pub fn try_into_fd(self) -> io::Result<OwnedFd> {
         match self.file {
-            File::Plain(fd) => Ok(fd.into_fd()),
-            File::Direct(file) => {
+            AcceptedFile::Plain(fd) => Ok(fd.into_fd()),
+            AcceptedFile::Direct(file) => {
                 let fd = file.install()?;
                 // SAFETY: the ring made this descriptor just now, for its caller.
                 Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -144,14 +144,14 @@ impl DirectStream {
 
     /// Returns whether the connection has no descriptor.
     pub fn is_direct(&self) -> bool {
-        matches!(self.file, File::Direct(_))
+        matches!(self.file, AcceptedFile::Direct(_))
     }
 
     #[inline(always)]
     fn named(&self) -> FdName<'_> {
         match &self.file {
-            File::Direct(file) => file.named(),
-            File::Plain(fd) => fd.named(),
+            AcceptedFile::Direct(file) => file.named(),
+            AcceptedFile::Plain(fd) => fd.named(),
         }
     }
 }

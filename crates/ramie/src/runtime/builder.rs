@@ -13,6 +13,7 @@ use crate::core::{
 /// The most workers a runtime may have.
 const MAX_WORKERS: usize = 1024;
 
+// Same name as `ramie_driver::Driver`: the option that selects it.
 /// Selects the kernel interface that a runtime's I/O uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Driver {

@@ -16,12 +16,12 @@ use crate::core::cancel::STRAND_CANCELLED;
 pub struct Failures<E> {
     /// INVARIANT: not empty, and the first one stays in its place.
     errors: Vec<E>,
-    source: Source,
+    source: FailureSource,
 }
 
 /// The [`source`](Error::source) of failures.
 #[derive(Clone, Copy)]
-enum Source {
+enum FailureSource {
     /// The result of [`as_error`] for the cause.
     ///
     /// INVARIANT: the function is `as_error::<E, _>` for the type `E` with which the failures were
@@ -56,8 +56,8 @@ impl<E> Failures<E> {
         // Determined now and not in `source`, because each level of nested failures would otherwise
         // search all levels below.
         let source = match is_lost {
-            true => Source::Cancellation,
-            false => Source::Cause(as_error::<E, Via>),
+            true => FailureSource::Cancellation,
+            false => FailureSource::Cause(as_error::<E, Via>),
         };
         Failures { errors, source }
     }
@@ -65,8 +65,8 @@ impl<E> Failures<E> {
     /// As [`Error::source`], also for errors that cannot be displayed.
     fn source_of_any(&self) -> Option<&(dyn Error + 'static)> {
         let as_error = match self.source {
-            Source::Cancellation => return Some(&STRAND_CANCELLED),
-            Source::Cause(as_error) => as_error,
+            FailureSource::Cancellation => return Some(&STRAND_CANCELLED),
+            FailureSource::Cause(as_error) => as_error,
         };
         // SAFETY: the cause was put in as a value of the type for which the function was made (the
         // invariants of both fields); it is the same value if the type's lifetimes were shortened,

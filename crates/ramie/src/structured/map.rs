@@ -40,7 +40,7 @@ where
     R: Send,
 {
     check(limit);
-    let source = Source::new(items.into_iter());
+    let source = ItemSource::new(items.into_iter());
     let results = Mutex::new(Vec::new());
     fiber::scope(|scope| {
         for _ in 0..source.fibers(limit) {
@@ -75,7 +75,7 @@ where
     R: Send,
 {
     check(limit);
-    let source = Source::new(items.into_iter());
+    let source = ItemSource::new(items.into_iter());
     fiber::scope(|scope| {
         let (sender, receiver) = channel::bounded(limit);
         for _ in 0..source.fibers(limit) {
@@ -120,7 +120,7 @@ where
     E: AsFailure<Via> + Send,
 {
     check(limit);
-    let source = Source::new(items.into_iter());
+    let source = ItemSource::new(items.into_iter());
     let results = Mutex::new(Vec::new());
     let has_failed = AtomicBool::new(false);
     try_scope(|scope: &TryScope<'_, '_, E>| {
@@ -168,7 +168,7 @@ fn in_order<R>(results: Mutex<Vec<(usize, R)>>) -> Vec<R> {
 }
 
 /// The items, with their numbers, for many fibers.
-struct Source<I> {
+struct ItemSource<I> {
     items: crate::sync::Mutex<(usize, Option<I>)>,
     /// No more items are to be taken.
     is_over: AtomicBool,
@@ -176,9 +176,9 @@ struct Source<I> {
     panic: FirstPanic,
 }
 
-impl<I: Iterator> Source<I> {
+impl<I: Iterator> ItemSource<I> {
     fn new(items: I) -> Self {
-        Source {
+        ItemSource {
             items: crate::sync::Mutex::new((0, Some(items))),
             is_over: AtomicBool::new(false),
             panic: FirstPanic::default(),

@@ -112,11 +112,11 @@ impl Default for Supervisor {
     }
 }
 
-type Child<'env, E> = Box<dyn Fn() -> Result<(), E> + Sync + 'env>;
+type ChildFn<'env, E> = Box<dyn Fn() -> Result<(), E> + Sync + 'env>;
 
 /// The list to which the closure of [`Supervisor::run`] adds children.
 pub struct Supervised<'env, E> {
-    children: Vec<(String, Child<'env, E>)>,
+    children: Vec<(String, ChildFn<'env, E>)>,
 }
 
 impl<'env, E> Supervised<'env, E> {
@@ -186,7 +186,7 @@ impl<E: fmt::Display> fmt::Display for GaveUp<E> {
 impl<E: fmt::Debug + fmt::Display> std::error::Error for GaveUp<E> {}
 
 /// The way in which a run of a child ended.
-enum End<E> {
+enum ChildEnd<E> {
     Cancelled,
     Last(Last<E>),
 }
@@ -269,7 +269,7 @@ impl Supervisor {
     /// Runs one child, and restarts it.
     fn keep_alive<E: AsFailure<Via>, Via>(
         &self,
-        (name, child): &(String, Child<'_, E>),
+        (name, child): &(String, ChildFn<'_, E>),
         history: &Mutex<VecDeque<Instant>>,
     ) -> Result<(), GaveUp<E>> {
         let mut failures = 0;
@@ -320,7 +320,7 @@ impl Supervisor {
 
     fn run_as_one<'a, E: AsFailure<Via>, Via>(
         &self,
-        (name, child): &'a (String, Child<'_, E>),
+        (name, child): &'a (String, ChildFn<'_, E>),
         others: &CancelHandle,
         ended: &Mutex<Option<(&'a String, Last<E>)>>,
     ) {
@@ -334,11 +334,11 @@ impl Supervisor {
     }
 
     /// Returns the way in which a run ended, if another run is to follow.
-    fn wants_restart<E>(&self, end: End<E>) -> Option<Last<E>> {
+    fn wants_restart<E>(&self, end: ChildEnd<E>) -> Option<Last<E>> {
         match (end, self.restart) {
-            (End::Cancelled, _) => None,
-            (End::Last(Last::Returned), Restart::OnFailure | Restart::Never) => None,
-            (End::Last(last), _) => Some(last),
+            (ChildEnd::Cancelled, _) => None,
+            (ChildEnd::Last(Last::Returned), Restart::OnFailure | Restart::Never) => None,
+            (ChildEnd::Last(last), _) => Some(last),
         }
     }
 
@@ -372,21 +372,21 @@ impl Supervisor {
 
 impl<E> Failure for GaveUp<E> {}
 
-fn run_once<E: AsFailure<Via>, Via>(child: &Child<'_, E>) -> End<E> {
+fn run_once<E: AsFailure<Via>, Via>(child: &ChildFn<'_, E>) -> ChildEnd<E> {
     if check_cancelled().is_err() {
-        return End::Cancelled;
+        return ChildEnd::Cancelled;
     }
     match catch(child) {
-        Ok(Ok(())) => End::Last(Last::Returned),
+        Ok(Ok(())) => ChildEnd::Last(Last::Returned),
         Ok(Err(error)) if error.tells_of_cancellation() && check_cancelled().is_err() => {
-            End::Cancelled
+            ChildEnd::Cancelled
         }
-        Ok(Err(error)) => End::Last(Last::Failed(error)),
+        Ok(Err(error)) => ChildEnd::Last(Last::Failed(error)),
         // The panic hook has reported the panic, and the supervisor continues.
         Err(payload) => {
             let message = message(&*payload).unwrap_or("no text came with it").to_owned();
             drop_quietly(payload);
-            End::Last(Last::Panicked(message))
+            ChildEnd::Last(Last::Panicked(message))
         }
     }
 }

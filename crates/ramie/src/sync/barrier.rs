@@ -19,12 +19,12 @@ use super::{Condvar, Mutex};
 /// });
 /// ```
 pub struct Barrier {
-    state: Mutex<State>,
+    state: Mutex<BarrierState>,
     opened: Condvar,
     size: usize,
 }
 
-struct State {
+struct BarrierState {
     waiting: usize,
     /// The number of times that the barrier has opened.
     generation: usize,
@@ -40,7 +40,7 @@ impl Barrier {
     /// returns at once.
     #[must_use]
     pub const fn new(n: usize) -> Self {
-        let state = Mutex::new(State { waiting: 0, generation: 0 });
+        let state = Mutex::new(BarrierState { waiting: 0, generation: 0 });
         Barrier { state, opened: Condvar::new(), size: n }
     }
 
@@ -66,7 +66,7 @@ impl Barrier {
             self.opened.notify_all();
             return BarrierWaitResult(true);
         }
-        let is_closed = |state: &mut State| state.generation == generation;
+        let is_closed = |state: &mut BarrierState| state.generation == generation;
         drop(self.opened.wait_while(state, is_closed).unwrap());
         BarrierWaitResult(false)
     }

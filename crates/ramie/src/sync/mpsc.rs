@@ -15,12 +15,14 @@ pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, 
 
 use crate::{channel, core::time::Deadline};
 
+// Same name as `channel::Sender`: the twin of the type in `std::sync::mpsc`.
 /// The sending end of [`channel`](channel()), which never waits.
 pub struct Sender<T>(channel::Sender<T>);
 
 /// The sending end of [`sync_channel`], which waits for room.
 pub struct SyncSender<T>(channel::Sender<T>);
 
+// Same name as `channel::Receiver`: the twin of the type in `std::sync::mpsc`.
 /// The receiving end.
 ///
 /// It is `Send`, but not `Sync`:
@@ -36,14 +38,17 @@ pub struct Receiver<T> {
 // As for std's: the cell only stands for "not `Sync`".
 impl<T> RefUnwindSafe for Receiver<T> {}
 
+// Same name as `channel::Iter`: the twin of the iterator in `std::sync::mpsc`.
 /// Waits for each value; ends when every sender is gone. Made by [`Receiver::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
+// Same name as `channel::TryIter`: the twin of the iterator in `std::sync::mpsc`.
 /// Yields the values in the channel, without waiting. Made by [`Receiver::try_iter`].
 #[derive(Debug)]
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 
+// Same name as `channel::IntoIter`: the twin of the iterator in `std::sync::mpsc`.
 /// Waits for each value of a receiver that it owns; ends when every sender is gone.
 #[derive(Debug)]
 pub struct IntoIter<T>(Receiver<T>);

@@ -34,7 +34,7 @@ use std::{
 use crate::core::{
     cancel::{self, Cancelled},
     primitive::{AtomicBool, AtomicU64, Ordering},
-    spin_lock::BackOff,
+    spin_lock::SpinWait,
     time::Deadline,
     wait::{
         park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
@@ -267,7 +267,7 @@ impl<T: ?Sized> Mutex<T> {
         is_cancel_point: bool,
     ) -> Result<(), NotLocked> {
         let mut losses = 0;
-        let (mut looks, mut back_off) = (looks_worth(), BackOff::new());
+        let (mut looks, mut back_off) = (looks_worth(), SpinWait::new());
         loop {
             let word = self.word.load(Ordering::Relaxed);
             if word & !WAITERS == FREE {
@@ -307,7 +307,7 @@ impl<T: ?Sized> Mutex<T> {
                 Ok(Parked::Refused) => {}
                 Ok(_) => {
                     losses += 1;
-                    (looks, back_off) = (looks_worth(), BackOff::new());
+                    (looks, back_off) = (looks_worth(), SpinWait::new());
                 }
                 Err(Refused::Unwinding) if is_cancel_point || deadline != Deadline::NEVER => {
                     return Err(NotLocked);

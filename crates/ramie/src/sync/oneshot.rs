@@ -94,11 +94,13 @@ impl<T> Drop for Inner<T> {
     }
 }
 
+// Same name as `channel::Sender`: all channels have the names of std.
 /// The sending end.
 pub struct Sender<T> {
     inner: Arc<Inner<T>>,
 }
 
+// Same name as `channel::Receiver`: all channels have the names of std.
 /// The receiving end.
 ///
 /// It is `Send`, but not `Sync`, because one strand at a time waits for the value:
@@ -111,6 +113,7 @@ pub struct Receiver<T> {
     not_sync: PhantomData<Cell<()>>,
 }
 
+// Same name as `channel::RecvError`: all channels have the names of std.
 /// The error of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvError {
@@ -121,6 +124,7 @@ pub enum RecvError {
     Cancelled,
 }
 
+// Same name as `channel::TryRecvError`: all channels have the names of std.
 /// The error of a receive that does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
@@ -130,6 +134,7 @@ pub enum TryRecvError {
     Closed,
 }
 
+// Same name as `channel::RecvTimeoutError`: all channels have the names of std.
 /// The error of a receive with a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {

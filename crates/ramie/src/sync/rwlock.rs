@@ -62,13 +62,13 @@ const READER: u64 = 4;
 /// assert_eq!(lock.into_inner().unwrap(), 6);
 /// ```
 pub struct RwLock<T: ?Sized> {
-    raw: Raw,
+    raw: RawRwLock,
     is_poisoned: AtomicBool,
     value: UnsafeCell<T>,
 }
 
 /// The lock without the value, so that a guard to read is covariant in the value's type.
-struct Raw {
+struct RawRwLock {
     word: AtomicU64,
     lot: ParkingLot,
 }
@@ -81,12 +81,12 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 // As for std's: poisoning shows whether a panic left the value half changed.
 impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
-impl RefUnwindSafe for Raw {}
+impl RefUnwindSafe for RawRwLock {}
 
 /// A guard through which the value is read; releases the lock when dropped.
 #[must_use = "the lock is held only as long as the guard lives"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
-    lock: &'a Raw,
+    lock: &'a RawRwLock,
     value: NonNull<T>,
 }
 
@@ -107,7 +107,7 @@ impl<T> RwLock<T> {
     /// Makes a free lock around `value`.
     pub const fn new(value: T) -> Self {
         RwLock {
-            raw: Raw { word: AtomicU64::new(FREE), lot: ParkingLot::new() },
+            raw: RawRwLock { word: AtomicU64::new(FREE), lot: ParkingLot::new() },
             is_poisoned: AtomicBool::new(false),
             value: UnsafeCell::new(value),
         }
@@ -276,7 +276,7 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-impl Raw {
+impl RawRwLock {
     #[track_caller]
     fn add_or_cancelled(&self, holder: u64) -> Result<(), Cancelled> {
         cancel::check_cancelled()?;

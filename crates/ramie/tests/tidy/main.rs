@@ -3,6 +3,7 @@
 
 mod imports;
 mod layers;
+mod type_names;
 mod waits;
 
 use std::{

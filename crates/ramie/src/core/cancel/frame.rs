@@ -24,7 +24,7 @@ enum Kind {
     /// Outer scopes are out of reach; the shield's own limit is not.
     Shield(Deadline),
     /// The frame that a strand of a `fiber::scope` inherits from the opener of the scope.
-    Inherited(Inherited),
+    Inherited(InheritedLimits),
 }
 
 /// One limit, scope or shield.
@@ -154,12 +154,12 @@ pub(super) fn outermost_cause() -> Option<NonZeroU64> {
 
 /// The limits and scopes that the strands of a `fiber::scope` inherit from its opener.
 #[derive(Clone)]
-pub(crate) struct Inherited {
+pub(crate) struct InheritedLimits {
     deadline: Deadline,
     node: Option<Arc<Node>>,
 }
 
-impl Inherited {
+impl InheritedLimits {
     pub(super) fn into_node(self) -> Option<Arc<Node>> {
         self.node
     }
@@ -167,13 +167,13 @@ impl Inherited {
 
 /// Records the limits and scopes that a scope opened now passes on; `None`: nothing.
 #[inline]
-pub(crate) fn snapshot() -> Option<Inherited> {
+pub(crate) fn snapshot() -> Option<InheritedLimits> {
     if context::is_empty() { None } else { snapshot_of_frames() }
 }
 
 #[cold]
-fn snapshot_of_frames() -> Option<Inherited> {
-    let mut inherited = Inherited { deadline: Deadline::NEVER, node: None };
+fn snapshot_of_frames() -> Option<InheritedLimits> {
+    let mut inherited = InheritedLimits { deadline: Deadline::NEVER, node: None };
     visit(|frame| {
         inherited.deadline = inherited.deadline.min(frame.limit());
         if inherited.node.is_none() {
@@ -187,7 +187,7 @@ fn snapshot_of_frames() -> Option<Inherited> {
 
 /// Runs a strand of a scope inside the limits and scopes that it inherits.
 #[cold]
-pub(crate) fn inherit<T>(inherited: &Inherited, f: impl FnOnce() -> T) -> T {
+pub(crate) fn inherit<T>(inherited: &InheritedLimits, f: impl FnOnce() -> T) -> T {
     let frame = Frame::new(Kind::Inherited(inherited.clone()));
     match &inherited.node {
         Some(node) => Node::join(node, || frame.enter(f)),

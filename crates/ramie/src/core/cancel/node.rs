@@ -19,14 +19,14 @@ use crate::core::{
 pub(crate) struct Node {
     is_cancelled: AtomicBool,
     reason: OnceLock<Cow<'static, str>>,
-    members: SpinLock<Members>,
+    members: SpinLock<ScopeMembers>,
 }
 
 /// How many members are notified between two holds of the lock.
 const BATCH: usize = 16;
 
 /// The members of a scope that have not been notified of its cancellation, and those that have.
-struct Members {
+struct ScopeMembers {
     waiting: List,
     told: List,
 }
@@ -40,21 +40,21 @@ enum Who {
 }
 
 /// A place in a list of members, in the frame of the strand that is in the scope.
-struct Member {
+struct ScopeMember {
     who: Who,
     is_told: Cell<bool>,
-    next: Cell<*const Member>,
-    previous: Cell<*const Member>,
+    next: Cell<*const ScopeMember>,
+    previous: Cell<*const ScopeMember>,
 }
 
 /// INVARIANT: links members that are alive: `Node::with_member` takes them off before they go.
 struct List {
-    first: *const Member,
-    last: *const Member,
+    first: *const ScopeMember,
+    last: *const ScopeMember,
 }
 
 // SAFETY: the lists are touched only under the lock of the node, and so are the cells of members.
-unsafe impl Send for Members {}
+unsafe impl Send for ScopeMembers {}
 
 impl List {
     const fn new() -> Self {
@@ -63,7 +63,7 @@ impl List {
 
     /// # Safety
     /// The member stays where it is until it was removed, and is in no list.
-    unsafe fn push(&mut self, member: *const Member) {
+    unsafe fn push(&mut self, member: *const ScopeMember) {
         // SAFETY: the caller's promise.
         let entry = unsafe { &*member };
         entry.next.set(ptr::null());
@@ -76,7 +76,7 @@ impl List {
         self.last = member;
     }
 
-    fn remove(&mut self, member: &Member) {
+    fn remove(&mut self, member: &ScopeMember) {
         let (previous, next) = (member.previous.get(), member.next.get());
         debug_assert!(!previous.is_null() || ptr::eq(self.first, member), "in another list");
         debug_assert!(!next.is_null() || ptr::eq(self.last, member), "in another list");
@@ -93,9 +93,9 @@ impl List {
     }
 }
 
-impl Members {
+impl ScopeMembers {
     /// Takes the next member that has not been notified.
-    fn next_untold(&mut self) -> Option<&Member> {
+    fn next_untold(&mut self) -> Option<&ScopeMember> {
         // SAFETY: members in a list are alive.
         let member = unsafe { self.waiting.first.as_ref() }?;
         self.waiting.remove(member);
@@ -117,7 +117,7 @@ impl Node {
         Node {
             is_cancelled: AtomicBool::new(false),
             reason: OnceLock::new(),
-            members: SpinLock::new(Members { waiting: List::new(), told: List::new() }),
+            members: SpinLock::new(ScopeMembers { waiting: List::new(), told: List::new() }),
         }
     }
 
@@ -135,7 +135,7 @@ impl Node {
     /// Runs `f` as the strand that opened this scope: it hears of its end, and of that of the
     /// scope around it.
     pub(super) fn enter<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
-        let outer = frame::snapshot().and_then(frame::Inherited::into_node);
+        let outer = frame::snapshot().and_then(frame::InheritedLimits::into_node);
         let run = || Node::join(this, f);
         match outer {
             None => run(),
@@ -156,7 +156,7 @@ impl Node {
     }
 
     fn with_member<T>(&self, who: Who, f: impl FnOnce() -> T) -> T {
-        struct Leave<'a>(&'a Node, &'a Member);
+        struct Leave<'a>(&'a Node, &'a ScopeMember);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
                 let mut members = self.0.members.lock();
@@ -166,7 +166,7 @@ impl Node {
                 }
             }
         }
-        let member = Member {
+        let member = ScopeMember {
             who,
             is_told: Cell::new(false),
             next: Cell::new(ptr::null()),

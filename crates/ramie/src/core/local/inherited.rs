@@ -8,8 +8,8 @@ use super::scoped_value;
 use crate::core::cancel;
 
 pub(crate) struct Inherited {
-    limits: Option<cancel::Inherited>,
-    values: Option<scoped_value::Inherited>,
+    limits: Option<cancel::InheritedLimits>,
+    values: Option<scoped_value::InheritedValues>,
 }
 
 impl Inherited {
@@ -21,8 +21,10 @@ impl Inherited {
 
     #[cold]
     fn of_context() -> Option<Self> {
-        let inherited =
-            Inherited { limits: cancel::snapshot(), values: scoped_value::Inherited::snapshot() };
+        let inherited = Inherited {
+            limits: cancel::snapshot(),
+            values: scoped_value::InheritedValues::snapshot(),
+        };
         let has_any = inherited.limits.is_some() || inherited.values.is_some();
         has_any.then_some(inherited)
     }

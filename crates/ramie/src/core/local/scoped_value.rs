@@ -122,8 +122,8 @@ fn visit(mut f: impl FnMut(&Bindings) -> bool) {
         if !ptr::eq(key, &KEY) {
             return true;
         }
-        // SAFETY: the values under this key are bindings, by `bind_shared` and `Inherited::enter`,
-        // which keep them alive.
+        // SAFETY: the values under this key are bindings, by `bind_shared` and
+        // `InheritedValues::enter`, which keep them alive.
         f(unsafe { &*value.cast::<Bindings>() })
     };
     // SAFETY: the callers in this file pass closures that look and clone, and never suspend.
@@ -131,13 +131,13 @@ fn visit(mut f: impl FnMut(&Bindings) -> bool) {
 }
 
 /// The bindings that the strands of a scope inherit from its opener.
-pub(crate) struct Inherited(Bindings);
+pub(crate) struct InheritedValues(Bindings);
 
 // A scope that unwinds shows nobody the values half changed: they are shared and never changed.
-impl UnwindSafe for Inherited {}
-impl RefUnwindSafe for Inherited {}
+impl UnwindSafe for InheritedValues {}
+impl RefUnwindSafe for InheritedValues {}
 
-impl Inherited {
+impl InheritedValues {
     /// Records the present bindings; `None`: nothing.
     pub(crate) fn snapshot() -> Option<Self> {
         let mut all = Bindings::new();
@@ -149,7 +149,7 @@ impl Inherited {
             }
             true
         });
-        (!all.is_empty()).then_some(Inherited(all))
+        (!all.is_empty()).then_some(InheritedValues(all))
     }
 
     pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {

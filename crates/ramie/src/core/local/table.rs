@@ -118,7 +118,7 @@ pub(super) enum Entry {
 }
 
 #[derive(Default)]
-struct Table {
+struct LocalTable {
     /// By the keys' indexes.
     entries: Vec<*mut Header>,
     /// The indexes of values with a destructor, in the order in which they were initialized.
@@ -131,7 +131,7 @@ struct Table {
 /// key with that index.
 #[derive(Default)]
 pub(crate) struct Locals {
-    table: Cell<*mut Table>,
+    table: Cell<*mut LocalTable>,
 }
 
 impl Locals {
@@ -156,13 +156,13 @@ impl Locals {
     ///
     /// But for a global allocator that uses fiber-locals of its own: it finds an empty table
     /// meanwhile, and a value that it puts there is leaked.
-    fn with_table<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
+    fn with_table<R>(&self, f: impl FnOnce(&mut LocalTable) -> R) -> R {
         if self.is_empty() {
             self.table.set(Box::leak(Box::default()));
         }
         let place = self.table.get();
         // SAFETY: not null; the invariant, and no reference is held anywhere.
-        let mut table = unsafe { place.replace(Table::default()) };
+        let mut table = unsafe { place.replace(LocalTable::default()) };
         let result = f(&mut table);
         // SAFETY: as above; it is freed only at the strand's end.
         drop(unsafe { place.replace(table) });

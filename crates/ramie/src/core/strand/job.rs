@@ -40,9 +40,9 @@ pub(crate) struct JobTable {
     end: Option<NoValue>,
 }
 
-struct Table<F, T>(std::marker::PhantomData<(F, T)>);
+struct TableOf<F, T>(std::marker::PhantomData<(F, T)>);
 
-impl<F: FnOnce() -> T, T> Table<F, T> {
+impl<F: FnOnce() -> T, T> TableOf<F, T> {
     const TABLE: JobTable = JobTable {
         run: __rust_begin_short_backtrace::<F, T>,
         discard: drop_as::<F>,
@@ -147,7 +147,7 @@ unsafe fn drop_as<V>(header: &StrandHeader) {
 pub(crate) unsafe fn install<F: FnOnce() -> T, T>(header: &StrandHeader, closure: F) {
     // SAFETY: a fresh header's payload is empty and belongs to the spawner.
     unsafe { write(header, closure) };
-    header.table.set(Some(&Table::<F, T>::TABLE));
+    header.table.set(Some(&TableOf::<F, T>::TABLE));
 }
 
 /// Moves the outcome out of an ended strand's header.

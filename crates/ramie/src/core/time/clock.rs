@@ -68,18 +68,18 @@ struct ManualState {
     now_ns: AtomicU64,
     /// Whether it moves to the next timer when every worker rests.
     jumps: bool,
-    members: Mutex<Members>,
+    members: Mutex<ClockMembers>,
 }
 
 #[derive(Default)]
-struct Members {
+struct ClockMembers {
     /// The workers that may sleep on this clock.
-    workers: Vec<Member>,
+    workers: Vec<ClockMember>,
     /// Threads that run without a worker on this clock.
     holders: usize,
 }
 
-struct Member {
+struct ClockMember {
     shared: &'static Shared,
     rest: Option<Rest>,
 }
@@ -150,7 +150,7 @@ impl ManualClock {
     }
 
     pub(crate) fn add_worker(&self, shared: &'static Shared) {
-        self.lock().workers.push(Member { shared, rest: None });
+        self.lock().workers.push(ClockMember { shared, rest: None });
     }
 
     pub(crate) fn remove_worker(&self, shared: &'static Shared) {
@@ -188,7 +188,7 @@ impl ManualClock {
     /// there are none, and other threads. The one that rests last sees, through the lock, the
     /// writes of the others before they rested; if one of them has woken another, that one's state
     /// shows it. The caller looks at its own timers next, so its worker `own` is not woken.
-    fn jump_if_all_rest(&self, members: &Members, own: Option<&Shared>) {
+    fn jump_if_all_rest(&self, members: &ClockMembers, own: Option<&Shared>) {
         if !self.jumps() || members.holders > 0 {
             return;
         }
@@ -215,12 +215,12 @@ impl ManualClock {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Members> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ClockMembers> {
         self.state.members.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl Members {
+impl ClockMembers {
     fn set_rest(&mut self, shared: &'static Shared, rest: Option<Rest>) {
         let member = self.workers.iter_mut().find(|other| std::ptr::eq(other.shared, shared));
         if let Some(member) = member {

@@ -6,8 +6,8 @@
 //!
 //! # Protocol
 //! - *Park*: lock the lot; `validate` looks at the primitive's state; if it returns false, unlock
-//!   and return. Else begin the wait, put a [`Waiter`] that lies in this frame at the end, unlock,
-//!   suspend.
+//!   and return. Else begin the wait, put a [`LotWaiter`] that lies in this frame at the end,
+//!   unlock, suspend.
 //! - *Unpark*: lock; take waiters off the front until one's wait can be claimed; let the caller
 //!   change the primitive's state; unlock; schedule the one claimed. *Unpark while* does so for
 //!   all those in front whose wish can be granted.
@@ -63,7 +63,7 @@ pub(crate) enum Parked {
 }
 
 /// An entry of the queue, in the frame of the strand that waits.
-struct Waiter<'a> {
+struct LotWaiter<'a> {
     wait: WakeRef,
     strand: FiberId,
     /// What the strand asks of its unparker; the primitive gives it meaning.
@@ -76,17 +76,17 @@ struct Waiter<'a> {
     is_claimed: Cell<bool>,
     /// Its number among all that ever came.
     arrival: Cell<u64>,
-    next: Cell<*const Queued>,
-    previous: Cell<*const Queued>,
+    next: Cell<*const QueuedWaiter>,
+    previous: Cell<*const QueuedWaiter>,
 }
 
 /// A waiter in the queue, whatever its frame borrows: as long as it is queued, that is alive.
-type Queued = Waiter<'static>;
+type QueuedWaiter = LotWaiter<'static>;
 
 #[derive(Clone, Copy)]
 struct Queue {
-    first: *const Queued,
-    last: *const Queued,
+    first: *const QueuedWaiter,
+    last: *const QueuedWaiter,
     /// How many waiters have ever come.
     arrivals: u64,
 }
@@ -122,9 +122,9 @@ impl ParkingLot {
         }
     }
 
-    fn lock(&self) -> Locked<'_> {
+    fn lock(&self) -> LockedLot<'_> {
         self.lock.lock();
-        Locked { lot: self }
+        LockedLot { lot: self }
     }
 
     /// Waits in the lot if `validate`, called under the lot's lock, returns true. `pass_on` is
@@ -141,7 +141,7 @@ impl ParkingLot {
         pass_on: &dyn Fn(Token),
     ) -> Result<Parked, Refused> {
         let worker = worker::current();
-        let waiter: UnsafeCell<Option<Waiter>> = UnsafeCell::new(None);
+        let waiter: UnsafeCell<Option<LotWaiter>> = UnsafeCell::new(None);
         let record = record.with_unlink(unlink, waiter.get().cast());
         // Before `validate`, which may leave marks for others: a waiter must follow.
         worker.check_can_wait_by(&record);
@@ -150,7 +150,7 @@ impl ParkingLot {
             return Ok(Parked::Refused);
         }
         let prepared = park::prepare(&worker, &record)?;
-        let entry = Waiter {
+        let entry = LotWaiter {
             wait: prepared.wake_ref(),
             strand: worker.current_header().id(),
             wish,
@@ -165,8 +165,8 @@ impl ParkingLot {
         };
         // SAFETY: nobody else knows the waiter yet.
         let slot = unsafe { &mut *waiter.get() };
-        let entry: *const Waiter = slot.insert(entry);
-        let entry: *const Queued = entry.cast();
+        let entry: *const LotWaiter = slot.insert(entry);
+        let entry: *const QueuedWaiter = entry.cast();
         locked.push(entry);
         drop(locked);
         let reason = prepared.suspend();
@@ -263,7 +263,7 @@ impl ParkingLot {
 /// Takes the waiter of a strand that is given up off its queue, or passes its wake-up on.
 unsafe fn unlink(target: *const ()) {
     // SAFETY: `park` set this hook with the address of its waiter, and the strand is suspended.
-    let waiter = unsafe { &*target.cast::<Option<Queued>>() };
+    let waiter = unsafe { &*target.cast::<Option<QueuedWaiter>>() };
     let Some(waiter) = waiter else { return };
     // SAFETY: a waiter borrows its lot for as long as it waits.
     let locked = unsafe { &*waiter.lot }.lock();
@@ -280,17 +280,17 @@ unsafe fn unlink(target: *const ()) {
 }
 
 /// The lot while its lock is held.
-struct Locked<'a> {
+struct LockedLot<'a> {
     lot: &'a ParkingLot,
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedLot<'_> {
     fn drop(&mut self) {
         self.lot.lock.unlock();
     }
 }
 
-impl Locked<'_> {
+impl LockedLot<'_> {
     fn queue(&self) -> Queue {
         self.lot.queue.get()
     }
@@ -299,7 +299,7 @@ impl Locked<'_> {
         self.lot.queue.set(queue);
     }
 
-    fn push(&self, waiter: *const Queued) {
+    fn push(&self, waiter: *const QueuedWaiter) {
         let mut queue = self.queue();
         // SAFETY: queued waiters are alive (invariant of `queue`).
         match unsafe { queue.last.as_ref() } {
@@ -315,7 +315,7 @@ impl Locked<'_> {
         self.set_queue(queue);
     }
 
-    fn remove(&self, waiter: &Queued) {
+    fn remove(&self, waiter: &QueuedWaiter) {
         let mut queue = self.queue();
         let (previous, next) = (waiter.previous.get(), waiter.next.get());
         // SAFETY: neighbours in the queue are alive (invariant of `queue`).
@@ -333,7 +333,7 @@ impl Locked<'_> {
     }
 
     /// Takes waiters off the front until one's wait is claimed.
-    fn claim_first(&self) -> Option<(&'static StrandHeader, *const Queued)> {
+    fn claim_first(&self) -> Option<(&'static StrandHeader, *const QueuedWaiter)> {
         loop {
             // SAFETY: queued waiters are alive (invariant of `queue`).
             let waiter = unsafe { self.queue().first.as_ref() }?;

@@ -57,23 +57,23 @@ impl Daemons {
 }
 
 /// Of which runtime a daemon is.
-enum Runtime {
+enum DaemonRuntime {
     Team(Arc<Team>),
     ThreadStrands(Arc<ThreadStrands>),
 }
 
-impl Runtime {
+impl DaemonRuntime {
     fn daemons(&self) -> &Daemons {
         match self {
-            Runtime::Team(team) => &team.daemons,
-            Runtime::ThreadStrands(threads) => &threads.daemons,
+            DaemonRuntime::Team(team) => &team.daemons,
+            DaemonRuntime::ThreadStrands(threads) => &threads.daemons,
         }
     }
 }
 
 /// A strand is a daemon for as long as it has this.
 pub(crate) struct Enrolled {
-    runtime: Runtime,
+    runtime: DaemonRuntime,
     strand: FiberId,
     /// The scope in which it was a daemon before; it is counted once.
     outer: Option<CancelHandle>,
@@ -83,8 +83,8 @@ impl Worker {
     /// Makes the current strand a daemon; none outside a runtime, which waits for nobody.
     pub(crate) fn enroll_as_daemon(&self, scope: CancelHandle) -> Option<Enrolled> {
         let runtime = match (self.team(), self.thread_strands()) {
-            (Some(team), _) => Runtime::Team(Arc::clone(team)),
-            (None, Some(threads)) => Runtime::ThreadStrands(Arc::clone(threads)),
+            (Some(team), _) => DaemonRuntime::Team(Arc::clone(team)),
+            (None, Some(threads)) => DaemonRuntime::ThreadStrands(Arc::clone(threads)),
             (None, None) => return None,
         };
         let strand = self.current_header().id();
@@ -94,7 +94,7 @@ impl Worker {
             // Release: pairs with `count`.
             daemons.count.fetch_add(1, Ordering::Release);
         }
-        if let Runtime::ThreadStrands(threads) = &runtime {
+        if let DaemonRuntime::ThreadStrands(threads) = &runtime {
             threads.end_daemons_if_alone();
         }
         Some(Enrolled { runtime, strand, outer })
@@ -106,7 +106,7 @@ impl Drop for Enrolled {
         let daemons = self.runtime.daemons();
         if let Some(outer) = self.outer.take() {
             daemons.scopes().insert(self.strand, outer);
-            if let Runtime::ThreadStrands(threads) = &self.runtime {
+            if let DaemonRuntime::ThreadStrands(threads) = &self.runtime {
                 // Those before have ended the waits of the inner scope alone.
                 threads.end_daemons_if_alone();
             }

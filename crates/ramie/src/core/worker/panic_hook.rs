@@ -152,13 +152,13 @@ fn report(label: &str, info: &PanicHookInfo<'_>) {
 /// Adds the frames of a backtrace's text between the two names at which std cuts, too; all, if they
 /// are not there.
 fn push_short(text: &mut String, backtrace: &str) {
-    let mut frames: Vec<Frame<'_>> = frames_of(backtrace);
+    let mut frames: Vec<TraceFrame<'_>> = frames_of(backtrace);
     if let Some(end) = frames.iter().rposition(|frame| frame.is("__rust_end_short_backtrace")) {
         frames.drain(..=end);
     }
     if let Some(begin) = frames.iter().position(|frame| frame.is("__rust_begin_short_backtrace")) {
         frames.truncate(begin);
-        while frames.last().is_some_and(Frame::catches) {
+        while frames.last().is_some_and(TraceFrame::catches) {
             frames.pop();
         }
     }
@@ -171,12 +171,12 @@ fn push_short(text: &mut String, backtrace: &str) {
 }
 
 /// One frame: "  12: name", and lines behind it with the place.
-struct Frame<'a> {
+struct TraceFrame<'a> {
     name: &'a str,
     places: Vec<&'a str>,
 }
 
-impl Frame<'_> {
+impl TraceFrame<'_> {
     fn is(&self, name: &str) -> bool {
         self.name.contains(name)
     }
@@ -189,13 +189,13 @@ impl Frame<'_> {
     }
 }
 
-fn frames_of(backtrace: &str) -> Vec<Frame<'_>> {
-    let mut frames: Vec<Frame<'_>> = Vec::new();
+fn frames_of(backtrace: &str) -> Vec<TraceFrame<'_>> {
+    let mut frames: Vec<TraceFrame<'_>> = Vec::new();
     for line in backtrace.lines() {
         let numbered = line.trim_start().split_once(": ");
         match (numbered, frames.last_mut()) {
             (Some((number, name)), _) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
-                frames.push(Frame { name, places: Vec::new() });
+                frames.push(TraceFrame { name, places: Vec::new() });
             }
             (_, Some(frame)) => frame.places.push(line),
             (_, None) => {}

@@ -80,20 +80,20 @@ unsafe fn run_job<F: FnOnce() -> T, T>(header: *const JobHeader) {
 }
 
 /// Lent to the pool: a job.
-enum Queued {}
+enum LentJob {}
 
-impl Lent for Queued {
+impl Lent for LentJob {
     const WHAT: &'static str = "a job in its frame was on the blocking pool";
 }
 
 pub(crate) struct Pool {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     has_work: Condvar,
     limit: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     queue: VecDeque<JobRef>,
     threads: usize,
     idle: usize,
@@ -108,7 +108,7 @@ impl Pool {
         Pool { state: Mutex::default(), has_work: Condvar::new(), limit }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -129,7 +129,7 @@ impl Pool {
             // Better to block this worker than to wait for ever.
             return ManuallyDrop::into_inner(job.closure.into_inner())();
         }
-        let queued = HandedOut::<Queued>::new();
+        let queued = HandedOut::<LentJob>::new();
         state.queue.push_back(JobRef(&raw const job.header));
         drop(state);
         self.has_work.notify_one();
@@ -149,7 +149,7 @@ impl Pool {
 
     /// Locks the pool, so that a job can be queued. If no thread is idle and the limit allows one
     /// more, starts one first. The pool may have no thread afterwards, which could run the job.
-    fn lock_with_a_thread(self: &Arc<Self>) -> MutexGuard<'_, State> {
+    fn lock_with_a_thread(self: &Arc<Self>) -> MutexGuard<'_, PoolState> {
         let mut state = self.lock();
         if state.idle > state.queue.len() || state.threads >= self.limit {
             return state;

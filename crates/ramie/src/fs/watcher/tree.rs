@@ -43,7 +43,7 @@ const DESCRIPTORS: &str = "/proc/self/fd";
 const PATIENCE: usize = 100;
 
 /// The changes that the iterator is still to yield.
-pub(super) type Ready = VecDeque<io::Result<Change>>;
+pub(super) type ReadyChanges = VecDeque<io::Result<Change>>;
 
 /// A number that the kernel has given to a watched file or folder.
 type Number = i32;
@@ -97,7 +97,7 @@ impl Tree {
     pub(super) fn of_all(queue: BorrowedFd<'_>, path: PathBuf) -> io::Result<Tree> {
         let watched = sys::inotify_watch(queue, &path, Watched::Folder);
         let number = watched.map_err(|error| at(&path, &error))?;
-        let (mut tree, mut ready) = (Tree::new(number, path), Ready::new());
+        let (mut tree, mut ready) = (Tree::new(number, path), ReadyChanges::new());
         tree.list_new(queue, number, Entries::Untold, &mut ready);
         match ready.into_iter().find_map(Result::err) {
             Some(error) => Err(error),
@@ -175,7 +175,7 @@ impl Tree {
         queue: BorrowedFd<'_>,
         folder: Number,
         name: &OsStr,
-        ready: &mut Ready,
+        ready: &mut ReadyChanges,
     ) {
         let known = self.look_at(queue, folder, name, ready);
         if let Some(number) = known {
@@ -191,7 +191,7 @@ impl Tree {
         queue: BorrowedFd<'_>,
         folder: Number,
         name: &OsStr,
-        ready: &mut Ready,
+        ready: &mut ReadyChanges,
     ) -> Option<Number> {
         let open = match self.open(queue, folder) {
             Ok(open) => open?,
@@ -334,7 +334,13 @@ impl Tree {
     }
 
     /// Lists a folder, and those below that were not listed yet.
-    fn list_new(&mut self, queue: BorrowedFd<'_>, from: Number, told: Entries, ready: &mut Ready) {
+    fn list_new(
+        &mut self,
+        queue: BorrowedFd<'_>,
+        from: Number,
+        told: Entries,
+        ready: &mut ReadyChanges,
+    ) {
         let mut numbers = vec![from];
         while let Some(number) = numbers.pop() {
             if let Err(error) = self.list(queue, number, told, &mut numbers, ready) {
@@ -351,7 +357,7 @@ impl Tree {
         number: Number,
         told: Entries,
         next: &mut Vec<Number>,
-        ready: &mut Ready,
+        ready: &mut ReadyChanges,
     ) -> io::Result<()> {
         let Some(open) = self.open(queue, number)? else { return Ok(()) };
         let Some(path) = self.path(number) else { return Ok(()) };
@@ -384,7 +390,7 @@ impl Tree {
     /// Lists doubtful folders, and ends the watches of folders that have left the tree. Goes on as
     /// long as that makes another folder certain. If the tree changes all the while, the remaining
     /// ones wait for the notices of these changes.
-    pub(super) fn settle(&mut self, queue: BorrowedFd<'_>, ready: &mut Ready) {
+    pub(super) fn settle(&mut self, queue: BorrowedFd<'_>, ready: &mut ReadyChanges) {
         for round in 1.. {
             let doubtful = std::mem::take(&mut self.doubtful);
             for &number in &doubtful {
@@ -411,7 +417,12 @@ impl Tree {
     }
 
     /// The kernel has lost notices: looks at everything again. Without its root the tree is empty.
-    pub(super) fn retake(&mut self, queue: BorrowedFd<'_>, is_tree: bool, ready: &mut Ready) {
+    pub(super) fn retake(
+        &mut self,
+        queue: BorrowedFd<'_>,
+        is_tree: bool,
+        ready: &mut ReadyChanges,
+    ) {
         let watched = if is_tree { Watched::Folder } else { Watched::Anything };
         let is_there = match sys::inotify_watch(queue, &self.root_path, watched) {
             Ok(number) => number == self.root,

@@ -36,6 +36,7 @@ impl TcpStreamExt for TcpStream {
 }
 
 mod sealed {
+    // Same name as `io::Sealed`: the usual name of a private supertrait.
     pub trait Sealed {}
 
     impl Sealed for crate::net::TcpStream {}

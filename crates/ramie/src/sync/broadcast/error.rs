@@ -4,10 +4,12 @@ use std::{error::Error, fmt};
 
 use crate::core::cancel::errors_with_cancelled;
 
+// Same name as `channel::SendError`: all channels have the names of std.
 /// Nobody receives; the value comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
+// Same name as `channel::RecvError`: all channels have the names of std.
 /// Why a wait ended without a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvError {
@@ -20,6 +22,7 @@ pub enum RecvError {
     Cancelled,
 }
 
+// Same name as `channel::TryRecvError`: all channels have the names of std.
 /// Why there was no value at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
@@ -31,6 +34,7 @@ pub enum TryRecvError {
     Lagged(u64),
 }
 
+// Same name as `channel::RecvTimeoutError`: all channels have the names of std.
 /// Why there was no value in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {

@@ -46,7 +46,7 @@ use crate::core::{
 
 static RECEIVE: WaitKind = WaitKind::new("a broadcast value");
 
-struct Shared<T> {
+struct SharedRing<T> {
     ring: Mutex<Ring<T>>,
     /// The ring's end, for those who do not hold its lock.
     end: AtomicU64,
@@ -54,16 +54,18 @@ struct Shared<T> {
     lot: ParkingLot,
 }
 
+// Same name as `channel::Sender`: all channels have the names of std.
 /// The end that sends; clones send to the same receivers.
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedRing<T>>,
 }
 
+// Same name as `channel::Receiver`: all channels have the names of std.
 /// An end that sees every value sent since it was made.
 ///
 /// It is not cloned, since a clone could start here or there: see [`Receiver::resubscribe`].
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedRing<T>>,
     next: u64,
 }
 
@@ -92,7 +94,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (sender, receiver)
 }
 
-impl<T> Shared<T> {
+impl<T> SharedRing<T> {
     fn ring(&self) -> MutexGuard<'_, Ring<T>> {
         // Nothing panics under it.
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
@@ -118,7 +120,7 @@ impl<T> Sender<T> {
     #[track_caller]
     pub fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "a broadcast channel needs room for one value at least");
-        let shared = Shared {
+        let shared = SharedRing {
             ring: Mutex::new(Ring::new(capacity)),
             end: AtomicU64::new(0),
             senders: AtomicUsize::new(1),

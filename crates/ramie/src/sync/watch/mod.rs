@@ -26,7 +26,7 @@ use crate::core::{
     wait::parking_lot::ParkingLot,
 };
 
-struct Shared<T> {
+struct SharedValue<T> {
     value: RwLock<T>,
     version: AtomicU64,
     senders: AtomicUsize,
@@ -52,10 +52,12 @@ pub struct Ref<'a, T> {
     has_changed: bool,
 }
 
+// Same name as `channel::SendError`: all channels have the names of std.
 /// All receivers are gone; the value comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
+// Same name as `channel::RecvError`: all channels have the names of std.
 /// Why there is no change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvError {
@@ -65,6 +67,7 @@ pub enum RecvError {
     Cancelled,
 }
 
+// Same name as `channel::RecvTimeoutError`: all channels have the names of std.
 /// Why a wait for a change ended without one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
@@ -96,9 +99,9 @@ pub fn channel<T>(initial: T) -> (Sender<T>, Receiver<T>) {
     (sender, receiver)
 }
 
-impl<T> Shared<T> {
+impl<T> SharedValue<T> {
     fn new(initial: T) -> Self {
-        Shared {
+        SharedValue {
             value: RwLock::new(initial),
             version: AtomicU64::new(0),
             senders: AtomicUsize::new(1),

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{RecvError, RecvTimeoutError, Ref, Shared};
+use super::{RecvError, RecvTimeoutError, Ref, SharedValue};
 use crate::core::{
     cancel,
     primitive::Ordering,
@@ -12,15 +12,16 @@ use crate::core::{
 
 static CHANGE: WaitKind = WaitKind::new("a change of a watched value");
 
+// Same name as `channel::Receiver`: all channels have the names of std.
 /// The end that watches the value. A clone has seen the same version as its original.
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedValue<T>>,
     /// The version seen last.
     seen: u64,
 }
 
 impl<T> Receiver<T> {
-    pub(super) fn new(shared: Arc<Shared<T>>, seen: u64) -> Self {
+    pub(super) fn new(shared: Arc<SharedValue<T>>, seen: u64) -> Self {
         // Relaxed: its maker holds a handle of the same channel.
         shared.receivers.fetch_add(1, Ordering::Relaxed);
         Receiver { shared, seen }
@@ -179,7 +180,7 @@ fn untimed(error: RecvTimeoutError) -> RecvError {
 
 /// Borrows the value and takes its version as seen.
 #[track_caller]
-fn look<'a, T>(shared: &'a Shared<T>, seen: &mut u64) -> Ref<'a, T> {
+fn look<'a, T>(shared: &'a SharedValue<T>, seen: &mut u64) -> Ref<'a, T> {
     let guard = shared.read();
     let version = shared.version();
     let has_changed = std::mem::replace(seen, version) != version;
@@ -187,7 +188,11 @@ fn look<'a, T>(shared: &'a Shared<T>, seen: &mut u64) -> Ref<'a, T> {
 }
 
 #[track_caller]
-fn wait<T>(shared: &Shared<T>, seen: &mut u64, deadline: Deadline) -> Result<(), RecvTimeoutError> {
+fn wait<T>(
+    shared: &SharedValue<T>,
+    seen: &mut u64,
+    deadline: Deadline,
+) -> Result<(), RecvTimeoutError> {
     loop {
         if cancel::is_cancelled_here() {
             return Err(RecvTimeoutError::Cancelled);
@@ -216,7 +221,7 @@ fn wait<T>(shared: &Shared<T>, seen: &mut u64, deadline: Deadline) -> Result<(),
 
 #[track_caller]
 fn wait_for<'a, T>(
-    shared: &'a Shared<T>,
+    shared: &'a SharedValue<T>,
     seen: &mut u64,
     deadline: Deadline,
     mut condition: impl FnMut(&T) -> bool,

@@ -2,7 +2,7 @@
 
 use std::{fmt, mem, sync::Arc, time::Duration};
 
-use super::{Receiver, Ref, SendError, Shared};
+use super::{Receiver, Ref, SendError, SharedValue};
 use crate::core::{
     cancel::{self, Cancelled},
     primitive::Ordering,
@@ -15,16 +15,17 @@ use crate::core::{
 
 static DEPARTURE: WaitKind = WaitKind::new("the end of a watched value's receivers");
 
+// Same name as `channel::Sender`: all channels have the names of std.
 /// The end that changes the value; clones change the same value.
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedValue<T>>,
 }
 
 impl<T> Sender<T> {
     /// Makes a value that is watched, without a receiver as yet.
     #[must_use]
     pub fn new(initial: T) -> Self {
-        Sender { shared: Arc::new(Shared::new(initial)) }
+        Sender { shared: Arc::new(SharedValue::new(initial)) }
     }
 
     /// Puts a value in the place of the last and wakes all who wait for a change.

@@ -122,6 +122,7 @@ impl UnixListener {
 shared_like_std!(UnixListener);
 converts_like_std!(UnixListener, std::os::unix::net::UnixListener);
 
+// Same name as `net::Incoming`: std names both iterators so.
 /// Iterates over a listener's connections; made by [`UnixListener::incoming`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
