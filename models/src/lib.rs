@@ -130,7 +130,7 @@ hold! {
     cancel = crate::shipped::models::cancel: [
         a_wait_that_begins_is_cancelled,
         a_strand_that_joins_is_cancelled,
-        all_members_are_told,
+        all_members_are_notified,
         a_scope_inside_is_cancelled,
         two_cancels_end_a_wait_once,
         a_cancelled_wait_has_one_outcome,

@@ -42,7 +42,7 @@ fn a_limit_ends_a_read_and_says_so() {
         let error = late.into_value().unwrap_err();
         assert!(is_cancelled(&error));
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert_eq!(error.to_string(), "cancelled: the time was over");
+        assert_eq!(error.to_string(), "cancelled: the time limit has expired");
         assert!(check_cancelled().is_ok(), "the scope was left");
     });
 }

@@ -346,7 +346,7 @@ fn write_all_says_how_much_was_sent() {
             let sent = bytes_moved(&error).unwrap();
             assert_eq!(
                 error.to_string(),
-                format!("cancelled: the time was over, after {sent} bytes")
+                format!("cancelled: the time limit has expired, after {sent} bytes")
             );
             assert!(sent > 0);
             let mut received = vec![0; sent];

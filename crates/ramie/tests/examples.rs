@@ -356,7 +356,7 @@ fn page_sizes_are_those_of_who_answers_in_time() {
         assert_eq!(first, format!("     5000 {quick}"), "{strands}");
         assert_eq!(
             second,
-            format!("        - {silent}: cancelled: the time was over"),
+            format!("        - {silent}: cancelled: the time limit has expired"),
             "{strands}"
         );
         assert!(third.contains("refused"), "{strands}: {third}");

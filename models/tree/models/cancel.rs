@@ -71,7 +71,7 @@ pub(crate) fn a_strand_that_joins_is_cancelled() {
 
 /// All members are notified, however often others hold the lock of the members in between; a member
 /// that leaves meanwhile is not reached.
-pub(crate) fn all_members_are_told() {
+pub(crate) fn all_members_are_notified() {
     check_within(2, || {
         cancel::scope(|scope| {
             let leaving = spawn_inside(|| wait(soon()));

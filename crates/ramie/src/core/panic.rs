@@ -15,11 +15,12 @@ pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
     catch_unwind(AssertUnwindSafe(f))
 }
 
-/// Calls `f`. By this name std's hook ends a backtrace: what lies below is the runtime's.
+/// Calls `f`. Because of this function's name, std's hook ends backtraces here; the frames below
+/// are the runtime's.
 #[inline(never)]
 pub(crate) fn __rust_begin_short_backtrace<T>(f: impl FnOnce() -> T) -> T {
     let value = f();
-    // The call is no tail call, so its frame is there.
+    // Prevents a tail call, so that this frame stays on the stack.
     std::hint::black_box(());
     value
 }
@@ -30,14 +31,14 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
-/// Runs user code whose panic has no one to go to: a waker, a destructor. Returns false if it
-/// panicked; the panic hook has reported that.
+/// Runs user code, such as a waker or a destructor, whose panic nobody could receive. Returns false
+/// if it panicked; the panic hook has reported the panic.
 pub(crate) fn call_quietly(f: impl FnOnce()) -> bool {
     // The payload is forgotten, because its destructor is user code, too, and may panic.
     catch(f).map_err(std::mem::forget).is_ok()
 }
 
-/// Drops a value whose destructor's panic has no one to go to, such as a panic's payload.
+/// Drops a value, such as a panic's payload, while nobody could receive a panic of its destructor.
 pub(crate) fn drop_quietly<T>(value: T) {
     call_quietly(|| drop(value));
 }

@@ -1,7 +1,7 @@
-//! The atomics and cells of the protocols in this crate, behind one door.
+//! The atomics and cells of the protocols in this crate.
 //!
-//! Protocol modules import them from here and never from `std`: in `models/`, where a model checker
-//! runs these very modules, another file with the same names stands in the place of this one.
+//! Protocol modules import them from here and never from `std`, because in `models/`, where a model
+//! checker runs these very modules, another file with the same names replaces this one.
 
 pub(crate) use std::{
     cell::{Cell, UnsafeCell},
@@ -11,7 +11,7 @@ pub(crate) use std::{
     },
 };
 
-/// Lets a processor core do something else for a moment, so many times.
+/// Executes the processor's pause instruction, `times` times.
 pub(crate) fn pause(times: u32) {
     (0..times).for_each(|_| std::hint::spin_loop());
 }

@@ -9,20 +9,21 @@ use std::{
 
 use crate::core::primitive::{AtomicBool, Ordering, pause};
 
-/// How a thread waits for another that is about to finish: longer each time, so that the other is
-/// not disturbed, and its CPU, if it has lost that, is given back to it in the end.
+/// A wait for another thread that is about to finish. Each round is longer, so that the other
+/// thread is not disturbed; after some rounds the waiting thread yields its CPU, in case the other
+/// thread has lost its own.
 ///
-/// Two threads that take turns at a lock for each step pass its cache line to and fro each time;
-/// where the one waits longer, the other makes several steps meanwhile: 54 ns a value of a channel
-/// against 20.
+/// Two threads that take a lock by turns pass its cache line to and fro for each step. If one waits
+/// longer, the other makes several steps meanwhile: 20 ns per value of a channel instead of 54.
 pub(crate) struct SpinWait {
     round: u32,
 }
 
-/// Rounds before this one pause, twice as often each time; later ones give way to other threads.
+/// Rounds before this one pause, each twice as long as the one before; later rounds yield to other
+/// threads.
 const PAUSES: u32 = 7;
-/// The first wait is of 16 pauses: beginning with one, two workers that send and receive through
-/// one channel take 28 ns a value instead of 15, and 23 instead of 13 if it is unbounded.
+/// The first wait has 16 pauses. With one pause, two workers that send and receive through one
+/// channel take 28 ns per value instead of 15, and 23 instead of 13 if it is unbounded.
 const FIRST: u32 = 4;
 
 impl SpinWait {
@@ -40,7 +41,7 @@ impl SpinWait {
     }
 }
 
-/// The lock alone, for those who lay out themselves what it is for.
+/// The lock without a value, for types that lay out the guarded data themselves.
 pub(crate) struct RawSpinLock {
     is_locked: AtomicBool,
 }
@@ -73,7 +74,7 @@ impl RawSpinLock {
         }
     }
 
-    /// To be called by the holder alone.
+    /// Only the holder of the lock may call this.
     #[inline(always)]
     pub(crate) fn unlock(&self) {
         self.is_locked.store(false, Ordering::Release);
@@ -89,7 +90,7 @@ pub(crate) struct SpinLock<T> {
 // SAFETY: the value is touched by one thread at a time.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
-// What is under the lock is whole whenever the lock is free: no user code runs under it.
+// The value is consistent whenever the lock is free, because no user code runs under the lock.
 impl<T> RefUnwindSafe for SpinLock<T> {}
 
 impl<T> SpinLock<T> {

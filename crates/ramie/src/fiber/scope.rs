@@ -96,7 +96,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let panicked = self.data.take_panic();
         match (outcome, panicked) {
             (Err(payload), _) => resume_unwind(payload),
-            (Ok(_), Some(sentence)) if sentence.is_told => {
+            (Ok(_), Some(sentence)) if sentence.is_reported => {
                 Raised::new(NoValue::Panicked, Box::new(sentence.text)).raise()
             }
             (Ok(_), Some(sentence)) => panic!("{}", sentence.text),

@@ -13,24 +13,24 @@ use crate::core::{
 
 /// Runs a closure that blocks its thread, without blocking the worker; other fibers run meanwhile.
 ///
-/// For calls that wait outside Ramie's sight: a C library, a file on a slow disk, long computation.
-/// The closure may borrow, since this call returns only when it has ended. A fiber's place in the
-/// queue is first come, first served; the pool has 512 threads unless
+/// Use it for calls that wait without Ramie's knowledge (a C library, a file on a slow disk) and
+/// for long computations. The closure may borrow, because this call returns only when the closure
+/// has ended. Fibers are served in the order in which they come; the pool has 512 threads unless
 /// [`Builder::blocking_threads`](crate::Builder::blocking_threads) sets another number.
 ///
 /// # Blocking
 /// Parks the fiber until the closure has ended.
 ///
 /// # Cancellation
-/// Not a cancel point: the closure is waited for to its end.
+/// Not a cancel point: the call waits until the closure has ended.
 ///
 /// # Panics
 /// With the closure's panic. Inside [`no_switch`](crate::no_switch()).
 ///
 /// # Outside a fiber
-/// Runs the closure right here: the thread may block.
+/// Runs the closure on the calling thread, which may block.
 ///
-/// While the strand unwinds from a panic, too, the closure runs right here.
+/// While a strand unwinds from a panic, the closure also runs on the calling thread.
 ///
 /// # Examples
 /// ```
@@ -62,8 +62,8 @@ where
     }
 }
 
-/// Runs a call that may fail on the blocking pool, as a cancel point: not in a scope that is
-/// cancelled already, and once begun to its end.
+/// Runs a fallible call on the blocking pool, as a cancel point: in a cancelled scope the call does
+/// not begin; a call that has begun is not interrupted.
 #[track_caller]
 pub(crate) fn blocking_io<F, T>(f: F) -> io::Result<T>
 where

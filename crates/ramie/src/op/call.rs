@@ -1,5 +1,5 @@
-//! How a call is made: as an op of the strand's ring, which has it, or on the blocking pool; right
-//! here by a thread, which may block.
+//! System calls of a strand: as an op of its ring if the ring has the op, otherwise on the blocking
+//! pool. A thread makes them directly, because it may block.
 #![allow(unsafe_code)]
 
 use std::{
@@ -23,8 +23,8 @@ use crate::core::{cancel, wait::park::WaitKind, worker};
 /// Makes a call and returns its result, a count or a descriptor.
 ///
 /// # Safety
-/// What `call` points to stays valid, and is not used by others in a conflicting way, until this
-/// has returned.
+/// The memory that `call` points to stays valid, and is not used by others in a conflicting way,
+/// until this call has returned.
 #[track_caller]
 pub(crate) unsafe fn make(kind: &'static WaitKind, call: Call) -> io::Result<u32> {
     if is_by_ring(&call) {
@@ -35,7 +35,7 @@ pub(crate) unsafe fn make(kind: &'static WaitKind, call: Call) -> io::Result<u32
     unsafe { plainly(call) }
 }
 
-/// As [`make`], for a call that does not wait: without a ring's op it is made right here.
+/// As [`make`], for a call that does not wait: if the ring has no op for it, it is made directly.
 ///
 /// # Safety
 /// As [`make`].
@@ -50,14 +50,14 @@ pub(crate) unsafe fn make_at_once(kind: &'static WaitKind, call: &Call) -> io::R
     uninterrupted(|| result_of(unsafe { call.make() }))
 }
 
-/// How a call is made that may wait for long.
+/// The ways of making a call that may wait for long.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// By the ring's op, which can be cancelled.
     Ring,
-    /// Right here, by a thread that nobody can cancel.
+    /// Directly, by a thread that nobody can cancel.
     Here,
-    /// In whatever way the call can be had without waiting in it.
+    /// In another way, which does not wait in the call.
     Otherwise,
 }
 
@@ -102,10 +102,11 @@ pub(crate) unsafe fn plainly(call: Call) -> io::Result<u32> {
     blocking_io(move || uninterrupted(|| lent.make()))
 }
 
-/// A call whose pointers are good for as long as its strand waits, on any thread.
+/// A call whose pointers are valid on any thread as long as its strand waits.
 struct SendCall(Call);
 
-// SAFETY: made in `plainly` only, whose caller keeps what it points to until the job has ended.
+// SAFETY: made only in `plainly`, whose caller keeps the memory behind its pointers until the job
+// has ended.
 unsafe impl Send for SendCall {}
 
 impl SendCall {
@@ -115,7 +116,7 @@ impl SendCall {
     }
 }
 
-/// What a raw result means.
+/// Converts the result of a system call.
 pub(crate) fn result_of(raw: i32) -> io::Result<u32> {
     u32::try_from(raw).map_err(|_| io::Error::from_raw_os_error(-raw))
 }
@@ -129,10 +130,10 @@ pub(crate) unsafe fn own(fd: u32) -> OwnedFd {
     unsafe { own_fd(fd) }
 }
 
-/// The name as the kernel takes it.
+/// Returns the name in the kernel's form.
 pub(crate) fn c_string(name: impl AsRef<OsStr>) -> io::Result<CString> {
     CString::new(name.as_ref().as_bytes()).map_err(|_| {
-        // std's words, of a path.
+        // The message of std for a path.
         let sentence = "file name contained an unexpected NUL byte";
         io::Error::new(io::ErrorKind::InvalidInput, sentence)
     })
@@ -142,7 +143,7 @@ pub(crate) fn raw(fd: &impl AsFd) -> i32 {
     fd.as_fd().as_raw_fd()
 }
 
-/// The most that one call takes; more is cut, and the result short.
+/// Limits a length to the most that one call takes; the result of a longer call is short.
 pub(crate) fn cut(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,7 @@
 //! Finds the leftover of an iterator over a socket, for calls that have only the descriptor.
 //!
 //! The key is the kernel's number of the socket (`SO_COOKIE`), which duplicates of a descriptor
-//! share; a descriptor's own number may be another socket's by now. Since Linux 5.3 the kernel
+//! share; a descriptor's number may belong to another socket by now. Since Linux 5.3 the kernel
 //! gives no number twice. Before, each network namespace counted by itself, so two sockets of
 //! different namespaces may have the same number, and the number of the socket's inode becomes part
 //! of the key ([`key_of`]).
@@ -25,10 +25,10 @@ use ramie_driver::{
 
 use crate::core::primitive::{AtomicUsize, Ordering};
 
-/// How many inboxes are enlisted: a program without iterators over sockets pays one load.
+/// The number of enlisted inboxes: a program without iterators over sockets pays one load.
 ///
-/// Relaxed: a thread that receives by the descriptor after another one has left an iterator behind
-/// has learned of that in some way that orders this.
+/// Relaxed: a thread that receives by the descriptor after another thread has left an iterator has
+/// synchronised with that thread.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The key of the socket, and a serial number, because a socket may have several inboxes.
@@ -45,7 +45,7 @@ fn inboxes() -> MutexGuard<'static, Inboxes> {
     INBOXES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a number that no other open socket has. None on kernels before 4.6.
+/// Returns a number that no other open socket has; None on kernels before 4.6.
 fn key_of(socket: impl AsFd) -> Option<NonZeroU64> {
     static ARE_COOKIES_UNIQUE: OnceLock<bool> = OnceLock::new();
     let are_unique = *ARE_COOKIES_UNIQUE.get_or_init(|| has_global_cookies(&sys::kernel_release()));

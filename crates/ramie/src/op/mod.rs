@@ -1,6 +1,6 @@
-//! One op of the strand that calls: performed by its driver ([`perform`]), again and again by one
-//! op of the driver's own ([`multishot`]), or as a call that is made at once, through the ring or
-//! on the blocking pool ([`route`], [`call`], [`blocking`]).
+//! One op of the calling strand: performed by its driver ([`perform`]), repeatedly by one multishot
+//! op of the driver ([`multishot`]), or as a call that is made at once, through the ring or on the
+//! blocking pool ([`route`], [`call`], [`blocking`]).
 //!
 //! This layer names the core and nothing above it.
 

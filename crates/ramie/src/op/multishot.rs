@@ -28,8 +28,8 @@
 //! reference of a wait. No epoch turns a late wake-up by that address away, so there must be no
 //! late wake-up. The fiber therefore leaves the address in its last step before it suspends, and
 //! the driver hands it out once, with an item or with the end of the op, whichever strand has
-//! stopped that op. Until then the fiber does not run. If the fiber is given up, the op is drained,
-//! and the word dropped (`core/worker/abandon.rs`).
+//! stopped that op. Until then the fiber does not run. If the fiber is abandoned, the op is
+//! drained, and the word dropped (`core/worker/abandon.rs`).
 
 use std::{os::fd::RawFd, sync::Arc};
 
@@ -86,8 +86,8 @@ impl MultishotSource {
         }
     }
 
-    /// Takes the next item of an op that is on its way, by a plain wait (`core/wait/plain.rs`) if
-    /// that will do.
+    /// Takes the next item of a running op, by a plain wait (`core/wait/plain.rs`) if no limit,
+    /// scope or unwinding forbids it.
     #[track_caller]
     #[inline(always)]
     fn next_plainly(&self, kind: &'static WaitKind, deadline: Deadline) -> Option<MultishotItem> {
@@ -156,7 +156,7 @@ impl MultishotSource {
         }
     }
 
-    /// The op of this source; if it has none, one that is begun now.
+    /// Returns the op of this source; starts one if it has none.
     fn op_of(&mut self, worker: &Worker) -> Option<MultishotId> {
         if self.id.is_none() && worker.runs_fibers() && self.starts_left > 0 {
             let started = worker.with_driver(|driver| driver.start_multishot(self.op, &self.inbox));
@@ -165,7 +165,7 @@ impl MultishotSource {
         self.id
     }
 
-    /// Ends the op, as dropping does; what it left is in the inbox.
+    /// Ends the op, as dropping does; its items go to the inbox.
     pub(crate) fn stop(&mut self) {
         if self.id.take().is_some() {
             stop(&self.inbox);
@@ -189,8 +189,9 @@ fn next_item(worker: &Worker, id: MultishotId) -> NextItem {
     worker.with_driver(|driver| driver.next_item(id)).unwrap_or(NextItem::Gone)
 }
 
-/// The wait was ended from outside; what came nevertheless is returned. From here on the
-/// descriptor may be closed though the op goes on: the kernel has to know it by its file.
+/// Handles a wait that was ended from outside; returns an item that arrived nevertheless.
+/// Afterwards the descriptor may be closed while the op continues, so the kernel must have looked
+/// the file up.
 #[cold]
 fn last_look(
     worker: &Worker,
@@ -220,11 +221,11 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpE
     }
 }
 
-/// Awaits an item with no other fiber running, for a little while: the strand unwinds.
+/// Awaits an item for a short time, without running other fibers, because the strand unwinds.
 #[cold]
 fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
     let limit = Deadline::after(UNWINDING_LIMIT);
-    // Any word that is no wake-up: it is dropped where wake-ups are dealt out.
+    // A word that wakes nobody: it is dropped where wake-ups are distributed.
     while worker.with_open_driver(|driver| driver.await_item(id, WakeWord::RELEASED.to_bits()))
         == Some(true)
     {
@@ -276,7 +277,7 @@ pub(crate) fn release(
         let prepared = match park::prepare(worker, record) {
             Ok(prepared) => prepared,
             Err(Refused::Cancelled) => return Err(OpError::Cancelled),
-            // It would have to wait for another thread.
+            // The strand would have to wait for another thread.
             Err(Refused::Unwinding) => return Err(OpError::Elapsed),
         };
         if !inbox.request_stop(prepared.wake_word().to_bits()) {
@@ -317,7 +318,7 @@ mod tests {
 
     static BYTES: WaitKind = WaitKind::new("bytes of a test");
 
-    /// Says that a test is left out, past libtest, which shows only what failing tests print.
+    /// Prints that a test is skipped, past libtest, which shows only the output of failing tests.
     fn skipped(reason: &str) {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("a test");
@@ -341,8 +342,8 @@ mod tests {
         }
     }
 
-    /// Where others take from the descriptor, too, each of their calls ends the op. Under faults
-    /// ops end by themselves as well, and some are refused; then fewer come to bring bytes.
+    /// Each receive of another caller on the descriptor ends the op. With injected faults ops also
+    /// end by themselves, and some are refused, so fewer ops bring bytes.
     #[test]
     fn an_intake_that_loses_its_op_again_and_again_begins_no_more() {
         const ROUNDS: u32 = 200;

@@ -1,14 +1,15 @@
-//! One I/O op of the strand that calls: handed to the driver, awaited to its last completion.
+//! One I/O op of the calling strand: submitted to the driver, and awaited until its last
+//! completion.
 //!
-//! The op and its frame lie in the caller's frame, and so does, as a rule, what the op points to.
-//! That is sound because this call does not return, by whatever way, before the kernel is done with
-//! them: a deadline cancels the op and goes on waiting, and the op's own result decides. Data that
-//! arrived is returned, nothing is lost. A cancelled scope does the same; a call in one that is
-//! cancelled already does not begin.
+//! The op's frame lies in the caller's frame, and so does, usually, the memory that the op points
+//! to. That is sound because this call never returns before the kernel is done with both: a
+//! deadline cancels the op and continues to wait, and the op's own result decides. Data that
+//! arrived is returned, so nothing is lost. A cancelled scope does the same. In a scope that is
+//! cancelled already, the call does not begin.
 //!
-//! Whatever could refuse is asked before the op is submitted: a `no_switch` region, a signal
-//! handler, a thread's header. A panic between the submission and the completion would leave the
-//! frame to the kernel, and ends the process ([`HandedOut`]).
+//! All checks that could refuse the op come before its submission: a `no_switch` region, a signal
+//! handler, the memory for a thread's header. A panic between the submission and the completion
+//! would leave the frame to the kernel, so it ends the process ([`HandedOut`]).
 #![allow(unsafe_code)]
 
 use std::{io, ptr::NonNull, time::Duration};
@@ -30,17 +31,17 @@ use crate::core::{
     worker::{self, Worker},
 };
 
-/// How long an op that runs during a panic may take before it is cancelled.
+/// The time after which an op that runs during a panic is cancelled.
 pub(crate) const UNWINDING_LIMIT: Duration = Duration::from_millis(100);
 
-/// Why an op did not succeed.
+/// The reason why an op did not succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OpError {
     /// The kernel's error.
     Errno(i32),
-    /// The deadline passed, and the op had not happened.
+    /// The deadline passed before the op happened.
     Elapsed,
-    /// A scope around the call was cancelled, or a limit over, and the op had not happened.
+    /// A scope around the call was cancelled, or a limit expired, before the op happened.
     Cancelled,
 }
 
@@ -55,7 +56,7 @@ impl From<OpError> for io::Error {
 }
 
 /// An op to perform: `request(&READ, op).until(deadline).on(file).perform()`.
-#[must_use = "it is performed only when told to"]
+#[must_use = "a request does nothing until it is performed"]
 pub(crate) struct Request<'a> {
     kind: &'static WaitKind,
     frame: OpFrame,
@@ -63,7 +64,7 @@ pub(crate) struct Request<'a> {
     file: Option<&'a FixedFile>,
 }
 
-/// Requests an op, for what a dump names by `kind`.
+/// Requests an op. Dumps name the wait by `kind`.
 #[inline(always)]
 pub(crate) fn request(kind: &'static WaitKind, op: Op) -> Request<'static> {
     request_frame(kind, OpFrame::new(op))
@@ -83,8 +84,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Names the op's descriptor by its index in the ring's table as well, if it has one. It must
-    /// be that of the stream whose descriptor the op names.
+    /// Lets the op name its file by the index in the ring's file table, if the file has one. `file`
+    /// must belong to the stream whose descriptor the op names.
     #[inline(always)]
     pub(crate) fn on<'b>(self, file: Option<&'b FixedFile>) -> Request<'b> {
         Request { kind: self.kind, frame: self.frame, deadline: self.deadline, file }
@@ -93,8 +94,8 @@ impl<'a> Request<'a> {
     /// Performs the op and returns its result, a count or a descriptor.
     ///
     /// # Safety
-    /// What the op points to stays valid, and is not used by others in a conflicting way, until
-    /// this call has returned; and the file is as [`on`](Self::on) demands.
+    /// The memory that the op points to stays valid, and is not used by others in a conflicting
+    /// way, until this call has returned; and the file is as [`on`](Self::on) requires.
     ///
     /// # Cancellation
     /// A cancel point.
@@ -116,10 +117,10 @@ impl<'a> Request<'a> {
         unsafe { self.perform() }
     }
 
-    /// As [`perform`](Self::perform), for ops of which there are many: inlined into the code of the
-    /// fiber, for the sake of its switch ([`FiberStack::suspend`](worker::FiberStack::suspend)).
+    /// As [`perform`](Self::perform), for frequent ops: inlined into the code of the fiber, because
+    /// that makes its switch cheaper ([`FiberStack::suspend`](worker::FiberStack::suspend)).
     ///
-    /// It waits plainly if that will do.
+    /// Waits by a plain wait if no limit, scope or unwinding forbids it.
     ///
     /// # Safety
     /// As [`perform`](Self::perform).
@@ -135,8 +136,8 @@ impl<'a> Request<'a> {
             // SAFETY: the caller's promise.
             return unsafe { perform_bounded(&worker, kind, frame, deadline, file) };
         };
-        // SAFETY: the frame stays in place until it is released, and what the op points to does by
-        // the caller's promise; so it is with the file.
+        // SAFETY: the frame stays in place until it is released; by the caller's promise the memory
+        // that the op points to stays valid, and the file belongs to the op's descriptor.
         match unsafe { worker.submit(frame, file) }? {
             Submitted::Complete => worker.note_complete_at_once(),
             Submitted::InFlight => {
@@ -152,14 +153,14 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a dump shows of the op: its descriptor.
+/// The detail of the op that a dump shows: its descriptor.
 #[inline(always)]
 fn detail_of(frame: &OpFrame) -> u64 {
     frame.op().fd().map_or(u64::MAX, |fd| fd as u64)
 }
 
-/// A plain wait, whole: what its switch touches lies together, where the run queue's prefetch
-/// expects it (`core/worker/prefetch.rs`).
+/// The op and the record of a plain wait. The data that its switch touches lies together, where the
+/// run queue's prefetch expects it (`core/worker/prefetch.rs`).
 #[repr(C)]
 struct PlainWait {
     frame: OpFrame,
@@ -186,8 +187,8 @@ unsafe fn perform_bounded(
     if cancel::is_cancelled_here() {
         return Err(OpError::Cancelled);
     }
-    // SAFETY: the frame stays in place until `wait_for` has seen it complete, and what the op
-    // points to does by the caller's promise.
+    // SAFETY: the frame stays in place until `wait_for` has seen it complete; by the caller's
+    // promise the memory that the op points to stays valid.
     match unsafe { worker.submit(frame, file) }? {
         Submitted::Complete => {
             worker.note_complete_at_once();
@@ -202,7 +203,7 @@ unsafe fn perform_bounded(
     }
 }
 
-/// Lent to the kernel: the frame of an op, and what it points to.
+/// The loan of an op's frame, and of the memory that it points to, to the kernel.
 enum InFlight {}
 
 impl Lent for InFlight {
@@ -210,7 +211,7 @@ impl Lent for InFlight {
 }
 
 impl Worker {
-    /// Hands an op to the driver, which a thread outside `run` opens when it first needs it.
+    /// Submits an op to the driver. A thread outside `run` opens its driver with its first op.
     ///
     /// # Safety
     /// As [`ramie_driver::Driver::submit_fixed`].
@@ -248,10 +249,11 @@ fn with_driver<R>(
 const ENOSYS: i32 = 38;
 const ECANCELED: i32 = 125;
 
-/// What the op came to; `ended_by` is why we cancelled it, if we did.
+/// Returns the result of the op. `ended_by` is the reason for which the op was cancelled, if it
+/// was.
 ///
-/// Errors lie out of line: with them the compiler makes one jump by a table out of this and of what
-/// the callers do with it.
+/// Error paths are out of line, because LLVM otherwise merges them with the caller's match into a
+/// jump table.
 #[inline(always)]
 fn result_of(frame: &OpFrame, ended_by: Option<OpError>) -> Result<u32, OpError> {
     match frame.result() {
@@ -301,7 +303,7 @@ fn is_released(frame: &OpFrame) -> bool {
 }
 
 fn cancel(worker: &Worker, frame: &OpFrame) {
-    // A driver that took the op in is open.
+    // The driver is open, because the op was submitted to it.
     let _ = worker.with_driver(|driver| {
         // SAFETY: the frame was submitted to this driver, which has not let go of it: the callers
         // saw that it is not released.
@@ -309,7 +311,8 @@ fn cancel(worker: &Worker, frame: &OpFrame) {
     });
 }
 
-/// Awaits an op in the kernel, with no other fiber running: the strand unwinds from a panic.
+/// Awaits an op in the kernel, without running other fibers, because the strand unwinds from a
+/// panic.
 #[cold]
 fn drive_inline(worker: &Worker, frame: &OpFrame) -> Result<u32, OpError> {
     frame.user.set(WakeWord::NOBODY.to_bits());

@@ -1,4 +1,4 @@
-//! Waits for readiness again and again, for calls that refuse to wait.
+//! Repeated waits for readiness, for calls that refuse to wait.
 //!
 //! Such a call is a loop: it tries, waits until the descriptor is ready, and tries again. The call
 //! may still find nothing: another strand may have taken the data, or the descriptor may stay ready
@@ -23,35 +23,35 @@ use ramie_driver::{Op, sys::monotonic_ns};
 use super::{OpError, fixed_file::FdName, request};
 use crate::core::{cancel, time::Deadline, wait::park::WaitKind, worker};
 
-/// So many waits in a row may be in vain before the strand pauses.
+/// The number of waits in a row that may be in vain before the strand pauses.
 const PATIENCE: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
-/// A wait that took longer was no wait in vain.
+/// A wait that took longer was not in vain.
 const TRUE_WAIT_NS: u64 = 10_000_000;
 
 /// The waits of one call.
 #[derive(Default)]
 pub(crate) struct Readiness {
-    /// Those that have ended, in a row.
+    /// The number of waits in a row that have ended.
     waits: u32,
-    /// The descriptor stays ready only for what the call takes.
+    /// The descriptor is ready only if there is something for this call.
     is_race: bool,
 }
 
 impl Readiness {
-    /// For a call that finds nothing only if another one was faster.
+    /// The waits of a call that finds nothing only if another call was faster.
     pub(crate) fn of_race() -> Self {
         Readiness { waits: 0, is_race: true }
     }
 
-    /// How long to pause before the next wait; none: it is enough to let other fibers run.
+    /// Returns the pause before the next wait; None: it is enough to let other fibers run.
     fn pause(&self) -> Option<Duration> {
         let doublings = self.waits.checked_sub(PATIENCE).filter(|_| !self.is_race)?;
         Some((FIRST_PAUSE * (1 << doublings.min(16))).min(LONGEST_PAUSE))
     }
 
-    /// Waits until one of `events` may hold of the descriptor.
+    /// Waits until the descriptor may be ready for one of `events`.
     ///
     /// # Errors
     /// Those of an op; `Elapsed` also if the deadline has passed and the last wait was in vain.
@@ -87,16 +87,15 @@ impl Readiness {
         }
     }
 
-    /// Returns whether the readiness that was waited for is that of a socket's end: it was shut
-    /// down. What had come before then has to be looked for once more.
+    /// Returns whether the socket is ready because it was shut down. The caller must then look once
+    /// more for data that arrived before.
     pub(crate) fn is_end(&self, fd: impl AsFd) -> bool {
         self.waits > 0 && ramie_driver::sys::is_shut_down_for_reading(fd)
     }
 }
 
-/// Makes a call that refuses to wait, whenever the descriptor is ready, until the result is not
-/// `WouldBlock`. If the descriptor is not nonblocking, the first call, too, is made only once it is
-/// ready.
+/// Repeats a call that refuses to wait, each time the descriptor is ready, until the result is not
+/// `WouldBlock`. If the descriptor is blocking, the first call, too, waits until it is ready.
 ///
 /// # Cancellation
 /// A cancel point.
@@ -127,8 +126,8 @@ pub(crate) fn call_until_done<R>(
     }
 }
 
-/// Its frame is the last one of an idle connection, whose stack should fit into one page: inlined,
-/// the request lies in it once.
+/// The frame of this function is the last one of an idle connection, whose stack should fit into
+/// one page. The request is inlined, so it lies in this frame once.
 #[track_caller]
 #[inline(never)]
 fn await_readiness(

@@ -1,4 +1,4 @@
-//! Where the call of a strand is made: here, through the ring, or on the blocking pool.
+//! The route of a strand's call: on this thread, through the ring, or on the blocking pool.
 
 use std::{io, thread};
 
@@ -8,13 +8,13 @@ use crate::core::worker;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
-    /// On this thread, which may block: it is no fiber's, or the fiber unwinds.
+    /// On this thread, which may block, because the strand is no fiber, or the fiber unwinds.
     Here,
     Ring,
     Pool,
 }
 
-/// Returns where a call of this strand is made.
+/// Returns the route of a call of this strand.
 #[track_caller]
 pub(crate) fn route() -> Route {
     worker::check_may_switch();
@@ -37,7 +37,7 @@ pub(crate) fn is_by_ring(call: &Call) -> bool {
     route() == Route::Ring && can().unwrap_or(false)
 }
 
-/// Makes a call again for as long as a signal interrupts it.
+/// Repeats a call as long as a signal interrupts it.
 pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -47,7 +47,7 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     }
 }
 
-/// Lists calls on files and processes with the way each goes for a fiber, for `ramie doctor`.
+/// Lists calls on files and processes, each with its route for a fiber, for `ramie doctor`.
 #[doc(hidden)]
 #[must_use]
 pub fn routes(is_ring: bool, features: FeatureSet) -> [(&'static str, &'static str); 12] {

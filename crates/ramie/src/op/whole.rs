@@ -1,5 +1,5 @@
-//! Calls that move a whole buffer: as std's, but the error of a cancelled one holds the number of
-//! bytes moved.
+//! Calls that move a whole buffer: as std's, but the error of a cancelled call holds the number of
+//! bytes that were moved.
 
 use std::io::{self, ErrorKind};
 

@@ -53,7 +53,7 @@ const LOSSES: u32 = 16;
 /// The number of times that a strand tries again before it waits for an owner on another worker.
 const LOOKS: u32 = 10;
 
-/// A waiter's wish: to be given the lock rather than a chance to take it.
+/// A waiter's request: to be given the lock rather than a chance to take it.
 const HAND_OVER: u64 = 1;
 /// The token with which a waiter was given the lock.
 const HANDED_OVER: Token = 1;
@@ -298,8 +298,8 @@ impl<T: ?Sized> Mutex<T> {
                 let word = self.word.load(Ordering::Relaxed);
                 word & WAITERS != 0 && word != WAITERS
             };
-            let wish = if losses < LOSSES { 0 } else { HAND_OVER };
-            match self.lot.park(record, wish, still_held, &|token| self.pass_on(token)) {
+            let request = if losses < LOSSES { 0 } else { HAND_OVER };
+            match self.lot.park(record, request, still_held, &|token| self.pass_on(token)) {
                 Ok(Parked::Woken(HANDED_OVER)) => return Ok(()),
                 Ok(Parked::TimedOut | Parked::Cancelled) | Err(Refused::Cancelled) => {
                     return Err(NotLocked);
@@ -354,7 +354,7 @@ impl<T: ?Sized> Mutex<T> {
                 return 0;
             };
             let waiters = if next.has_more { WAITERS } else { 0 };
-            let is_handed_over = next.wish == HAND_OVER;
+            let is_handed_over = next.request == HAND_OVER;
             let owner = if is_handed_over { next.strand.as_u64() } else { FREE };
             self.word.store(owner | waiters, Ordering::Release);
             if is_handed_over { HANDED_OVER } else { 0 }

@@ -42,7 +42,7 @@ static WRITE: WaitKind = WaitKind::new("a RwLock, to write");
 const FREE: u64 = 0;
 const WRITER: u64 = 1;
 const WAITERS: u64 = 2;
-/// One reader. A strand's wish and its token are the value that it adds to the word.
+/// One reader. A strand's request and its token are the value that it adds to the word.
 const READER: u64 = 4;
 
 /// A lock around a value for many readers or one writer; twin of [`std::sync::RwLock`], poisoning

@@ -262,19 +262,19 @@ impl Semaphore {
     }
 
     fn try_take(&self, count: u32) -> Result<(), TryAcquireError> {
-        let wish = u64::from(count) * PERMIT;
+        let request = u64::from(count) * PERMIT;
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             if word & CLOSED != 0 {
                 return Err(TryAcquireError::Closed);
             }
-            if word & WAITERS != 0 || word < wish {
+            if word & WAITERS != 0 || word < request {
                 return Err(TryAcquireError::NoPermits);
             }
             // Acquire: pairs with the release in `give_back`.
             match self.word.compare_exchange_weak(
                 word,
-                word - wish,
+                word - request,
                 Ordering::Acquire,
                 Ordering::Acquire,
             ) {
@@ -299,9 +299,9 @@ impl Semaphore {
                 .until(deadline)
                 .cancellable()
                 .with_detail(std::ptr::from_ref(self).addr() as u64, count.into());
-            let wish = u64::from(count) * PERMIT;
-            let must_wait = || self.mark_waiting(wish);
-            match self.lot.park(record, wish, must_wait, &|token| self.pass_on(wish, token)) {
+            let request = u64::from(count) * PERMIT;
+            let must_wait = || self.mark_waiting(request);
+            match self.lot.park(record, request, must_wait, &|token| self.pass_on(request, token)) {
                 Ok(Parked::Woken(GRANTED)) => return Ok(()),
                 Ok(Parked::TimedOut) => {
                     self.grant();
@@ -317,7 +317,7 @@ impl Semaphore {
     }
 
     /// Sets the bit, unless the permits can be had. Under the lot's lock.
-    fn mark_waiting(&self, wish: u64) -> bool {
+    fn mark_waiting(&self, request: u64) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             if word & CLOSED != 0 {
@@ -326,7 +326,7 @@ impl Semaphore {
             if word & WAITERS != 0 {
                 return true;
             }
-            if word >= wish {
+            if word >= request {
                 return false;
             }
             let marked = self.word.compare_exchange_weak(
@@ -348,9 +348,9 @@ impl Semaphore {
     }
 
     /// A waiter is given up that may have been granted its permits.
-    fn pass_on(&self, wish: u64, token: Token) {
+    fn pass_on(&self, request: u64, token: Token) {
         match token {
-            GRANTED => self.give_back(wish / PERMIT),
+            GRANTED => self.give_back(request / PERMIT),
             LEFT => self.grant(),
             _ => {}
         }
@@ -369,21 +369,21 @@ impl Semaphore {
     #[cold]
     fn grant(&self) {
         self.lot.unpark_while(
-            |wish| {
+            |request| {
                 let word = self.word.load(Ordering::Relaxed);
-                word & CLOSED != 0 || word & !(PERMIT - 1) >= wish
+                word & CLOSED != 0 || word & !(PERMIT - 1) >= request
             },
-            |wish| if self.take_for_waiter(wish) { GRANTED } else { REFUSED },
+            |request| if self.take_for_waiter(request) { GRANTED } else { REFUSED },
             || self.unmark_waiting(),
         );
     }
 
     /// Takes permits that are free, unless the semaphore is closed. Under the lot's lock, with the
     /// bit for waiters set, so that nobody else takes any.
-    fn take_for_waiter(&self, wish: u64) -> bool {
+    fn take_for_waiter(&self, request: u64) -> bool {
         // Acquire: in place of the granted strand's, which follows by its wake-up.
         let taken = self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
-            (word & CLOSED == 0).then(|| word - wish)
+            (word & CLOSED == 0).then(|| word - request)
         });
         taken.is_ok()
     }

@@ -81,7 +81,7 @@ fn use_event(event: &Event, actor: &mut Actor<Flag>) {
             Flag::Reset
         }
         3 => Flag::IsSet(event.is_set()),
-        // Cancelled, as when the time was over, it may be set or not.
+        // If the wait was cancelled or timed out, it may be set or not.
         _ => Flag::WaitedInTime(cancellable(|| event.wait_timeout(moment)).unwrap_or(false)),
     });
     actor.pause();

@@ -2,10 +2,11 @@
 
 use std::{borrow::Cow, error::Error, fmt, io};
 
-/// The call was cancelled: a scope that the strand is in was, or its time was over.
+/// The call was cancelled, because a scope around it was cancelled or a time limit has expired.
 ///
-/// As an [`io::Error`] it is of kind `TimedOut` when a limit was the cause, else of kind `Other`;
-/// never `Interrupted`, which std's loops would try again. [`Cancelled::of`] finds it there.
+/// As an [`io::Error`] it is of kind `TimedOut` if a limit was the cause, otherwise of kind
+/// `Other`; never `Interrupted`, because std's loops would repeat the call. [`Cancelled::of`] finds
+/// it there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cancelled {
     reason: Reason,
@@ -17,12 +18,15 @@ enum Reason {
     Requested(Cow<'static, str>),
 }
 
+/// The reason of a limit.
+const EXPIRED: &str = "the time limit has expired";
+
 /// The source of errors that have no room for a reason.
 pub(crate) static STRAND_CANCELLED: Cancelled =
     Cancelled { reason: Reason::Requested(Cow::Borrowed("the strand was in a cancelled scope")) };
 
 /// Implements [`Error`] for enums with a variant `Cancelled`, whose source is a
-/// [`Cancelled`](struct@Cancelled). So whoever looks for a cancellation in an error need not know
+/// [`Cancelled`](struct@Cancelled). So code that looks for a cancellation in an error need not know
 /// the enum.
 macro_rules! errors_with_cancelled {
     ($($error:ident),*) => {
@@ -51,11 +55,11 @@ impl Cancelled {
         Cancelled { reason: Reason::Requested(reason) }
     }
 
-    /// Returns the reason that was given to `cancel`, or "the time was over".
+    /// Returns the reason that was given to `cancel`, or "the time limit has expired".
     #[must_use]
     pub fn reason(&self) -> &str {
         match &self.reason {
-            Reason::Deadline => "the time was over",
+            Reason::Deadline => EXPIRED,
             Reason::Requested(reason) => reason,
         }
     }
@@ -85,8 +89,8 @@ impl From<Cancelled> for io::Error {
     }
 }
 
-/// A call under a limit returned after the limit. It holds the value of the call, so nothing is
-/// lost.
+/// A call under a time limit returned after the limit. The error holds the value of the call, so
+/// nothing is lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Elapsed<T> {
     value: T,
@@ -105,7 +109,7 @@ impl<T> Elapsed<T> {
 
 impl<T> fmt::Display for Elapsed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time was over")
+        f.write_str(EXPIRED)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The frames of a strand's context that concern cancellation.
+//! The frames of a strand's context for cancellation: limits, scopes, shields.
 #![allow(unsafe_code)]
 
 use std::{
@@ -21,7 +21,7 @@ static KEY: context::Key = context::Key::new();
 enum Kind {
     Deadline(Deadline),
     Node(Arc<Node>),
-    /// Outer scopes are out of reach; the shield's own limit is not.
+    /// Hides the frames outside; has a limit of its own.
     Shield(Deadline),
     /// The frame that a strand of a `fiber::scope` inherits from the opener of the scope.
     Inherited(InheritedLimits),
@@ -30,7 +30,7 @@ enum Kind {
 /// One limit, scope or shield.
 pub(super) struct Frame {
     kind: Kind,
-    /// How many calls have returned early without an error while this frame was the cause.
+    /// The number of calls that have returned early without an error because of this frame.
     ignored: Cell<u32>,
     /// Identifies this frame; assigned when first asked for.
     serial: Cell<Option<NonZeroU64>>,
@@ -80,10 +80,10 @@ impl Frame {
     }
 
     fn serial(&self) -> NonZeroU64 {
-        // Not one of the atomics that models check: no protocol rests on it.
+        // Not one of the atomics that models check, because no protocol depends on it.
         static LAST: AtomicU64 = AtomicU64::new(0);
         self.serial.get().unwrap_or_else(|| {
-            // Relaxed: the number alone counts.
+            // Relaxed: the number publishes nothing.
             let serial = NonZeroU64::MIN.saturating_add(LAST.fetch_add(1, Ordering::Relaxed));
             self.serial.set(Some(serial));
             serial
@@ -110,9 +110,9 @@ fn visit(mut f: impl FnMut(&Frame) -> bool) {
 #[derive(Clone, Copy)]
 pub(crate) struct Ambient {
     pub(crate) deadline: Deadline,
-    /// Somebody may cancel from outside.
+    /// A scope around the wait may be cancelled from outside.
     pub(crate) has_node: bool,
-    /// A scope is cancelled, whatever the time.
+    /// A scope around the wait is cancelled.
     pub(crate) is_cancelled: bool,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn ambient() -> Ambient {
     sum
 }
 
-/// Why the current strand is cancelled, if it is.
+/// The reason why the current strand is cancelled, if it is.
 pub(crate) fn cause() -> Option<Cancelled> {
     let mut cause = None;
     visit(|frame| {
@@ -165,7 +165,8 @@ impl InheritedLimits {
     }
 }
 
-/// Records the limits and scopes that a scope opened now passes on; `None`: nothing.
+/// Records the limits and scopes that a scope opened now passes on to its strands; `None` if there
+/// are none.
 #[inline]
 pub(crate) fn snapshot() -> Option<InheritedLimits> {
     if context::is_empty() { None } else { snapshot_of_frames() }
@@ -195,11 +196,11 @@ pub(crate) fn inherit<T>(inherited: &InheritedLimits, f: impl FnOnce() -> T) -> 
     }
 }
 
-/// So many calls may return early with no more than a yield.
+/// The number of calls that may return early after a mere yield.
 const YIELDS: u32 = 8;
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// Lets others run before a call returns early that cannot report its cancellation.
+/// Lets other strands run before a call returns early because it cannot report its cancellation.
 #[cold]
 pub(crate) fn back_off() {
     let mut ignored = 0;

@@ -1,4 +1,4 @@
-//! Scopes that can be cancelled, and the handles to do it with.
+//! Scopes that can be cancelled, and the handles that cancel them.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -24,7 +24,7 @@ use super::{frame::Frame, node::Node};
 ///     assert_eq!(error.to_string(), "cancelled: shutting down");
 /// });
 /// ```
-/// The scope itself stays inside; its handles may leave, and do nothing afterwards:
+/// The scope cannot leave the closure; its handles may, and do nothing afterwards:
 /// ```compile_fail
 /// let kept = ramie::cancel::scope(|scope| scope);
 /// kept.cancel();
@@ -71,15 +71,15 @@ impl fmt::Debug for CancelScope {
 
 const NO_REASON: Cow<'static, str> = Cow::Borrowed("cancel was called");
 
-/// Cancels a scope, from any strand or thread, also after the scope was left: then it does nothing.
+/// Cancels a scope, from any strand or thread. After the scope was left, it does nothing.
 #[derive(Clone)]
 pub struct CancelHandle {
     node: Arc<Node>,
 }
 
 impl CancelHandle {
-    /// Cancels the scope: every cancel point in it fails from now on, and those that wait return.
-    /// Returns whether this was the first call.
+    /// Cancels the scope: from now on every cancel point in it fails, and waiting cancel points
+    /// return. Returns whether this was the first call.
     ///
     /// # Blocking
     /// Never; takes time in proportion to the strands in the scope.

@@ -1,4 +1,4 @@
-//! Cancel scopes: a time limit or a request to stop, for all that is called inside.
+//! Cancel scopes: a time limit or a request to stop for all calls inside.
 //!
 //! A cancelled call is never torn down. Each *cancel point* (a call documented as one under
 //! `# Cancellation`) returns an error instead of waiting; destructors, `?` and return values do the
@@ -20,12 +20,13 @@
 //! that is inside a scope of its own and is resumed inside another is reached by both; the strands
 //! of a `fiber::scope` that it opens then, by its own alone.
 //!
-//! # Calls that cannot say so
-//! Calls with std's shapes have std's return types, and some have no room for this error. Of those,
-//! the ones that may return without a reason do so early (`park`, `Condvar::wait`), and so does
-//! [`sleep`](crate::fiber::sleep). In a loop they would spin, so each early return first lets other
-//! fibers run, and each repeated one waits a little longer, up to 50 ms. The others are no cancel
-//! points and have a twin that is one: `JoinHandle::wait`, `Mutex::lock_or_cancelled`.
+//! # Calls that cannot report a cancellation
+//! Twins of std's calls have std's return types, and some of these have no room for this error.
+//! Calls that may return spuriously (`park`, `Condvar::wait`) and [`sleep`](crate::fiber::sleep)
+//! return early in a cancelled scope. In a loop they would spin, so each early return first lets
+//! other fibers run, and each repeated one waits a little longer, up to 50 ms. The remaining calls
+//! are no cancel points, but each has a counterpart that is one: `JoinHandle::wait`,
+//! `Mutex::lock_or_cancelled`.
 //!
 //! # Which calls are cancel points
 #![doc = include_str!("../../../docs/cancel-points.md")]
@@ -71,14 +72,14 @@ pub(crate) use self::{
 };
 use crate::core::time::{Deadline, Instant};
 
-/// Calls `f` and limits the time that it may wait: when `timeout` is over, the cancel points in it
-/// fail.
+/// Calls `f` and limits the time that it may wait: when `timeout` has expired, the cancel points in
+/// it fail.
 ///
 /// # Cancellation
 /// Not a cancel point itself: `f` is always called.
 ///
 /// # Errors
-/// `f` returned later than that. The error holds its value.
+/// `f` returned after the limit. The error holds its value.
 ///
 /// # Examples
 /// ```
@@ -95,7 +96,7 @@ pub fn with_timeout<T>(timeout: Duration, f: impl FnOnce() -> T) -> Result<T, El
     limited(Deadline::after(timeout), f)
 }
 
-/// Calls `f`, which may fail, and limits the time that it may wait: when `timeout` is over, the
+/// Calls `f`, which may fail, and limits the time that it may wait: when `timeout` has expired, the
 /// cancel points in it fail.
 ///
 /// Like [`with_timeout`], but returns `f`'s own result, so one `?` is enough. When the limit
@@ -137,7 +138,7 @@ pub fn with_deadline<T>(deadline: Instant, f: impl FnOnce() -> T) -> Result<T, E
 }
 
 /// Calls `f`, which may fail, and limits the time that it may wait: at `deadline` the cancel points
-/// in it fail. As [`try_with_timeout`] in all else.
+/// in it fail. Otherwise like [`try_with_timeout`].
 ///
 /// # Cancellation
 /// Not a cancel point itself: `f` is always called.
@@ -156,10 +157,10 @@ fn limited<T>(deadline: Deadline, f: impl FnOnce() -> T) -> Result<T, Elapsed<T>
     if deadline.has_passed() { Err(Elapsed::new(value)) } else { Ok(value) }
 }
 
-/// Calls `f` out of reach of the scopes and limits outside: their cancellation waits.
+/// Calls `f` and defers the cancellation of the scopes and limits around it until `f` returns.
 ///
-/// For work that must be finished once begun, such as sending the rest of an answer or removing a
-/// lock file. Limits and scopes inside `f` work as usual.
+/// Use it for work that must be finished once begun, such as sending the rest of an answer or
+/// removing a lock file. Limits and scopes inside `f` work as usual.
 ///
 /// # Examples
 /// ```
@@ -175,7 +176,7 @@ pub fn shield<T>(f: impl FnOnce() -> T) -> T {
     Frame::shield(Deadline::NEVER).enter(f)
 }
 
-/// Calls `f` as [`shield`] does, for `limit` at most: then the cancel points in it fail.
+/// Calls `f` as [`shield`] does, but for at most `limit`: then the cancel points in it fail.
 ///
 /// # Errors
 /// As for [`with_timeout`].
@@ -185,7 +186,7 @@ pub fn shield_for<T>(limit: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
     if deadline.has_passed() { Err(Elapsed::new(value)) } else { Ok(value) }
 }
 
-/// Fails if this strand is in a scope that is cancelled, or beyond a limit.
+/// Fails if this strand is in a cancelled scope, or a time limit around it has expired.
 ///
 /// # Blocking
 /// Never.
@@ -199,7 +200,7 @@ pub fn check_cancelled() -> Result<(), Cancelled> {
     cause().map_or(Ok(()), Err)
 }
 
-/// Whether the current strand is cancelled; one look where nothing is set for it.
+/// Whether the current strand is cancelled; one load if no limit and no scope is around it.
 #[inline]
 pub(crate) fn is_cancelled_here() -> bool {
     !ramie_coro::context::is_empty() && cause().is_some()
@@ -220,9 +221,9 @@ pub(crate) fn may_be_cancelled() -> bool {
 #[cold]
 pub(crate) fn cancelled() -> Cancelled {
     cause().unwrap_or_else(|| match std::thread::panicking() {
-        // No wait begins then.
+        // A strand that unwinds begins no wait.
         true => Cancelled::because("the strand unwinds from a panic"),
-        // A limit on a clock that was set back is no cause any more.
+        // No cause is found if a limit's clock was set back.
         false => Cancelled::by_deadline(),
     })
 }

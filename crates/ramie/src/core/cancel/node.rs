@@ -1,4 +1,4 @@
-//! A scope that can be cancelled, and who is in it.
+//! A scope that can be cancelled, and its members: strands, and scopes inside.
 #![allow(unsafe_code)]
 
 use std::{
@@ -22,32 +22,33 @@ pub(crate) struct Node {
     members: SpinLock<ScopeMembers>,
 }
 
-/// How many members are notified between two holds of the lock.
+/// The number of members that are notified between two holds of the lock.
 const BATCH: usize = 16;
 
 /// The members of a scope that have not been notified of its cancellation, and those that have.
 struct ScopeMembers {
     waiting: List,
-    told: List,
+    notified: List,
 }
 
 /// A member that is notified of a cancellation.
-enum Who {
+enum Target {
     /// A strand, whose wait is ended.
     Strand(FiberId),
     /// A scope inside, which is cancelled, too.
     Scope(Arc<Node>),
 }
 
-/// A place in a list of members, in the frame of the strand that is in the scope.
+/// An entry in a list of members, in the frame of the strand that is in the scope.
 struct ScopeMember {
-    who: Who,
-    is_told: Cell<bool>,
+    target: Target,
+    is_notified: Cell<bool>,
     next: Cell<*const ScopeMember>,
     previous: Cell<*const ScopeMember>,
 }
 
-/// INVARIANT: links members that are alive: `Node::with_member` takes them off before they go.
+/// INVARIANT: links members that are alive, because `Node::with_member` takes a member off before
+/// its frame is left.
 struct List {
     first: *const ScopeMember,
     last: *const ScopeMember,
@@ -95,18 +96,19 @@ impl List {
 
 impl ScopeMembers {
     /// Takes the next member that has not been notified.
-    fn next_untold(&mut self) -> Option<&ScopeMember> {
+    fn next_unnotified(&mut self) -> Option<&ScopeMember> {
         // SAFETY: members in a list are alive.
         let member = unsafe { self.waiting.first.as_ref() }?;
         self.waiting.remove(member);
-        // SAFETY: it stays in its place, and was just taken off the other list.
-        unsafe { self.told.push(member) };
-        member.is_told.set(true);
+        // SAFETY: the member does not move, and was just taken off the other list.
+        unsafe { self.notified.push(member) };
+        member.is_notified.set(true);
         Some(member)
     }
 }
 
-/// Between a wait's beginning and the look at the marks; see the protocol in the module above.
+/// The fence between a wait's beginning and the look at the marks; see the protocol in
+/// `cancel/mod.rs`.
 #[inline]
 pub(crate) fn fence_after_begin() {
     fence(Ordering::SeqCst);
@@ -117,7 +119,7 @@ impl Node {
         Node {
             is_cancelled: AtomicBool::new(false),
             reason: OnceLock::new(),
-            members: SpinLock::new(ScopeMembers { waiting: List::new(), told: List::new() }),
+            members: SpinLock::new(ScopeMembers { waiting: List::new(), notified: List::new() }),
         }
     }
 
@@ -132,15 +134,15 @@ impl Node {
         Some(Cancelled::requested(reason.clone()))
     }
 
-    /// Runs `f` as the strand that opened this scope: it hears of its end, and of that of the
-    /// scope around it.
+    /// Runs `f` as the strand that opened this scope. The strand is notified when this scope or a
+    /// scope around it is cancelled.
     pub(super) fn enter<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
         let outer = frame::snapshot().and_then(frame::InheritedLimits::into_node);
         let run = || Node::join(this, f);
         match outer {
             None => run(),
-            Some(outer) => outer.with_member(Who::Scope(Arc::clone(this)), || {
-                // It may have been cancelled before we were on its list.
+            Some(outer) => outer.with_member(Target::Scope(Arc::clone(this)), || {
+                // The outer scope may have been cancelled before this node was on its list.
                 if let Some(reason) = outer.is_cancelled().then(|| outer.reason.get()).flatten() {
                     this.mark(reason.clone());
                 }
@@ -152,27 +154,27 @@ impl Node {
     /// Runs `f` with the current strand among the members.
     pub(super) fn join<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
         let strand = worker::current().current_header().id();
-        this.with_member(Who::Strand(strand), f)
+        this.with_member(Target::Strand(strand), f)
     }
 
-    fn with_member<T>(&self, who: Who, f: impl FnOnce() -> T) -> T {
+    fn with_member<T>(&self, target: Target, f: impl FnOnce() -> T) -> T {
         struct Leave<'a>(&'a Node, &'a ScopeMember);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
                 let mut members = self.0.members.lock();
-                match self.1.is_told.get() {
-                    true => members.told.remove(self.1),
+                match self.1.is_notified.get() {
+                    true => members.notified.remove(self.1),
                     false => members.waiting.remove(self.1),
                 }
             }
         }
         let member = ScopeMember {
-            who,
-            is_told: Cell::new(false),
+            target,
+            is_notified: Cell::new(false),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
         };
-        // SAFETY: it lies in this frame, which is left through `Leave` only.
+        // SAFETY: the member lies in this frame, which is left only through `Leave`.
         unsafe { self.members.lock().waiting.push(&member) };
         let _leave = Leave(self, &member);
         f()
@@ -195,32 +197,34 @@ impl Node {
         }
         let mut marked = vec![Arc::clone(self)];
         while let Some(node) = marked.pop() {
-            node.tell_members(&mut marked);
+            node.notify_members(&mut marked);
         }
         true
     }
 
     /// Ends the waits of the strands in this node, and marks the nodes inside.
-    fn tell_members(&self, marked: &mut Vec<Arc<Node>>) {
+    fn notify_members(&self, marked: &mut Vec<Arc<Node>>) {
         let Some(reason) = self.reason.get() else { return };
-        // Between the mark and the look at the members' waits: see the protocol.
+        // The fence between the mark and the look at the members' waits: see the protocol.
         fence(Ordering::SeqCst);
         let mut is_done = false;
         while !is_done {
             let mut woken: [Option<&'static StrandHeader>; BATCH] = [None; BATCH];
             let mut members = self.members.lock();
             for place in &mut woken {
-                let Some(member) = members.next_untold() else {
+                let Some(member) = members.next_unnotified() else {
                     is_done = true;
                     break;
                 };
-                match &member.who {
-                    Who::Strand(id) => {
+                match &member.target {
+                    Target::Strand(id) => {
                         let header = header_at(id.index());
                         *place = header.cancel(id.generation()).then_some(header);
                     }
-                    Who::Scope(node) if node.mark(reason.clone()) => marked.push(Arc::clone(node)),
-                    Who::Scope(_) => {}
+                    Target::Scope(node) if node.mark(reason.clone()) => {
+                        marked.push(Arc::clone(node))
+                    }
+                    Target::Scope(_) => {}
                 }
             }
             drop(members);

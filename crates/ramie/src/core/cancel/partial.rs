@@ -1,4 +1,4 @@
-//! How far a call had come when it was cancelled.
+//! The progress of a call that was cancelled half-way.
 
 use std::{error::Error, fmt, io};
 
@@ -29,7 +29,7 @@ fn partial(error: &io::Error) -> Option<&Partial> {
 }
 
 impl Cancelled {
-    /// Finds why an I/O call was cancelled; `None`: it failed for another reason.
+    /// Returns the reason why an I/O call was cancelled; `None` if it failed for another reason.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Cancelled> {
         let itself = || error.get_ref()?.downcast_ref();
@@ -46,12 +46,13 @@ pub fn is_cancelled(error: &io::Error) -> bool {
 /// Returns how many bytes a `write_all`, a `read_exact` or an [`io::copy`](crate::io::copy) had
 /// moved when it was cancelled; `None`: another call failed, or for another reason.
 ///
-/// They are the first of the buffer, so the rest begins there. This crate's sockets, pipes, files,
-/// standard streams and ends of children count; a wrapper counts if it hands the whole call on.
-/// std's `BufWriter` does if the data is as large as its buffer. Of less data it has then taken all
-/// or nothing, and keeps the data that it took: its `flush` continues where it was cancelled.
+/// They are the first bytes of the buffer, so the rest begins after them. This crate's sockets,
+/// pipes, files, standard streams and ends of children count; a wrapper counts if it hands the
+/// whole call on. std's `BufWriter` does if the data is as large as its buffer. If the data is
+/// smaller, it has taken all or nothing, and keeps the data that it took: its `flush` continues
+/// where it was cancelled.
 ///
-/// `write!` writes in pieces; the count is that of the last one alone.
+/// `write!` writes in pieces, and the count is that of the last piece alone.
 ///
 /// # Examples
 /// ```
@@ -82,7 +83,7 @@ pub fn unsent_bytes(error: &io::Error) -> &[u8] {
     partial(error).map_or(&[], |partial| &partial.unsent)
 }
 
-/// Adds to the error of a cancelled call how far it had come. Other errors stay as they are.
+/// Adds the progress of a cancelled call to its error. Other errors stay as they are.
 #[cold]
 pub(crate) fn after(error: io::Error, moved: usize, unsent: &[u8]) -> io::Error {
     match Cancelled::of(&error).cloned() {

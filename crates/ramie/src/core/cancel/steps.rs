@@ -1,9 +1,9 @@
-//! How an iterator whose steps are cancel points ends.
+//! The end of an iterator whose steps are cancel points.
 //!
-//! A `for` loop that handles each error by trying the next step would run for ever in a cancelled
-//! scope, where every step fails at once. So the first step that is cancelled yields its error. If
-//! the next step is made inside the same cancelled scope, or beyond the same limit, the iteration
-//! is over, for good.
+//! A `for` loop that handles each error by trying the next step would run forever in a cancelled
+//! scope, because every step fails at once. So the first step that is cancelled yields its error.
+//! If the next step is made inside the same cancelled scope, or beyond the same limit, the
+//! iteration is over, for good.
 //!
 //! A step whose own limit has passed (`with_timeout(.., || iterator.next())`) does not end the
 //! iteration, because that limit is gone at the next step. The next step may have another limit
@@ -16,7 +16,7 @@ use std::{io, num::NonZeroU64};
 
 use super::{frame::outermost_cause, is_cancelled};
 
-/// Whether an iterator goes on.
+/// The state of an iterator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Steps {
     #[default]
@@ -33,8 +33,8 @@ impl Steps {
         *self == Steps::Going || self.go_on_after_cancellation()
     }
 
-    /// As [`go_on`](Self::go_on), for an iterator that owns its source, with which nothing else
-    /// could go on: outside the cancelled scope it makes more steps.
+    /// As [`go_on`](Self::go_on), for an iterator that owns its source. Because nothing else could
+    /// continue with the source, the iterator makes more steps outside the cancelled scope.
     pub(crate) fn go_on_or_pause(&mut self) -> bool {
         let before = *self;
         let goes_on = self.go_on();
@@ -53,10 +53,10 @@ impl Steps {
         goes_on
     }
 
-    /// Takes note of a step that failed.
+    /// Records a step that failed.
     #[cold]
     pub(crate) fn note(&mut self, error: &io::Error) {
-        // Without a cause in reach, the next step is not cancelled by the same one.
+        // If no frame cancels the strand now, none of them can cancel the next step, too.
         if is_cancelled(error)
             && let Some(cause) = outermost_cause()
         {

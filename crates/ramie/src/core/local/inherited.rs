@@ -13,7 +13,7 @@ pub(crate) struct Inherited {
 }
 
 impl Inherited {
-    /// Records the present limits, scopes and values; `None`: nothing.
+    /// Records the present limits, scopes and values; `None` if there are none.
     #[inline]
     pub(crate) fn snapshot() -> Option<Self> {
         if context::is_empty() { None } else { Self::of_context() }
@@ -29,7 +29,7 @@ impl Inherited {
         has_any.then_some(inherited)
     }
 
-    /// Runs a strand of the scope in it.
+    /// Runs a strand of the scope inside the inherited limits, scopes and values.
     #[cold]
     pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         let with_values = || match &self.values {

@@ -22,7 +22,8 @@ use crate::core::worker::{self, NoSwitch, Worker};
 /// INVARIANT: once a key has an index, no other key has it, so the value of a table at that index
 /// was made for this key, and is a `Stored<T>`.
 pub struct LocalKey<T: 'static> {
-    /// Where the tables hold its value; 0, where they hold nothing, until it is first needed.
+    /// The index of the key's value in the tables; 0, where tables hold no value, until the key is
+    /// first used.
     index: AtomicUsize,
     init: fn() -> T,
     /// Invariant in `T`: a key of one type cannot be taken for one of another.
@@ -31,8 +32,8 @@ pub struct LocalKey<T: 'static> {
 
 static NEXT_INDEX: AtomicUsize = AtomicUsize::new(1);
 
-/// There is no value any more: the strand is ending, and the destructor of its value has run or
-/// runs; twin of [`std::thread::AccessError`].
+/// The value is gone, because the strand is ending and the value's destructor has run or runs; twin
+/// of [`std::thread::AccessError`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AccessError {
     not_public: (),
@@ -70,13 +71,13 @@ impl<T: 'static> LocalKey<T> {
         LocalKey { index: AtomicUsize::new(0), init, exact: PhantomData }
     }
 
-    /// Runs `f` with this strand's value, which is initialized first if need be.
+    /// Runs `f` with this strand's value, which is initialized first if it is not yet.
     ///
     /// `f` may wait. If it does so on a coroutine that is never resumed, the value is leaked.
     ///
     /// # Panics
-    /// When the value has been destroyed: only in other destructors at the end of the strand. When
-    /// the initializer waits.
+    /// When the value has been destroyed, which happens only in other destructors at the end of the
+    /// strand; when the initializer waits.
     #[inline]
     #[track_caller]
     pub fn with<F, R>(&'static self, f: F) -> R
@@ -90,10 +91,11 @@ impl<T: 'static> LocalKey<T> {
         }
     }
 
-    /// Runs `f` with this strand's value, which is initialized first if need be.
+    /// Runs `f` with this strand's value, which is initialized first if it is not yet.
     ///
     /// # Errors
-    /// The value has been destroyed: only in other destructors at the end of the strand.
+    /// The value has been destroyed, which happens only in other destructors at the end of the
+    /// strand.
     ///
     /// # Panics
     /// When the initializer waits.
@@ -107,7 +109,7 @@ impl<T: 'static> LocalKey<T> {
         Ok(f(value.value()))
     }
 
-    /// The value of this strand, which is initialized if need be.
+    /// Returns the value of this strand, and initializes it if it is not yet.
     #[inline(always)]
     fn header(&'static self) -> Result<NonNull<Header>, AccessError> {
         let worker = worker::current();
@@ -134,7 +136,8 @@ impl<T: 'static> LocalKey<T> {
         let value = Stored::make(value);
         let locals = &worker.running_stack().locals;
         let old = locals.put(self.assigned_index(), value, mem::needs_drop::<T>());
-        // SAFETY: just made, for this key. In use, lest the strand ends while `old` is dropped.
+        // SAFETY: just made, for this key. Marked as in use, because the strand may end while `old`
+        // is dropped.
         let _in_use = unsafe { InUse::<T>::new(value) };
         // Not empty if the initializer has used this very key: as in std the outer value stays.
         // SAFETY: it was in the table, and `put` has taken it out.
@@ -151,7 +154,8 @@ impl<T: 'static> LocalKey<T> {
         self.index.load(Ordering::Relaxed)
     }
 
-    /// Hands `value` to `replace` if this strand has one already, else makes it its first.
+    /// Passes `value` to `replace` if this strand has a value already; otherwise stores it as the
+    /// first one.
     fn set_or(&'static self, value: T, replace: impl FnOnce(&T, T)) -> Result<(), AccessError> {
         let worker = worker::current();
         match worker.running_stack().locals.get(self.index.load(Ordering::Relaxed)) {

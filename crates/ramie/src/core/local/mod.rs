@@ -3,13 +3,14 @@
 //! On a fiber a value belongs to the fiber; on an OS thread, also on one that is a strand, to the
 //! thread. A coroutine sees those of the strand that resumes it. Modules: [`key`] (the interface
 //! for programs), [`table`] (the values of a strand, and their end), [`scoped_value`] (values bound
-//! for a call), and [`inherited`] (values that a scope's strands have from its opener).
+//! for a call), and [`inherited`] (values that a scope's strands inherit from its opener).
 //!
-//! # What must not happen
-//! A reference must not outlive its value. A value dies at its strand's end, and a call of `with`
-//! has returned by then, unless it stands on the stack of a coroutine that suspended inside it: of
-//! ours or of any library's, which another strand may resume later. So each value counts the calls
-//! of `with` that have not returned, and one that is still in use at its strand's end is leaked.
+//! # Hazard
+//! A reference must not outlive its value. A value is destroyed at its strand's end. A call of
+//! `with` has returned by then, unless it runs on the stack of a coroutine, of this crate or of any
+//! library, that suspended inside it and that another strand may resume later. So each value counts
+//! the calls of `with` that have not returned, and a value that is still in use at its strand's end
+//! is leaked.
 
 mod inherited;
 mod key;

@@ -1,9 +1,10 @@
-//! Values that a call sets for all that it calls, and for the strands that those open scopes for.
+//! Values that are bound for the duration of a call, for all calls inside and for the strands of
+//! scopes opened there.
 //!
-//! Where [`fiber_local!`](crate::fiber_local) is a variable of one strand, a scoped value is a
-//! parameter that need not be passed: it is bound for the length of one call, cannot be changed,
-//! and the strands of every [`fiber::scope`](crate::fiber::scope()) opened inside have it, too. The
-//! idea and the name are Java's (JEP 506).
+//! While [`fiber_local!`](crate::fiber_local) declares a variable of one strand, a scoped value is
+//! a parameter that need not be passed: it is bound for the duration of one call, cannot be
+//! changed, and the strands of every [`fiber::scope`](crate::fiber::scope()) opened inside have it,
+//! too. The idea and the name are Java's (JEP 506).
 #![allow(unsafe_code)]
 
 use std::{
@@ -23,7 +24,7 @@ static KEY: context::Key = context::Key::new();
 /// The bindings of one or more values, innermost first. The address of a value is its name.
 type Bindings = Vec<(usize, Arc<dyn Any + Send + Sync>)>;
 
-/// A value that is bound for the length of a call; make it a `static`. A constant, which has no
+/// A value that is bound for the duration of a call; make it a `static`. A constant, which has no
 /// identity of its own, does not compile:
 /// ```compile_fail,E0716
 /// const USER: ramie::scoped_value::ScopedValue<u32> = ramie::scoped_value::ScopedValue::new();
@@ -74,7 +75,7 @@ impl<T: Send + Sync + 'static> ScopedValue<T> {
         self.bind_shared(Arc::new(value), f)
     }
 
-    /// The same for a value that is shared already.
+    /// As [`bind`](Self::bind), for a value that is shared already.
     pub fn bind_shared<R>(&'static self, value: Arc<T>, f: impl FnOnce() -> R) -> R {
         let bindings: Bindings = vec![(self.name(), value)];
         context::with(&KEY, &bindings, f)
@@ -82,8 +83,8 @@ impl<T: Send + Sync + 'static> ScopedValue<T> {
 
     /// Returns the present binding of the value, if there is one.
     ///
-    /// In a coroutine, that is the binding where the coroutine was resumed, unless the coroutine
-    /// itself has bound it.
+    /// In a coroutine, this is the binding of the caller that resumed the coroutine, unless the
+    /// coroutine itself has bound the value.
     #[must_use]
     pub fn get(&'static self) -> Option<Arc<T>> {
         let mut found = None;
@@ -133,12 +134,12 @@ fn visit(mut f: impl FnMut(&Bindings) -> bool) {
 /// The bindings that the strands of a scope inherit from its opener.
 pub(crate) struct InheritedValues(Bindings);
 
-// A scope that unwinds shows nobody the values half changed: they are shared and never changed.
+// Unwinding cannot expose values that are half changed, because bindings never change.
 impl UnwindSafe for InheritedValues {}
 impl RefUnwindSafe for InheritedValues {}
 
 impl InheritedValues {
-    /// Records the present bindings; `None`: nothing.
+    /// Records the present bindings; `None` if there are none.
     pub(crate) fn snapshot() -> Option<Self> {
         let mut all = Bindings::new();
         visit(|bindings| {

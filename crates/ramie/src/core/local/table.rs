@@ -1,4 +1,4 @@
-//! Where a strand keeps its locals.
+//! The table of a strand's locals.
 //!
 //! | an entry of the table | means | left by |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | [`GONE`] | destroyed: the strand is ending | [`Locals::free`] |
 //!
 //! There is no race: a table is touched by its strand alone, from the strand's own thread. The
-//! danger is code of the program that runs in the middle: initializers and destructors come back
-//! here. So no reference into a table is held while such code runs.
+//! danger is code of the program, because initializers and destructors use the table while it is
+//! being used. So no reference into a table is held while such code runs.
 #![allow(unsafe_code)]
 
 use std::{
@@ -22,11 +22,11 @@ use crate::core::panic;
 pub(super) struct Header {
     /// Drops and frees the value, whose type only the key knows.
     free: unsafe fn(NonNull<Header>),
-    /// How many calls of `with` on the value have not returned.
+    /// The number of calls of `with` on the value that have not returned.
     uses: Cell<usize>,
 }
 
-/// A value of a strand, in a box of its own: it keeps its place when the table grows.
+/// A value of a strand, in a box of its own, so that it does not move when the table grows.
 #[repr(C)]
 pub(super) struct Stored<T> {
     header: Header,
@@ -34,7 +34,7 @@ pub(super) struct Stored<T> {
 }
 
 impl<T> Stored<T> {
-    /// Puts a value into memory that [`free_unless_used`] gives back.
+    /// Puts a value into memory that [`free_unless_used`] frees.
     pub(super) fn make(value: T) -> NonNull<Header> {
         let header = Header { free: free::<T>, uses: Cell::new(0) };
         NonNull::from(Box::leak(Box::new(Stored { header, value }))).cast()
@@ -48,7 +48,7 @@ unsafe fn free<T>(header: NonNull<Header>) {
     drop(unsafe { Box::from_raw(header.cast::<Stored<T>>().as_ptr()) });
 }
 
-/// Makes sure that a value stays while it is used, whichever stack the user is on.
+/// Keeps a value alive while it is used, on any stack.
 pub(super) struct InUse<T>(NonNull<Stored<T>>);
 
 impl<T> InUse<T> {
@@ -82,7 +82,7 @@ impl<T> Drop for InUse<T> {
     }
 }
 
-/// Ends a value that the table has let go of. One in use is leaked.
+/// Frees a value that is no longer in the table. A value in use is leaked.
 ///
 /// # Safety
 /// `header` came from [`Stored::make`], and is in no table any more.
@@ -154,7 +154,7 @@ impl Locals {
 
     /// Runs `f`, which calls no code of the program, on the table.
     ///
-    /// But for a global allocator that uses fiber-locals of its own: it finds an empty table
+    /// The exception is a global allocator that uses fiber-locals: it finds an empty table
     /// meanwhile, and a value that it puts there is leaked.
     fn with_table<R>(&self, f: impl FnOnce(&mut LocalTable) -> R) -> R {
         if self.is_empty() {
@@ -190,7 +190,7 @@ impl Locals {
         })
     }
 
-    /// Runs the destructors, the value initialized last first; also of those values that the
+    /// Runs the destructors, in the reverse order of initialization, also of values that
     /// destructors initialize meanwhile. Values without a destructor stay usable.
     #[cold]
     pub(crate) fn destroy(&self) {
@@ -200,7 +200,7 @@ impl Locals {
         }
     }
 
-    /// Ends all there is.
+    /// Frees all values and the table.
     #[cold]
     pub(crate) fn free(&self) {
         self.destroy();

@@ -1,4 +1,5 @@
-//! What only few strands have, behind one word of the header: a scope, a name, a stack size.
+//! Attributes that only few strands have, behind one word of the header: a scope, a name, a stack
+//! size.
 //!
 //! | word | meaning |
 //! |---|---|

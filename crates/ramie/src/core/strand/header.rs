@@ -7,13 +7,13 @@
 //! | field | written by |
 //! |---|---|
 //! | `word` | anyone, by compare-and-swap under the protocol below |
-//! | `link` | whoever holds the right to start or to schedule the strand, or the free list |
+//! | `link` | the thread that holds the right to start or to schedule the strand, or the free list |
 //! | `join` | the strand's end and the holder of its handle, by the protocol in `core/wait/completion.rs` |
-//! | `stack` | the worker that starts the strand, before the strand first waits; read by whoever won the claim of a wait |
+//! | `stack` | the worker that starts the strand, before the strand first waits; read by the winner of the claim of a wait |
 //! | the other cells | the worker that runs the strand; before the start, the spawner; after `join` is done, the holder of the handle |
 //!
 //! Data that a strand needs only while it runs or waits lies in its [`FiberStack`]. So a closure
-//! that has no stack yet takes this line and nothing else.
+//! that has no stack yet occupies this cache line and nothing else.
 //!
 //! # The wait word
 //! `generation:32 | epoch:24 | token:1 | parking:1 | cancellable:1 | 0:2 | state:3`
@@ -21,29 +21,29 @@
 //! | state | left by | to |
 //! |---|---|---|
 //! | `RUNNING` (also: runnable) | the strand: [`StrandHeader::begin_wait`] | `WAITING`, epoch + 1 |
-//! | `WAITING` | whoever wins the compare-and-swap in [`StrandHeader::claim`], [`StrandHeader::unpark`] or [`StrandHeader::cancel`] | `WOKEN`, `TIMED_OUT`, `CANCELLED` |
-//! | those three | the strand, by beginning its next wait | `WAITING`, epoch + 1 |
+//! | `WAITING` | the winner of the compare-and-swap in [`StrandHeader::claim`], [`StrandHeader::unpark`] or [`StrandHeader::cancel`] | `WOKEN`, `TIMED_OUT`, `CANCELLED` |
+//! | `WOKEN`, `TIMED_OUT`, `CANCELLED` | the strand, by beginning its next wait | `WAITING`, epoch + 1 |
 //!
 //! The winner of the compare-and-swap, and nobody else, schedules the strand. Until it does, the
-//! strand stays suspended, so the frame it waits in stays as it is: the winner may still read from
-//! it, and must have read all it needs before it schedules.
+//! strand stays suspended, so the frame in which the strand waits does not change: the winner may
+//! still read from that frame, and must have finished reading before it schedules the strand.
 //!
 //! *The race to fear*: a waker holds a reference to a wait that is over, and the strand is in its
-//! next wait by now. The epoch differs, the compare-and-swap is not even tried.
+//! next wait by now. The epochs differ, so the waker does not even try the compare-and-swap.
 //!
-//! ## What orders what
+//! ## Memory ordering
 //! Beginning a wait, claiming it and cancelling it are relaxed, because the word decides who wins
 //! and carries nothing else:
-//! - What the strand wrote before its wait is visible to a waker by the way on which the reference,
-//!   or the place in a scope's list, came to it: under a lock, or by a word that was released and
-//!   acquired.
-//! - What the winner wrote, before or after its claim, is visible to the strand by the way on which
-//!   it is scheduled: through its worker's inbox, or because both are on one thread. Until it is
-//!   scheduled, the strand looks at nothing but the word itself.
+//! - Writes of the strand before its wait are visible to a waker, because the waker received the
+//!   reference, or found the entry in a scope's list, under a lock or through a word that was
+//!   released and acquired.
+//! - Writes of the winner, before or after its claim, are visible to the strand, because the winner
+//!   schedules it through its worker's inbox, or runs on the same thread. Until it is scheduled,
+//!   the strand looks at nothing but the word itself.
 //!
 //! Park and unpark are different. An id may reach the caller of `unpark` before the strand has
-//! started, so the word itself makes `stack` visible to it; and the token, like std's, passes on
-//! what came before the `unpark`.
+//! started, so the word itself makes `stack` visible to that caller. The token, like std's, makes
+//! the writes before the `unpark` visible to the parked strand.
 
 use std::{mem::MaybeUninit, ptr};
 
@@ -70,7 +70,7 @@ const TOKEN: u64 = 1 << 7;
 const EPOCH_SHIFT: u32 = 8;
 const GENERATION_SHIFT: u32 = 32;
 
-/// Why a wait ended.
+/// The reason for which a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub(crate) enum Wake {
@@ -79,12 +79,12 @@ pub(crate) enum Wake {
     Cancelled = 4,
 }
 
-/// What [`StrandHeader::unpark`] left to do.
+/// The result of [`StrandHeader::unpark`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unpark {
     /// The strand was parked: the caller schedules it.
     Schedule,
-    /// The token is there for the next park, or the strand has ended.
+    /// The token is stored for the next park, or the strand has ended.
     Nothing,
 }
 
@@ -103,8 +103,8 @@ pub(crate) struct StrandHeader {
     pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
 }
 
-// SAFETY: the cells are touched only by the one who owns that part of the header at that time: the
-// table "Who may touch what" in the module's doc. All else is atomic.
+// SAFETY: a cell is touched only by the thread that owns that part of the header at that time: see
+// the table "Who may touch what" in the module's doc. All other fields are atomic.
 #[allow(unsafe_code)]
 unsafe impl Sync for StrandHeader {}
 
@@ -113,28 +113,28 @@ impl StrandHeader {
     pub(super) fn open(&self, is_thread: bool) {
         let tag = if is_thread { THREAD_TAG } else { 0 };
         let old = self.word.load(Ordering::Relaxed);
-        // Never used, the memory is zeroed; afterwards `retire` has counted.
+        // Memory that was never used is zeroed; `retire` has counted each use.
         let generation = ((old >> GENERATION_SHIFT) as u32 & !THREAD_TAG).max(1);
         let epoch = old & (EPOCH_MASK << EPOCH_SHIFT);
         let word = u64::from(generation | tag) << GENERATION_SHIFT | epoch | RUNNING;
-        // Relaxed: whoever learns of the new generation learns of it through the spawn's own
-        // hand-over; whoever still holds an old one is turned away by either value.
+        // Relaxed: other threads learn the new generation through the spawn's own hand-over, and a
+        // thread that still holds an old generation is turned away by either value.
         self.word.store(word, Ordering::Relaxed);
         self.join.reset();
         self.stack.set(ptr::null());
         self.table.set(None);
     }
 
-    /// Makes every outstanding id and wait reference of this header stale. Tells whether the header
-    /// may be used again: after 2^31 uses its ids would repeat, so it is left alone then.
+    /// Makes every outstanding id and wait reference of this header stale. Returns whether the
+    /// header may be used again: after 2^31 uses its ids would repeat, so it is not.
     #[inline]
     #[must_use]
     pub(crate) fn retire(&self) -> bool {
         let old = self.word.load(Ordering::Relaxed);
         let new = (old & !(STATE | PARKING | TOKEN)).wrapping_add(1 << GENERATION_SHIFT);
-        // A plain store, 5 ns cheaper than a compare-and-swap: nobody waits any more, so all that
-        // others may do to the word is set the token, which goes in any case: either before this,
-        // or in vain, because the word they compare with is no longer there.
+        // A plain store, which is 5 ns cheaper than a compare-and-swap. No wait is left, so the
+        // only change that others may make is to set the token. The token is lost in either case:
+        // this store overwrites it, or their compare-and-swap fails because the word has changed.
         self.word.store(new, Ordering::Release);
         (old >> GENERATION_SHIFT) as u32 & !THREAD_TAG < THREAD_TAG - 2
     }
@@ -148,7 +148,8 @@ impl StrandHeader {
         FiberId::new(self.index(), self.generation())
     }
 
-    /// [`id`](Self::id) as a word, without a look whether it is 0: locks compare owners by it.
+    /// [`id`](Self::id) as a word, without the check that it is not 0: locks compare their owners
+    /// by it.
     #[inline(always)]
     pub(crate) fn id_bits(&self) -> u64 {
         FiberId::bits(self.index(), self.generation())
@@ -159,7 +160,7 @@ impl StrandHeader {
         (self.word.load(Ordering::Relaxed) >> GENERATION_SHIFT) as u32
     }
 
-    /// Begins a wait and names it.
+    /// Begins a wait and returns the reference to it.
     #[inline(always)]
     pub(crate) fn begin_wait(&self) -> WakeRef {
         let mut old = self.word.load(Ordering::Relaxed);
@@ -167,7 +168,7 @@ impl StrandHeader {
             let epoch = ((old >> EPOCH_SHIFT) + 1) & EPOCH_MASK;
             let keep = old & (u64::from(u32::MAX) << GENERATION_SHIFT | TOKEN);
             let new = keep | epoch << EPOCH_SHIFT | WAITING;
-            // Relaxed: the module's doc says why.
+            // Relaxed: see "Memory ordering" in the module's doc.
             match self.word.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return WakeRef::new(self.index(), epoch),
                 Err(now) => old = now,
@@ -175,7 +176,7 @@ impl StrandHeader {
         }
     }
 
-    /// Begins a wait for the token of `unpark`; `None` when the token was there, and is used up.
+    /// Begins a wait for the token of `unpark`. Returns `None` if the token was set, and clears it.
     #[inline(always)]
     pub(crate) fn begin_park(&self) -> Option<WakeRef> {
         let mut old = self.word.load(Ordering::Relaxed);
@@ -205,7 +206,7 @@ impl StrandHeader {
                 return false;
             }
             let new = old & !(STATE | PARKING | CANCELLABLE) | reason as u64;
-            // Relaxed: the module's doc says why.
+            // Relaxed: see "Memory ordering" in the module's doc.
             match self.word.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => old = now,
@@ -224,8 +225,8 @@ impl StrandHeader {
             let parked = old & (STATE | PARKING) == WAITING | PARKING;
             let new =
                 if parked { old & !(STATE | PARKING) | Wake::Woken as u64 } else { old | TOKEN };
-            // AcqRel even if the token was there already: this call's writes must reach the park
-            // that consumes it.
+            // AcqRel even if the token was set already: this call's writes must be visible to the
+            // park that consumes the token.
             match self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if parked => return Unpark::Schedule,
                 Ok(_) => return Unpark::Nothing,
@@ -236,13 +237,14 @@ impl StrandHeader {
 
     /// Lets [`StrandHeader::cancel`] end the wait that has just begun.
     pub(crate) fn allow_cancel(&self) {
-        // Relaxed: the caller's fence comes between this and its look at what may cancel it. If the
-        // wait is over already, the bit does no harm: the next wait begins without it.
+        // Relaxed: the caller's fence separates this from its look at the scopes that may cancel
+        // it. If the wait is over already, the bit does no harm, because the next wait begins
+        // without it.
         self.word.fetch_or(CANCELLABLE, Ordering::Relaxed);
     }
 
-    /// Ends the wait of the strand of that generation, if it is in one that may be cancelled; the
-    /// winner must schedule the strand.
+    /// Ends the wait of the strand of that generation, if that wait may be cancelled; the winner
+    /// must schedule the strand.
     pub(crate) fn cancel(&self, generation: u32) -> bool {
         let mut old = self.word.load(Ordering::Relaxed);
         loop {
@@ -259,15 +261,16 @@ impl StrandHeader {
         }
     }
 
-    /// The name of the wait that goes on, if one does.
+    /// The reference to the current wait, if the strand waits.
     pub(crate) fn current_wait(&self) -> Option<WakeRef> {
-        // Relaxed: asked by the strand's own worker.
+        // Relaxed: only the strand's own worker calls this.
         let word = self.word.load(Ordering::Relaxed);
         let epoch = (word >> EPOCH_SHIFT) & EPOCH_MASK;
         (word & STATE == WAITING).then(|| WakeRef::new(self.index(), epoch))
     }
 
-    /// How the last wait ended; meaningful to the strand itself, once it runs again.
+    /// The reason for which the last wait ended. Only the strand itself may ask, once it runs
+    /// again.
     #[inline]
     pub(crate) fn wake_reason(&self) -> Wake {
         // Relaxed: the winner has scheduled the strand since.

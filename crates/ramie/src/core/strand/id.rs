@@ -52,10 +52,9 @@ impl fmt::Debug for FiberId {
 /// Names one wait of one strand: a header's index and the epoch of the wait.
 ///
 /// Every thread that may end a wait keeps such a copy, never a pointer into the waiter's frame. A
-/// reference whose wait is over names nothing any more:
-/// [`StrandHeader::claim`](super::StrandHeader::claim) refuses it. Epochs have 24 bits; should one
-/// come round again while a waker is stalled in between, the waiter wakes spuriously, which every
-/// wait tolerates because it re-checks its condition.
+/// reference whose wait is over is stale: [`StrandHeader::claim`](super::StrandHeader::claim)
+/// refuses it. Epochs have 24 bits; if one is reached again while a waker is stalled, the waiter
+/// wakes spuriously, which every wait tolerates because it re-checks its condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WakeRef(u64);
 

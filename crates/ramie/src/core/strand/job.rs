@@ -1,11 +1,11 @@
-//! The closure of a strand and, later, its value: both lie in the header if they fit in 16 bytes,
-//! in a box if they do not. The value, or the payload of a panic, takes the closure's place.
+//! The closure of a strand and, later, its value: each lies in the header if it fits in 16 bytes,
+//! otherwise in a box. The value, or the payload of a panic, replaces the closure.
 //!
 //! | phase | payload holds | left by |
 //! |---|---|---|
 //! | installed | the closure | [`JobTable::run`] (moves it out) or [`JobTable::discard`] (drops it) |
 //! | running | nothing | the end of the closure, which stores the outcome |
-//! | ended | the value; or a payload, then the table is one of [`WITHOUT_VALUE`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
+//! | ended | the value; or a payload, and then the table is one of [`WITHOUT_VALUE`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
 #![allow(unsafe_code)]
 
 use std::{
@@ -17,7 +17,7 @@ use super::header::{INLINE_WORDS, StrandHeader};
 use crate::core::{
     panic,
     strand::{NoValue, Raised},
-    worker::was_told,
+    worker::was_reported,
 };
 
 /// The payload of a panic, or the reason why there is no value.
@@ -25,18 +25,18 @@ type Payload = Box<dyn Any + Send>;
 
 /// The operations on a payload whose types only the spawner and the joiner know.
 pub(crate) struct JobTable {
-    /// Runs the installed closure and stores its outcome. Tells whether it panicked.
+    /// Runs the installed closure and stores its outcome. Returns whether the closure panicked.
     run: unsafe fn(&StrandHeader) -> bool,
     /// Drops the installed closure.
     discard: unsafe fn(&StrandHeader),
     /// Drops the stored value or payload.
     drop_outcome: unsafe fn(&StrandHeader),
-    /// Names the closure: the compiler's name says in which function it stands. A place in the
-    /// program (`Location`) would be a word of each strand, and a header has no room for it.
+    /// Returns the closure's name, which the compiler derives from the function around it. A
+    /// `Location` would be one more word in each strand, and a header has no room for it.
     name: fn() -> &'static str,
-    /// Why there is no value: only in the tables of [`WITHOUT_VALUE`]. Strands are told apart by
-    /// the address of their table, and equal constants may be merged: this makes each unlike all
-    /// others.
+    /// The reason why there is no value; set only in the tables of [`WITHOUT_VALUE`]. The address
+    /// of the table identifies these strands. Because the compiler may merge equal constants, this
+    /// field makes each table differ from all others.
     end: Option<NoValue>,
 }
 
@@ -52,8 +52,8 @@ impl<F: FnOnce() -> T, T> TableOf<F, T> {
     };
 }
 
-/// The tables of strands that have no value, one for each reason, in the order of [`NoValue`].
-/// Others differ from them by their address.
+/// The tables of strands that have no value, one for each reason, in the order of [`NoValue`]. The
+/// tables of other strands have other addresses.
 static WITHOUT_VALUE: [JobTable; 3] = [
     without_value(NoValue::Panicked),
     without_value(NoValue::PanickedSilently),
@@ -111,9 +111,9 @@ unsafe fn read<V>(header: &StrandHeader) -> V {
     *unsafe { Box::from_raw(boxed) }
 }
 
-/// Runs a strand's closure. By this name backtraces end here: below are the runtime's frames
-/// (`core/worker/panic_hook.rs`). A function of its own for that would be one more return to
-/// predict at a fiber's end.
+/// Runs a strand's closure. Because of this function's name, backtraces end here; below it are the
+/// runtime's frames (`core/worker/panic_hook.rs`). A separate function with that name would be one
+/// more return to predict at a fiber's end.
 unsafe fn __rust_begin_short_backtrace<F: FnOnce() -> T, T>(header: &StrandHeader) -> bool {
     // SAFETY: `StrandHeader::run_job` is called once, in the phase "installed".
     let closure = unsafe { read::<F>(header) };
@@ -121,8 +121,8 @@ unsafe fn __rust_begin_short_backtrace<F: FnOnce() -> T, T>(header: &StrandHeade
         // SAFETY: phase "running": the payload was emptied above.
         Ok(value) => unsafe { write(header, value) },
         Err(payload) => {
-            let is_told = was_told(&*payload);
-            let why = if is_told { NoValue::Panicked } else { NoValue::PanickedSilently };
+            let is_reported = was_reported(&*payload);
+            let why = if is_reported { NoValue::Panicked } else { NoValue::PanickedSilently };
             // SAFETY: as above.
             unsafe { header.store_payload(payload, why) };
             return true;
@@ -134,7 +134,7 @@ unsafe fn __rust_begin_short_backtrace<F: FnOnce() -> T, T>(header: &StrandHeade
 unsafe fn drop_as<V>(header: &StrandHeader) {
     // SAFETY: the caller is in the phase in which the payload holds a `V`, and leaves it with this.
     let value = unsafe { read::<V>(header) };
-    // A panic in the destructor of what nobody asked for has no one to go to.
+    // Nobody asked for the value, so nobody would receive a panic of its destructor.
     panic::drop_quietly(value);
 }
 
@@ -158,7 +158,7 @@ pub(crate) unsafe fn install<F: FnOnce() -> T, T>(header: &StrandHeader, closure
 #[inline]
 pub(crate) unsafe fn take_outcome<T>(header: &StrandHeader) -> Result<T, Raised> {
     if header.has_no_value() {
-        // SAFETY: as told, and the strand has no value.
+        // SAFETY: the caller's promise, and the strand has no value.
         return Err(unsafe { take_raised(header) });
     }
     // SAFETY: after the end the payload holds the value and belongs to the handle.
@@ -171,7 +171,7 @@ pub(crate) unsafe fn take_outcome<T>(header: &StrandHeader) -> Result<T, Raised>
 #[inline(never)]
 unsafe fn take_raised(header: &StrandHeader) -> Raised {
     let why = header.no_value().expect("its table says that it has none");
-    // SAFETY: so a payload is there; it belongs to the handle.
+    // SAFETY: a strand without a value has a payload, which belongs to the handle.
     Raised::new(why, unsafe { read::<Payload>(header) })
 }
 
@@ -190,7 +190,7 @@ impl StrandHeader {
         self.table.get().is_some()
     }
 
-    /// Runs the closure; tells whether it panicked.
+    /// Runs the closure; returns whether it panicked.
     ///
     /// # Safety
     /// The header is in the phase "installed" and the caller is the one who starts it.
@@ -200,7 +200,7 @@ impl StrandHeader {
         unsafe { (self.table().run)(self) }
     }
 
-    /// Drops the closure of a strand that never started, and stores why.
+    /// Drops the closure of a strand that never started, and stores the reason.
     ///
     /// # Safety
     /// The header is in the phase "installed" and the caller owns its start.
@@ -230,20 +230,20 @@ impl StrandHeader {
         self.table.set(Some(table));
     }
 
-    /// Whether the payload holds why there is no value.
+    /// Whether the payload holds a panic, or the reason why there is no value.
     #[inline]
     fn has_no_value(&self) -> bool {
         let table = self.table.get().map_or(ptr::null(), ptr::from_ref);
         WITHOUT_VALUE.as_ptr_range().contains(&table)
     }
 
-    /// Why there is no value, and what the payload says of it, if it is a text.
+    /// Returns the reason why there is no value, with the payload's text, if it is a text.
     ///
     /// # Safety
     /// The header is in the phase "ended" and belongs to the caller.
     pub(crate) unsafe fn why_no_value(&self) -> Option<(NoValue, Option<String>)> {
         let why = self.no_value()?;
-        // SAFETY: the table says that a payload is there; it belongs to the caller.
+        // SAFETY: a strand with this table has a payload, which belongs to the caller.
         let payload = unsafe { read::<Payload>(self) };
         let text = panic::message(&*payload).map(str::to_owned);
         // SAFETY: it was read just now.
@@ -251,7 +251,7 @@ impl StrandHeader {
         Some((why, text))
     }
 
-    /// Why a strand that has ended has no value, if it has none.
+    /// Returns the reason why an ended strand has no value; None if it has one.
     pub(crate) fn no_value(&self) -> Option<NoValue> {
         if self.has_no_value() { self.table().end } else { None }
     }

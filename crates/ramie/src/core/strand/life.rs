@@ -1,4 +1,4 @@
-//! The end of a strand, in each of the ways it can end.
+//! The ends of strands: by running to the end, without a start, without a stack, by abandonment.
 #![allow(unsafe_code)]
 
 use std::{any::Any, task::Waker};
@@ -12,16 +12,16 @@ use crate::core::{
     worker::{FiberStack, NoSwitch, Worker},
 };
 
-/// The payload with which joining a fiber fails that was given up.
+/// The payload of the error from joining an abandoned fiber.
 pub(crate) const ABANDONED: &str =
-    "the fiber was abandoned: its runtime's grace period was over before the fiber had ended";
+    "the fiber was abandoned, because it had not ended when its runtime's grace period expired";
 
-/// Runs the closure of a fiber and does all that its end asks for.
+/// Runs the closure of a fiber, and ends the fiber.
 #[inline]
 pub(crate) fn run_to_end(worker: &Worker, stack: &FiberStack, header: &'static StrandHeader) {
     run_and_end(worker, stack, header);
     worker.leave_no_switch();
-    // Last of all: destructors of an outcome that nobody asked for may have waited, too.
+    // Last of all, because destructors of a dropped outcome may have waited, too.
     worker.forget_timer(stack);
     worker.note_finished(true);
 }
@@ -51,13 +51,13 @@ fn run_and_end(worker: &Worker, stack: &FiberStack, header: &'static StrandHeade
     destroy_locals(worker, stack);
     // SAFETY: the job has stored its outcome.
     unsafe { end(worker, header, panicked, Some(stack)) };
-    // The destructors have run, as long as the header was this strand's. What is left is memory.
+    // The destructors ran while the header was still this strand's. Only the memory is left.
     if !stack.locals.is_empty() {
         stack.locals.free();
     }
 }
 
-/// The same for the strand that runs, and runs on.
+/// Runs the destructors of the locals of the running strand, which continues.
 pub(crate) fn destroy_own_locals() {
     let worker = crate::core::worker::current();
     destroy_locals(&worker, worker.running_stack());
@@ -105,12 +105,12 @@ unsafe fn end(
     }
 }
 
-/// Leaves the scope, then calls the waker of the future that waits for the strand. That is code of
-/// the program: it may ask who calls it, and what it initializes is destroyed, which may wait. But
-/// the header belongs to the handle by now, and may be another strand's already. So a strand that
-/// ends by itself calls the waker under a temporary strand id, with a header of its own. Its
-/// fiber-locals are still those of the ended strand: one that the strand has used is destroyed, and
-/// using it in the waker panics.
+/// Leaves the scope, then calls the waker of the future that waits for the strand. A waker is code
+/// of the program: it may ask for the current strand, and the fiber-locals that it initializes are
+/// destroyed, which may wait. But the header belongs to the handle by now, and may be another
+/// strand's already. So a strand that ends by itself calls the waker under a temporary strand id,
+/// with a header of its own. Its fiber-locals are still those of the ended strand: a local that the
+/// strand has used is destroyed, and using it in the waker panics.
 #[cold]
 fn wake_future(
     worker: &Worker,
@@ -120,7 +120,7 @@ fn wake_future(
     stack: Option<&FiberStack>,
 ) {
     if let Some(scope) = scope {
-        // Not later: what the waker does is none of the scope's business.
+        // Not later, because the scope does not wait for the waker.
         scope.child_ended();
     }
     let Some(stack) = stack else { return crate::core::wait::wake(waker) };
@@ -156,14 +156,14 @@ unsafe fn end_detached(
     // SAFETY: the caller's promise: the payload holds the outcome and is this end's.
     unsafe { header.drop_outcome() };
     if let Some(stack) = stack {
-        // Those which the outcome's destructor has initialized.
+        // Destroys the locals that the outcome's destructor has initialized.
         destroy_locals(worker, stack);
     }
     // SAFETY: the outcome is dropped, nobody holds the header.
     unsafe { worker.headers().free(header) };
 }
 
-/// Ends a strand that will never start: its closure is dropped, joining it gives `why`.
+/// Ends a strand that will never start: drops its closure, and lets joining it fail with `why`.
 ///
 /// # Safety
 /// The caller took the header off a queue of fresh closures.
@@ -189,8 +189,9 @@ pub(crate) unsafe fn fail_to_start(
     header: &'static StrandHeader,
     error: StackError,
 ) {
-    // The program's logger and the closure's destructor run in the worker's loop. Waiting there
-    // would begin a second wait of the thread's own strand, whose first one is why the loop runs.
+    // The program's logger and the closure's destructor run in the worker's loop. The loop runs
+    // because the thread's own strand waits, so waiting here would begin a second wait of that
+    // strand.
     let _no_switch = NoSwitch::new(worker);
     let label = label(header);
     let why = format!("{label} cannot start: {error}");
@@ -212,19 +213,20 @@ pub(crate) unsafe fn end_abandoned(
     worker.forget_timer(stack);
     // SAFETY: its closure began and will never end: the payload is empty.
     unsafe { header.store_error(Box::new(ABANDONED)) };
-    // It stays on the count of its scope: what it borrowed may still be in use.
+    // The fiber stays on the count of its scope, because its borrows may still be in use.
     let scope = header.attributes.scope();
     header.attributes.forget_scope();
     // SAFETY: the outcome is stored.
     unsafe { end(worker, header, false, None) };
-    // SAFETY: the scope waits for its strands, and this one never ends: its data stays for good.
+    // SAFETY: the scope waits for its strands, and this strand never ends, so the scope's data
+    // stays.
     if let Some(scope) = unsafe { scope.as_ref() } {
         scope.child_lost();
     }
     worker.note_finished(true);
 }
 
-/// Names a strand for messages.
+/// Returns the name of a strand for messages.
 pub(crate) fn label(header: &StrandHeader) -> String {
     let noun = if header.is_thread() { "thread" } else { "fiber" };
     match header.attributes.shared().and_then(|shared| shared.options.name.as_deref()) {
@@ -233,13 +235,13 @@ pub(crate) fn label(header: &StrandHeader) -> String {
     }
 }
 
-/// The stack size that the spawner asked for, in bytes; 0: none.
+/// The stack size that the spawner requested, in bytes; 0: the default.
 #[inline]
 pub(crate) fn requested_stack_size(header: &StrandHeader) -> usize {
     header.attributes.shared().map_or(0, |shared| shared.options.stack_size)
 }
 
-/// Whether the strand was placed on a certain worker.
+/// Whether the strand was placed on a worker that `Builder::on` names.
 #[inline]
 pub(crate) fn is_placed(header: &StrandHeader) -> bool {
     header.attributes.shared().is_some_and(|shared| shared.options.is_placed)
@@ -260,7 +262,7 @@ pub(crate) fn free_root(worker: &Worker, header: &'static StrandHeader) {
     }
 }
 
-/// Lets reports of stack overflows name the fiber and the cure.
+/// Lets reports of stack overflows name the fiber and the remedy.
 pub(crate) fn describe_overflows() {
     let describe = |out: &mut dyn std::fmt::Write| {
         let named = crate::core::worker::with_existing(|worker| {
@@ -270,7 +272,7 @@ pub(crate) fn describe_overflows() {
             let _ = out.write_str(" (raise it with RAMIE_STACK or Builder::stack_size)");
         }
     };
-    // SAFETY: it reads what the current thread's worker and header hold, and writes.
+    // SAFETY: the function only reads the current thread's worker and header, and writes to `out`.
     unsafe { ramie_coro::overflow::set_describer(describe) };
 }
 

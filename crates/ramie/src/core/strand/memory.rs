@@ -9,7 +9,7 @@ use super::header::StrandHeader;
 pub(super) const CHUNK_BYTES: usize = 2 * 1024 * 1024;
 pub(super) const CHUNK_HEADERS: usize = CHUNK_BYTES / size_of::<StrandHeader>();
 
-/// What lies in the place of a chunk's first header.
+/// The head of a chunk, in the memory of its first header.
 #[repr(C)]
 pub(super) struct ChunkHead {
     pub(super) number: u32,
@@ -18,15 +18,16 @@ pub(super) struct ChunkHead {
 const _: () = assert!(size_of::<StrandHeader>() == 64);
 const _: () = assert!(size_of::<ChunkHead>() <= size_of::<StrandHeader>());
 
-/// Headers that are committed at once in a program that has had thousands of strands alive: one
-/// call costs less than 32 page faults. (A huge page costs still less while it is warm; but a
-/// virtual machine whose host takes free huge pages back pays four times as much for a cold one.)
+/// The number of headers that are committed at once in a program that has had thousands of strands
+/// alive: one call costs less than 32 page faults. (A huge page costs still less while it is warm;
+/// but a virtual machine whose host takes free huge pages back pays four times as much for a cold
+/// one.)
 pub(super) const COMMITTED_HEADERS: usize = 128 * 1024 / size_of::<StrandHeader>();
 
 /// Commits the memory of `COMMITTED_HEADERS` headers from `first` on; if it cannot, they are
 /// committed when they are touched.
 pub(super) fn commit(first: *mut StrandHeader) {
-    // SAFETY: the caller has the place from a chunk, whose size is a multiple of this one.
+    // SAFETY: the memory lies in a chunk, whose size is a multiple of this length.
     unsafe {
         ramie_driver::sys::populate(first.cast(), COMMITTED_HEADERS * size_of::<StrandHeader>())
     };

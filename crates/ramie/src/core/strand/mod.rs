@@ -1,6 +1,5 @@
-//! What a strand is to the runtime: an identity, a header of memory that never goes away, and the
-//! closure or result that lies in it; the ways in which it ends; and the part of a scope that the
-//! scope's strands share.
+//! Strands: identities, headers in memory that is never unmapped, the closures and results that lie
+//! in headers, the ends of strands, and the part of a scope that the scope's strands share.
 //!
 //! A *strand* is a fiber or an OS thread. Both own a [`StrandHeader`], so every primitive that
 //! parks and wakes serves both.

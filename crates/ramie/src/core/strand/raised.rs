@@ -1,19 +1,19 @@
-//! The payload that is passed on when a strand, or a call on another thread, has no value.
+//! The payload that replaces the value of a strand, or of a call on another thread, that failed.
 
 use std::{any::Any, panic::resume_unwind};
 
 use crate::core::{
     panic::{catch, drop_quietly, message},
-    worker::{UNTOLD, note_told, set_told, was_told},
+    worker::{UNREPORTED, note_reported, set_reported, was_reported},
 };
 
-/// Why a strand has no value.
+/// The reason why a strand has no value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoValue {
-    /// Its closure panicked, and the panic hook was called for that.
+    /// Its closure panicked, and the panic hook was called.
     Panicked,
     /// Its closure panicked by [`resume_unwind`], which does not call the hook, or under a hook
-    /// that the program set in the place of the runtime's.
+    /// that the program set instead of the runtime's.
     PanickedSilently,
     /// It was not started, or was given up, for the reason in the payload. No hook was called.
     NotRun,
@@ -21,7 +21,7 @@ pub(crate) enum NoValue {
 
 /// The payload with which a strand, or a call, has ended instead of a value.
 ///
-/// If nobody takes the payload, it is dropped; a panic of its destructor has no one to go to.
+/// If nobody takes the payload, it is dropped, and a panic of its destructor goes no further.
 pub(crate) struct Raised {
     why: NoValue,
     /// INVARIANT: there until the value is consumed.
@@ -39,10 +39,10 @@ impl Raised {
         self.payload.take().expect("it is consumed once")
     }
 
-    /// Goes on with a panic of another strand on this one.
+    /// Continues the panic of another strand on this strand.
     ///
     /// A strand that was not run has not panicked, so no hook has reported anything. Its reason is
-    /// raised as a panic of its own; otherwise the process could end without a word.
+    /// raised as a new panic, because otherwise the process could end without a message.
     #[cold]
     #[track_caller]
     pub(crate) fn raise(self) -> ! {
@@ -50,7 +50,7 @@ impl Raised {
         let payload = self.into_payload();
         match (why, message(&*payload)) {
             (NoValue::NotRun, Some(reason)) => panic!("{reason}"),
-            (NoValue::Panicked, _) => note_told(&*payload),
+            (NoValue::Panicked, _) => note_reported(&*payload),
             _ => {}
         }
         resume_unwind(payload)
@@ -65,13 +65,14 @@ impl Drop for Raised {
 
 /// Runs `f`; if it panics, takes note of whether the panic hook was called meanwhile.
 pub(crate) fn catch_raised<T>(f: impl FnOnce() -> T) -> Result<T, Raised> {
-    let told_before = set_told(UNTOLD);
+    let reported_before = set_reported(UNREPORTED);
     let outcome = catch(f).map_err(|payload| {
-        let why = if was_told(&*payload) { NoValue::Panicked } else { NoValue::PanickedSilently };
+        let why =
+            if was_reported(&*payload) { NoValue::Panicked } else { NoValue::PanickedSilently };
         Raised::new(why, payload)
     });
-    if told_before != UNTOLD {
-        set_told(told_before);
+    if reported_before != UNREPORTED {
+        set_reported(reported_before);
     }
     outcome
 }

@@ -6,9 +6,9 @@
 //! waits. A strand that is not the last touches the scope no more after its decrement; the last one
 //! may, because the parent leaves only when `done` is finished.
 //!
-//! A strand that is given up stays on the count, because it may have lent its borrows to others. As
-//! a rule its parent is given up, too. If it is not (the scope was opened outside of `run`), it is
-//! notified, and the process ends, because the parent could neither leave nor ever go on.
+//! An abandoned strand stays on the count, because it may have lent its borrows to others. Its
+//! parent is usually abandoned, too. If it is not (the scope was opened outside of `run`), the
+//! parent is notified and ends the process, because it could neither leave the scope nor continue.
 
 use std::sync::Mutex;
 
@@ -30,16 +30,16 @@ static SCOPE_END: WaitKind = WaitKind::new("the strands of a scope");
 /// The message of a scope about a strand whose panic nobody took.
 pub(crate) struct Sentence {
     pub(crate) text: String,
-    /// The panic hook has reported the panic, so the scope's own is raised without a report. If no
-    /// hook has reported a strand's panic, the scope's panic is the first report.
-    pub(crate) is_told: bool,
+    /// Whether the panic hook has reported the panic. If so, the scope's own panic is raised
+    /// without a report; otherwise the scope's panic is the first report.
+    pub(crate) is_reported: bool,
 }
 
 /// The part of a scope that its strands refer to.
 pub(crate) struct ScopeData {
     strands: AtomicUsize,
     done: Completion,
-    /// A strand was given up: the count will never come down.
+    /// A strand was abandoned, so the count will never reach zero.
     is_lost: AtomicBool,
     panicked: Mutex<Option<Sentence>>,
     /// The worker of the strand that waits for the scope.
@@ -60,7 +60,7 @@ impl ScopeData {
     pub(crate) fn new() -> Self {
         let worker = worker::current();
         worker.check_can_wait();
-        // Scopes ask what it has marked, also outside of `run`.
+        // Scopes ask which panics the hook has reported, also outside of `run`.
         try_install_hook();
         ScopeData {
             strands: AtomicUsize::new(1),
@@ -72,7 +72,7 @@ impl ScopeData {
         }
     }
 
-    /// How many strands have not ended, the parent apart.
+    /// The number of strands that have not ended, without the parent.
     pub(crate) fn live_strands(&self) -> usize {
         self.strands.load(Ordering::Relaxed).saturating_sub(1)
     }
@@ -82,7 +82,7 @@ impl ScopeData {
     }
 
     pub(crate) fn child_added(&self) {
-        // Relaxed: the spawn itself hands the strand over.
+        // Relaxed: the spawn's own hand-over orders it.
         self.strands.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -91,9 +91,9 @@ impl ScopeData {
         worker.team().is_some() || std::ptr::eq(worker.shared(), self.owner)
     }
 
-    /// Remembers the first strand that has no value where nobody took what it has instead.
+    /// Remembers the first strand that has no value and whose payload nobody took.
     pub(crate) fn note_panic(&self, label: String, (why, message): (NoValue, Option<String>)) {
-        let is_told = why == NoValue::Panicked;
+        let is_reported = why == NoValue::Panicked;
         let text = match message {
             Some(reason) if why == NoValue::NotRun => reason,
             Some(message) => format!("{label}: {message}"),
@@ -101,7 +101,7 @@ impl ScopeData {
         };
         let text = format!("a strand of the scope panicked: {text}");
         let mut panicked = self.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        panicked.get_or_insert(Sentence { text, is_told });
+        panicked.get_or_insert(Sentence { text, is_reported });
     }
 
     pub(crate) fn take_panic(&self) -> Option<Sentence> {
@@ -118,8 +118,8 @@ impl ScopeData {
         }
     }
 
-    /// Notifies the parent that a strand was given up. The parent has not left, because that strand
-    /// is still on the count.
+    /// Notifies the parent that a strand was abandoned. The parent has not left, because that
+    /// strand is still on the count.
     pub(crate) fn child_lost(&self) {
         // Relaxed: `finish` releases it.
         self.is_lost.store(true, Ordering::Relaxed);
@@ -150,7 +150,7 @@ impl ScopeData {
             worker.team().is_some_and(|team| team.is_grace_over())
         };
         if is_given_up_too() {
-            // Its own worker is about to give it up, too.
+            // This strand's worker is about to abandon it, too.
             let _ = Completion::new().wait(record);
         }
         ramie_driver::sys::fatal(
@@ -162,8 +162,8 @@ impl ScopeData {
 }
 
 impl Drop for ScopeData {
-    /// A scope that was not closed has its parent on the count, and nobody else; of one that was
-    /// closed nobody is. Otherwise strands borrow values that are about to go.
+    /// If the scope was not closed, only the parent is on the count; if it was, nobody is.
+    /// Otherwise strands borrow values that are about to be dropped.
     fn drop(&mut self) {
         if self.strands.load(Ordering::Relaxed) > 1 {
             ramie_driver::sys::fatal("a scope was dropped before its strands had ended. Aborting.")

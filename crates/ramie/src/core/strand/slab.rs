@@ -1,8 +1,8 @@
-//! Where headers come from and go to: a table of chunks for the process, a free list for each
-//! worker.
+//! The allocation of headers: a table of chunks for the process, a free list for each worker.
 //!
-//! A worker takes and returns headers without synchronisation. Only batches cross between workers:
-//! one that spawns what another joins would otherwise hoard or starve.
+//! A worker takes and returns headers without synchronisation. Only batches cross between workers,
+//! because otherwise a worker that spawns strands which another worker joins would run out of
+//! headers while the other hoards them.
 #![allow(unsafe_code)]
 
 use std::{cell::Cell, io, ptr, sync::Mutex};
@@ -67,9 +67,9 @@ impl Depot {
         let start = self.fresh;
         if (start as usize).is_multiple_of(CHUNK_HEADERS) {
             let chunk = start as usize / CHUNK_HEADERS;
-            let entry = TABLE.get(chunk).ok_or_else(|| {
-                io::Error::other("2^28 strands alive at once is the most there is")
-            })?;
+            let entry = TABLE
+                .get(chunk)
+                .ok_or_else(|| io::Error::other("at most 2^28 strands can be alive at once"))?;
             entry.store(map_chunk(chunk as u32)?, Ordering::Release);
             self.fresh = start + BATCH as u32;
             // The chunk's first header is its head.
@@ -100,7 +100,8 @@ pub(crate) fn header_at(index: u32) -> &'static StrandHeader {
     unsafe { &*header }
 }
 
-/// The index of a header: its chunk's number, which the chunk knows, and its place in there.
+/// The index of a header: computed from the number in its chunk's head and its position in the
+/// chunk.
 #[inline(always)]
 pub(super) fn index_of(header: &StrandHeader) -> u32 {
     let address = ptr::from_ref(header).addr();

@@ -1,4 +1,4 @@
-//! The clock that timers, sleeps and deadlines go by.
+//! The clock of timers, sleeps and deadlines.
 
 use std::{
     sync::{Arc, Mutex},
@@ -11,7 +11,7 @@ use crate::core::{
     worker::Shared,
 };
 
-/// Where a worker reads the time.
+/// The source of a worker's time.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Clock {
     #[default]
@@ -28,8 +28,9 @@ impl Clock {
         }
     }
 
-    /// How long the kernel may keep a worker asleep that has nothing due before `deadline_ns`;
-    /// `None`: until it is woken, because whoever moves a [`ManualClock`] wakes its workers.
+    /// Returns how long the kernel may keep a worker asleep that has nothing due before
+    /// `deadline_ns`. `None`: until it is woken, because a call that moves a [`ManualClock`] wakes
+    /// the clock's workers.
     pub(crate) fn sleep_bound(&self, deadline_ns: u64) -> Option<Duration> {
         match self {
             Clock::System if deadline_ns != u64::MAX => {
@@ -66,7 +67,7 @@ pub struct ManualClock {
 #[derive(Default)]
 struct ManualState {
     now_ns: AtomicU64,
-    /// Whether it moves to the next timer when every worker rests.
+    /// Whether the clock jumps to the next timer when every worker rests.
     jumps: bool,
     members: Mutex<ClockMembers>,
 }
@@ -84,11 +85,11 @@ struct ClockMember {
     rest: Option<Rest>,
 }
 
-/// A worker has nothing to run, and has announced its sleep.
+/// The state of a worker that has nothing to run and has announced its sleep.
 struct Rest {
-    /// When its next timer is due.
+    /// The time of the worker's next timer.
     next_ns: u64,
-    /// Something of its may yet complete by itself: an op, or a job of the blocking pool.
+    /// An op of the worker, or a job of the blocking pool, may yet complete.
     is_busy: bool,
 }
 
@@ -100,13 +101,13 @@ impl ManualClock {
     }
 
     /// Makes a clock that also moves by itself: when every strand of its runtimes waits, it jumps
-    /// to the time at which the first of these waits is over. So a program that sleeps for hours
-    /// takes no time, and its strands run in the order of their times.
+    /// to the time at which the first of these waits ends. So a program that sleeps for hours takes
+    /// no time, and its strands run in the order of their times.
     ///
-    /// It jumps only where nothing but time can go on: each worker is idle, no op is in flight, no
-    /// call runs on the blocking pool, and some strand waits for a time. An op in flight, such as a
-    /// read from a socket, holds the clock until it has completed, even if the test waits for a
-    /// limit around the read: use a channel in the place of the socket, or
+    /// It jumps only if nothing but time can make progress: each worker is idle, no op is in
+    /// flight, no call runs on the blocking pool, and some strand waits for a time. An op in
+    /// flight, such as a read from a socket, holds the clock until it has completed, even if the
+    /// test waits for a limit around the read: use a channel instead of the socket, or
     /// [`advance`](Self::advance). The clock does not see threads outside the runtime. Finish their
     /// work first, or wait for it in [`blocking`](crate::blocking()).
     ///
@@ -129,7 +130,7 @@ impl ManualClock {
         ManualClock { state: Arc::new(ManualState { jumps: true, ..ManualState::default() }) }
     }
 
-    /// Moves the clock on and wakes the workers, which then run all that has come due.
+    /// Moves the clock forward and wakes the workers, which then run everything that is due.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         // SeqCst: a worker that is about to sleep sees this, or the notification sees it asleep.
@@ -181,13 +182,13 @@ impl ManualClock {
         }
     }
 
-    /// Moves to the first timer if nothing but time can go on.
+    /// Moves to the first timer if nothing but time can make progress.
     ///
     /// A worker rests and stirs under the lock of `members`, and between the two it runs nothing.
-    /// So while all rest, only events from outside could wake a strand: ops and jobs, of which
-    /// there are none, and other threads. The one that rests last sees, through the lock, the
-    /// writes of the others before they rested; if one of them has woken another, that one's state
-    /// shows it. The caller looks at its own timers next, so its worker `own` is not woken.
+    /// So while all workers rest, only events from outside could wake a strand: ops and jobs, of
+    /// which there are none, and other threads. The worker that rests last sees, through the lock,
+    /// the writes of the others before they rested; if one of them has woken another, the other's
+    /// state shows it. The caller looks at its own timers next, so its worker `own` is not woken.
     fn jump_if_all_rest(&self, members: &ClockMembers, own: Option<&Shared>) {
         if !self.jumps() || members.holders > 0 {
             return;

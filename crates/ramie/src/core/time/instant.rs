@@ -1,4 +1,4 @@
-//! `Instant` as a type of our own, so that a runtime's own clock can stand behind it; deadlines.
+//! `Instant` as a type of this crate, so that it can show a runtime's own clock; deadlines.
 
 use std::{
     ops::{Add, AddAssign, Sub, SubAssign},
@@ -104,8 +104,8 @@ impl Sub<Instant> for Instant {
     }
 }
 
-/// One moment on both clocks, read once, so that conversions are exact both ways. The two reads
-/// lie some tens of ns apart, and so far are the two clocks' instants.
+/// One instant on both clocks, read once, so that conversions are exact both ways. The two reads
+/// are some tens of ns apart, and so are converted instants.
 fn anchor() -> &'static (std::time::Instant, u64) {
     static ANCHOR: OnceLock<(std::time::Instant, u64)> = OnceLock::new();
     ANCHOR.get_or_init(|| (std::time::Instant::now(), ramie_driver::sys::monotonic_ns()))
@@ -132,7 +132,7 @@ impl From<Instant> for std::time::Instant {
     }
 }
 
-/// When a wait ends at the latest, in ns on the clock of the waiter's worker.
+/// The instant at which a wait ends at the latest, in ns on the clock of the waiter's worker.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Deadline(u64);
 
@@ -143,7 +143,7 @@ impl Deadline {
         Deadline(instant.ns)
     }
 
-    /// The moment `timeout` from now; a timeout beyond the clock's range never comes.
+    /// The instant `timeout` from now; a timeout beyond the clock's range never expires.
     pub(crate) fn after(timeout: Duration) -> Self {
         let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         Deadline(crate::core::worker::now_ns().saturating_add(timeout))

@@ -1,4 +1,4 @@
-//! The timers of one worker: a heap with at most one live entry a strand.
+//! The timers of one worker: a heap with at most one live entry per strand.
 //!
 //! Deadlines arm nothing by themselves. A strand that parks with a deadline gets an entry only if
 //! it has none that fires as early; when an entry fires and the strand's present deadline lies
@@ -6,17 +6,18 @@
 //! touches the heap once in 30 s, not a million times.
 //!
 //! The heap holds numbers of entries, and an entry has the address of its strand's [`FiberStack`].
-//! It is *stale* when the strand has ended or has armed an earlier entry; then the address is null,
-//! so no stack is read after its end. Stale entries are removed when they fire, or by a sweep when
-//! they make up most of the heap.
+//! An entry is *stale* when the strand has ended or has armed an earlier entry; then the address is
+//! null, so no stack is read after its end. Stale entries are removed when they fire, or by a sweep
+//! when they make up most of the heap.
 //!
-//! Cost: 24 bytes an entry; a million sleepers take 24 MB and some 20 levels.
+//! Cost: 24 bytes per entry; a million sleepers take 24 MB and some 20 levels.
 
 use std::{cell::Cell, cmp::Reverse, collections::BinaryHeap};
 
 use crate::core::worker::{FiberStack, prefetch};
 
-/// What a strand has in its worker's timers: the number of its live entry and when that fires.
+/// The strand's part of its worker's timers: the number of its live entry and the time at which
+/// that fires.
 pub(crate) struct Armed {
     entry: Cell<u32>,
     deadline_ns: Cell<u64>,
@@ -45,7 +46,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Sees to it that an entry fires for the strand at `deadline_ns` or before.
+    /// Makes sure that an entry fires for the strand at `deadline_ns` or before.
     #[inline]
     pub(crate) fn arm(&mut self, stack: &FiberStack, deadline_ns: u64) {
         if deadline_ns >= stack.armed.deadline_ns.get() {
@@ -60,7 +61,7 @@ impl Timers {
 
     fn new_entry(&mut self, stack: *const FiberStack) -> u32 {
         if self.heap.is_empty() {
-            // No number is in use: what a busy time has left is given back.
+            // No number is in use, so memory that a busy time needed is released.
             self.entries.clear();
             self.unused.clear();
             self.entries.shrink_to(KEPT_ENTRIES);
@@ -71,9 +72,11 @@ impl Timers {
             return entry;
         }
         self.entries.push(stack);
-        // Room for all numbers now, while it holds none: no copy when many fire.
+        // Reserves room for all numbers now, while the list is empty, so that nothing is copied
+        // when many fire.
         self.unused.reserve(self.entries.capacity());
-        u32::try_from(self.entries.len() - 1).expect("fewer timers than strands, of which are 2^28")
+        u32::try_from(self.entries.len() - 1)
+            .expect("at most one timer per strand, and at most 2^28 strands")
     }
 
     /// Disarms a strand: it has ended, or arms an earlier entry.
@@ -86,19 +89,19 @@ impl Timers {
         }
     }
 
-    /// How many strands have an entry.
+    /// The number of strands with an entry.
     pub(crate) fn len(&self) -> usize {
         self.heap.len() - self.stale
     }
 
-    /// The time of the next entry in ns; `u64::MAX`: there is none.
+    /// The time of the next entry in ns; `u64::MAX` if there is none.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.heap.peek().map_or(u64::MAX, |Reverse((deadline, _))| *deadline)
     }
 
-    /// Takes out strands whose entries fired at or before `now_ns`, the earliest first, as many as
-    /// there is room for; they are unarmed then.
+    /// Takes out strands whose entries fired at or before `now_ns`, the earliest first, until `due`
+    /// is full. They are disarmed.
     pub(crate) fn take_due<'a>(
         &mut self,
         now_ns: u64,
@@ -122,7 +125,7 @@ impl Timers {
             let stack = std::mem::replace(&mut self.entries[entry as usize], std::ptr::null());
             // SAFETY: the invariant of `entries`.
             if let Some(armed) = unsafe { stack.as_ref() } {
-                // What is looked at next, and far away where many sleep.
+                // The stack is read next, and is not in the cache if many strands sleep.
                 prefetch::stack(stack);
                 armed.armed.deadline_ns.set(u64::MAX);
                 return Some(stack);
@@ -181,12 +184,13 @@ mod tests {
         let stacks: Vec<_> = (0..300).map(|_| a_stack()).collect();
         let all = || stacks.iter().zip(1_u64..);
         all().for_each(|(stack, at)| timers.arm(stack, at));
-        // A few stale ones fall out as they fire; when they are most of the heap, a sweep comes.
+        // A few stale entries are removed as they fire; when most of the heap is stale, a sweep
+        // removes them.
         for count in [10, 250] {
             all().take(count).for_each(|(stack, _)| timers.forget(stack));
             assert_eq!(timers.len(), stacks.len() - count);
         }
-        assert!(timers.heap.len() < 300, "no sweep threw the stale entries out");
+        assert!(timers.heap.len() < 300, "no sweep removed the stale entries");
         for (stack, at) in all().skip(250) {
             assert_eq!(take_one(&mut timers, at), Some(std::ptr::from_ref(stack)));
             assert!(take_one(&mut timers, at).is_none(), "two entries fired at {at}");

@@ -1,5 +1,6 @@
-//! One event that happens once, and at most one strand that waits for it: the end of a strand, of
-//! a job on the blocking pool. Or, in place of the strand, a future: it leaves its waker.
+//! One event that happens once, such as the end of a strand or of a job on the blocking pool, and
+//! at most one strand that waits for it. Instead of a strand, a future may wait: it leaves its
+//! waker.
 //!
 //! # Protocol: one word
 //!
@@ -9,12 +10,13 @@
 //! | a [`WakeRef`] | has not happened, this strand waits | `finish`, to `DONE`, which then owes the wake; the waiter, back to `OPEN` |
 //! | the address of a boxed `Waker` | has not happened, a future waits | `finish`, to `DONE`, which then owns the waker; the future, back to `OPEN` |
 //! | `DETACHED` | nobody will ever wait | `finish`, to `DONE` |
-//! | `DONE` | has happened | - (the waiter of an event that happens again and again, to `OPEN`) |
+//! | `DONE` | has happened | - (if the event is reused: the waiter, to `OPEN`) |
 //!
-//! `finish` is one swap: it marks the event and learns whom to wake in the same step, and touches
-//! the word no more. Whoever takes a waker's address out of the word owns the waker, and nobody
-//! looks at it before. So the waiter may free the word's memory as soon as it sees `DONE`. *The
-//! race to fear* is the waiter that leaves between those two steps; there is no between.
+//! `finish` is one swap: in one step it marks the event and takes the waiter's reference or waker,
+//! and afterwards it does not touch the word. The thread that takes a waker's address out of the
+//! word owns the waker, and nobody dereferences the address before. So the waiter may free the
+//! word's memory as soon as it sees `DONE`. *The race to fear* is a waiter that leaves between the
+//! mark and the look for a waiter; because both are one step, there is no such moment.
 #![allow(unsafe_code)]
 
 use std::{ptr, task::Waker};
@@ -30,7 +32,7 @@ const OPEN: u64 = 0;
 const DONE: u64 = 1;
 const DETACHED: u64 = 2;
 
-/// The word.
+/// The word of the protocol.
 pub(crate) struct Completion(AtomicU64);
 
 impl Completion {
@@ -38,7 +40,7 @@ impl Completion {
         Completion(AtomicU64::new(OPEN))
     }
 
-    /// Makes the word fresh, in memory that is used again.
+    /// Resets the word, in memory that is reused.
     pub(crate) fn reset(&self) {
         self.0.store(OPEN, Ordering::Relaxed);
     }
@@ -49,13 +51,14 @@ impl Completion {
         self.0.load(Ordering::Acquire) == DONE
     }
 
-    /// Returns whether the waiter's side is gone; then `finish` alone owns what belongs to both.
+    /// Returns whether the waiter's side is gone; then `finish` alone owns the data of both sides.
     #[inline]
     pub(crate) fn is_detached(&self) -> bool {
         self.0.load(Ordering::Acquire) == DETACHED
     }
 
-    /// Marks the event as happened and returns whom to wake. The word may be gone afterwards.
+    /// Marks the event as happened and returns the waiter to wake. The word may be freed
+    /// afterwards.
     #[inline]
     #[must_use]
     pub(crate) fn finish(&self) -> Finished {
@@ -65,13 +68,14 @@ impl Completion {
             DETACHED => Finished::Detached,
             bits => match WakeRef::from_bits(bits) {
                 Some(wait) => Finished::Wake(wait),
-                // SAFETY: what is none of the others is a waker, and the swap took it out.
+                // SAFETY: bits that are none of the above are a waker's address, and the swap took
+                // it out.
                 None => Finished::Waker(unsafe { own_waker(bits) }),
             },
         }
     }
 
-    /// Gives up waiting for ever; `false` when the event has happened already.
+    /// Announces that nobody will wait; returns false if the event has happened already.
     pub(crate) fn detach(&self) -> bool {
         let open = self.0.compare_exchange(OPEN, DETACHED, Ordering::AcqRel, Ordering::Acquire);
         open.is_ok()
@@ -101,14 +105,15 @@ impl Completion {
             return None;
         }
         let taken = self.0.compare_exchange(bits, OPEN, Ordering::AcqRel, Ordering::Acquire);
-        // SAFETY: what is none of the others is a waker, and the exchange took it out.
+        // SAFETY: bits that are none of the above are a waker's address, and the exchange took it
+        // out.
         taken.ok().map(|_| unsafe { own_waker(bits) })
     }
 
-    /// Makes an event that has happened one that may happen again. Whoever finished it, however
-    /// often, did so before.
+    /// Resets an event that has happened, so that it may happen again. All earlier calls of
+    /// `finish` are complete.
     pub(crate) fn take_back(&self) {
-        // Acquire: sees what the last one to finish it did before.
+        // Acquire: sees the writes before the last `finish`.
         let _ = self.0.compare_exchange(DONE, OPEN, Ordering::Acquire, Ordering::Relaxed);
     }
 
@@ -116,7 +121,8 @@ impl Completion {
     /// happened.
     ///
     /// # Errors
-    /// When the strand unwinds and must not suspend; when it is cancelled, and the record minds.
+    /// When the strand unwinds and must not suspend; when the strand is cancelled and the record is
+    /// cancellable.
     #[inline]
     pub(crate) fn wait(&self, record: &WaitRecord) -> Result<bool, Refused> {
         while !self.is_done() {
@@ -138,7 +144,7 @@ impl Completion {
             return Ok(Wake::Woken);
         }
         let reason = prepared.suspend();
-        // Back to open, unless the event has happened, which the word shows.
+        // Back to `OPEN`, unless the event has happened, which the word then shows.
         let _ = self.0.compare_exchange(bits, OPEN, Ordering::AcqRel, Ordering::Acquire);
         Ok(reason)
     }
@@ -149,11 +155,12 @@ pub(crate) enum Finished {
     Unobserved,
     Detached,
     Wake(WakeRef),
-    /// To be called where a strand may not suspend: it is code of others.
+    /// A waker, which is called in a region that must not suspend, because it is code of the
+    /// program.
     Waker(Box<Waker>),
 }
 
-/// Owns the waker again whose address was in a word.
+/// Takes back the waker whose address was in a word.
 ///
 /// # Safety
 /// The bits are the address of a waker that [`Completion::poll`] boxed; the caller took them out of

@@ -1,4 +1,4 @@
-//! The one way off a strand.
+//! Full waits, and the protocol by which every strand suspends.
 //!
 //! Every wait in this crate, of a fiber or of an OS thread, goes through this module, with a
 //! [`WaitRecord`] that lies in the waiter's frame. `yield_now` is no wait, because its strand stays
@@ -12,33 +12,34 @@
 //! # Protocol
 //! 1. The waiter begins a wait ([`prepare`]): its header's word becomes `WAITING` with a new epoch,
 //!    and the waiter holds a [`WakeRef`] that names this wait and no other.
-//! 2. It hands copies of the reference to whoever may end the wait: a wait list, an op, a joiner's
+//! 2. It hands copies of the reference to all that may end the wait: a wait list, an op, a joiner's
 //!    word. From here on the wait may be over at any time; the strand still runs.
-//! 3. It re-checks the condition it waits for, where the primitive needs that.
+//! 3. It checks its condition again, if the primitive needs that.
 //! 4. It suspends ([`Prepared::suspend`]). A waker that won the claim has made the strand runnable
 //!    or will; since only the strand's own worker resumes it, and that worker is running this very
 //!    code, the strand cannot be resumed before it has suspended.
-//! 5. It runs again, with the reason the winner gave.
+//! 5. It runs again, with the reason that the winner stored.
 //!
 //! The record is read only by the worker that owns the strand (dumps, abandonment), and only while
 //! the strand is suspended, so it needs no synchronisation.
 //!
-//! Between 1 and 5 the waiter's frame, and what others know of it, are lent: a panic that would
-//! leave it ends the process ([`HandedOut`]). Whatever could refuse the wait is asked before 1.
+//! Between 1 and 5 the waiter's frame and the references to it are lent: a panic that would leave
+//! the frame ends the process ([`HandedOut`]). All checks that could refuse the wait come before 1.
 //!
 //! # Cancel points
-//! A record may say that its wait ends when a scope around it is cancelled, or a limit is over
-//! ([`WaitRecord::cancellable`]). The wait then does not begin in a cancelled scope, takes the
-//! tightest limit for its own, and may be ended by `cancel` (see [`cancel`](crate::cancel)). Where
-//! nothing is set for the strand, that costs one look.
+//! A *cancellable* record ([`WaitRecord::cancellable`]) lets its wait end when a scope around it is
+//! cancelled, or a limit has expired. The wait then does not begin in a cancelled scope, ends at
+//! the earliest limit, and may be ended by `cancel` (see [`cancel`](crate::cancel)). If no scope
+//! and no limit is around the strand, this costs one load.
 //!
 //! `cancel` may end the wait only from `suspend` on, which looks at the marks once more. *The race
-//! to fear*: ended between `prepare` and `suspend`, the wait could be given up only by suspending,
-//! and primitives hold their spin locks there.
+//! to fear*: a wait that was cancelled between `prepare` and `suspend` could be left only by
+//! suspending, and primitives hold their spin locks there.
 //!
 //! # In a signal handler
-//! A handler interrupts its thread anywhere, also in the midst of what a wait touches. One that
-//! runs on the signal stack, as it should, is told by that, and the process ends with a sentence.
+//! A handler interrupts its thread anywhere, also while a wait changes its data. A handler that
+//! runs on the signal stack, as it should, is recognised by that stack, and the process ends with a
+//! message.
 //!
 //! # While unwinding
 //! A destructor that runs during a panic may wait. Suspending there would let other fibers see
@@ -56,7 +57,7 @@ use crate::core::{
     worker::{self, FiberStack, Worker},
 };
 
-/// Why a wait did not begin.
+/// The reason why a wait did not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
     /// The strand is unwinding and must not suspend.
@@ -74,7 +75,7 @@ pub(crate) struct Prepared<'a> {
     begun: HandedOut<Wait>,
 }
 
-/// Lent to whoever may end it: a wait, with its record and its entries in queues.
+/// The loan of a wait, with its record and its entries in queues, to all that may end it.
 enum Wait {}
 
 impl Lent for Wait {
@@ -91,7 +92,7 @@ pub(crate) fn prepare<'a>(
     Ok(Prepared::begun(worker, stack, record, stack.header().begin_wait()))
 }
 
-/// Begins a wait for `unpark`; `None` when its token was there.
+/// Begins a wait for `unpark`. Returns `None` if its token was set.
 #[inline(always)]
 pub(crate) fn prepare_park<'a>(
     worker: &'a Worker,
@@ -102,7 +103,7 @@ pub(crate) fn prepare_park<'a>(
     Ok(wait.map(|wait| Prepared::begun(worker, stack, record, wait)))
 }
 
-/// Asks all that could refuse the wait. Returns the stack of the strand.
+/// Makes all checks that could refuse the wait. Returns the stack of the strand.
 #[inline(always)]
 fn check_and_enter<'a>(worker: &'a Worker, record: &WaitRecord) -> Result<&'a FiberStack, Refused> {
     check_may_wait(worker, record)?;
@@ -113,7 +114,7 @@ fn check_and_enter<'a>(worker: &'a Worker, record: &WaitRecord) -> Result<&'a Fi
     Ok(stack)
 }
 
-/// Takes on the limits and scopes around the wait.
+/// Records the limits and scopes around the wait.
 #[cold]
 #[inline(never)]
 fn enter_cancel_point(record: &WaitRecord) -> Result<(), Refused> {
@@ -138,7 +139,8 @@ impl<'a> Prepared<'a> {
         Prepared { worker, stack, record, wait, begun: HandedOut::<Wait>::new() }
     }
 
-    /// Lets the wait be cancelled from now on; tells whether it was just in time to end it itself.
+    /// Lets the wait be cancelled from now on. Returns true if a scope was cancelled before, and
+    /// this call ended the wait itself.
     #[cold]
     #[inline(never)]
     fn claim_if_cancelled(&self) -> bool {
@@ -151,7 +153,7 @@ impl<'a> Prepared<'a> {
         self.wait
     }
 
-    /// How a driver is to name this wait.
+    /// The word by which a driver names this wait.
     #[inline(always)]
     pub(crate) fn wake_word(&self) -> WakeWord {
         WakeWord::full(self.wait)
@@ -179,8 +181,8 @@ impl<'a> Prepared<'a> {
         reason
     }
 
-    /// Goes on without suspending, if the wait is not over yet; suspends if somebody has ended it,
-    /// who will make the strand runnable.
+    /// Ends the wait and continues without suspending. If another thread has ended the wait
+    /// already, suspends, because that thread will make the strand runnable.
     pub(crate) fn abort_or_suspend(self) {
         if self.stack.header().claim(self.wait, Wake::Woken) {
             self.ended();
@@ -189,7 +191,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Goes on without suspending, where the strand itself has ended the wait.
+    /// Continues without suspending, after the strand itself has ended the wait.
     pub(crate) fn ended(self) {
         self.stack.record.set(std::ptr::null());
         self.begun.settle();
@@ -197,8 +199,8 @@ impl<'a> Prepared<'a> {
 }
 
 impl WaitRecord {
-    /// Tells the wait's own deadline from a limit around it, and a cancellation from one that a
-    /// shield keeps off: that is a wake-up for no reason.
+    /// Distinguishes the wait's own deadline from a limit around it. A cancellation that a shield
+    /// defers is a spurious wake-up.
     #[cold]
     fn settle(&self, reason: Wake) -> Wake {
         match reason {
@@ -209,7 +211,7 @@ impl WaitRecord {
     }
 }
 
-/// Waits, where the record itself says all: for its deadline.
+/// Waits for the record's deadline.
 #[inline(always)]
 pub(crate) fn park(record: &WaitRecord) -> Result<Wake, Refused> {
     let worker = worker::current();
@@ -226,13 +228,13 @@ fn check_may_wait(worker: &Worker, record: &WaitRecord) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Ends the process: a destructor that runs during a panic waits for another strand, and the call
-/// has no way to say that it could not.
+/// Ends the process, because a destructor that runs during a panic waits for another strand, and
+/// its call cannot return an error.
 #[cold]
 pub(crate) fn abort_wait_while_unwinding(what: &str) -> ! {
     ramie_driver::sys::fatal(&format!(
         "a destructor that runs during a panic waits for {what}. No other fiber can run \
-         then, so it would wait for ever. Do not wait in destructors, or by a call that can fail, \
-         such as Mutex::lock_or_cancelled or JoinHandle::wait: it gives an error then. Aborting."
+         then, so it would wait forever. Do not wait in destructors, or use a call that returns an \
+         error then, such as Mutex::lock_or_cancelled or JoinHandle::wait. Aborting."
     ))
 }

@@ -9,8 +9,8 @@
 //!   and return. Else begin the wait, put a [`LotWaiter`] that lies in this frame at the end,
 //!   unlock, suspend.
 //! - *Unpark*: lock; take waiters off the front until one's wait can be claimed; let the caller
-//!   change the primitive's state; unlock; schedule the one claimed. *Unpark while* does so for
-//!   all those in front whose wish can be granted.
+//!   change the primitive's state; unlock; schedule the claimed strand. *Unpark while* repeats this
+//!   for the first waiters, as long as their requests can be granted.
 //!
 //! | a waiter is | left by |
 //! |---|---|
@@ -43,14 +43,14 @@ use crate::core::{
 /// The token that a waiter gets from its unparker.
 pub(crate) type Token = u64;
 
-/// The token for `pass_on` when a waiter is given up that had not been woken: the strands behind it
-/// may be able to go on now.
+/// The token for `pass_on` when an abandoned waiter had not been woken: the strands behind it may
+/// be able to continue now.
 pub(crate) const LEFT: Token = Token::MAX;
 
 /// How many waiters are scheduled between two holds of the lot's lock.
 const BATCH: usize = 16;
 
-/// How a stay in the lot ended.
+/// The result of a wait in the lot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parked {
     /// `validate` returned false: the strand did not wait.
@@ -58,7 +58,7 @@ pub(crate) enum Parked {
     /// Woken, with the unparker's token; or woken for no reason, with token 0.
     Woken(Token),
     TimedOut,
-    /// Cancelled, where the record minds.
+    /// Cancelled, if the record is cancellable.
     Cancelled,
 }
 
@@ -66,28 +66,29 @@ pub(crate) enum Parked {
 struct LotWaiter<'a> {
     wait: WakeRef,
     strand: FiberId,
-    /// What the strand asks of its unparker; the primitive gives it meaning.
-    wish: u64,
+    /// A number for the unparker, to which the primitive gives a meaning.
+    request: u64,
     lot: *const ParkingLot,
     /// Gives the wake-up, with its token, to somebody else.
     pass_on: &'a dyn Fn(Token),
     token: Cell<Token>,
     is_queued: Cell<bool>,
     is_claimed: Cell<bool>,
-    /// Its number among all that ever came.
+    /// The waiter's number, in the order of arrival.
     arrival: Cell<u64>,
     next: Cell<*const QueuedWaiter>,
     previous: Cell<*const QueuedWaiter>,
 }
 
-/// A waiter in the queue, whatever its frame borrows: as long as it is queued, that is alive.
+/// A waiter in the queue, without the lifetime of its frame's borrows: they are alive as long as it
+/// is queued.
 type QueuedWaiter = LotWaiter<'static>;
 
 #[derive(Clone, Copy)]
 struct Queue {
     first: *const QueuedWaiter,
     last: *const QueuedWaiter,
-    /// How many waiters have ever come.
+    /// The number of waiters that have ever been queued.
     arrivals: u64,
 }
 
@@ -109,7 +110,7 @@ impl RefUnwindSafe for ParkingLot {}
 /// The waiter an unparker is about to wake.
 pub(crate) struct Candidate {
     pub(crate) strand: FiberId,
-    pub(crate) wish: u64,
+    pub(crate) request: u64,
     /// Others wait behind it.
     pub(crate) has_more: bool,
 }
@@ -127,23 +128,25 @@ impl ParkingLot {
         LockedLot { lot: self }
     }
 
-    /// Waits in the lot if `validate`, called under the lot's lock, returns true. `pass_on` is
-    /// called should the strand be given up when it has been woken and has not run yet, with its
-    /// token; or while it is queued, with [`LEFT`].
+    /// Waits in the lot if `validate`, called under the lot's lock, returns true. If the strand is
+    /// abandoned, `pass_on` is called: with its token if the strand was woken and has not run yet,
+    /// with [`LEFT`] if it is queued.
     ///
     /// # Errors
-    /// When the strand unwinds and must not suspend; when it is cancelled, and the record minds.
+    /// When the strand unwinds and must not suspend; when the strand is cancelled and the record is
+    /// cancellable.
     pub(crate) fn park(
         &self,
         record: WaitRecord,
-        wish: u64,
+        request: u64,
         validate: impl FnOnce() -> bool,
         pass_on: &dyn Fn(Token),
     ) -> Result<Parked, Refused> {
         let worker = worker::current();
         let waiter: UnsafeCell<Option<LotWaiter>> = UnsafeCell::new(None);
         let record = record.with_unlink(unlink, waiter.get().cast());
-        // Before `validate`, which may leave marks for others: a waiter must follow.
+        // Before `validate`, because `validate` may leave marks for others, and then a waiter must
+        // follow.
         worker.check_can_wait_by(&record);
         let locked = self.lock();
         if !validate() {
@@ -153,7 +156,7 @@ impl ParkingLot {
         let entry = LotWaiter {
             wait: prepared.wake_ref(),
             strand: worker.current_header().id(),
-            wish,
+            request,
             lot: self,
             pass_on,
             token: Cell::new(0),
@@ -186,7 +189,7 @@ impl ParkingLot {
         })
     }
 
-    /// Calls `f` in the same order with the others that `validate` and `decide` are in.
+    /// Calls `f` under the lot's lock, as `validate` and `decide` are called.
     pub(crate) fn under_lock<R>(&self, f: impl FnOnce() -> R) -> R {
         let _locked = self.lock();
         f()
@@ -205,7 +208,7 @@ impl ParkingLot {
             let waiter = unsafe { &*waiter };
             Candidate {
                 strand: waiter.strand,
-                wish: waiter.wish,
+                request: waiter.request,
                 has_more: !locked.queue().first.is_null(),
             }
         });
@@ -222,11 +225,11 @@ impl ParkingLot {
         }
     }
 
-    /// Wakes waiters from the front for as long as `may` grants a waiter's wish.
+    /// Wakes waiters from the front for as long as `may` allows a waiter's request.
     ///
-    /// `grant` is called for each that still waits, and returns its token; `emptied` when nobody
-    /// waits any more. All three run under the lot's lock, which is let go after every some
-    /// waiters. A strand that comes after the call has begun is not woken by it.
+    /// `grant` is called for each waiter that still waits, and returns its token; `emptied` is
+    /// called when no waiter is left. All three run under the lot's lock, which is released after
+    /// each batch of waiters. The call does not wake a strand that was queued after the call began.
     pub(crate) fn unpark_while(
         &self,
         may: impl Fn(u64) -> bool,
@@ -260,7 +263,7 @@ impl ParkingLot {
     }
 }
 
-/// Takes the waiter of a strand that is given up off its queue, or passes its wake-up on.
+/// Takes the waiter of an abandoned strand off its queue, or passes its wake-up on.
 unsafe fn unlink(target: *const ()) {
     // SAFETY: `park` set this hook with the address of its waiter, and the strand is suspended.
     let waiter = unsafe { &*target.cast::<Option<QueuedWaiter>>() };
@@ -343,8 +346,8 @@ impl LockedLot<'_> {
             }
         }
     }
-    /// Claims the first waiter and grants its wish, if it may be granted and the waiter is not
-    /// newer than the given number.
+    /// Claims the first waiter and grants its request, if `may` allows it and the waiter is not
+    /// newer than `newest`.
     fn claim_first_if(
         &self,
         newest: u64,
@@ -354,12 +357,12 @@ impl LockedLot<'_> {
         loop {
             // SAFETY: queued waiters are alive (invariant of `queue`).
             let waiter = unsafe { self.queue().first.as_ref() }?;
-            if waiter.arrival.get() > newest || !may(waiter.wish) {
+            if waiter.arrival.get() > newest || !may(waiter.request) {
                 return None;
             }
             self.remove(waiter);
             if let Some(header) = waiter.wait.claim(Wake::Woken) {
-                waiter.token.set(grant(waiter.wish));
+                waiter.token.set(grant(waiter.request));
                 waiter.is_claimed.set(true);
                 return Some(header);
             }

@@ -1,19 +1,18 @@
-//! Plain waits: of a fiber for its own op alone.
+//! Plain waits: a fiber waits for its own op alone.
 //!
 //! If no deadline and no scope is around a fiber, only the completion of its op ends the wait, and
-//! only the fiber's own worker sees that completion. So the fiber begins no wait in its header,
-//! where others would look: nobody could end it. The op's frame names the fiber's stack
+//! only the fiber's own worker sees that completion. So the fiber does not begin a wait in its
+//! header, because no other thread could end it. The op's frame names the fiber's stack
 //! ([`WakeWord::plain`](super::word::WakeWord::plain)), and the worker that pops the frame puts the
 //! stack onto its queue. Such a wait costs neither a compare-and-swap nor the header's cache line.
-//! The record holds of which kind the wait is, because a worker that gives the fiber up asks for
-//! that.
+//! The record holds the kind of the wait, because a worker that abandons the fiber needs it.
 
 use super::record::WaitRecord;
 use crate::core::worker::{FiberStack, Worker};
 
 impl Worker {
-    /// The fiber that runs, if only the completion of its op can end its wait for that: no limit
-    /// and no scope is around it, and it does not unwind.
+    /// The running fiber, if only the completion of its op can end its wait: no limit and no scope
+    /// is around the fiber, and it does not unwind.
     #[inline(always)]
     pub(crate) fn plain_fiber(&self) -> Option<&FiberStack> {
         let here = 0_u8;
@@ -24,7 +23,7 @@ impl Worker {
     }
 }
 
-/// Suspends a fiber in a plain wait. Its op names it to the driver, by
+/// Suspends a fiber in a plain wait. Its op names the fiber to the driver by
 /// [`WakeWord::plain`](super::word::WakeWord::plain).
 #[inline(always)]
 pub(crate) fn suspend_plainly(stack: &FiberStack, record: &WaitRecord) {

@@ -1,10 +1,10 @@
-//! What a strand writes down of its wait: for whom it waits, until when, and what may end it.
+//! The record of a wait: its purpose, its deadline, and the events that may end it.
 
 use std::{cell::Cell, panic::Location};
 
 use crate::core::time::Deadline;
 
-/// What a strand may wait for, as dumps and reports name it.
+/// The purpose of a wait, as dumps and reports name it.
 #[derive(Debug)]
 pub(crate) struct WaitKind {
     pub(crate) name: &'static str,
@@ -20,21 +20,21 @@ impl WaitKind {
 pub(crate) struct WaitRecord {
     pub(crate) kind: &'static WaitKind,
     pub(crate) location: &'static Location<'static>,
-    /// What the kind makes of them: a descriptor, an address, an id.
+    /// Two numbers to which the kind gives a meaning: a descriptor, an address, an id.
     pub(crate) detail: [u64; 2],
     pub(crate) deadline: Deadline,
     pub(super) is_cancel_point: bool,
-    /// Nothing but the completion of an op ends the wait, and the header does not show it.
+    /// Only the completion of an op ends the wait, and the header does not show the wait.
     pub(crate) is_plain: bool,
     /// The deadline, or an earlier limit of a scope around the wait.
     pub(super) ends_at: Cell<Deadline>,
     /// A scope around the wait may be cancelled by request.
     pub(super) is_in_scope: Cell<bool>,
-    /// Takes the waiter off whatever list it is on, when its strand is given up for good.
+    /// Takes the waiter off its list when its strand is abandoned.
     pub(crate) unlink: Option<Unlink>,
 }
 
-/// A hook with the address it works on. It runs on the worker that owns the waiting strand.
+/// A hook and its argument. It runs on the worker that owns the waiting strand.
 #[derive(Clone, Copy)]
 pub(crate) struct Unlink {
     pub(crate) hook: unsafe fn(*const ()),
@@ -42,7 +42,7 @@ pub(crate) struct Unlink {
 }
 
 impl WaitRecord {
-    /// The record of a full wait: others than the strand's worker may end it.
+    /// The record of a full wait: any thread may end it.
     #[track_caller]
     #[inline]
     pub(crate) fn new(kind: &'static WaitKind) -> Self {
@@ -91,12 +91,13 @@ impl WaitRecord {
         self
     }
 
-    /// The record of what is left of a wait that neither time nor cancellation ends any more.
+    /// The record of the rest of a wait, which neither a deadline nor a cancellation ends any more.
     pub(crate) fn of_rest(record: &WaitRecord) -> Self {
         WaitRecord { detail: record.detail, ..WaitRecord::at(record.kind, record.location, false) }
     }
 
-    /// When the wait ends at the latest, by its own deadline or by a limit around it.
+    /// The instant at which the wait ends at the latest, by its own deadline or by a limit around
+    /// it.
     pub(crate) fn ends_at(&self) -> Deadline {
         self.ends_at.get()
     }

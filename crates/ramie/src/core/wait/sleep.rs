@@ -1,12 +1,12 @@
-//! A wait for a time.
+//! A wait until an instant.
 
 use super::park::{self, Refused, WaitKind, WaitRecord};
 use crate::core::{cancel, strand::Wake, time::Deadline};
 
 static SLEEP: WaitKind = WaitKind::new("a sleep");
 
-/// Suspends the strand until `deadline`. In a cancelled scope it returns early, and each time that
-/// it does so again it takes longer.
+/// Suspends the strand until `deadline`. In a cancelled scope it returns early, and each repeated
+/// early return takes longer.
 #[track_caller]
 pub(crate) fn sleep_to(deadline: Deadline) {
     let record = WaitRecord::new(&SLEEP).until(deadline).cancellable();

@@ -1,7 +1,7 @@
 //! The wake word: how a driver names the strand that waits for an op.
 //!
-//! A driver keeps one word with each op and each multishot op, and returns it when there is
-//! something to wake for. The driver gives the word no meaning; here it has four:
+//! A driver keeps one word with each op and each multishot op, and returns it when the op's strand
+//! should be woken. The driver gives the word no meaning; here it has four:
 //!
 //! | word | [`Waiting`] | left by |
 //! |---|---|---|
@@ -15,17 +15,17 @@
 
 use crate::core::{strand::WakeRef, worker::FiberStack};
 
-/// What a driver keeps for the strand that waits for an op.
+/// The word that a driver keeps for the strand that waits for an op.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WakeWord(u64);
 
-/// Whom a [`WakeWord`] names.
+/// The meanings of a [`WakeWord`].
 pub(crate) enum Waiting {
     Nobody,
     /// The driver has let go of the frame. Until then the strand must not leave it, even if the
     /// result is there already, because the frame is on the driver's list.
     Released,
-    /// A strand in a wait that others may end, too.
+    /// A strand in a full wait, which any thread may end.
     Full(WakeRef),
     /// A fiber in a plain wait, which only its own worker ends.
     Plain(*const FiberStack),

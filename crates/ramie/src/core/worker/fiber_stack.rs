@@ -25,7 +25,7 @@ use ramie_coro::{
     context,
 };
 
-use super::{Shared, Worker, panic_hook::UNTOLD, prefetch};
+use super::{Shared, Worker, panic_hook::UNREPORTED, prefetch};
 use crate::core::{local::Locals, strand::StrandHeader, time::Armed, wait::park::WaitRecord};
 
 type Coroutine = BareCoroutine<(), (), ()>;
@@ -61,7 +61,7 @@ pub(crate) struct FiberStack {
     pub(crate) armed: Armed,
     uses: Cell<u32>,
     /// For which panic of its strand the panic hook was called last (panic_hook.rs).
-    pub(crate) panic_told: Cell<u32>,
+    pub(crate) panic_reported: Cell<u32>,
     /// INVARIANT: the index of this stack in `Stacks::all`.
     pub(super) position: Cell<usize>,
     pub(crate) locals: Locals,
@@ -84,7 +84,7 @@ impl FiberStack {
             strand: context::Strand::new(0),
             stack_size,
             uses: Cell::new(0),
-            panic_told: Cell::new(UNTOLD),
+            panic_reported: Cell::new(UNREPORTED),
             position: Cell::new(position),
             locals: Locals::default(),
         }
@@ -274,7 +274,7 @@ impl FiberStack {
     #[inline]
     pub(super) fn adopt(&self, header: &'static StrandHeader) {
         self.uses.set(self.uses.get() + 1);
-        self.panic_told.set(UNTOLD);
+        self.panic_reported.set(UNREPORTED);
         self.strand.set_id(header.id_bits());
         self.stand_for(header);
     }

@@ -63,7 +63,9 @@ pub(crate) use self::{
     lingering::Unended,
     no_switch::{NoSwitch, check_may_switch},
     on_clock::{now_ns, pause},
-    panic_hook::{UNTOLD, install_hook, note_told, set_told, try_install_hook, was_told},
+    panic_hook::{
+        UNREPORTED, install_hook, note_reported, set_reported, try_install_hook, was_reported,
+    },
     placed::Roster,
     pool::{DEFAULT_BLOCKING_THREADS, Pool},
     run_loop::Until,

@@ -42,7 +42,7 @@ pub(crate) fn install_hook() {
         let previous = take_hook();
         let is_default = is_default(&previous);
         set_hook(Box::new(move |info| {
-            note_told(info.payload());
+            note_reported(info.payload());
             match current_fiber_label() {
                 Some(label) if is_default => report(&label, info),
                 _ => previous(info),
@@ -67,16 +67,16 @@ pub(crate) fn try_install_hook() {
 
 thread_local! {
     /// The mark of a thread without a worker, such as one of the blocking pool.
-    static TOLD: Cell<u32> = const { Cell::new(UNTOLD) };
+    static TOLD: Cell<u32> = const { Cell::new(UNREPORTED) };
 }
 
 /// The mark of a strand for which the panic hook was not called.
-pub(crate) const UNTOLD: u32 = 0;
+pub(crate) const UNREPORTED: u32 = 0;
 
 /// Calls `f` with the mark of the strand that runs: the [`fingerprint`] of the panic for which the
 /// panic hook was called last.
 fn with_mark<R>(f: impl Fn(&Cell<u32>) -> R) -> R {
-    let of_strand = with_existing(|worker| f(&worker.running_stack().panic_told));
+    let of_strand = with_existing(|worker| f(&worker.running_stack().panic_reported));
     of_strand.unwrap_or_else(|| TOLD.with(f))
 }
 
@@ -86,23 +86,23 @@ fn fingerprint(payload: &(dyn Any + Send)) -> u32 {
     let mut hasher = DefaultHasher::new();
     (*payload).type_id().hash(&mut hasher);
     panic::message(payload).hash(&mut hasher);
-    // Never `UNTOLD`.
+    // Never `UNREPORTED`.
     hasher.finish() as u32 | 1
 }
 
 /// Marks the strand that runs: the panic hook was called for a panic with this payload.
-pub(crate) fn note_told(payload: &(dyn Any + Send)) {
-    set_told(fingerprint(payload));
+pub(crate) fn note_reported(payload: &(dyn Any + Send)) {
+    set_reported(fingerprint(payload));
 }
 
 /// Sets the mark of the strand that runs, and returns the earlier one.
-pub(crate) fn set_told(mark: u32) -> u32 {
+pub(crate) fn set_reported(mark: u32) -> u32 {
     with_mark(|told| told.replace(mark))
 }
 
 /// Returns whether the panic hook was called for a panic of the strand that runs with this payload,
 /// or with an equal one.
-pub(crate) fn was_told(payload: &(dyn Any + Send)) -> bool {
+pub(crate) fn was_reported(payload: &(dyn Any + Send)) -> bool {
     with_mark(Cell::get) == fingerprint(payload)
 }
 
