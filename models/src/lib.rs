@@ -120,7 +120,7 @@ hold! {
         a_stale_reference_ends_no_park,
         one_waker_wins,
     ]
-    team = crate::shipped::core::worker::team_models: [
+    workers = crate::shipped::core::worker::workers_models: [
         what_is_shared_is_stolen,
         a_thief_wakes_the_next,
         one_that_has_enough_wakes_another,

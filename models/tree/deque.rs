@@ -1,6 +1,6 @@
-//! The deques from which workers steal, as weak as the team lets them be: a thread may read an old
-//! length, and an operation orders no memory but the value that it moves. Only the fence in
-//! `Stealer::is_empty`, on which the team relies, is there.
+//! The deques from which workers steal, as weak as the workers let them be: a thread may read an
+//! old length, and an operation orders no memory but the value that it moves. Only the fence in
+//! `Stealer::is_empty`, on which the workers rely, is there.
 
 use std::{cell::RefCell, collections::VecDeque, sync::Arc};
 

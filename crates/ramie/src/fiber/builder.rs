@@ -277,12 +277,15 @@ impl Builder {
         }
         {
             let worker = worker::current();
+            let find_place = |asked| {
+                worker.membership.as_ref().map(|member| member.find_place(asked)).transpose()
+            };
             let place = match (placement, self.place) {
                 (Placement::ThisWorker, _) | (_, Place::Any) => None,
-                (_, Place::Worker(index)) => worker.find_place(Some(index))?,
-                (_, Place::LeastLoaded) => worker.find_place(None)?,
+                (_, Place::Worker(index)) => find_place(Some(index))?,
+                (_, Place::LeastLoaded) => find_place(None)?,
             };
-            let is_thread = placement == Placement::AnyWorker && worker.team().is_none();
+            let is_thread = placement == Placement::AnyWorker && worker.membership.is_none();
             let header = worker.headers().take(is_thread)?;
             // SAFETY: a fresh header; the rest is the caller's promise.
             unsafe { strand::install(header, f) };

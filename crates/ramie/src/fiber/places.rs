@@ -16,7 +16,9 @@ use crate::core::worker;
 /// ```
 #[must_use]
 pub fn workers() -> usize {
-    worker::with_existing(|worker| worker.roster().map(worker::Roster::len)).flatten().unwrap_or(1)
+    worker::with_existing(|worker| worker.workers().map(|workers| workers.len()))
+        .flatten()
+        .unwrap_or(1)
 }
 
 /// Returns the index of the worker that runs this fiber, which is less than [`workers`]; the worker
@@ -28,7 +30,7 @@ pub fn workers() -> usize {
 /// `None`, outside [`run`](crate::run()).
 #[must_use]
 pub fn worker() -> Option<usize> {
-    worker::with_existing(worker::Worker::index).flatten()
+    worker::with_existing(|worker| worker.membership.as_ref().map(|member| member.index)).flatten()
 }
 
 /// Runs `f` in a fiber on each worker, with the worker's index, and returns the values in that

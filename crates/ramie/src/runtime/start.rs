@@ -23,9 +23,7 @@ use ramie_driver::{
 use super::builder::{AbandonedFibers, Config, Strands};
 use crate::core::{
     strand::{self, Raised, SpawnOptions, StrandHeader},
-    worker::{
-        self, AbandonedFiber, FreshQueue, Installed, Pool, Roster, Seat, Team, Until, Worker,
-    },
+    worker::{self, AbandonedFiber, Installed, Membership, Pool, Until, Worker, Workers},
 };
 
 /// The least stack of the closure of `run`, in bytes: as large as std's for a thread.
@@ -58,15 +56,13 @@ where
     F: FnOnce() -> T,
 {
     let pool = Arc::new(Pool::new(config.blocking_threads));
-    let (team, queues) = Team::new(config.workers, config.grace, Arc::clone(&pool));
-    let roster = Arc::new(Roster::new(config.workers));
-    let mut queues = queues.into_iter().enumerate();
-    let (_, own_queue) = queues.next().expect("a runtime has at least one worker");
-    let first = make_worker(config, (&team, &roster), 0, own_queue)
-        .unwrap_or_else(|error| panic!("{error}"));
-    let threads = Threads::start(config, (&team, &roster), queues);
+    let (workers, members) = Workers::new(config.workers, config.grace, Arc::clone(&pool));
+    let mut members = members.into_iter();
+    let own = members.next().expect("a runtime has at least one worker");
+    let first = make_worker(config, own).unwrap_or_else(|error| panic!("{error}"));
+    let threads = Threads::start(config, &workers, members);
     let fibers = HandedOut::<Fibers>::new();
-    let outcome = run_main(&first, (&team, &roster), f);
+    let outcome = run_main(&first, &workers, f);
     let mut abandoned = first.abandon_all();
     abandoned.extend(threads.join());
     first.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
@@ -94,46 +90,32 @@ impl Lent for Fibers {
     const WHAT: &'static str = "a worker had fibers that were not abandoned";
 }
 
-fn make_worker(
-    config: &Config,
-    (team, roster): (&Arc<Team>, &Arc<Roster>),
-    index: usize,
-    queue: FreshQueue,
-) -> io::Result<Worker> {
+fn make_worker(config: &Config, membership: Membership) -> io::Result<Worker> {
     let of_driver =
         ramie_driver::Config { submitter: config.submitter, ..ramie_driver::Config::default() };
     let driver = ramie_driver::Driver::open(config.driver, &of_driver)?;
-    let seat = Seat::new(Arc::clone(team), index, queue);
     let (driver, clock) = (Some(driver), config.clock.clone());
-    let mut worker = Worker::new(driver, config.driver, clock, config.stack_size, Some(seat));
+    let mut worker = Worker::new(driver, config.driver, clock, config.stack_size, Some(membership));
     if let Some(policy) = &config.policy {
         worker.plug(policy());
     }
-    team.join_member(index, worker.shared());
-    worker.sign(Arc::clone(roster));
+    worker.register();
     Ok(worker)
 }
 
 /// Runs `f` as a fiber on this thread, which is worker 0 until the runtime has ended.
-fn run_main<F, T>(
-    worker: &Worker,
-    (team, roster): (&Arc<Team>, &Arc<Roster>),
-    f: F,
-) -> Result<T, Raised>
+fn run_main<F, T>(worker: &Worker, workers: &Workers, f: F) -> Result<T, Raised>
 where
     F: FnOnce() -> T,
 {
-    struct MainDone<'a>(&'a Team, &'a Roster);
+    struct MainDone<'a>(&'a Workers);
     impl Drop for MainDone<'_> {
         fn drop(&mut self) {
-            if self.0.waits_for_ever() {
-                self.1.main_done_without_limit();
-            }
             self.0.main_done();
         }
     }
     // Made here, so that it is dropped with the closure even if the closure never runs.
-    let done = MainDone(team, roster);
+    let done = MainDone(workers);
     let main = || {
         let _done = done;
         let outcome =
@@ -176,14 +158,14 @@ struct Threads {
 impl Threads {
     fn start(
         config: &Config,
-        (team, roster): (&Arc<Team>, &Arc<Roster>),
-        queues: impl Iterator<Item = (usize, FreshQueue)>,
+        workers: &Workers,
+        members: impl Iterator<Item = Membership>,
     ) -> Self {
         let (sender, reports) = mpsc::channel();
         let mut threads = Threads { handles: Vec::new() };
         let mut failure = None;
-        for (index, queue) in queues {
-            match start_thread(config, (team, roster), index, queue, sender.clone()) {
+        for member in members {
+            match start_thread(config, member, sender.clone()) {
                 Ok(handle) => threads.handles.push(handle),
                 Err(error) => failure = Some(error),
             }
@@ -191,7 +173,7 @@ impl Threads {
         drop(sender);
         failure = reports.iter().filter_map(io::Result::err).last().or(failure);
         if let Some(error) = failure {
-            team.stop();
+            workers.stop();
             threads.join();
             panic!("a worker could not be started: {error}");
         }
@@ -208,17 +190,14 @@ impl Threads {
 
 fn start_thread(
     config: &Config,
-    (team, roster): (&Arc<Team>, &Arc<Roster>),
-    index: usize,
-    queue: FreshQueue,
+    membership: Membership,
     report: mpsc::Sender<io::Result<()>>,
 ) -> io::Result<thread::JoinHandle<Vec<AbandonedFiber>>> {
-    let (team, roster, config) = (Arc::clone(team), Arc::clone(roster), config.clone());
-    let name = format!("{}-{index}", config.thread_name);
+    let config = config.clone();
+    let name = format!("{}-{}", config.thread_name, membership.index);
     thread::Builder::new().name(name).spawn(move || {
         // The panic is caught, so that `run` can report a policy that cannot be made.
-        let made =
-            crate::core::panic::catch(|| make_worker(&config, (&team, &roster), index, queue));
+        let made = crate::core::panic::catch(|| make_worker(&config, membership));
         let panicked =
             |_| Err(io::Error::other("the function that makes the run-queue policy panicked"));
         let worker = match made.unwrap_or_else(panicked) {

@@ -4,9 +4,13 @@
 //! same steps as the runtime's, in this order: inbox, timers, sleep by the shipped protocol.
 
 mod daemons;
+mod ending;
+mod lingering;
 mod shared;
-mod team;
-pub(crate) mod team_models;
+mod spread;
+mod stealing;
+mod workers;
+pub(crate) mod workers_models;
 
 use std::{
     cell::{Cell, RefCell},

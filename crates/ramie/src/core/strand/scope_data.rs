@@ -88,7 +88,7 @@ impl ScopeData {
 
     /// Whether fibers that stay on `worker` are sure to run while the scope waits.
     pub(crate) fn is_served_by(&self, worker: &worker::Worker) -> bool {
-        worker.team().is_some() || std::ptr::eq(worker.shared(), self.owner)
+        worker.membership.is_some() || std::ptr::eq(worker.shared(), self.owner)
     }
 
     /// Remembers the first strand that has no value and whose payload nobody took.
@@ -147,7 +147,7 @@ impl ScopeData {
     fn end_without_strands(&self, record: &WaitRecord) -> ! {
         let is_given_up_too = || {
             let worker = worker::current();
-            worker.team().is_some_and(|team| team.is_grace_over())
+            worker.workers().is_some_and(|workers| workers.is_grace_over())
         };
         if is_given_up_too() {
             // This strand's worker is about to abandon it, too.

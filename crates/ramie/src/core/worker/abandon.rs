@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 use ramie_driver::Driver;
 
-use super::{AbandonedFiber, FiberStack, Worker, run_queue::Next};
+use super::{FiberStack, Worker, run_queue::Next};
 use crate::core::{
     strand::{self, StrandHeader, Wake},
     wait::{
@@ -25,7 +25,15 @@ use crate::core::{
     },
 };
 
-/// The fibers that have been given up so far.
+/// A fiber that had not ended when the grace period was over.
+#[derive(Debug, Clone)]
+pub(crate) struct AbandonedFiber {
+    pub(crate) label: String,
+    /// The end of a sentence: "waits for a Mutex", "is still running".
+    pub(crate) state: String,
+}
+
+/// The fibers that have been abandoned so far.
 #[derive(Default)]
 struct GivenUp {
     report: Vec<AbandonedFiber>,
@@ -41,7 +49,9 @@ impl Worker {
     /// local waits, the loop runs, and a fiber would go on though what it refers to may be gone.
     pub(crate) fn abandon_all(&self) -> Vec<AbandonedFiber> {
         let _installed = super::Installed::new(self);
-        self.close_gate();
+        if let Some(member) = &self.membership {
+            member.close_gate(|| self.drain_inbox());
+        }
         let mut report = Vec::new();
         loop {
             report.extend(self.abandon_present());
@@ -75,7 +85,8 @@ impl Worker {
         // A destructor of a closure that never started may not wait: nobody would end its wait.
         let _no_switch = super::NoSwitch::new(self);
         loop {
-            let shared = || self.seat.as_ref().and_then(|seat| seat.pop()).map(Next::Fresh);
+            let shared =
+                || self.membership.as_ref().and_then(|member| member.pop()).map(Next::Fresh);
             match self.ready.pop().or_else(shared) {
                 Some(Next::Fresh(header)) => {
                     given_up.report.push(describe(header));
@@ -134,8 +145,8 @@ impl Worker {
     /// Describes the fibers that have started here and not ended, and for which `run` waits. None
     /// of them runs now.
     pub(crate) fn describe_live(&self) -> impl Iterator<Item = AbandonedFiber> {
-        let team = self.team().map(|team| &team.daemons);
-        let daemons = team.or_else(|| self.thread_strands().map(|threads| &threads.daemons));
+        let daemons = self.workers().map(|workers| &workers.daemons);
+        let daemons = daemons.or_else(|| self.thread_strands().map(|threads| &threads.daemons));
         let is_waited_for = move |header: &StrandHeader| {
             daemons.is_none_or(|daemons| !daemons.are_all(std::iter::once(&header.id())))
         };

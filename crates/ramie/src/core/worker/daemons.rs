@@ -7,7 +7,7 @@
 //!
 //! *The race to fear* is to take a strand for a daemon that is none, and cancel those that serve
 //! it. A daemon counts only after it was counted as spawned, and no more before it is counted as
-//! ended; so the count, read between those two (team.rs), is never above the truth. A strand that
+//! ended; so the count, read between those two (ending.rs), is never above the truth. A strand that
 //! is made a daemon inside a daemon counts once; the scope to cancel is the inner one until that is
 //! left.
 
@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Team, ThreadStrands, Worker};
+use super::{ThreadStrands, Worker, Workers};
 use crate::core::{
     cancel::CancelHandle,
     primitive::{AtomicUsize, Ordering},
@@ -58,14 +58,14 @@ impl Daemons {
 
 /// Of which runtime a daemon is.
 enum DaemonRuntime {
-    Team(Arc<Team>),
+    Workers(Arc<Workers>),
     ThreadStrands(Arc<ThreadStrands>),
 }
 
 impl DaemonRuntime {
     fn daemons(&self) -> &Daemons {
         match self {
-            DaemonRuntime::Team(team) => &team.daemons,
+            DaemonRuntime::Workers(workers) => &workers.daemons,
             DaemonRuntime::ThreadStrands(threads) => &threads.daemons,
         }
     }
@@ -82,8 +82,8 @@ pub(crate) struct Enrolled {
 impl Worker {
     /// Makes the current strand a daemon; none outside a runtime, which waits for nobody.
     pub(crate) fn enroll_as_daemon(&self, scope: CancelHandle) -> Option<Enrolled> {
-        let runtime = match (self.team(), self.thread_strands()) {
-            (Some(team), _) => DaemonRuntime::Team(Arc::clone(team)),
+        let runtime = match (self.workers(), self.thread_strands()) {
+            (Some(workers), _) => DaemonRuntime::Workers(Arc::clone(workers)),
             (None, Some(threads)) => DaemonRuntime::ThreadStrands(Arc::clone(threads)),
             (None, None) => return None,
         };

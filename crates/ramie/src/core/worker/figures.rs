@@ -43,14 +43,14 @@ impl Worker {
     /// How many strands have ended, were spawned, and have started and not ended: by the worker's
     /// whole runtime.
     pub(crate) fn tally(&self) -> (u64, u64, usize) {
-        let members: Vec<_> = match self.roster() {
-            Some(roster) => roster.members().collect(),
+        let all: Vec<_> = match self.workers() {
+            Some(workers) => workers.shared().collect(),
             None => vec![self.shared],
         };
         // Acquire, in this order: who has ended was spawned before.
         let acquire = crate::core::primitive::Ordering::Acquire;
-        let ended = members.iter().map(|shared| shared.finished.load(acquire)).sum();
-        let spawned = members.iter().map(|shared| shared.spawned.load(acquire)).sum();
-        (ended, spawned, members.iter().map(|shared| shared.live()).sum())
+        let ended = all.iter().map(|shared| shared.finished.load(acquire)).sum();
+        let spawned = all.iter().map(|shared| shared.spawned.load(acquire)).sum();
+        (ended, spawned, all.iter().map(|shared| shared.live()).sum())
     }
 }

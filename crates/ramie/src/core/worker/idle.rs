@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ramie_driver::{Wait, sys::monotonic_ns};
 
-use super::{Seat, Until, Worker, spread::Looked};
+use super::{Membership, Until, Worker, spread::Taken};
 use crate::core::primitive::pause;
 
 /// How long a worker has to be idle before it gives surplus memory back.
@@ -36,14 +36,23 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(super) fn idle(&self, until: Until) -> bool {
-        self.set_idle(true);
+        self.publish_idle(true);
         let is_over = loop {
             if let Some(is_over) = self.look_around(until) {
                 break is_over;
             }
         };
-        self.set_idle(false);
+        self.publish_idle(false);
         is_over
+    }
+
+    /// Publishes to the other workers whether this one has nothing to run.
+    pub(super) fn publish_idle(&self, is_idle: bool) {
+        if self.has_peers
+            && let Some(member) = &self.membership
+        {
+            member.set_idle(is_idle);
+        }
     }
 
     /// Looks everywhere once, and sleeps if there is nothing to run.
@@ -55,10 +64,16 @@ impl Worker {
         if self.has_ready() {
             return Some(self.go_on());
         }
-        let left_for = match self.steal() {
-            Looked::Found => return Some(false),
-            Looked::LeftFor(time) => Some(time),
-            Looked::InVain => None,
+        let taken = self.membership.as_ref().map(|member| member.steal(self.shared.live()));
+        let left_for = match taken.unwrap_or(Taken::Nothing) {
+            Taken::First(header) => {
+                self.ready.push_fresh(header);
+                // It runs first, because nobody could steal it from this queue.
+                self.prefers_fresh.set(false);
+                return Some(false);
+            }
+            Taken::LeftFor(time) => Some(time),
+            Taken::Nothing => None,
         };
         if until == Until::Finished {
             if self.is_finished() {
@@ -79,8 +94,8 @@ impl Worker {
 
     /// Has found something to run: if it was woken to search, another has to. The loop is not over.
     fn go_on(&self) -> bool {
-        if let Some(seat) = &self.seat {
-            seat.pass_search_on();
+        if let Some(member) = &self.membership {
+            member.pass_search_on();
         }
         false
     }
@@ -116,17 +131,18 @@ impl Worker {
     }
 
     pub(super) fn has_ready(&self) -> bool {
-        self.has_runnable() || self.seat.as_ref().is_some_and(|seat| !seat.is_empty())
+        self.has_runnable() || self.membership.as_ref().is_some_and(|member| !member.is_empty())
     }
 
     fn is_finished(&self) -> bool {
-        self.seat.as_ref().is_some_and(|seat| seat.team.check_finished())
+        self.workers().is_some_and(|workers| workers.check_finished())
     }
 
     /// Sleeps in the kernel, by the protocol in [`shared`](super::shared).
     fn sleep(&self) {
         let may_sleep = || {
-            let has_nothing_to_steal = self.seat.as_ref().is_none_or(Seat::announce_sleep);
+            let has_nothing_to_steal =
+                self.membership.as_ref().is_none_or(Membership::announce_sleep);
             if !has_nothing_to_steal || self.has_due_timer() {
                 return false;
             }
@@ -138,8 +154,8 @@ impl Worker {
         if self.shared.has_mail() {
             self.patience.set(PATIENCE);
         }
-        if let Some(seat) = &self.seat {
-            seat.announce_running();
+        if let Some(member) = &self.membership {
+            member.announce_running();
         }
     }
 
@@ -157,8 +173,8 @@ impl Worker {
 
     fn sleep_in_kernel(&self, longest: Option<Duration>) {
         let next = self.timers.borrow().next_ns();
-        let grace = self.seat.as_ref().and_then(|seat| seat.team.grace_left());
-        let lingering = self.roster().and_then(|roster| roster.lingering.left());
+        let grace = self.workers().and_then(|workers| workers.ending.grace_left());
+        let lingering = self.workers().and_then(|workers| workers.lingering.left());
         let bounds = [self.clock.sleep_bound(next), grace, lingering, longest];
         let bound = bounds.into_iter().flatten().min();
         let has_surplus = self.stacks.has_surplus()
@@ -210,7 +226,7 @@ mod tests {
     use super::*;
     use crate::core::{
         time::{Clock, Deadline, ManualClock},
-        worker::{FreshQueue, Pool, Team},
+        worker::{Pool, Workers},
     };
 
     /// How long a sleep may take that must not last.
@@ -229,16 +245,12 @@ mod tests {
     }
 
     /// A worker that has no driver, and sleeps as a thread parks.
-    fn worker(clock: Clock, seat: Option<Seat>) -> Worker {
-        Worker::new(None, ramie_driver::Choice::Auto, clock, 64 << 10, seat)
+    fn worker(clock: Clock, membership: Option<Membership>) -> Worker {
+        Worker::new(None, ramie_driver::Choice::Auto, clock, 64 << 10, membership)
     }
 
-    fn seats(count: usize, grace: Option<Duration>) -> Vec<Seat> {
-        let (team, queues) = Team::new(count, grace, std::sync::Arc::new(Pool::new(1)));
-        let seat = |(index, queue): (usize, FreshQueue)| {
-            Seat::new(std::sync::Arc::clone(&team), index, queue)
-        };
-        queues.into_iter().enumerate().map(seat).collect()
+    fn members(count: usize, grace: Option<Duration>) -> Vec<Membership> {
+        Workers::new(count, grace, std::sync::Arc::new(Pool::new(1))).1
     }
 
     /// The race to fear: the clock is moved, and the worker told, between its look at the timers
@@ -262,10 +274,10 @@ mod tests {
     #[test]
     fn a_closure_queued_before_the_announcement_keeps_a_thief_awake() {
         must_wake("there is a closure to steal", || {
-            let mut seats = seats(2, None);
-            let thief = worker(Clock::System, seats.pop());
+            let mut members = members(2, None);
+            let thief = worker(Clock::System, members.pop());
             let headers = crate::core::strand::FreeList::new();
-            seats[0].share(headers.take(false).expect("memory for a header"));
+            members[0].share(headers.take(false).expect("memory for a header"));
             thief.sleep();
         });
     }
@@ -273,12 +285,12 @@ mod tests {
     #[test]
     fn the_end_of_the_grace_period_ends_a_sleep() {
         must_wake("the grace period is over", || {
-            let worker = worker(Clock::System, seats(1, Some(Duration::from_millis(10))).pop());
-            let team = worker.team().expect("it has a seat").clone();
+            let worker = worker(Clock::System, members(1, Some(Duration::from_millis(10))).pop());
+            let workers = worker.workers().expect("it is a member").clone();
             // The wake-up that this brings is for the sleep before.
-            team.main_done();
+            workers.main_done();
             worker.sleep();
-            while team.grace_left() != Some(Duration::ZERO) {
+            while workers.ending.grace_left() != Some(Duration::ZERO) {
                 worker.sleep();
             }
         });

@@ -166,17 +166,17 @@ impl Worker {
     /// Describes this worker's fibers, if it is time for that. Called by the loop only.
     #[inline]
     pub(super) fn look_for_lingering(&self) {
-        let Some(roster) = self.roster() else { return };
-        if roster.lingering.is_due() {
-            self.describe_lingering(&roster.lingering);
+        let Some(workers) = self.workers() else { return };
+        if workers.lingering.is_due() {
+            self.describe_lingering(&workers.lingering);
         }
     }
 
     #[cold]
     #[inline(never)]
     fn describe_lingering(&self, lingering: &Lingering) {
-        if let Some(seat) = &self.seat {
-            lingering.answer(seat.index, self.describe_live());
+        if let Some(member) = &self.membership {
+            lingering.answer(member.index, self.describe_live());
         }
     }
 }

@@ -6,8 +6,8 @@
 //!   place of that order), [`run_loop`] (the loop), [`prefetch`];
 //! - idling: [`idle`] (a worker that has nothing to run), [`shared`] (inbox and sleep, the part
 //!   that other threads touch), [`on_clock`] (clocks that jump);
-//! - the workers of one runtime: [`team`] (stealing, and the end of the runtime), [`spread`]
-//!   (spreading fibers), [`placed`] (fibers for a certain worker), [`thread_strands`] (runtimes
+//! - the workers of one runtime: [`workers`] (their list), [`stealing`], [`spread`] (spreading
+//!   fibers), [`placed`] (fibers for a certain worker), [`ending`], [`thread_strands`] (runtimes
 //!   whose strands are threads), [`daemons`] (strands for which `run` does not wait),
 //!   [`lingering`] (the fibers for which it still waits), [`pool`] (threads for blocking calls);
 //! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
@@ -24,6 +24,7 @@ mod attach;
 mod current;
 mod daemons;
 mod defaults;
+mod ending;
 mod fiber_stack;
 mod figures;
 mod idle;
@@ -42,9 +43,10 @@ mod run_queue;
 mod shared;
 mod spread;
 mod stacks;
-mod team;
+mod stealing;
 mod thread_strands;
 mod thread_waker;
+mod workers;
 
 use std::{
     cell::{Cell, RefCell},
@@ -54,6 +56,7 @@ use std::{
 use ramie_driver::{Driver, OpFrame, OpenError, Submitter, logging};
 
 pub(crate) use self::{
+    abandon::AbandonedFiber,
     at_once::note_complete_at_once,
     attach::on_thread_strand,
     current::{Installed, current, with_existing, yield_now},
@@ -66,14 +69,14 @@ pub(crate) use self::{
     panic_hook::{
         UNREPORTED, install_hook, note_reported, set_reported, try_install_hook, was_reported,
     },
-    placed::Roster,
     pool::{DEFAULT_BLOCKING_THREADS, Pool},
     run_loop::Until,
     run_queue::Next,
     shared::Shared,
-    team::{AbandonedFiber, FreshQueue, Seat, Team},
+    stealing::Membership,
     thread_strands::{CountedThread, ThreadStrands},
     thread_waker::ThreadWaker,
+    workers::Workers,
 };
 use self::{
     current::CURRENT, plugged::Plugged, run_queue::RunQueue, spread::Spreading, stacks::Stacks,
@@ -105,7 +108,7 @@ pub(crate) struct Worker {
     /// Switches left until the next look at the outside.
     countdown: Cell<u32>,
     /// Whether there are other workers to share closures with.
-    has_team_mates: bool,
+    has_peers: bool,
     /// Whether a fiber that has ended may run the next closure in its place.
     may_chain: bool,
     /// How many `no_switch` regions the strand that runs is in. INVARIANT: while it is in one,
@@ -126,9 +129,8 @@ pub(crate) struct Worker {
     clock: Clock,
     /// The stack of the thread's own strand, which gets a header when it first waits.
     root: Box<FiberStack>,
-    seat: Option<Seat>,
-    /// Where fibers can be placed: the workers of the runtime, this one among them.
-    roster: Option<std::sync::Arc<Roster>>,
+    /// Membership in the list of the runtime's workers; none for a thread's small worker.
+    pub(crate) membership: Option<Membership>,
     plugged: Plugged,
     /// The runtime whose strand this thread is.
     thread_strands: Option<std::sync::Arc<ThreadStrands>>,
@@ -180,7 +182,7 @@ pub(crate) fn unpark(id: crate::core::strand::FiberId) {
 /// Whether this code is run by a runtime's worker.
 pub(crate) fn is_inside_run() -> bool {
     with_existing(|worker| {
-        worker.is_on_fiber() || worker.team().is_some() || worker.thread_strands().is_some()
+        worker.is_on_fiber() || worker.membership.is_some() || worker.thread_strands().is_some()
     })
     .unwrap_or(false)
 }
@@ -191,7 +193,7 @@ impl Worker {
         driver_choice: ramie_driver::Choice,
         clock: Clock,
         stack_size: usize,
-        seat: Option<Seat>,
+        membership: Option<Membership>,
     ) -> Self {
         let waker = match &driver {
             Some(driver) => ThreadWaker::Driver(driver.waker()),
@@ -206,15 +208,15 @@ impl Worker {
             Submitter::Worker => SWITCHES_PER_POLL,
             _ => SWITCHES_PER_POLL_BESIDE_ENTERER,
         };
-        let has_team_mates = seat.as_ref().is_some_and(Seat::has_team_mates);
+        let has_peers = membership.as_ref().is_some_and(Membership::has_peers);
         Worker {
             ready: RunQueue::new(),
             current: Cell::new(ptr::null()),
             no_switch_depth: Cell::new(0),
             masked: Cell::new(ptr::null()),
             countdown: Cell::new(switches_per_poll),
-            has_team_mates,
-            may_chain: !has_team_mates,
+            has_peers,
+            may_chain: !has_peers,
             prefers_fresh: Cell::new(false),
             shared,
             driver: RefCell::new(driver),
@@ -226,8 +228,7 @@ impl Worker {
             stacks: Stacks::new(shared, stack_size),
             clock,
             root: Box::new(FiberStack::of_thread(shared)),
-            seat,
-            roster: None,
+            membership,
             plugged: Plugged::default(),
             thread_strands: None,
             patience: Cell::new(0),
@@ -246,8 +247,17 @@ impl Worker {
         &self.headers
     }
 
-    pub(crate) fn team(&self) -> Option<&std::sync::Arc<Team>> {
-        self.seat.as_ref().map(|seat| &seat.team)
+    /// The workers of the runtime, if this is one of them.
+    #[inline]
+    pub(crate) fn workers(&self) -> Option<&std::sync::Arc<Workers>> {
+        self.membership.as_ref().map(|member| &member.workers)
+    }
+
+    /// Enters this worker into the list of its runtime's workers.
+    pub(crate) fn register(&self) {
+        if let Some(member) = &self.membership {
+            member.register(self.shared);
+        }
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -318,7 +328,7 @@ impl Worker {
 
     /// Whether strands on other threads run at the same time, as far as can be told.
     pub(crate) fn has_rivals(&self) -> bool {
-        self.has_team_mates || !self.is_on_fiber()
+        self.has_peers || !self.is_on_fiber()
     }
 
     /// Whether anything waits for its turn, the closures that lie there to be stolen apart.
@@ -352,8 +362,8 @@ impl Worker {
     #[inline]
     pub(crate) fn enqueue_fresh(&self, header: &'static StrandHeader, is_local: bool) {
         self.shared.note_spawned();
-        match &self.seat {
-            Some(seat) if !is_local && self.has_team_mates => seat.share(header),
+        match &self.membership {
+            Some(member) if !is_local && self.has_peers => member.share(header),
             _ => self.ready.push_fresh(header),
         }
     }
@@ -430,7 +440,7 @@ impl Worker {
 
     /// Whether this worker comes back to its driver whatever its strands do, in the end.
     pub(crate) fn runs_fibers(&self) -> bool {
-        self.seat.is_some()
+        self.membership.is_some()
     }
 
     /// Makes one turn of the driver for a strand that awaits its op without suspending.

@@ -1,7 +1,7 @@
-//! Fibers placed on a certain worker: their closures come to it through its inbox.
+//! Fibers placed on a certain worker: their closures reach it through its inbox.
 //!
-//! What lies in an inbox is either a fiber that goes on or a closure that has no stack yet. The
-//! worker queues the latter where nobody steals, unless it was not placed but handed over
+//! An inbox holds fibers that continue and closures that have no stack yet. The worker queues such
+//! a closure where no other worker steals it, unless it was not placed but handed over
 //! ([`spread`](super::spread)).
 //!
 //! # Protocol of a gate
@@ -9,61 +9,28 @@
 //! | gate | meaning | left by |
 //! |---|---|---|
 //! | open, n | n closures are on their way to the worker | a sender, to n + 1; the worker, which took one out of its inbox, to n - 1 |
-//! | closed, n | the worker gives up what it has, and takes n more | as above; a sender that finds it closed takes its own count back and keeps the closure |
+//! | closed, n | the worker abandons its fibers, and takes n more | as above; a sender that finds it closed takes its own count back and keeps the closure |
 //!
-//! *The race to fear*: a closure is sent to a worker that has just given up what it had, and would
-//! lie in an inbox that belongs to a worker of another runtime next. The sender counts itself in
-//! before it looks whether the gate is closed, both in one read-modify-write; the worker closes the
-//! gate, then empties its inbox until nobody is on the way.
+//! *The race to fear*: a closure is sent to a worker that has just abandoned its fibers, and stays
+//! in an inbox that a worker of another runtime reuses. The sender counts itself in before it
+//! checks whether the gate is closed, both in one read-modify-write; the worker closes the gate,
+//! then empties its inbox until no closure is on its way.
 
-use std::{io, sync::OnceLock};
+use std::io;
 
-use super::{Shared, Worker, lingering::Lingering};
-use crate::core::{
-    primitive::{AtomicBool, AtomicUsize, Ordering},
-    strand::StrandHeader,
-};
+use super::{Membership, Worker, Workers, workers::WorkerEntry};
+use crate::core::{primitive::Ordering, strand::StrandHeader};
 
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// The workers of a runtime as those who place fibers see them.
-pub(crate) struct Roster {
-    berths: Vec<Berth>,
-    pub(super) lingering: Lingering,
-}
-
-struct Berth {
-    gate: AtomicUsize,
-    /// Closures placed on the worker that it has not started, and those handed over that are still
-    /// on their way.
-    waiting: AtomicUsize,
-    /// Whether the worker has nothing to run, as it says itself; so it is before it has begun.
-    is_idle: AtomicBool,
-    shared: OnceLock<&'static Shared>,
-}
-
-impl Berth {
-    fn new() -> Self {
-        Berth {
-            gate: AtomicUsize::new(0),
-            waiting: AtomicUsize::new(0),
-            is_idle: AtomicBool::new(true),
-            shared: OnceLock::new(),
-        }
-    }
-
-    /// How many fibers the worker has, or is about to have.
-    fn load(&self) -> usize {
-        let live = self.shared.get().map_or(0, |shared| shared.live());
-        live + self.waiting.load(Ordering::Relaxed)
-    }
-
-    /// Sends a closure to the worker, unless that takes no more.
+impl WorkerEntry {
+    /// Sends a closure to the worker, unless its gate is closed.
     fn send(&self, header: &'static StrandHeader) -> bool {
-        let Some(shared) = self.shared.get() else { return false };
-        // Acquire: whoever finds the gate closed leaves the inbox alone. The push itself releases.
-        if self.gate.fetch_add(1, Ordering::Acquire) & CLOSED != 0 {
-            self.gate.fetch_sub(1, Ordering::Relaxed);
+        let Some(shared) = self.shared() else { return false };
+        // Acquire: a sender that finds the gate closed leaves the inbox alone. The push itself
+        // releases.
+        if self.state.gate.fetch_add(1, Ordering::Acquire) & CLOSED != 0 {
+            self.state.gate.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
         shared.push(header);
@@ -71,83 +38,37 @@ impl Berth {
     }
 }
 
-impl Roster {
-    /// The closure of `run` has returned, and nothing but their ends ends the wait for the others.
-    pub(crate) fn main_done_without_limit(&self) {
-        self.lingering.begin(self.berths.len());
-    }
-
-    pub(crate) fn new(workers: usize) -> Self {
-        let berths = (0..workers).map(|_| Berth::new()).collect();
-        Roster { berths, lingering: Lingering::new() }
-    }
-
-    /// Says which worker has the index; before the runtime runs anything.
-    pub(crate) fn join(&self, index: usize, shared: &'static Shared) {
-        let _ = self.berths[index].shared.set(shared);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.berths.len()
-    }
-
-    /// The parts of the workers that other threads may touch.
-    pub(super) fn members(&self) -> impl Iterator<Item = &'static Shared> {
-        self.berths.iter().filter_map(|berth| berth.shared.get().copied())
-    }
-
-    /// Says whether the worker has nothing to run. A hint: nothing is lost if it is old.
-    pub(super) fn set_idle(&self, index: usize, is_idle: bool) {
-        self.berths[index].is_idle.store(is_idle, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_idle(&self, index: usize) -> bool {
-        self.berths[index].is_idle.load(Ordering::Relaxed)
-    }
-
-    /// Sends a closure that any worker may start, unless that worker takes no more.
+impl Workers {
+    /// Sends a closure that any worker may start, unless the gate of that worker is closed.
     pub(super) fn hand_over(&self, header: &'static StrandHeader, index: usize) -> bool {
-        let berth = &self.berths[index];
-        berth.waiting.fetch_add(1, Ordering::Relaxed);
-        let is_sent = berth.send(header);
+        let entry = &self.entries[index];
+        entry.state.waiting.fetch_add(1, Ordering::Relaxed);
+        let is_sent = entry.send(header);
         if !is_sent {
-            berth.waiting.fetch_sub(1, Ordering::Relaxed);
+            entry.state.waiting.fetch_sub(1, Ordering::Relaxed);
         }
         is_sent
     }
 }
 
-impl Worker {
-    /// Puts this worker, which has a seat, on the list of its runtime's workers.
-    pub(crate) fn sign(&mut self, roster: std::sync::Arc<Roster>) {
-        if let Some(seat) = &self.seat {
-            roster.join(seat.index, self.shared);
-        }
-        self.roster = Some(roster);
-    }
-
-    pub(crate) fn roster(&self) -> Option<&Roster> {
-        self.roster.as_deref()
-    }
-
-    /// The place of this worker among those of its runtime.
-    pub(crate) fn index(&self) -> Option<usize> {
-        self.seat.as_ref().map(|seat| seat.index)
-    }
-
-    /// Finds the worker for a placed fiber; `None`: there are no workers to choose from.
+impl Membership {
+    /// Checks the worker that was asked for; finds the one with the fewest fibers if none was, of
+    /// several the first one from this worker on.
     ///
     /// # Errors
     /// The runtime has no such worker.
-    pub(crate) fn find_place(&self, asked: Option<usize>) -> io::Result<Option<usize>> {
-        let (Some(roster), Some(home)) = (&self.roster, self.index()) else { return Ok(None) };
+    pub(crate) fn find_place(&self, asked: Option<usize>) -> io::Result<usize> {
+        let count = self.workers.len();
         match asked {
-            None => Ok(Some(self.least_loaded(roster, home))),
-            Some(index) if index < roster.len() => Ok(Some(index)),
+            None => {
+                let from_here = (0..count).map(|offset| (self.index + offset) % count);
+                let load = |&index: &usize| self.workers.entries[index].load();
+                Ok(from_here.min_by_key(load).unwrap_or(self.index))
+            }
+            Some(index) if index < count => Ok(index),
             Some(index) => {
-                let workers = roster.len();
                 let sentence = format!(
-                    "there is no worker {index}: this runtime has {workers}, counted from 0 \
+                    "there is no worker {index}: this runtime has {count}, counted from 0 \
                      (fiber::workers tells how many)"
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, sentence))
@@ -155,66 +76,58 @@ impl Worker {
         }
     }
 
-    /// How many fibers that worker has, or is about to have.
-    pub(super) fn load_of(&self, roster: &Roster, index: usize) -> usize {
-        let fresh = self.team().map_or(0, |team| team.fresh(index));
-        roster.berths[index].load() + fresh
+    /// Sends a closure to the worker of this index. Returns false if this worker is to keep it:
+    /// because it is that worker, or because the gate is closed, so the runtime abandons its
+    /// fibers.
+    fn place(&self, header: &'static StrandHeader, index: usize) -> bool {
+        let entry = &self.workers.entries[index];
+        entry.state.waiting.fetch_add(1, Ordering::Relaxed);
+        self.index != index && entry.send(header)
     }
 
-    /// The worker with the fewest fibers; of several the first one from `home` on.
-    fn least_loaded(&self, roster: &Roster, home: usize) -> usize {
-        let count = roster.len();
-        let from_home = (0..count).map(|offset| (home + offset) % count);
-        from_home.min_by_key(|&index| self.load_of(roster, index)).unwrap_or(home)
+    /// Lets no more closures come in, and waits for those that are on their way, which `drain`
+    /// takes out of the inbox.
+    pub(super) fn close_gate(&self, drain: impl Fn()) {
+        let gate = &self.state().gate;
+        gate.fetch_or(CLOSED, Ordering::AcqRel);
+        while gate.load(Ordering::Relaxed) != CLOSED {
+            drain();
+            std::thread::yield_now();
+        }
     }
+}
 
+impl Worker {
     /// Queues a closure that has no stack yet with the worker of this index.
     pub(crate) fn enqueue_placed(&self, header: &'static StrandHeader, index: usize) {
         self.shared.note_spawned();
-        let Some(roster) = &self.roster else { return self.ready.push_fresh(header) };
-        let berth = &roster.berths[index];
-        berth.waiting.fetch_add(1, Ordering::Relaxed);
-        // A closed gate: the runtime gives up its fibers, this one with those of this worker.
-        if self.index() == Some(index) || !berth.send(header) {
+        let is_sent = self.membership.as_ref().is_some_and(|member| member.place(header, index));
+        if !is_sent {
             self.ready.push_fresh(header);
         }
     }
 
-    /// A closure is about to start, or cannot.
+    /// Counts a closure that is about to start, or cannot.
     #[inline]
     pub(super) fn note_taken(&self, header: &StrandHeader) {
         if crate::core::strand::is_placed(header)
-            && let (Some(roster), Some(index)) = (&self.roster, self.index())
+            && let Some(member) = &self.membership
         {
-            roster.berths[index].waiting.fetch_sub(1, Ordering::Relaxed);
+            member.state().waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Queues what came through the inbox.
+    /// Queues a strand that came through the inbox.
     pub(super) fn receive(&self, header: &'static StrandHeader) {
         if !header.stack.get().is_null() {
             return self.make_ready(header);
         }
-        let (Some(roster), Some(seat)) = (&self.roster, &self.seat) else {
-            return self.ready.push_fresh(header);
-        };
-        let berth = &roster.berths[seat.index];
-        berth.gate.fetch_sub(1, Ordering::Relaxed);
+        let Some(member) = &self.membership else { return self.ready.push_fresh(header) };
+        member.state().gate.fetch_sub(1, Ordering::Relaxed);
         if crate::core::strand::is_placed(header) {
             return self.ready.push_fresh(header);
         }
-        berth.waiting.fetch_sub(1, Ordering::Relaxed);
-        seat.share(header);
-    }
-
-    /// Lets no closure come in any more, and waits for those that are on their way.
-    pub(super) fn close_gate(&self) {
-        let (Some(roster), Some(index)) = (&self.roster, self.index()) else { return };
-        let gate = &roster.berths[index].gate;
-        gate.fetch_or(CLOSED, Ordering::AcqRel);
-        while gate.load(Ordering::Relaxed) != CLOSED {
-            self.drain_inbox();
-            std::thread::yield_now();
-        }
+        member.state().waiting.fetch_sub(1, Ordering::Relaxed);
+        member.share(header);
     }
 }

@@ -65,7 +65,7 @@ impl Worker {
         let mut policy = self.plugged.policy.borrow_mut();
         let policy = policy.as_mut()?;
         let started = std::iter::from_fn(|| self.ready.pop());
-        let shared = self.seat.as_ref().and_then(|seat| self.pop_shared(seat)).map(Next::Fresh);
+        let shared = self.pop_to_start().map(Next::Fresh);
         for next in started.chain(shared) {
             self.plugged.held.set(self.plugged.held.get() + 1);
             policy.push(Runnable::new(next, self.shared));

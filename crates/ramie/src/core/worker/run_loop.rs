@@ -52,7 +52,7 @@ trait Order {
 
 /// First in, first out.
 struct InOrder;
-/// Of the worker's own queue, and of the closures that team mates may steal.
+/// Of the worker's own queue, and of the closures that other workers may steal.
 struct InTurns;
 /// What the program's policy says.
 struct ByPolicy;
@@ -79,12 +79,12 @@ impl Order for ByPolicy {
 
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
-        self.set_idle(false);
+        self.publish_idle(false);
         // Fibers whose loop is gone would go on on whichever thread took this worker's place, and a
         // thread that waits in the loop would leave what it lent. Not in the loop's own function,
         // where it would cost an instruction a switch.
         let fibers = HandedOut::<Loop>::new();
-        match (self.plugged.is_some(), self.has_team_mates) {
+        match (self.plugged.is_some(), self.has_peers) {
             (true, _) => self.run_loop::<ByPolicy>(until),
             (false, true) => self.run_loop::<InTurns>(until),
             (false, false) => self.run_loop::<InOrder>(until),
@@ -139,12 +139,17 @@ impl Worker {
 
     #[inline(never)]
     fn next_of_two_queues(&self) -> Option<Next> {
-        let seat = self.seat.as_ref()?;
         let prefers_fresh = self.prefers_fresh.replace(!self.prefers_fresh.get());
-        if prefers_fresh && let Some(header) = self.pop_shared(seat) {
+        if prefers_fresh && let Some(header) = self.pop_to_start() {
             return Some(Next::Fresh(header));
         }
-        self.ready.pop().or_else(|| self.pop_shared(seat).map(Next::Fresh))
+        self.ready.pop().or_else(|| self.pop_to_start().map(Next::Fresh))
+    }
+
+    /// Takes the next closure that any worker may start.
+    #[inline]
+    pub(super) fn pop_to_start(&self) -> Option<&'static StrandHeader> {
+        self.membership.as_ref()?.pop_to_start(self.shared.live())
     }
 
     /// Switches to a fiber until it suspends. `current` names it still afterwards: whatever runs
@@ -250,7 +255,7 @@ impl Worker {
         self.drain_inbox();
         self.fire_timers();
         self.poll_driver();
-        self.seat.as_ref().is_some_and(|seat| seat.team.is_grace_over())
+        self.workers().is_some_and(|workers| workers.is_grace_over())
     }
 
     /// Gives the program's logger what was kept for it while the driver was in the middle of an op.

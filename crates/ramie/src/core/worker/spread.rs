@@ -1,69 +1,69 @@
 //! How fibers spread over the workers of a runtime.
 //!
-//! Fibers stay where they start, and many wait as soon as they have started. So the worker that
-//! starts a closure has its work from then on; and an idle worker takes longer to wake (5 us, or
-//! until it gets a CPU) than another takes to start a hundred fibers that wait at once. Nor may one
-//! that is awake take all closures that another spawns in a row. Hence:
-//! - A worker that is about to start a closure for any worker, and is ahead ([`is_ahead`]) of an
-//!   idle one, hands over as many closures as make the two even.
-//! - A worker that looks for closures to steal leaves those of workers that it is ahead of, for
-//!   [`PATIENCE`] at first: if they still lie there, it is behind a fiber that does not suspend,
-//!   and the thief waits half as long the next time.
+//! A fiber stays on the worker that starts it, and many fibers wait as soon as they have started,
+//! so the starts decide how the later work is spread. An idle worker takes long to wake (5 us, or
+//! until it gets a CPU); meanwhile another starts a hundred fibers that wait at once. And a worker
+//! that is awake must not take all closures that another spawns in a row. Hence two rules:
+//! - A worker that is about to start a closure, and is ahead ([`is_ahead`]) of an idle worker,
+//!   hands over as many closures as make the two even.
+//! - A worker that looks for closures to steal leaves those of the workers that it is ahead of, at
+//!   first for [`PATIENCE`]. If they are still there then, they are behind a fiber that does not
+//!   suspend, and the thief waits half as long the next time.
 //!
-//! Both only while earlier started closures have stayed: closures that end at once do not give a
-//! worker more to do, and any idle worker may take them, however many other fibers each has.
+//! Both rules apply only while earlier started closures have stayed. Closures that end at once give
+//! a worker no more to do, so any idle worker may take them, however many fibers it has.
 //!
-//! Closures go from queue to queue in the order in which they were spawned and some at a time, so
-//! that neighbours, which often talk to one another, stay together.
+//! Closures move from queue to queue in groups and in the order in which they were spawned, so that
+//! neighbours, which often talk to one another, stay together.
 //!
-//! There is no race to fear: closures that are handed over arrive as placed ones do
-//! ([`placed`](super::placed)), then lie where others may steal them; a worker that left one looks
-//! again; and all numbers of others are hints, which may be old.
+//! There is no race to fear. Closures that are handed over arrive as placed ones do
+//! ([`placed`](super::placed)), then others may steal them; a worker that left a closure looks
+//! again; and all numbers of other workers are hints, which may be old.
 
 use std::{cell::Cell, time::Duration};
 
 use ramie_driver::sys::monotonic_ns;
 
 use super::{
-    Roster, Seat, Worker,
-    team::{GROUP, MARGIN, Search, is_ahead},
+    Membership,
+    stealing::{GROUP, MARGIN, Search, is_ahead},
 };
-use crate::core::strand::StrandHeader;
+use crate::core::{primitive::Ordering, strand::StrandHeader};
 
-/// How long a worker that has its share leaves closures to another, at first; each time in vain
-/// halves it, until that one has started or ended a fiber.
+/// How long a worker that has its share leaves closures to another worker at first. Each wait in
+/// vain halves the time, until the other worker has started or ended a fiber.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// As many closures as are handed over at a time; others get their turn in between.
+/// The most closures that are handed over at a time, so that other fibers run in between.
 const LARGEST_BATCH: usize = 32;
 
-/// What a worker remembers of what it started.
+/// What a worker remembers of the closures that it started and left.
 #[derive(Default)]
 pub(super) struct Spreading {
-    /// How many fibers it had when it last started a closure that any worker could.
+    /// The number of its fibers when it last started a closure that any worker could start.
     before_start: Cell<usize>,
-    /// How many it has started in a row since it was idle or handed some over.
+    /// The number of such closures since it was idle or handed some over.
     in_a_row: Cell<usize>,
-    /// How many it has if half of what it last stole has ended.
+    /// The number of its fibers if half of those that it last stole have ended.
     enough: Cell<usize>,
     leaving: Leaving,
-    /// Which other worker is asked next whether it has less to do.
-    next_mate: Cell<usize>,
+    /// The other worker to which closures may be handed over next.
+    next_peer: Cell<usize>,
 }
 
-/// How long a worker has left closures to another.
+/// For how long a worker has left closures to another.
 #[derive(Default)]
 struct Leaving {
-    /// Since when, in ns on the system's clock; 0: it does not now.
+    /// The time since which it leaves them, in ns on the system's clock; 0: it does not now.
     since_ns: Cell<u64>,
-    /// How long it did before it had something to run itself: that time does not count.
+    /// How long it left them before it had something to run itself; that time does not count.
     before_ns: Cell<u64>,
-    /// How many fibers the other one had, and how often it was left closures in vain meanwhile.
+    /// The number of fibers of the other worker, and how often this one has waited in vain since.
     left_to: Cell<(usize, u32)>,
 }
 
 impl Leaving {
-    /// How long it will yet leave them to the one that has so many fibers.
+    /// For how much longer it leaves closures to a worker that has `live` fibers.
     fn time_left(&self, live: usize, now_ns: u64) -> Duration {
         let (live_before, mut in_vain) = self.left_to.get();
         if live != live_before {
@@ -81,7 +81,7 @@ impl Leaving {
         time_left
     }
 
-    /// It has something to run itself.
+    /// Stops the time, because the worker has something to run itself.
     #[inline]
     fn interrupt(&self, now_ns: impl FnOnce() -> u64) {
         let since = self.since_ns.take();
@@ -96,55 +96,43 @@ impl Leaving {
     }
 }
 
-/// What a worker found with the others.
-pub(super) enum Looked {
-    Found,
-    /// Something that it leaves to others for so long.
+/// The outcome of an attempt to take closures of others.
+pub(super) enum Taken {
+    First(&'static StrandHeader),
+    /// Nothing yet: the worker leaves the closures to others for this time.
     LeftFor(Duration),
-    InVain,
+    Nothing,
 }
 
-impl Worker {
-    /// Tells the others whether this worker has nothing to run.
+impl Membership {
+    /// Publishes whether this worker has nothing to run. A hint: nothing is lost if it is old.
     pub(super) fn set_idle(&self, is_idle: bool) {
-        if self.has_team_mates
-            && let (Some(roster), Some(seat)) = (&self.roster, &self.seat)
-        {
-            roster.set_idle(seat.index, is_idle);
-            self.spreading.in_a_row.set(0);
-            if !is_idle {
-                self.spreading.leaving.interrupt(monotonic_ns);
-            }
+        self.state().is_idle.store(is_idle, Ordering::Relaxed);
+        self.spreading.in_a_row.set(0);
+        if !is_idle {
+            self.spreading.leaving.interrupt(monotonic_ns);
         }
     }
 
-    /// Takes the next closure that any worker may start.
+    /// Takes the next closure that any worker may start, for a worker that has `own` fibers.
     #[inline]
-    pub(super) fn pop_shared(&self, seat: &Seat) -> Option<&'static StrandHeader> {
-        let header = seat.pop()?;
-        let own = self.shared.live();
+    pub(super) fn pop_to_start(&self, own: usize) -> Option<&'static StrandHeader> {
+        let header = self.pop()?;
         let Spreading { before_start, in_a_row, .. } = &self.spreading;
         let has_stayed = own > before_start.replace(own);
         let count = in_a_row.replace(in_a_row.get() + 1);
-        match self.roster() {
-            Some(roster) if has_stayed && own > MARGIN && count % GROUP == 0 => {
-                self.hand_over(roster, seat, header)
-            }
-            _ => Some(header),
+        match has_stayed && own > MARGIN && count % GROUP == 0 {
+            true => self.hand_over(own, header),
+            false => Some(header),
         }
     }
 
-    /// Hands closures to the next worker if that is idle and has fewer fibers; gives the one that
-    /// is to start here.
+    /// Hands closures to the next worker if that is idle and has fewer fibers. Returns the closure
+    /// that is to start here.
     #[inline(never)]
-    fn hand_over(
-        &self,
-        roster: &Roster,
-        seat: &Seat,
-        first: &'static StrandHeader,
-    ) -> Option<&'static StrandHeader> {
-        let Some(mate) = self.next_mate(roster, seat) else { return Some(first) };
-        let (own, theirs) = (self.shared.live(), self.load_of(roster, mate));
+    fn hand_over(&self, own: usize, first: &'static StrandHeader) -> Option<&'static StrandHeader> {
+        let Some(peer) = self.next_idle_peer() else { return Some(first) };
+        let theirs = self.workers.entries[peer].load();
         if !is_ahead(own, theirs) {
             return Some(first);
         }
@@ -152,41 +140,38 @@ impl Worker {
         let mut next = Some(first);
         for _ in 0..(own - theirs).min(LARGEST_BATCH) / GROUP * GROUP {
             let Some(header) = next else { break };
-            if !roster.hand_over(header, mate) {
+            if !self.workers.hand_over(header, peer) {
                 break;
             }
-            next = seat.pop();
+            next = self.pop();
         }
         next
     }
 
-    /// The others in turn, if idle.
-    fn next_mate(&self, roster: &Roster, seat: &Seat) -> Option<usize> {
-        let turn = self.spreading.next_mate.get() % (roster.len() - 1);
-        self.spreading.next_mate.set(turn + 1);
-        let mate = (seat.index + 1 + turn) % roster.len();
-        roster.is_idle(mate).then_some(mate)
+    /// The next of the others, in turn; `None` if that has something to run.
+    fn next_idle_peer(&self) -> Option<usize> {
+        let count = self.workers.len();
+        let turn = self.spreading.next_peer.get() % (count - 1);
+        self.spreading.next_peer.set(turn + 1);
+        let peer = (self.index + 1 + turn) % count;
+        let is_idle = self.workers.entries[peer].state.is_idle.load(Ordering::Relaxed);
+        is_idle.then_some(peer)
     }
 
-    /// Takes closures of other workers.
-    pub(super) fn steal(&self) -> Looked {
-        let Some(seat) = &self.seat else { return Looked::InVain };
-        let own = self.shared.live();
-        let mut search = seat.steal(own, own > self.spreading.enough.get());
+    /// Takes closures of other workers, for a worker that has `own` fibers.
+    pub(super) fn steal(&self, own: usize) -> Taken {
+        let mut search = self.search(own, own > self.spreading.enough.get());
         if let Search::Left(live) = search {
             let time_left = self.spreading.leaving.time_left(live, monotonic_ns());
             if time_left > Duration::ZERO {
-                return Looked::LeftFor(time_left);
+                return Taken::LeftFor(time_left);
             }
-            search = seat.steal(own, false);
+            search = self.search(own, false);
         }
         self.spreading.leaving.end();
-        let Search::Found(header) = search else { return Looked::InVain };
-        self.spreading.enough.set(own + seat.len().div_ceil(2));
-        self.ready.push_fresh(header);
-        // It runs first: from here nobody could steal it, from the other queue they can.
-        self.prefers_fresh.set(false);
-        Looked::Found
+        let Search::Found(header) = search else { return Taken::Nothing };
+        self.spreading.enough.set(own + self.len().div_ceil(2));
+        Taken::First(header)
     }
 }
 

@@ -1,0 +1,214 @@
+//! How workers without work take closures of others.
+//!
+//! Each worker has a queue of fresh closures from which the others steal. A worker that finds
+//! nothing looks at the queues of all others once and then sleeps, with the flag of its entry set.
+//! A spawner wakes at most one sleeper, and none while a worker is already searching. A searcher
+//! that finds something wakes the next one while closures are left in any queue.
+//!
+//! *The race to fear*: a closure is queued while its would-be thief falls asleep. The spawner
+//! queues, then (SeqCst fence) reads `sleepers`; the thief announces itself there (SeqCst), then
+//! reads the queues. One of the two sees the other.
+//!
+//! A worker that has more fibers than its share leaves closures to the worker that spawned them
+//! ([`is_ahead`]), but not for long: [`spread`](super::spread).
+
+use std::sync::Arc;
+
+use crossbeam_deque::Steal;
+
+use super::{
+    Shared,
+    spread::Spreading,
+    workers::{EntryState, WorkerEntry, Workers},
+};
+use crate::core::{
+    primitive::{Ordering, fence},
+    strand::StrandHeader,
+};
+
+/// The number of fibers that a worker may have beyond those of another before it is ahead of it.
+pub(super) const MARGIN: usize = 8;
+
+/// Whether a worker that has `own` fibers leaves new ones to a worker that has `other`.
+#[inline]
+pub(super) fn is_ahead(own: usize, other: usize) -> bool {
+    own > other + other / 8 + MARGIN
+}
+
+/// The number of closures that stay together if possible, because fibers that talk to one another
+/// are often spawned one after the other.
+pub(super) const GROUP: usize = 4;
+
+/// The most closures that are stolen at a time.
+const LARGEST_BATCH: usize = 256;
+
+/// The number of closures to steal out of `fresh` ones: it makes the two workers even, but is at
+/// most half, and an eighth if the thief has more fibers already.
+fn batch(own: usize, theirs: usize, fresh: usize) -> usize {
+    let most = fresh.div_ceil(2).min(LARGEST_BATCH);
+    let even = (theirs.saturating_sub(own) / 2).max(fresh / 8);
+    (even / GROUP * GROUP).max(GROUP).min(most)
+}
+
+/// The outcome of a look at the queues of all other workers.
+pub(super) enum Search {
+    Found(&'static StrandHeader),
+    /// There are closures, but this worker has its share. The worker that spawned them has this
+    /// number of fibers.
+    Left(usize),
+    Nothing,
+}
+
+type FreshQueue = crossbeam_deque::Worker<&'static StrandHeader>;
+
+/// A worker's membership in the list of its runtime's workers.
+pub(crate) struct Membership {
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) index: usize,
+    queue: FreshQueue,
+    pub(super) spreading: Spreading,
+}
+
+impl Membership {
+    pub(super) fn new(workers: Arc<Workers>, index: usize, queue: FreshQueue) -> Self {
+        Membership { workers, index, queue, spreading: Spreading::default() }
+    }
+
+    /// Enters this worker into the list.
+    pub(super) fn register(&self, shared: &'static Shared) {
+        self.workers.register(self.index, shared);
+    }
+
+    /// Whether the runtime has other workers.
+    #[inline]
+    pub(super) fn has_peers(&self) -> bool {
+        self.workers.len() > 1
+    }
+
+    /// Queues a closure that any worker may start.
+    pub(super) fn share(&self, header: &'static StrandHeader) {
+        self.queue.push(header);
+        fence(Ordering::SeqCst);
+        self.wake_one();
+    }
+
+    pub(super) fn pop(&self) -> Option<&'static StrandHeader> {
+        self.queue.pop()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Wakes a sleeping worker to search, unless one is searching already.
+    fn wake_one(&self) {
+        let workers = &*self.workers;
+        let all_are_awake = workers.sleepers.load(Ordering::SeqCst) == 0;
+        // Below 0 while a worker that was woken has counted its search down, and its waker, below,
+        // has not yet counted it up.
+        let searching = workers.searching.load(Ordering::SeqCst).cast_signed();
+        if all_are_awake || searching > 0 {
+            return;
+        }
+        // The thread that clears a flag owes the wake-up.
+        let clear = |entry: &&WorkerEntry| entry.state.is_asleep.swap(false, Ordering::SeqCst);
+        let Some(entry) = workers.entries.iter().find(clear) else { return };
+        workers.sleepers.fetch_sub(1, Ordering::SeqCst);
+        workers.searching.fetch_add(1, Ordering::SeqCst);
+        if let Some(shared) = entry.shared() {
+            shared.wake();
+        }
+    }
+
+    /// Wakes the next searcher if closures are left, because a stolen batch may lie behind a fiber
+    /// that never suspends, and a worker that was woken to search may have found other work first.
+    pub(super) fn pass_search_on(&self) {
+        if self.workers.sleepers.load(Ordering::SeqCst) > 0 && !self.all_queues_are_empty() {
+            self.wake_one();
+        }
+    }
+
+    fn all_queues_are_empty(&self) -> bool {
+        self.workers.entries.iter().all(|entry| entry.stealer.is_empty())
+    }
+
+    /// Looks at the queues of all others once, beginning behind this worker's own, which is empty.
+    /// This worker has `own` fibers. If it `has_enough`, it leaves the closures of the workers that
+    /// it is ahead of, and wakes another worker for them.
+    pub(super) fn search(&self, own: usize, has_enough: bool) -> Search {
+        let count = self.workers.len();
+        let mut outcome = Search::Nothing;
+        for offset in 1..count {
+            let victim = &self.workers.entries[(self.index + offset) % count];
+            match self.steal_from(victim, own, has_enough) {
+                Search::Found(header) => {
+                    self.pass_search_on();
+                    return Search::Found(header);
+                }
+                Search::Left(live) => outcome = Search::Left(live),
+                Search::Nothing => {}
+            }
+        }
+        if matches!(outcome, Search::Left(_)) {
+            self.pass_search_on();
+        }
+        outcome
+    }
+
+    fn steal_from(&self, victim: &WorkerEntry, own: usize, has_enough: bool) -> Search {
+        let stealer = &victim.stealer;
+        loop {
+            let fresh = stealer.len();
+            if fresh == 0 {
+                return Search::Nothing;
+            }
+            let live = victim.shared().map_or(0, Shared::live);
+            let theirs = live + fresh;
+            if has_enough && is_ahead(own, theirs) {
+                return Search::Left(live);
+            }
+            match stealer.steal_batch_with_limit_and_pop(&self.queue, batch(own, theirs, fresh)) {
+                Steal::Success(header) => return Search::Found(header),
+                Steal::Empty => return Search::Nothing,
+                Steal::Retry => {}
+            }
+        }
+    }
+
+    /// Announces that the worker falls asleep, then takes the last look before the kernel. Returns
+    /// whether the worker may sleep.
+    pub(super) fn announce_sleep(&self) -> bool {
+        if self.has_peers() {
+            // A swap, like every write of a flag, so that each write follows the one before it,
+            // whichever thread made that.
+            self.state().is_asleep.swap(true, Ordering::SeqCst);
+            self.workers.sleepers.fetch_add(1, Ordering::SeqCst);
+        }
+        self.may_sleep()
+    }
+
+    pub(super) fn announce_running(&self) {
+        if !self.has_peers() {
+            return;
+        }
+        // If the flag is cleared, a spawner has woken this worker to search.
+        let counter = match self.state().is_asleep.swap(false, Ordering::SeqCst) {
+            true => &self.workers.sleepers,
+            false => &self.workers.searching,
+        };
+        counter.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn may_sleep(&self) -> bool {
+        !self.workers.ending.is_finished() && (!self.has_peers() || self.all_queues_are_empty())
+    }
+
+    /// The part of this worker's entry that changes.
+    pub(super) fn state(&self) -> &EntryState {
+        &self.workers.entries[self.index].state
+    }
+}
