@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ramie_coro::{GUARD_BYTES, GuardKind};
 use ramie_driver::{
     Check, Choice, Config, Driver, Feature, FeatureSet, Kind, Outcome, ProbeReport, Setting,
-    Submitter, Topic, masked_from_env, probe_report,
+    Submitter, Topic, masked_from_env, probe_report, unknown_variables,
 };
 use serde_json::{Value, json};
 
@@ -111,6 +111,9 @@ fn as_text(report: &ProbeReport, stacks: &Stacks) -> String {
     let mut add = |line: String| text.push_str(&(line + "\n"));
     add(format!("Linux {}, {} CPUs", report.kernel, report.cpus));
     add(format!("driver  {driver}: {}", report.reason));
+    if let Some(unknown) = unknown_variables() {
+        add(format!("warning {unknown}"));
+    }
     if let Some(masked) = masked() {
         add(format!("caps    without {masked}: masked by RAMIE_CAPS"));
     }
@@ -219,6 +222,7 @@ fn as_json(report: &ProbeReport, stacks: &Stacks, wrong: Option<&Failure>) -> Va
     });
     json!({
         "wrong": wrong.map(Failure::to_string),
+        "warning": unknown_variables(),
         "kernel": report.kernel,
         "cpus": report.cpus,
         "driver": report.driver.map(|kind| kind.name()),

@@ -85,13 +85,29 @@ fn it_reports_the_environment() {
 }
 
 #[test]
+fn it_warns_about_variables_that_ramie_does_not_read() {
+    for options in ["doctor", "doctor --json"] {
+        let mut command = ramie(options);
+        command.env("RAMIE_ENTER", "sidecar").env("RAMIE_STAK", "1");
+        let output = output(command);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let report = text(&output.stdout);
+        for part in ["RAMIE_ENTER, RAMIE_STAK", "RAMIE_SUBMIT", "RAMIE_STACK"] {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+    }
+    assert!(!text(&output(ramie("doctor")).stdout).contains("unknown environment"));
+}
+
+#[test]
 fn a_wrong_variable_is_named_first() {
     for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_SUBMIT", "RAMIE_STACK", "RAMIE_STRANDS"] {
         let mut command = ramie_under("exec 2>&1", "doctor");
         command.env(variable, "garbage");
         let message = text(&output(command).stdout);
         let first = message.lines().next().unwrap_or_default();
-        assert!(first.starts_with(&format!("ramie: {variable} ")), "{message}");
+        let expected = format!("ramie: invalid value `garbage` for {variable}: expected ");
+        assert!(first.starts_with(&expected), "{message}");
 
         let mut command = ramie("doctor --json");
         command.env(variable, "garbage");

@@ -206,7 +206,7 @@ fn environment_variables_are_checked() {
     for bytes in ["0", "1073741825"] {
         let mut stack = ramie("run spawn --count 1");
         stack.env("RAMIE_STACK", bytes);
-        let parts = [&format!("RAMIE_STACK is {bytes} bytes"), "32 KiB", "1 GiB"];
+        let parts = [&format!("invalid value `{bytes}` for RAMIE_STACK: "), "32 KiB", "1 GiB"];
         assert_sentence(&output(stack), 2, &parts);
     }
     let mut submitter = ramie("run spawn --count 1");

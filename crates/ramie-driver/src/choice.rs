@@ -1,6 +1,7 @@
 //! Which backend a driver is, or is to be.
 
 use crate::error::OpenError;
+use crate::variables::invalid_value;
 
 /// Which backend to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,13 +29,7 @@ impl Choice {
             Some("" | "auto") => Ok(Choice::Auto),
             Some("uring") => Ok(Choice::Uring),
             Some("poll") => Ok(Choice::Poll),
-            _ => Err(OpenError::new(
-                None,
-                format!(
-                    "{VARIABLE} is {value:?}, which is no driver: set it to uring or poll, or \
-                     leave it unset to let Ramie choose"
-                ),
-            )),
+            _ => Err(OpenError::new(None, invalid_value(VARIABLE, &value, "uring, poll or auto"))),
         }
     }
 }

@@ -79,6 +79,7 @@ mod report;
 mod submitter;
 pub mod sys;
 mod uring;
+mod variables;
 mod wake;
 mod why_refused;
 
@@ -112,6 +113,7 @@ pub use report::{Check, Outcome, ProbeReport, Setting, Topic, probe_report};
 pub use submitter::Submitter;
 pub use sys::SockAddrStorage;
 pub use sys::abi::{IoVec, MessageHeader, Timespec};
+pub use variables::{VARIABLES, invalid_value, unknown_variables, warn_about_unknown_variables};
 pub use wake::Waker;
 
 #[cfg(feature = "faults")]

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use crate::error::OpenError;
 use crate::feature::{Feature, FeatureSet};
 use crate::say;
+use crate::variables::invalid_value;
 
 /// The environment variable that masks features.
 const VARIABLE: &str = "RAMIE_CAPS";
@@ -99,12 +100,12 @@ fn masked_by(word: &str) -> Result<FeatureSet, OpenError> {
 fn refusal(word: &str) -> String {
     let features = Feature::ALL.map(|feature| format!("-{}", feature.name().to_lowercase()));
     let profiles = Profile::ALL.map(Profile::name);
-    format!(
-        "{VARIABLE} has {word:?}, which masks nothing: list some of {}, or one of {}, with commas \
-         between, or leave it unset to use all that the kernel has",
+    let expected = format!(
+        "a list, separated by commas, of features to mask ({}) or of one kernel ({})",
         features.join(", "),
         profiles.join(", ")
-    )
+    );
+    invalid_value(VARIABLE, word, &expected)
 }
 
 /// The features that the environment masks; none if it does not parse.
@@ -129,7 +130,7 @@ mod tests {
         for wrong in ["msg_ring", "-", "-multishto", "linux-2.6", "all", "-msg_ring;-ext_arg"] {
             let sentence = parse(wrong).unwrap_err().to_string();
             assert!(sentence.contains(wrong) && sentence.contains("-msg_ring"), "{sentence}");
-            assert!(sentence.contains("RAMIE_CAPS has") && sentence.contains("linux-6.1"));
+            assert!(sentence.contains("for RAMIE_CAPS: ") && sentence.contains("linux-6.1"));
         }
     }
 

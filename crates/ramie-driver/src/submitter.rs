@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::OpenError;
 use crate::say;
+use crate::variables::invalid_value;
 
 /// Which thread hands a worker's ops to the kernel while the worker's fibers run.
 ///
@@ -72,10 +73,7 @@ impl Submitter {
         found.map(Some).ok_or_else(|| {
             OpenError::new(
                 None,
-                format!(
-                    "{VARIABLE} is {value:?}, which is no submitter: set it to worker, \
-                     kernel-thread or sidecar, or leave it unset, which means worker"
-                ),
+                invalid_value(VARIABLE, &value, "worker, kernel-thread or sidecar"),
             )
         })
     }

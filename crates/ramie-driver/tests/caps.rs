@@ -112,7 +112,7 @@ fn child_environment_poll() {
 #[ignore = "run in a child by the_environment_decides"]
 fn child_environment_nonsense() {
     let sentence = Choice::from_env().unwrap_err().to_string();
-    assert!(sentence.contains("kqueue") && sentence.contains("uring or poll"), "{sentence}");
+    assert!(sentence.contains("kqueue") && sentence.contains("uring, poll or auto"), "{sentence}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn options_out_of_range_are_refused() {
     let new = Runtime::builder;
     assert_refused(new().workers(0), "workers is 0, but must be between 1 and 1024");
     assert_refused(new().workers(5000), "workers is 5000, but must be between 1 and 1024");
-    assert_refused(new().stack_size(1), "1 bytes");
+    assert_refused(new().stack_size(1), "stack_size is 1, but must be between 32768 (32 KiB)");
     assert_refused(new().stack_size(usize::MAX), "bytes");
     let sentence = "blocking_threads is 0, but must be between 1 and 16384";
     assert_refused(new().blocking_threads(0), sentence);
@@ -68,6 +68,60 @@ fn an_environment_that_does_not_parse_is_refused() {
         ("RAMIE_SUBMIT", "sqpoll"),
     ] {
         assert_success(&child_with("true", name, &[(variable, value)]));
+    }
+}
+
+/// Prints each line that is logged.
+struct Print;
+
+impl log::Log for Print {
+    fn enabled(&self, _: &log::Metadata) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record) {
+        eprintln!("{} {}", record.level(), record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn an_unknown_variable_is_logged_once_at_the_start() {
+    if is_child() {
+        // Without a logger the warning would be lost, so it waits for one.
+        ramie::run(|| ());
+        log::set_logger(&Print).unwrap();
+        log::set_max_level(log::LevelFilter::Warn);
+        ramie::run(|| ());
+        ramie::run(|| ());
+        return;
+    }
+    let name = "an_unknown_variable_is_logged_once_at_the_start";
+    let lines = |variables: &[(&str, &str)]| {
+        let output = child_with("true", name, variables);
+        assert_success(&output);
+        let text = common::stderr(&output);
+        let lines = text.lines().filter(|line| line.contains("unknown environment variable"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = "WARN ignoring unknown environment variable RAMIE_ENTER: expected RAMIE_CAPS, \
+                    RAMIE_DRIVER, RAMIE_STACK, RAMIE_STRANDS, RAMIE_SUBMIT";
+    assert_eq!(lines(&[("RAMIE_ENTER", "sidecar")]), [expected]);
+    assert!(lines(&[("RAMIE_STACK", "65536"), ("RAMIE_CAPS", "")]).is_empty());
+}
+
+#[test]
+fn a_value_that_is_not_utf_8_is_refused() {
+    if is_child() {
+        let text = panic_text(|| ramie::run(|| ()));
+        assert!(text.contains("invalid value `6\u{fffd}` for RAMIE_ST"), "{text}");
+        return;
+    }
+    let name = "a_value_that_is_not_utf_8_is_refused";
+    for variable in ["RAMIE_STACK", "RAMIE_STRANDS"] {
+        let export = format!("export {variable}=$(printf '6\\377')");
+        assert_success(&child_with(&export, name, &[]));
     }
 }
 

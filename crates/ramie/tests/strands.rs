@@ -188,6 +188,6 @@ fn the_environment_chooses_and_garbage_is_refused() {
     assert!(said("threads").contains("thread: true"));
     assert!(said("fibers").contains("thread: false"));
     assert!(said("").contains("thread: false"));
-    let sentence = "RAMIE_STRANDS is 'goats', but must be 'fibers' or 'threads'";
+    let sentence = "invalid value `goats` for RAMIE_STRANDS: expected fibers or threads";
     assert!(said("goats").contains(sentence));
 }

@@ -6,6 +6,7 @@ mod fit;
 mod wrapper;
 
 use crate::error::OpenError;
+use crate::variables::invalid_value;
 
 pub(crate) use wrapper::Faulty;
 
@@ -67,8 +68,8 @@ impl Faults {
             Ok(&[seed, errno]) => (seed, Some((4, errno as i32))),
             Ok(&[seed, errno, one_in]) => (seed, Some((one_in as u32, errno as i32))),
             _ => {
-                let what = "which is none of SEED, SEED,ERRNO and SEED,ERRNO,ONE_IN: numbers";
-                return Err(OpenError::new(None, format!("{VARIABLE} is {value:?}, {what}")));
+                let expected = "numbers: SEED, SEED,ERRNO or SEED,ERRNO,ONE_IN";
+                return Err(OpenError::new(None, invalid_value(VARIABLE, &value, expected)));
             }
         };
         Ok(Some(Faults { failing, ..Faults::harmless(seed) }))

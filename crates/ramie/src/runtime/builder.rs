@@ -317,11 +317,12 @@ fn in_range(name: &str, value: usize, least: usize, most: usize) -> io::Result<u
 }
 
 fn strands_from_env() -> io::Result<Option<Strands>> {
-    let Ok(text) = env::var("RAMIE_STRANDS") else { return Ok(None) };
-    match text.trim() {
+    const VARIABLE: &str = "RAMIE_STRANDS";
+    let Some(value) = env::var_os(VARIABLE) else { return Ok(None) };
+    match value.to_string_lossy().trim() {
         "" => Ok(None),
         "fibers" => Ok(Some(Strands::Fibers)),
         "threads" => Ok(Some(Strands::Threads)),
-        _ => Err(invalid(format!("RAMIE_STRANDS is '{text}', but must be 'fibers' or 'threads'"))),
+        _ => Err(invalid(ramie_driver::invalid_value(VARIABLE, &value, "fibers or threads"))),
     }
 }

@@ -42,6 +42,7 @@ where
         !thread::panicking(),
         "run was called in a destructor that runs during a panic, where fibers cannot suspend"
     );
+    ramie_driver::warn_about_unknown_variables();
     crate::core::worker::install_hook();
     crate::core::strand::describe_overflows();
     match config.strands {

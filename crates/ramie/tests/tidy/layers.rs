@@ -50,6 +50,7 @@ const DRIVER: &[&str] = &[
     "sys",
     "error",
     "feature",
+    "variables",
     "choice",
     "submitter",
     "config",

@@ -3,7 +3,9 @@
 use std::{env, fmt, io};
 
 use ramie_coro::StackSize;
-use ramie_driver::Choice;
+use ramie_driver::{Choice, invalid_value};
+
+const STACK: &str = "RAMIE_STACK";
 
 /// An error about an option that is out of range.
 pub(crate) fn invalid(error: impl fmt::Display) -> io::Error {
@@ -15,7 +17,7 @@ pub(crate) fn checked_stack_size(name: &str, bytes: usize) -> io::Result<usize> 
     let (least, most) = (StackSize::MIN_BYTES, StackSize::MAX_BYTES);
     let size = StackSize::new(bytes).map_err(|_| {
         invalid(format!(
-            "{name} is {bytes} bytes, but must be between {least} (32 KiB) and {most} (1 GiB)"
+            "{name} is {bytes}, but must be between {least} (32 KiB) and {most} (1 GiB) bytes"
         ))
     })?;
     Ok(size.usable_bytes())
@@ -23,14 +25,15 @@ pub(crate) fn checked_stack_size(name: &str, bytes: usize) -> io::Result<usize> 
 
 /// The value of `RAMIE_STACK`, if it is set.
 pub(crate) fn stack_size_from_env() -> io::Result<Option<usize>> {
-    let Ok(text) = env::var("RAMIE_STACK") else { return Ok(None) };
+    const EXPECTED: &str = "a number of bytes from 32768 (32 KiB) to 1073741824 (1 GiB)";
+    let Some(value) = env::var_os(STACK) else { return Ok(None) };
+    let text = value.to_string_lossy();
     if text.trim().is_empty() {
         return Ok(None);
     }
-    let bytes = text.trim().parse().map_err(|_| {
-        invalid(format!("RAMIE_STACK is '{text}', but must be a number of bytes, such as 262144"))
-    })?;
-    checked_stack_size("RAMIE_STACK", bytes).map(Some)
+    let size = text.trim().parse().ok().and_then(|bytes| StackSize::new(bytes).ok());
+    let size = size.ok_or_else(|| invalid(invalid_value(STACK, &value, EXPECTED)))?;
+    Ok(Some(size.usable_bytes()))
 }
 
 /// The stack size of fibers on threads outside `run`.
