@@ -10,7 +10,8 @@ use crate::say;
 pub const VARIABLES: [&str; 5] =
     ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS", "RAMIE_SUBMIT"];
 
-/// Variables of Ramie's own tests, besides those that begin with `RAMIE_TEST_`.
+/// Variables of Ramie's own tests, besides those that begin with `RAMIE_TEST_`. (Cargo sets those
+/// that begin with `RAMIE_BUILD_` for tests of the program.)
 const OF_TESTS: [&str; 9] = [
     "RAMIE_CANARY",
     "RAMIE_CORO_TEST_CHILD",
@@ -31,7 +32,9 @@ pub fn invalid_value(variable: &str, value: impl AsRef<OsStr>, expected: &str) -
 }
 
 fn is_known(name: &str) -> bool {
-    let is_of_tests = name.starts_with("RAMIE_TEST_") || OF_TESTS.contains(&name);
+    let begins = |prefix: &&str| name.starts_with(*prefix);
+    let is_of_tests =
+        ["RAMIE_TEST_", "RAMIE_BUILD_"].iter().any(begins) || OF_TESTS.contains(&name);
     !name.starts_with("RAMIE_") || is_of_tests || VARIABLES.contains(&name)
 }
 
