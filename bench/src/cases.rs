@@ -33,8 +33,8 @@ pub struct Case {
 
 use Peer::{
     Compio, Corosensei, CorosenseiLoop, Go, Go2, May, May2, Monoio, Ramie, Ramie2, RamieApart,
-    RamiePlain, Raw, RawRegistered, Threads, ThreadsApart, Tokio, Tokio2, TokioApart, TokioCell,
-    TokioNotify,
+    RamiePlain, RamieSpread, Raw, RawRegistered, Threads, ThreadsApart, Tokio, Tokio2, TokioApart,
+    TokioCell, TokioNotify,
 };
 use Target::{Best, Between, Bytes, Enters, Nanoseconds, Ratio};
 
@@ -229,6 +229,8 @@ const TRANSFER_TARGETS: &[Target] = &[
     // With registered files against with registered files, and without against without.
     Ratio(RawRegistered, 1.08),
     Between(RamiePlain, Raw, 1.08),
+    // Includes the time until both workers have their half.
+    Between(RamieSpread, RawRegistered, 1.1),
     Enters(RawRegistered, 1.05),
     Ratio(Tokio, 1.0),
     Ratio(Monoio, 1.0),
@@ -238,9 +240,12 @@ const TRANSFER_TARGETS: &[Target] = &[
 ];
 
 const fn transfer(name: &'static str, medium: Medium, threads: usize) -> Case {
-    let peers: &[Peer] = match medium {
-        Medium::Pipe => &[Ramie, RawRegistered, RamiePlain, Raw, Tokio, Compio, May, Threads],
-        Medium::SocketPair => {
+    let peers: &[Peer] = match (medium, threads) {
+        (Medium::Pipe, 1) => &[Ramie, RawRegistered, RamiePlain, Raw, Tokio, Compio, May, Threads],
+        (Medium::Pipe, _) => {
+            &[Ramie, RamieSpread, RawRegistered, RamiePlain, Raw, Tokio, Compio, May, Threads]
+        }
+        (Medium::SocketPair, _) => {
             &[Ramie, RawRegistered, RamiePlain, Raw, Tokio, Monoio, Compio, May, Threads]
         }
     };

@@ -22,6 +22,8 @@ pub enum Peer {
     RamieApart,
     /// With streams that the ring knows by their descriptors only.
     RamiePlain,
+    /// With fibers spawned in a row, which the workers spread among themselves.
+    RamieSpread,
     Corosensei,
     /// Like corosensei, but the clock starts when all stacks are mapped.
     CorosenseiLoop,
@@ -54,6 +56,7 @@ impl Peer {
             Peer::Ramie2 => "ramie2",
             Peer::RamieApart => "ramie-apart",
             Peer::RamiePlain => "ramie-plain",
+            Peer::RamieSpread => "ramie-spread",
             Peer::Tokio2 => "tokio2",
             Peer::TokioApart => "tokio-apart",
             Peer::May => "may",
@@ -87,6 +90,7 @@ impl Peer {
             }
             (Peer::Raw, Workload::Timers { .. }) => "  (a ring that waits, and nothing else)",
             (Peer::Raw | Peer::RamiePlain, _) => "  (files not registered)",
+            (Peer::RamieSpread, _) => "  (spawned in a row)",
             (Peer::CorosenseiLoop, _) => "  (stacks mapped before the clock starts)",
             (Peer::Tokio, Workload::Ring { .. }) => "  (by mpsc::channel)",
             (Peer::TokioNotify, _) => "  (by Notify)",

@@ -58,21 +58,46 @@ fn fiber_pairs(plan: Plan, worker: usize, all_have_one: &Barrier) {
     all_have_one.wait();
     let mut ends = Vec::new();
     for pair in (worker as u64..plan.pairs).step_by(plan.threads) {
-        match plan.medium {
-            Medium::Pipe => {
-                let (reader, writer) = ::ramie::io::pipe().expect("descriptors");
-                ends.push(fiber::spawn_local(move || write(writer, plan, pair)));
-                ends.push(fiber::spawn_local(move || read(reader, plan, pair)));
-            }
-            Medium::SocketPair => {
-                let (reader, writer) = RamieStream::pair().expect("descriptors");
-                ends.push(fiber::spawn_local(move || write(writer, plan, pair)));
-                ends.push(fiber::spawn_local(move || read(reader, plan, pair)));
-            }
-        }
+        ends.extend(fiber_pair(plan, pair, fiber::spawn_local));
     }
     for end in ends {
         end.join().expect("no panic");
+    }
+}
+
+/// One fiber spawns all pairs in a row, and the runtime decides where they run.
+pub fn run_spread_fibers(plan: Plan) -> Sample {
+    let runtime = ::ramie::Runtime::builder().workers(plan.threads).build().expect("a runtime");
+    let enters = ramie_driver::enters();
+    let time = runtime.run(|| {
+        let start = Instant::now();
+        let pairs = (0..plan.pairs).flat_map(|pair| fiber_pair(plan, pair, fiber::spawn));
+        let ends: Vec<_> = pairs.collect();
+        for end in ends {
+            end.join().expect("no panic");
+        }
+        start.elapsed()
+    });
+    Sample { enters: ramie_driver::enters() - enters, ..Sample::timed(time) }
+}
+
+/// Spawns the two fibers of a pair.
+fn fiber_pair<H>(plan: Plan, pair: u64, spawn: impl Fn(Box<dyn FnOnce() + Send>) -> H) -> [H; 2] {
+    match plan.medium {
+        Medium::Pipe => {
+            let (reader, writer) = ::ramie::io::pipe().expect("descriptors");
+            [
+                spawn(Box::new(move || write(writer, plan, pair))),
+                spawn(Box::new(move || read(reader, plan, pair))),
+            ]
+        }
+        Medium::SocketPair => {
+            let (reader, writer) = RamieStream::pair().expect("descriptors");
+            [
+                spawn(Box::new(move || write(writer, plan, pair))),
+                spawn(Box::new(move || read(reader, plan, pair))),
+            ]
+        }
     }
 }
 

@@ -48,6 +48,7 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
         Peer::Raw => Some(raw::run(plan, raw::Files::Plain)),
         Peer::RawRegistered => Some(raw::run(plan, raw::Files::Registered)),
         Peer::Ramie | Peer::RamiePlain => Some(blocking::run_fibers(plan)),
+        Peer::RamieSpread => Some(blocking::run_spread_fibers(plan)),
         Peer::Tokio => Some(tokio::run(plan)),
         Peer::Monoio => monoio::run(plan),
         Peer::Compio => Some(compio::run(plan)),
