@@ -12,7 +12,7 @@ use std::{
     net::TcpStream as StdStream,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
@@ -119,6 +119,78 @@ fn those_that_wait_for_io() {
                 fiber::sleep(Duration::from_millis(1));
                 writers.into_iter().for_each(|mut writer| writer.write_all(b"!").unwrap());
                 homes(fibers)
+            });
+        });
+    });
+}
+
+/// The two ends of a pipe are spawned one after the other. On two workers they would cost each of
+/// them more system calls; and where one worker has more pairs, the other one is done sooner.
+#[test]
+fn pairs_that_talk_stay_together_in_even_halves() {
+    const PAIRS: usize = 48;
+    let burst = || -> (usize, usize) {
+        let fibers = (0..PAIRS).map(|_| {
+            let (mut reader, mut writer) = ramie::io::pipe().unwrap();
+            let write = move || {
+                (0..200).for_each(|_| writer.write_all(&[1; 1024]).unwrap());
+                home()
+            };
+            let read = move || {
+                while reader.read(&mut [0; 1024]).unwrap() > 0 {}
+                home()
+            };
+            (fiber::spawn(write), fiber::spawn(read))
+        });
+        let fibers: Vec<_> = fibers.collect();
+        let homes: Vec<_> = fibers
+            .into_iter()
+            .map(|(one, other)| (one.join().unwrap(), other.join().unwrap()))
+            .collect();
+        let parted = homes.iter().filter(|(one, other)| one != other).count();
+        (parted, homes.iter().map(|(one, other)| one + other).sum())
+    };
+    on_each(&[2], |runtime| {
+        runtime.run(|| {
+            let is_good = |&(parted, elsewhere): &(usize, usize)| {
+                parted <= 1 && (PAIRS - 6..=PAIRS + 6).contains(&elsewhere)
+            };
+            let bursts: Vec<_> = (0..2 * BURSTS).map(|_| burst()).collect();
+            let good = bursts.iter().filter(|burst| is_good(burst)).count();
+            assert!(good > BURSTS, "parted pairs, and fibers on the other worker: {bursts:?}");
+        });
+    });
+}
+
+/// With two fibers that always have something to do it is never idle.
+#[test]
+fn those_spawned_beside_a_worker_that_is_never_idle() {
+    on_each(&[2], |runtime| {
+        runtime.run(|| {
+            most_are_spread(|| {
+                let (turns, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+                let take_turns = || {
+                    while !is_over.load(SeqCst) {
+                        turns.fetch_add(1, SeqCst);
+                        fiber::yield_now();
+                    }
+                };
+                fiber::scope(|s| {
+                    for _ in 0..2 {
+                        let place = fiber::Builder::new().on(fiber::Place::Worker(1));
+                        place.spawn_scoped(s, take_turns).unwrap();
+                    }
+                    // The other worker runs meanwhile; it looks at the outside every 61 turns.
+                    let for_turns = || {
+                        let end = turns.load(SeqCst) + 10;
+                        while turns.load(SeqCst) < end {
+                            std::thread::yield_now();
+                        }
+                    };
+                    let homes = burst_of_waiters(for_turns, || ());
+                    is_over.store(true, SeqCst);
+                    homes
+                })
             });
         });
     });

@@ -17,7 +17,7 @@ use std::time::Duration;
 use ramie_driver::{Wait, sys::monotonic_ns};
 
 use super::{Membership, Until, Worker, spread::Taken};
-use crate::core::primitive::pause;
+use crate::core::{primitive::pause, strand::StrandHeader};
 
 /// How long a worker has to be idle before it gives surplus memory back.
 const QUIET: Duration = Duration::from_millis(50);
@@ -67,9 +67,7 @@ impl Worker {
         let taken = self.membership.as_ref().map(|member| member.steal(self.shared.live()));
         let left_for = match taken.unwrap_or(Taken::Nothing) {
             Taken::First(header) => {
-                self.ready.push_fresh(header);
-                // It runs first, because nobody could steal it from this queue.
-                self.prefers_fresh.set(false);
+                self.run_stolen(header);
                 return Some(false);
             }
             Taken::LeftFor(time) => Some(time),
@@ -90,6 +88,22 @@ impl Worker {
             None => self.sleep(),
         }
         self.has_runnable().then(|| self.go_on())
+    }
+
+    fn run_stolen(&self, header: &'static StrandHeader) {
+        self.ready.push_fresh(header);
+        // It runs first, because nobody could steal it from this queue.
+        self.prefers_fresh.set(false);
+    }
+
+    /// Takes closures of a worker that has far more to do, though this one is not idle.
+    #[inline]
+    pub(super) fn steal_surplus(&self) {
+        if let Some(member) = self.membership.as_ref().filter(|_| self.has_peers)
+            && let Some(header) = member.steal_surplus_of_next(self.shared.live())
+        {
+            self.run_stolen(header);
+        }
     }
 
     /// Has found something to run: if it was woken to search, another has to. The loop is not over.

@@ -139,10 +139,15 @@ impl Worker {
 
     #[inline(never)]
     fn next_of_two_queues(&self) -> Option<Next> {
-        let prefers_fresh = self.prefers_fresh.replace(!self.prefers_fresh.get());
-        if prefers_fresh && let Some(header) = self.pop_to_start() {
+        if self.prefers_fresh.get()
+            && let Some(member) = &self.membership
+            && let Some(header) = self.pop_to_start()
+        {
+            // A group is started in a row, so that no thief parts it.
+            self.prefers_fresh.set(member.place_in_group() != 0);
             return Some(Next::Fresh(header));
         }
+        self.prefers_fresh.set(true);
         self.ready.pop().or_else(|| self.pop_to_start().map(Next::Fresh))
     }
 
@@ -242,6 +247,7 @@ impl Worker {
     fn look_outside(&self) -> bool {
         self.look_for_lingering();
         self.deliver_log();
+        self.steal_surplus();
         self.poll()
     }
 

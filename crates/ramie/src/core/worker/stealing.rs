@@ -10,7 +10,7 @@
 //! reads the queues. One of the two sees the other.
 //!
 //! A worker that has more fibers than its share leaves closures to the worker that spawned them
-//! ([`is_ahead`]), but not for long: [`spread`](super::spread).
+//! ([`has_its_share`]), but not for long: [`spread`](super::spread).
 
 use std::sync::Arc;
 
@@ -26,18 +26,20 @@ use crate::core::{
     strand::StrandHeader,
 };
 
-/// The number of fibers that a worker may have beyond those of another before it is ahead of it.
-pub(super) const MARGIN: usize = 8;
-
-/// Whether a worker that has `own` fibers leaves new ones to a worker that has `other`.
-#[inline]
-pub(super) fn is_ahead(own: usize, other: usize) -> bool {
-    own > other + other / 8 + MARGIN
-}
+/// A worker that has no more fibers than this takes whatever it finds.
+pub(super) const FEW: usize = 8;
 
 /// The number of closures that stay together if possible, because fibers that talk to one another
-/// are often spawned one after the other.
+/// are often spawned one after the other. A group begins with the first closure that is spawned
+/// after the worker's loop has found its queue empty, then with every fourth.
 pub(super) const GROUP: usize = 4;
+
+/// Whether a worker that has `own` fibers leaves new ones to a worker that has `other`, because
+/// with one more group it would have more than that.
+#[inline]
+fn has_its_share(own: usize, other: usize) -> bool {
+    own > FEW && own + GROUP / 2 > other
+}
 
 /// The most closures that are stolen at a time.
 const LARGEST_BATCH: usize = 256;
@@ -87,6 +89,9 @@ impl Membership {
 
     /// Queues a closure that any worker may start.
     pub(super) fn share(&self, header: &'static StrandHeader) {
+        let queued = &self.state().queued;
+        // Relaxed: a hint to thieves, and no other thread writes it.
+        queued.store(queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.queue.push(header);
         fence(Ordering::SeqCst);
         self.wake_one();
@@ -138,7 +143,7 @@ impl Membership {
 
     /// Looks at the queues of all others once, beginning behind this worker's own, which is empty.
     /// This worker has `own` fibers. If it `has_enough`, it leaves the closures of the workers that
-    /// it is ahead of, and wakes another worker for them.
+    /// have no more, and wakes another worker for them.
     pub(super) fn search(&self, own: usize, has_enough: bool) -> Search {
         let count = self.workers.len();
         let mut outcome = Search::Nothing;
@@ -159,6 +164,19 @@ impl Membership {
         outcome
     }
 
+    /// Takes closures of that worker if it has far more to do than this one, which has `own` fibers
+    /// and an empty queue.
+    pub(super) fn steal_surplus(&self, index: usize, own: usize) -> Option<&'static StrandHeader> {
+        let victim = &self.workers.entries[index];
+        if victim.stealer.len() <= GROUP || victim.load() < own + 2 * GROUP {
+            return None;
+        }
+        match self.steal_from(victim, own, false) {
+            Search::Found(header) => Some(header),
+            Search::Left(_) | Search::Nothing => None,
+        }
+    }
+
     fn steal_from(&self, victim: &WorkerEntry, own: usize, has_enough: bool) -> Search {
         let stealer = &victim.stealer;
         loop {
@@ -168,13 +186,31 @@ impl Membership {
             }
             let live = victim.shared().map_or(0, Shared::live);
             let theirs = live + fresh;
-            if has_enough && is_ahead(own, theirs) {
+            if has_enough && has_its_share(own, theirs) {
                 return Search::Left(live);
             }
             match stealer.steal_batch_with_limit_and_pop(&self.queue, batch(own, theirs, fresh)) {
-                Steal::Success(header) => return Search::Found(header),
+                Steal::Success(header) => {
+                    self.complete_group(victim);
+                    return Search::Found(header);
+                }
                 Steal::Empty => return Search::Nothing,
                 Steal::Retry => {}
+            }
+        }
+    }
+
+    /// Takes the rest of a group that was just parted. The numbers may be old; then the group stays
+    /// parted, which costs time and nothing else.
+    fn complete_group(&self, victim: &WorkerEntry) {
+        let place = victim.place_in_group();
+        if place == 0 {
+            return;
+        }
+        for _ in place..GROUP {
+            match victim.stealer.steal() {
+                Steal::Success(header) => self.queue.push(header),
+                Steal::Empty | Steal::Retry => return,
             }
         }
     }

@@ -10,7 +10,10 @@ use std::{sync::Arc, time::Duration};
 use crossbeam_deque::Stealer;
 
 use super::{
-    Daemons, Pool, Shared, ending::RuntimeEnd, lingering::Lingering, stealing::Membership,
+    Daemons, Pool, Shared,
+    ending::RuntimeEnd,
+    lingering::Lingering,
+    stealing::{GROUP, Membership},
 };
 use crate::core::{
     primitive::{AtomicBool, AtomicUsize, OnceLock, Ordering},
@@ -51,6 +54,9 @@ pub(super) struct EntryState {
     /// Closures placed on the worker that it has not started, and those handed over that are still
     /// on their way.
     pub(super) waiting: AtomicUsize,
+    /// The closures that were put into the worker's queue since its loop last found that empty;
+    /// written by the worker alone. The place of each in its group follows from it.
+    pub(super) queued: AtomicUsize,
 }
 
 impl WorkerEntry {
@@ -60,6 +66,7 @@ impl WorkerEntry {
             is_idle: AtomicBool::new(true),
             gate: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            queued: AtomicUsize::new(0),
         };
         WorkerEntry { stealer, shared: OnceLock::new(), state }
     }
@@ -73,6 +80,14 @@ impl WorkerEntry {
     pub(super) fn load(&self) -> usize {
         let live = self.shared().map_or(0, Shared::live);
         live + self.state.waiting.load(Ordering::Relaxed) + self.stealer.len()
+    }
+}
+
+impl WorkerEntry {
+    /// The number of closures of the current group that have left the worker's queue; 0: all. A
+    /// hint to other threads.
+    pub(super) fn place_in_group(&self) -> usize {
+        self.state.queued.load(Ordering::Relaxed).wrapping_sub(self.stealer.len()) % GROUP
     }
 }
 
