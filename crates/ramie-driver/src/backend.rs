@@ -2,8 +2,8 @@
 //! faults.
 //!
 //! [`Driver`](crate::Driver) has one of them and calls it by a `match` (`driver/any_backend.rs`),
-//! so that each call inlines. A default body is the answer of a backend that has no such thing: no
-//! multishot ops, no table of files, no registered memory.
+//! so that each call inlines. A default body is that of a backend without the feature: no multishot
+//! ops, no file table, no registered memory.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -141,7 +141,7 @@ pub(crate) trait Backend {
         None
     }
 
-    /// Whether a receive would find nothing, as far as that is known without a system call.
+    /// Whether it is known, without a system call, that a receive would find nothing.
     fn is_known_to_wait(&self, _fd: RawFd, _file: &FixedFile) -> bool {
         false
     }

@@ -7,12 +7,12 @@ use crate::choice::Kind;
 use crate::feature::{Feature, FeatureSet};
 use crate::submitter::Submitter;
 
-/// A feature that was asked for and not given.
+/// A feature that was requested and refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The requested feature.
     pub feature: Feature,
-    /// The kernel's error; none if it refused by leaving a bit clear.
+    /// The kernel's error; None if it refused by leaving a bit clear.
     pub errno: Option<Errno>,
 }
 
@@ -32,9 +32,9 @@ pub struct OpSupport {
 pub struct Caps {
     /// Release of the running kernel, such as `6.12.3`.
     pub kernel: String,
-    /// Which backend this is.
+    /// The kind of the backend.
     pub kind: Kind,
-    /// Which thread submits the ops of a busy worker; the worker for the poll backend.
+    /// The thread that submits the ops of a busy worker; with the poll backend it is the worker.
     pub submitter: Submitter,
     /// The features in use; empty for the poll backend.
     pub features: FeatureSet,
@@ -77,7 +77,7 @@ impl Caps {
         self.features.has(Feature::MsgRing)
     }
 
-    /// Returns whether a wait takes its timeout directly.
+    /// Returns whether a wait takes its timeout as an argument.
     pub fn ext_arg(&self) -> bool {
         self.features.has(Feature::ExtArg)
     }

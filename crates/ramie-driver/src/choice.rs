@@ -1,9 +1,9 @@
-//! Which backend a driver is, or is to be.
+//! The choice of a backend, and the kind that a driver has.
 
 use crate::error::OpenError;
 use crate::variables::invalid_value;
 
-/// Which backend to open.
+/// The choice of the backend to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// io_uring if a trial of it succeeds, else readiness polling.
@@ -22,7 +22,7 @@ impl Choice {
     /// Reads `RAMIE_DRIVER`: `uring`, `poll`, or unset (or `auto`) for [`Choice::Auto`].
     ///
     /// # Errors
-    /// Another value, which is the user's mistake; the error names the cure.
+    /// The variable has another value; the error names the allowed ones.
     pub fn from_env() -> Result<Choice, OpenError> {
         let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Choice::Auto) };
         match value.to_str() {
@@ -34,7 +34,7 @@ impl Choice {
     }
 }
 
-/// Which backend a driver is.
+/// The kind of a driver's backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// io_uring.

@@ -1,5 +1,5 @@
-//! Frames in order: those that wait are linked through `OpFrame::next`, those that are complete
-//! lie in a ring buffer.
+//! Frames in order: waiting frames are linked through `OpFrame::next`, complete frames lie in a
+//! ring buffer.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -85,7 +85,7 @@ impl FrameList {
 #[derive(Debug, Default)]
 pub(crate) struct Completed(VecDeque<NonNull<OpFrame>>);
 
-/// Room for so many is kept however few complete.
+/// The room that is kept even if few ops complete.
 const KEPT: usize = 16_384;
 
 impl Completed {
@@ -108,7 +108,7 @@ impl Completed {
         self.0.is_empty()
     }
 
-    /// Gives back memory of a busy time.
+    /// Releases memory that a busy time needed.
     #[inline]
     pub(crate) fn give_back_surplus(&mut self) {
         if self.0.is_empty() && self.0.capacity() > KEPT {

@@ -3,7 +3,7 @@
 use crate::feature::FeatureSet;
 use crate::submitter::Submitter;
 
-/// How large a driver is.
+/// The size and the options of a driver.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Entries of the submission queue, 1 to 32,768, rounded up to a power of two. It bounds a
@@ -12,16 +12,17 @@ pub struct Config {
     /// Entries of the completion queue; raised to four times `entries` if below.
     pub cq_entries: u32,
     /// Whether busy streams take an index in the ring's file table ([`FixedFile`]). Not for a
-    /// thread that may stay away from its driver: it has to come round when others close them.
+    /// thread that may not use its driver for long, because it must release the indices of files
+    /// that other threads close.
     ///
     /// [`FixedFile`]: crate::FixedFile
     pub fixed_files: bool,
-    /// Features not to use though the kernel has them, besides those that `RAMIE_CAPS` masks: for
-    /// tests of features that an old kernel lacks ([`Profile`](crate::Profile)).
+    /// Features that are not used although the kernel has them, besides those that `RAMIE_CAPS`
+    /// masks: for tests of kernels that lack them ([`Profile`](crate::Profile)).
     pub masked: FeatureSet,
-    /// Which thread submits the ops of a busy worker. With the poll backend it is always the
-    /// worker, and so it is where the kernel refuses another one;
-    /// [`Caps::submitter`](crate::Caps) is the one in use.
+    /// The thread that submits the ops of a busy worker. It is always the worker with the poll
+    /// backend, and if the kernel refuses another submitter; [`Caps::submitter`](crate::Caps) is
+    /// the one in use.
     pub submitter: Submitter,
 }
 

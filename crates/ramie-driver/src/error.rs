@@ -1,8 +1,8 @@
-//! Why a driver cannot be opened.
+//! The error of opening a driver.
 
 use std::{error, fmt, io};
 
-/// Why no driver could be opened: a sentence with the cause and the cure.
+/// The reason why no driver could be opened: a sentence with the cause and the remedy.
 #[derive(Clone, Debug)]
 pub struct OpenError {
     errno: Option<i32>,
@@ -14,7 +14,7 @@ impl OpenError {
         OpenError { errno, sentence }
     }
 
-    /// The kernel's answer, if there was one.
+    /// Returns the kernel's error, if there was one.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.errno
     }

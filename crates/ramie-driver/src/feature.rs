@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// Makes the enum and its tables of one list: variant, the kernel's name (or ours, for several
+/// Makes the enum and its tables of one list: variant, the kernel's name (or Ramie's, for several
 /// ops), the first kernel that has it.
 macro_rules! features {
     ($($(#[$doc:meta])* $feature:ident = $name:literal, $since:literal;)*) => {
-        /// A property of a ring that is used where the kernel has it; everything works without.
+        /// A property of a ring that is used if the kernel has it. Everything works without it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Feature {
@@ -17,14 +17,15 @@ macro_rules! features {
             /// Every feature, oldest first.
             pub const ALL: [Feature; [$($name),*].len()] = [$(Feature::$feature),*];
 
-            /// The kernel's name for it, or ours for several ops, as `RAMIE_CAPS` takes it.
+            /// Returns the kernel's name for it, or Ramie's for several ops, as `RAMIE_CAPS` takes
+            /// it.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Feature::$feature => $name,)*
                 }
             }
 
-            /// The first kernel that has it.
+            /// Returns the first kernel that has it.
             pub const fn since(self) -> &'static str {
                 match self {
                     $(Feature::$feature => $since,)*
@@ -53,7 +54,7 @@ features! {
     RegisteredRing = "REGISTERED_RING", "5.18";
     /// A flag in shared memory shows that completions are waiting.
     TaskrunFlag = "TASKRUN_FLAG", "5.19";
-    /// Completions do not interrupt us; used where `DeferTaskrun` is not.
+    /// Completions do not interrupt the thread; used without `DeferTaskrun`.
     CoopTaskrun = "COOP_TASKRUN", "5.19";
     /// `socket` through the ring.
     Socket = "SOCKET", "5.19";
@@ -64,15 +65,15 @@ features! {
     /// Busy streams have an index in a file table of the ring beside their descriptor; ops name the
     /// index.
     FixedFiles = "FIXED_FILES", "5.19";
-    /// Memory that the ring knows, so that an op need not pin it.
+    /// Registered memory, which an op need not pin.
     Regions = "FIXED_BUFFERS", "5.19";
     /// Only one thread submits: less locking.
     SingleIssuer = "SINGLE_ISSUER", "6.0";
-    /// One op accepts, receives or polls again and again; else one by one.
+    /// One op accepts, receives or polls repeatedly; otherwise each needs an op.
     Multishot = "MULTISHOT", "6.0";
-    /// Completions are worked off when we wait, in one go.
+    /// Completions are processed together when the thread waits.
     DeferTaskrun = "DEFER_TASKRUN", "6.1";
-    /// Sends that do not copy.
+    /// Zero-copy sends.
     ZeroCopy = "ZEROCOPY", "6.1";
     /// One indirection less in the submission queue.
     NoSqArray = "NO_SQARRAY", "6.6";
@@ -80,7 +81,7 @@ features! {
     Futex = "FUTEX", "6.7";
     /// `waitid` through the ring.
     WaitId = "WAITID", "6.7";
-    /// A file that lies in the ring's table only can get a descriptor.
+    /// A file that is only in the ring's file table can get a descriptor.
     InstallFd = "FIXED_FD_INSTALL", "6.8";
     /// `ftruncate` through the ring.
     Truncate = "FTRUNCATE", "6.9";
@@ -109,7 +110,7 @@ impl FeatureSet {
         FeatureSet((1 << Feature::ALL.len()) - 1)
     }
 
-    /// Returns whether `feature` is in.
+    /// Returns whether the set contains `feature`.
     #[inline]
     pub const fn has(self, feature: Feature) -> bool {
         self.0 & (1 << feature as u8) != 0
@@ -127,13 +128,13 @@ impl FeatureSet {
         FeatureSet(self.0 & !(1 << feature as u8))
     }
 
-    /// Returns the set with all that is in `other`.
+    /// Returns the union with `other`.
     #[must_use]
     pub const fn plus(self, other: FeatureSet) -> Self {
         FeatureSet(self.0 | other.0)
     }
 
-    /// Returns the set without all that is in `other`.
+    /// Returns the set without the features of `other`.
     #[must_use]
     pub const fn minus(self, other: FeatureSet) -> Self {
         FeatureSet(self.0 & !other.0)

@@ -10,7 +10,7 @@
 //! | stamp | meaning | left by |
 //! |---|---|---|
 //! | 0 | no driver has registered it | a wait on a polling driver, which becomes its owner |
-//! | the slot's | its owner knows from edges whether it is ready | whatever registers the number in another way, or deletes it: the slot's generation changes |
+//! | the slot's | its owner knows from edges whether it is ready | any code that registers the number in another way, or deletes it: the slot's generation changes |
 //! | another | stale | the next wait on its owner |
 //!
 //! A socket that is used on several workers is registered by the first; the others register it for

@@ -1,4 +1,4 @@
-//! The backend of a driver, whichever it is. Each call is one `match`, and inlines.
+//! The backend of a driver. Each call is one `match`, which inlines.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -18,8 +18,8 @@ use crate::remote::RemoteHandle;
 use crate::uring::Uring;
 use crate::wake::Waker;
 
-/// One of the backends. Without the feature `faults` there is no [`Faulty`], so the compiler leaves
-/// out the last two.
+/// One of the backends. Without the feature `faults` there is no [`Faulty`], so the compiler omits
+/// the last two.
 #[derive(Debug)]
 pub(super) enum AnyBackend {
     Uring(Box<Uring>),
@@ -28,7 +28,7 @@ pub(super) enum AnyBackend {
     FaultyPoll(Faulty<Poll>),
 }
 
-/// Calls the backend, whichever it is.
+/// Calls a method of the backend.
 macro_rules! call {
     ($any:ident, $name:ident($($argument:ident),*)) => {
         match $any {
@@ -99,7 +99,7 @@ impl Backend for AnyBackend {
 }
 
 impl AnyBackend {
-    /// Makes things go wrong from now on; nothing is in flight. New faults replace older ones.
+    /// Injects faults from now on; no op is in flight. New faults replace older ones.
     pub(super) fn with_faults(self, faults: Faults) -> Self {
         match self {
             AnyBackend::Uring(inner) => AnyBackend::FaultyUring(Faulty::around(inner, faults)),

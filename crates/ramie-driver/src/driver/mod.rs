@@ -37,13 +37,13 @@ use any_backend::AnyBackend;
 /// # Teardown
 /// Dropping a driver first cancels the ops in flight and waits for the last completion
 /// ([`drain`](Self::drain)), then closes the ring, and only then frees the memory that the kernel
-/// was given. Frames that were complete but not popped are forgotten. So is, after a second, a send
-/// that does not copy ([`OpFrame::zero_copy`]) and whose peer does not take the bytes: those, and
-/// the frame, must stay valid for good then.
+/// was given. Frames that were complete but not popped are forgotten. A zero-copy send
+/// ([`OpFrame::zero_copy`]) whose peer does not take the bytes is forgotten after a second, too;
+/// its bytes and its frame must then stay valid for good.
 ///
 /// # Fork
-/// The child of a fork shares the ring with its parent. A driver that is used in the child
-/// panics with a sentence; dropping it there leaks it.
+/// The child of a fork shares the ring with its parent. A driver that is used in the child panics
+/// with a message; dropping it there leaks it.
 #[derive(Debug)]
 pub struct Driver {
     /// INVARIANT: dropped by `Driver`'s own drop only, and not in the child of a fork.
@@ -69,10 +69,10 @@ impl Driver {
         }
     }
 
-    /// Makes things go wrong from now on. Nothing is in flight.
+    /// Injects faults from now on. No op is in flight.
     pub(crate) fn inject(self, faults: Faults) -> Driver {
         let mut driver = ManuallyDrop::new(self);
-        // SAFETY: the driver that had it is neither used nor dropped any more.
+        // SAFETY: the backend's former driver is neither used nor dropped any more.
         let backend = unsafe { ManuallyDrop::take(&mut driver.backend) };
         Driver {
             backend: ManuallyDrop::new(backend.with_faults(faults)),
@@ -156,17 +156,17 @@ impl Driver {
         self.backend.caps()
     }
 
-    /// Returns in one line why it is this backend.
+    /// Returns one line with the reason for the choice of this backend.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// Hands over an op.
+    /// Submits an op.
     ///
     /// # Safety
-    /// The frame stays where it is, and it and all that the op points to stay valid, until the
-    /// frame has come out of [`pop_complete`](Self::pop_complete) or this returned
-    /// [`Submitted::Complete`]. A frame is submitted once.
+    /// The frame does not move, and the frame and the memory that the op points to stay valid,
+    /// until the frame has come out of [`pop_complete`](Self::pop_complete) or this call has
+    /// returned [`Submitted::Complete`]. A frame is submitted once.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -185,7 +185,8 @@ impl Driver {
     /// or take one now.
     ///
     /// # Safety
-    /// As `submit`; and `file` is that of the stream whose descriptor the op names, and as valid.
+    /// As `submit`; and `file` belongs to the stream whose descriptor the op names, and stays valid
+    /// as long as the frame.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -200,9 +201,9 @@ impl Driver {
 
     /// Asks that a submitted op be cancelled.
     ///
-    /// The op's own completion decides and still comes out of `pop_complete`: with `-ECANCELED`,
-    /// or with its result if that was quicker. A request is never lost. On an op that is
-    /// complete it does nothing.
+    /// The op's own completion decides, and the frame still comes out of `pop_complete`: with
+    /// `-ECANCELED`, or with the op's result if that was quicker. A request is never lost. On a
+    /// complete op it does nothing.
     ///
     /// # Safety
     /// The frame was submitted to this driver, and has not come out of `pop_complete` yet.
@@ -230,8 +231,8 @@ impl Driver {
         self.backend.cancel_all(is_meant)
     }
 
-    /// Closes a descriptor without waiting for it; nobody learns whether it succeeded. A ring does
-    /// it with its next ops, the polling driver at once.
+    /// Closes a descriptor without waiting; the result is discarded. A ring closes it with its next
+    /// ops, the polling driver at once.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -240,17 +241,18 @@ impl Driver {
         self.backend.close_later(fd);
     }
 
-    /// Returns whether a [`turn`](Self::turn) is worth its cost while there is other work:
-    /// completions are in, or ops are to be handed over. About 1 ns. With a ring several ops are
-    /// let gather while more keep joining them, for up to 20 us, so that they enter the kernel
-    /// together; a worker with nothing else to do makes a turn without asking. With the poll
-    /// backend always true while ops wait: only the kernel knows, and asking it takes about 1.3 us.
+    /// Returns whether a [`turn`](Self::turn) is worth its cost while there is other work: there
+    /// are completions, or ops to submit. Takes about 1 ns. With a ring, ops gather as long as more
+    /// ops join them, for up to 20 us, so that they enter the kernel together; a worker with
+    /// nothing else to do makes a turn without this call. With the poll backend it is always true
+    /// while ops wait, because only the kernel knows whether they are ready, and asking it takes
+    /// about 1.3 us.
     #[inline]
     pub fn needs_turn(&self) -> bool {
         !self.mark.is_child() && self.backend.needs_turn()
     }
 
-    /// Hands over submitted ops, waits as `wait` demands, and reaps every completion.
+    /// Passes submitted ops to the kernel, waits as `wait` demands, and reaps every completion.
     ///
     /// It does not wait if frames are complete or a wake is pending; a pending wake is consumed.
     /// It may return early (a signal, a completion of the driver's own).
@@ -268,7 +270,8 @@ impl Driver {
         self.backend.turn(wait)
     }
 
-    /// Takes the next frame whose op is complete, oldest first. It is the caller's again.
+    /// Takes the next frame whose op is complete, oldest first. The frame belongs to the caller
+    /// again.
     #[inline]
     pub fn pop_complete(&mut self) -> Option<NonNull<OpFrame>> {
         self.backend.pop_complete()
@@ -279,8 +282,8 @@ impl Driver {
         self.backend.in_flight()
     }
 
-    /// Returns whether anything may yet complete by itself: an op in flight, or a multishot op that
-    /// the kernel has.
+    /// Returns whether a completion may still arrive, because an op is in flight or a multishot op
+    /// is armed.
     pub fn has_ops(&self) -> bool {
         self.backend.has_armed_multishots() || self.in_flight() > 0
     }
@@ -290,7 +293,7 @@ impl Driver {
         self.backend.waker()
     }
 
-    /// Wakes another driver, ring to ring where both are rings and the kernel can; at once.
+    /// Wakes another driver at once: by a message if both are rings and the kernel supports it.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -301,10 +304,10 @@ impl Driver {
 
     /// Cancels everything in flight and waits for the last completion.
     ///
-    /// Afterwards the frames come out of `pop_complete` as usual, and the driver can be used on.
+    /// Afterwards the frames come out of `pop_complete` as usual, and the driver can be used again.
     ///
     /// # Blocking
-    /// Blocks the thread; a disk read that cannot be interrupted is waited for.
+    /// Blocks the thread, also for disk reads that cannot be interrupted.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -313,7 +316,7 @@ impl Driver {
         self.backend.drain();
     }
 
-    /// Returns a handle for threads that close descriptors this driver may have registered.
+    /// Returns a handle for threads that close descriptors which this driver may have registered.
     pub fn remote(&self) -> RemoteHandle {
         self.backend.remote()
     }
@@ -321,9 +324,10 @@ impl Driver {
     /// Notes that this thread makes calls of its own after it has dropped the driver.
     ///
     /// Some ms after a ring was closed, the kernel interrupts the threads that used it, and their
-    /// calls fail with `EINTR`. Dropping a driver seldom closes rings: mostly every ninth on the
-    /// same thread, always before Linux 5.18 and where a thread of the kernel polls. With this
-    /// note, such a drop waits until that is over (30 to 75 ms); without it, it returns at once.
+    /// calls fail with `EINTR`. Dropping a driver seldom closes rings: usually every ninth drop on
+    /// a thread does, and each drop before Linux 5.18 or of a ring that a kernel thread polls. With
+    /// this note, such a drop waits until the interruption is over (30 to 75 ms); without it, the
+    /// drop returns at once.
     pub fn note_thread_goes_on(&mut self) {
         self.backend.note_thread_goes_on();
     }
@@ -348,7 +352,8 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // In a child the ring and the ops in it are the parent's.
         if !self.mark.is_child() {
-            // SAFETY: here only, and the driver is not used any more (invariant of the field).
+            // SAFETY: dropped only here, and the driver is not used any more (invariant of the
+            // field).
             unsafe { ManuallyDrop::drop(&mut self.backend) }
         }
     }

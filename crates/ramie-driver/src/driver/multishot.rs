@@ -10,11 +10,12 @@ impl Driver {
     /// Begins a multishot op. The first [`next_item`](Self::next_item) arms it, and items that
     /// nobody has taken are in `inbox` once it is stopped.
     ///
-    /// None: this driver does no such ops, or another does one for `inbox`: do them one by one.
+    /// None: this driver has no such ops, or another driver has one for `inbox`. The caller then
+    /// does one-shot ops.
     ///
-    /// The descriptor stays open while the op is armed without the kernel knowing it: until an item
-    /// has come, or [`settle_multishot`](Self::settle_multishot). After that it may be closed, and
-    /// its number used again; the kernel keeps the file until the op is stopped.
+    /// The descriptor must stay open until the kernel has looked it up: until an item has arrived,
+    /// or [`settle_multishot`](Self::settle_multishot) has returned. After that it may be closed,
+    /// and its number reused; the kernel keeps the file until the op is stopped.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -27,8 +28,8 @@ impl Driver {
         self.backend.start_multishot(op, inbox)
     }
 
-    /// As [`next_item`](Self::next_item), and if nothing has come as
-    /// [`await_item`](Self::await_item): in one step, for a fiber with nothing else to wait for.
+    /// As [`next_item`](Self::next_item) and, if there is no item,
+    /// [`await_item`](Self::await_item), in one step: for a fiber that waits for nothing else.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -39,7 +40,7 @@ impl Driver {
         }
     }
 
-    /// Takes the oldest item; where there is none, sees to it that the op is armed.
+    /// Takes the oldest item; if there is none, makes sure that the op is armed.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -48,8 +49,8 @@ impl Driver {
         self.backend.next_item(id)
     }
 
-    /// Sees to it that the kernel has looked up the op's descriptor, so that it may be closed, and
-    /// takes the oldest item, if there is one. Arms nothing.
+    /// Makes sure that the kernel has looked up the op's descriptor, so that it may be closed, and
+    /// takes the oldest item, if there is one. Does not arm the op.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -58,8 +59,8 @@ impl Driver {
         self.backend.settle_multishot(id)
     }
 
-    /// Asks that `user`, which is not 0, come out of [`pop_notice`](Self::pop_notice) when there is
-    /// something to find out by [`next_item`](Self::next_item). False: there is already.
+    /// Asks that `user`, which is not 0, come out of [`pop_notice`](Self::pop_notice) when
+    /// [`next_item`](Self::next_item) has a new result. False: it has one already.
     pub fn await_item(&mut self, id: MultishotId, user: u64) -> bool {
         self.backend.await_item(id, user)
     }
@@ -67,7 +68,7 @@ impl Driver {
     /// Stops an op; its leftovers are in its inbox afterwards. False: another driver has it.
     ///
     /// # Blocking
-    /// For some microseconds, until the kernel has let go of it.
+    /// For some microseconds, until the kernel has ended the op.
     ///
     /// # Panics
     /// In the child of a fork.

@@ -16,10 +16,10 @@ use crate::sys::{self, SockAddrStorage, raw};
 
 impl Driver {
     /// Receives the available bytes of a stream, without waiting, into one of the driver's buffers.
-    /// By the registration beside the descriptor a polling driver may know that there are none.
+    /// A polling driver may know from the registration beside the descriptor that there are none.
     ///
     /// # Errors
-    /// The errno: `EAGAIN` where nothing is there, `ENOMEM` where there is no memory for a buffer.
+    /// The errno: `EAGAIN` if there are no bytes, `ENOMEM` if there is no memory for a buffer.
     pub fn receive_now(&mut self, fd: impl AsFd, file: Option<&FixedFile>) -> Result<Lease, i32> {
         let fd = fd.as_fd().as_raw_fd();
         if file.is_some_and(|file| self.backend.is_known_to_wait(fd, file)) {
@@ -42,7 +42,7 @@ impl Driver {
         received.map_err(|error| -error)
     }
 
-    /// Receives a datagram that is there, without waiting, into one of the driver's buffers.
+    /// Receives an available datagram, without waiting, into one of the driver's buffers.
     ///
     /// # Errors
     /// As [`receive_now`](Self::receive_now).
@@ -67,10 +67,10 @@ impl Driver {
         received.map(|bytes| Datagram { bytes, from, from_len }).map_err(|error| -error)
     }
 
-    /// Makes a region known to the ring; reads and writes of it then name its number
-    /// ([`OpFrame::registered`](crate::OpFrame::registered)). The number is good for an op that is
-    /// submitted next, before another region is registered. None: there is no ring, or the kernel
-    /// or the limit of locked memory does not allow it.
+    /// Registers a region with the ring and returns its index, by which reads and writes then name
+    /// it ([`OpFrame::registered`](crate::OpFrame::registered)). The index is valid for an op that
+    /// is submitted next, before another region is registered. None: there is no ring, or the
+    /// kernel or the limit of locked memory does not allow it.
     ///
     /// # Panics
     /// In the child of a fork.
@@ -84,15 +84,15 @@ impl Driver {
         self.backend.has_surplus()
     }
 
-    /// Frees the buffers that an idle driver does not need. Those that are lent follow when they
-    /// have come back.
+    /// Frees the buffers that an idle driver does not need; lent buffers follow when they are
+    /// returned.
     pub fn give_back_surplus(&mut self) {
         self.check_fork();
         self.backend.give_back_surplus()
     }
 
-    /// Returns the number of bytes of its buffers: those that are free, on offer to the kernel,
-    /// lent.
+    /// Returns the number of bytes of all its buffers: free ones, those on offer to the kernel, and
+    /// lent ones.
     pub fn buffer_bytes(&mut self) -> usize {
         self.backend.pool().held()
     }

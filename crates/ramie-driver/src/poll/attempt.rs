@@ -1,7 +1,7 @@
 //! One nonblocking try of an op: the system call, or a poll(2) that finds that it would wait.
 //!
 //! Descriptors stay blocking for others, so each call carries its own "do not wait"
-//! (`MSG_DONTWAIT`, `RWF_NOWAIT`); where the file knows neither, poll(2) is asked first.
+//! (`MSG_DONTWAIT`, `RWF_NOWAIT`); if the file supports neither, poll(2) is called first.
 #![allow(unsafe_code)]
 
 use std::os::fd::RawFd;
@@ -38,8 +38,8 @@ pub(super) fn attempt(frame: &OpFrame) -> i32 {
     }
 }
 
-/// Rare calls with large frames are out of line, because this one lies deepest on the stack of an
-/// idle connection's fiber, which should fit into one page.
+/// Rare calls with large frames are out of line, because this function is the deepest on the stack
+/// of an idle connection's fiber, which should fit into one page.
 fn call(frame: &OpFrame) -> i32 {
     match frame.op {
         Op::Nop => 0,
@@ -71,7 +71,7 @@ fn call(frame: &OpFrame) -> i32 {
         Op::WriteVectored { fd, iov, count, offset } => {
             Stream { fd, iov, count, offset, write: true }.attempt()
         }
-        // There are no buffers of the kernel's choice.
+        // epoll has no buffers that the kernel chooses.
         Op::RecvBundle { .. } => -Errno::NOBUFS.raw_os_error(),
         Op::Accept { fd, .. } => accept(fd, &frame.op),
         Op::Connect { fd, .. } => connect(fd, frame),
@@ -113,7 +113,8 @@ fn message(op: &Op) -> i32 {
     }
 }
 
-/// Which of `events` hold now, 0 for none, `-EBADF` for no such descriptor.
+/// Returns the events among `events` that are ready now; 0 for none, `-EBADF` for no such
+/// descriptor.
 fn ready(fd: RawFd, events: u32) -> i32 {
     if fd < 0 {
         return BAD_FD;
@@ -134,7 +135,7 @@ impl Stream {
     fn attempt(&self) -> i32 {
         match self.call(raw::RWF_NOWAIT) {
             UNSUPPORTED => self.attempt_polled(),
-            // A stream has no positions; a ring ignores them there, and so do we.
+            // A stream has no positions; a ring ignores them, and so does this driver.
             NOT_SEEKABLE if self.offset != CURRENT_POSITION => {
                 Stream { offset: CURRENT_POSITION, ..*self }.attempt()
             }
@@ -152,8 +153,8 @@ impl Stream {
         }
     }
 
-    /// The file does not know `RWF_NOWAIT`: a plain file is simply read or written, anything else
-    /// once poll(2) reports that it is ready.
+    /// The file does not support `RWF_NOWAIT`: a plain file is read or written at once, other files
+    /// when poll(2) reports that they are ready.
     #[inline(never)]
     fn attempt_polled(&self) -> i32 {
         if is_disk_file(self.fd) {
@@ -167,7 +168,7 @@ impl Stream {
         }
     }
 
-    /// Writes only as much as surely goes without waiting.
+    /// Writes only the bytes that certainly fit without waiting.
     fn write_certain_part(&self) -> i32 {
         const NONE: IoVec = IoVec { base: std::ptr::null_mut(), len: 0 };
         let mut parts = [NONE; CERTAIN_PARTS];
@@ -200,7 +201,7 @@ pub(super) fn clear_message(message: *mut MessageHeader) {
     message.flags = 0;
 }
 
-/// Waits, if need be: epoll refused the descriptor, and only disk files are refused.
+/// Makes the call, which may wait: epoll refused the descriptor, and it refuses only disk files.
 pub(super) fn call_waiting(op: &Op) -> i32 {
     let stream = |iov, count, fd, offset, write| Stream { fd, iov, count, offset, write }.call(0);
     match *op {
@@ -225,12 +226,13 @@ fn is_disk_file(fd: RawFd) -> bool {
     })
 }
 
-/// Held over "is a connection there?" and the accept, for listeners that would wait.
+/// Held during the poll and the accept on a blocking listener.
 static BLOCKING_ACCEPT: Mutex<()> = Mutex::new(());
 
-/// Accepts without waiting, though accept4(2) has no flag for that. Our own listeners are
-/// `O_NONBLOCK`. Of another's, the lock keeps our drivers from taking each other's connection
-/// between the poll and the call; a thread that calls accept(2) itself could still do so.
+/// Accepts without waiting, though accept4(2) has no flag for that. Ramie's own listeners are
+/// `O_NONBLOCK`. On other listeners the lock prevents Ramie's drivers from taking each other's
+/// connection between the poll and the call; a thread that calls accept(2) itself could still do
+/// so.
 #[inline(never)]
 fn accept(fd: RawFd, op: &Op) -> i32 {
     let Op::Accept { addr, addr_len, flags, .. } = *op else { return BAD_FD };
@@ -250,7 +252,7 @@ fn accept(fd: RawFd, op: &Op) -> i32 {
     }
 }
 
-/// Starts to connect, or learns the outcome. A blocking socket is made `O_NONBLOCK` for the length
+/// Starts to connect, or returns the outcome. A blocking socket is made `O_NONBLOCK` for the length
 /// of the call.
 #[inline(never)]
 fn connect(fd: RawFd, frame: &OpFrame) -> i32 {
@@ -270,7 +272,7 @@ fn connect(fd: RawFd, frame: &OpFrame) -> i32 {
     // SAFETY: the submitter keeps the address valid (contract of `Driver::submit`).
     let result = unsafe { raw::connect(fd, addr, addr_len) };
     if was_blocking {
-        // It worked a moment ago; if not, the socket works all the same.
+        // The same call worked a moment ago; if it fails now, the socket works nevertheless.
         let _ = sys::set_nonblocking(socket, false);
     }
     if matches!(result, IN_PROGRESS | INTERRUPTED) {
@@ -288,7 +290,7 @@ mod tests {
 
     use super::*;
 
-    /// A pipe that does not know `RWF_NOWAIT`, and blocks: before Linux 6.4 all are like that.
+    /// A blocking pipe that does not support `RWF_NOWAIT`, as all pipes before Linux 6.4.
     #[test]
     fn a_large_write_to_a_blocking_pipe_does_not_wait_for_a_reader() {
         let (reader, writer) = std::io::pipe().unwrap();

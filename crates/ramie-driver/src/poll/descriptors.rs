@@ -48,8 +48,8 @@ impl Descriptors {
 
     /// Arms the registration of `fd`, one-shot. The kernel adds error and hang-up by itself.
     ///
-    /// Not for out-of-band data: a peer that sends some would then keep us busy, since our reads
-    /// leave it where it is.
+    /// Not for out-of-band data, because a peer that sends some would keep the driver busy:
+    /// ordinary reads do not take it.
     pub(super) fn arm(&mut self, fd: RawFd, interests: u32) -> Result<(), Errno> {
         let slot = &mut self.slots[fd];
         let key = key_of(fd, slot.generation);
@@ -61,8 +61,8 @@ impl Descriptors {
         armed
     }
 
-    /// Nobody waits on `fd` any more though its registration is armed, or it is to be made anew:
-    /// deletes it.
+    /// Deletes the registration of `fd`, because nobody waits on `fd` any more, or because it must
+    /// be made anew.
     pub(super) fn disarm(&mut self, fd: RawFd) {
         let slot = &mut self.slots[fd];
         slot.registered = false;

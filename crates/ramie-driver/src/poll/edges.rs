@@ -1,15 +1,15 @@
 //! Descriptors that stay registered between waits, edge-triggered ([`Registration`]).
 //!
 //! Each edge of such a descriptor sets bits in its slot; a call that would have waited clears them.
-//! An op whose bit is clear waits at once: the useless first call and the renewal of the
-//! registration, two system calls for each request of a server, are left out. INVARIANT: **while
-//! an op waits for a bit, that bit is clear, and whatever would set it makes an edge.**
+//! An op whose bit is clear waits at once. This saves the useless first call and the renewal of the
+//! registration, two system calls for each request of a server. INVARIANT: **while an op waits for
+//! a bit, that bit is clear, and every event that would set it makes an edge.**
 //!
-//! A receive that fills less than it was given has emptied a TCP socket: later bytes make an edge.
-//! So the bit is cleared then, too, but not after an edge for the stream's end, of an error, or of
-//! urgent data, at which a receive may stop short.
+//! A receive that does not fill its buffer has emptied a TCP socket, and later bytes make an edge.
+//! So it clears the bit, too, but not after an edge for the stream's end, for an error or for
+//! urgent data, because there a receive may stop short.
 //!
-//! A peer that sends to a socket nobody reads would wake the driver with each segment. So the
+//! A peer that sends to a socket that nobody reads would wake the driver with each segment. So the
 //! second edge in vain ends the registration.
 #![allow(unsafe_code)]
 
@@ -27,7 +27,7 @@ use crate::op::{Op, OpFrame};
 use crate::registration::Registration;
 use crate::sys::{self, POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT, raw};
 
-/// The registration of the op's descriptor, if that is a stream's.
+/// The registration of the op's descriptor, if it belongs to a stream.
 #[inline]
 fn registration_of(frame: &OpFrame) -> Option<&Registration> {
     // SAFETY: null, or valid while the op is in flight (contract of `Driver::submit_fixed`).
@@ -61,7 +61,7 @@ impl Descriptors {
         slot.ready & events == 0 && !(slot.has_ended && events & POLL_IN != 0)
     }
 
-    /// The same of an op.
+    /// As `would_wait`, for an op.
     #[inline]
     pub(super) fn must_wait(&self, frame: &OpFrame) -> bool {
         let Some((fd, registration)) = frame.op.fd().zip(registration_of(frame)) else {
@@ -72,7 +72,7 @@ impl Descriptors {
             && self.would_wait(fd, registration, frame.op.readiness())
     }
 
-    /// Takes note of the result of a call on a kept descriptor.
+    /// Records the result of a call on a kept descriptor.
     #[inline]
     pub(super) fn note(&mut self, frame: &OpFrame, result: i32) {
         let Some((fd, registration)) = frame.op.fd().zip(registration_of(frame)) else { return };
@@ -89,7 +89,7 @@ impl Descriptors {
         }
     }
 
-    /// The same of a receive into `len` bytes, with these flags.
+    /// As `note_result`, for a receive into `len` bytes, with these flags.
     pub(super) fn note_receive(
         &mut self,
         fd: RawFd,
@@ -105,7 +105,7 @@ impl Descriptors {
         }
     }
 
-    /// Sees to it that an edge comes when `frame` can go on. False: the descriptor has to be
+    /// Makes sure that an edge comes when `frame` can continue. False: the descriptor must be
     /// registered for this wait.
     pub(super) fn keep(&mut self, fd: RawFd, frame: &OpFrame) -> bool {
         let Some(registration) = registration_of(frame) else { return false };
@@ -113,8 +113,8 @@ impl Descriptors {
         if self.would_wait(fd, registration, events) {
             return true;
         }
-        // Those who wait in another way must not be forgotten. A set without a number of its own
-        // has the same stamps as another.
+        // Ops that wait by a one-shot registration must not be forgotten. A set without a number of
+        // its own would share its stamps with another set.
         if events & !KEPT != 0 || !self.slots[fd].is_idle() || self.set.id == 0 {
             return false;
         }
@@ -122,7 +122,7 @@ impl Descriptors {
         registration.take_on(&set, fd, || self.register(fd))
     }
 
-    /// Registers a descriptor on which nobody waits, for all edges; gives its stamp.
+    /// Registers a descriptor on which nobody waits, for all edges; returns its stamp.
     fn register(&mut self, fd: RawFd) -> Option<u64> {
         let slot = &mut self.slots[fd];
         slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
@@ -140,7 +140,7 @@ impl Descriptors {
 }
 
 impl Poll {
-    /// Something happened on a kept descriptor.
+    /// Handles an edge of a kept descriptor.
     pub(super) fn on_edge(&mut self, fd: RawFd, flags: EventFlags) {
         let ending = EventFlags::ERR | EventFlags::HUP;
         let mut ready = 0;

@@ -4,10 +4,10 @@
 //! A descriptor with waiting ops is registered one-shot for the merged interests of its readers and
 //! writers. INVARIANT: **a registration is armed only while an op waits on the descriptor.** Firing
 //! disarms it; cancelling the last waiter deletes it. A registration that stays behind is disarmed
-//! and can deliver nothing, so closing the descriptor on any thread, reusing its number, or keeping
-//! the file alive by a duplicate makes no ghosts: the next op on that number finds by the kernel's
+//! and delivers nothing, so closing the descriptor on any thread, reusing its number, or keeping
+//! the file alive by a duplicate does no harm: the next op on that number learns from the kernel's
 //! answer (`ENOENT`, `EEXIST`) whether to add or to modify. The generation in the key is a second
-//! lock on the same door. The exception are descriptors whose owner keeps a
+//! safeguard. The exception are descriptors whose owner keeps a
 //! [`Registration`](crate::registration::Registration): those stay registered between waits
 //! ([`edges`]).
 //!
@@ -109,7 +109,7 @@ impl Poll {
         if flags.bits() & (POLL_OUT | over) != 0 {
             self.retry(fd, |slot| &mut slot.writers);
         }
-        // These may wait for an event without a bit of its own.
+        // Pollers may wait for an event that has no queue of its own.
         self.retry(fd, |slot| &mut slot.pollers);
         let was_true = self.in_flight < in_flight;
         if was_true {
@@ -124,15 +124,15 @@ impl Poll {
         }
     }
 
-    /// Arms the registration of `fd`; if that cannot be, the ops that wait for it fail.
+    /// Arms the registration of `fd`; if that fails, the ops that wait for it fail.
     fn arm_or_fail(&mut self, fd: RawFd, interests: u32) {
         if let Err(errno) = self.descriptors.arm(fd, interests) {
             self.fail_all(fd, errno);
         }
     }
 
-    /// Tries one queue of `fd` in order. Where one call would wait, those behind it would too;
-    /// ops that ask for readiness may each ask for another.
+    /// Tries one queue of `fd` in order. If one call would wait, the calls behind it would, too;
+    /// but pollers may each wait for another event.
     fn retry(&mut self, fd: RawFd, queue: fn(&mut Slot) -> &mut FrameList) {
         let mut still_waiting = FrameList::new();
         while let Some(frame) = queue(&mut self.descriptors.slots[fd]).pop() {
@@ -173,7 +173,7 @@ impl Backend for Poll {
         Waker(Arc::clone(&self.target))
     }
 
-    /// Readiness shows only when the kernel is asked, so while ops wait the answer is yes.
+    /// Readiness is only found by asking the kernel, so this is true while ops wait.
     fn needs_turn(&self) -> bool {
         self.in_flight > 0 || !self.completed.is_empty()
     }
@@ -304,7 +304,7 @@ impl Drop for Poll {
 /// Whether `EAGAIN` means "wait" for this op.
 fn may_wait(frame: &OpFrame) -> bool {
     match frame.op {
-        // A local listener is full, and no readiness comes when it is not: as the call answers.
+        // A full local listener never becomes ready, so the op returns the call's error.
         Op::Connect { .. } => frame.connecting.get(),
         Op::Open { .. } | Op::Close { .. } | Op::Call { .. } => false,
         _ => !frame.op.refuses_to_wait(),

@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct Slot {
     pub(super) readers: FrameList,
     pub(super) writers: FrameList,
-    /// Ops that only ask for readiness, of either sort.
+    /// Ops that only wait for readiness, to read or to write.
     pub(super) pollers: FrameList,
     /// Changes whenever the registration is deleted; part of the event's key.
     pub(super) generation: u32,
@@ -26,13 +26,14 @@ pub(super) struct Slot {
     pub(super) registered: bool,
     /// The events that the registration is armed for, as `poll(2)` bits.
     pub(super) armed: u32,
-    /// It is registered for edges, and stays so between waits.
+    /// The descriptor is registered for edges, and stays so between waits.
     pub(super) is_kept: bool,
-    /// Of those: the events of edges that no call has found to be over, as `poll(2)` bits.
+    /// For a kept descriptor: the events of edges that no call has found to be over, as `poll(2)`
+    /// bits.
     pub(super) ready: u32,
-    /// Of those: after a receive that fills less than it was given, there is nothing more.
+    /// For a kept descriptor: a receive that does not fill its buffer has emptied the socket.
     pub(super) is_drained_by_short: bool,
-    /// Of those: an edge has reported that no more can be read.
+    /// For a kept descriptor: an edge has reported that no more can be read.
     pub(super) has_ended: bool,
     pub(super) vain: Vain,
 }
@@ -66,7 +67,7 @@ impl Slot {
         }
     }
 
-    /// The merged interests of all who wait.
+    /// The merged interests of all waiting ops.
     pub(super) fn interests(&self) -> u32 {
         let polled = self.pollers.iter().fold(0, |all, frame| all | frame.op.readiness());
         let read = if self.readers.is_empty() { 0 } else { POLL_IN };
@@ -74,7 +75,7 @@ impl Slot {
         polled | read | written
     }
 
-    /// All that wait.
+    /// All waiting ops.
     pub(super) fn frames(&self) -> impl Iterator<Item = &OpFrame> {
         self.readers.iter().chain(self.writers.iter()).chain(self.pollers.iter())
     }
@@ -88,15 +89,15 @@ impl Slot {
 /// Slots in a page: small enough that the allocator takes it from its heap.
 const PAGE: usize = 64;
 
-/// The slots, by descriptor number. In pages, which stay where they are: one array of them would be
-/// copied as it grows, and leave mappings behind.
+/// The slots, by descriptor number. They lie in pages, which do not move, because one array would
+/// be copied as it grows, and leave mappings behind.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     pages: Vec<Box<[Slot]>>,
 }
 
 impl Slots {
-    /// Sees to it that there is a slot for that descriptor.
+    /// Makes sure that there is a slot for that descriptor.
     pub(super) fn reach(&mut self, fd: RawFd) {
         while self.len() <= fd as usize {
             self.pages.push((0..PAGE).map(|_| Slot::new()).collect());

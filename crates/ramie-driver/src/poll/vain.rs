@@ -1,7 +1,8 @@
 //! Readiness in vain: the kernel reports that a descriptor is ready, and the call would wait.
 //!
-//! As a rule another was faster, and the next readiness is a true one. But some descriptors stay so
-//! for good. Armed again at once, such a registration would fire in each turn.
+//! Usually another call was faster, and the next readiness is a true one. But some descriptors stay
+//! ready for good. If the registration of such a descriptor were armed again at once, it would fire
+//! in each turn.
 //!
 //! # Shut down for reading
 //! A receive from a datagram socket that was shut down returns 0 bytes if it may wait, and `EAGAIN`
@@ -32,18 +33,18 @@ use super::{Poll, Slot, may_wait};
 use crate::op::{Op, OpFrame};
 use crate::sys::{self, monotonic_ns, raw};
 
-/// How many readinesses in vain in a row are retried at once.
+/// The number of readinesses in vain, in a row, that are retried at once.
 const PATIENCE: u32 = 8;
 /// A registration that took longer than this to fire fires for a reason.
 const ROW_NS: u64 = 10_000_000;
 const FIRST_PAUSE_NS: u64 = 50_000;
 const LONGEST_PAUSE_NS: u64 = 5_000_000;
 
-/// How often a slot's registration has fired in vain.
+/// The number of times that a slot's registration has fired in vain.
 #[derive(Debug, Default)]
 pub(super) struct Vain {
     count: u32,
-    /// When it was armed after the last time.
+    /// The time at which it was last armed.
     armed_ns: u64,
 }
 
@@ -63,7 +64,7 @@ impl Vain {
     }
 }
 
-/// Descriptors whose registrations are to be armed later: when, and the generation of the slot.
+/// The descriptors whose registrations are armed later: the time, and the generation of the slot.
 #[derive(Debug, Default)]
 pub(super) struct Resting(Vec<(u64, RawFd, u32)>);
 
@@ -73,7 +74,7 @@ impl Resting {
         self.0.is_empty()
     }
 
-    /// How long a wait may last, if that is limited.
+    /// Returns the limit of a wait, if there is one.
     pub(super) fn limit(&self) -> Option<Duration> {
         let first = self.0.iter().map(|(due_ns, ..)| *due_ns).min()?;
         Some(Duration::from_nanos(first.saturating_sub(monotonic_ns())))
@@ -87,7 +88,7 @@ impl Resting {
 }
 
 impl Poll {
-    /// Arms those that have rested for long enough.
+    /// Arms the registrations whose pause is over.
     #[cold]
     pub(super) fn arm_rested(&mut self) {
         for (fd, generation) in self.descriptors.resting.take_due() {
@@ -103,7 +104,7 @@ impl Poll {
 
 impl Descriptors {
     /// The registration of `fd` has fired, and of the ops that wait none is complete. Returns
-    /// whether it is to be armed at once.
+    /// whether to arm it at once.
     pub(super) fn note_vain(&mut self, fd: RawFd) -> bool {
         let slot = &mut self.slots[fd];
         let Some(due_ns) = slot.vain.note(monotonic_ns()) else { return true };
@@ -128,7 +129,7 @@ impl Descriptors {
         }
     }
 
-    /// The same, where an earlier edge has reported the end.
+    /// As `conclude`, if an earlier edge has reported the end.
     pub(super) fn conclude_if_ended(&mut self, frame: &OpFrame) -> i32 {
         match frame.op.fd().and_then(|fd| self.slots.get(fd)) {
             Some(Slot { is_kept: true, has_ended: true, .. }) => self.conclude(frame),

@@ -5,26 +5,27 @@
 //! lease. With incremental consumption (`IOU_PBUF_RING_INC`, 6.12) the kernel fills a buffer part
 //! by part until it is full; else one completion uses up one buffer.
 //!
-//! *The trap*: the kernel also reports that it goes on to fill a buffer (`F_BUF_MORE`). But before
-//! 6.12.94, 6.18.36 and 7.0.13 it leaves that out of a bundle that it puts together of several
-//! receives (CVE-2026-53191), and some of these do so at a stream's end. A driver that relied on
-//! the flag would let go of a buffer that the kernel writes to. So the room that is left decides.
+//! *The trap*: the kernel also reports that it will continue to fill a buffer (`F_BUF_MORE`). But
+//! before 6.12.94, 6.18.36 and 7.0.13 it omits that flag from a bundle that it combines of several
+//! receives (CVE-2026-53191), and some of these kernels omit it at a stream's end, too. A driver
+//! that relied on the flag would free a buffer to which the kernel writes. So the room that is left
+//! in the buffer decides.
 //!
 //! A bundle (`IORING_RECVSEND_BUNDLE`, 6.10) is one completion for the bytes of several buffers:
-//! the one it names, filled to its end, and on in the order in which they were offered. Only
-//! buffers that are filled part by part are received into so: the kernel shortens some of the
-//! others as it bundles them, without a report.
+//! the buffer that it names, filled to its end, and the following ones in the order in which they
+//! were offered. Bundles use only buffers that are filled part by part, because the kernel shortens
+//! some of the others when it bundles them, without a report.
 //!
 //! | a buffer ID of a group | left by |
 //! |---|---|
 //! | free | `offer`, to on offer |
 //! | on offer: the kernel has its buffer, filled up to `cursor` | a completion that fills it to its end, or any if it is not filled part by part, to free |
 //!
-//! A group begins with few buffers. Whenever the kernel has run out (`ENOBUFS`) there are to be
-//! twice as many, unless memory was short; a buffer that went out is replaced when the next op is
-//! armed. When the driver is idle the group shrinks back: it is unregistered as a whole, since a
-//! single buffer cannot be taken back from the kernel. Ops that are armed with it then end with
-//! `ENOBUFS` when bytes arrive, which is how they learn of a new one.
+//! A group begins with few buffers. Whenever the kernel has run out of buffers (`ENOBUFS`), the
+//! wanted number doubles, unless memory was short; a used buffer is replaced when the next op is
+//! armed. When the driver is idle the group shrinks back: it is unregistered as a whole, because a
+//! single buffer cannot be taken back from the kernel. Ops that are armed with the old group then
+//! end with `ENOBUFS` when bytes arrive, and are armed with the new one.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -51,26 +52,26 @@ struct OfferedBuffer {
     /// Set while the buffer is on offer. INVARIANT: with a hold.
     buffer: Option<NonNull<Buffer>>,
     cursor: u32,
-    /// Where in the ring it was offered.
+    /// The entry of the ring in which the buffer was offered.
     at: u16,
 }
 
 /// The buffers that a completion has filled.
 pub(super) struct Filled {
-    /// The first of them.
+    /// The ID of the first buffer.
     id: u16,
     len: u32,
 }
 
 impl Filled {
-    /// None: the completion has to do with no buffer.
+    /// None: the completion uses no buffer.
     pub(super) fn of(result: i32, flags: u32) -> Option<Self> {
         let id = cqueue::buffer_select(flags)?;
         Some(Filled { id, len: result.max(0) as u32 })
     }
 }
 
-/// One size's ring.
+/// The ring of one size of buffers.
 struct Group {
     entries: NonNull<BufRingEntry>,
     tail: u16,
@@ -79,7 +80,7 @@ struct Group {
     /// The ID of the buffer that each entry of the ring offers.
     offered: Box<[u16]>,
     free: Vec<u16>,
-    /// How many are to be on offer.
+    /// The wanted number of buffers on offer.
     wanted: u16,
     /// Whether `wanted` buffers were on offer when the group was last filled up. If not, memory was
     /// short.
@@ -127,7 +128,7 @@ impl Group {
         MOST_BUFFERS - self.free.len() as u16
     }
 
-    /// Offers buffers until as many are as there are to be.
+    /// Offers buffers until the wanted number is on offer.
     fn fill_up(&mut self, pool: &mut Pool, size: Size) {
         if self.on_offer() >= self.wanted {
             self.was_full = true;
@@ -182,8 +183,8 @@ impl Group {
         }
     }
 
-    /// Leases the `len` bytes that the kernel has put next into the buffer `id`, which it goes on
-    /// to fill, or not.
+    /// Leases the next `len` bytes of the buffer `id`, which the kernel continues to fill if
+    /// `goes_on`.
     fn lease(&mut self, id: u16, len: u32, goes_on: bool) -> Lease {
         let offered = &mut self.buffers[usize::from(id)];
         let Some(buffer) = offered.buffer else {
@@ -199,12 +200,12 @@ impl Group {
             offered.buffer = None;
             self.free.push(id);
         }
-        // SAFETY: with a hold, as above. The kernel has written those bytes, and writes on behind
-        // them only, as long as there is room (module documentation).
+        // SAFETY: with a hold, as above. The kernel has written those bytes, and continues to write
+        // only behind them, as long as there is room (module documentation).
         unsafe { Lease::new(buffer, start, len) }
     }
 
-    /// Lets go of the buffers on offer, and frees the entries.
+    /// Releases the buffers on offer, and frees the entries.
     ///
     /// # Safety
     /// The kernel does not use the group any more.
@@ -223,11 +224,11 @@ impl Group {
 /// The groups of one ring.
 #[derive(Default)]
 pub(super) struct Groups {
-    /// By size; none: not registered now.
+    /// By size; None: not registered now.
     groups: [Option<Group>; Size::ALL.len()],
-    /// There will be none: the kernel has refused one, or they are not to be used.
+    /// No group will be registered, because the kernel has refused one or the options forbid them.
     refused: bool,
-    /// An op that is to be handed over again has found no buffer.
+    /// An op that must be submitted again has found no buffer.
     is_short: bool,
     /// By size: there was no memory for a single buffer when they were last asked for.
     has_no_memory: [bool; Size::ALL.len()],
@@ -239,7 +240,7 @@ impl Groups {
     }
 
     /// Notes that the kernel has run out of buffers of that size, so that the op that found none is
-    /// to be handed over again. False: there will be no more, or there is no memory.
+    /// submitted again. False: there will be no more, or there is no memory.
     pub(super) fn note_shortage(&mut self, size: Size) -> bool {
         let are_to_be_had = !self.refused && !self.has_no_memory[size as usize];
         self.is_short |= are_to_be_had;
@@ -250,8 +251,8 @@ impl Groups {
         std::mem::take(&mut self.is_short)
     }
 
-    /// Sees to it that buffers of that size are on offer, and more than before where they ran out.
-    /// False: there are none to be had.
+    /// Makes sure that buffers of that size are on offer, and more than before if they ran out.
+    /// False: there is no memory for buffers, or the kernel has refused groups.
     pub(super) fn prepare(
         &mut self,
         ring: &IoUring,
@@ -261,12 +262,12 @@ impl Groups {
     ) -> bool {
         let group = &mut self.groups[size as usize];
         if group.is_none() && !self.refused {
-            // A datagram is not to be cut off by the little room that is left in a buffer.
+            // A datagram must not be cut off because little room is left in a buffer.
             let is_incremental = is_incremental && size == Size::Large;
             match Group::register(ring, size, is_incremental) {
                 Ok(new) => *group = Some(new),
                 Err(error) => {
-                    // Later: the driver is in the middle of an op.
+                    // Logged later, because the driver is in the middle of an op.
                     let line = format!(
                         "the ring cannot register receive buffers ({error}): receives take one each"
                     );
@@ -276,7 +277,7 @@ impl Groups {
             }
         }
         let Some(group) = group else { return false };
-        // Where memory was short, more buffers would make it worse.
+        // If memory was short, more buffers would make it worse.
         if ran_out && group.on_offer() == 0 && group.was_full {
             group.wanted = (group.wanted * 2).min(MOST_BUFFERS);
         }
@@ -323,7 +324,7 @@ impl Groups {
         retired
     }
 
-    /// Frees groups that the kernel has let go of, all of whose completions are reaped.
+    /// Frees unregistered groups, all of whose completions have been reaped.
     pub(super) fn free_retired(&mut self, retired: &Retired) {
         for (group, is_retired) in self.groups.iter_mut().zip(retired.0) {
             if is_retired && let Some(group) = group.take() {
@@ -348,7 +349,7 @@ impl Groups {
     }
 }
 
-/// Which groups the kernel has let go of.
+/// The groups that have been unregistered.
 #[derive(Default)]
 pub(super) struct Retired([bool; Size::ALL.len()]);
 
@@ -358,7 +359,7 @@ impl Retired {
     }
 }
 
-/// The features of buffer rings that the kernel lacks, by trying.
+/// Returns the features of buffer rings that the kernel lacks, found by a trial.
 pub(super) fn lacking(ring: &IoUring) -> FeatureSet {
     let takes = |is_incremental| match Group::register(ring, Size::Small, is_incremental) {
         Err(_) => false,

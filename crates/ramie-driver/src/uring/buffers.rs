@@ -16,7 +16,7 @@ impl Buffers {
         Buffers { pool: Pool::new(), groups }
     }
 
-    /// Takes in the buffers that have come back, and offers the kernel as many as it is to have.
+    /// Takes back returned buffers, and offers buffers to the kernel up to the wanted number.
     pub(super) fn reclaim(&mut self) {
         if self.pool.has_returns() {
             self.pool.reclaim();
@@ -35,8 +35,8 @@ impl Ring {
     pub(super) fn give_back_surplus(&mut self) {
         let retired = self.reaper.buffers.groups.retire_surplus(&self.queue.ring);
         if !retired.is_empty() {
-            // Buffers that the kernel had filled before are in completions that are in the queue,
-            // or follow as soon as there is room.
+            // The completions of buffers that the kernel had filled before are in the queue, or
+            // follow as soon as there is room.
             self.reaper.wakes.note_woken();
             self.reap();
             while self.queue.has_overflowed() {

@@ -1,8 +1,9 @@
-//! A receive into the ring's own buffers, once: as many of them as the bytes that are there take.
+//! A one-shot receive into the ring's own buffers: into as many as the available bytes fill.
 //!
-//! The kernel picks the buffers when bytes arrive, so nothing is held while the op waits. Where it
-//! finds none on offer there are to be more, and the op is handed over again. Its bytes are leased
-//! when its completion is reaped, because the next one may report the bytes behind them.
+//! The kernel picks the buffers when bytes arrive, so nothing is held while the op waits. If the
+//! kernel finds no buffer on offer, more are offered, and the op is submitted again. The bytes are
+//! leased when their completion is reaped, because the next completion may report the bytes behind
+//! them.
 #![allow(unsafe_code)]
 
 use io_uring::opcode;
@@ -17,13 +18,14 @@ use crate::feature::Feature;
 use crate::op::{Op, OpFrame};
 use crate::sys;
 
-/// The buffers that are received into.
+/// The size of the buffers.
 pub(super) const SIZE: Size = Size::Large;
-/// A group that there is never: of it the kernel finds no buffers.
+/// A group that is never registered, so the kernel finds no buffers in it.
 const NO_GROUP: u16 = u16::MAX;
 
 impl Ring {
-    /// The entry of a receive into the ring's own buffers; it is refused where there are none.
+    /// Builds the entry of a receive into the ring's own buffers. The kernel refuses it if there
+    /// are no buffers.
     #[cold]
     pub(super) fn bundle_entry(&mut self, fd: i32) -> Entry {
         let Buffers { pool, groups } = &mut self.reaper.buffers;

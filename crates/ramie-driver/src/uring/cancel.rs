@@ -1,12 +1,12 @@
-//! Asking that ops end, and closing descriptors for nobody.
+//! Requests to cancel ops; closes for which no op waits.
 //!
-//! *The race to fear*: the kernel is just moving the op, from one wait to the next, when it looks
-//! for it. It then answers that there is none (`ENOENT`), as it does for an op that is complete,
-//! and the op waits on. (Seen where a thread of the kernel enters, of a receive that waits for all
-//! its bytes.) So after such an answer the op is asked for again, if it is still in flight; and one
-//! that completes again and again counts as armed again. The answer names the op's index. Another
-//! that is to be cancelled may be there by now: it is asked for twice, which harms nothing. Where
-//! the indices of frames have changed meanwhile, all frames that are to be cancelled are asked for.
+//! *The race to fear*: the kernel is just moving the op from one wait to the next when it looks for
+//! it. It then answers that there is none (`ENOENT`), as it does for a complete op, and the op
+//! continues to wait. (This was seen with a kernel thread as submitter, for a receive that waits
+//! for all its bytes.) So after such an answer the request is repeated if the op is still in
+//! flight, and a multishot op counts as armed again. The answer names the op's index. If another
+//! cancelled op has that index by now, it is requested twice, which does no harm. If the indices of
+//! frames have changed meanwhile, the requests for all cancelled frames are repeated.
 #![allow(unsafe_code)]
 
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -25,11 +25,11 @@ const NOT_FOUND: i32 = -Errno::NOENT.raw_os_error();
 /// The requests to cancel ops of frames.
 #[derive(Default)]
 pub(super) struct Cancels {
-    /// How many ops in flight are to be cancelled.
+    /// The number of ops in flight whose cancellation was requested.
     asked: usize,
-    /// The kernel has not found an op that it was asked to cancel.
+    /// The kernel has not found an op whose cancellation was requested.
     has_missed: bool,
-    /// The user data of such requests, if not of multishot ops.
+    /// The user data of requests whose op was not found, without those of multishot ops.
     missed: Vec<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Cancels {
         self.asked -= usize::from(frame.cancel_asked.get());
     }
 
-    /// Whether some are to be asked for again.
+    /// Whether some requests must be repeated.
     #[inline]
     pub(super) fn have_missed(&self) -> bool {
         self.has_missed
@@ -79,7 +79,7 @@ impl Reaper {
         }
     }
 
-    /// The frame at that index, if it is to be cancelled and still in the kernel.
+    /// The frame at that index, if its cancellation was requested and it is still in the kernel.
     fn frame_to_ask_for(&self, index: u32) -> Option<*const OpFrame> {
         let frame = self.in_flight.at(index as usize)?;
         // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
@@ -92,7 +92,7 @@ impl Reaper {
 impl Ring {
     pub(super) fn cancel(&mut self, frame: &OpFrame) {
         self.reaper.cancels.note_asked();
-        // An op that waits for its retry is not in the kernel: the request follows it there.
+        // An op that waits for its retry is not in the kernel; the request follows when it is.
         if !matches!(frame.state.get(), OpState::ToRetry | OpState::ToAwait) {
             self.push_cancel(frame);
         }
@@ -104,13 +104,13 @@ impl Ring {
         self.push(&opcode::AsyncCancel::new(target).build().user_data(answer));
     }
 
-    /// Asks again for the ops that the kernel has not found.
+    /// Repeats the requests for the ops that the kernel has not found.
     #[cold]
     pub(super) fn cancel_again(&mut self) {
         for request in self.reaper.cancels.take_missed() {
             let index = sqe::cancelled(request).unwrap_or_default();
             if request != sqe::of_cancel(index, self.reaper.in_flight.changes()) {
-                // Seldom, and then the table is short.
+                // This is rare, and then the table is short.
                 let indices = 0..self.reaper.in_flight.table_len() as u32;
                 return indices.rev().for_each(|at| self.ask_again(at));
             }
@@ -151,8 +151,8 @@ impl Ring {
     }
 
     pub(super) fn push_cancel_all(&mut self) {
-        // By index, since pushing may complete some of them; from the last, since those that are
-        // left may then move to earlier indices.
+        // By index, because pushing may complete some of them; from the last one, because the
+        // remaining frames may then move to lower indices.
         for index in (0..self.reaper.in_flight.table_len()).rev() {
             if let Some(frame) = self.reaper.in_flight.at(index) {
                 let cancel = opcode::AsyncCancel::new(frame as u64 | sqe::TAG_FRAME).build();

@@ -1,4 +1,4 @@
-//! Ending all that is in flight, to the last completion.
+//! The drain: cancels all ops in flight and waits for their last completions.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +13,13 @@ use super::{Uring, sqe};
 use crate::backend::Wait;
 use crate::submitter::Submitter;
 
-/// How long `drain` waits before it asks again.
+/// The time after which `drain` repeats its requests.
 const DRAIN_ROUND: Duration = Duration::from_millis(20);
-/// After so many rounds, a second, bytes that a peer does not take are no reason to wait.
+/// The number of rounds, a second in all, after which the drain no longer waits for a peer to take
+/// bytes.
 const MOST_STILL_ROUNDS: u32 = 50;
 
-/// How often rings that are gone entered the kernel.
+/// The number of times that rings which have been dropped entered the kernel.
 static ENTERED_BY_THE_DEAD: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn entered_so_far() -> u64 {
@@ -39,7 +40,7 @@ impl Ring {
             }
             let before = self.reaper.left();
             if before >= left {
-                // Nothing moves: the kernel may have missed ops that it was just moving itself.
+                // Nothing completes: the kernel may have missed ops that it was just moving.
                 still += 1;
                 if still >= MOST_STILL_ROUNDS {
                     self.reaper.forget_unreleased();
@@ -74,7 +75,7 @@ impl Drop for Uring {
         reaper.buffers.groups.close(&queue.ring);
         self.regions.close(&queue.ring);
         let prospect = Prospect {
-            // A thread of the kernel would go on to look for its entries.
+            // A kernel thread would continue to poll a parked ring.
             may_park: !matches!(self.caps.submitter, Submitter::KernelThread { .. }),
             thread_goes_on: self.thread_goes_on,
         };

@@ -1,20 +1,20 @@
-//! How a worker and its sidecar agree on who looks at the submission queue.
+//! The protocol by which a worker wakes its sidecar when the submission queue has new entries.
 //!
-//! The worker posts: it counts the entries that it has put into the queue. The sidecar hands the
-//! queue to the kernel whenever the count has changed. When it has not changed for a while, the
-//! sidecar sleeps, and the next post has to wake it.
+//! The worker posts: it counts the entries that it has put into the queue. The sidecar submits the
+//! queue whenever the count has changed. When the count has not changed for a while, the sidecar
+//! sleeps, and the next post must wake it.
 //!
 //! | state | meaning | left by |
 //! |---|---|---|
 //! | `WATCHING` | the sidecar will look at the count again | the sidecar, to `ASLEEP`; the worker, to `ENDING` |
 //! | `ASLEEP` | the sidecar sleeps, or looks a last time before it does | the worker that posts, to `WATCHING`, and it owes one wake; the sidecar, to `WATCHING`, if its last look found something; the worker, to `ENDING` |
-//! | `ENDING` | the ring is going away | nobody |
+//! | `ENDING` | the ring is being dropped | nobody |
 //!
-//! *The race to fear* is a post between the sidecar's last look and its sleep. The worker counts
-//! first and reads the state then; the sidecar writes `ASLEEP` first and looks at the count then;
-//! there is a sequentially consistent fence between the two on either side. So at least one of them
-//! sees the write of the other: the worker `ASLEEP`, and it wakes; or the sidecar the new count,
-//! and it does not sleep.
+//! *The race to fear* is a post between the sidecar's last look and its sleep. The worker first
+//! counts and then reads the state; the sidecar first writes `ASLEEP` and then looks at the count;
+//! on either side a sequentially consistent fence separates the two steps. So at least one of them
+//! sees the write of the other: the worker sees `ASLEEP`, and wakes the sidecar; or the sidecar
+//! sees the new count, and does not sleep.
 
 use crate::primitive::{AtomicU32, Ordering, fence};
 
@@ -34,7 +34,7 @@ impl Handshake {
         Handshake { posted: AtomicU32::new(0), state: AtomicU32::new(WATCHING) }
     }
 
-    /// Worker: something new is in the queue. True: the caller has to wake the sidecar.
+    /// Worker: announces a new entry in the queue. True: the caller must wake the sidecar.
     pub(crate) fn post(&self) -> bool {
         let posted = self.posted.load(Ordering::Relaxed);
         // Release: a thread that sees the count sees the entry in the queue.
@@ -43,17 +43,17 @@ impl Handshake {
         self.state.load(Ordering::Relaxed) == ASLEEP && self.change(ASLEEP, WATCHING)
     }
 
-    /// Worker: the ring is going away. The caller wakes the sidecar in any case.
+    /// Worker: announces that the ring is being dropped. The caller wakes the sidecar in any case.
     pub(crate) fn end(&self) {
         self.state.swap(ENDING, Ordering::AcqRel);
     }
 
-    /// Sidecar: how much has been posted.
+    /// Sidecar: returns the count of posted entries.
     pub(crate) fn posted(&self) -> u32 {
         self.posted.load(Ordering::Acquire)
     }
 
-    /// Sidecar: whether it has to end.
+    /// Sidecar: returns whether it must end.
     pub(crate) fn is_ending(&self) -> bool {
         self.state.load(Ordering::Acquire) == ENDING
     }
@@ -66,7 +66,7 @@ impl Handshake {
         }
         fence(Ordering::SeqCst);
         if self.posted() != seen {
-            // The worker may have been quicker: then there is a wake too many.
+            // The worker may have been quicker; then its wake has no effect.
             self.change(ASLEEP, WATCHING);
             return;
         }

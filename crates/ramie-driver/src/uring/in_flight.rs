@@ -1,24 +1,25 @@
-//! Which frames are in flight, so that a drain can ask for each to be cancelled.
+//! The frames that are in flight, so that a drain can cancel each.
 //!
-//! The kernel can cancel "everything" in one request, but walks all that is in flight once for
-//! each op it cancels (75 s for 100,000). By name it finds each at once.
+//! The kernel can cancel "everything" by one request, but then walks all ops in flight once for
+//! each op that it cancels (75 s for 100,000). By its user data it finds an op at once.
 
 use std::ptr;
 
 use crate::op::OpFrame;
 
-/// As many entries are kept however little is in flight.
+/// The number of entries that are kept even if few ops are in flight.
 const KEPT_ENTRIES: usize = 1024;
 
 /// A table of frames; each knows its index in it (`OpFrame::in_flight_index`).
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// A frame, or in a free entry the next free one: so each op touches one line of one table.
+    /// A frame, or in a free entry the index of the next free entry, so that each op touches one
+    /// cache line of one table.
     entries: Vec<InFlightEntry>,
     /// The entry that was freed last, as [`InFlightEntry`] names it.
     free: InFlightEntry,
     len: usize,
-    /// How often frames have moved to other entries.
+    /// The number of times that frames have moved to other entries.
     changes: u32,
 }
 
@@ -39,7 +40,7 @@ impl InFlightEntry {
         InFlightEntry(ptr::without_provenance(index as usize * 2 + 1))
     }
 
-    /// The index, if it is one.
+    /// Returns the index, if this is one.
     #[inline]
     fn index(self) -> Option<u32> {
         (self.0.addr() & 1 == 1).then_some((self.0.addr() / 2) as u32)
@@ -90,8 +91,7 @@ impl InFlight {
         }
     }
 
-    /// Moves the few frames that are left together and gives back the memory that a busy time has
-    /// taken.
+    /// Moves the few remaining frames together and releases memory that a busy time needed.
     #[cold]
     #[allow(unsafe_code)]
     fn close_ranks(&mut self) {
@@ -101,13 +101,13 @@ impl InFlight {
         self.free = InFlightEntry::default();
         self.changes = self.changes.wrapping_add(1);
         for (index, entry) in self.entries.iter().enumerate() {
-            // SAFETY: a frame stays where it is while it is in flight (contract of
-            // `Driver::submit`), which it is as long as it is in this table.
+            // SAFETY: a frame does not move while it is in flight (contract of `Driver::submit`),
+            // and frames in this table are in flight.
             unsafe { &*entry.0 }.in_flight_index.set(index as u32);
         }
     }
 
-    /// How often frames have moved to other entries, which they seldom do.
+    /// The number of times that frames have moved to other entries, which is seldom.
     pub(super) fn changes(&self) -> u32 {
         self.changes
     }

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! **Drop order**: [`Drop`] (drain.rs) drains to the last completion, the eventfd's read included;
-//! then the fields go, the ring before the memory that its ops wrote to, and last, where need be, a
-//! wait for the kernel to take the ring apart ([`parting`]).
+//! then the fields are dropped: the ring before the memory that its ops wrote to, and last, if
+//! necessary, a wait until the kernel has taken the ring apart ([`parting`]).
 
 mod buffer_ring;
 mod buffers;
@@ -83,8 +83,8 @@ pub(crate) struct Uring {
     files: Files,
     regions: Regions,
     caps: Caps,
-    /// Its thread makes other calls when this is dropped. That holds for a ring that is dropped
-    /// because it could not be set up as asked for.
+    /// The ring's thread makes other calls after the drop. This is also so for a ring that is
+    /// dropped because it could not be set up as requested.
     thread_goes_on: bool,
     /// INVARIANT: dropped last.
     parting: Parting,
@@ -118,7 +118,7 @@ impl Uring {
         Ok(uring)
     }
 
-    /// The real trial: an op goes round.
+    /// The real trial: one op goes through the ring.
     fn trial(&mut self) -> io::Result<()> {
         let nop = opcode::Nop::new().build().user_data(sqe::TAG_IGNORE);
         self.ring.push(&nop);
@@ -130,8 +130,8 @@ impl Uring {
         Ok(())
     }
 
-    /// Makes a ring with the submitter of `config`, or with the worker where that cannot be; and a
-    /// sentence on which one it is, unless the worker was asked for.
+    /// Makes a ring with the submitter of `config`, or with the worker if that fails. Also returns
+    /// a sentence that names the submitter, unless the worker was requested.
     pub(crate) fn open_submitted(config: &Config) -> io::Result<(Self, Option<String>)> {
         let who = config.submitter.described();
         if config.submitter == Submitter::Worker {

@@ -24,17 +24,17 @@ use crate::sys::abi::MessageHeader;
 use crate::sys::{self, SockAddrStorage};
 use crate::wake::Waker;
 
-/// How long a stop waits before it asks again.
+/// The time after which a stop repeats its request.
 const ROUND: Duration = Duration::from_millis(20);
 
-/// After so many receives in a row that filled a small buffer, large ones are used.
+/// The number of receives in a row that fill a small buffer before large ones are used.
 const FULL_IN_A_ROW: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MultishotState {
     Idle,
     Armed,
-    /// A request to cancel it is on its way.
+    /// A request to cancel the op is on its way.
     Leaving,
 }
 
@@ -49,13 +49,13 @@ struct Multishot {
     user: u64,
     state: MultishotState,
     is_stopped: bool,
-    /// The kernel had no buffer for it.
+    /// The kernel had no buffer for the op.
     ran_out: bool,
-    /// Of the group that it is armed with, or was.
+    /// The size of the group with which the op is armed, or was last.
     size: Size,
-    /// Of the group that it will be armed with.
+    /// The size of the group with which the op will be armed next.
     next_size: Size,
-    /// How many receives in a row have filled a small buffer.
+    /// The number of receives in a row that have filled a small buffer.
     filled: u8,
 }
 
@@ -65,11 +65,11 @@ pub(super) struct Multishots {
     /// INVARIANT: an op that is not idle keeps its index, which its completions carry.
     ops: Vec<(u64, Option<Box<Multishot>>)>,
     free: Vec<u32>,
-    /// How many the kernel has.
+    /// The number of armed ops.
     armed: usize,
-    /// To be looked at by the next turn, whether the kernel is to let go of them.
+    /// The ops for which the next turn decides whether to pause them.
     to_pause: Vec<u32>,
-    /// Whom to wake.
+    /// The words of the strands to wake.
     notices: VecDeque<u64>,
     /// The message header for receives of datagrams; the kernel reads it while they are armed.
     header: Box<MessageHeader>,
@@ -90,18 +90,18 @@ impl Multishots {
         }
     }
 
-    /// Whether there has ever been one.
+    /// Whether a multishot op has ever been started.
     #[inline]
     pub(super) fn are_used(&self) -> bool {
         !self.ops.is_empty()
     }
 
-    /// Whether some have brought as much as may wait to be taken.
+    /// Whether some ops have delivered as many items as may wait to be taken.
     pub(super) fn are_too_fast(&self) -> bool {
         !self.to_pause.is_empty()
     }
 
-    /// How many the kernel has.
+    /// The number of armed ops.
     pub(super) fn armed(&self) -> usize {
         self.armed
     }
@@ -110,7 +110,7 @@ impl Multishots {
         self.ops.get_mut(index as usize)?.1.as_deref_mut()
     }
 
-    /// Brings an op nearer whose completion is about to be looked at.
+    /// Prefetches the op of a completion that is about to be handled.
     #[inline]
     pub(super) fn prefetch(&self, index: u32) {
         if let Some((_, Some(op))) = self.ops.get(index as usize) {
@@ -118,7 +118,8 @@ impl Multishots {
         }
     }
 
-    /// The kernel has not found the op that it was to let go of. True: it is there.
+    /// The kernel has not found the op that it was asked to cancel. Returns whether the op is still
+    /// there.
     pub(super) fn note_missed(&mut self, index: u32) -> bool {
         let Some(op) = self.at(index).filter(|op| op.state == MultishotState::Leaving) else {
             return false;
@@ -128,7 +129,7 @@ impl Multishots {
         true
     }
 
-    /// As if the kernel had been asked to let go of it for good.
+    /// Pretends that the kernel was asked to cancel the op for good.
     #[cfg(test)]
     pub(super) fn pretend_to_stop(&mut self, index: u32) {
         let Some(op) = self.at(index) else { return };
@@ -163,7 +164,8 @@ impl Multishots {
         }
     }
 
-    /// Starts an op; it is idle. None: this ring has no such ops, or another driver does one.
+    /// Starts an op, which is idle at first. None: this ring has no such ops, or another driver has
+    /// one for this inbox.
     pub(super) fn start(
         &mut self,
         op: MultishotOp,
@@ -239,7 +241,7 @@ impl Multishots {
         *generation == id.generation && op.is_some()
     }
 
-    /// An op is idle: if it was stopped, that was its end.
+    /// Removes an idle op if it was stopped.
     fn settle(&mut self, index: u32) {
         if self.at(index).is_some_and(|op| op.is_stopped) {
             self.remove(index);
@@ -355,7 +357,7 @@ impl Ring {
         }
     }
 
-    /// Asks the kernel to let go of an op that is armed.
+    /// Asks the kernel to cancel an armed op.
     fn leave(&mut self, index: u32) {
         if let Some(op) = self.reaper.multishots.at(index) {
             op.state = MultishotState::Leaving;
@@ -374,15 +376,16 @@ impl Ring {
         }
     }
 
-    /// Stops an op, to its last completion; the items that it left are in its inbox afterwards.
-    /// False: another driver has it.
+    /// Stops an op and waits for its last completion; afterwards its items are in its inbox. False:
+    /// another driver has the op.
     pub(super) fn stop_multishot(&mut self, id: MultishotId) -> bool {
         if id.driver != self.reaper.multishots.requests.driver {
             return false;
         }
         self.begin_stop(id);
         if self.reaper.multishots.is_there(id) {
-            // Completions that arrive meanwhile are left for a turn, which must not wait then.
+            // Completions that arrive meanwhile are left for the next turn, which must not wait
+            // then.
             self.reaper.wakes.note_woken();
         }
         while self.reaper.multishots.is_there(id) {
@@ -397,7 +400,7 @@ impl Ring {
         true
     }
 
-    /// Stops every op: of a drain.
+    /// Stops every op, for a drain.
     pub(super) fn stop_all_multishots(&mut self) {
         for index in 0..self.reaper.multishots.ops.len() as u32 {
             let driver = self.reaper.multishots.requests.driver;
@@ -409,8 +412,8 @@ impl Ring {
         }
     }
 
-    /// Sees to it that the kernel has looked the op's descriptor up, and takes an item that is
-    /// there.
+    /// Makes sure that the kernel has looked up the op's descriptor, and takes an item if there is
+    /// one.
     pub(super) fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {
         if self.reaper.multishots.is_armed(id) {
             self.flush();
@@ -418,7 +421,7 @@ impl Ring {
         self.reaper.multishots.take_item(id)
     }
 
-    /// Lets an op end as the kernel may end it, without notice: a fault.
+    /// Ends an op as the kernel may, without notice. An injected fault.
     pub(super) fn end_multishot_silently(&mut self, id: MultishotId) {
         if self.reaper.multishots.is_armed(id) {
             self.leave(id.index);
@@ -427,8 +430,8 @@ impl Ring {
 }
 
 impl Multishot {
-    /// Whether the kernel is to let go of it: for good, until its items are taken, or with another
-    /// group.
+    /// Whether the op must be cancelled in the kernel: for good, until its items are taken, or to
+    /// use another group.
     fn is_to_pause(&self) -> bool {
         let is_full = self.items.len() >= MAX_ITEMS || self.bytes >= MAX_BYTES;
         let is_to_leave = self.is_stopped || is_full || self.next_size != self.size;
@@ -448,7 +451,7 @@ impl Multishot {
         }
     }
 
-    /// Chooses the size of buffers for when it is armed next.
+    /// Chooses the buffer size for the next time that the op is armed.
     fn note_size(&mut self, item: &MultishotItem) {
         if self.size != Size::Small {
             return;

@@ -13,10 +13,10 @@ const AGAIN: i32 = Errno::AGAIN.raw_os_error();
 const CANCELLED: i32 = Errno::CANCELED.raw_os_error();
 const INTERRUPTED: i32 = Errno::INTR.raw_os_error();
 pub(super) const NO_BUFFERS: i32 = Errno::NOBUFS.raw_os_error();
-/// The answer to a bundle whose group is not there any more.
+/// The result of a bundle whose group has been unregistered.
 const NO_GROUP: i32 = Errno::NOENT.raw_os_error();
 
-/// The item of a completion; none: the op may have ended, and that is all.
+/// Returns the item of a completion; None if the completion only reports an end.
 pub(super) fn item_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Option<MultishotItem> {
     match (op, result) {
         (_, result) if result < 0 => match -result {

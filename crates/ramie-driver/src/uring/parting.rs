@@ -10,8 +10,8 @@
 //! kernel takes it apart when the thread ends, and a thread that has ended makes no calls. Because
 //! that table is small, dropping one more ring when [`MOST`] are parked closes them all. The drop
 //! then waits until the kernel has taken them apart, which takes 30 to 75 ms, if the thread is
-//! known to go on ([`Driver::note_thread_goes_on`](crate::Driver::note_thread_goes_on)). Otherwise
-//! it returns at once.
+//! known to continue ([`Driver::note_thread_goes_on`](crate::Driver::note_thread_goes_on)).
+//! Otherwise the drop returns at once.
 //!
 //! | a ring is | it leaves this state |
 //! |---|---|
@@ -19,8 +19,8 @@
 //! | parked (80 KiB of kernel memory, no descriptor) | when a ring is dropped and [`MOST`] are parked: to closed; when its thread ends: to gone |
 //! | closed | when the kernel has taken it apart: to gone |
 //!
-//! A ring cannot be parked if [`MOST`] are, if a thread of the kernel polls it, and before Linux
-//! 5.18, where threads have no such table. There each drop on a thread that goes on waits.
+//! A ring cannot be parked if [`MOST`] are, if a kernel thread polls it, or before Linux 5.18,
+//! where threads have no such table. There each drop on a thread that continues waits.
 //!
 //! To learn when a ring is gone, its only registered file is made the writing end of a pipe: the
 //! kernel closes that end with the ring.
@@ -35,7 +35,8 @@ use super::registered_ring::RegisteredRing;
 use crate::sys::fork::ForkMark;
 use crate::sys::{self, raw};
 
-/// How many rings a thread parks. The table has 16 entries, and the thread's other rings want some.
+/// The number of rings that a thread parks. The table has 16 entries, and the thread's other rings
+/// need some.
 const MOST: u32 = 8;
 
 /// The longest wait for the kernel to take a ring apart.
@@ -44,12 +45,12 @@ const LIMIT: Duration = Duration::from_secs(1);
 thread_local! {
     /// The indices of parked rings in the table of this thread, a bit each.
     static PARKED: Cell<u32> = const { Cell::new(0) };
-    /// One of them was dropped with the note that the thread goes on.
+    /// Whether one of them was dropped on a thread that is known to continue.
     static GOES_ON: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Waits, when it is dropped, until the ring that was dropped before it is gone, and those that
-/// were closed with it.
+/// When dropped, waits until the ring that was dropped before, and the rings that were closed with
+/// it, are gone.
 #[derive(Debug, Default)]
 pub(super) struct Parting(Option<OwnedFd>);
 
@@ -64,9 +65,9 @@ impl Drop for Parting {
 /// The ways that are open to a ring.
 #[derive(Clone, Copy)]
 pub(super) struct Prospect {
-    /// No thread of the kernel goes on polling it.
+    /// No kernel thread polls the ring.
     pub(super) may_park: bool,
-    /// Its thread will make calls that can be interrupted.
+    /// The ring's thread will make calls that can be interrupted.
     pub(super) thread_goes_on: bool,
 }
 
@@ -88,13 +89,13 @@ pub(super) fn part(
         registered_ring.stay();
         return Parting::default();
     }
-    // The parked ones of a parent are not in the table of its child.
+    // The parked rings of a parent are not in the table of its child.
     let is_full = !has_room && !ForkMark::get().is_child();
     let waits = prospect.thread_goes_on || is_full && GOES_ON.get();
     let ends = waits.then(sys::pipe).and_then(Result::ok);
     let (reader, writer) = ends.unzip();
     if let Some(writer) = &writer {
-        // Where it cannot be, there is no wait.
+        // If the registration fails, there is no wait.
         let _ = ring.submitter().register_files(&[writer.as_raw_fd()]);
     }
     if is_full {

@@ -1,7 +1,7 @@
-//! A ring's submission queue, and how the kernel is entered for it.
+//! A ring's submission queue, and the ways to enter the kernel for it.
 //!
 //! This part knows entries and threads. The purpose of an entry, and the meaning of its completion,
-//! are the business of [`Ring`](super::ring::Ring) and [`Reaper`](super::reap::Reaper).
+//! are known to [`Ring`](super::ring::Ring) and [`Reaper`](super::reap::Reaper).
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -19,11 +19,11 @@ use crate::submitter::Submitter;
 use crate::sys;
 use crate::sys::abi::Timespec;
 
-/// How long ops may wait for others, while fibers run, to enter the kernel together: an enter
-/// costs some 300 ns, and the fibers' caches.
+/// The time for which ops may wait for others, while fibers run, so that they enter the kernel
+/// together: an enter costs some 300 ns, and cache lines of the fibers.
 const GATHERING: Duration = Duration::from_micros(20);
 
-/// Ops that wait for others, so as to enter the kernel together. `len` 0: none do.
+/// Ops that wait for others to enter the kernel together. `len` 0: none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Gathering {
     since: u64,
@@ -38,11 +38,11 @@ pub(super) struct Queue {
     status: CompletionStatus,
     /// The thread that submits while the worker is busy, if it is not the worker.
     pub(super) submitter_thread: Option<SubmitterThread>,
-    /// A thread of the kernel empties the queue, and may have to be woken.
+    /// A kernel thread empties the queue, and may have to be woken.
     has_kernel_thread: bool,
-    /// A wait takes its timeout directly.
+    /// A wait takes its timeout as an argument.
     pub(super) takes_timeouts: bool,
-    /// The ops in the queue, as a busy worker was last asked to let them gather.
+    /// The ops in the queue when a busy worker last asked whether to enter the kernel.
     gathering: Cell<Gathering>,
     /// How often the kernel was entered.
     pub(super) entered: u64,
@@ -101,9 +101,9 @@ impl Queue {
             && (queue.len() * 2 >= queue.capacity() || self.ends_gathering(queue.len()))
     }
 
-    /// Whether the `len` ops in the queue need not wait for more: none has joined them since the
-    /// last question (or there is one only), or they have waited for long enough. Notes the
-    /// question.
+    /// Whether the `len` ops in the queue need not wait for more, because none has joined them
+    /// since the last call, or there is only one, or they have waited long enough. Records the
+    /// call.
     fn ends_gathering(&self, len: usize) -> bool {
         if self.submitter_thread.is_some() {
             return false;
@@ -118,12 +118,12 @@ impl Queue {
         now - since >= GATHERING.as_nanos() as u64
     }
 
-    /// The ops in the queue go to the kernel; those that follow gather anew.
+    /// Records that the ops in the queue go to the kernel; later ops gather anew.
     pub(super) fn forget_gathering(&self) {
         self.gathering.take();
     }
 
-    /// Hands over the queued entries and waits for `least` completions.
+    /// Submits the queued entries and waits for `least` completions.
     pub(super) fn enter(&mut self, least: u32, limit: Option<&Timespec>) -> Result<u32, Errno> {
         let queue = self.ring.submission();
         let len = queue.len() as u32;
@@ -143,7 +143,8 @@ impl Queue {
     }
 
     fn wake_kernel_thread(&mut self) {
-        // It fences: either the thread sees the entry, or we that it sleeps.
+        // This fences: either the thread sees the entry, or this worker sees that the thread
+        // sleeps.
         if !self.ring.submission().need_wakeup() {
             return;
         }
@@ -160,7 +161,7 @@ impl Queue {
         }
         while !self.is_empty() {
             self.wake_kernel_thread();
-            // It may want this very CPU.
+            // The kernel's thread may need this CPU.
             rustix::thread::sched_yield();
         }
         true

@@ -27,23 +27,23 @@ const IN_PROGRESS: i32 = -Errno::INPROGRESS.raw_os_error();
 const ALREADY: i32 = -Errno::ALREADY.raw_os_error();
 const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
 const NO_BUFFERS: i32 = -Errno::NOBUFS.raw_os_error();
-/// The answer to a bundle whose group is not there any more.
+/// The result of a bundle whose group has been unregistered.
 const NO_GROUP: i32 = -Errno::NOENT.raw_os_error();
 
 /// `ERESTARTSYS` and its kin: a signal interrupted the call.
 const KERNELS_OWN: RangeInclusive<i32> = -516..=-512;
 
-/// How many completions are read off at once.
+/// The number of completions that are read at once.
 const BATCH: usize = 32;
 
-/// The state of all that is on its way through a ring, as the completions change it.
+/// The state of the ops in a ring, as far as completions change it.
 ///
 /// **Rule of the reaper**: reading completions never submits, so this part has no way to. Entries
-/// that must be submitted in answer (an op that was interrupted, the next read of the eventfd) are
-/// noted here, and pushed by the next turn. So a full queue never recurses.
+/// that must be submitted as a consequence (an op that was interrupted, the next read of the
+/// eventfd) are noted here, and pushed by the next turn. So a full queue never recurses.
 pub(super) struct Reaper {
     pub(super) completed: Completed,
-    /// Ops to hand to the kernel again.
+    /// Ops to submit again.
     pub(super) retries: FrameList,
     pub(super) in_flight: InFlight,
     pub(super) cancels: Cancels,
@@ -51,11 +51,11 @@ pub(super) struct Reaper {
     pub(super) buffers: Buffers,
     pub(super) wakes: Wakes,
     pub(super) installs: Installs,
-    /// Messages sent to other rings whose own completion is not in yet.
+    /// The number of messages to other rings whose completion has not been read.
     pub(super) messages: usize,
-    /// Descriptors that the kernel closes for nobody.
+    /// The number of descriptors that the kernel is closing and no op waits for.
     pub(super) closing: usize,
-    /// `drain` is running: a cancelled op is an answer, and nothing is handed over again.
+    /// `drain` is running: a cancelled op is complete, and nothing is submitted again.
     pub(super) is_draining: bool,
 }
 
@@ -82,13 +82,13 @@ impl Reaper {
         self.wakes.is_woken() || !self.retries.is_empty() || self.cancels.have_missed()
     }
 
-    /// Whether nothing is to be done before something completes. (A full queue is emptied into the
-    /// kernel, and completions that are read meanwhile may have left notes.)
+    /// Whether there is nothing to do before the next completion. (While a full queue was emptied
+    /// into the kernel, completions that were read may have left notes.)
     pub(super) fn is_idle(&self) -> bool {
         !self.has_notes() && self.completed.is_empty() && !self.multishots.has_notices()
     }
 
-    /// How many things the kernel is to give back before the ring may go.
+    /// The number of completions that must be read before the ring may be dropped.
     pub(super) fn left(&self) -> usize {
         self.in_flight.len() + self.messages + self.closing + self.multishots.armed()
     }
@@ -101,7 +101,8 @@ impl Reaper {
             if entries.is_empty() {
                 return;
             }
-            // Frames lie on as many stacks, which the kernel's work has pushed out of the cache.
+            // The frames lie on different stacks, which the kernel's work has pushed out of the
+            // cache.
             for entry in &*entries {
                 let user_data = entry.user_data();
                 if user_data & sqe::TAG_BITS == sqe::TAG_MULTISHOT {
@@ -132,7 +133,7 @@ impl Reaper {
         self.decide(frame, result);
     }
 
-    /// A completion that is no frame's.
+    /// Handles a completion that belongs to no frame.
     #[inline(never)]
     pub(super) fn route_other(&mut self, user_data: u64, result: i32, flags: u32) {
         let address = user_data & !sqe::TAG_BITS;
@@ -171,7 +172,7 @@ impl Reaper {
         self.decide(frame, result);
     }
 
-    /// A send that does not copy is done, or the kernel has let go of its bytes.
+    /// Handles a completion of a zero-copy send: its result, or the kernel's release of its bytes.
     #[cold]
     fn route_zero_copy(&mut self, frame: &OpFrame, result: i32, is_released: bool) {
         match frame.state.get() {
@@ -184,8 +185,8 @@ impl Reaper {
         }
     }
 
-    /// Gives up waiting until the kernel lets go of bytes that it has sent without copying: the
-    /// peer may never read them.
+    /// Stops waiting for the kernel to release the bytes of zero-copy sends, because the peer may
+    /// never read them.
     #[cold]
     pub(super) fn forget_unreleased(&mut self) {
         for index in (0..self.in_flight.table_len()).rev() {
@@ -199,7 +200,7 @@ impl Reaper {
         }
     }
 
-    /// Complete, or once more: the target's own result decides, and nothing else.
+    /// Completes the op, or notes it for another submission. Only the op's own result decides.
     #[inline(always)]
     pub(super) fn decide(&mut self, frame: &OpFrame, result: i32) {
         if result >= 0 && frame.state.get() == OpState::InFlight {
@@ -212,19 +213,20 @@ impl Reaper {
     fn decide_rare(&mut self, frame: &OpFrame, result: i32) {
         let asked = frame.cancel_asked.get() || self.is_draining;
         let awaited = frame.state.get() == OpState::AwaitingReadiness;
-        // A splice in a thread of the kernel answers as only the kernel itself should see.
+        // A splice in a kernel thread may return errors that are internal to the kernel.
         let result = if KERNELS_OWN.contains(&result) { INTERRUPTED } else { result };
         match result {
-            // Once begun it has happened.
+            // A close that has begun has happened.
             INTERRUPTED if matches!(frame.op, Op::Close { .. }) => self.finish(frame, 0),
-            // The kernel did not begin it. Nobody else can close the descriptor any more.
+            // The kernel did not begin the close, and nobody else can close the descriptor any
+            // more.
             CANCELLED if matches!(frame.op, Op::Close { .. }) => {
                 self.finish(frame, sys::raw::close(frame.op.fd().unwrap_or(-1)));
             }
             // The kernel interrupts an op in one of its threads in order to cancel it.
             INTERRUPTED | CANCELLED if asked => self.finish(frame, CANCELLED),
             INTERRUPTED | CANCELLED if awaited => self.note(frame, OpState::ToAwait),
-            // An interrupted connect goes on by itself.
+            // An interrupted connect continues in the kernel.
             INTERRUPTED if matches!(frame.op, Op::Connect { .. }) => self.await_connection(frame),
             INTERRUPTED | CANCELLED => self.note(frame, OpState::ToRetry),
             _ if awaited => self.became_ready(frame, result),
@@ -254,7 +256,7 @@ impl Reaper {
         self.note(frame, OpState::ToAwait);
     }
 
-    /// The descriptor is ready (or the poll of it failed): on with the op itself.
+    /// The descriptor is ready, or its poll failed: continues with the op itself.
     fn became_ready(&mut self, frame: &OpFrame, result: i32) {
         if result < 0 {
             self.finish(frame, result);
@@ -265,7 +267,7 @@ impl Reaper {
         }
     }
 
-    /// Leaves `frame` for the next turn to hand over.
+    /// Notes `frame`, which the next turn submits again.
     fn note(&mut self, frame: &OpFrame, state: OpState) {
         frame.state.set(state);
         frame.manner.set(frame.op.manner());
@@ -286,15 +288,15 @@ impl Reaper {
     }
 }
 
-/// Whether a completion is its op's only one, and has to do with no buffer of the ring's. (A
-/// receive may report besides that the socket has more.)
+/// Whether a completion is its op's only one, and uses no buffer of the ring. (A receive may also
+/// report that the socket has more data.)
 #[inline]
 fn is_plain(flags: u32) -> bool {
     cqueue::buffer_select(flags).is_none() && !cqueue::more(flags) && !cqueue::notif(flags)
 }
 
-/// Whether EAGAIN means "not yet" for this op. O_NONBLOCK makes some kernels answer so at once,
-/// while our ops wait all the same. Of connect(2) it means that a local listener is full.
+/// Whether `EAGAIN` means "not yet" for this op. With `O_NONBLOCK` some kernels return it at once,
+/// although ops should wait. From connect(2) it means that a local listener is full.
 fn waits_for_readiness(op: &Op) -> bool {
     !op.refuses_to_wait()
         && op.readiness() != 0

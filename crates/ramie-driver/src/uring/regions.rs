@@ -1,15 +1,15 @@
-//! Memory that the ring knows (registered buffers): an op on it need not look its pages up and pin
-//! them.
+//! Registered buffers: memory whose pages an op need not look up and pin.
 //!
 //! | an entry of the table | left by |
 //! |---|---|
 //! | empty | `register`, to taken |
 //! | taken: the kernel has the region's pages | the region is dropped: to dead; `register` of another when all are taken: to taken by that |
-//! | dead: the pages are pinned for nobody | `register` or an idle driver: to empty or taken |
+//! | dead: the pages are still pinned, but the region is gone | `register` or an idle driver: to empty or taken |
 //!
 //! *The race to fear* is an SQE that names an entry of the table which is taken by another region
 //! before the kernel has looked. So queued SQEs are submitted before an entry changes hands; an op
-//! that the kernel has begun keeps the pages it found. An op that is done again is done plainly.
+//! that the kernel has begun keeps the pages that it found. An op that is submitted again names no
+//! region.
 #![allow(unsafe_code)]
 
 use std::slice;
@@ -22,7 +22,7 @@ use crate::feature::Feature;
 use crate::region::Region;
 use crate::sys::abi::IoVec;
 
-/// How many regions a ring knows at a time.
+/// The number of regions that a ring registers at a time.
 const MOST_REGIONS: usize = 64;
 
 /// The regions that a ring knows.
@@ -32,7 +32,7 @@ pub(super) struct Regions {
     known: Vec<Weak<Region>>,
     /// The entry that changes hands next when all are taken.
     next: usize,
-    /// The kernel refuses: there will be none.
+    /// The kernel has refused the table, so no region is registered.
     refused: bool,
 }
 
@@ -50,8 +50,8 @@ impl Regions {
         self.next
     }
 
-    /// Makes the region known to the ring, if it is not; returns its number. None where the kernel
-    /// cannot, or the limit of locked memory is reached.
+    /// Registers the region with the ring, if it is not registered; returns its index. None if the
+    /// kernel cannot, or the limit of locked memory is reached.
     pub(super) fn register(&mut self, ring: &mut Ring, region: &Arc<Region>) -> Option<u16> {
         if let Some(index) = self.find(region) {
             return Some(index as u16);
@@ -79,19 +79,19 @@ impl Regions {
         Some(index as u16)
     }
 
-    /// Whether pages are pinned for nobody.
+    /// Whether pages of regions that are gone are still pinned.
     pub(super) fn has_dead(&self) -> bool {
         self.known.iter().any(is_dead)
     }
 
-    /// Lets go of all pages: the ring may be kept (parting.rs).
+    /// Unpins all pages, because the ring may be parked (parting.rs).
     pub(super) fn close(&mut self, ring: &IoUring) {
         if !std::mem::take(&mut self.known).is_empty() {
             let _ = ring.submitter().unregister_buffers();
         }
     }
 
-    /// Lets go of the pages of regions that are gone.
+    /// Unpins the pages of regions that are gone.
     pub(super) fn give_back(&mut self, ring: &IoUring) {
         for (index, known) in self.known.iter_mut().enumerate().filter(|(_, known)| is_dead(known))
         {
@@ -102,7 +102,7 @@ impl Regions {
     }
 }
 
-/// `Weak::new` has no region, and never had.
+/// An entry made by `Weak::new` never had a region.
 fn is_dead(known: &Weak<Region>) -> bool {
     known.strong_count() == 0 && !known.ptr_eq(&Weak::new())
 }

@@ -1,8 +1,8 @@
 //! A ring: its queue, and the meaning of its completions. Ops go in, and complete ops come out.
 //!
-//! A full queue is emptied into the kernel, and where the kernel is busy, completions are read to
+//! A full queue is emptied into the kernel, and while the kernel is busy, completions are read to
 //! make room. So pushing an entry may reap, and needs both parts; reaping never pushes, and has
-//! the [`Reaper`] only.
+//! only the [`Reaper`].
 #![allow(unsafe_code)]
 
 use std::io;
@@ -22,10 +22,10 @@ use crate::sys;
 /// How often a turn asks for more deferred completions.
 const MAX_ROUNDS: usize = 8;
 
-/// A year: longer waits overflow nothing, but nobody means them.
+/// A year; longer waits are cut to it.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A ring and all that is on its way through it.
+/// A ring and the ops that are on their way through it.
 pub(super) struct Ring {
     pub(super) queue: Queue,
     pub(super) reaper: Reaper,
@@ -79,8 +79,8 @@ impl Ring {
     ///
     /// The retries end. `EBUSY` means that the completion queue is full, so reading it finds
     /// something, and this returns. `EAGAIN` means that the kernel could not allocate the few KiB
-    /// of a request. It waits for memory before it answers so, and each retry lets other threads
-    /// run.
+    /// of a request. The kernel waits for memory before it returns `EAGAIN`, and each retry lets
+    /// other threads run.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
         let mut busy_since = None;
         loop {
@@ -117,8 +117,8 @@ impl Ring {
         if self.queue.takes_timeouts {
             return self.queue.enter(1, Some(&limit.into()));
         }
-        // Count 1: it also ends with the next completion, and so leaves nothing behind. The
-        // kernel copies the time when it takes the entry, which is before `limit` goes.
+        // With count 1 the timeout also ends with the next completion, and so leaves nothing
+        // behind. The kernel copies the time when it takes the entry, while `limit` is alive.
         let limit = types::Timespec::from(limit);
         let timeout = opcode::Timeout::new(&limit).count(1).build();
         self.push(&timeout.user_data(sqe::TAG_IGNORE));
@@ -147,10 +147,10 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters until all is submitted and no completion is kept back. Deferred ones come 20 at a
-    /// time, and new ones may arrive for ever, so it takes a bounded number of those. If a
-    /// multishot op delivers faster than its strand takes, stop here so that the strand can run, or
-    /// pause the op.
+    /// Enters until all entries are submitted and the kernel keeps no completion back. Deferred
+    /// completions come 20 at a time, and new ones may arrive without end, so the number of rounds
+    /// is bounded. If a multishot op delivers faster than its strand takes, this stops, so that the
+    /// strand can run, or the op is paused.
     fn enter_until_reaped(&mut self) -> io::Result<()> {
         for _ in 0..MAX_ROUNDS {
             if !self.queue.kernel_has_work() {
@@ -172,7 +172,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters where another thread submits the queued entries: only to wait, or for completions
+    /// Enters while another thread submits the queued entries: only to wait, or for completions
     /// that the kernel has kept back.
     fn enter_beside(&mut self, wait: Wait) -> io::Result<()> {
         if wait != Wait::Never {
@@ -186,7 +186,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters and reaps, and ends the process where the kernel refuses to wait: ops in flight have
+    /// Enters and reaps. If the kernel refuses to wait, ends the process, because ops in flight use
     /// memory of callers.
     pub(super) fn wait_or_die(&mut self, wait: Wait) {
         let mut enter = wait;

@@ -1,4 +1,4 @@
-//! Making a ring: every flag is asked for, and given up one by one where the kernel refuses.
+//! Making a ring: all flags are requested at first, and dropped one by one if the kernel refuses.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -22,7 +22,7 @@ const MAX_ENTRIES: u32 = 32_768;
 /// The smallest queue that we try when memory is short.
 const MIN_ENTRIES: u32 = 4;
 
-/// The longest that a kernel's thread polls in vain: a minute.
+/// The longest time for which a kernel thread polls in vain: a minute.
 const MAX_IDLE_MS: u128 = 60_000;
 
 /// The flags of io_uring_setup(2), in the order in which they are given up: newest first.
@@ -36,7 +36,7 @@ const GIVEN_UP: [Feature; 7] = [
     Feature::CqSize,
 ];
 
-/// Makes a ring with all that the kernel gives, and returns both.
+/// Makes a ring with all features that the kernel has, and returns both.
 ///
 /// # Errors
 /// The kernel refuses even the plainest ring: `EPERM`, `ENOSYS`, `ENOMEM`, `EMFILE`.
@@ -78,9 +78,10 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
     Ok((ring, caps))
 }
 
-/// Takes out features that make no sense without their companion.
+/// Removes features that need another feature which is missing.
 fn consistent(mut features: FeatureSet) -> FeatureSet {
-    // Deferred or cooperative completions that no flag announces could not be noticed cheaply.
+    // Without a flag that announces them, deferred or cooperative completions could not be noticed
+    // cheaply.
     if !features.has(Feature::TaskrunFlag) {
         features = features.without(Feature::DeferTaskrun).without(Feature::CoopTaskrun);
     }
@@ -179,7 +180,7 @@ pub(super) fn require_ops(caps: &Caps) -> io::Result<()> {
     if caps.ops.iter().any(is_missing) { Err(Errno::NOSYS.into()) } else { Ok(()) }
 }
 
-/// How this thread is to enter the ring.
+/// Chooses the way in which this thread enters the ring.
 pub(super) fn registered_ring(ring: &IoUring, caps: &mut Caps) -> RegisteredRing {
     let feature = Feature::RegisteredRing;
     let mut registered_ring = RegisteredRing::new(ring.as_raw_fd());

@@ -1,10 +1,10 @@
-//! A thread beside the worker that hands the submission queue to the kernel.
+//! A thread beside the worker that submits the queue to the kernel.
 //!
-//! It touches nothing but the ring's descriptor: the worker alone writes entries and reads
-//! completions, as it does when it enters the kernel itself, which it may do at any time besides
-//! (the kernel lets one in after the other). So the two share a [`Handshake`] and no memory of the
-//! ring. Ops that the sidecar has handed over are completed on its CPU, too, whether it sleeps or
-//! not: the kernel interrupts it.
+//! The sidecar touches only the ring's descriptor. The worker alone writes entries and reads
+//! completions, and may enter the kernel itself at any time (the kernel lets in one thread after
+//! the other). So the two share a [`Handshake`] and no memory of the ring. Ops that the sidecar has
+//! submitted are also completed on its CPU, whether it sleeps or not, because the kernel interrupts
+//! it.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -17,20 +17,22 @@ use rustix::io::Errno;
 use super::handshake::Handshake;
 use crate::sys;
 
-/// How long the sidecar watches before it sleeps. To be woken takes the worker 2 us and more.
+/// The time for which the sidecar watches before it sleeps. Waking it costs the worker 2 us and
+/// more.
 const WATCH: Duration = Duration::from_micros(100);
-/// Looks without giving way to other threads of this CPU, with a pause after each.
+/// The number of looks, each followed by a pause, before the sidecar yields its CPU.
 const SPINS: u32 = 200;
-/// How long it leaves the kernel alone that had no room for more.
+/// The time for which the sidecar does not enter the kernel after the kernel had no room for more.
 const RESPITE: Duration = Duration::from_micros(50);
-/// It needs little: it calls the kernel, and the kernel has stacks of its own.
+/// The thread's stack is small, because it only makes system calls, and the kernel has its own
+/// stacks.
 const STACK: usize = 64 * 1024;
 
 /// The thread; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Sidecar {
     handshake: Arc<Handshake>,
-    /// Gives how often it entered the kernel.
+    /// Returns the number of times that it entered the kernel.
     thread: Option<JoinHandle<u64>>,
 }
 
@@ -57,7 +59,7 @@ impl Sidecar {
         }
     }
 
-    /// Ends the thread; returns how often it entered the kernel.
+    /// Ends the thread; returns the number of times that it entered the kernel.
     pub(super) fn end(&mut self) -> u64 {
         let Some(thread) = self.thread.take() else { return 0 };
         self.handshake.end();
@@ -75,7 +77,8 @@ impl Drop for Sidecar {
 /// The data of the thread.
 struct Watch {
     ring: RawFd,
-    /// A kernel without `SUBMIT_ALL` stops at an entry that it refuses, and leaves those behind it.
+    /// Whether the kernel, without `SUBMIT_ALL`, stops at an entry that it refuses, and leaves the
+    /// entries behind it.
     stops_at_errors: bool,
     handshake: Arc<Handshake>,
     entered: u64,
@@ -103,7 +106,7 @@ impl Watch {
         self.entered
     }
 
-    /// Hands over the whole queue; false: the kernel has no room for it now.
+    /// Submits the whole queue; false: the kernel has no room for it now.
     fn enter(&mut self) -> bool {
         loop {
             self.entered += 1;
@@ -120,7 +123,7 @@ impl Watch {
     }
 }
 
-/// A while in which nothing is posted.
+/// A period in which nothing is posted.
 struct Quiet {
     looks: u32,
     since: Option<Instant>,
@@ -131,14 +134,14 @@ impl Quiet {
         Quiet { looks: 0, since: None }
     }
 
-    /// Waits a moment; false: it has lasted for long enough.
+    /// Waits a moment; false: the period has lasted long enough.
     fn goes_on(&mut self) -> bool {
         self.looks += 1;
         if self.looks < SPINS {
             std::hint::spin_loop();
             return true;
         }
-        // The worker may want this very CPU.
+        // The worker may need this CPU.
         thread::yield_now();
         self.since.get_or_insert_with(Instant::now).elapsed() < WATCH
     }

@@ -16,14 +16,14 @@ use crate::sys::{SockAddrStorage, WORKING_DIRECTORY};
 pub(super) const TAG_BITS: u64 = 0b111;
 /// An [`OpFrame`].
 pub(super) const TAG_FRAME: u64 = 0;
-/// An op that completes again and again; the rest is its index, not an address.
+/// A multishot op; the rest is its index, not an address.
 pub(super) const TAG_MULTISHOT: u64 = 1;
 /// The read of our eventfd.
 pub(super) const TAG_WAKE: u64 = 2;
-/// Nobody: a cancel request's own completion, a timeout.
+/// No receiver: the completion of a cancel request, a timeout.
 pub(super) const TAG_IGNORE: u64 = 3;
-/// Of those, a request to cancel an op: it has the op's index, because the frame may be gone when
-/// it is answered, and as many low bits as there is room for of how often indices had changed.
+/// A request to cancel an op: the rest is the op's index, because the frame may be gone when the
+/// request is answered, and the low bits of the number of times that indices had changed.
 const CANCEL: u64 = TAG_IGNORE | 1 << 63;
 const CHANGES_BITS: u32 = 28;
 const CHANGES_SHIFT: u32 = TAG_BITS.count_ones() + u32::BITS;
@@ -32,11 +32,12 @@ pub(super) const TAG_MESSAGE: u64 = 4;
 /// Our side of a wake sent to another ring: the address is its `Arc<WakeTarget>`.
 pub(super) const TAG_MESSAGE_SENT: u64 = 5;
 
-/// A descriptor that is being closed for nobody: the number stands in place of an address.
+/// A descriptor that is being closed while no op waits for it; the rest is its number, not an
+/// address.
 pub(super) const TAG_CLOSE: u64 = 6;
-/// A file of the table has got a descriptor.
+/// A file of the file table got a descriptor.
 pub(super) const TAG_INSTALLED: u64 = 7;
-/// How far the number is from the tag.
+/// The shift of the descriptor's number.
 pub(super) const CLOSE_SHIFT: u32 = TAG_BITS.count_ones();
 
 /// The user data of the op of that index.
@@ -61,7 +62,7 @@ pub(super) fn multishot(user_data: u64) -> u32 {
     (user_data >> TAG_BITS.count_ones()) as u32
 }
 
-/// The user data of a request to let go of the op of that index.
+/// The user data of a request to cancel the multishot op of that index.
 pub(super) fn of_leaving(index: u32) -> u64 {
     (u64::from(index) + 1) << TAG_BITS.count_ones() | TAG_IGNORE
 }
@@ -77,8 +78,8 @@ const _: () = assert!(align_of::<OpFrame>() as u64 > TAG_BITS);
 /// Builds the entry for a frame's op and hands it to `put`.
 ///
 /// The ops of busy streams have a branch each, with a `put` of its own, so that the entry is
-/// written straight into the queue, and in whole words. Read back in larger pieces than it was
-/// written in, as the pieces of `opcode`'s builders are, it would make the CPU wait: up to 12 ns.
+/// written straight into the queue, and in whole words. `opcode`'s builders write smaller pieces
+/// than are read back, which makes the CPU wait for up to 12 ns.
 #[inline(always)]
 pub(super) fn with_entry(
     frame: &OpFrame,
@@ -137,7 +138,7 @@ fn accept_into(
     addr_len: *mut u32,
 ) -> Entry {
     let target = u32::from(fixed_file_index) - 1;
-    // It fails for numbers beyond 32 bits only.
+    // This fails only for numbers beyond 32 bits.
     let target = DestinationSlot::try_from_slot_target(target).ok();
     opcode::Accept::new(Fd(fd), addr.cast(), addr_len).file_index(target).build()
 }

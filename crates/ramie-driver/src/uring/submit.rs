@@ -1,4 +1,4 @@
-//! Handing ops to the kernel: from a frame to an entry in the queue.
+//! Submission of ops: from a frame to an entry in the queue.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -22,7 +22,7 @@ impl Ring {
         frame.state.set(OpState::InFlight);
         let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
         if frame.injected.is_due() {
-            // Nothing is done, and `route` answers with the errno.
+            // Nothing is done, and `route` returns the errno.
             return self.push(&opcode::Nop::new().build().user_data(user_data));
         }
         if frame.manner.get() != Manner::Plain
@@ -34,7 +34,8 @@ impl Ring {
         sqe::with_entry(frame, user_data, flags, |entry| self.push(&entry));
     }
 
-    /// The entry of an op that is not to be done plainly; none where it is, after all.
+    /// Returns the entry of an op with a manner of its own; None if it is submitted as usual after
+    /// all.
     #[cold]
     fn special_entry(&mut self, frame: &OpFrame) -> Option<Entry> {
         match (frame.manner.get(), frame.op) {
@@ -86,8 +87,8 @@ impl Ring {
         } else {
             self.hand_over(frame);
         }
-        // A request that arrived in between must not be lost; data that is there still comes
-        // first, since the op is tried before the request is looked at.
+        // A cancel request that arrived in between must not be lost. Data that is there still comes
+        // first, because the op is tried before the request is read.
         if frame.cancel_asked.get() {
             self.push_cancel(frame);
         }

@@ -1,14 +1,14 @@
-//! Rings whose ops another thread hands to the kernel while the worker is busy.
+//! Rings whose ops another thread submits while the worker is busy.
 //!
 //! A ring consists of its queues, which the worker fills and reads, and the thread that enters the
 //! kernel for it; the ring's flags depend on that thread. A kernel's thread and a [`Sidecar`] look
 //! alike from here: both take entries out of the queue while they are awake, both fall asleep after
-//! a while, and after each entry the worker checks whether it has to wake them. The worker finds
-//! completions in the queue, as ever.
+//! a while, and after each entry the worker checks whether it must wake them. The worker finds
+//! completions in the queue, as usual.
 //!
-//! A worker with nothing to run waits in the kernel itself, and hands over the entries that are
-//! left as it enters. So a sleeping worker is woken like any other, no op depends on another thread
-//! while the worker sleeps, and neither costs CPU time then.
+//! A worker with nothing to run waits in the kernel itself, and submits the remaining entries as it
+//! enters. So a sleeping worker is woken like any other, no op depends on another thread while the
+//! worker sleeps, and neither thread costs CPU time then.
 
 use std::io;
 
@@ -24,10 +24,11 @@ pub(super) enum SubmitterThread {
     Sidecar(Sidecar),
 }
 
-/// The features that a ring must do without when this submitter hands over its ops.
+/// The features that a ring cannot use with this submitter.
 ///
-/// Work is deferred to the one task that submits, or announced to it by a flag: here another one
-/// submits. And a message to another ring is worth it if the kernel has it at once.
+/// The kernel defers work to the task that submits, or announces it to that task by a flag, but
+/// here another thread submits. And a message to another ring pays only if the kernel sees it at
+/// once.
 pub(super) fn unfit_for(submitter: Submitter) -> FeatureSet {
     let unfit = [
         Feature::SingleIssuer,
@@ -53,7 +54,8 @@ impl SubmitterThread {
         features: FeatureSet,
     ) -> io::Result<Option<Self>> {
         if !queue.takes_timeouts {
-            // A timeout would be an entry that points to this thread's stack, and is read late.
+            // A timeout would be an entry that points to this thread's stack, and the other thread
+            // submits it late.
             return Err(io::Error::other(
                 "waits take no timeout here: that is EXT_ARG, of Linux 5.11",
             ));

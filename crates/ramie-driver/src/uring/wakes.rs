@@ -1,5 +1,5 @@
-//! Wakes that arrive at a ring: by its eventfd, which it reads all the time, or by a message of
-//! another ring.
+//! Wakes that arrive at a ring: by its eventfd, which it always reads, or by a message of another
+//! ring.
 
 use std::cell::UnsafeCell;
 use std::os::fd::AsRawFd;
@@ -19,7 +19,7 @@ pub(super) struct Wakes {
     is_woken: bool,
     /// The eventfd's read is in the queue or in the kernel.
     is_armed: bool,
-    /// Where that read writes. INVARIANT: freed only while `is_armed` is false.
+    /// The buffer of that read. INVARIANT: freed only while `is_armed` is false.
     count: Box<UnsafeCell<u64>>,
 }
 
@@ -57,7 +57,7 @@ impl Wakes {
         self.is_woken
     }
 
-    /// The next turn does not wait.
+    /// Makes the next turn return without waiting.
     pub(super) fn note_woken(&mut self) {
         self.is_woken = true;
     }
