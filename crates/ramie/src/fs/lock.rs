@@ -8,21 +8,19 @@ use std::{
     fs::TryLockError,
     io,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
 };
 
 use super::file::File;
 use crate::{
-    core::{cancel, worker},
+    core::cancel,
     op::{
         blocking,
+        retry::Pauses,
         route::{Route, route, uninterrupted},
     },
 };
 
 const MAX_THREADS: usize = 32;
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
@@ -58,7 +56,7 @@ pub(super) fn lock(
         cancel::check_io()?;
         return uninterrupted(|| wait(file));
     }
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Pauses::long();
     loop {
         cancel::check_io()?;
         match blocking(|| attempt(file)) {
@@ -72,7 +70,6 @@ pub(super) fn lock(
         {
             return blocking(|| uninterrupted(|| wait(file)));
         }
-        worker::pause(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pauses.pause();
     }
 }

@@ -15,6 +15,7 @@ use super::{File, transfer::PART};
 use crate::{
     core::cancel,
     op::{
+        forward::{read_by_reference, write_by_reference},
         route::{route, uninterrupted},
         whole::{counted_read_exact, counted_write_all, read_exact, write_all},
     },
@@ -113,47 +114,8 @@ impl Seek for &File {
     }
 }
 
-impl Read for File {
-    #[track_caller]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buf)
-    }
-
-    #[track_caller]
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&*self).read_vectored(bufs)
-    }
-
-    #[track_caller]
-    fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
-        (&*self).read_to_end(buf)
-    }
-
-    #[track_caller]
-    fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
-        (&*self).read_to_string(buf)
-    }
-
-    counted_read_exact!();
-}
-
-impl Write for File {
-    #[track_caller]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        (&*self).write(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&*self).write_vectored(bufs)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    counted_write_all!();
-}
+read_by_reference!(File);
+write_by_reference!(File);
 
 impl Seek for File {
     #[track_caller]

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::{
-    io::{self, IoSlice, IoSliceMut, Read, Write},
+    io::{self, IoSlice, IoSliceMut},
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
     process::Stdio,
 };
@@ -13,7 +13,7 @@ use crate::{
     core::{cancel, wait::park::WaitKind, worker},
     op::{
         fixed_file::StreamFd,
-        whole::{counted_read_exact, counted_write_all},
+        forward::{read_by_field, write_by_field},
     },
     ring::data::{MAX_BUFFERS, read_op, read_vectored_op, write_op, write_vectored_op},
 };
@@ -253,70 +253,5 @@ macro_rules! pipe_end {
 pipe_end!(PipeReader);
 pipe_end!(PipeWriter);
 
-impl Read for &PipeReader {
-    #[track_caller]
-    #[inline(always)]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf)
-    }
-
-    #[track_caller]
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.0.read_vectored(bufs)
-    }
-
-    counted_read_exact!();
-}
-
-impl Read for PipeReader {
-    #[track_caller]
-    #[inline(always)]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf)
-    }
-
-    #[track_caller]
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.0.read_vectored(bufs)
-    }
-
-    counted_read_exact!();
-}
-
-impl Write for &PipeWriter {
-    #[track_caller]
-    #[inline(always)]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.write(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.write_vectored(bufs)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    counted_write_all!();
-}
-
-impl Write for PipeWriter {
-    #[track_caller]
-    #[inline(always)]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.write(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.write_vectored(bufs)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    counted_write_all!();
-}
+read_by_field!(0: PipeReader, &PipeReader);
+write_by_field!(0: PipeWriter, &PipeWriter);

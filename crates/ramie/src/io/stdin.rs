@@ -9,7 +9,7 @@ use std::{
 
 use super::standard::{Standard, standard_descriptor};
 use crate::{
-    op::whole::counted_read_exact,
+    op::{forward::read_by_reference, whole::counted_read_exact},
     sync::{Mutex, MutexGuard},
 };
 
@@ -141,32 +141,7 @@ impl Read for &Stdin {
     }
 }
 
-impl Read for Stdin {
-    #[track_caller]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buf)
-    }
-
-    #[track_caller]
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&*self).read_vectored(bufs)
-    }
-
-    #[track_caller]
-    fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
-        (&*self).read_to_end(buf)
-    }
-
-    #[track_caller]
-    fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
-        (&*self).read_to_string(buf)
-    }
-
-    #[track_caller]
-    fn read_exact(&mut self, buf: &mut [u8]) -> io::Result<()> {
-        (&*self).read_exact(buf)
-    }
-}
+read_by_reference!(Stdin);
 
 impl Read for StdinLock<'_> {
     #[track_caller]

@@ -23,7 +23,7 @@ use crate::{
         cancel,
         primitive::{AtomicBool, Ordering},
     },
-    op::whole,
+    op::{forward::write_by_reference, whole},
 };
 
 /// The process ends, so no strand may park any more.
@@ -237,32 +237,7 @@ macro_rules! standard_output {
             }
         }
 
-        impl Write for $handle {
-            #[track_caller]
-            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-                (&*self).write(buf)
-            }
-
-            #[track_caller]
-            fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-                (&*self).write_vectored(bufs)
-            }
-
-            #[track_caller]
-            fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
-                (&*self).write_all(buf)
-            }
-
-            #[track_caller]
-            fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> io::Result<()> {
-                (&*self).write_fmt(arguments)
-            }
-
-            #[track_caller]
-            fn flush(&mut self) -> io::Result<()> {
-                (&*self).flush()
-            }
-        }
+        write_by_reference!($handle);
 
         impl Write for $lock<'_> {
             #[track_caller]

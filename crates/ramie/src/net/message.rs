@@ -5,7 +5,6 @@ use std::{
     io::{self, IoSlice, IoSliceMut},
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     slice,
-    time::Duration,
 };
 
 use ramie_driver::{MessageHeader, Op, sys};
@@ -15,14 +14,10 @@ use super::{
     socket::{Address, Half, Socket, data_result},
 };
 use crate::{
-    core::{time::Deadline, worker},
-    op::{self, OpError},
+    core::time::Deadline,
+    op::{self, OpError, retry::Pauses},
     ring::socket::{SEND, header_of, header_of_mut, receive_message, send_message},
 };
-
-/// The first and the longest pause of a sender if nothing can notify it that there is room again.
-const FIRST_PAUSE: Duration = Duration::from_micros(50);
-const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// Whether a send may be split into parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -178,7 +173,7 @@ impl Socket {
         header: &MessageHeader,
         deadline: Deadline,
     ) -> io::Result<usize> {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::short();
         loop {
             let sent = data_result(self.try_message(header, sys::MSG_DONTWAIT, Deadline::NEVER));
             match sent {
@@ -195,8 +190,7 @@ impl Socket {
                 data_result(unsafe { op::request(&SEND, op).until(deadline).perform() })?;
             } else {
                 // The receiver's queue is full, and only connected senders are notified of room.
-                worker::pause(pause);
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pauses.pause();
             }
         }
     }

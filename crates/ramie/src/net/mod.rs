@@ -62,3 +62,23 @@ pub use self::{
     tcp_stream::TcpStream,
     udp::UdpSocket,
 };
+
+use std::fmt;
+
+/// Formats a socket as std does: its address, its peer's address, its descriptor.
+fn debug(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    fd: i32,
+    local: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
+) -> fmt::Result {
+    let mut debug = f.debug_struct(name);
+    if let Some(local) = local {
+        debug.field("addr", &local);
+    }
+    if let Some(peer) = peer {
+        debug.field("peer", &peer);
+    }
+    debug.field("fd", &fd).finish()
+}

@@ -30,6 +30,9 @@ use crate::{
     ring::socket as ring,
 };
 
+/// The number of connections that may wait to be accepted, at most `net.core.somaxconn`.
+pub(crate) const BACKLOG: i32 = 4096;
+
 /// The options that std keeps in the open file description, kept beside the descriptor and shared
 /// by its duplicates.
 #[derive(Default)]
@@ -247,13 +250,19 @@ impl Socket {
 
     #[track_caller]
     #[inline(always)]
-    pub(crate) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive(buffer, 0)
+    }
+
+    #[track_caller]
+    #[inline(always)]
+    pub(crate) fn write(&self, buffer: &[u8]) -> io::Result<usize> {
         let (flags, deadline) = (self.flags(0), self.deadline(Half::Write));
         data_result(ring::send_op(self.fd.named(), buffer, flags, deadline))
     }
 
     #[track_caller]
-    pub(crate) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    pub(crate) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         // Without room for data std's readv(2) ignores the socket; recvmsg(2) would wait for data.
         if buffers.iter().take(ring::MAX_BUFFERS).all(|buffer| buffer.is_empty()) {
             return Ok(0);
@@ -271,8 +280,8 @@ impl Socket {
     }
 
     #[track_caller]
-    pub(crate) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        // As for `receive_vectored`.
+    pub(crate) fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        // As for `read_vectored`.
         if buffers.iter().take(ring::MAX_BUFFERS).all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }

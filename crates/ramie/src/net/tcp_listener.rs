@@ -12,12 +12,9 @@ use super::{
     SocketAddr, TcpStream, ToSocketAddrs,
     addr::{family_of, first_success},
     handle::{converts_like_std, shared_like_std},
-    socket::Socket,
+    socket::{BACKLOG, Socket},
 };
 use crate::{core::cancel::Steps, fiber, op::multishot::MultishotSource};
-
-/// The number of connections that may wait to be accepted, at most `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
 
 /// A socket that accepts TCP connections; twin of [`std::net::TcpListener`].
 ///
@@ -244,10 +241,6 @@ impl FusedIterator for Incoming<'_> {}
 
 impl fmt::Debug for TcpListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("TcpListener");
-        if let Ok(address) = self.local_addr() {
-            debug.field("addr", &address);
-        }
-        debug.field("fd", &self.as_raw_fd()).finish()
+        super::debug(f, "TcpListener", self.as_raw_fd(), self.local_addr().ok(), None)
     }
 }

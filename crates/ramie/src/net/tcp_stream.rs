@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, IoSlice, IoSliceMut, Read, Write},
+    io::{self, IoSlice},
     os::fd::{AsFd, AsRawFd},
     time::Duration,
 };
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::{
     core::time::Deadline,
-    op::whole::{counted_read_exact, counted_write_all},
+    op::forward::{read_by_field, write_by_field},
 };
 
 /// A TCP connection; twin of [`std::net::TcpStream`].
 ///
-/// It implements [`Read`] and [`Write`], also by shared reference, so that one strand may read
-/// while another writes. It is closed when dropped.
+/// It implements [`Read`](io::Read) and [`Write`](io::Write), also by shared reference, so that one
+/// strand may read while another writes. It is closed when dropped.
 ///
 /// # Blocking
 /// A read or write that would wait parks the fiber, or the thread outside one. The kernel moves the
@@ -271,87 +271,15 @@ pub(super) fn connect(address: &SocketAddr, deadline: Deadline) -> io::Result<Tc
     Ok(TcpStream { socket })
 }
 
-impl Read for &TcpStream {
-    #[track_caller]
-    #[inline(always)]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.socket.receive(buf, 0)
-    }
-
-    #[track_caller]
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.socket.receive_vectored(bufs)
-    }
-
-    counted_read_exact!();
-}
-
-impl Read for TcpStream {
-    #[track_caller]
-    #[inline(always)]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buf)
-    }
-
-    #[track_caller]
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&*self).read_vectored(bufs)
-    }
-
-    counted_read_exact!();
-}
-
-impl Write for &TcpStream {
-    #[track_caller]
-    #[inline(always)]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.socket.send(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.socket.send_vectored(bufs)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    counted_write_all!();
-}
-
-impl Write for TcpStream {
-    #[track_caller]
-    #[inline(always)]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        (&*self).write(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&*self).write_vectored(bufs)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    counted_write_all!();
-}
-
 impl fmt::Debug for TcpStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("TcpStream");
-        if let Ok(address) = self.local_addr() {
-            debug.field("addr", &address);
-        }
-        if let Ok(peer) = self.peer_addr() {
-            debug.field("peer", &peer);
-        }
-        debug.field("fd", &self.as_raw_fd()).finish()
+        let (local, peer) = (self.local_addr().ok(), self.peer_addr().ok());
+        super::debug(f, "TcpStream", self.as_raw_fd(), local, peer)
     }
 }
 
+read_by_field!(socket: TcpStream, &TcpStream);
+write_by_field!(socket: TcpStream, &TcpStream);
 shared_like_std!(TcpStream);
 bounded_like_std!(TcpStream);
 converts_like_std!(TcpStream, std::net::TcpStream);

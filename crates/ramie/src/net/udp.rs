@@ -311,10 +311,6 @@ converts_like_std!(UdpSocket, std::net::UdpSocket);
 
 impl fmt::Debug for UdpSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("UdpSocket");
-        if let Ok(address) = self.local_addr() {
-            debug.field("addr", &address);
-        }
-        debug.field("fd", &self.as_raw_fd()).finish()
+        super::debug(f, "UdpSocket", self.as_raw_fd(), self.local_addr().ok(), None)
     }
 }

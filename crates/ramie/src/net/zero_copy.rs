@@ -26,7 +26,7 @@ impl Socket {
         let header = header_of(buffers);
         let bytes: usize = buffers.iter().take(header.iov_len).map(|buffer| buffer.len()).sum();
         if bytes < ZERO_COPY_FROM {
-            return self.send_vectored(buffers);
+            return self.write_vectored(buffers);
         }
         let flags = self.flags(sys::MSG_NOSIGNAL);
         let fd = self.as_fd().as_raw_fd();
@@ -39,7 +39,7 @@ impl Socket {
         match sent {
             // A socket of this kind always copies.
             Err(OpError::Errno(errno)) if errno == sys::Errno::OPNOTSUPP.raw_os_error() => {
-                self.send_vectored(buffers)
+                self.write_vectored(buffers)
             }
             sent => data_result(sent),
         }

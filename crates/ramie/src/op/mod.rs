@@ -7,10 +7,12 @@
 pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod fixed_file;
+pub(crate) mod forward;
 pub(crate) mod inboxes;
 pub(crate) mod multishot;
 mod perform;
 pub(crate) mod readiness;
+pub(crate) mod retry;
 pub(crate) mod route;
 pub(crate) mod whole;
 

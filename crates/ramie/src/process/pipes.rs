@@ -2,14 +2,13 @@
 
 use std::{
     fmt,
-    io::{self, IoSlice, IoSliceMut, Read, Write},
     os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd},
     process::{self, Stdio},
 };
 
 use crate::{
     fs::File,
-    op::whole::{counted_read_exact, counted_write_all},
+    op::forward::{read_by_field, write_by_field},
 };
 
 /// The parts of an end besides reading and writing.
@@ -91,58 +90,5 @@ ends! {
     ChildStderr;
 }
 
-macro_rules! readers {
-    ($($name:ident)*) => {$(
-        impl Read for $name {
-            #[track_caller]
-            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-                (&self.pipe).read(buf)
-            }
-
-            #[track_caller]
-            fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-                (&self.pipe).read_vectored(bufs)
-            }
-
-            counted_read_exact!();
-        }
-    )*};
-}
-
-readers!(ChildStdout ChildStderr);
-
-impl Write for &ChildStdin {
-    #[track_caller]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        (&self.pipe).write(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&self.pipe).write_vectored(bufs)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    counted_write_all!();
-}
-
-impl Write for ChildStdin {
-    #[track_caller]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        (&*self).write(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&*self).write_vectored(bufs)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    counted_write_all!();
-}
+read_by_field!(pipe: ChildStdout, ChildStderr);
+write_by_field!(pipe: ChildStdin, &ChildStdin);

@@ -15,11 +15,12 @@ use ramie_driver::{
 };
 
 use crate::{
-    core::{cancel, time::Instant, wait::park::WaitKind, worker},
+    core::{cancel, time::Instant, wait::park::WaitKind},
     fiber,
     op::{
         self,
         call::{Way, by_ring, can_wait_for_epoll, plainly, raw, result_of, way},
+        retry::Pauses,
     },
 };
 
@@ -28,10 +29,6 @@ static READY: WaitKind = WaitKind::new("a descriptor to be ready");
 static EPOLL: WaitKind = WaitKind::new("events of an epoll set");
 static CHILD: WaitKind = WaitKind::new("a process to change");
 static TIME: WaitKind = WaitKind::new("time to pass in the kernel");
-
-/// The first and the longest pause of a wait if nothing reports the end of a child.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Sends an op without effect through the kernel: `nop`, a ring's op since Linux 5.1.
 ///
@@ -173,7 +170,7 @@ fn numbers_of(id: &WaitId<'_>) -> io::Result<(u32, u32)> {
 #[track_caller]
 fn wait_otherwise(id: &WaitId<'_>, options: WaitIdOptions, asked: Call) -> io::Result<u32> {
     let Call::WaitId { into, .. } = asked else { unreachable!("made by `waitid`") };
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Pauses::long();
     loop {
         cancel::check_io()?;
         // SAFETY: the room lies in the frame of `waitid`, which waits.
@@ -189,8 +186,7 @@ fn wait_otherwise(id: &WaitId<'_>, options: WaitIdOptions, asked: Call) -> io::R
                 // No sleep lasts while unwinding.
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            worker::pause(pause);
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pauses.pause();
         }
     }
 }

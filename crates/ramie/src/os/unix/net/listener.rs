@@ -14,13 +14,10 @@ use crate::{
     core::cancel::Steps,
     net::{
         handle::{converts_like_std, shared_like_std},
-        socket::Socket,
+        socket::{BACKLOG, Socket},
     },
     op::multishot::MultishotSource,
 };
-
-/// The number of connections that may wait to be accepted, at most `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
 
 /// A socket that accepts Unix stream connections; twin of [`std::os::unix::net::UnixListener`].
 ///

@@ -2,36 +2,33 @@
 
 use std::{
     fmt,
-    io::{self, IoSlice, IoSliceMut, Read, Write},
+    io::{self, IoSlice, IoSliceMut},
     net::Shutdown,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::Path,
-    time::Duration,
 };
 
 use ramie_driver::sys::{self, AddressFamily, SocketType};
 
 use super::{Received, SocketAddr};
 use crate::{
-    core::{time::Deadline, worker},
+    core::time::Deadline,
     net::{
         RecvEach,
         handle::{bounded_like_std, converts_like_std, shared_like_std},
         message::Shape,
         socket::Socket,
     },
-    op::whole::{counted_read_exact, counted_write_all},
+    op::{
+        forward::{read_by_field, write_by_field},
+        retry::Pauses,
+    },
 };
-
-/// The first and the longest pause of a connect to a listener with a full queue, if the kernel
-/// cannot report room.
-const FIRST_PAUSE: Duration = Duration::from_micros(50);
-const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// A Unix stream socket; twin of [`std::os::unix::net::UnixStream`].
 ///
-/// It implements [`Read`] and [`Write`], also by shared reference, so that one strand may read
-/// while another writes. It is closed when dropped.
+/// It implements [`Read`](io::Read) and [`Write`](io::Write), also by shared reference, so that one
+/// strand may read while another writes. It is closed when dropped.
 ///
 /// # Blocking
 /// A read or write that would wait parks the fiber, or the thread outside one.
@@ -107,16 +104,16 @@ impl UnixStream {
     #[track_caller]
     pub fn connect_addr(socket_addr: &SocketAddr) -> io::Result<UnixStream> {
         let address = socket_addr.into();
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::short();
         loop {
             let socket = Socket::stream(AddressFamily::UNIX)?;
             match socket.connect(&address, Deadline::NEVER) {
                 Ok(()) => return Ok(UnixStream { socket }),
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-                // Only the polling driver returns this; a ring waits in the kernel.
-                Err(_) => worker::pause(pause),
+                // The listener's queue is full. Only the polling driver returns this; a ring waits
+                // in the kernel.
+                Err(_) => pauses.pause(),
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -237,77 +234,11 @@ impl UnixStream {
     }
 }
 
+read_by_field!(socket: UnixStream, &UnixStream);
+write_by_field!(socket: UnixStream, &UnixStream);
 shared_like_std!(UnixStream);
 bounded_like_std!(UnixStream);
 converts_like_std!(UnixStream, std::os::unix::net::UnixStream);
-
-impl Read for &UnixStream {
-    #[track_caller]
-    #[inline(always)]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.socket.receive(buf, 0)
-    }
-
-    #[track_caller]
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.socket.receive_vectored(bufs)
-    }
-
-    counted_read_exact!();
-}
-
-impl Read for UnixStream {
-    #[track_caller]
-    #[inline(always)]
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buf)
-    }
-
-    #[track_caller]
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&*self).read_vectored(bufs)
-    }
-
-    counted_read_exact!();
-}
-
-impl Write for &UnixStream {
-    #[track_caller]
-    #[inline(always)]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.socket.send(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.socket.send_vectored(bufs)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    counted_write_all!();
-}
-
-impl Write for UnixStream {
-    #[track_caller]
-    #[inline(always)]
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        (&*self).write(buf)
-    }
-
-    #[track_caller]
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&*self).write_vectored(bufs)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    counted_write_all!();
-}
 
 impl fmt::Debug for UnixStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
