@@ -66,6 +66,9 @@ const SHIPPED: &[&str] = &[
     "sync/mutex.rs",
     "sync/once.rs",
     "sync/oneshot.rs",
+    "sync/poison.rs",
+    "sync/raw_mutex.rs",
+    "sync/raw_rwlock.rs",
     "sync/rwlock.rs",
     "sync/semaphore.rs",
     "sync/watch/mod.rs",
@@ -114,6 +117,8 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("sync/mutex", &["models::mutex", "models::condvar", "models::cancel_points"]),
     ("sync/once", &["models::once"]),
     ("sync/oneshot", &["models::oneshot", "models::cancel_points"]),
+    ("sync/raw_mutex", &["models::mutex", "models::condvar", "models::cancel_points"]),
+    ("sync/raw_rwlock", &["models::rwlock", "models::watch", "models::cancel_points"]),
     ("sync/rwlock", &["models::rwlock", "models::watch", "models::cancel_points"]),
     ("sync/semaphore", &["models::semaphore", "models::cancel_points"]),
     ("sync/watch", &["models::watch"]),
@@ -160,7 +165,7 @@ fn adapt_shipped(name: &str, text: &str) -> String {
 const SCALED: &[(&str, &str, &str)] = &[
     ("core/cancel/node.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
     ("core/wait/parking_lot.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
-    ("sync/mutex.rs", "const LOSSES: u32 = 16;", "const LOSSES: u32 = 1;"),
+    ("sync/raw_mutex.rs", "const LOSSES: u32 = 16;", "const LOSSES: u32 = 1;"),
     // A lock that is held while the checker switches between the model's threads.
     (
         "sync/broadcast/mod.rs",

@@ -332,7 +332,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "cancelled_writer_leaves_in_silence",
-        file: "sync/rwlock.rs",
+        file: "sync/raw_rwlock.rs",
         from: "self.grant();\n                    return false;",
         to: "return false;",
         model: "models::cancel_points::a_cancelled_writer_keeps_no_reader_out",
@@ -431,15 +431,15 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "mutex_does_not_acquire",
-        file: "sync/mutex.rs",
-        from: "Ordering::Acquire, Ordering::Relaxed).is_err() {\n            // It ends",
-        to: "Ordering::Relaxed, Ordering::Relaxed).is_err() {\n            // It ends",
+        file: "sync/raw_mutex.rs",
+        from: "compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed)",
+        to: "compare_exchange(FREE, me, Ordering::Relaxed, Ordering::Relaxed)",
         model: "models::mutex::one_at_a_time_holds_it",
         verdict: RACE,
     },
     Canary {
         name: "mutex_does_not_release",
-        file: "sync/mutex.rs",
+        file: "sync/raw_mutex.rs",
         from: "compare_exchange(word, FREE, Ordering::Release, Ordering::Relaxed)",
         to: "compare_exchange(word, FREE, Ordering::Relaxed, Ordering::Relaxed)",
         model: "models::mutex::one_at_a_time_holds_it",
@@ -447,7 +447,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "mutex_parks_without_a_look",
-        file: "sync/mutex.rs",
+        file: "sync/raw_mutex.rs",
         from: "word & WAITERS != 0 && word != WAITERS",
         to: "word != WAITERS || true",
         model: "models::mutex::one_at_a_time_holds_it",
@@ -455,7 +455,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "mutex_frees_in_one_glance",
-        file: "sync/mutex.rs",
+        file: "sync/raw_mutex.rs",
         from: "let is_plain = word & WAITERS == 0;",
         to: "let is_plain = true;",
         model: "models::mutex::one_at_a_time_holds_it",
@@ -463,7 +463,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "mutex_forgets_the_third",
-        file: "sync/mutex.rs",
+        file: "sync/raw_mutex.rs",
         from: "if next.has_more { WAITERS } else { 0 }",
         to: "if next.has_more && false { WAITERS } else { 0 }",
         model: "models::mutex::no_waiter_is_forgotten",
@@ -471,7 +471,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "mutex_is_handed_over_and_free",
-        file: "sync/mutex.rs",
+        file: "sync/raw_mutex.rs",
         from: "let owner = if is_handed_over { next.strand.as_u64() } else { FREE };",
         to: "let owner = FREE;",
         model: "models::mutex::a_loser_is_handed_the_lock",
@@ -529,7 +529,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "rwlock_does_not_acquire",
-        file: "sync/rwlock.rs",
+        file: "sync/raw_rwlock.rs",
         from: "word + holder,\n                Ordering::Acquire,",
         to: "word + holder,\n                Ordering::Relaxed,",
         model: "models::rwlock::a_writer_is_alone",
@@ -537,7 +537,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "rwlock_does_not_release",
-        file: "sync/rwlock.rs",
+        file: "sync/raw_rwlock.rs",
         from: "self.word.fetch_sub(holder, Ordering::Release)",
         to: "self.word.fetch_sub(holder, Ordering::Relaxed)",
         model: "models::rwlock::a_writer_is_alone",
@@ -545,7 +545,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "rwlock_parks_without_a_look",
-        file: "sync/rwlock.rs",
+        file: "sync/raw_rwlock.rs",
         from: "if may_join(word, holder) {\n                return false;",
         to: "if false {\n                return false;",
         model: "models::rwlock::a_writer_is_alone",
@@ -553,7 +553,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "rwlock_waits_for_the_last_waiter",
-        file: "sync/rwlock.rs",
+        file: "sync/raw_rwlock.rs",
         from: "if word == WAITERS {",
         to: "if word == FREE {",
         model: "models::rwlock::a_writer_is_alone",
@@ -561,7 +561,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "rwlock_keeps_the_mark",
-        file: "sync/rwlock.rs",
+        file: "sync/raw_rwlock.rs",
         from: "self.word.fetch_and(!WAITERS, Ordering::Relaxed);",
         to: "",
         model: "models::rwlock::a_writer_is_alone",
@@ -569,7 +569,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "rwlock_lets_writers_in_with_readers",
-        file: "sync/rwlock.rs",
+        file: "sync/raw_rwlock.rs",
         from: "_ => word & !WAITERS == FREE,",
         to: "_ => word & WRITER == 0,",
         model: "models::rwlock::a_writer_is_alone",
@@ -577,7 +577,7 @@ pub const CANARIES: &[Canary] = &[
     },
     Canary {
         name: "rwlock_readers_wait_for_each_other",
-        file: "sync/rwlock.rs",
+        file: "sync/raw_rwlock.rs",
         from: "READER => word & WRITER == 0,",
         to: "READER => word & !WAITERS == FREE,",
         model: "models::rwlock::readers_go_together",
