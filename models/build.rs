@@ -221,6 +221,9 @@ fn write(path: &Path, text: &str) {
 }
 
 fn make_tree(name: &str, out: &Path, stand_ins: &[PathBuf], canary: Option<&Canary>) {
+    // A file that was moved since the last build would still be at its old path. The first build
+    // finds nothing to remove.
+    let _ = fs::remove_dir_all(out.join(name));
     for path in stand_ins {
         let text = fs::read_to_string(path).expect("a readable source");
         let place = path.strip_prefix("tree").expect("listed under tree");
