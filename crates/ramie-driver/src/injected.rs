@@ -1,11 +1,11 @@
-//! An answer that a fault gives to an op in place of the kernel's (feature `faults`).
+//! An answer that a fault gives to an op instead of the kernel's (feature `faults`).
 
 use std::cell::Cell;
 
 use rustix::io::Errno;
 
-/// The errno that the kernel is to have answered, and how many times: a fault that the driver has
-/// to hide from its caller.
+/// The errno that the kernel seems to have returned, and how many times: a fault that the driver
+/// must hide from its caller.
 #[derive(Debug)]
 pub(crate) struct InjectedAnswer {
     errno: Cell<i32>,
@@ -22,17 +22,18 @@ impl InjectedAnswer {
         self.times.set(times);
     }
 
-    /// Whether it is to be given again.
+    /// Whether the answer must be given once more.
     pub(crate) fn is_due(&self) -> bool {
         self.times.get() > 0
     }
 
-    /// Whether it is that the descriptor is not ready.
+    /// Whether the answer is that the descriptor is not ready.
     pub(crate) fn is_again(&self) -> bool {
         self.errno.get() == Errno::AGAIN.raw_os_error()
     }
 
-    /// Takes one answer, `-errno`. A poll in the op's stead is not answered that it is not ready.
+    /// Takes one answer, `-errno`. A poll that replaces the op never gets the answer that the
+    /// descriptor is not ready.
     pub(crate) fn take(&self, is_poll: bool) -> Option<i32> {
         if !self.is_due() || (is_poll && self.is_again()) {
             return None;

@@ -1,7 +1,7 @@
 //! Stands in for `injected.rs` in a build without the feature `faults`: the kernel's answers count.
 
 // Same name as `injected::InjectedAnswer`: stands in for it in builds without the feature.
-/// No answer: it takes no room in a frame, and each look at it is a constant.
+/// No answer: it takes no room in a frame, and its methods return constants.
 #[derive(Debug)]
 pub(crate) struct InjectedAnswer;
 

@@ -35,13 +35,13 @@
 //! | State | Left by | To |
 //! |---|---|---|
 //! | new | `submit` | in flight, or complete (the poll backend tries the call first) |
-//! | in flight | the kernel's answer, reaped in `turn` | complete, or waiting again (below) |
+//! | in flight | the kernel's completion, reaped in `turn` | complete, or waiting again |
 //! | waiting again | the next `turn` | in flight: the op was interrupted, or not ready after all |
 //! | complete | `pop_complete` hands it out | belongs to the caller again |
 //!
-//! The race to fear is cancelling: the target may complete, with data, before the request to
-//! cancel it arrives. Therefore the target's own completion is the only thing that counts; the
-//! request's completion is ignored, and may come when the frame is long gone.
+//! The race to fear is a cancellation: the op may complete, with data, before the request to cancel
+//! it arrives. So only the op's own completion counts; the request's completion is ignored, and may
+//! arrive when the frame is gone.
 //!
 //! # Threads
 //!
@@ -83,8 +83,8 @@ mod variables;
 mod wake;
 mod why_refused;
 
-// The feature `faults` is asked for here alone. Without it, files that stand in for these modules
-// inject nothing, and the compiler leaves out the code for faults.
+// Only this file asks for the feature `faults`. Without it, files that stand in for these modules
+// inject nothing, and the compiler omits the code for faults.
 #[cfg_attr(not(feature = "faults"), path = "faults/absent.rs")]
 mod faults;
 #[cfg_attr(not(feature = "faults"), path = "injected_absent.rs")]
@@ -118,14 +118,14 @@ pub use wake::Waker;
 
 #[cfg(feature = "faults")]
 impl Driver {
-    /// Makes things go wrong from now on: for tests. Nothing may be in flight.
+    /// Injects faults from now on, for tests. No op may be in flight.
     pub fn with_faults(self, faults: Faults) -> Driver {
         self.inject(faults)
     }
 }
 
-/// Returns how often the rings of this process entered the kernel, of those that have been dropped:
-/// for benches. Counted so because a shared count would cost each enter a cache miss.
+/// Returns how often the dropped rings of this process entered the kernel, for benches. Open rings
+/// do not count, because a shared counter would cost each enter a cache miss.
 #[doc(hidden)]
 pub fn enters() -> u64 {
     uring::entered_so_far()

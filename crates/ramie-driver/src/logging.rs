@@ -1,13 +1,13 @@
 //! The one way to the program's logger, which is user code: it may panic, wait, and call Ramie
 //! again.
 //!
-//! [`say!`](crate::say) calls the logger at once, where nothing is borrowed or half done. A panic
-//! of the logger ends there, and its line goes to stderr, so that it is not lost. Where something
-//! is borrowed, [`later`] keeps a line; the caller that has let go of everything calls [`deliver`].
+//! [`say!`](crate::say) calls the logger at once, so it is used only where nothing is borrowed or
+//! half done. A panic of the logger is caught, and its line goes to stderr, so that it is not lost.
+//! Code that holds a borrow keeps a line by [`later`]; a caller that holds none calls [`deliver`].
 //!
-//! A call that waits may be made by the logger, which may hold a lock. If Ramie logged in such a
-//! call, the thread would enter the logger a second time, and wait for its own lock. So outside
-//! `run`, where the first call that waits opens a driver, a thread of its own delivers the lines
+//! The logger may make a call that waits while it holds a lock. If Ramie logged in such a call, the
+//! thread would enter the logger a second time, and wait for its own lock. So outside `run`, where
+//! the first call that waits opens a driver, a thread of its own delivers the lines
 //! ([`on_another_thread`]).
 
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,7 @@ use std::thread;
 pub use log::Level;
 use log::Record;
 
-/// Logs a line of the runtime's: `say!(Warn, "the pool cannot grow: {error}")`.
+/// Logs a line of the runtime: `say!(Warn, "the pool cannot grow: {error}")`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! say {
@@ -58,7 +58,7 @@ pub fn say(level: Level, target: &'static str, line: fmt::Arguments<'_>) {
 #[cold]
 pub fn print(line: fmt::Arguments<'_>) {
     let mut text = String::new();
-    // A part that fails to format itself is left out.
+    // A part that fails to format itself is omitted.
     let _ = writeln!(text, "{line}");
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
@@ -103,7 +103,7 @@ pub fn has_lines() -> bool {
     HAS_LINES.load(Ordering::Relaxed)
 }
 
-/// Gives the lines that were kept to the logger. To be called where nothing is borrowed.
+/// Gives the kept lines to the logger. The caller must hold no borrow.
 #[cold]
 pub fn deliver() {
     take_lines().iter().for_each(Line::say);
@@ -115,14 +115,15 @@ fn take_lines() -> Vec<Line> {
 }
 
 thread_local! {
-    /// Lines of this thread are kept, because it may be inside the logger.
+    /// Whether lines of this thread are kept, because it may be inside the logger.
     static IS_KEPT: Cell<bool> = const { Cell::new(false) };
     static KEPT: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
-    /// This thread delivers lines, its own included: otherwise each would start another one.
+    /// Whether this thread delivers lines, its own included; otherwise each line would start
+    /// another thread.
     static DELIVERS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `f`, and has a thread of its own give the lines that `f` logs to the logger.
+/// Calls `f`; another thread gives the lines that `f` logs to the logger.
 pub fn on_another_thread<T>(f: impl FnOnce() -> T) -> T {
     struct Restore(bool);
     impl Drop for Restore {
@@ -140,7 +141,7 @@ pub fn on_another_thread<T>(f: impl FnOnce() -> T) -> T {
 }
 
 fn take_kept() -> Vec<Line> {
-    // While the thread's destructors run, none is kept here.
+    // While the thread's destructors run, no line is kept.
     KEPT.try_with(RefCell::take).unwrap_or_default()
 }
 

@@ -1,4 +1,5 @@
-//! Features that are not used though the kernel has them: one by one, or as an older kernel.
+//! Masks: features that are not used although the kernel has them, one by one or as an older kernel
+//! lacks them.
 
 use std::sync::OnceLock;
 
@@ -10,7 +11,7 @@ use crate::variables::invalid_value;
 /// The environment variable that masks features.
 const VARIABLE: &str = "RAMIE_CAPS";
 
-/// A kernel to look like: later features are not used.
+/// An older kernel to imitate: later features are not used.
 ///
 /// # Examples
 /// ```
@@ -56,17 +57,17 @@ fn version(text: &str) -> (u16, u16) {
     (major.parse().unwrap_or(0), minor.parse().unwrap_or(0))
 }
 
-/// Reads `RAMIE_CAPS`: which features are not to be used.
+/// Reads `RAMIE_CAPS`, the features that must not be used.
 ///
 /// It is a list with commas: `-NAME` masks one feature ([`Feature::name`], in either case), and
-/// `linux-5.15`, `linux-6.1` or `linux-6.6` mask later features. Unset or empty masks nothing. The
-/// polling driver uses none of them anyway.
+/// `linux-5.15`, `linux-6.1` or `linux-6.6` mask later features. Unset or empty, it masks nothing.
+/// The polling driver uses none of these features.
 ///
-/// [`Driver::open`](crate::Driver::open) heeds the variable as it was at the first look; one that
-/// does not parse it ignores, with a warning in the log.
+/// [`Driver::open`](crate::Driver::open) uses the value that the variable had at the first call; it
+/// ignores a value that does not parse, with a warning in the log.
 ///
 /// # Errors
-/// Another value, which is the user's mistake; the error names the cure.
+/// The variable has another value; the error names the allowed ones.
 pub fn masked_from_env() -> Result<FeatureSet, OpenError> {
     static FOUND: OnceLock<Result<FeatureSet, OpenError>> = OnceLock::new();
     FOUND.get_or_init(read).clone()

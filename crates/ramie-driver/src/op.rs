@@ -15,10 +15,10 @@ use crate::sys::{EpollEvent, Lent, SockAddrStorage};
 
 /// The offset that means "at the file's current position", and that streams require.
 ///
-/// For a file that has positions a caller of a ring should not use it, because the position stays
-/// where it was, and the next write overwrites this one, if the kernel moves part of the bytes and
-/// then fails (a full disk), or if a device moves them directly (`O_DIRECT`); seen on Linux 6.18.
-/// The caller passes the position instead, and moves it by the result.
+/// With a ring, do not use it for files that have positions: if the kernel moves part of the bytes
+/// and then fails (a full disk), or if a device moves them directly (`O_DIRECT`), the position does
+/// not move, and the next write overwrites this one (seen on Linux 6.18). Pass the position
+/// instead, and advance it by the result.
 pub const CURRENT_POSITION: u64 = u64::MAX;
 
 /// The most bytes that Linux moves in one call; longer requests are capped, the result is short.
@@ -47,16 +47,16 @@ pub enum Op {
     /// `recv`. With `MSG_DONTWAIT` it fails with `EAGAIN` instead of waiting.
     #[allow(missing_docs)]
     Recv { fd: RawFd, buf: *mut u8, len: u32, flags: i32 },
-    /// `recv` into buffers of the ring's own, as many as the bytes that are there take; they are
-    /// leased into the list. The result is how many bytes that are. A ring needs
-    /// [`Feature::BufferRing`](crate::Feature::BufferRing), else it refuses, with `ENOBUFS`; and to
-    /// take more than one buffer [`Feature::Bundle`](crate::Feature::Bundle) and
+    /// `recv` into the ring's own buffers, as many as the available bytes fill; they are leased
+    /// into the list. The result is the number of bytes. A ring needs
+    /// [`Feature::BufferRing`](crate::Feature::BufferRing), otherwise the op fails with `ENOBUFS`;
+    /// and to fill more than one buffer [`Feature::Bundle`](crate::Feature::Bundle) and
     /// [`Feature::IncrementalBuffers`](crate::Feature::IncrementalBuffers).
     #[allow(missing_docs)]
     RecvBundle { fd: RawFd, into: *mut Vec<Lease> },
-    /// `send`, never raising SIGPIPE. With `MSG_DONTWAIT` it fails with `EAGAIN`. Send datagrams
-    /// in that way: one that finds the receiver full once its bytes are copied is tried again by
-    /// the ring without them, and goes out empty (seen on Linux 6.18, Unix datagrams).
+    /// `send`, never raising SIGPIPE. With `MSG_DONTWAIT` it fails with `EAGAIN`. Send datagrams in
+    /// that way, because a ring retries a datagram whose receiver was full after its bytes were
+    /// copied, and then sends it empty (seen on Linux 6.18, Unix datagrams).
     #[allow(missing_docs)]
     Send { fd: RawFd, buf: *const u8, len: u32, flags: i32 },
     /// `recvmsg`: vectored receive, addresses, control messages.
@@ -68,7 +68,7 @@ pub enum Op {
     /// `accept4`; `addr` and `addr_len` may both be null. The result is the new descriptor.
     #[allow(missing_docs)]
     Accept { fd: RawFd, addr: *mut SockAddrStorage, addr_len: *mut u32, flags: i32 },
-    /// `connect`, waiting until the connection stands or has failed.
+    /// `connect`, which waits until the connection is established or has failed.
     #[allow(missing_docs)]
     Connect { fd: RawFd, addr: *const SockAddrStorage, addr_len: u32 },
     /// `poll` on one descriptor; the result is the mask of `POLL*` bits that are set.
@@ -82,7 +82,7 @@ pub enum Op {
     /// `close` (5.6). Another op of the descriptor holds the file open until it is complete.
     #[allow(missing_docs)]
     Close { fd: RawFd },
-    /// `epoll_wait` on an epoll set; the result is how many events there are. A ring needs
+    /// `epoll_wait` on an epoll set; the result is the number of events. A ring needs
     /// [`Feature::EpollWait`](crate::Feature::EpollWait) (6.15).
     #[allow(missing_docs)]
     EpollWait { fd: RawFd, events: *mut EpollEvent, count: u32 },
@@ -93,7 +93,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Which readiness lets a call of this op make progress, as `poll(2)` bits.
+    /// Returns the readiness that lets a call of this op make progress, as `poll(2)` bits.
     pub(crate) fn readiness(&self) -> u32 {
         match *self {
             Op::Nop | Op::Open { .. } | Op::Close { .. } | Op::Call { .. } => 0,
@@ -113,8 +113,7 @@ impl Op {
         }
     }
 
-    /// Returns the descriptor it works on; those that work on paths have none, and a [`Call`] has
-    /// its own.
+    /// Returns the op's descriptor. Ops on paths have none, and a [`Call`] has its own.
     pub fn fd(&self) -> Option<RawFd> {
         match *self {
             Op::Nop | Op::Open { .. } | Op::Call { .. } => None,
@@ -135,7 +134,7 @@ impl Op {
         }
     }
 
-    /// Whether it works on this descriptor.
+    /// Whether the op works on this descriptor.
     pub(crate) fn is_on(&self, fd: RawFd) -> bool {
         match *self {
             Op::Call { call } => {
@@ -147,7 +146,7 @@ impl Op {
         }
     }
 
-    /// How a ring does it when nothing else is asked for.
+    /// The manner in which a ring does the op by default.
     pub(crate) const fn manner(&self) -> Manner {
         match self {
             Op::RecvBundle { .. } => Manner::Bundle,
@@ -167,39 +166,40 @@ impl Op {
     }
 }
 
-/// Lent to the driver: the frame that it takes in.
+/// The loan of a frame to the driver that accepts it.
 pub(crate) enum TakenIn {}
 
 impl Lent for TakenIn {
     const WHAT: &'static str = "the driver was accepting an op";
 }
 
-/// Where an op is on its way.
+/// The progress of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpState {
     New,
     /// The kernel (uring) or a descriptor's queue (poll) has it.
     InFlight,
-    /// The kernel polls in its stead, because the call itself was not ready.
+    /// The kernel polls the descriptor first, because the call itself was not ready.
     AwaitingReadiness,
-    /// On the driver's list: to be handed to the kernel again.
+    /// On the driver's list: will be submitted again.
     ToRetry,
-    /// On the driver's list: the kernel is to poll in its stead.
+    /// On the driver's list: the kernel will poll the descriptor first.
     ToAwait,
-    /// A send that does not copy is done, and the kernel still has the bytes.
+    /// A zero-copy send has its result, and the kernel still uses the bytes.
     AwaitingRelease,
-    /// The driver gave up waiting for that. The frame stays valid for good.
+    /// The driver has stopped waiting for the release. The frame stays valid for good.
     Forgotten,
     Complete,
 }
 
-/// How a ring does an op; done again, it is done as if nothing had been asked for.
+/// The manner in which a ring does an op. An op that is submitted again is done in the default
+/// manner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Plain,
-    /// The kernel is to send the caller's bytes themselves, where it can.
+    /// The kernel sends the caller's bytes without copying, if it can.
     ZeroCopy,
-    /// The bytes lie in the region of this number.
+    /// The bytes lie in the region of this index.
     Registered(u16),
     /// Into the ring's own buffers.
     Bundle,
@@ -220,14 +220,14 @@ pub struct OpFrame {
     /// Its index in the ring's table of ops in flight.
     pub(crate) in_flight_index: Cell<u32>,
     pub(crate) state: Cell<OpState>,
-    /// Somebody asked to cancel it: `ECANCELED` is then an answer, not an accident.
+    /// A cancellation was requested, so `ECANCELED` is a final result.
     pub(crate) cancel_asked: Cell<bool>,
-    /// A `connect` is under way: the next attempt asks for its outcome.
+    /// A `connect` has begun; the next attempt asks for its outcome.
     pub(crate) connecting: Cell<bool>,
-    /// The kernel is to do it on a thread of its own from the start.
+    /// The kernel does the op on one of its threads from the start.
     pub(crate) in_background: bool,
     pub(crate) manner: Cell<Manner>,
-    /// Its file's index in the ring's table of files, counted from 1; 0: it has none.
+    /// Its file's index in the ring's file table plus 1; 0: it has none.
     pub(crate) fixed_file_index: Cell<u16>,
     /// Its file's registration with a polling driver, or null: valid while it is in flight.
     pub(crate) registration: Cell<*const Registration>,
@@ -257,14 +257,14 @@ impl OpFrame {
         }
     }
 
-    /// The answer that a fault gives in place of the kernel's.
+    /// The answer that a fault gives instead of the kernel's.
     #[inline]
     pub(crate) fn take_injected(&self) -> Option<i32> {
         self.injected.take(self.state.get() == OpState::AwaitingReadiness)
     }
 
-    /// Asks that a ring does the op on a thread of the kernel from the start (`IOSQE_ASYNC`): for
-    /// ops that would copy so much that the submitting thread should not wait for them.
+    /// Asks that a ring does the op on a kernel thread from the start (`IOSQE_ASYNC`): for ops that
+    /// copy so much that the submitting thread should not wait for them.
     #[inline]
     #[must_use]
     pub const fn in_background(mut self) -> Self {
@@ -272,9 +272,9 @@ impl OpFrame {
         self
     }
 
-    /// Asks that a ring sends without copying (`SEND_ZC`, `SENDMSG_ZC`), where it has
-    /// [`Feature::ZeroCopy`](crate::Feature::ZeroCopy). The op is complete when the kernel has let
-    /// go of the bytes: with TCP when the peer has acknowledged them. Of sends only.
+    /// Asks that a ring sends without copying (`SEND_ZC`, `SENDMSG_ZC`), if it has
+    /// [`Feature::ZeroCopy`](crate::Feature::ZeroCopy). The op is complete when the kernel has
+    /// released the bytes: with TCP when the peer has acknowledged them. Only for sends.
     #[inline]
     #[must_use]
     pub const fn zero_copy(mut self) -> Self {
@@ -282,8 +282,8 @@ impl OpFrame {
         self
     }
 
-    /// Sets that the op's bytes lie in a region that the driver has registered under this number
-    /// ([`Driver::register`](crate::Driver::register)). Of reads and writes of one buffer only.
+    /// Sets that the op's bytes lie in a region that the driver has registered under this index
+    /// ([`Driver::register`](crate::Driver::register)). Only for reads and writes of one buffer.
     #[inline]
     #[must_use]
     pub const fn registered(mut self, number: u16) -> Self {
@@ -297,7 +297,7 @@ impl OpFrame {
         &self.op
     }
 
-    /// Returns whether the result is in; the frame may still wait to be popped.
+    /// Returns whether the op has its result; the frame may still wait to be popped.
     #[inline]
     pub fn is_complete(&self) -> bool {
         self.state.get() == OpState::Complete

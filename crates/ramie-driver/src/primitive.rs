@@ -1,4 +1,4 @@
-//! The atomics of the protocols in this crate, behind one door, so that a model checker can take
-//! their place (`models/`).
+//! The atomics of the protocols in this crate, in one module, so that a model checker can replace
+//! them (`models/`).
 
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};

@@ -12,7 +12,7 @@ pub struct Region {
     layout: Layout,
 }
 
-// SAFETY: it owns its memory, and gives out nothing but the address.
+// SAFETY: a region owns its memory, and returns nothing but the address.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -21,10 +21,10 @@ impl Region {
     /// The most bytes of a region, which is the limit of Linux: 1 GiB.
     pub const MOST: usize = 1 << 30;
 
-    /// Makes a region of so many bytes, 1 to [`MOST`](Self::MOST).
+    /// Makes a region of `len` bytes, 1 to [`MOST`](Self::MOST).
     ///
     /// # Errors
-    /// `InvalidInput`: none, or too many. `OutOfMemory`.
+    /// `InvalidInput`: `len` is 0 or too large. `OutOfMemory`.
     pub fn new(len: usize) -> io::Result<Region> {
         if len == 0 || len > Self::MOST {
             let text = format!("a region has 1 to {} bytes, not {len}", Self::MOST);
@@ -37,12 +37,12 @@ impl Region {
         Ok(Region { memory, layout })
     }
 
-    /// The first byte.
+    /// Returns the address of the first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.memory
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     #[allow(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.layout.size()
@@ -51,8 +51,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout. A ring that still knows it holds the pages
-        // themselves.
+        // SAFETY: allocated in `new` with this layout. A ring with which it is still registered
+        // holds the pages themselves.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) };
     }
 }

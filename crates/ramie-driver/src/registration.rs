@@ -4,8 +4,8 @@
 //! A descriptor's number does not identify the file behind it: the number may have been closed and
 //! opened again since the driver saw it last. So a driver trusts its knowledge of a number only if
 //! the op comes with a `Registration` whose stamp is that of the number's slot. The owner drops it
-//! before the descriptor is closed, which deletes the registration; a duplicate that lives on
-//! cannot make a ghost of it.
+//! before the descriptor is closed, which deletes the registration, so a duplicate that stays open
+//! cannot keep it alive.
 //!
 //! | stamp | meaning | left by |
 //! |---|---|---|
@@ -22,8 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::sys::EpollSet;
 
-/// The state that a polling driver keeps beside a stream's descriptor, and drops before that is
-/// closed. It is for one descriptor, which stays the same open file as long as this lives.
+/// The state that a polling driver keeps beside a stream's descriptor, dropped before the
+/// descriptor is closed. It belongs to one descriptor, which stays the same open file as long as
+/// this lives.
 #[derive(Debug, Default)]
 pub(crate) struct Registration {
     /// The owner's id and the generation of the slot; 0: none.
@@ -31,7 +32,7 @@ pub(crate) struct Registration {
     owner: Mutex<Option<Owner>>,
 }
 
-/// No slot's: generations have their top bit clear.
+/// The stamp of no slot, because generations have their top bit clear.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -41,7 +42,7 @@ struct Owner {
 }
 
 impl Registration {
-    /// That of a descriptor which is registered for each wait.
+    /// The state of a descriptor that is registered for each wait.
     pub(crate) const fn never() -> Self {
         Registration { stamp: AtomicU64::new(NEVER), owner: Mutex::new(None) }
     }
@@ -65,7 +66,7 @@ impl Registration {
         let mut owner = self.owner();
         let is_others =
             owner.as_ref().is_some_and(|owner| !std::ptr::eq(owner.set.as_ptr(), &raw const **set));
-        // A driver that is gone has taken its set along.
+        // The set of a driver that was dropped is gone, too.
         if is_others && owner.as_ref().is_some_and(|owner| owner.set.strong_count() > 0) {
             return false;
         }

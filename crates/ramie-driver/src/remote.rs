@@ -1,4 +1,4 @@
-//! Notices of threads to a driver about descriptors.
+//! Notices from other threads to a driver about descriptors.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ pub struct RemoteHandle(pub(crate) Option<Arc<EpollSet>>);
 impl RemoteHandle {
     /// Removes registrations of the driver for `fd`. Call it before close(2).
     ///
-    /// It matters only if a duplicate keeps the open file alive: the registration then stays
-    /// behind, switched off, as long as the duplicate. It can never deliver anything, so leaving
-    /// this out costs a little kernel memory and nothing else. A ring needs nothing.
+    /// This matters only if a duplicate keeps the open file alive: the registration then stays,
+    /// disarmed, as long as the duplicate. It never delivers anything, so omitting this call costs
+    /// only a little kernel memory. A ring does not need it.
     pub fn deregister(&self, fd: RawFd) {
         if let Some(set) = &self.0 {
             set.forget(fd);

@@ -1,5 +1,5 @@
-//! The report of the features that this machine has and refuses, with the likely cause and the cure
-//! of each refusal.
+//! The report of the features that this machine has and refuses, with the likely cause and the
+//! remedy of each refusal.
 //!
 //! Plain data, for a program that prints it. Everything is found by trying.
 
@@ -20,19 +20,19 @@ use crate::sys::{self, Limit};
 use crate::uring::Uring;
 use crate::why_refused::why_refused;
 
-/// How a check went.
+/// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is there and works.
+    /// It is available and works.
     Ok,
-    /// This kernel does not have it; something plainer is used.
+    /// This kernel does not have it, so a plainer way is used.
     Missing,
-    /// It is there, and we may not use it.
+    /// The kernel has it, but this process may not use it.
     Refused,
 }
 
 impl Outcome {
-    /// One word for it.
+    /// Returns the outcome in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Outcome::Ok => "ok",
@@ -53,20 +53,20 @@ pub enum Topic {
     Op,
 }
 
-/// One thing that was tried.
+/// One feature that was tried.
 #[derive(Clone, Debug)]
 pub struct Check {
     /// Its subject.
     pub topic: Topic,
     /// Its name.
     pub name: &'static str,
-    /// How it went.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The finding, as half a sentence.
     pub detail: String,
     /// The likely cause, unless it is ok.
     pub cause: Option<String>,
-    /// The cure, unless it is ok.
+    /// The remedy, unless it is ok.
     pub cure: Option<String>,
 }
 
@@ -77,9 +77,9 @@ pub struct Setting {
     pub name: &'static str,
     /// Its unit, such as `bytes`.
     pub unit: &'static str,
-    /// The present limit; none means unlimited or unknown.
+    /// The present limit; None means unlimited or unknown.
     pub value: Option<u64>,
-    /// How far it can be raised without the administrator, where that differs.
+    /// The value to which it can be raised without the administrator, if that differs.
     pub hard: Option<u64>,
 }
 
@@ -88,15 +88,15 @@ pub struct Setting {
 pub struct ProbeReport {
     /// Release of the running kernel.
     pub kernel: String,
-    /// The backend that [`Choice::Auto`] takes here; none if neither can be opened.
+    /// The backend that [`Choice::Auto`] selects here; None if neither can be opened.
     pub driver: Option<Kind>,
-    /// Why it is that one, or why there is none.
+    /// The reason for this backend, or for the lack of one.
     pub reason: String,
-    /// The features that programs get from a ring, by default; none if it is not a ring.
+    /// The features that programs get from a ring by default; empty if the backend is not a ring.
     pub features: FeatureSet,
     /// CPUs that this thread may run on.
     pub cpus: usize,
-    /// The attempt.
+    /// The checks that were made.
     pub checks: Vec<Check>,
     /// Limits and settings that bear on how many fibers and connections fit.
     pub settings: Vec<Setting>,
@@ -105,7 +105,7 @@ pub struct ProbeReport {
 /// Tries everything and reports it.
 ///
 /// # Blocking
-/// Some ms: it makes rings and sends an op through one, on a thread of its own.
+/// For some ms: it makes rings and sends an op through one, on another thread.
 pub fn probe_report() -> ProbeReport {
     on_own_thread(probe)
 }
@@ -160,7 +160,7 @@ fn refused(name: &'static str, error: &io::Error, (cause, cure): (String, String
 
 fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
     let detail = format!(
-        "a ring of {} and {} entries was made, and an op went round",
+        "a ring of {} and {} entries was made, and an op went through it",
         caps.sq_entries, caps.cq_entries
     );
     checks.push(ok(Topic::Driver, "io_uring", detail));
@@ -183,7 +183,7 @@ fn check_ring(caps: &Caps, checks: &mut Vec<Check>) {
             check.outcome = Outcome::Missing;
             check.detail = "not in the kernel's list of op codes".into();
             check.cause = Some(format!("kernel {} is too old for it", caps.kernel));
-            check.cure = Some("a newer kernel; until then something plainer is used".into());
+            check.cure = Some("a newer kernel; until then a plainer way is used".into());
         }
         checks.push(check);
     }
@@ -230,7 +230,7 @@ fn missing_feature(refusal: &Refusal) -> Check {
             None => "not offered".into(),
         },
         cause: Some(format!("it came with Linux {}", feature.since())),
-        cure: Some("a newer kernel; until then something plainer is used".into()),
+        cure: Some("a newer kernel; until then a plainer way is used".into()),
     }
 }
 

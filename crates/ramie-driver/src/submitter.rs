@@ -1,4 +1,4 @@
-//! Which thread hands the ops of a ring to the kernel.
+//! The thread that submits the ops of a ring to the kernel.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::error::OpenError;
 use crate::say;
 use crate::variables::invalid_value;
 
-/// Which thread hands a worker's ops to the kernel while the worker's fibers run.
+/// The thread that submits a worker's ops to the kernel while the worker's fibers run.
 ///
 /// A worker that has nothing to run always submits its ops itself and waits in the kernel. The
 /// choice of a submitter matters while the worker is busy, so for fibers that compute. With
 /// [`Worker`](Submitter::Worker), an op that a fiber submits and its completion wait until the
-/// worker next looks, some dozens of switches later. Another thread sees them at once and does the
-/// kernel's work of the op on another CPU, which is then busy too.
+/// worker next looks, some dozens of switches later. Another submitter sees them at once and does
+/// the kernel's part of the op on another CPU, which is then busy, too.
 ///
 /// One run on two CPUs (AMD Zen 4, Linux 6.18; `ramie-bench submitter` measures yours), in us, wall
 /// time and in brackets CPU time of the process:
@@ -24,19 +24,20 @@ use crate::variables::invalid_value;
 /// | the same of 64 KiB | 85 (85) | 76 (151) | 83 (159) |
 /// | until a fiber answers a thread, while 16 others compute for 50 us in turn | 6,090 | 1,940 | 1,920 |
 ///
-/// Use a sidecar where fibers compute for tens of us and more, a CPU is idle, and either answers
-/// are to come sooner or messages are large. It is not the default, because small messages gain
-/// nothing, and where all CPUs have workers the sidecar takes its time from one of them. The
-/// kernel's thread has the same effect and costs more.
+/// Use a sidecar if fibers compute for tens of us and more, a CPU is idle, and either latency
+/// matters or messages are large. It is not the default, because small messages gain nothing, and
+/// if all CPUs have workers the sidecar takes its time from one of them. The kernel's thread has
+/// the same effect and costs more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Submitter {
-    /// The worker itself, now and then. The cheapest by far if fibers mostly wait for I/O.
+    /// The worker itself, between its fibers. By far the cheapest if fibers mostly wait for I/O.
     #[default]
     Worker,
-    /// A thread of the kernel (`IORING_SETUP_SQPOLL`), which polls the ring without a pause until
-    /// it has found nothing for `idle`, at least 1 ms, and then sleeps until it is woken.
+    /// A kernel thread (`IORING_SETUP_SQPOLL`), which polls the ring without a pause until it has
+    /// found nothing for `idle`, at least 1 ms, and then sleeps until it is woken.
     KernelThread {
-        /// How long it polls without finding an op before it sleeps. In whole ms, rounded up.
+        /// The time for which it polls without finding an op before it sleeps, in whole ms, rounded
+        /// up.
         idle: Duration,
     },
     /// A thread of this process, which watches the ring for some 100 us after each op and then
@@ -60,7 +61,7 @@ impl Submitter {
         }
     }
 
-    /// Reads `RAMIE_SUBMIT`: `worker`, `kernel-thread` or `sidecar`; none if it is unset or empty.
+    /// Reads `RAMIE_SUBMIT`: `worker`, `kernel-thread` or `sidecar`; None if it is unset or empty.
     ///
     /// # Errors
     /// The variable has another value.
@@ -78,8 +79,8 @@ impl Submitter {
         })
     }
 
-    /// Logs and returns why the worker submits its ops where there is no ring; `None` if the worker
-    /// was asked for.
+    /// Logs and returns the reason why the worker submits its ops without a ring; `None` if the
+    /// worker was requested.
     pub(crate) fn warn_without_ring(self) -> Option<String> {
         let why = "the worker submits its ops, because only a ring has ops that are submitted by";
         let sentence = format!("{why} {}", self.described());

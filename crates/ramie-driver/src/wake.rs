@@ -26,9 +26,9 @@ pub(crate) struct WakeTarget {
 
 #[derive(Debug)]
 pub(crate) enum Way {
-    /// A ring, which keeps a read of `eventfd` in flight. `ring` is its descriptor for
-    /// `MSG_RING`, none once the ring is closed: senders submit under the lock, so the number
-    /// cannot have been reused by another file.
+    /// A ring, which keeps a read of `eventfd` in flight. `ring` is its descriptor for `MSG_RING`,
+    /// None once the ring is closed: senders submit under the lock, so the number cannot have been
+    /// reused by another file.
     Ring { eventfd: OwnedFd, ring: Mutex<Option<RawFd>> },
     /// An epoll set with its own notifier.
     Poll(Arc<EpollSet>),
@@ -45,13 +45,13 @@ impl WakeTarget {
         !self.pending.swap(true, Ordering::AcqRel)
     }
 
-    /// The owner has seen the notice; true if a wake was pending.
+    /// Records that the owner has seen the notice; returns true if a wake was pending.
     pub(crate) fn acknowledge(&self) -> bool {
         // AcqRel: reads the waker's swap, and so sees its earlier writes.
         self.pending.swap(false, Ordering::AcqRel)
     }
 
-    /// Notifies the kernel, by the way that always works. The caller has claimed the wake.
+    /// Notifies the owner by the way that always works. The caller has claimed the wake.
     pub(crate) fn notify(&self) {
         match &self.way {
             Way::Ring { eventfd, .. } => sys::eventfd_signal(eventfd),
@@ -85,8 +85,8 @@ impl WakeTarget {
 
 /// Wakes one driver from any thread.
 ///
-/// A wake is sticky: if the owner is not waiting, its next turn returns at once. Wakes that the
-/// owner has not seen yet are one. Waking a driver that is gone does nothing.
+/// A wake is sticky: if the owner is not waiting, its next turn returns at once. Several wakes
+/// before that turn count as one. Waking a driver that was dropped does nothing.
 #[derive(Clone)]
 pub struct Waker(pub(crate) Arc<WakeTarget>);
 

@@ -1,4 +1,4 @@
-//! The reasons why the kernel refuses a ring, and the cures.
+//! The reasons why the kernel refuses a ring, and the remedies.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use crate::sys;
 
-/// Names the likely cause of io_uring's refusal, and the cure.
+/// Returns the likely cause of io_uring's refusal, and the remedy.
 pub(crate) fn why_refused(error: &io::Error) -> (String, String) {
     let otherwise = "or set RAMIE_DRIVER=poll";
     match Errno::from_io_error(error) {

@@ -10,14 +10,14 @@ use super::{Buffer, let_go};
 
 /// Bytes that were received, in a buffer of the driver's: a `[u8]` that nobody else sees.
 ///
-/// The buffer goes back when the last of its leases is dropped, on whatever thread, also when the
-/// driver is gone by then. A lease that is kept keeps its whole buffer (4 to 66 KiB) from being
-/// used again: copy out (`to_vec`) bytes that are to stay for long.
+/// The buffer is returned when the last of its leases is dropped, on any thread, also after the
+/// driver was dropped. A lease keeps its whole buffer (4 to 66 KiB) from being reused, so copy
+/// (`to_vec`) bytes that you keep for long.
 pub struct Lease {
     /// INVARIANT: the lease has a hold on it.
     pub(super) buffer: NonNull<Buffer>,
-    /// INVARIANT: `start..start + len` lies in the buffer, is initialized, and no other lease,
-    /// nor whoever fills the buffer, has any of it.
+    /// INVARIANT: `start..start + len` lies in the buffer, is initialized, and neither another
+    /// lease nor the writer of the buffer has any of it.
     start: u32,
     len: u32,
 }

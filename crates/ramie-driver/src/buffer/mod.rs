@@ -8,8 +8,8 @@
 //! | state | held by | left by |
 //! |---|---|---|
 //! | free | the pool's list | `take`, to filling |
-//! | filling | the pool or the kernel: one hold; each lease of a part: one | the last byte was filled: that hold is let go, or passes to the last part's lease |
-//! | lent | leases only | the last lease that is dropped, on whatever thread: to returned |
+//! | filling | the pool or the kernel: one hold; each lease of a part: one | the last byte was filled: that hold is released, or passes to the last part's lease |
+//! | lent | leases only | the last lease that is dropped, on any thread: to returned |
 //! | returned | the stack [`Returns`] | `take_all` of the pool: to free |
 //!
 //! *The race to fear* is a lease dropped on another thread while the pool goes. The stack's head is
@@ -41,7 +41,7 @@ pub(crate) use pool::{Pool, Size};
 /// of buffers that are gone, because something that is still in use lies between them.
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    /// How many hold it (module documentation).
+    /// The number of holders (module documentation).
     holders: AtomicU32,
     size: Size,
     /// The next on a stack or list it is on.
@@ -50,8 +50,8 @@ pub(crate) struct Buffer {
     returns: Arc<Returns>,
 }
 
-/// The most holders of a buffer. Above it lies as much of the range again, so threads that all pass
-/// the limit at once, before one of them ends the process, do not reach the end of the range.
+/// The most holders of a buffer: half of the range, so that threads which all pass the limit at
+/// once, before one of them ends the process, do not reach the end of the range.
 const MOST_HOLDERS: u32 = u32::MAX / 2;
 
 #[cold]
@@ -65,9 +65,8 @@ fn abort_too_many_holders() -> ! {
 impl Buffer {
     /// Makes a buffer with one hold, the caller's. None: there is no memory for it.
     fn new(size: Size, returns: &Arc<Returns>) -> Option<NonNull<Buffer>> {
-        // Allocated as `Box` does, so that `free` can use `Box::from_raw`, but without aborting
-        // where there is no memory.
-        // SAFETY: the layout's size is not zero.
+        // Allocated as `Box` does, so that `free` can use `Box::from_raw`, but without aborting if
+        // there is no memory. SAFETY: the layout's size is not zero.
         let place = NonNull::new(unsafe { alloc(Layout::new::<Buffer>()) })?.cast::<Buffer>();
         let Some(memory) = map_pages(size.mapped()).ok().and_then(NonNull::new) else {
             // SAFETY: allocated above with this layout, and nothing is in it.
@@ -113,7 +112,7 @@ impl Buffer {
     }
 }
 
-/// Lets go of a hold; the last one gives the buffer back.
+/// Releases a hold; the last one returns the buffer.
 ///
 /// # Safety
 /// The caller has a hold, and does not touch the buffer afterwards.
@@ -124,7 +123,7 @@ pub(crate) unsafe fn let_go(buffer: NonNull<Buffer>) {
     // Release: this holder's uses of the bytes come before the next use.
     if head.holders.fetch_sub(1, Ordering::Release) == 1 {
         fence(Ordering::Acquire);
-        // SAFETY: the last hold was ours.
+        // SAFETY: the caller released the last hold.
         unsafe { give_back(buffer) };
     }
 }
@@ -137,7 +136,7 @@ unsafe fn give_back(buffer: NonNull<Buffer>) {
     // The last holder keeps it alive; on the stack it may be gone at once.
     let returns = Arc::as_ptr(&head.returns);
     loop {
-        // SAFETY: the buffer, ours so far, keeps its stack alive.
+        // SAFETY: the buffer, which still belongs to this call, keeps its stack alive.
         let top = unsafe { &*returns }.top.load(Ordering::Relaxed);
         if top == closed() {
             // SAFETY: the pool is gone, and nobody holds the buffer.
@@ -202,7 +201,8 @@ impl Iterator for Chain {
 
     fn next(&mut self) -> Option<NonNull<Buffer>> {
         let buffer = NonNull::new(self.next)?;
-        // SAFETY: on the stack, and so alive, and ours since it was taken.
+        // SAFETY: the buffer was on the stack, so it is alive, and it belongs to this call since it
+        // was taken.
         self.next = unsafe { buffer.as_ref() }.next.load(Ordering::Relaxed);
         Some(buffer)
     }

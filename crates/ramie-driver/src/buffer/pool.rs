@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Buffer, Lease, Returns, let_go};
 
-/// The rest of a buffer that is filled part by part is given up below so many bytes.
+/// If fewer bytes are left in a buffer that is filled part by part, they are not used.
 const LEAST_PART: usize = 2048;
 
 /// Free buffers of each size that an idle driver keeps.
@@ -20,7 +20,7 @@ const NO_MEMORY: i32 = -rustix::io::Errno::NOMEM.raw_os_error();
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Size {
-    /// One receive each, where the kernel fills no buffer part by part.
+    /// One receive each, if the kernel does not fill buffers part by part.
     Small,
     /// Bulk, and buffers filled part by part.
     Large,
@@ -59,8 +59,8 @@ pub(crate) struct Pool {
     /// INVARIANT: nobody holds them.
     free: [Vec<NonNull<Buffer>>; Size::ALL.len()],
     filling: Option<Filling>,
-    /// The bytes of buffers made here and not freed here; those that were out when the pool closed
-    /// are freed elsewhere.
+    /// The bytes of buffers made here and not freed here; buffers that were lent when the pool
+    /// closed are freed elsewhere.
     held: usize,
     returns: Arc<Returns>,
 }
@@ -79,7 +79,7 @@ impl Pool {
     /// Takes in returned buffers.
     pub(crate) fn reclaim(&mut self) {
         for buffer in self.returns.take_all() {
-            // SAFETY: taken off the stack: it is alive, and ours.
+            // SAFETY: taken off the stack, so it is alive and belongs to this call.
             let size = unsafe { buffer.as_ref() }.size();
             self.free[size as usize].push(buffer);
         }

@@ -6,7 +6,7 @@ use io_uring::types::{Fd, FsyncFlags};
 
 use super::Call;
 
-/// `FUTEX2_SIZE_U32`, and `FUTEX2_PRIVATE` of one that other processes do not share.
+/// `FUTEX2_SIZE_U32`, and `FUTEX2_PRIVATE` for a word that other processes do not share.
 const FUTEX_32_BITS: u32 = 0x02;
 const FUTEX_PRIVATE: u32 = 0x80;
 /// Every waiter is meant.

@@ -116,16 +116,16 @@ pub enum Call {
     /// `futex_wait` (6.7) on 32 bits: waits while they are `value`, at most; `EAGAIN` if they are
     /// not.
     FutexWait { word: *const u32, value: u32, is_shared: bool },
-    /// `futex_wake` (6.7). The result is how many have been woken.
+    /// `futex_wake` (6.7). The result is the number of woken waiters.
     FutexWake { word: *const u32, count: u32, is_shared: bool },
-    /// Waits for so long (5.4); the result is `-ETIME`.
+    /// Waits for `time` (5.4); the result is `-ETIME`.
     Timeout { time: *const Timespec },
     /// Puts a completion with this result and this word into another ring (5.18).
     Message { ring: RawFd, result: i32, data: u64 },
 }
 
 impl Call {
-    /// The feature of a ring that it takes; none if every ring has it.
+    /// The feature of a ring that the call needs; None if every ring has it.
     pub fn feature(&self) -> Option<Feature> {
         match self {
             Call::OpenAt2 { .. }

@@ -1,4 +1,4 @@
-//! The same calls made plainly, by the thread that is here.
+//! The same calls made directly, by the calling thread.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -18,7 +18,7 @@ fn futex_op(op: usize, is_shared: bool) -> usize {
     if is_shared { op } else { op | FUTEX_PRIVATE }
 }
 
-/// A number and up to six arguments, those that it has not being zero.
+/// A number and six arguments, of which unused ones are zero.
 type Arguments = (usize, [usize; 6]);
 
 impl Call {
@@ -47,7 +47,7 @@ impl Call {
         }
     }
 
-    /// A sleep to its end is none of an error to the call, and one to the op.
+    /// A sleep that reaches its end is a success for the call, and an error for the op.
     fn as_a_ring_says(&self, result: i32) -> i32 {
         match (self, result) {
             (Call::Timeout { .. }, 0) => -Errno::TIME.raw_os_error(),

@@ -1,5 +1,5 @@
-//! Stands in for `faults/mod.rs` in a build without the feature `faults`: nothing goes wrong, and
-//! the compiler leaves out the code that would handle it, because these types have no values.
+//! Stands in for `faults/mod.rs` in a build without the feature `faults`: no fault is injected, and
+//! the compiler omits the code that would handle faults, because these types have no values.
 
 use std::convert::Infallible;
 use std::io;

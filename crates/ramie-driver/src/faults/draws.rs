@@ -25,7 +25,7 @@ impl Draws {
         Draws { faults, random, submitted: 0 }
     }
 
-    /// Draws whether one of `one_in` has come.
+    /// Returns true once in `one_in` draws.
     pub(super) fn hits(&mut self) -> bool {
         self.faults.one_in > 0 && self.below(self.faults.one_in) == 0
     }
@@ -64,7 +64,7 @@ impl Draws {
         })
     }
 
-    /// The op with fewer bytes, at least one, where its file may move fewer.
+    /// Returns the op with fewer bytes, at least one, if its file may move fewer.
     pub(super) fn shorter(&mut self, op: Op) -> Option<Op> {
         const PLAIN: i32 = sys::MSG_DONTWAIT | sys::MSG_NOSIGNAL;
         let fd = op.fd()?;

@@ -9,7 +9,7 @@ use rustix::net::{SocketType, sockopt};
 use crate::op::{CURRENT_POSITION, Op};
 use crate::sys::{self, raw};
 
-/// Whether reads and writes of this descriptor may move fewer bytes than asked for.
+/// Whether reads and writes of this descriptor may move fewer bytes than requested.
 pub(super) fn moves_parts(fd: i32) -> bool {
     if fd < 0 {
         return false;
@@ -23,7 +23,7 @@ pub(super) fn moves_parts(fd: i32) -> bool {
     }
 }
 
-/// Whether the real driver has to hide this answer to this op.
+/// Whether the real driver must hide this answer to this op.
 pub(super) fn can_hide(op: &Op, errno: i32) -> bool {
     match (op, Errno::from_raw_os_error(errno)) {
         // These two report on a connect that has begun.

@@ -15,14 +15,14 @@ const VARIABLE: &str = "RAMIE_FAULTS";
 /// The fault of one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It moves fewer bytes than asked for. Only streams and files can; others are spared.
+    /// The op moves fewer bytes than requested. Only ops on streams and files can.
     Short,
-    /// It is handed over this many turns late.
+    /// The op is submitted this many turns late.
     Late(u32),
     /// It fails with this errno, and is not done; but a close is, as the kernel's are.
     Fails(i32),
-    /// The kernel answers so many times with this errno, which the driver has to hide: `EINTR`,
-    /// `ECANCELED` that nobody asked for, or `EAGAIN` of an op that is to wait.
+    /// The kernel answers with this errno, this many times, and the driver must hide it: `EINTR`,
+    /// `ECANCELED` without a request, or `EAGAIN` of an op that must wait.
     Hidden(i32, u8),
 }
 
@@ -31,11 +31,11 @@ pub enum Fault {
 pub struct Faults {
     /// The same numbers come from the same seed; each driver has its own share.
     pub seed: u64,
-    /// One op of so many has a random fault that a program which follows the rules does not see,
-    /// and one completion of so many overtakes others; 0 for none.
+    /// One op in `one_in` has a random fault that a correct program does not see, and one
+    /// completion in `one_in` overtakes others; 0 for none.
     pub one_in: u32,
-    /// One op of so many fails with this errno, and one wait of so many for an op that completes
-    /// again and again; but no errno that such an op never brings.
+    /// One op in this number fails with this errno, and one wait for a multishot op in this number;
+    /// but never with an errno that the op cannot return.
     pub failing: Option<(u32, i32)>,
     /// This op, counted from 0, has this fault.
     pub at: Option<(u64, Fault)>,
@@ -53,7 +53,7 @@ impl Faults {
     }
 
     /// Reads `RAMIE_FAULTS`: a seed; after a comma an errno as a number, with which ops then fail;
-    /// after another, one of how many does, four by default. Unset or empty for none.
+    /// after another comma N, if one op in N fails, 4 by default. None if it is unset or empty.
     ///
     /// # Errors
     /// The variable has another value.

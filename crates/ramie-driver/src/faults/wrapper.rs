@@ -3,7 +3,7 @@
 //!
 //! | state of a frame here | left by |
 //! |---|---|
-//! | held: not handed over yet | so many turns or a cancel, to its stand-in |
+//! | held: not submitted yet | a number of turns or a cancel, to its stand-in |
 //! | has a stand-in in the real backend | the stand-in's completion, to completed |
 //! | completed | `pop_complete` |
 #![allow(unsafe_code)]
@@ -40,7 +40,7 @@ struct StandIn {
 pub(crate) struct Faulty<B: Backend> {
     inner: Box<B>,
     draws: Draws,
-    /// By the address of the frame they stand for. INVARIANT: each is in flight in `inner`, and
+    /// By the address of the frame that each replaces. INVARIANT: each is in flight in `inner`, and
     /// dropped after it has come out of there.
     stand_ins: HashMap<usize, Box<StandIn>>,
     /// With the turns that are left.
@@ -55,7 +55,7 @@ impl<B: Backend> Faulty<B> {
         Faulty { inner, draws, stand_ins, held, completed }
     }
 
-    /// The same with other faults; nothing is in flight.
+    /// Replaces the faults; no op is in flight.
     pub(crate) fn with(mut self, faults: Faults) -> Self {
         self.draws = Draws::new(faults);
         self
@@ -88,7 +88,7 @@ impl<B: Backend> Faulty<B> {
         let stand_in = Box::new(StandIn { frame, real, told });
         let address = NonNull::from(&stand_in.frame);
         self.stand_ins.insert(real.as_ptr() as usize, stand_in);
-        // SAFETY: the box keeps its place until the frame has come out of `inner` (`take`), or is
+        // SAFETY: the box does not move until the frame has come out of `inner` (`take`), or is
         // complete at once; the caller keeps the op's pointers valid.
         let frame = unsafe { address.as_ref() };
         match self.inner.submit(frame) {
@@ -97,7 +97,7 @@ impl<B: Backend> Faulty<B> {
         }
     }
 
-    /// Lets go of a stand-in that is complete.
+    /// Drops a stand-in that is complete.
     fn take(&mut self, address: usize) -> (NonNull<OpFrame>, i32) {
         let stand_in = self.stand_ins.remove(&address).expect("completes once");
         (stand_in.real, stand_in.told.unwrap_or(stand_in.frame.result()))
@@ -174,7 +174,7 @@ impl<B: Backend> Backend for Faulty<B> {
     fn cancel(&mut self, frame: &OpFrame) {
         let real = NonNull::from(frame);
         if let Some(at) = self.held.iter().position(|(_, held, _)| *held == real) {
-            // Data that is there comes first, as it does where nothing is late.
+            // Available data comes first, as it does without the delay.
             let (_, frame, fault) = self.held.remove(at);
             if let Some(result) = self.hand_over(frame, fault) {
                 self.complete(real, result);

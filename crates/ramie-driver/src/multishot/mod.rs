@@ -13,7 +13,7 @@
 //! | state | meaning | left by |
 //! |---|---|---|
 //! | idle | the kernel does not have it | `next_item` that finds no item, to armed |
-//! | armed | the kernel has it | a completion without `F_MORE`, whatever its result, to idle; a pause or `stop`, to leaving |
+//! | armed | the kernel has it | any completion without `F_MORE`, to idle; a pause or `stop`, to leaving |
 //! | leaving | a request to cancel it is on its way | its last completion, to idle, or to gone if it was stopped |
 //! | gone | its items are in its inbox | - |
 //!
@@ -95,7 +95,7 @@ pub struct Datagram {
     pub bytes: Lease,
     /// The address of its sender.
     pub from: SockAddrStorage,
-    /// How many bytes of `from` count.
+    /// The number of bytes of `from` that count.
     pub from_len: u32,
 }
 

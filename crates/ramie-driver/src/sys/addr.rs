@@ -30,7 +30,7 @@ impl Default for SockAddrStorage {
 }
 
 impl SockAddrStorage {
-    /// The size of the room in bytes: the first value of `addr_len` when the kernel is to fill it.
+    /// The size of the room in bytes: the initial value of `addr_len` when the kernel fills it.
     pub const LEN: u32 = size_of::<SockAddrStorage>() as u32;
 
     /// Makes an empty room (family 0) for the kernel to fill.
@@ -38,19 +38,19 @@ impl SockAddrStorage {
         SockAddrStorage { family: 0, data: [0; 126] }
     }
 
-    /// Makes the address of a Unix socket that has no name; returns how many bytes of it count.
+    /// Makes the address of a Unix socket that has no name; returns the number of bytes that count.
     pub const fn unnamed_unix() -> (Self, u32) {
         (SockAddrStorage { family: FAMILY_UNIX, data: [0; 126] }, LEN_FAMILY)
     }
 
-    /// Takes an address as the kernel has written it; none of fewer bytes than the room has.
+    /// Takes an address as the kernel has written it; None if there are more bytes than room.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (family, data) = bytes.split_first_chunk::<2>()?;
         let data = *data.first_chunk()?;
         Some(SockAddrStorage { family: u16::from_ne_bytes(*family), data })
     }
 
-    /// Writes `addr` in; returns the room and how many bytes of it count.
+    /// Stores `addr`; returns the room and the number of bytes that count.
     pub fn from_std(addr: &SocketAddr) -> (Self, u32) {
         let mut room = Self::new();
         room.data[..2].copy_from_slice(&addr.port().to_be_bytes());
@@ -71,7 +71,7 @@ impl SockAddrStorage {
         }
     }
 
-    /// Reads an IP address of which the kernel wrote `len` bytes; none if it is another family.
+    /// Reads an IP address of which the kernel wrote `len` bytes; None if it is of another family.
     pub fn to_std(&self, len: u32) -> Option<SocketAddr> {
         let port = u16::from_be_bytes([self.data[0], self.data[1]]);
         match self.family {
@@ -89,13 +89,13 @@ impl SockAddrStorage {
         }
     }
 
-    /// Writes a Unix address in; returns the room and how many bytes of it count.
+    /// Stores a Unix address; returns the room and the number of bytes that count.
     pub fn from_unix(addr: &unix::SocketAddr) -> (Self, u32) {
         let mut room = Self::new();
         room.family = FAMILY_UNIX;
         let path = addr.as_pathname().map(|path| path.as_os_str().as_bytes());
         let len = match (path, addr.as_abstract_name()) {
-            // The zero after the path counts, where there is room for one.
+            // The zero after the path counts, if there is room for it.
             (Some(path), _) => (room.put(0, path) + 1).min(LEN_PATH),
             // The name begins after a zero and may hold more of them.
             (None, Some(name)) => 1 + room.put(1, name),
@@ -104,7 +104,7 @@ impl SockAddrStorage {
         (room, LEN_FAMILY + len as u32)
     }
 
-    /// Reads a Unix address of which the kernel wrote `len` bytes; none if it is another family.
+    /// Reads a Unix address of which the kernel wrote `len` bytes; None if it is of another family.
     pub fn to_unix(&self, len: u32) -> Option<unix::SocketAddr> {
         let len = (len.saturating_sub(LEN_FAMILY) as usize).min(LEN_PATH);
         let read = match &self.data[..len] {
@@ -120,7 +120,7 @@ impl SockAddrStorage {
         read.ok()
     }
 
-    /// Copies `bytes` in, as many as there is room for, and returns their number.
+    /// Copies as many of `bytes` as there is room for, and returns their number.
     fn put(&mut self, at: usize, bytes: &[u8]) -> usize {
         let len = bytes.len().min(LEN_PATH - at);
         self.data[at..at + len].copy_from_slice(&bytes[..len]);

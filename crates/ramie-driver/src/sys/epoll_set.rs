@@ -75,12 +75,12 @@ impl EpollSet {
         sys::eventfd_signal(&self.notifier);
     }
 
-    /// Waits until something is ready, it is notified, or the time is over, and puts ready
-    /// descriptors behind `events`, as many as there is room for. It may end early.
+    /// Waits until a descriptor is ready, a notice arrives, or the limit has expired, and appends
+    /// ready descriptors to `events`, as many as there is room for. It may end early.
     pub(crate) fn wait(&self, events: &mut Vec<Event>, limit: Option<Duration>) -> io::Result<()> {
         let result = match limit.map(|limit| limit.min(LONGEST)) {
-            // The rest of a millisecond that epoll_pwait(2) knows nothing of; epoll_pwait2(2) is
-            // not to be had everywhere.
+            // epoll_pwait(2) cannot wait for a part of a millisecond, and not every kernel has
+            // epoll_pwait2(2).
             Some(limit) if !limit.is_zero() && limit < TICK => self.wait_briefly(events, limit),
             Some(limit) => self.wait_in_ticks(events, Some(limit)),
             None => self.wait_in_ticks(events, None),

@@ -31,7 +31,7 @@ pub fn inode(fd: impl AsFd) -> io::Result<u64> {
     Ok(rustix::fs::fstat(fd)?.st_ino)
 }
 
-/// Sets or clears `O_NONBLOCK`, for everyone who shares the open file description.
+/// Sets or clears `O_NONBLOCK`, for all that share the open file description.
 ///
 /// # Errors
 /// Those of fcntl(2).
@@ -93,7 +93,7 @@ pub fn is_shut_down_for_reading(fd: impl AsFd) -> bool {
     poll_now(fd, super::POLL_RDHUP).is_ok_and(|ready| ready & super::POLL_RDHUP != 0)
 }
 
-/// Returns how many bytes a receive would find now; 0 where nobody knows.
+/// Returns the number of bytes that a receive would find now; 0 if it is unknown.
 pub fn bytes_queued(fd: impl AsFd) -> u64 {
     rustix::io::ioctl_fionread(fd).unwrap_or(0)
 }

@@ -99,12 +99,12 @@ pub fn status_flags(fd: impl AsFd) -> io::Result<OFlags> {
     Ok(rustix::fs::fcntl_getfl(fd)?)
 }
 
-/// The kind of a descriptor's file, as far as waiting is concerned.
+/// The kind of a descriptor's file, which decides how its calls wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A file, directory or device of blocks on a local disk: its attributes are in memory.
     Local,
-    /// The same on a file system without a device of its own, such as a network's: asking for its
+    /// A file on a file system without a device, such as a network file system: reading its
     /// attributes may wait.
     Remote,
     /// Anything else: pipes, terminals, sockets, other devices. No positions, but readiness.
@@ -130,7 +130,7 @@ pub fn file_kind(fd: impl AsFd) -> FileKind {
 }
 
 /// Looks a path up without opening the file (`O_PATH`) if the kernel has all of it cached, and so
-/// without waiting; none if it has not, or if there is any error.
+/// without waiting; None if it has not, or on any error.
 pub fn look_up_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
     let mut flags = OFlags::PATH | OFlags::CLOEXEC;
     flags.set(OFlags::NOFOLLOW, !follow);
@@ -138,15 +138,15 @@ pub fn look_up_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
 }
 
 /// Opens a file on a local disk if the kernel has all of the path cached, and so without waiting,
-/// as [`Op::Open`](crate::Op::Open) does on a ring; none if it has not, or if there is any error.
-/// `flags` may not make or empty a file.
+/// as [`Op::Open`](crate::Op::Open) does on a ring; None if it has not, or on any error. `flags`
+/// must not create or truncate a file.
 pub fn open_cached(path: &Path, flags: i32) -> Option<OwnedFd> {
     let found = look_up_cached(path, true)?;
     if file_kind(&found) != FileKind::Local {
         return None;
     }
-    // The very file that was looked at, whatever has its name by now. Somebody's lease on it would
-    // make an open wait.
+    // Opens the file that was inspected, even if its name belongs to another file by now. A lease
+    // on it would make an open wait.
     let same = format!("/proc/self/fd/{}", found.as_raw_fd());
     let flags = OFlags::from_bits_retain(flags as u32) | OFlags::NONBLOCK;
     let opened = rustix::fs::open(same, flags, Mode::empty()).ok()?;

@@ -1,7 +1,7 @@
 //! Forks, and notices a fork: one page that the kernel wipes in a child.
 //!
-//! A child shares its parent's rings and epoll sets, so whatever it does with a driver happens to
-//! the parent. A driver therefore looks at the page (one load) before it touches the kernel.
+//! A child shares its parent's rings and epoll sets, so its use of a driver affects the parent. A
+//! driver therefore looks at the page (one load) before it touches the kernel.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -36,7 +36,7 @@ fn wiped_page() -> Option<ForkMark> {
     let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches nothing.
     let page = unsafe { mmap_anonymous(ptr::null_mut(), PAGE, prot, flags) }.ok()?;
-    // SAFETY: the page is ours and holds nothing yet.
+    // SAFETY: the page was mapped above and holds nothing yet.
     let wiped = unsafe { madvise(page, PAGE, Advice::LinuxWipeOnFork) };
     wiped.ok()?;
     // SAFETY: the page is mapped for good, zeroed (a valid AtomicU8) and aligned.
@@ -65,13 +65,13 @@ pub enum Forked {
     Child,
 }
 
-/// Forks a process of one thread, none of which has ever been a driver's.
+/// Forks a process that has one thread and has never opened a driver.
 ///
-/// It goes through the C library, which has to know: its locks, its thread's id and its handlers
-/// of `pthread_atfork` are put right in the child.
+/// It calls the C library, because that must adjust its locks and its thread id, and call its
+/// handlers of `pthread_atfork`, in the child.
 ///
 /// # Errors
-/// There are other threads, or a driver was opened (`InvalidInput`, with a sentence); the system
+/// There are other threads, or a driver was opened (`InvalidInput`, with a message); the system
 /// refuses one more process (`EAGAIN`, `ENOMEM`).
 pub fn fork() -> io::Result<Forked> {
     check_alone()?;

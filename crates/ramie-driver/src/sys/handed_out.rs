@@ -11,7 +11,7 @@ pub trait Lent {
     const WHAT: &'static str;
 }
 
-/// Ends the process with a sentence if it is dropped, by a panic or by an early return, before
+/// Ends the process with a message if it is dropped, by a panic or by an early return, before
 /// [`settle`](Self::settle).
 ///
 /// A frame that lends its memory (to the kernel, to another strand, to a queue) is sound because it

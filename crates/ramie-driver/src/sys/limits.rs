@@ -18,12 +18,12 @@ fn limit(resource: Resource) -> Limit {
     Limit { soft: current, hard: maximum }
 }
 
-/// Returns how many descriptors the process may have open (`ulimit -n`).
+/// Returns the number of descriptors that the process may have open (`ulimit -n`).
 pub fn nofile_limit() -> Limit {
     limit(Resource::Nofile)
 }
 
-/// Returns how many bytes the process may lock (`ulimit -l`, which prints KiB).
+/// Returns the number of bytes that the process may lock (`ulimit -l`, which prints KiB).
 pub fn memlock_limit() -> Limit {
     limit(Resource::Memlock)
 }
@@ -38,7 +38,7 @@ pub fn raise_nofile_limit() -> io::Result<Limit> {
     Ok(nofile_limit())
 }
 
-/// Returns how many CPUs this thread may run on; at least 1.
+/// Returns the number of CPUs on which this thread may run; at least 1.
 pub fn available_cpus() -> usize {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
 }

@@ -57,8 +57,8 @@ pub(crate) unsafe fn unmap_pages(start: *mut u8, bytes: usize) {
     }
 }
 
-/// Commits a part of a mapping in one call (Linux 5.14); where the kernel declines, pages are
-/// committed when they are touched.
+/// Commits a part of a mapping in one call (Linux 5.14). If the kernel refuses, pages are committed
+/// when they are touched.
 ///
 /// # Safety
 /// The range is page-aligned and lies in one mapping of [`map_anonymous`], which stays mapped.

@@ -1,8 +1,8 @@
 //! Every system call that Ramie makes itself, in safe thin functions.
 //!
 //! They go through rustix's raw backend or `sc`, not through libc's symbols, because a program that
-//! interposes those must not catch the runtime itself. rustix's own types are used where it has
-//! them.
+//! interposes those symbols must not affect the runtime itself. rustix's types are used where it
+//! has them.
 
 pub(crate) mod abi;
 mod addr;
@@ -100,7 +100,7 @@ pub const SOCK_CLOEXEC: i32 = 0x8_0000;
 /// `SOCK_NONBLOCK`, for the flags of accept.
 pub const SOCK_NONBLOCK: i32 = 0x800;
 
-/// Prints a sentence and aborts: an invariant between us and the kernel is broken.
+/// Prints a message and aborts, because an invariant between Ramie and the kernel is broken.
 #[cold]
 pub fn fatal(sentence: &str) -> ! {
     let _ = rustix::io::write(rustix::stdio::stderr(), b"ramie: ");

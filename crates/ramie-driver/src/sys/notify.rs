@@ -17,13 +17,13 @@ pub enum Notice {
     Created,
     /// Its content has changed.
     Modified,
-    /// It was closed by one who could write.
+    /// It was closed by a process that had opened it for writing.
     Written,
     /// Its permissions, owner, times or links have changed.
     Attributes,
     /// It is gone.
     Deleted,
-    /// It has gone to another name; the same number comes with where it went.
+    /// It was moved to another name; the notice about the new name has the same number.
     MovedFrom(u32),
     /// It has come from another name.
     MovedTo(u32),

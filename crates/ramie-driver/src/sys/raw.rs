@@ -11,12 +11,12 @@ use sc::nr;
 use crate::sys::abi::{IoVec, MessageHeader, Timespec};
 use crate::sys::{EpollEvent, SockAddrStorage, return_predictor};
 
-/// `RWF_NOWAIT`: fail with `EAGAIN` where the call would wait.
+/// `RWF_NOWAIT`: fail with `EAGAIN` if the call would wait.
 pub(crate) const RWF_NOWAIT: u32 = 0x8;
 
 const INTERRUPTED: i32 = -rustix::io::Errno::INTR.raw_os_error();
 
-/// Hands a ring's whole submission queue to the kernel; gives how many entries that were.
+/// Submits a ring's whole submission queue; returns the number of entries.
 ///
 /// # Errors
 /// `BUSY`, `AGAIN`: no room now. `INTR`.
@@ -33,8 +33,9 @@ struct Limits {
     time: u64,
 }
 
-/// Enters the kernel for a ring, with `len` entries, until there are `least` completions; gives how
-/// many entries it has taken. A limit needs `IORING_ENTER_EXT_ARG` among the flags.
+/// Enters the kernel for a ring, with `len` entries, until there are `least` completions; returns
+/// the number of entries that the kernel has taken. A limit needs `IORING_ENTER_EXT_ARG` among the
+/// flags.
 ///
 /// # Errors
 /// Those of io_uring_enter(2).
@@ -53,7 +54,7 @@ pub(crate) fn ring_enter(
         None => (0, 0),
     };
     let (ring, len, least, flags) = (ring as usize, len as usize, least as usize, flags as usize);
-    // SAFETY: the limits outlive the call; those who submitted the entries keep their memory valid.
+    // SAFETY: the limits outlive the call; the submitters of the entries keep their memory valid.
     let raw = unsafe { sc::syscall6(nr::IO_URING_ENTER, ring, len, least, flags, arg, size) };
     return_predictor::renew();
     checked(raw)
@@ -126,7 +127,7 @@ fn result(raw: usize) -> i32 {
     raw as isize as i32
 }
 
-/// The same of a call that is made often.
+/// As `checked`, for a call that is made often.
 #[inline(always)]
 fn often(raw: usize) -> i32 {
     return_predictor::renew();
@@ -154,7 +155,7 @@ pub(crate) unsafe fn pwritev2(fd: RawFd, iov: *const IoVec, n: u32, at: u64, fla
 /// `buf` is valid for the kernel to write `len` bytes.
 pub(crate) unsafe fn recv(fd: RawFd, buf: *mut u8, len: u32, flags: i32) -> i32 {
     let (fd, buf, len, flags) = (fd as usize, buf as usize, len as usize, flags as usize);
-    // SAFETY: the caller vouches for the buffer; no address is asked for.
+    // SAFETY: the buffer is valid by the caller's promise; no address is requested.
     often(unsafe { sc::syscall6(nr::RECVFROM, fd, buf, len, flags, 0, 0) })
 }
 
@@ -200,7 +201,7 @@ pub(crate) unsafe fn connect(fd: RawFd, addr: *const SockAddrStorage, addr_len: 
     result(unsafe { sc::syscall3(nr::CONNECT, fd as usize, addr as usize, addr_len as usize) })
 }
 
-/// The address of a socket's peer and how many bytes of it count, or `-errno`.
+/// Returns the address of a socket's peer and the number of bytes that count, or `-errno`.
 pub(crate) fn peer_of(fd: RawFd) -> Result<(SockAddrStorage, u32), i32> {
     let mut addr = SockAddrStorage::new();
     let mut len = SockAddrStorage::LEN;
@@ -237,7 +238,7 @@ pub(crate) unsafe fn epoll_wait_now(fd: RawFd, events: *mut EpollEvent, count: u
     result(unsafe { sc::syscall6(nr::EPOLL_PWAIT, fd, events, count, 0, 0, 0) })
 }
 
-/// The outcome of a connect(2) that went on by itself: 0 or `-errno`.
+/// Returns the outcome of a connect(2) that continued in the kernel: 0 or `-errno`.
 pub(crate) fn connect_outcome(fd: RawFd) -> i32 {
     match rustix::net::sockopt::socket_error(borrow(&fd)) {
         Ok(Ok(())) => 0,

@@ -41,7 +41,7 @@ pub(crate) fn await_hang_up(reader: BorrowedFd<'_>, limit: Duration) {
 
 /// Makes a descriptor that is readable when one of these is ready.
 ///
-/// Files on a disk are left out: they are always ready, or never asked for.
+/// Files on a disk are omitted, because they are always ready.
 ///
 /// # Errors
 /// Those of epoll_create1(2) and epoll_ctl(2): out of descriptors or memory, or epoll sets that

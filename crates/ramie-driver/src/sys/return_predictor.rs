@@ -1,14 +1,15 @@
-//! Where the CPU thinks that functions return to, after a system call.
+//! The CPU's prediction of return addresses, after a system call.
 //!
-//! A CPU notes on a stack of its own where calls came from, and predicts returns by that. A kernel
-//! that guards an AMD CPU by "Safe RET" leaves its own addresses there. If a program then returns
-//! from a function that it had called before the system call, the next system calls are slower:
-//! some fifty of the kernel's functions begin late, by about 15 ns each. Seen on Zen 4 with Linux
-//! 6.18, with a loop in C, too: a receive and a send over TCP took 0.6 us more. A loop that returns
-//! from nothing between two system calls is spared; fibers, tasks and libc's wrappers are not.
+//! A CPU keeps the return addresses of calls on an internal stack, and predicts returns by it. A
+//! kernel that protects an AMD CPU by "Safe RET" leaves its own addresses there. If a program then
+//! returns from a function that it had called before the system call, the next system calls are
+//! slower: some fifty of the kernel's functions begin about 15 ns late. This was measured on Zen 4
+//! with Linux 6.18, also with a loop in C: a receive and a send over TCP took 0.6 us more. A loop
+//! that does not return from a function between two system calls is not affected; fibers, tasks and
+//! libc's wrappers are.
 //!
-//! So where the kernel does that, the system calls that are made often are followed by a few calls
-//! from which nobody returns, as kernels fill that stack. Two were enough for the loop in C.
+//! So on such a kernel, frequent system calls are followed by a few calls that never return, in the
+//! way in which kernels fill that stack. Two were enough for the loop in C.
 #![allow(unsafe_code)]
 
 use std::sync::Once;
@@ -40,11 +41,10 @@ pub(crate) fn renew() {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn call_sixteen_times() {
-    // SAFETY: it writes 128 bytes below the stack pointer only, which the compiler leaves to it
-    // (no `nostack`), and puts the pointer back. Behind each call, where a return will be predicted
-    // to lead, is a trap: nothing is done there even speculatively. A shadow stack would miss the
-    // returns; Linux gives one to programs only that are marked so in all parts, and none of
-    // Rust's is.
+    // SAFETY: it writes only 128 bytes below the stack pointer, which the compiler permits (no
+    // `nostack`), and restores the pointer. Behind each call, at the predicted return address, is a
+    // trap, so nothing runs there even speculatively. A shadow stack would miss the returns; Linux
+    // uses one only for programs all of whose parts are marked for it, and Rust's are not.
     unsafe {
         std::arch::asm!(
             ".rept 16",

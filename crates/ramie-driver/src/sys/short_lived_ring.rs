@@ -10,7 +10,7 @@ use std::{io, panic::resume_unwind, thread};
 use io_uring::{IoUring, opcode, types::Fd};
 use rustix::io::Errno;
 
-/// Calls `f` on a thread of its own; on this one where no thread can be had.
+/// Calls `f` on a thread of its own; on this thread if no thread can be made.
 pub(crate) fn on_own_thread<T: Send>(f: impl Fn() -> T + Sync) -> T {
     let made = thread::scope(|scope| {
         let thread = thread::Builder::new().name("ramie-ring".to_owned()).spawn_scoped(scope, &f);

@@ -33,7 +33,7 @@ pub fn listen(fd: impl AsFd, backlog: i32) -> io::Result<()> {
     Ok(net::listen(fd, backlog)?)
 }
 
-/// Starts to connect; on a nonblocking socket `EINPROGRESS` means that it goes on by itself.
+/// Starts to connect; on a nonblocking socket `EINPROGRESS` means that the kernel continues.
 ///
 /// # Errors
 /// Those of connect(2).
@@ -75,7 +75,7 @@ pub fn peer_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     peer.try_into().map_err(|_| not_an_ip_address())
 }
 
-/// Returns the address of the peer, of whatever family, and how many bytes of it count.
+/// Returns the address of the peer, of any family, and the number of bytes that count.
 ///
 /// # Errors
 /// `ENOTCONN`.

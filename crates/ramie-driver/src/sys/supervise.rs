@@ -4,7 +4,7 @@
 //! Signals are blocked, not handled: nothing runs in between, and nothing is left behind in a
 //! child but the mask, which it resets.
 //!
-//! Dispositions and masks come through exec from whoever has started the program. With SIGCHLD
+//! Dispositions and masks are inherited through exec from the program's parent. With SIGCHLD
 //! ignored, the kernel reports no child's end; with SIGTERM ignored or blocked, a child cannot be
 //! asked to end. So this module resets the disposition and the mask; the disposition is not
 //! restored.
@@ -116,14 +116,14 @@ fn heed(signal: i32) {
 }
 
 /// In a child: resets ignored SIGTERM and SIGCHLD to their defaults, and unblocks SIGHUP, SIGINT,
-/// SIGTERM and SIGCHLD, whatever it has inherited.
+/// SIGTERM and SIGCHLD, regardless of the inherited mask.
 pub fn be_open_to_signals() {
     heed(libc::SIGTERM);
     heed(libc::SIGCHLD);
     unblock(&[libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGCHLD]);
 }
 
-/// Lets signals, by number, reach this thread, whatever mask it has inherited.
+/// Unblocks signals, by number, on this thread, regardless of the inherited mask.
 pub fn unblock(signals: &[i32]) {
     let set = signals.iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
     // It cannot fail: the set is one that the kernel knows.
@@ -137,7 +137,7 @@ fn checked(result: usize) -> io::Result<usize> {
     }
 }
 
-/// Waits until one of the descriptors can be read, at most so long.
+/// Waits until one of the descriptors is readable, or the limit has expired.
 ///
 /// # Errors
 /// Out of memory. An interruption is none.

@@ -156,7 +156,7 @@ fn drop_named(word: *mut ()) {
 fn check_not_own(header: &StrandHeader) {
     assert!(
         !ptr::eq(worker::current().current_header(), header),
-        "a strand cannot join itself: it would wait for ever"
+        "a strand cannot join itself: it would wait forever"
     );
 }
 

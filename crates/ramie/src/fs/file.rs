@@ -180,7 +180,7 @@ impl File {
     /// Takes the file's exclusive lock if that is possible now.
     ///
     /// # Errors
-    /// `WouldBlock`: somebody holds a lock. Else those of [`std::fs::File::try_lock`].
+    /// `WouldBlock`: another handle holds a lock. Otherwise those of [`std::fs::File::try_lock`].
     #[track_caller]
     pub fn try_lock(&self) -> Result<(), TryLockError> {
         self.attributes(|file| file.try_lock())
@@ -308,7 +308,8 @@ impl File {
         self.transfer.kind() == FileKind::Stream
     }
 
-    /// How many bytes there are from the current position to the end, as far as is known at once.
+    /// Returns the number of bytes from the current position to the end, if it is known without
+    /// waiting.
     pub(super) fn rest(&self) -> usize {
         if self.transfer.kind() != FileKind::Local {
             return 0;

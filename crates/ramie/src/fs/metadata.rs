@@ -62,7 +62,7 @@ impl Metadata {
         self.0.modified().map(SystemTime::from)
     }
 
-    /// Returns when it was last read, as far as the file system notes it.
+    /// Returns when it was last read, if the file system records it.
     ///
     /// # Errors
     /// As std's.

@@ -120,7 +120,7 @@ jobs! {
 /// [`std::fs::copy`].
 ///
 /// # Blocking
-/// Parks the fiber until it is done. As many copies go on at a time as there are CPUs.
+/// Parks the fiber until the copy is complete. As many copies run at a time as there are CPUs.
 ///
 /// # Cancellation
 /// A cancel point.

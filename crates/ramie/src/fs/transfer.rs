@@ -127,8 +127,7 @@ impl Transfer {
         self.kind() == FileKind::Stream
     }
 
-    /// A thread blocks in the call, but not for data that may never come, if somebody can cancel
-    /// it.
+    /// A thread blocks in the call, but not for data that may never come, if a scope can cancel it.
     pub(super) fn is_made_here(&self, route: Route) -> bool {
         let can_be_ended = || cancel::may_be_cancelled() && !std::thread::panicking();
         route == Route::Here && !(can_be_ended() && self.is_stream())

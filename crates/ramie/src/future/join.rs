@@ -16,7 +16,7 @@ use crate::{
 /// The future of an awaited [`JoinHandle`], which waits for a strand and takes its value.
 ///
 /// Dropping it detaches the strand, which then continues by itself. It works on any executor and
-/// any thread. A strand that awaits its own handle waits for ever.
+/// any thread. A strand that awaits its own handle waits forever.
 ///
 /// # Examples
 /// ```

@@ -297,7 +297,7 @@ fn wait_for(worker: &Worker, frame: &OpFrame, mut record: WaitRecord) -> Result<
     result_of(frame, ended_by)
 }
 
-/// Whether the driver has let go of the frame.
+/// Whether the driver has released the frame.
 fn is_released(frame: &OpFrame) -> bool {
     frame.user.get() == WakeWord::RELEASED.to_bits()
 }
@@ -305,8 +305,8 @@ fn is_released(frame: &OpFrame) -> bool {
 fn cancel(worker: &Worker, frame: &OpFrame) {
     // The driver is open, because the op was submitted to it.
     let _ = worker.with_driver(|driver| {
-        // SAFETY: the frame was submitted to this driver, which has not let go of it: the callers
-        // saw that it is not released.
+        // SAFETY: the frame was submitted to this driver, which has not released it, as the callers
+        // saw.
         unsafe { driver.cancel(NonNull::from(frame)) }
     });
 }

@@ -11,7 +11,7 @@
 //!     // Before the fork: plain sockets, no fibers, no threads.
 //!     let listener = Listener::bind("127.0.0.1:8080")?;
 //!     let report = ramie::prefork(4, |member: &Member| -> std::io::Result<()> {
-//!         // In a process of its own, as if it were `main`.
+//!         // Runs in a process of its own, as if it were `main`.
 //!         ramie::run(|| {
 //!             let listener = listener.open()?;
 //!             member.ready();
@@ -114,7 +114,7 @@ pub use crate::structured::BackOff;
 ///
 /// # Examples
 /// ```no_run
-/// // Ends with this line three times, and a report that says so.
+/// // Prints this line three times, and ends with a report about it.
 /// let report = ramie::prefork(3, |member| println!("process {}", member.index()))?;
 /// assert!(report.is_clean());
 /// # Ok::<(), std::io::Error>(())
@@ -136,7 +136,7 @@ type OnStarted<'a> = Box<dyn FnOnce() -> io::Result<()> + 'a>;
 /// | option | default |
 /// |---|---|
 /// | `back_off` | 10 ms, doubled up to 10 s |
-/// | `limit` | none: processes are restarted for ever |
+/// | `limit` | none: processes are restarted forever |
 /// | `limit_before_ready` | none |
 /// | `restart_done` | no: only processes that failed are restarted |
 /// | `grace` | 30 s |

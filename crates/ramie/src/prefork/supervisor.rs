@@ -231,7 +231,7 @@ impl<'a> PreforkSupervisor<'a> {
     fn renew(&mut self) {
         for process in &mut self.processes {
             // A successor that is not ready is replaced, because it may have begun before the
-            // change that the new processes are to load.
+            // change that the new processes should load.
             if process.role == Role::Successor {
                 process.ask_to_leave(self.options.grace);
             }

@@ -48,7 +48,7 @@ pub fn cancel_fd(fd: impl AsFd) -> usize {
 /// one op at a time. Returns their number.
 ///
 /// They fail with `ECANCELED`, as for [`cancel_fd`]. Waits within the program (locks, channels,
-/// sleeps) go on.
+/// sleeps) continue.
 ///
 /// # Blocking
 /// Never: the other strands return when they are scheduled.
@@ -61,8 +61,8 @@ fn cancel_on(fd: Option<i32>) -> usize {
     worker::current().with_driver(|driver| driver.cancel_on(fd)).unwrap_or(0)
 }
 
-/// Puts a completion into somebody else's ring, with this result and this word: `msg_ring`, a
-/// ring's op since Linux 5.18. Without it a ring is made for the one message.
+/// Puts a completion with this result and this word into another ring: `msg_ring`, a ring's op
+/// since Linux 5.18. Without it a ring is made for the one message.
 ///
 /// # Blocking
 /// Parks the strand until it is there.

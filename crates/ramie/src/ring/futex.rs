@@ -21,7 +21,7 @@ static FUTEX: WaitKind = WaitKind::new("a futex to be woken");
 /// How long the pool waits at a time, where a fiber's wait cannot be ended otherwise.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Waits until somebody wakes those who wait for `word`, if it is `expected` still: `futex_wait`, a
+/// Waits until the waiters of `word` are woken, if the word still is `expected`: `futex_wait`, a
 /// ring's op since Linux 6.7.
 ///
 /// With it fibers, plain threads (`FUTEX_WAIT`) and, without the flag `PRIVATE`, other processes
@@ -81,8 +81,8 @@ fn is_over(error: &io::Error) -> bool {
     [Errno::TIMEDOUT, Errno::INTR].iter().any(|over| errno == Some(over.raw_os_error()))
 }
 
-/// Wakes up to `count` of those who wait for `word`, and returns how many: `futex_wake`, a ring's
-/// op since Linux 6.7.
+/// Wakes up to `count` waiters of `word`, and returns the number woken: `futex_wake`, a ring's op
+/// since Linux 6.7.
 ///
 /// # Blocking
 /// Parks the strand until it is done.

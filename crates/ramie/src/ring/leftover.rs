@@ -75,7 +75,7 @@ pub(super) fn accept(inbox: &MultishotInbox) -> io::Result<Option<(OwnedFd, Addr
     }
 }
 
-/// Takes the bytes of a stream that are left, as far as there is room.
+/// Takes the leftover bytes of a stream, as many as there is room for.
 fn take_bytes(inbox: &MultishotInbox, bufs: &mut [IoSliceMut<'_>], is_peek: bool) -> usize {
     let room: usize = bufs.iter().map(|buf| buf.len()).sum();
     let mut done = 0;

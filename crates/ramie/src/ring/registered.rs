@@ -47,7 +47,7 @@ pub struct RegisteredBuffer {
 }
 
 impl RegisteredBuffer {
-    /// Makes a buffer of so many bytes, 1 to 2^30, all zero.
+    /// Makes a buffer of `len` bytes, 1 to 2^30, all zero.
     ///
     /// # Errors
     /// `InvalidInput`: another number. `OutOfMemory`.

@@ -101,7 +101,7 @@ pub fn epoll_wait(
             };
         }
     };
-    // SAFETY: the kernel has written so many.
+    // SAFETY: the kernel has written that number of events.
     Ok(unsafe { slice::from_raw_parts_mut(first, taken) })
 }
 

@@ -1,6 +1,6 @@
 //! The header: the cache line that a strand owns from spawn to join.
 //!
-//! # Who may touch what
+//! # Access to the fields
 //! Headers are type-stable: the memory of a header is never unmapped and never becomes anything
 //! else, so a stale reference may always look at the atomic words and be turned away by them.
 //!
@@ -32,7 +32,7 @@
 //! next wait by now. The epochs differ, so the waker does not even try the compare-and-swap.
 //!
 //! ## Memory ordering
-//! Beginning a wait, claiming it and cancelling it are relaxed, because the word decides who wins
+//! Beginning a wait, claiming it and cancelling it are relaxed, because the word decides the winner
 //! and carries nothing else:
 //! - Writes of the strand before its wait are visible to a waker, because the waker received the
 //!   reference, or found the entry in a scope's list, under a lock or through a word that was
@@ -104,7 +104,7 @@ pub(crate) struct StrandHeader {
 }
 
 // SAFETY: a cell is touched only by the thread that owns that part of the header at that time: see
-// the table "Who may touch what" in the module's doc. All other fields are atomic.
+// the table "Access to the fields" in the module's doc. All other fields are atomic.
 #[allow(unsafe_code)]
 unsafe impl Sync for StrandHeader {}
 

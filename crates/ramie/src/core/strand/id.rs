@@ -83,7 +83,7 @@ impl WakeRef {
         self.0 & EPOCH_MASK
     }
 
-    /// Ends the wait that this names, if it still goes on; the caller then schedules the strand.
+    /// Ends the wait that this names, if it is not over; the caller then schedules the strand.
     ///
     /// At most one caller ever gets the strand of one wait.
     #[inline]
@@ -92,7 +92,7 @@ impl WakeRef {
         header.claim(self, reason).then_some(header)
     }
 
-    /// Ends the wait that this names, if it still goes on, and makes its strand runnable.
+    /// Ends the wait that this names, if it is not over, and makes its strand runnable.
     #[inline]
     pub(crate) fn wake(self, reason: super::Wake) -> bool {
         let header = self.claim(reason);

@@ -193,7 +193,7 @@ impl StrandHeader {
     /// Runs the closure; returns whether it panicked.
     ///
     /// # Safety
-    /// The header is in the phase "installed" and the caller is the one who starts it.
+    /// The header is in the phase "installed" and the caller owns its start.
     #[inline]
     pub(crate) unsafe fn run_job(&self) -> bool {
         // SAFETY: the caller's promise is the table entry's.

@@ -6,7 +6,7 @@
 //! | word | [`Waiting`] | left by |
 //! |---|---|---|
 //! | 0 | nobody: the strand looks at the op by itself | the wait's beginning |
-//! | 1 | released: the driver has let go of the op's frame, so its strand may leave it | - |
+//! | 1 | released: the driver no longer uses the op's frame, so its strand may leave it | - |
 //! | the top bit is set | a full wait, named by its [`WakeRef`] | the driver, which releases the frame |
 //! | any other | a fiber in a plain wait, named by the address of its stack | the driver, which releases the frame |
 //!
@@ -22,7 +22,7 @@ pub(crate) struct WakeWord(u64);
 /// The meanings of a [`WakeWord`].
 pub(crate) enum Waiting {
     Nobody,
-    /// The driver has let go of the frame. Until then the strand must not leave it, even if the
+    /// The driver has released the frame. Until then the strand must not leave it, even if the
     /// result is there already, because the frame is on the driver's list.
     Released,
     /// A strand in a full wait, which any thread may end.

@@ -53,12 +53,12 @@ type Number = i32;
 pub(super) struct Tree {
     root: Number,
     root_path: PathBuf,
-    /// /proc is there, so that an open folder has a path of its own.
+    /// Whether /proc is mounted, so that an open folder has a path of its own.
     has_proc: bool,
     folders: HashMap<Number, Folder>,
     /// Their entries may be others than the tree knows.
     doubtful: BTreeSet<Number>,
-    /// Those that have left their parent.
+    /// The folders that have left their parent.
     adrift: BTreeSet<Number>,
 }
 
@@ -72,7 +72,7 @@ struct Folder {
     is_listed: bool,
 }
 
-/// A folder's own descriptor, and a path that leads to it whatever it is called now.
+/// A folder's descriptor, and a path that leads to it even after a rename.
 struct Open {
     _descriptor: fs::File,
     path: PathBuf,
@@ -225,7 +225,7 @@ impl Tree {
                 true => Path::new(DESCRIPTORS).join(descriptor.as_raw_fd().to_string()),
                 false => path.clone(),
             };
-            // Not the folder itself: a link of /proc is to be followed.
+            // Opens the folder behind the link of /proc, which must be followed.
             let found = sys::inotify_watch(queue, &of_its_own, Watched::Anything)?;
             Ok((Open { _descriptor: descriptor, path: of_its_own }, found))
         });
