@@ -27,7 +27,7 @@ use std::{
 /// A crate or folder, and the most that each habit may count there, per 10,000 words: today's
 /// counts, rounded up to a multiple of five, or the aims where those are met.
 const LIMITS: &[(&str, [usize; 3])] = &[
-    ("crates/ramie", [20, 10, 5]),
+    ("crates/ramie", [10, 5, 1]),
     ("crates/ramie-cli", [10, 5, 1]),
     ("crates/ramie-coro", [10, 5, 1]),
     ("crates/ramie-driver", [5, 5, 1]),
