@@ -65,8 +65,8 @@ pub fn build(mutants: &[&Mutant]) -> Result<Binaries, String> {
             };
         }
         binaries.extend(binaries_in(&run_cargo(&mut cargo, name)?, name));
-        if wanted.contains("prefork") {
-            // Its scenes are programs, which `cargo test --test` does not build.
+        if wanted.contains("process") {
+            // The scenes of `prefork` are programs, which `cargo test --test` does not build.
             let mut cargo = Command::new("cargo");
             cargo.args(["build", "--example", "prefork", "--example", "prefork_scenes"]);
             cargo.args(["--color", "never", "--manifest-path"]);
@@ -92,7 +92,7 @@ fn run_cargo(cargo: &mut Command, package: &str) -> Result<String, String> {
 /// The test binaries in the output of cargo, by `package:binary`.
 fn binaries_in(said: &str, package: &str) -> Binaries {
     let binary = |line: &str| {
-        // Executable tests/park.rs (…/deps/park-0123), or: unittests src/lib.rs (…)
+        // Executable tests/sync/main.rs (…/deps/sync-0123), or: unittests src/lib.rs (…)
         let rest = line.trim().strip_prefix("Executable ")?;
         let (source, path) = rest.trim_end_matches(')').split_once(" (")?;
         let source = source.trim_end_matches("/main.rs").trim_end_matches(".rs");

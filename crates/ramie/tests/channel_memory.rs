@@ -1,4 +1,6 @@
 //! A channel keeps the order of values that came back, and no memory that it does not need.
+//!
+//! A program of its own, because it replaces the allocator.
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Looking names up: the C library takes its time, in a thread that cannot be stopped. Here it is
-//! this program's own `getaddrinfo`, which waits until it is allowed to go on.
+//! this program's own `getaddrinfo`, which waits until it is allowed to go on, so this is a program
+//! of its own.
 
 mod common;
 

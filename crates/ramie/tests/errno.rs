@@ -1,9 +1,9 @@
 //! Each op by the public calls, while one op of four fails: the errno reaches the caller, exactly
 //! the reported bytes have moved, and later calls work.
-//!
-//! In processes of their own, with each driver and with several errnos; on workers and on a thread.
-//! The other ends are std's, on which nothing fails. Which calls are ops depends on the driver:
-//! those that a ring alone does may fail here, and need not.
+//! A program of its own, because `.ci/faults` runs it without a seed. The tests run in processes of
+//! their own, with each driver and with several errnos; on workers and on a thread. The other ends
+//! are std's, on which nothing fails. Which calls are ops depends on the driver: those that a ring
+//! alone does may fail here, and need not.
 
 mod common;
 

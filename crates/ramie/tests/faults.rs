@@ -1,5 +1,6 @@
 //! A program whose ops fail gets the errno soon, and loses nothing.
 //!
+//! A program of its own, because `.ci/faults` runs it without a seed.
 //! Faults that a program must not see are tried on other tests, by `RAMIE_FAULTS=SEED`.
 
 mod common;

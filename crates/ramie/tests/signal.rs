@@ -1,4 +1,6 @@
 //! Signals: seen by each listener, on fibers and on plain threads; and the fate of defaults.
+//!
+//! A program of its own, because a signal interrupts calls of every thread of its process.
 
 mod common;
 

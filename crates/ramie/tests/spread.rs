@@ -4,6 +4,7 @@
 //! worker has nothing to do, each of two gets a third of them at least. It need not when the system
 //! stops one worker's thread for more than a millisecond just then: for the other that is a fiber
 //! that does not suspend, whose closures it is to start. So most bursts must do.
+//! For the same reason this is a program of its own: other tests would keep the processors busy.
 
 mod common;
 

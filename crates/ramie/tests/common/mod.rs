@@ -10,6 +10,8 @@ use std::{
     fs,
     io::{self, Write},
     os::unix::process::ExitStatusExt,
+    panic::Location,
+    path::Path,
     process::{Command, Output},
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -206,7 +208,22 @@ pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Runs the test of this name in a process of its own.
+/// The name by which libtest knows a test of the caller's file: in a program of several files, each
+/// of them is a module.
+#[track_caller]
+pub fn full_name(test: &str) -> String {
+    let file = Path::new(Location::caller().file());
+    let is_whole_program = file.ends_with("main.rs") || file.with_file_name("").ends_with("tests");
+    match file.file_stem() {
+        Some(module) if !is_whole_program && !test.contains("::") => {
+            format!("{}::{test}", module.display())
+        }
+        _ => test.to_owned(),
+    }
+}
+
+/// Runs the test of this name in the caller's file in a process of its own.
+#[track_caller]
 pub fn child(test: &str) -> Output {
     child_with("true", test, &[])
 }
@@ -218,18 +235,20 @@ pub const CLOSE_INHERITED: &str = "for fd in /proc/self/fd/*; do fd=${fd##*/}; \
 
 /// The same, after a shell command that sets limits, and with these variables set. A child that
 /// hangs is killed.
+#[track_caller]
 pub fn child_with(limits: &str, test: &str, variables: &[(&str, &str)]) -> Output {
     child_for(60, limits, test, variables)
 }
 
 /// The same, with a limit in seconds. This process repeats the skips that the child reports.
+#[track_caller]
 pub fn child_for(seconds: u32, limits: &str, test: &str, variables: &[(&str, &str)]) -> Output {
     let program = std::env::current_exe().expect("the test knows its own program");
     let output = Command::new("timeout")
         .args([&*seconds.to_string(), "bash", "-c"])
         .arg(format!("{CLOSE_INHERITED}; ulimit -c 0; {limits}; exec \"$0\" \"$@\""))
         .arg(program)
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .args([&*full_name(test), "--exact", "--nocapture", "--test-threads=1"])
         .env_remove("RAMIE_CAPS")
         .env_remove("RAMIE_DRIVER")
         .env_remove("RAMIE_SUBMIT")
@@ -239,6 +258,9 @@ pub fn child_for(seconds: u32, limits: &str, test: &str, variables: &[(&str, &st
         .envs(variables.iter().copied())
         .output()
         .expect("timeout and bash can be run");
+    // It is empty if the limits redirect it.
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.is_empty() || stdout.contains("running 1 test"), "no test is named {test}");
     stderr(&output).lines().filter(|line| line.starts_with("skipped: ")).for_each(say);
     output
 }

@@ -1,10 +1,12 @@
 //! The style of the sources, as a test: sizes, words, the inventory of unsafe code, and whether
 //! the documents name files and tests that exist.
 
+mod cancel_table;
 mod imports;
 mod layers;
 mod type_names;
 mod waits;
+mod words;
 
 use std::{
     collections::HashSet,

@@ -1,0 +1,13 @@
+//! Files, folders, and the watcher of both.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod abandon;
+mod as_std_files;
+mod calls;
+mod disk_full;
+mod errors;
+mod random;
+mod watcher;
+mod watcher_trees;

@@ -1,0 +1,254 @@
+//! Trees that change at random while they are watched: in the end each folder is watched, under its
+//! right path, and nothing else is.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    thread,
+    time::Duration,
+};
+
+use crate::common;
+use crate::common::{Random, one_worker};
+use ramie::{
+    cancel::with_timeout,
+    fs::{ChangeKind, Watcher},
+    ring::{self, CWD, RenameFlags},
+};
+
+/// A watched tree, and a folder beside it that nobody watches.
+struct Ground {
+    whole: PathBuf,
+    tree: PathBuf,
+    outside: PathBuf,
+}
+
+impl Ground {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("ramie-tree-{}-{}", std::process::id(), COUNT.fetch_add(1, SeqCst));
+        let whole = std::env::temp_dir().join(name);
+        let (tree, outside) = (whole.join("tree"), whole.join("outside"));
+        fs::create_dir_all(&tree).unwrap();
+        fs::create_dir(&outside).unwrap();
+        Ground { whole, tree, outside }
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.whole);
+    }
+}
+
+/// Each entry of this kind below a folder.
+fn below(folder: &Path, is_wanted: fn(&fs::FileType) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let kind = entry.file_type().unwrap();
+            if is_wanted(&kind) {
+                found.push(entry.path());
+            }
+            if kind.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn folders(root: &Path) -> Vec<PathBuf> {
+    let mut folders = below(root, fs::FileType::is_dir);
+    folders.push(root.to_owned());
+    folders
+}
+
+fn pick(random: &mut Random, paths: &[PathBuf]) -> PathBuf {
+    paths[random.below(paths.len() as u64) as usize].clone()
+}
+
+/// Few names, so that they meet.
+fn new_name(random: &mut Random, folder: &Path) -> PathBuf {
+    folder.join(["a", "b", "c", "d", "e"][random.below(5) as usize])
+}
+
+/// Changes something in the tree, or moves something in or out; skips impossible changes.
+fn change(random: &mut Random, ground: &Ground) {
+    let (tree, outside) = (&ground.tree, &ground.outside);
+    let in_tree = pick(random, &folders(tree));
+    match random.below(12) {
+        0..=2 => {
+            let parent = new_name(random, &in_tree);
+            let _ = fs::create_dir_all(new_name(random, &parent));
+        }
+        // The usual way to install a folder.
+        3 | 4 => {
+            let temporary = in_tree.join("temporary");
+            let _ = fs::create_dir_all(new_name(random, &temporary));
+            let _ = fs::write(temporary.join("file"), "");
+            let _ = fs::rename(&temporary, new_name(random, &in_tree));
+            let _ = fs::remove_dir_all(&temporary);
+        }
+        // The root stays where it is.
+        5.. if in_tree == *tree => {}
+        5 | 6 => {
+            let target = pick(random, &folders(tree));
+            let _ = fs::rename(&in_tree, new_name(random, &target));
+        }
+        7 => drop(fs::rename(&in_tree, new_name(random, outside))),
+        8 => {
+            let from = pick(random, &folders(outside));
+            let to = new_name(random, &in_tree);
+            let _ = from != *outside && fs::rename(from, to).is_ok();
+        }
+        9 => {
+            let place = if random.below(3) == 0 { outside } else { tree };
+            let other = pick(random, &folders(place));
+            if other != *place {
+                let _ = ring::rename(CWD, &in_tree, CWD, &other, RenameFlags::EXCHANGE);
+            }
+        }
+        10 => drop(fs::remove_dir_all(&in_tree)),
+        _ => drop(fs::write(in_tree.join("file"), "text")),
+    }
+}
+
+/// The numbers of the files that are watched by that queue among this process's descriptors which
+/// watches `root`.
+fn watched(root: &Path) -> BTreeSet<u64> {
+    let root = fs::metadata(root).unwrap().ino();
+    let numbers = |info: String| -> BTreeSet<u64> {
+        let lines = info.lines().filter(|line| line.starts_with("inotify "));
+        let words = lines.filter_map(|line| line.split(' ').find_map(|w| w.strip_prefix("ino:")));
+        words.map(|number| u64::from_str_radix(number, 16).unwrap()).collect()
+    };
+    let infos = fs::read_dir("/proc/self/fdinfo").unwrap().map_while(Result::ok);
+    let infos = infos.filter_map(|info| fs::read_to_string(info.path()).ok());
+    infos.map(numbers).find(|numbers| numbers.contains(&root)).expect("a queue that watches it")
+}
+
+/// Reads up to the creation of a file that this makes; returns the entries that were created on the
+/// way.
+fn catch_up(watcher: &mut Watcher, root: &Path) -> (BTreeSet<PathBuf>, bool) {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let mark = root.join(format!("mark-{}", COUNT.fetch_add(1, SeqCst)));
+    let (mut created, mut has_lost) = (BTreeSet::new(), false);
+    let mut read = || {
+        fs::write(&mark, "").unwrap();
+        while !created.contains(&mark) {
+            let change = watcher.next().expect("the root is there").expect("all can be watched");
+            match change.kind {
+                ChangeKind::Created => drop(created.insert(change.path)),
+                ChangeKind::Lost => {
+                    has_lost = true;
+                    // The mark's creation may be among the lost notices.
+                    fs::remove_file(&mark).unwrap();
+                    fs::write(&mark, "").unwrap();
+                }
+                _ => {}
+            }
+        }
+    };
+    with_timeout(Duration::from_secs(60), &mut read).expect("the file is told of");
+    fs::remove_file(&mark).unwrap();
+    (created, has_lost)
+}
+
+/// Asserts that all folders of the tree are watched, and no others, and by their right paths.
+fn check(watcher: &mut Watcher, ground: &Ground, what: &str) {
+    catch_up(watcher, &ground.tree);
+    let present = folders(&ground.tree);
+    let numbers = present.iter().map(|folder| fs::metadata(folder).unwrap().ino()).collect();
+    assert_eq!(watched(&ground.tree), numbers, "{what}: the folders {present:?}");
+
+    let probe = |folder: &PathBuf| folder.join("probe");
+    for folder in folders(&ground.outside).iter().chain(&present) {
+        fs::write(probe(folder), "").unwrap();
+    }
+    let (created, _) = catch_up(watcher, &ground.tree);
+    let told: BTreeSet<_> = created.into_iter().filter(|path| path.ends_with("probe")).collect();
+    assert_eq!(told, present.iter().map(probe).collect(), "{what}");
+    for file in below(&ground.whole, fs::FileType::is_file) {
+        fs::remove_file(file).unwrap();
+    }
+}
+
+/// Compared after few changes each, so that few later changes hide an error.
+#[test]
+fn all_folders_of_a_tree_that_changes_at_random_are_watched() {
+    let mut random = Random::new("trees");
+    one_worker().run(|| {
+        for round in 0..5 {
+            let seed = random.below(u64::MAX);
+            let mut random = Random::from_seed(seed);
+            let ground = Ground::new();
+            fs::create_dir_all(ground.tree.join("a/b/c")).unwrap();
+            fs::create_dir_all(ground.outside.join("a/b")).unwrap();
+            let mut watcher = Watcher::tree(&ground.tree).unwrap();
+            for part in 0..15 {
+                for _ in 0..=random.below(12) {
+                    change(&mut random, &ground);
+                }
+                check(&mut watcher, &ground, &format!("round {round}, part {part}, seed {seed}"));
+            }
+        }
+    });
+}
+
+/// The watcher looks at folders while they move.
+#[test]
+fn a_tree_that_changes_while_it_is_looked_at_is_watched_in_the_end() {
+    let mut random = Random::new("trees");
+    for round in 0..2 {
+        let seed = random.below(u64::MAX);
+        let ground = Ground::new();
+        let mut watcher = Watcher::tree(&ground.tree).unwrap();
+        thread::scope(|s| {
+            let changes = s.spawn(|| {
+                let mut random = Random::from_seed(seed);
+                for _ in 0..150 {
+                    change(&mut random, &ground);
+                }
+            });
+            while !changes.is_finished() {
+                catch_up(&mut watcher, &ground.tree);
+            }
+        });
+        check(&mut watcher, &ground, &format!("round {round}, seed {seed}"));
+    }
+}
+
+/// More happens than the kernel keeps.
+#[test]
+fn a_tree_is_watched_after_changes_were_lost() {
+    let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let kept: usize = kept.trim().parse().unwrap();
+    if kept > 20_000 {
+        return common::skipped(format_args!("the kernel keeps {kept} events"));
+    }
+    let ground = Ground::new();
+    fs::create_dir_all(ground.tree.join("a/b/c")).unwrap();
+    fs::create_dir_all(ground.tree.join("d/e")).unwrap();
+    let mut watcher = Watcher::tree(&ground.tree).unwrap();
+    let (one, other) = (ground.tree.join("one"), ground.tree.join("other"));
+    fs::write(&one, "").unwrap();
+    // Two events each, and none like the one before, which the kernel would leave out.
+    for _ in 0..=kept / 4 {
+        fs::rename(&one, &other).unwrap();
+        fs::rename(&other, &one).unwrap();
+    }
+    fs::rename(ground.tree.join("a"), ground.tree.join("d/e/f")).unwrap();
+    fs::create_dir_all(ground.tree.join("new/er")).unwrap();
+    fs::create_dir_all(ground.tree.join("d/e/f/b/new")).unwrap();
+    fs::rename(ground.tree.join("d"), ground.tree.join("a")).unwrap();
+    fs::rename(ground.tree.join("a/e/f/b/c"), ground.outside.join("c")).unwrap();
+    let (_, has_lost) = catch_up(&mut watcher, &ground.tree);
+    assert!(has_lost, "this test is about changes that are lost");
+    check(&mut watcher, &ground, "after the loss");
+}
