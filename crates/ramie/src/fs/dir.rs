@@ -20,7 +20,7 @@ const BATCH: usize = 128;
 /// Lists a directory; twin of [`std::fs::read_dir`].
 ///
 /// # Blocking
-/// Parks the fiber until it is open, and again for every 128 entries.
+/// Parks the fiber until the directory is open, and again for every 128 entries.
 ///
 /// # Cancellation
 /// A cancel point.
@@ -52,8 +52,8 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
 /// `next` parks the fiber for every 128th entry.
 ///
 /// # Cancellation
-/// `next` is a cancel point where it parks. No entry is lost: it may be called again. If that
-/// happens inside the same cancelled scope, or beyond the same limit, the iteration ends.
+/// `next` is a cancel point when it parks. No entry is lost, because `next` may be called again. If
+/// that happens inside the same cancelled scope, or beyond the same limit, the iteration ends.
 pub struct ReadDir {
     dir: fs::ReadDir,
     batch: VecDeque<io::Result<DirEntry>>,
@@ -98,7 +98,7 @@ impl fmt::Debug for ReadDir {
 /// An entry of a directory; twin of [`std::fs::DirEntry`].
 pub struct DirEntry {
     entry: fs::DirEntry,
-    /// Found while it did not matter whether that waits; none if it failed.
+    /// The type, found on the pool, where it may wait; None if that failed.
     file_type: Option<FileType>,
 }
 

@@ -60,7 +60,7 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     ///
     /// # Blocking
     /// As [`OpenOptions::open`].
@@ -75,7 +75,7 @@ impl File {
         OpenOptions::new().read(true).open(path)
     }
 
-    /// Opens a file to be written, emptied, or made if there is none.
+    /// Opens a file for writing, and truncates it, or creates it if there is none.
     ///
     /// # Blocking
     /// As [`OpenOptions::open`].
@@ -90,7 +90,7 @@ impl File {
         OpenOptions::new().write(true).create(true).truncate(true).open(path)
     }
 
-    /// Makes a file that was not there, to be read and written.
+    /// Creates a new file for reading and writing; fails if it exists.
     ///
     /// # Blocking
     /// As [`OpenOptions::open`].
@@ -105,7 +105,7 @@ impl File {
         OpenOptions::new().read(true).write(true).create_new(true).open(path)
     }
 
-    /// Starts to choose how a file is opened.
+    /// Returns options for opening a file.
     #[must_use]
     pub fn options() -> OpenOptions {
         OpenOptions::new()
@@ -238,7 +238,7 @@ impl File {
         self.attributes(|file| file.metadata()).map(Metadata::from)
     }
 
-    /// Makes a call about attributes: at once where they are in memory.
+    /// Makes a call about attributes: at once if they are cached.
     #[track_caller]
     fn attributes<T: Send>(&self, call: impl FnOnce(&fs::File) -> T + Send) -> T {
         match self.transfer.kind() {
@@ -270,7 +270,7 @@ impl File {
         blocking_io(|| self.as_std().set_permissions(perm))
     }
 
-    /// Changes the times noted with the file.
+    /// Changes the file's times.
     ///
     /// # Blocking
     /// Parks the fiber until it is done.
@@ -285,7 +285,7 @@ impl File {
         blocking_io(|| self.as_std().set_times(times.into()))
     }
 
-    /// Changes the time of the last change noted with the file.
+    /// Changes the file's time of last modification.
     ///
     /// # Blocking
     /// As [`File::set_times`].

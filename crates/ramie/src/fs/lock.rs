@@ -2,7 +2,7 @@
 //!
 //! flock(2) has neither readiness nor an op. A waiter gets a thread of the pool, but at most
 //! [`MAX_THREADS`] have one: if locks took all of the pool, the holder of one might need a thread
-//! to release it. Those beyond ask again and again, at growing intervals.
+//! to release it. Further waiters try repeatedly, at growing intervals.
 
 use std::{
     fs::TryLockError,
@@ -43,7 +43,7 @@ impl Drop for LockThread {
     }
 }
 
-/// Takes a lock by `wait`, or where no thread can be had by `attempt`.
+/// Takes a lock by `wait`, or by repeating `attempt` if no thread is free.
 #[track_caller]
 pub(super) fn lock(
     file: &File,
@@ -64,7 +64,7 @@ pub(super) fn lock(
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // A thread that waits for a lock cannot be called back.
+        // A thread that waits for a lock cannot be interrupted.
         if !cancel::may_be_cancelled()
             && let Some(_thread) = LockThread::take()
         {

@@ -64,7 +64,7 @@ struct Wants {
 }
 
 impl Wants {
-    /// The flags of open(2); none for options that std refuses, or that have flags of their own.
+    /// The flags of open(2); None for options that std refuses, or that have custom flags.
     fn flags(self) -> Option<i32> {
         if self.has_custom_flags {
             return None;
@@ -200,8 +200,8 @@ impl OpenOptions {
         Ok(file)
     }
 
-    /// Waits for the other end. The descriptor that did not wait stays open meanwhile: a writer
-    /// that saw it come must not see it go.
+    /// Waits for the other end. The first descriptor, which did not wait, stays open meanwhile,
+    /// because a writer that has seen this end open must not see it close.
     #[cold]
     #[track_caller]
     fn open_fifo(&self, path: &Path, opened: OwnedFd) -> io::Result<File> {
@@ -211,9 +211,8 @@ impl OpenOptions {
     }
 }
 
-/// Whether the open may take as long as the other end of a FIFO likes, and occupy one of the
-/// kernel's few threads for files, where a ring opens files that may have to be created or
-/// truncated.
+/// Whether the open may wait for the other end of a FIFO, and so occupy one of the kernel's few
+/// threads for files, on which a ring opens files that may have to be created or truncated.
 fn opens_stream_in_background(path: &Path, flags: i32) -> bool {
     let is_in_background = flags & (sys::O_CREAT | sys::O_TRUNC) != 0 && flags & sys::O_EXCL == 0;
     let found = if is_in_background { sys::look_up_cached(path, true) } else { None };

@@ -24,11 +24,11 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// Contents so large that writing them occupies a CPU for a while.
+/// The size from which writing contents occupies a CPU for a while.
 const LARGE: usize = 256 * 1024;
 
-/// Jobs that occupy a CPU, if there were as many of them as the pool has threads, would leave the
-/// workers little of it. Each takes a lane first; there is one for each CPU.
+/// If as many jobs that occupy a CPU ran as the pool has threads, they would leave the workers
+/// little CPU time. So each such job takes a lane first; there is one lane for each CPU.
 static LANES: LazyLock<Vec<Mutex<()>>> =
     LazyLock::new(|| (0..sys::available_cpus()).map(|_| Mutex::new(())).collect());
 static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
@@ -217,7 +217,7 @@ pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
     Ok(text)
 }
 
-/// Makes `contents` the whole of a file; twin of [`std::fs::write`].
+/// Writes `contents` as the whole content of a file; twin of [`std::fs::write`].
 ///
 /// # Blocking
 /// Parks the fiber until it is done.
@@ -291,7 +291,7 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
     }
 }
 
-/// Reads attributes if that surely does not wait: for a fiber, cached ones on a local disk. Only
+/// Reads attributes if that certainly does not wait: for a fiber, cached ones on a local disk. Only
 /// std can make its `Metadata`, so the kernel finds the file first, and then std asks for it.
 fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<fs::Metadata>> {
     if route() == Route::Here {

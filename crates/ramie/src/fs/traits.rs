@@ -48,7 +48,7 @@ impl Read for &File {
         }
         loop {
             if buf.len() == buf.capacity() {
-                // The end, as a rule: asked for without making more room.
+                // Usually this is the end, so the read that finds it makes no more room.
                 let mut more = [0; 32];
                 match self.transfer.read(&mut more, None)? {
                     0 => return Ok(buf.len() - start),

@@ -47,7 +47,7 @@ use crate::{
 static READ: WaitKind = WaitKind::new("data from a file");
 static WRITE: WaitKind = WaitKind::new("data to be written to a file");
 
-/// The most bytes copied without a look at other fibers: about 6 us.
+/// The most bytes that are copied before other fibers may run: about 6 us.
 pub(super) const PART: usize = 64 * 1024;
 
 const EAGAIN: i32 = 11;
@@ -79,7 +79,7 @@ struct SharedFileState {
 enum ReadPart {
     /// This much without waiting; more may come by waiting.
     AtOnce(usize),
-    /// This much, as read(2) would have it: fewer bytes than asked for are the last.
+    /// This much, as from read(2): fewer bytes than requested are the last.
     Whole(usize),
 }
 
@@ -172,7 +172,8 @@ impl Transfer {
                     return self.read_nothing(at);
                 }
                 Ok(ReadPart::AtOnce(0)) => return Ok(done),
-                // Shorter than asked for: the end, or more that is not cached. It asks again.
+                // Fewer bytes than requested: the end, or more bytes that are not cached. Tries
+                // again.
                 Ok(ReadPart::AtOnce(count)) => done += count,
                 Ok(ReadPart::Whole(count)) if count < part.len() || is_last => {
                     return Ok(done + count);
@@ -250,7 +251,7 @@ impl Transfer {
         if first == 0 || first == total {
             return Ok(first);
         }
-        // The end, or more that is not cached. The caller's own slices stay as they are.
+        // The end, or more bytes that are not cached. The caller's own slices stay unchanged.
         let mut rest: Vec<_> = bufs.iter_mut().map(|buf| IoSliceMut::new(buf)).collect();
         let mut rest = &mut rest[..];
         IoSliceMut::advance_slices(&mut rest, first);
@@ -290,7 +291,7 @@ impl Transfer {
         if sys::is_nonblocking(&self.file)? {
             return uninterrupted(|| (&self.file).read_vectored(bufs));
         }
-        // On the polling driver, too: it waits for readiness.
+        // The polling driver supports this op, too: it waits for readiness.
         read_vectored_op(&READ, self.file.as_fd(), bufs, CURRENT_POSITION, false)
     }
 
@@ -334,14 +335,14 @@ impl Transfer {
         }
     }
 
-    /// The kernel lets one at a time write to a file. On the pool the others would wait for it in
-    /// threads that others need, so they wait here.
+    /// The kernel lets only one thread write to a file at a time. On the pool the other writers
+    /// would occupy threads while they wait, so they wait here.
     #[track_caller]
     fn lock_to_write(&self, route: Route, at: Option<u64>) -> Option<MutexGuard<'_, ()>> {
         (at.is_none() || route == Route::Pool).then(|| self.lock_position())
     }
 
-    /// Writes without waiting, where the amount and the file system allow it.
+    /// Writes without waiting, if the amount and the file system allow it.
     fn write_at_once(&self, bufs: &[IoSlice<'_>], offset: u64) -> Option<io::Result<usize>> {
         let len: usize = bufs.iter().map(|buf| buf.len()).sum();
         if len > PART || self.shared.never_writes_now.load(Ordering::Relaxed) {
@@ -383,8 +384,8 @@ impl Transfer {
         self.write_by_ring(CURRENT_POSITION, len, write)
     }
 
-    /// Makes a write of `len` bytes through the ring, and moves the position if that is where it
-    /// goes.
+    /// Makes a write of `len` bytes through the ring, and moves the position if the write is at the
+    /// current position.
     #[track_caller]
     fn write_by_ring(
         &self,
@@ -424,13 +425,14 @@ impl Transfer {
     }
 }
 
-/// A position that the kernel refuses is refused by the call itself, before `u64::MAX` could mean
-/// the current one.
+/// Chooses the route so that the kernel itself refuses an invalid position, because `u64::MAX`
+/// would mean the current one.
 fn place_of(at: Option<u64>, route: Route) -> Route {
     if at.is_some_and(|at| at > i64::MAX as u64) { Route::Here } else { route }
 }
 
-/// Whether a call that may not wait answered that it would, or that it does not know.
+/// Whether a call that must not wait failed because it would wait, or because the file does not
+/// support such calls.
 fn would_wait(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EAGAIN | ENOSYS | EOPNOTSUPP))
 }

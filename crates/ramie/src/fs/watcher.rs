@@ -25,8 +25,8 @@ static NOTICES: WaitKind = WaitKind::new("a descriptor to become readable");
 
 /// The most notices that are read before they are turned into changes.
 const MOST_AT_ONCE: usize = 4096;
-/// In how many notices behind the first half of a rename the second is looked for. It follows at
-/// once, unless other CPUs add notices just then.
+/// The number of notices behind the first half of a rename among which the second half is searched.
+/// It follows at once, unless other CPUs add notices in between.
 const LARGEST_GAP: usize = 64;
 
 /// A change of a watched file, or below a watched folder.
@@ -110,10 +110,10 @@ pub struct Watcher {
     steps: Steps,
 }
 
-/// One notice, with its borrows.
-struct Told {
+/// One notice of the kernel.
+struct WatchNotice {
     watch: i32,
-    notice: Notice,
+    kind: Notice,
     is_dir: bool,
     name: OsString,
 }
@@ -161,35 +161,36 @@ impl Watcher {
     /// Waits for notices and makes changes of them.
     #[track_caller]
     fn collect(&mut self) -> io::Result<()> {
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         let queue = self.queue.as_fd();
         // inotify's descriptor is nonblocking.
         readiness::call_until_done(&NOTICES, queue, sys::POLL_IN, true, || {
-            read(&self.queue, &mut told)
+            read(&self.queue, &mut notices)
         })?;
-        let is_cut = |told: &Vec<Told>| {
+        let is_cut = |notices: &Vec<WatchNotice>| {
             // The second half of a rename may be left in the kernel's queue.
-            matches!(told.last(), Some(Told { notice: Notice::MovedFrom(_), .. }))
+            matches!(notices.last(), Some(WatchNotice { kind: Notice::MovedFrom(_), .. }))
         };
-        while told.len() < MOST_AT_ONCE || is_cut(&told) {
-            if read(&self.queue, &mut told).is_err() {
+        while notices.len() < MOST_AT_ONCE || is_cut(&notices) {
+            if read(&self.queue, &mut notices).is_err() {
                 break;
             }
         }
-        let looks = |told: &Told| self.is_tree && told.is_dir || told.notice == Notice::Overflow;
-        let is_long = self.tree.is_unsettled() || told.iter().any(looks);
+        let looks =
+            |notice: &WatchNotice| self.is_tree && notice.is_dir || notice.kind == Notice::Overflow;
+        let is_long = self.tree.is_unsettled() || notices.iter().any(looks);
         match is_long {
-            true => blocking(|| self.translate_all(told)),
-            false => self.translate_all(told),
+            true => blocking(|| self.translate_all(notices)),
+            false => self.translate_all(notices),
         }
         Ok(())
     }
 
-    fn translate_all(&mut self, told: Vec<Told>) {
-        let mut told: VecDeque<_> = told.into();
-        while let Some(this) = told.pop_front() {
-            let second = told.iter().take(LARGEST_GAP).position(|next| is_rename(&this, next));
-            let second = second.and_then(|at| told.remove(at));
+    fn translate_all(&mut self, notices: Vec<WatchNotice>) {
+        let mut notices: VecDeque<_> = notices.into();
+        while let Some(this) = notices.pop_front() {
+            let second = notices.iter().take(LARGEST_GAP).position(|next| is_rename(&this, next));
+            let second = second.and_then(|at| notices.remove(at));
             self.translate(this, second);
         }
         if self.tree.is_unsettled() {
@@ -197,26 +198,26 @@ impl Watcher {
         }
     }
 
-    fn translate(&mut self, told: Told, second: Option<Told>) {
-        match told.notice {
+    fn translate(&mut self, notice: WatchNotice, second: Option<WatchNotice>) {
+        match notice.kind {
             Notice::Overflow => self.lost(),
-            Notice::Unwatched => self.tree.ended(told.watch),
+            Notice::Unwatched => self.tree.ended(notice.watch),
             // The folder itself; its parent reports the same.
-            _ if told.name.is_empty() && !self.tree.is_root(told.watch) => {}
-            Notice::Created | Notice::MovedTo(_) => self.arrived(&told),
-            Notice::Deleted => self.left(&told),
-            Notice::MovedFrom(_) => self.moved(&told, second.as_ref()),
-            Notice::Modified => self.tell_of(&told, ChangeKind::Modified),
-            Notice::Written => self.tell_of(&told, ChangeKind::Written),
-            Notice::Attributes => self.tell_of(&told, ChangeKind::Attributes),
+            _ if notice.name.is_empty() && !self.tree.is_root(notice.watch) => {}
+            Notice::Created | Notice::MovedTo(_) => self.arrived(&notice),
+            Notice::Deleted => self.left(&notice),
+            Notice::MovedFrom(_) => self.moved(&notice, second.as_ref()),
+            Notice::Modified => self.report_of(&notice, ChangeKind::Modified),
+            Notice::Written => self.report_of(&notice, ChangeKind::Written),
+            Notice::Attributes => self.report_of(&notice, ChangeKind::Attributes),
         }
     }
 
     /// The path that a notice is about, unless its folder has left the tree.
-    fn path_of(&self, told: &Told) -> Option<PathBuf> {
-        let mut path = self.tree.path(told.watch)?;
-        if !told.name.is_empty() {
-            path.push(&told.name);
+    fn path_of(&self, notice: &WatchNotice) -> Option<PathBuf> {
+        let mut path = self.tree.path(notice.watch)?;
+        if !notice.name.is_empty() {
+            path.push(&notice.name);
         }
         Some(path)
     }
@@ -224,27 +225,27 @@ impl Watcher {
     fn lost(&mut self) {
         let root = self.tree.root_path().to_owned();
         self.tree.retake(self.queue.as_fd(), self.is_tree, &mut self.ready);
-        self.tell(root, ChangeKind::Lost, true);
+        self.report(root, ChangeKind::Lost, true);
     }
 
-    fn arrived(&mut self, told: &Told) {
-        self.tell_of(told, ChangeKind::Created);
-        if self.is_tree && told.is_dir {
+    fn arrived(&mut self, notice: &WatchNotice) {
+        self.report_of(notice, ChangeKind::Created);
+        if self.is_tree && notice.is_dir {
             let queue = self.queue.as_fd();
-            self.tree.arrived(queue, told.watch, &told.name, &mut self.ready);
+            self.tree.arrived(queue, notice.watch, &notice.name, &mut self.ready);
         }
     }
 
-    fn left(&mut self, told: &Told) {
-        self.tell_of(told, ChangeKind::Removed);
-        self.look_at(told);
+    fn left(&mut self, notice: &WatchNotice) {
+        self.report_of(notice, ChangeKind::Removed);
+        self.look_at(notice);
     }
 
-    fn moved(&mut self, from: &Told, to: Option<&Told>) {
+    fn moved(&mut self, from: &WatchNotice, to: Option<&WatchNotice>) {
         let Some(to) = to else { return self.left(from) };
         match (self.path_of(from), self.path_of(to)) {
             (Some(from_path), Some(to_path)) => {
-                self.tell(to_path, ChangeKind::Renamed { from: from_path }, to.is_dir);
+                self.report(to_path, ChangeKind::Renamed { from: from_path }, to.is_dir);
                 self.look_at(from);
                 self.look_at(to);
             }
@@ -256,21 +257,21 @@ impl Watcher {
         }
     }
 
-    /// Looks up the present entry at the place of a notice about a folder.
-    fn look_at(&mut self, told: &Told) {
-        if self.is_tree && told.is_dir && !told.name.is_empty() {
+    /// Looks up the entry that has the name of a notice about a folder now.
+    fn look_at(&mut self, notice: &WatchNotice) {
+        if self.is_tree && notice.is_dir && !notice.name.is_empty() {
             let queue = self.queue.as_fd();
-            self.tree.look_at(queue, told.watch, &told.name, &mut self.ready);
+            self.tree.look_at(queue, notice.watch, &notice.name, &mut self.ready);
         }
     }
 
-    fn tell_of(&mut self, told: &Told, kind: ChangeKind) {
-        if let Some(path) = self.path_of(told) {
-            self.tell(path, kind, told.is_dir);
+    fn report_of(&mut self, notice: &WatchNotice, kind: ChangeKind) {
+        if let Some(path) = self.path_of(notice) {
+            self.report(path, kind, notice.is_dir);
         }
     }
 
-    fn tell(&mut self, path: PathBuf, kind: ChangeKind, is_dir: bool) {
+    fn report(&mut self, path: PathBuf, kind: ChangeKind, is_dir: bool) {
         self.ready.push_back(Ok(Change { path, kind, is_dir }));
     }
 }
@@ -295,14 +296,14 @@ impl Iterator for Watcher {
     }
 }
 
-fn read(queue: &OwnedFd, told: &mut Vec<Told>) -> io::Result<()> {
+fn read(queue: &OwnedFd, notices: &mut Vec<WatchNotice>) -> io::Result<()> {
     sys::inotify_read(queue, |watch, notice, is_dir, name| {
-        told.push(Told { watch, notice, is_dir, name: name.to_owned() });
+        notices.push(WatchNotice { watch, kind: notice, is_dir, name: name.to_owned() });
     })
 }
 
-fn is_rename(from: &Told, to: &Told) -> bool {
-    match (from.notice, to.notice) {
+fn is_rename(from: &WatchNotice, to: &WatchNotice) -> bool {
+    match (from.kind, to.kind) {
         (Notice::MovedFrom(from), Notice::MovedTo(to)) => from == to,
         _ => false,
     }

@@ -22,7 +22,7 @@ use ramie_driver::{SockAddrStorage, sys};
 #[derive(Clone, Debug)]
 pub struct Address {
     pub(crate) storage: SockAddrStorage,
-    /// How many bytes of it count.
+    /// The number of bytes that count.
     pub(crate) len: u32,
 }
 
@@ -36,12 +36,12 @@ impl Address {
     pub(crate) fn of_peer(fd: &OwnedFd) -> io::Result<Self> {
         match sys::peer_storage(fd) {
             Ok((storage, len)) => Ok(Address { storage, len }),
-            // The peer is gone already, and probably had no name.
+            // The peer has closed the connection already, and probably had no name.
             Err(_) if sys::local_addr_unix(fd).is_ok() => {
                 let (storage, len) = SockAddrStorage::unnamed_unix();
                 Ok(Address { storage, len })
             }
-            // The peer is gone already: as if it had gone before the connection was accepted.
+            // The peer has closed the connection already, as if it had done so before the accept.
             Err(_) => Err(sys::Errno::CONNABORTED.into()),
         }
     }

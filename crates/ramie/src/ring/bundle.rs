@@ -1,4 +1,4 @@
-//! A receive into the runtime's own buffers, as many as it takes.
+//! A receive into the runtime's own buffers, as many as the available bytes fill.
 #![allow(unsafe_code)]
 
 use std::{
@@ -17,12 +17,12 @@ use crate::{
     op::{self, OpError, inboxes, multishot, readiness::Readiness},
 };
 
-/// How many buffers one call fills without the op; with it, as many as there are.
+/// The number of buffers that one call fills without the op; the op fills as many as there are.
 const MOST_BUFFERS: usize = 8;
 
-/// Receives the available bytes into buffers of the runtime, as many as they take: a bundle, a
-/// ring's op since Linux 6.15 (into one buffer since 5.19). None is held while the call waits. No
-/// buffer at all is the end of the stream.
+/// Receives the available bytes into as many buffers of the runtime as they fill: a bundle, a
+/// ring's op since Linux 6.15 (into one buffer since 5.19). No buffer is held while the call waits.
+/// An empty list is the end of the stream.
 ///
 /// For sockets of streams; a datagram may be cut off. For repeated receives use
 /// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each), which yields leases; bytes that such
@@ -66,7 +66,7 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
         let op = Op::RecvBundle { fd: fd.as_raw_fd(), into: &raw mut leases };
         // SAFETY: the list lies in this frame, and is not looked at before the call returns.
         match unsafe { op::request(&RECEIVE, op).perform() } {
-            // The kernel takes no buffers of ours.
+            // The kernel takes no buffers from the driver.
             Err(OpError::Errno(errno)) if errno == Errno::NOBUFS.raw_os_error() => {}
             done => return Ok(done.map(|_| leases)?),
         }
@@ -112,7 +112,7 @@ fn receive_plainly(fd: BorrowedFd<'_>) -> io::Result<Vec<Lease>> {
             // The end of the stream is seen again by the next call.
             Ok(lease) if lease.is_empty() => return Ok(leases),
             Ok(lease) => leases.push(lease),
-            // Another was faster.
+            // Another strand was faster.
             Err(_) if !leases.is_empty() => return Ok(leases),
             Err(errno) if errno == Errno::AGAIN.raw_os_error() => {
                 if has_ended {

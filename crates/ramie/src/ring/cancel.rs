@@ -1,4 +1,4 @@
-//! Ending the waits of others, by descriptor or all; messages to foreign rings.
+//! Ending the waits of other strands, by descriptor or all; messages to rings of other code.
 #![allow(unsafe_code)]
 
 use std::{io, os::fd::AsFd};
@@ -15,10 +15,10 @@ static MESSAGE: WaitKind = WaitKind::new("a message to be in another ring");
 /// Ends every call that waits on this worker for that descriptor: `async_cancel` by descriptor, a
 /// ring's since Linux 5.19, and one op at a time before. Returns their number.
 ///
-/// Such a call fails with `ECANCELED`, unless it has its result already. Calls of other workers go
-/// on: a connection that several use is best ended by [`shutdown`](super::shutdown). One call is
-/// ended by a scope around it ([`cancel::scope`](crate::cancel::scope)), as is all that is called
-/// in one.
+/// Such a call fails with `ECANCELED`, unless it has its result already. Calls of other workers
+/// continue, so a connection that several workers use is best ended by
+/// [`shutdown`](super::shutdown). To end one call, or all calls in a closure, use a scope around it
+/// ([`cancel::scope`](crate::cancel::scope)).
 ///
 /// # Blocking
 /// Never: the other strands return when they are scheduled.
@@ -65,10 +65,10 @@ fn cancel_on(fd: Option<i32>) -> usize {
 /// since Linux 5.18. Without it a ring is made for the one message.
 ///
 /// # Blocking
-/// Parks the strand until it is there.
+/// Parks the strand until the completion has been posted.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of the op: among them `EBADF` and `EBADFD` if the descriptor is no ring, `EOVERFLOW` if

@@ -1,5 +1,6 @@
-//! Closing descriptors. Dropping one closes it, too, right here; these two do not hold the worker
-//! up where that takes long (a socket that lingers, a file on a network).
+//! Closing descriptors. Dropping a descriptor closes it, too, on the calling thread; these two
+//! calls do not delay the worker if the close takes long (a socket that lingers, a file on a
+//! network).
 #![allow(unsafe_code)]
 
 use std::{
@@ -20,13 +21,13 @@ use crate::{
 static CLOSE: WaitKind = WaitKind::new("a descriptor to be closed");
 
 /// Closes a descriptor, waits until it is closed, and returns the error, if there is one: `close`,
-/// a ring's op since Linux 5.6. Whatever the error, it is closed.
+/// a ring's op since Linux 5.6. The descriptor is closed even on an error.
 ///
 /// # Blocking
 /// Parks the strand until it is closed.
 ///
 /// # Cancellation
-/// Not a cancel point: it is closed in any case.
+/// Not a cancel point, because the descriptor is closed in any case.
 ///
 /// # Errors
 /// Those of close(2), but never `EINTR`: a write that was not finished has failed.
@@ -37,15 +38,15 @@ pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
         return blocking(move || sys::close(fd));
     }
     let op = Op::Close { fd: fd.as_raw_fd() };
-    // From here on it is the op's, which no cancellation keeps from being made.
+    // From here on the descriptor belongs to the op, which no cancellation prevents.
     let _ = fd.into_raw_fd();
     // SAFETY: it points to nothing.
     let closed = cancel::shield(|| unsafe { op::request(&CLOSE, op).perform() });
     Ok(closed.map(drop)?)
 }
 
-/// Closes a descriptor and does not wait for it: the driver does it with its next ops; the polling
-/// driver right here.
+/// Closes a descriptor without waiting: a ring closes it with its next ops, the polling driver at
+/// once.
 ///
 /// Its error is not reported. The descriptor's number, and the address that it is bound to, become
 /// free only a moment later. To bind the same address again, [`close`] the old socket.
@@ -54,6 +55,6 @@ pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
 /// Never.
 pub fn close_async(fd: impl Into<OwnedFd>) {
     let mut fd = Some(fd.into());
-    // Without a driver it is dropped, which closes it.
+    // Without a driver the descriptor is dropped, which closes it.
     let _ = worker::current().with_driver(|driver| fd.take().map(|fd| driver.close_later(fd)));
 }

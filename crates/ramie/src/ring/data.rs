@@ -6,8 +6,8 @@
 //! file has reached its limit, although the result is the length of that part; and if a device
 //! moves the bytes directly (`O_DIRECT`) and in the background. The next write would overwrite
 //! these bytes. So the op takes place at an explicit offset, and its result moves the position
-//! ([`read_at_position`], [`write_at_position`]). In append mode the kernel chooses where a write
-//! goes, and only the position is set right. Streams have no position, so lseek(2) fails.
+//! ([`read_at_position`], [`write_at_position`]). In append mode the kernel chooses the offset of a
+//! write, and only the position is corrected. Streams have no position, so lseek(2) fails.
 #![allow(unsafe_code)]
 
 use std::{
@@ -142,7 +142,7 @@ pub fn writev(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: Option<u64>) -> io::R
 /// Reads at `offset`. If `offset` means the current position, and the file has one, the read
 /// advances it.
 ///
-/// The caller has to keep others from using the position of the same file meanwhile.
+/// The caller must keep others from using the position of the same file meanwhile.
 #[track_caller]
 pub(crate) fn read_at_position(
     fd: BorrowedFd<'_>,
@@ -155,7 +155,7 @@ pub(crate) fn read_at_position(
     }
 }
 
-/// The same of a write of `len` bytes.
+/// As `read_at_position`, for a write of `len` bytes.
 #[track_caller]
 pub(crate) fn write_at_position(
     fd: BorrowedFd<'_>,
@@ -239,7 +239,8 @@ fn read_on_pool(fd: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>], offset: u64) ->
         .or_else(|_| blocking_io(|| sys::read_vectored(fd, bufs, offset)))
 }
 
-/// One read, by the strand's driver; inlined into the fiber's code for the sake of its switch.
+/// One read, by the strand's driver; inlined into the fiber's code because that makes its switch
+/// cheaper.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn read_op(

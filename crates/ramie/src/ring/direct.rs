@@ -1,4 +1,4 @@
-//! Connections that have no descriptor: they lie in the table of one ring.
+//! Connections without a descriptor, which are only in the file table of one ring.
 #![allow(unsafe_code)]
 
 use std::{
@@ -22,13 +22,14 @@ use crate::{
     },
 };
 
-/// A connection that lies in the table of this worker's ring and has no descriptor: the process's
-/// table, its lock and `ulimit -n` have no part in it. It stays on its worker.
+/// A connection in the file table of this worker's ring that has no descriptor, so it does not use
+/// the process's table and its lock, nor count for `ulimit -n`. It stays on its worker.
 ///
-/// Where the ring has no table (Linux before 6.8, the polling driver, an ordinary thread), and when
-/// it is full, the connection has a descriptor after all, and all else is the same.
+/// If there is no such table (Linux before 6.8, the polling driver, an ordinary thread) or it is
+/// full, the connection has a descriptor, and otherwise behaves the same.
 ///
-/// Dropping it closes the connection. Once its runtime has ended it is closed, and its calls fail.
+/// Dropping it closes the connection. When its runtime ends, the connection is closed, and its
+/// calls fail.
 ///
 /// # Cancellation
 /// Reads and writes are cancel points.
@@ -57,7 +58,7 @@ use crate::{
 /// ```
 pub struct DirectStream {
     file: AcceptedFile,
-    /// Its ring is this thread's.
+    /// Not `Send`, because the connection is in the table of this thread's ring.
     _stays: PhantomData<*const ()>,
 }
 

@@ -111,7 +111,7 @@ pub fn statx(
 /// that are not needed to read it; a ring's op since Linux 5.1.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
 /// A cancel point before the start; once begun, the op is waited for, and its own result is
@@ -128,7 +128,7 @@ pub fn fsync(fd: impl AsFd, data_only: bool) -> io::Result<()> {
 /// Allocates or frees space in a file: `fallocate`, a ring's op since Linux 5.6.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
 /// A cancel point before the start; once begun, the op is waited for, and its own result is
@@ -146,7 +146,7 @@ pub fn fallocate(fd: impl AsFd, mode: FallocateFlags, offset: u64, len: u64) -> 
 /// Sets the length of a file: `ftruncate`, a ring's op since Linux 6.9.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
 /// A cancel point before the start; once begun, the op is waited for, and its own result is
@@ -165,7 +165,7 @@ pub fn ftruncate(fd: impl AsFd, len: u64) -> io::Result<()> {
 /// no room for their length.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
 /// A cancel point before the start; once begun, the op is waited for, and its own result is

@@ -18,15 +18,16 @@ use crate::{
 
 static FUTEX: WaitKind = WaitKind::new("a futex to be woken");
 
-/// How long the pool waits at a time, where a fiber's wait cannot be ended otherwise.
+/// The time for which the pool waits at once, because a fiber's wait on the pool cannot be ended
+/// otherwise.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// Waits until the waiters of `word` are woken, if the word still is `expected`: `futex_wait`, a
 /// ring's op since Linux 6.7.
 ///
-/// With it fibers, plain threads (`FUTEX_WAIT`) and, without the flag `PRIVATE`, other processes
-/// wait for one word. Among fibers a lock of [`sync`](crate::sync) is far cheaper. It may return
-/// for no reason: look at the word again. Without the op it waits on the blocking pool.
+/// Fibers, plain threads (`FUTEX_WAIT`) and, without the flag `PRIVATE`, other processes may wait
+/// for the same word. Among fibers a lock of [`sync`](crate::sync) is far cheaper. The call may
+/// return spuriously, so check the word again. Without the op it waits on the blocking pool.
 ///
 /// # Blocking
 /// Parks the strand until then.
@@ -35,7 +36,7 @@ const SLICE: Duration = Duration::from_millis(20);
 /// A cancel point. Without the op it is noticed within 20 ms.
 ///
 /// # Errors
-/// `WouldBlock` (`EAGAIN`): it is not `expected`.
+/// `WouldBlock` (`EAGAIN`): the word is not `expected`.
 ///
 /// # Examples
 /// ```
@@ -67,7 +68,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, flags: FutexFlags) -> io::Res
         Way::Here => unsafe { plainly(call) }.map(drop),
         Way::Otherwise => loop {
             match blocking_io(|| sys::futex_wait_for(word, expected, is_shared, SLICE)) {
-                // While unwinding it returns for no reason: the worker would stand still.
+                // While unwinding the call returns spuriously, because the worker would otherwise
+                // stand still.
                 Err(error) if is_over(&error) && thread::panicking() => return Ok(()),
                 Err(error) if is_over(&error) => {}
                 result => return result,
@@ -85,10 +87,10 @@ fn is_over(error: &io::Error) -> bool {
 /// since Linux 6.7.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Cancelled.

@@ -1,6 +1,6 @@
-//! Leftovers of iterators over a socket (`recv_each`, `recv_from_each`, `incoming`), which they
-//! have received or accepted and not given out, for calls that know the socket by a descriptor
-//! alone.
+//! Leftovers of iterators over a socket (`recv_each`, `recv_from_each`, `incoming`), which have
+//! received or accepted data that nobody took, for calls that have only the descriptor of the
+//! socket.
 
 use std::{
     io::{self, IoSliceMut},
@@ -25,7 +25,7 @@ pub(super) fn receive(
     bufs: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
 ) -> io::Result<Option<Message>> {
-    // Those are kept apart from the other bytes, and no iterator takes them.
+    // Out-of-band bytes and errors are separate from the other bytes, and no iterator takes them.
     if flags.intersects(RecvFlags::OOB | RecvFlags::ERRQUEUE) {
         return Ok(None);
     }
@@ -115,7 +115,7 @@ fn receive_rest(
     recvmsg(fd, rest, flags).map_or(0, |message| message.bytes)
 }
 
-/// Copies to the buffers, behind their first bytes; returns how many there was room for.
+/// Copies to the buffers, behind their first bytes; returns the number of bytes copied.
 fn fill(bufs: &mut [IoSliceMut<'_>], first: usize, mut bytes: &[u8]) -> usize {
     let (whole, mut skip) = (bytes.len(), first);
     for buf in bufs {

@@ -18,10 +18,10 @@ static NAME: WaitKind = WaitKind::new("a file to be made, renamed or removed");
 /// Gives a file another name: `renameat2`, a ring's op since Linux 5.11.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of renameat2(2); `InvalidInput` for a name with a zero byte.
@@ -63,10 +63,10 @@ pub fn rename(
 /// directory's.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of unlinkat(2); `InvalidInput` for a name with a zero byte.
@@ -81,10 +81,10 @@ pub fn unlink(dir: impl AsFd, path: impl AsRef<Path>, flags: AtFlags) -> io::Res
 /// Gives a file a second name: `linkat`, a ring's op since Linux 5.15.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of linkat(2); `InvalidInput` for a name with a zero byte.
@@ -112,10 +112,10 @@ pub fn link(
 /// 5.15.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of symlinkat(2); `InvalidInput` for a name with a zero byte.
@@ -134,10 +134,10 @@ pub fn symlink(target: impl AsRef<Path>, dir: impl AsFd, path: impl AsRef<Path>)
 /// Makes a directory: `mkdirat`, a ring's op since Linux 5.15.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of mkdirat(2); `InvalidInput` for a name with a zero byte.

@@ -29,7 +29,7 @@ static MOVE: WaitKind = WaitKind::new("data to move from descriptor to descripto
 /// Parks the strand until it is made.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of pipe2(2).
@@ -49,7 +49,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// through the program: `splice`, a ring's op since Linux 5.7. The other may have an offset.
 ///
 /// 0 is the end of `from`. Without a ring it waits until both are ready and makes the call on the
-/// blocking pool, where a socket that takes its time keeps a thread.
+/// blocking pool, where a slow socket occupies a thread.
 ///
 /// # Blocking
 /// Parks the strand until something has moved, unless `SpliceFlags::NONBLOCK` forbids to wait for a
@@ -136,7 +136,7 @@ fn moved(
     Ok(count? as usize)
 }
 
-/// An offset as the op has it; none is -1.
+/// Converts an offset for the op; `None` becomes -1.
 fn file_offset(offset: Option<u64>) -> io::Result<i64> {
     let Some(offset) = offset else { return Ok(-1) };
     i64::try_from(offset).map_err(|_| sys::Errno::INVAL.into())

@@ -1,4 +1,4 @@
-//! Memory that the rings know.
+//! Buffers that are registered with the rings.
 #![allow(unsafe_code)]
 
 use std::{
@@ -24,7 +24,7 @@ static WRITE: WaitKind = WaitKind::new("data to be written");
 /// kernel the work of finding and pinning its pages: a read of 4 KiB from the page cache takes 1.2
 /// us instead of 1.6, of 256 KiB 8.3 instead of 9.5.
 ///
-/// A ring knows the 64 regions that it used last. Where it cannot (kernels before 5.19, the limit
+/// A ring registers the 64 regions that it used last. If it cannot (kernels before 5.19, the limit
 /// of locked memory, no ring), the same calls do plain reads and writes.
 ///
 /// # Examples

@@ -40,7 +40,7 @@ pub(crate) const MAX_BUFFERS: usize = 1024;
 /// Parks the strand until it is made.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of socket(2).
@@ -78,10 +78,10 @@ pub fn socket(
 /// Gives a socket its address: `bind`, a ring's op since Linux 6.11.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of bind(2).
@@ -98,10 +98,10 @@ pub fn bind(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 /// wait to be accepted.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of listen(2).
@@ -116,10 +116,10 @@ pub fn listen(fd: impl AsFd, backlog: u32) -> io::Result<()> {
 /// waits in a call on that half sees its end.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point. Once begun it is waited for, and its own result decides.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
 ///
 /// # Errors
 /// Those of shutdown(2).
@@ -152,13 +152,14 @@ pub fn accept(fd: impl AsFd) -> io::Result<(OwnedFd, Address)> {
     Ok(accept_op(fd, Deadline::NEVER)?)
 }
 
-/// Connects a socket: `connect`, a ring's op since Linux 5.5. Returns when the connection stands.
+/// Connects a socket: `connect`, a ring's op since Linux 5.5. Returns when the connection is
+/// established.
 ///
 /// # Blocking
-/// Parks the strand until it stands, or has failed.
+/// Parks the strand until the connection is established or has failed.
 ///
 /// # Cancellation
-/// A cancel point. The socket is of no use afterwards.
+/// A cancel point. The socket cannot be used afterwards.
 ///
 /// # Errors
 /// Those of connect(2), but neither `EINTR` nor `EINPROGRESS`.
@@ -169,9 +170,8 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 
 /// Receives: `recv`, a ring's op since Linux 5.6. 0 is a stream's end.
 ///
-/// Data that an iterator over the same socket (`recv_each`) has received and not given out comes
-/// first. So it does in [`recvmsg`], and in [`accept`] the connections that `incoming` has
-/// accepted.
+/// Leftover data of an iterator over the same socket (`recv_each`) comes first. The same applies to
+/// [`recvmsg`], and to the connections that `incoming` has accepted for [`accept`].
 ///
 /// # Blocking
 /// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` is set.
@@ -194,9 +194,9 @@ pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize
 
 /// Sends, without SIGPIPE: `send`, a ring's op since Linux 5.6. May be short.
 ///
-/// Send datagrams with `SendFlags::DONTWAIT`, and [`poll`](super::poll) where there is no room: one
-/// that a ring keeps until there is goes out empty (Unix datagrams, Linux 6.18). The datagram
-/// sockets of [`net`](crate::net) do so.
+/// Send datagrams with `SendFlags::DONTWAIT`, and [`poll`](super::poll) if there is no room, as the
+/// datagram sockets of [`net`](crate::net) do: a datagram that a ring keeps until there is room is
+/// sent empty (Unix datagrams, Linux 6.18).
 ///
 /// # Blocking
 /// Parks the strand until something could be sent, unless `SendFlags::DONTWAIT` is set.
@@ -225,8 +225,7 @@ pub struct Message {
 
 /// Receives into several buffers, and returns the sender: `recvmsg`, a ring's op since Linux 5.3.
 ///
-/// Descriptors that come along are received by the sockets of
-/// [`os::unix::net`](crate::os::unix::net).
+/// To receive descriptors, use the sockets of [`os::unix::net`](crate::os::unix::net).
 ///
 /// # Blocking
 /// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` is set.
@@ -370,8 +369,8 @@ pub(crate) fn accept_op(
 }
 
 /// Looks once more, by an op that `accept` performs, for a wait that was ended from outside. A
-/// connection wakes one of several waiters in the kernel; if that one is just being cancelled, the
-/// connection stays there, and the others sleep on.
+/// connection wakes one of several waiters in the kernel; if that waiter is just being cancelled,
+/// the connection stays in the queue, and the other waiters are not woken.
 #[cold]
 pub(super) fn accept_what_is_there<T>(
     listener: BorrowedFd<'_>,
@@ -380,7 +379,7 @@ pub(super) fn accept_what_is_there<T>(
     while sys::poll_now(listener, sys::POLL_IN).is_ok_and(|events| events & sys::POLL_IN != 0) {
         match cancel::shield(|| accept(Deadline::after(Duration::ZERO))) {
             Ok(accepted) => return Some(accepted),
-            // Another was faster.
+            // Another strand was faster.
             Err(OpError::Elapsed) => {}
             Err(_) => return None,
         }

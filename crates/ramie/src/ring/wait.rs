@@ -1,4 +1,4 @@
-//! Waits: for readiness, for a foreign epoll set, for children, for time.
+//! Waits: for readiness, for an epoll set of other code, for children, for time.
 #![allow(unsafe_code)]
 
 use std::{
@@ -33,7 +33,7 @@ static TIME: WaitKind = WaitKind::new("time to pass in the kernel");
 /// Sends an op without effect through the kernel: `nop`, a ring's op since Linux 5.1.
 ///
 /// # Blocking
-/// Parks the strand until it is back. A polling driver has nothing to do at all.
+/// Parks the strand until the op is complete. The polling driver completes it at once.
 ///
 /// # Cancellation
 /// A cancel point.
@@ -51,7 +51,7 @@ pub fn nop() -> io::Result<()> {
 /// Errors and the end are always reported.
 ///
 /// # Blocking
-/// Parks the strand until one of `events` holds.
+/// Parks the strand until one of `events` occurs.
 ///
 /// # Cancellation
 /// A cancel point.
@@ -64,7 +64,7 @@ pub fn poll(fd: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
     let op = Op::Poll { fd: raw(&fd), events: events.bits() as u32 & 0xffff };
     // SAFETY: it points to nothing, and the descriptor is borrowed.
     match unsafe { op::request(&READY, op).perform() } {
-        // An epoll set takes none of them in.
+        // An epoll set does not accept such a descriptor.
         Err(op::OpError::Errno(errno)) if errno == Errno::PERM.raw_os_error() => Ok(events),
         ready => Ok(PollFlags::from_bits_retain(ready? as _)),
     }
@@ -183,7 +183,7 @@ fn wait_otherwise(id: &WaitId<'_>, options: WaitIdOptions, asked: Call) -> io::R
             || !wait_for_end(id)?
         {
             if thread::panicking() {
-                // No sleep lasts while unwinding.
+                // A strand that unwinds does not sleep.
                 return Err(io::ErrorKind::TimedOut.into());
             }
             pauses.pause();
@@ -223,7 +223,7 @@ fn wait_for_end(id: &WaitId<'_>) -> io::Result<bool> {
 #[track_caller]
 pub fn timeout(duration: Duration) -> io::Result<()> {
     if thread::panicking() {
-        // As any sleep while unwinding.
+        // A strand that unwinds does not sleep.
         return Ok(());
     }
     let time = Timespec::from(duration);

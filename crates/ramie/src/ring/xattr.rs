@@ -15,7 +15,7 @@ static XATTR: WaitKind = WaitKind::new("an attribute of a file");
 /// Sets an attribute of the file at `path`: `setxattr` (5.19).
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
 /// A cancel point before the start; once begun, the op is waited for, and its own result is
@@ -46,7 +46,7 @@ pub fn setxattr(
 /// buffer it reads only the length.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
 /// A cancel point before the start; once begun, the op is waited for, and its own result is
@@ -75,7 +75,7 @@ pub fn getxattr(
 /// Sets an attribute of an open file: `fsetxattr` (5.19).
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
 /// A cancel point before the start; once begun, the op is waited for, and its own result is
@@ -106,7 +106,7 @@ pub fn fsetxattr(
 /// it reads only the length.
 ///
 /// # Blocking
-/// Parks the strand until it is done.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
 /// A cancel point before the start; once begun, the op is waited for, and its own result is

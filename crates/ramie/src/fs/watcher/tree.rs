@@ -1,4 +1,4 @@
-//! Which of the kernel's numbers stands for which folder of a watched tree.
+//! The folders of a watched tree, by the kernel's numbers.
 //!
 //! # Protocol
 //! The kernel gives a number to each watched folder (the folder itself, not its path) and gives the
@@ -39,10 +39,10 @@ use super::{Change, ChangeKind};
 
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// How many rounds [`Tree::settle`] makes without looking whether new notices have come.
+/// The number of rounds that [`Tree::settle`] makes without checking for new notices.
 const PATIENCE: usize = 100;
 
-/// The changes that the iterator is still to yield.
+/// The changes that the iterator will yield next.
 pub(super) type ReadyChanges = VecDeque<io::Result<Change>>;
 
 /// A number that the kernel has given to a watched file or folder.
@@ -56,7 +56,7 @@ pub(super) struct Tree {
     /// Whether /proc is mounted, so that an open folder has a path of its own.
     has_proc: bool,
     folders: HashMap<Number, Folder>,
-    /// Their entries may be others than the tree knows.
+    /// The folders whose entries may differ from those that the tree knows.
     doubtful: BTreeSet<Number>,
     /// The folders that have left their parent.
     adrift: BTreeSet<Number>,
@@ -64,7 +64,7 @@ pub(super) struct Tree {
 
 #[derive(Debug, Default)]
 struct Folder {
-    /// None: it is the root, or adrift.
+    /// None if this is the root, or adrift.
     parent: Option<Number>,
     name: OsString,
     folders: HashMap<OsString, Number>,
@@ -81,8 +81,8 @@ struct Open {
 /// Whether folders that are listed for the first time report their entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entries {
-    Told,
-    Untold,
+    Reported,
+    Silent,
 }
 
 impl Tree {
@@ -98,7 +98,7 @@ impl Tree {
         let watched = sys::inotify_watch(queue, &path, Watched::Folder);
         let number = watched.map_err(|error| at(&path, &error))?;
         let (mut tree, mut ready) = (Tree::new(number, path), ReadyChanges::new());
-        tree.list_new(queue, number, Entries::Untold, &mut ready);
+        tree.list_new(queue, number, Entries::Silent, &mut ready);
         match ready.into_iter().find_map(Result::err) {
             Some(error) => Err(error),
             None => Ok(tree),
@@ -134,7 +134,7 @@ impl Tree {
         !self.doubtful.is_empty() || !self.adrift.is_empty()
     }
 
-    /// Returns the path of a watched folder; none if it is adrift, or not watched.
+    /// Returns the path of a watched folder; None if it is adrift, or not watched.
     pub(super) fn path(&self, number: Number) -> Option<PathBuf> {
         let mut names = Vec::new();
         let mut at = number;
@@ -168,8 +168,8 @@ impl Tree {
         self.adrift.clear();
     }
 
-    /// Something is new at a name of a folder, by a notice that is reported: watches it if it is a
-    /// folder, and reports all that is below it.
+    /// Handles a reported notice about a new entry: if the entry is a folder, watches it and
+    /// reports everything below it.
     pub(super) fn arrived(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -180,12 +180,12 @@ impl Tree {
         let known = self.look_at(queue, folder, name, ready);
         if let Some(number) = known {
             self.forget_listings(number);
-            self.list_new(queue, number, Entries::Told, ready);
+            self.list_new(queue, number, Entries::Reported, ready);
         }
     }
 
-    /// Looks which folder is at a name of a folder now, if one is. Returns its number if that was
-    /// known, and otherwise reports all that is below it.
+    /// Finds the folder that has a name in a folder now, if there is one. Returns its number if it
+    /// was known; otherwise reports everything below it.
     pub(super) fn look_at(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -208,7 +208,7 @@ impl Tree {
         if self.folders[&number].is_listed {
             return Some(number);
         }
-        self.list_new(queue, number, Entries::Told, ready);
+        self.list_new(queue, number, Entries::Reported, ready);
         None
     }
 
@@ -232,7 +232,7 @@ impl Tree {
         match opened {
             Ok((open, found)) if found == number => return Ok(Some(open)),
             Ok((_, stranger)) if !self.folders.contains_key(&stranger) => {
-                // It may be watched when it is met in its place.
+                // It will be watched when it is found by its own path.
                 let _ = sys::inotify_unwatch(queue, stranger);
             }
             Ok(_) => {}
@@ -266,14 +266,14 @@ impl Tree {
         }
     }
 
-    /// Notes where a folder is. False if it cannot be there by all that is known.
+    /// Records the parent and name of a folder. False if that contradicts the tree.
     fn place(&mut self, parent: Number, name: &OsStr, number: Number) -> bool {
         if number == self.root {
             // The tree is mounted inside itself.
             return false;
         }
         if self.is_below(parent, number) {
-            // It cannot be below itself: one of the two is elsewhere by now.
+            // A folder cannot be below itself, so one of the two has moved meanwhile.
             self.doubtful.insert(parent);
             self.doubtful.extend(self.folders[&number].parent);
             return false;
@@ -324,7 +324,7 @@ impl Tree {
         }
     }
 
-    /// Has the entries of a folder, and of those below, reported once more.
+    /// Makes the entries of a folder, and of folders below it, be reported once more.
     fn forget_listings(&mut self, number: Number) {
         let mut numbers = vec![number];
         while let Some(folder) = numbers.pop().and_then(|at| self.folders.get_mut(&at)) {
@@ -338,38 +338,38 @@ impl Tree {
         &mut self,
         queue: BorrowedFd<'_>,
         from: Number,
-        told: Entries,
+        entries: Entries,
         ready: &mut ReadyChanges,
     ) {
         let mut numbers = vec![from];
         while let Some(number) = numbers.pop() {
-            if let Err(error) = self.list(queue, number, told, &mut numbers, ready) {
+            if let Err(error) = self.list(queue, number, entries, &mut numbers, ready) {
                 ready.push_back(Err(error));
             }
         }
     }
 
-    /// Compares a folder's entries with the known ones, and notes in `next` which are to be listed,
-    /// too. If the folder cannot be found now, it is doubtful.
+    /// Compares a folder's entries with the known ones, and adds folders that must be listed, too,
+    /// to `next`. If the folder cannot be found now, it is doubtful.
     fn list(
         &mut self,
         queue: BorrowedFd<'_>,
         number: Number,
-        told: Entries,
+        entries: Entries,
         next: &mut Vec<Number>,
         ready: &mut ReadyChanges,
     ) -> io::Result<()> {
         let Some(open) = self.open(queue, number)? else { return Ok(()) };
         let Some(path) = self.path(number) else { return Ok(()) };
         let Some(folder) = self.folders.get_mut(&number) else { return Ok(()) };
-        let tells = told == Entries::Told && !folder.is_listed;
+        let reports = entries == Entries::Reported && !folder.is_listed;
         folder.is_listed = true;
         let mut missing: BTreeSet<OsString> = folder.folders.keys().cloned().collect();
         for entry in fs::read_dir(&open.path).map_err(|error| at(&path, &error))? {
             let entry = entry.map_err(|error| at(&path, &error))?;
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let name = entry.file_name();
-            if tells {
+            if reports {
                 let change = Change { path: path.join(&name), kind: ChangeKind::Created, is_dir };
                 ready.push_back(Ok(change));
             }
@@ -387,14 +387,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Lists doubtful folders, and ends the watches of folders that have left the tree. Goes on as
-    /// long as that makes another folder certain. If the tree changes all the while, the remaining
-    /// ones wait for the notices of these changes.
+    /// Lists doubtful folders, and ends the watches of folders that have left the tree. Continues
+    /// as long as each round makes another folder certain. If the tree keeps changing, the
+    /// remaining folders wait for the notices of these changes.
     pub(super) fn settle(&mut self, queue: BorrowedFd<'_>, ready: &mut ReadyChanges) {
         for round in 1.. {
             let doubtful = std::mem::take(&mut self.doubtful);
             for &number in &doubtful {
-                self.list_new(queue, number, Entries::Told, ready);
+                self.list_new(queue, number, Entries::Reported, ready);
             }
             let is_stuck = doubtful.is_subset(&self.doubtful);
             if is_stuck || round >= PATIENCE && has_notices(queue) {
@@ -433,7 +433,7 @@ impl Tree {
         }
         if is_tree {
             self.forget_listings(self.root);
-            self.list_new(queue, self.root, Entries::Untold, ready);
+            self.list_new(queue, self.root, Entries::Silent, ready);
             self.settle(queue, ready);
         }
     }
@@ -449,7 +449,7 @@ fn has_notices(queue: BorrowedFd<'_>) -> bool {
     sys::poll_now(queue, sys::POLL_IN).is_ok_and(|events| events & sys::POLL_IN != 0)
 }
 
-/// Whether that is the error of a folder that is somewhere else by now, or no folder.
+/// Whether the error means that a folder has moved meanwhile, or is no folder.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
