@@ -68,7 +68,8 @@ fn cancel_on(fd: Option<i32>) -> usize {
 /// Parks the strand until the completion has been posted.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of the op: among them `EBADF` and `EBADFD` if the descriptor is no ring, `EOVERFLOW` if

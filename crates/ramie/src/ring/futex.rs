@@ -90,7 +90,8 @@ fn is_over(error: &io::Error) -> bool {
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Cancelled.

@@ -21,7 +21,8 @@ static NAME: WaitKind = WaitKind::new("a file to be made, renamed or removed");
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of renameat2(2); `InvalidInput` for a name with a zero byte.
@@ -66,7 +67,8 @@ pub fn rename(
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of unlinkat(2); `InvalidInput` for a name with a zero byte.
@@ -84,7 +86,8 @@ pub fn unlink(dir: impl AsFd, path: impl AsRef<Path>, flags: AtFlags) -> io::Res
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of linkat(2); `InvalidInput` for a name with a zero byte.
@@ -115,7 +118,8 @@ pub fn link(
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of symlinkat(2); `InvalidInput` for a name with a zero byte.
@@ -137,7 +141,8 @@ pub fn symlink(target: impl AsRef<Path>, dir: impl AsFd, path: impl AsRef<Path>)
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of mkdirat(2); `InvalidInput` for a name with a zero byte.

@@ -29,7 +29,8 @@ static MOVE: WaitKind = WaitKind::new("data to move from descriptor to descripto
 /// Parks the strand until it is made.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of pipe2(2).

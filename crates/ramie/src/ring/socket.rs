@@ -40,7 +40,8 @@ pub(crate) const MAX_BUFFERS: usize = 1024;
 /// Parks the strand until it is made.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of socket(2).
@@ -81,7 +82,8 @@ pub fn socket(
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of bind(2).
@@ -101,7 +103,8 @@ pub fn bind(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of listen(2).
@@ -119,7 +122,8 @@ pub fn listen(fd: impl AsFd, backlog: u32) -> io::Result<()> {
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is returned.
+/// A cancel point before the start; once begun, the op is waited for, and its own result is
+/// returned.
 ///
 /// # Errors
 /// Those of shutdown(2).
