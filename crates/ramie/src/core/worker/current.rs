@@ -30,7 +30,7 @@ impl std::ops::Deref for Current {
 /// Returns the worker of this thread, which gets a small one if it has none.
 ///
 /// A value rather than a closure's argument: a call between the fiber's code and the switch would
-/// cost more than the switch (see [`FiberStack::suspend`]).
+/// cost more than the switch (see `FiberStack::suspend`).
 #[inline(always)]
 pub(crate) fn current() -> Current {
     let current = CURRENT.get();
