@@ -1,5 +1,7 @@
 //! The cases and their targets, as data.
 
+use ramie_workloads::{TaskCall, Workload as Shared};
+
 use crate::{
     peers::Peer,
     transfer::{Medium, Plan},
@@ -41,25 +43,25 @@ use Target::{Best, Between, Bytes, Enters, Nanoseconds, Ratio};
 pub const CASES: &[Case] = &[
     Case {
         name: "switch",
-        workload: Workload::Switch { count: 10_000_000 },
+        workload: Workload::Shared(Shared::switch(10_000_000)),
         peers: &[Ramie, Corosensei, Tokio, Monoio],
         targets: &[Ratio(Corosensei, 2.0)],
     },
     Case {
         name: "feed 2048x1000",
-        workload: Workload::Feed { people: 2048, nutrients: 1000 },
+        workload: Workload::Shared(Shared::feed(2048, 1000)),
         peers: &[Ramie, Corosensei, CorosenseiLoop, Tokio, Monoio, Threads],
         targets: &[Ratio(Corosensei, 1.2)],
     },
     Case {
         name: "feed 1024x10000",
-        workload: Workload::Feed { people: 1024, nutrients: 10_000 },
+        workload: Workload::Shared(Shared::feed(1024, 10_000)),
         peers: &[Ramie, Corosensei, CorosenseiLoop, Tokio, Monoio, Threads],
         targets: &[Ratio(Corosensei, 1.2)],
     },
     Case {
         name: "ring 500x1000000",
-        workload: Workload::Ring { size: 500, hops: 1_000_000 },
+        workload: Workload::Shared(Shared::ring(500, 1_000_000)),
         peers: &[Ramie, Tokio, TokioNotify, TokioCell, Monoio, Threads],
         // The target refers to tokio's ordinary channel. The other two rows are for comparison:
         // park and unpark by tokio's own means, and by a waker in a cell, which no program would
@@ -68,32 +70,32 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "spawn 1000000",
-        workload: Workload::Spawn { count: 1_000_000 },
+        workload: Workload::Shared(Shared::spawn(1_000_000)),
         peers: &[Ramie, Monoio, Tokio, Threads],
         targets: &[Ratio(Monoio, 0.7), Nanoseconds(50.0)],
     },
     Case {
         name: "alive 1000000",
-        workload: Workload::Alive { count: 1_000_000 },
+        workload: Workload::Shared(Shared::alive(1_000_000)),
         peers: &[Ramie, Tokio, Monoio, Corosensei],
         targets: &[Bytes(4608.0), Nanoseconds(4000.0)],
     },
     Case {
         name: "basic 100",
-        workload: Workload::Basic { yields: 100 },
+        workload: Workload::Shared(Shared::basic(100, TaskCall::Medium)),
         peers: &[Ramie, Corosensei, May, Tokio],
         // A yield takes two switches, and a switch at most twice the time of the bare loop's.
         targets: &[Ratio(Corosensei, 4.0)],
     },
     Case {
         name: "recurse 1000",
-        workload: Workload::Recurse { depth: 1000 },
+        workload: Workload::Shared(Shared::recurse(1000)),
         peers: &[Ramie, Corosensei, May, Tokio],
         targets: &[Ratio(Corosensei, 1.1)],
     },
     Case {
         name: "recurse2 1000",
-        workload: Workload::Recurse2 { depth: 1000 },
+        workload: Workload::Shared(Shared::recurse2(1000)),
         peers: &[Ramie, Corosensei, May, Tokio],
         targets: &[Ratio(Corosensei, 1.5)],
     },

@@ -70,7 +70,7 @@ pub fn median<S>(samples: &[S], value: impl Fn(&S) -> f64) -> f64 {
 }
 
 fn sample(peer: Peer, workload: Workload) -> Result<Sample, String> {
-    if matches!(workload, Workload::Alive { .. }) {
+    if matches!(workload, Workload::Shared(shared) if shared.wants_fresh_process()) {
         // The first of two processes pays for the virtual machine's memory, which costs several
         // times as much as the kernel's own work on a page.
         sample_in_child(peer, workload)?;

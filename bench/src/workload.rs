@@ -2,35 +2,22 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use ramie_workloads::{Alive, Cost, Ring, Spawn, Workload as Shared};
+
 use crate::{
     peers::Peer,
-    recursion,
     transfer::{Medium, Plan},
 };
 
 /// A workload with its parameters, as one word on a command line: `feed:2048:1000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Two tasks yield in turn, a number of times each.
-    Switch { count: u64 },
-    /// People who each take a number of nutrients, yielding after each.
-    Feed { people: u64, nutrients: u64 },
-    /// A token goes round a ring.
-    Ring { size: usize, hops: u64 },
-    /// Tasks that add one and end.
-    Spawn { count: u64 },
-    /// Tasks that are all parked at once.
-    Alive { count: u64 },
+    /// A workload that the program `ramie` has, too.
+    Shared(Shared),
     /// Tasks that take a lock a number of times each; `held` across a yield.
     Lock { tasks: u64, count: u64, held: bool },
     /// A number of values through one channel; a capacity of 0 means unbounded.
     Channel { capacity: usize, senders: usize, receivers: usize, count: u64 },
-    /// One task yields 15,000 times this often.
-    Basic { yields: u64 },
-    /// One task recurses 15,000 times, and yields at the bottom.
-    Recurse { depth: u64 },
-    /// One task recurses 1,500 times, and yields at each level.
-    Recurse2 { depth: u64 },
     /// Effects that are performed and resumed with a value.
     Effects { count: u64 },
     /// Parked tasks that are cancelled and joined.
@@ -51,21 +38,15 @@ impl Workload {
     /// The divisor of the time.
     pub fn ops(self) -> u64 {
         match self {
-            Workload::Switch { count } => 2 * count,
-            Workload::Feed { people, nutrients } => people * nutrients,
-            Workload::Ring { hops, .. } | Workload::RingChannel { hops, .. } => hops,
+            Workload::Shared(shared) => shared.ops(),
+            Workload::RingChannel { hops, .. } => hops,
             Workload::Lock { tasks, count, .. } => tasks * count,
             Workload::Channel { count, .. } => count,
-            Workload::Spawn { count }
-            | Workload::Alive { count }
-            | Workload::Effects { count }
+            Workload::Effects { count }
             | Workload::Cancel { count }
             | Workload::Timeout { count }
             | Workload::Scope { count } => count,
             Workload::Timers { .. } => 1,
-            Workload::Basic { yields } => recursion::ROUNDS * yields,
-            Workload::Recurse { .. } => recursion::ROUNDS,
-            Workload::Recurse2 { depth } => recursion::ROUNDS_OF_ALL_LEVELS * depth,
             Workload::Transfer(plan) => plan.pairs * plan.messages,
         }
     }
@@ -73,11 +54,11 @@ impl Workload {
     /// The workload cut to the size that a peer can run, and within seconds.
     pub fn cut_for(self, peer: Peer) -> Self {
         match (peer, self) {
-            (Peer::Threads, Workload::Ring { size, hops }) => {
-                Workload::Ring { size, hops: hops.min(200_000) }
+            (Peer::Threads, Workload::Shared(Shared::Ring(Ring { size, hops }))) => {
+                Workload::Shared(Shared::ring(size, hops.min(200_000)))
             }
-            (Peer::Threads, Workload::Spawn { count }) => {
-                Workload::Spawn { count: count.min(20_000) }
+            (Peer::Threads, Workload::Shared(Shared::Spawn(Spawn { count }))) => {
+                Workload::Shared(Shared::spawn(count.min(20_000)))
             }
             (Peer::Threads, Workload::RingChannel { size, hops }) => {
                 Workload::RingChannel { size, hops: hops.min(100_000) }
@@ -90,8 +71,8 @@ impl Workload {
                 Workload::Channel { capacity: 1, senders, receivers, count },
             ) => Workload::Channel { capacity: 1, senders, receivers, count: count.min(100_000) },
             // Guards by mprotect take two mappings per stack, of vm.max_map_count (65,530) in all.
-            (Peer::Corosensei, Workload::Alive { count }) => {
-                Workload::Alive { count: count.min(30_000) }
+            (Peer::Corosensei, Workload::Shared(Shared::Alive(Alive { count }))) => {
+                Workload::Shared(Shared::alive(count.min(30_000)))
             }
             _ => self,
         }
@@ -100,13 +81,7 @@ impl Workload {
     /// The workload with about a tenth of the work.
     pub fn quick(self) -> Self {
         match self {
-            Workload::Switch { count } => Workload::Switch { count: count / 10 },
-            Workload::Feed { people, nutrients } => {
-                Workload::Feed { people, nutrients: (nutrients / 10).max(1) }
-            }
-            Workload::Ring { size, hops } => Workload::Ring { size, hops: hops / 10 },
-            Workload::Spawn { count } => Workload::Spawn { count: count / 10 },
-            Workload::Alive { count } => Workload::Alive { count: count / 10 },
+            Workload::Shared(shared) => Workload::Shared(shared.tenth()),
             Workload::Lock { tasks, count, held } => {
                 Workload::Lock { tasks, count: count / 10, held }
             }
@@ -119,9 +94,6 @@ impl Workload {
             Workload::Timeout { count } => Workload::Timeout { count: count / 10 },
             Workload::Scope { count } => Workload::Scope { count: count / 10 },
             Workload::Timers { count } => Workload::Timers { count: count / 10 },
-            Workload::Basic { yields } => Workload::Basic { yields: (yields / 10).max(1) },
-            Workload::Recurse { depth } => Workload::Recurse { depth: (depth / 10).max(1) },
-            Workload::Recurse2 { depth } => Workload::Recurse2 { depth: (depth / 10).max(1) },
             Workload::Transfer(plan) => {
                 Workload::Transfer(Plan { messages: (plan.messages / 10).max(1), ..plan })
             }
@@ -151,11 +123,7 @@ impl Workload {
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Workload::Switch { count } => write!(f, "switch:{count}"),
-            Workload::Feed { people, nutrients } => write!(f, "feed:{people}:{nutrients}"),
-            Workload::Ring { size, hops } => write!(f, "ring:{size}:{hops}"),
-            Workload::Spawn { count } => write!(f, "spawn:{count}"),
-            Workload::Alive { count } => write!(f, "alive:{count}"),
+            Workload::Shared(shared) => shared.fmt(f),
             Workload::Lock { tasks, count, held } => {
                 write!(f, "lock:{tasks}:{count}:{}", u8::from(*held))
             }
@@ -168,9 +136,6 @@ impl fmt::Display for Workload {
             Workload::Timeout { count } => write!(f, "timeout:{count}"),
             Workload::Scope { count } => write!(f, "scope:{count}"),
             Workload::Timers { count } => write!(f, "timers:{count}"),
-            Workload::Basic { yields } => write!(f, "basic:{yields}"),
-            Workload::Recurse { depth } => write!(f, "recurse:{depth}"),
-            Workload::Recurse2 { depth } => write!(f, "recurse2:{depth}"),
             Workload::Transfer(Plan { medium, pairs, messages, bytes, threads }) => {
                 let name = match medium {
                     Medium::Pipe => "pipe",
@@ -191,11 +156,6 @@ impl FromStr for Workload {
         let numbers: Result<Vec<u64>, _> = words.map(str::parse).collect();
         let numbers = numbers.map_err(|error| format!("{text}: {error}"))?;
         match (name, numbers.as_slice()) {
-            ("switch", &[count]) => Ok(Workload::Switch { count }),
-            ("feed", &[people, nutrients]) => Ok(Workload::Feed { people, nutrients }),
-            ("ring", &[size, hops]) => Ok(Workload::Ring { size: size as usize, hops }),
-            ("spawn", &[count]) => Ok(Workload::Spawn { count }),
-            ("alive", &[count]) => Ok(Workload::Alive { count }),
             ("lock", &[tasks, count, held]) => Ok(Workload::Lock { tasks, count, held: held != 0 }),
             ("channel", &[capacity, senders, receivers, count]) => {
                 let [capacity, senders, receivers] =
@@ -207,15 +167,12 @@ impl FromStr for Workload {
             ("timeout", &[count]) => Ok(Workload::Timeout { count }),
             ("scope", &[count]) => Ok(Workload::Scope { count }),
             ("timers", &[count]) => Ok(Workload::Timers { count }),
-            ("basic", &[yields]) => Ok(Workload::Basic { yields }),
-            ("recurse", &[depth]) => Ok(Workload::Recurse { depth }),
-            ("recurse2", &[depth]) => Ok(Workload::Recurse2 { depth }),
             ("ring-channel", &[size, hops]) => {
                 Ok(Workload::RingChannel { size: size as usize, hops })
             }
             ("pipe", numbers) => transfer(Medium::Pipe, numbers, text),
             ("socketpair", numbers) => transfer(Medium::SocketPair, numbers, text),
-            _ => Err(format!("unknown workload `{text}`: expected, for example, feed:2048:1000")),
+            _ => text.parse().map(Workload::Shared),
         }
     }
 }
@@ -251,28 +208,14 @@ impl Sample {
     }
 }
 
+impl From<Cost> for Sample {
+    fn from(cost: Cost) -> Self {
+        let bytes = cost.memory.map_or(0, |memory| memory.grown_bytes);
+        Sample { bytes, ..Sample::timed(cost.time) }
+    }
+}
+
 /// The resident memory of this process, in bytes.
 pub fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has /proc");
-    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.expect("statm's second field") * rustix::param::page_size() as u64
-}
-
-/// One person's counters.
-#[derive(Default)]
-pub struct Person {
-    counters: [u32; 3],
-}
-
-impl Person {
-    #[inline(always)]
-    pub fn feed(&mut self) {
-        for counter in &mut self.counters {
-            *std::hint::black_box(counter) += 1;
-        }
-    }
-
-    pub fn check(&self, nutrients: u64) {
-        assert!(self.counters.iter().all(|counter| u64::from(*counter) == nutrients));
-    }
+    ramie_workloads::resident_bytes().expect("Linux has /proc")
 }

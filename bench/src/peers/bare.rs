@@ -3,23 +3,24 @@
 use std::time::Instant;
 
 use corosensei::{Coroutine, CoroutineResult, stack::DefaultStack};
+use ramie_workloads::{Alive, Feed, Person, Switch, Workload};
 
-use crate::workload::{Person, Sample, Workload, resident_bytes};
+use crate::workload::{Sample, resident_bytes};
 
 const STACK: usize = 256 * 1024;
 
 pub fn run(workload: Workload) -> Option<Sample> {
     match workload {
-        Workload::Switch { count } => Some(switch(count)),
-        Workload::Feed { people, nutrients } => Some(feed(people, nutrients)),
-        Workload::Alive { count } => Some(alive(count)),
+        Workload::Switch(Switch { count }) => Some(switch(count.into())),
+        Workload::Feed(Feed { people, nutrients }) => Some(feed(people, nutrients)),
+        Workload::Alive(Alive { count }) => Some(alive(count.into())),
         _ => None,
     }
 }
 
 /// The loop without the mapping of its stacks, which is a large part of a short feed.
 pub fn run_loop(workload: Workload) -> Option<Sample> {
-    let Workload::Feed { people, nutrients } = workload else { return None };
+    let Workload::Feed(Feed { people, nutrients }) = workload else { return None };
     let mut eaters = eaters(people, nutrients);
     let start = Instant::now();
     feed_all(&mut eaters, nutrients);
@@ -51,7 +52,7 @@ fn switch(count: u64) -> Sample {
 
 type Eater = Coroutine<(), (), Person>;
 
-fn eaters(people: u64, nutrients: u64) -> Vec<Eater> {
+fn eaters(people: u32, nutrients: u32) -> Vec<Eater> {
     let eat = move |yielder: &corosensei::Yielder<(), ()>, ()| {
         let mut person = Person::default();
         for _ in 0..nutrients {
@@ -63,7 +64,7 @@ fn eaters(people: u64, nutrients: u64) -> Vec<Eater> {
     (0..people).map(|_| Eater::with_stack(stack(), eat)).collect()
 }
 
-fn feed_all(eaters: &mut [Eater], nutrients: u64) {
+fn feed_all(eaters: &mut [Eater], nutrients: u32) {
     for _ in 0..nutrients {
         for eater in &mut *eaters {
             eater.resume(());
@@ -73,11 +74,11 @@ fn feed_all(eaters: &mut [Eater], nutrients: u64) {
         let CoroutineResult::Return(person) = eater.resume(()) else {
             panic!("a person is fed by now");
         };
-        person.check(nutrients);
+        assert!(person.is_satisfied(nutrients));
     }
 }
 
-fn feed(people: u64, nutrients: u64) -> Sample {
+fn feed(people: u32, nutrients: u32) -> Sample {
     let start = Instant::now();
     feed_all(&mut eaters(people, nutrients), nutrients);
     Sample::timed(start.elapsed())

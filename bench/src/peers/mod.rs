@@ -7,8 +7,10 @@ mod threads;
 mod tokio;
 mod tokio_slots;
 
+use ramie_workloads::{Cost, Workload as Shared, WorkloadError};
+
 use crate::{
-    effects, limits, recursion, traffic, transfer,
+    effects, limits, one_task, traffic, transfer,
     workload::{Sample, Workload},
 };
 
@@ -85,16 +87,18 @@ impl Peer {
     /// A note for the readers of its figures.
     pub fn note(self, workload: Workload) -> &'static str {
         match (self, workload) {
-            (Peer::Monoio, Workload::Switch { .. } | Workload::Feed { .. }) => {
+            (Peer::Monoio, Workload::Shared(Shared::Switch(_) | Shared::Feed(_))) => {
                 "  (no round-robin: the yielding task runs again)"
             }
             (Peer::Raw, Workload::Timers { .. }) => "  (a ring that waits, and nothing else)",
             (Peer::Raw | Peer::RamiePlain, _) => "  (files not registered)",
             (Peer::RamieSpread, _) => "  (spawned in a row)",
             (Peer::CorosenseiLoop, _) => "  (stacks mapped before the clock starts)",
-            (Peer::Tokio, Workload::Ring { .. }) => "  (by mpsc::channel)",
+            (Peer::Tokio, Workload::Shared(Shared::Ring(_))) => "  (by mpsc::channel)",
             (Peer::TokioNotify, _) => "  (by Notify)",
-            (Peer::TokioCell | Peer::Monoio, Workload::Ring { .. }) => "  (by a waker in a cell)",
+            (Peer::TokioCell | Peer::Monoio, Workload::Shared(Shared::Ring(_))) => {
+                "  (by a waker in a cell)"
+            }
             (
                 Peer::RamieApart | Peer::TokioApart | Peer::ThreadsApart,
                 Workload::Channel { .. },
@@ -103,48 +107,44 @@ impl Peer {
                 "  (with room for all values)"
             }
             (Peer::May, Workload::RingChannel { .. }) => "  (unbounded: it has no other)",
-            (Peer::Threads, Workload::Feed { .. }) => "  (threads do not yield)",
+            (Peer::Threads, Workload::Shared(Shared::Feed(_))) => "  (threads do not yield)",
             _ => "",
         }
     }
 
     /// Runs a workload once; `None` if this peer cannot run it.
     pub fn run(self, workload: Workload) -> Option<Sample> {
-        let is_traffic = matches!(
-            workload,
-            Workload::Lock { .. } | Workload::Channel { .. } | Workload::RingChannel { .. }
-        );
-        if is_traffic {
-            return traffic::run(self, workload);
+        match workload {
+            Workload::Shared(shared) => self.run_shared(shared),
+            Workload::Lock { .. } | Workload::Channel { .. } | Workload::RingChannel { .. } => {
+                traffic::run(self, workload)
+            }
+            Workload::Cancel { .. }
+            | Workload::Timeout { .. }
+            | Workload::Scope { .. }
+            | Workload::Timers { .. } => limits::run(self, workload),
+            Workload::Effects { count } => effects::run(self, count),
+            Workload::Transfer(_) => transfer::run(self, workload),
         }
-        if let Workload::Basic { .. } | Workload::Recurse { .. } | Workload::Recurse2 { .. } =
-            workload
-        {
-            return recursion::run(self, workload);
-        }
-        if let Workload::Cancel { .. }
-        | Workload::Timeout { .. }
-        | Workload::Scope { .. }
-        | Workload::Timers { .. } = workload
-        {
-            return limits::run(self, workload);
-        }
-        if let Workload::Effects { count } = workload {
-            return effects::run(self, count);
-        }
-        if let Workload::Transfer(_) = workload {
-            return transfer::run(self, workload);
-        }
-        match self {
-            Peer::Ramie => Some(ramie::run(workload)),
-            Peer::Corosensei => bare::run(workload),
-            Peer::CorosenseiLoop => bare::run_loop(workload),
-            Peer::Tokio => Some(tokio::run(workload)),
-            Peer::TokioNotify => tokio_slots::run::<tokio_slots::Notified>(workload),
-            Peer::TokioCell => tokio_slots::run::<tokio_slots::WakerCell>(workload),
-            Peer::Monoio => Some(monoio::run(workload)),
-            Peer::Threads => threads::run(workload),
+    }
+
+    fn run_shared(self, workload: Shared) -> Option<Sample> {
+        match (self, workload.task()) {
+            (Peer::Ramie, _) => ramie::run(workload),
+            (_, Some(task)) => one_task::run(self, task),
+            (Peer::Corosensei, _) => bare::run(workload),
+            (Peer::CorosenseiLoop, _) => bare::run_loop(workload),
+            (Peer::Tokio, _) => tokio::run(workload),
+            (Peer::TokioNotify, _) => tokio_slots::run::<tokio_slots::Notified>(workload),
+            (Peer::TokioCell, _) => tokio_slots::run::<tokio_slots::WakerCell>(workload),
+            (Peer::Monoio, _) => monoio::run(workload),
+            (Peer::Threads, _) => threads::run(workload),
             _ => None,
         }
     }
+}
+
+/// The sample of a workload that the library runs.
+fn sample(cost: Result<Cost, WorkloadError>) -> Sample {
+    cost.unwrap_or_else(|error| panic!("{error}")).into()
 }

@@ -14,24 +14,26 @@ use std::{
     time::Instant,
 };
 
+use ramie_workloads::{Alive, Feed, Person, Ring, Spawn, Switch, Workload};
+
 use crate::{
     rings,
-    workload::{Person, Sample, Workload, resident_bytes},
+    workload::{Sample, resident_bytes},
 };
 
-pub fn run(workload: Workload) -> Sample {
+pub fn run(workload: Workload) -> Option<Sample> {
     rings::monoio().expect("a runtime on io_uring").block_on(measure(workload))
 }
 
-async fn measure(workload: Workload) -> Sample {
-    match workload {
-        Workload::Switch { count } => switch(count).await,
-        Workload::Feed { people, nutrients } => feed(people, nutrients).await,
-        Workload::Ring { size, hops } => ring(size, hops).await,
-        Workload::Spawn { count } => spawn(count).await,
-        Workload::Alive { count } => alive(count).await,
-        _ => unreachable!("by crate::traffic"),
-    }
+async fn measure(workload: Workload) -> Option<Sample> {
+    Some(match workload {
+        Workload::Switch(Switch { count }) => switch(count.into()).await,
+        Workload::Feed(Feed { people, nutrients }) => feed(people, nutrients).await,
+        Workload::Ring(Ring { size, hops }) => ring(size as usize, hops).await,
+        Workload::Spawn(Spawn { count }) => spawn(count.into()).await,
+        Workload::Alive(Alive { count }) => alive(count.into()).await,
+        _ => return None,
+    })
 }
 
 async fn yield_now() {
@@ -60,7 +62,7 @@ async fn switch(count: u64) -> Sample {
     Sample::timed(start.elapsed())
 }
 
-async fn feed(people: u64, nutrients: u64) -> Sample {
+async fn feed(people: u32, nutrients: u32) -> Sample {
     let start = Instant::now();
     let eat = || async move {
         let mut person = Person::default();
@@ -72,7 +74,7 @@ async fn feed(people: u64, nutrients: u64) -> Sample {
     };
     let tasks: Vec<_> = (0..people).map(|_| ::monoio::spawn(eat())).collect();
     for task in tasks {
-        task.await.check(nutrients);
+        assert!(task.await.is_satisfied(nutrients));
     }
     Sample::timed(start.elapsed())
 }

@@ -7,45 +7,23 @@ use std::{
 };
 
 use ::ramie::fiber::{self, Fiber};
+use ramie_workloads::{Alive, OnFibers, Ring, Spawn, Workload};
 
-use crate::workload::{Person, Sample, Workload, resident_bytes};
+use crate::{
+    peers::sample,
+    workload::{Sample, resident_bytes},
+};
 
-pub fn run(workload: Workload) -> Sample {
+pub fn run(workload: Workload) -> Option<Sample> {
     let runtime = ::ramie::Runtime::builder().workers(1).build().expect("a runtime");
     runtime.run(|| match workload {
-        Workload::Switch { count } => switch(count),
-        Workload::Feed { people, nutrients } => feed(people, nutrients),
-        Workload::Ring { size, hops } => ring(size, hops),
-        Workload::Spawn { count } => spawn(count),
-        Workload::Alive { count } => alive(count),
-        _ => unreachable!("by crate::traffic"),
+        Workload::Ring(Ring { size, hops }) => Some(ring(size as usize, hops)),
+        Workload::Spawn(Spawn { count }) => Some(spawn(count.into())),
+        Workload::Alive(Alive { count }) => Some(alive(count.into())),
+        Workload::Feed(feed) => Some(sample(feed.cost::<OnFibers>())),
+        Workload::Switch(switch) => Some(sample(switch.cost::<OnFibers>())),
+        _ => workload.task().map(|task| sample(task.cost::<OnFibers>())),
     })
-}
-
-fn switch(count: u64) -> Sample {
-    let start = Instant::now();
-    let yields = move || (0..count).for_each(|_| fiber::yield_now());
-    let (left, right) = (fiber::spawn(yields), fiber::spawn(yields));
-    left.join().expect("no panic");
-    right.join().expect("no panic");
-    Sample::timed(start.elapsed())
-}
-
-fn feed(people: u64, nutrients: u64) -> Sample {
-    let start = Instant::now();
-    let eat = move || {
-        let mut person = Person::default();
-        for _ in 0..nutrients {
-            person.feed();
-            fiber::yield_now();
-        }
-        person
-    };
-    let fibers: Vec<_> = (0..people).map(|_| fiber::spawn(eat)).collect();
-    for fiber in fibers {
-        fiber.join().expect("no panic").check(nutrients);
-    }
-    Sample::timed(start.elapsed())
 }
 
 /// One slot of the ring: its token, and the fiber that takes it. All on one worker, as the peers'.

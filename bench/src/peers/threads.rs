@@ -9,30 +9,17 @@ use std::{
     time::Instant,
 };
 
-use crate::workload::{Person, Sample, Workload};
+use ramie_workloads::{OnThreads, Ring, Workload};
+
+use crate::{peers::sample, workload::Sample};
 
 pub fn run(workload: Workload) -> Option<Sample> {
     match workload {
-        Workload::Feed { people, nutrients } => Some(feed(people, nutrients)),
-        Workload::Ring { size, hops } => Some(ring(size, hops)),
-        Workload::Spawn { count } => Some(spawn(count)),
+        Workload::Ring(Ring { size, hops }) => Some(ring(size as usize, hops)),
+        Workload::Feed(feed) => Some(sample(feed.cost::<OnThreads>())),
+        Workload::Spawn(spawn) => Some(sample(spawn.cost::<OnThreads>())),
         _ => None,
     }
-}
-
-/// Threads do not yield after each nutrient, because the kernel shares out the time.
-fn feed(people: u64, nutrients: u64) -> Sample {
-    let start = Instant::now();
-    let eat = move || {
-        let mut person = Person::default();
-        (0..nutrients).for_each(|_| person.feed());
-        person
-    };
-    let threads: Vec<_> = (0..people).map(|_| thread::spawn(eat)).collect();
-    for thread in threads {
-        thread.join().expect("no panic").check(nutrients);
-    }
-    Sample::timed(start.elapsed())
 }
 
 #[derive(Default)]
@@ -84,19 +71,4 @@ fn ring(size: usize, hops: u64) -> Sample {
     });
     assert_eq!(total, hops);
     Sample::timed(start.elapsed())
-}
-
-fn spawn(count: u64) -> Sample {
-    static DONE: AtomicU64 = AtomicU64::new(0);
-    let start = Instant::now();
-    let add = || {
-        DONE.fetch_add(1, Relaxed);
-    };
-    let threads: Vec<_> = (0..count).map(|_| thread::spawn(add)).collect();
-    for thread in threads {
-        thread.join().expect("no panic");
-    }
-    let time = start.elapsed();
-    assert_eq!(DONE.load(Relaxed), count);
-    Sample::timed(time)
 }

@@ -11,8 +11,9 @@ use std::{
 };
 
 use ::tokio::{runtime::LocalOptions, sync::Notify, task::spawn_local};
+use ramie_workloads::{Ring, Workload};
 
-use crate::workload::{Sample, Workload};
+use crate::workload::Sample;
 
 /// The slot where a task of the ring waits for the token.
 pub trait Slot: Default + 'static {
@@ -69,11 +70,11 @@ impl Slot for WakerCell {
 }
 
 pub fn run<P: Slot>(workload: Workload) -> Option<Sample> {
-    let Workload::Ring { size, hops } = workload else { return None };
+    let Workload::Ring(Ring { size, hops }) = workload else { return None };
     let runtime = ::tokio::runtime::Builder::new_current_thread()
         .build_local(LocalOptions::default())
         .expect("a runtime");
-    Some(runtime.block_on(ring::<P>(size, hops)))
+    Some(runtime.block_on(ring::<P>(size as usize, hops)))
 }
 
 async fn ring<P: Slot>(size: usize, hops: u64) -> Sample {

@@ -1,12 +1,13 @@
 //! The command line: commands, options and their help texts.
 
-use std::{ffi::OsStr, path::PathBuf, str::FromStr};
+use std::{ffi::OsStr, path::PathBuf};
 
 use clap::{
     Arg, Args, CommandFactory, Error, FromArgMatches, Parser, Subcommand, ValueEnum,
     builder::{EnumValueParser, PossibleValue, TypedValueParser},
     error::{ContextKind, ContextValue},
 };
+use ramie_workloads::count;
 
 use crate::workload::{Engine, Workload};
 
@@ -142,7 +143,7 @@ pub(crate) fn parse() -> Result<Arguments, Error> {
 /// The commands. Each workload lists only the engines that it supports.
 pub(crate) fn command() -> clap::Command {
     let with_its_own = |workload: clap::Command| {
-        let choice = Workload::named_runs_on(workload.get_name());
+        let choice = Engine::choice_for(workload.get_name());
         workload.arg(
             Arg::new("on")
                 .long("on")
@@ -265,24 +266,6 @@ fn workers(text: &str) -> Result<u32, String> {
     Ok(workers)
 }
 
-/// Parses a count: a whole number of 1 or more.
-pub(crate) fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    let digits = text.strip_prefix('+').unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("expected a whole number of 1 or more, in digits".to_owned());
-    }
-    let too_large = || format!("too large, at most {}", largest::<T>());
-    let value = u64::from_str(digits).map_err(|_| too_large())?;
-    if value == 0 {
-        return Err("expected 1 or more".to_owned());
-    }
-    T::try_from(value).map_err(|_| too_large())
-}
-
-fn largest<T>() -> u64 {
-    u64::MAX >> (64 - 8 * size_of::<T>())
-}
-
 /// Checks the form of an address. Whether it resolves turns out when the server binds it.
 fn address(text: &str) -> Result<String, String> {
     let example = "expected ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080";
@@ -296,18 +279,7 @@ fn address(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{address, count};
-
-    #[test]
-    fn counts_are_whole_numbers_of_one_or_more() {
-        assert_eq!(count::<u32>("2048"), Ok(2048));
-        assert_eq!(count::<u32>("4294967295"), Ok(u32::MAX));
-        assert_eq!(count::<u64>("18446744073709551615"), Ok(u64::MAX));
-        for bad in ["0", "-3", "", "+", "ten", "1.5", "1e3", " 1", "4294967296", "1_000"] {
-            assert!(count::<u32>(bad).is_err(), "{bad:?} was taken for a count");
-        }
-        assert!(count::<u64>("18446744073709551616").unwrap_err().contains("at most"));
-    }
+    use super::address;
 
     #[test]
     fn addresses_have_a_host_and_a_port() {

@@ -1,6 +1,8 @@
 //! How the program fails: one sentence that names the cause and the remedy, and an exit code.
 
-use std::{any::Any, fmt, io, process::ExitCode};
+use std::{fmt, io, process::ExitCode};
+
+use ramie_workloads::WorkloadError;
 
 /// Why the program ends without having done its work.
 #[derive(Debug)]
@@ -62,11 +64,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The message of a panic.
-pub(crate) fn payload_text(payload: &(dyn Any + Send)) -> &str {
-    payload
-        .downcast_ref::<&'static str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message")
+impl From<WorkloadError> for Failure {
+    fn from(error: WorkloadError) -> Self {
+        Failure::other(error.to_string())
+    }
 }

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use crate::{arguments::Command, failure::Failure};
 
 fn main() -> ExitCode {
-    runtime::install_panic_hook();
+    ramie_workloads::install_panic_hook();
     let arguments = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage_error::report(&error),

@@ -13,7 +13,7 @@ use crate::{
     arguments::{Run, RunOptions},
     failure::Failure,
     output,
-    workload::{Bench, Call, Cost, Engine, Workload},
+    workload::{Bench, Cost, Engine, TaskCall, Workload},
 };
 
 /// The JSON object that `--json` prints for each repetition.
@@ -22,7 +22,7 @@ struct Row {
     workload: &'static str,
     params: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    call: Option<Call>,
+    call: Option<&'static str>,
     on: Engine,
     workers: Option<usize>,
     seconds: f64,
@@ -43,7 +43,7 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     if workload.wants_fresh_process() && !options.fresh {
         return run_in_fresh_processes(workload, options);
     }
-    let bench = Bench::new(workload.clone(), options.on, options.workers)?;
+    let bench = Bench::new(*workload, options.on, options.workers)?;
     for _ in 0..options.repeat {
         let cost = bench.cost()?;
         let line = match options.json {
@@ -56,7 +56,7 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
 }
 
 fn per_op_ns(workload: &Workload, cost: &Cost) -> f64 {
-    cost.seconds * 1e9 / workload.ops() as f64
+    cost.time.as_secs_f64() * 1e9 / workload.ops() as f64
 }
 
 fn json_line(bench: &Bench, on: Engine, cost: &Cost) -> String {
@@ -64,10 +64,10 @@ fn json_line(bench: &Bench, on: Engine, cost: &Cost) -> String {
     let row = Row {
         workload: workload.name(),
         params: workload.numbers().into_iter().collect(),
-        call: workload.call(),
+        call: workload.call().map(TaskCall::name),
         on,
         workers: bench.workers(),
-        seconds: cost.seconds,
+        seconds: cost.time.as_secs_f64(),
         ops: workload.ops(),
         per_op_ns: per_op_ns(workload, cost),
         cpu_s: cost.cpu_s,
@@ -85,7 +85,7 @@ fn text_line(workload: &Workload, cost: &Cost) -> String {
     let memory = cost.memory.map(|memory| format!(" rss_kb={}", memory.rss_kb));
     format!(
         "{name}{numbers}{call} seconds={:.6} per_op_ns={per_op_ns:.2}{}",
-        cost.seconds,
+        cost.time.as_secs_f64(),
         memory.unwrap_or_default()
     )
 }

@@ -1,30 +1,11 @@
-//! Starting the fiber runtime. If the system refuses something, the error is one sentence; if Ramie
-//! has a bug, the panic keeps its location.
+//! Starting the fiber runtime. If the system refuses something, the error is one sentence.
 
-use std::{
-    cell::Cell,
-    env,
-    panic::{self, AssertUnwindSafe},
-};
+use std::env;
 
 use ramie_coro::StackSize;
 use ramie_driver::{Choice, Config, Driver, Submitter};
 
-use crate::failure::{Failure, payload_text};
-
-thread_local! {
-    static IS_EXPECTED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Silences the panics that [`catch_panic`] turns into errors. Other panics are printed as usual.
-pub(crate) fn install_panic_hook() {
-    let previous = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        if !IS_EXPECTED.get() {
-            previous(info);
-        }
-    }));
-}
+use crate::failure::Failure;
 
 /// Builds a runtime whose strands are fibers, with sidecars for its workers if `beside` is set. It
 /// ignores `RAMIE_STRANDS`, and `RAMIE_SUBMIT` if `beside` is set, because the command line decides
@@ -88,33 +69,8 @@ pub(crate) fn asked_strands() -> Option<String> {
     ["fibers", "threads"].contains(&asked.trim()).then(|| asked.trim().to_owned())
 }
 
-/// Runs `f`, which panics if the system refuses a resource, and returns the panic's message.
-pub(crate) fn catch_panic<T>(f: impl FnOnce() -> T) -> Result<T, String> {
-    let was_expected = IS_EXPECTED.replace(true);
-    let outcome = panic::catch_unwind(AssertUnwindSafe(f));
-    IS_EXPECTED.set(was_expected);
-    outcome.map_err(|payload| payload_text(&*payload).to_owned())
-}
-
-/// Runs `f` as the first fiber of `runtime`.
-///
-/// If the runtime cannot start, it panics, and this returns the panic's message as a failure. A
-/// panic of `f` itself propagates.
+/// Runs `f` as the first fiber of `runtime`. Fails if the runtime cannot start. A panic of `f`
+/// propagates.
 pub(crate) fn run<T>(runtime: &ramie::Runtime, f: impl FnOnce() -> T) -> Result<T, Failure> {
-    let mut has_begun = false;
-    IS_EXPECTED.set(true);
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
-        runtime.run(|| {
-            has_begun = true;
-            IS_EXPECTED.set(false);
-            f()
-        })
-    }));
-    IS_EXPECTED.set(false);
-    outcome.map_err(|payload| {
-        if has_begun {
-            panic::resume_unwind(payload);
-        }
-        Failure::other(payload_text(&*payload))
-    })
+    ramie_workloads::run(runtime, f).map_err(Failure::other)
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{figure::thousands, plan::Point};
-use crate::workload::{Engine, Workload, most_threads};
+use crate::workload::{self, Engine, Workload, most_threads, task_op_ns};
 
 /// Nothing is measured that would end later than this. Points may take longer than expected, so the
 /// lab as a whole takes up to about two minutes.
@@ -62,7 +62,7 @@ impl Budget {
                 thousands(self.threads_max)
             ));
         }
-        if !point.workload.need(point.on).is_comfortable() {
+        if !workload::need(&point.workload, point.on).is_comfortable() {
             return Some("it needs most of the available memory or address space".to_owned());
         }
         let time = estimate(point);
@@ -84,7 +84,7 @@ pub(super) fn estimate(point: &Point) -> Duration {
     let (workload, on) = (&point.workload, point.on);
     let (strands, ops) = (workload.strands() as f64, workload.ops() as f64);
     let is_threads = on == Engine::Threads;
-    let of_a_task = workload.task_op_ns(on);
+    let of_a_task = task_op_ns(workload, on);
     let each_op_ns = match (workload, on) {
         (Workload::Feed(_), Engine::Threads) => 2.0,
         (Workload::Ring(_), Engine::Threads) => 12_000.0,

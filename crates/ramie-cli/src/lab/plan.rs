@@ -1,6 +1,6 @@
 //! The experiments, as data: the points to measure, and the views of their figures.
 
-use crate::workload::{Call, Engine, Workload};
+use crate::workload::{Engine, TaskCall, Workload};
 
 /// A family of points that share a section of the report.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub(super) fn experiments(extent: Extent) -> Vec<Experiment> {
     let mut all: Vec<_> = NUTRIENTS.iter().map(|nutrients| feed(*nutrients, extent)).collect();
     all.extend([ring(extent), spawn(extent), alive(extent), switch(extent)]);
     all.extend([pipe(extent), socketpair(extent)]);
-    all.extend([Call::Quick, Call::Medium, Call::Slow].map(|call| basic(call, extent)));
+    all.extend([TaskCall::Quick, TaskCall::Medium, TaskCall::Slow].map(|call| basic(call, extent)));
     all.extend([recurse(extent), recurse2(extent)]);
     if extent == Extent::Tiny {
         all.drain(1..4);
@@ -226,27 +226,27 @@ fn transfer(
 }
 
 /// One task that makes a call that could block.
-fn basic(call: Call, extent: Extent) -> Experiment {
+fn basic(call: TaskCall, extent: Extent) -> Experiment {
     let (engines, most): (&[Engine], u32) = match call {
-        Call::Slow => (&[Engine::Fibers], 2),
-        Call::Quick | Call::Medium => (&Engine::TASKS, 8),
+        TaskCall::Slow => (&[Engine::Fibers], 2),
+        TaskCall::Quick | TaskCall::Medium => (&Engine::TASKS, 8),
     };
     let most = if extent == Extent::Tiny { 1 } else { most };
     let (title, time, about) = match call {
-        Call::Quick => (
+        TaskCall::Quick => (
             "Calls that return at once",
             "Time for calls that return at once",
             "In each of 15,000 rounds one task makes N calls that could block but return at once. \
              On a fiber and a coroutine that is a function call, in a future an await.",
         ),
-        Call::Medium => (
+        TaskCall::Medium => (
             "Calls that yield",
             "Time for calls that yield",
             "In each of 15,000 rounds one task makes N calls that suspend it. A fiber yields to \
              its scheduler, a future to tokio's current-thread scheduler; a coroutine returns to \
              the loop that resumes it, without a scheduler.",
         ),
-        Call::Slow => (
+        TaskCall::Slow => (
             "Calls that register a timer",
             "Time for calls that sleep",
             "In each of 15,000 rounds one fiber sleeps N times for a microsecond. Only fibers, \

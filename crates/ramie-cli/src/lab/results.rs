@@ -9,7 +9,7 @@ use super::{
     measure::Reading,
     plan::{Experiment, Point, Quantity},
 };
-use crate::workload::{Call, Engine};
+use crate::workload::{Engine, TaskCall};
 
 /// A point with its readings.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl Results {
                 "experiment": experiment,
                 "workload": outcome.point.workload.name(),
                 "params": numbers,
-                "call": outcome.point.workload.call(),
+                "call": outcome.point.workload.call().map(TaskCall::name),
                 "on": outcome.point.on,
                 "readings": outcome.readings,
                 "skipped": skipped,
@@ -219,7 +219,7 @@ fn csv_row(experiment: &str, point: &Point, reading: &Reading) -> String {
         }
     }
     let Reading { seconds, ops, per_op_ns, cpu_s, .. } = reading;
-    let (call, on) = (point.workload.call().map_or("", Call::name), point.on.name());
+    let (call, on) = (point.workload.call().map_or("", TaskCall::name), point.on.name());
     let _ = write!(row, ",{call},{on},{seconds},{ops},{per_op_ns},{cpu_s}");
     for value in [reading.rss_bytes_per_strand, reading.pte_bytes_per_strand] {
         row.push(',');

@@ -14,10 +14,7 @@ use std::{
 use ramie::fiber::{self, Builder, Place};
 use rustix::process::{Resource, getrlimit};
 
-use crate::{
-    failure::{Failure, payload_text},
-    output, runtime,
-};
+use crate::{failure::Failure, output, runtime};
 
 const MIB: usize = 1 << 20;
 const RESERVE: usize = 8 * MIB;
@@ -70,7 +67,9 @@ impl Admission {
             let take = || drop(std::hint::black_box(vec![0_u8; 1024]));
             let taken = Builder::new().on(Place::Worker(worker)).spawn(take);
             let taken = taken.map_err(|error| Failure::other(error.to_string()))?;
-            taken.join().map_err(|payload| Failure::other(payload_text(&*payload)))?;
+            taken
+                .join()
+                .map_err(|payload| Failure::other(ramie_workloads::payload_text(&*payload)))?;
         }
         self.check(RESERVE + 2 * self.stacks())
     }

@@ -37,7 +37,7 @@ use self::{
 };
 use crate::{
     arguments::{Accept, Serve},
-    failure::{Failure, payload_text},
+    failure::Failure,
     output, runtime,
 };
 
@@ -127,7 +127,7 @@ fn serve_all(
         Ok(ended) => ended.into_iter().collect(),
         // There was no memory for a fiber's stack.
         Err(payload) if begun.into_inner() < fiber::workers() => {
-            Err(Failure::other(payload_text(&*payload)))
+            Err(Failure::other(ramie_workloads::payload_text(&*payload)))
         }
         Err(payload) => panic::resume_unwind(payload),
     }
@@ -153,7 +153,7 @@ fn accept_loop(
                         connection::serve(&connection, timeout);
                     };
                     // If the spawn fails, the closure is dropped, which closes the connection.
-                    let _ = runtime::catch_panic(|| Builder::new().on(place).spawn(serve));
+                    let _ = ramie_workloads::catch_panic(|| Builder::new().on(place).spawn(serve));
                 }
             }
             Err(_) if connections.is_stopping() => return Ok(()),

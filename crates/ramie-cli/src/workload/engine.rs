@@ -3,6 +3,7 @@
 use std::{num::NonZero, thread};
 
 use clap::ValueEnum;
+use ramie_workloads::{TaskCall, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -66,6 +67,36 @@ impl Engine {
             Engine::Sidecar => "fibers with a sidecar",
             _ => self.name(),
         }
+    }
+
+    /// The engines that can run the workload of this name with some parameters.
+    pub(crate) fn choice_for(name: &str) -> &'static [Engine] {
+        match name {
+            "pipe" | "socketpair" => &Engine::IO,
+            "basic" | "recurse" | "recurse2" => &Engine::TASKS,
+            _ => &Engine::STRANDS,
+        }
+    }
+
+    /// Fails if this engine cannot run the workload.
+    pub(super) fn check_runs(self, workload: &Workload) -> Result<(), Failure> {
+        let choice = match workload.call() {
+            Some(TaskCall::Slow) => &[Engine::Fibers],
+            _ => Engine::choice_for(workload.name()),
+        };
+        if choice.contains(&self) {
+            return Ok(());
+        }
+        // Name the call only if another call would run on this engine.
+        let call = workload.call().filter(|_| Engine::TASKS.contains(&self));
+        let call = call.map(|call| format!(" --call {}", call.name())).unwrap_or_default();
+        let choice: Vec<_> = choice.iter().map(|on| on.name()).collect();
+        Err(Failure::usage(format!(
+            "{}{call} does not run on {}; use --on {}",
+            workload.name(),
+            self.name(),
+            choice.join(", --on ")
+        )))
     }
 
     pub(super) fn default_workers(self) -> usize {

@@ -6,12 +6,13 @@
 use std::fs;
 
 use ramie_coro::GUARD_BYTES;
+use ramie_workloads::kib_field;
 use rustix::{
     param::page_size,
     process::{Resource, getrlimit},
 };
 
-use super::{Engine, usage::kib_field};
+use super::Engine;
 use crate::{failure::Failure, runtime};
 
 /// Resident memory of a parked fiber: one page.

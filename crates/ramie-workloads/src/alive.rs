@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use super::{
-    Cost, Memory,
+use crate::{
+    Cost, Memory, WorkloadError,
+    count::count,
     gate::Gate,
-    strands::{Strands, join_all, spawn_all},
+    strands::{StrandKind, join_all, spawn_all},
     usage::{Footprint, Stopwatch},
 };
-use crate::{arguments::count, failure::Failure};
 
 /// M strands are parked at once: the memory of a strand
 ///
@@ -17,27 +17,31 @@ use crate::{arguments::count, failure::Failure};
 /// the first spawn, divided by M: resident bytes (rss) and page tables (pte). Every repetition runs
 /// in a new process. One more process runs first, because it pays for memory that a virtual machine
 /// does not have yet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
-pub(crate) struct Alive {
+pub struct Alive {
     /// Number of strands
     #[arg(long, value_name = "M", value_parser = count::<u32>, allow_negative_numbers = true)]
-    pub(crate) count: u32,
+    pub count: u32,
 }
 
 impl Alive {
-    pub(super) fn numbers(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, u64)> {
         vec![("count", self.count.into())]
     }
 
-    pub(super) fn cost<S: Strands>(&self) -> Result<Cost, Failure> {
+    /// Runs the workload on strands and checks its result.
+    pub fn cost<S: StrandKind>(&self) -> Result<Cost, WorkloadError> {
         let count = self.count as usize;
         let before = Footprint::now();
         let watch = Stopwatch::start();
         let gate = Gate::<S>::new(count);
         let spawned = spawn_all::<S, _, _>(count, |_| {
-            let ticket = gate.ticket();
-            move || ticket.arrive().pass()
+            let mut ticket = gate.ticket();
+            move || {
+                ticket.arrive();
+                ticket.pass();
+            }
         });
         let strands = spawned.map_err(|failure| {
             gate.open(failure.peers());
@@ -55,6 +59,7 @@ impl Alive {
         let each = |more: u64, less: u64| (more as f64 - less as f64) / f64::from(self.count);
         Memory {
             rss_kb: after.rss_bytes / 1024,
+            grown_bytes: after.rss_bytes.saturating_sub(before.rss_bytes),
             rss_bytes_per_strand: each(after.rss_bytes, before.rss_bytes),
             pte_bytes_per_strand: each(after.page_table_bytes, before.page_table_bytes),
         }

@@ -10,34 +10,34 @@ use std::{
 
 use clap::Args;
 
-use super::{
-    Cost, descriptors,
-    messages::{Plan, read, write},
-    strands::{Strands, join_all, spawn_all, spawn_all_here},
+use crate::{
+    Cost, WorkloadError,
+    count::count,
+    messages::{PairPlan, read, write},
+    strands::{StrandKind, join_all, spawn_all, spawn_all_here},
     usage::Stopwatch,
 };
-use crate::{arguments::count, failure::Failure};
 
 /// The parameters of a transfer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
-pub(crate) struct Load {
+pub struct Load {
     /// Number of pairs of strands, each with its own pipe or socket pair
     #[arg(long, value_name = "G", value_parser = count::<u32>, allow_negative_numbers = true)]
-    pub(crate) pairs: u32,
+    pub pairs: u32,
     /// Number of messages per pair
     #[arg(long, value_name = "I", value_parser = count::<u32>, allow_negative_numbers = true)]
-    pub(crate) messages: u32,
+    pub messages: u32,
     /// Length of a message in bytes
     #[arg(long, value_name = "S", value_parser = count::<u32>, allow_negative_numbers = true)]
-    pub(crate) bytes: u32,
+    pub bytes: u32,
 }
 
 /// The capacity of a pipe; that of a socket is similar.
 const IN_THE_KERNEL: u64 = 64 * 1024;
 
 impl Load {
-    pub(super) fn numbers(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, u64)> {
         let Load { pairs, messages, bytes } = self;
         vec![
             ("pairs", (*pairs).into()),
@@ -46,40 +46,45 @@ impl Load {
         ]
     }
 
-    pub(super) fn ops(&self) -> u64 {
+    pub(crate) fn ops(&self) -> u64 {
         u64::from(self.pairs) * u64::from(self.messages)
     }
 
-    pub(super) fn strands(&self) -> u64 {
+    pub(crate) fn strands(&self) -> u64 {
         2 * u64::from(self.pairs)
     }
 
     /// The bytes in use for all pairs at the same time: each pair has one message to write, one to
     /// read into and one to compare with, and the kernel holds bytes that are not read yet.
-    pub(super) fn buffers(&self) -> u64 {
+    pub fn buffers(&self) -> u64 {
         let bytes = u64::from(self.bytes);
         let on_the_way = (u64::from(self.messages) * bytes).min(IN_THE_KERNEL);
         u64::from(self.pairs).saturating_mul(3 * bytes + on_the_way)
     }
 
-    fn plan(&self, pair: u64) -> Plan {
-        Plan { pair, messages: self.messages.into(), bytes: self.bytes as usize }
+    /// The messages of one of the pairs.
+    pub fn plan(&self, pair: u64) -> PairPlan {
+        PairPlan { pair, messages: self.messages.into(), bytes: self.bytes as usize }
     }
 
-    pub(super) fn cost_of_pipes<S: Strands>(&self, workers: usize) -> Result<Cost, Failure> {
-        descriptors::raise_limit(self.pairs.into(), workers)?;
+    pub(crate) fn cost_of_pipes<S: StrandKind>(
+        &self,
+        workers: usize,
+    ) -> Result<Cost, WorkloadError> {
         cost::<S, _, _>("pipe", self, self.make(S::pipe)?, workers)
     }
 
-    pub(super) fn cost_of_sockets<S: Strands>(&self, workers: usize) -> Result<Cost, Failure> {
-        descriptors::raise_limit(self.pairs.into(), workers)?;
+    pub(crate) fn cost_of_sockets<S: StrandKind>(
+        &self,
+        workers: usize,
+    ) -> Result<Cost, WorkloadError> {
         cost::<S, _, _>("socketpair", self, self.make(S::socketpair)?, workers)
     }
 
     /// Makes a pipe or a socket pair for each pair, before the clock starts.
-    fn make<T>(&self, make: impl Fn() -> io::Result<T>) -> Result<Vec<T>, Failure> {
+    fn make<T>(&self, make: impl Fn() -> io::Result<T>) -> Result<Vec<T>, WorkloadError> {
         (0..self.pairs).map(|_| make()).collect::<io::Result<_>>().map_err(|error| {
-            Failure::other(format!(
+            WorkloadError::new(format!(
                 "cannot create {} pairs ({error}); ask for fewer, or raise the limits on \
                  descriptors (ulimit -n, fs.file-max)",
                 self.pairs
@@ -96,9 +101,9 @@ fn cost<S, R, W>(
     load: &Load,
     ends: Vec<(R, W)>,
     workers: usize,
-) -> Result<Cost, Failure>
+) -> Result<Cost, WorkloadError>
 where
-    S: Strands,
+    S: StrandKind,
     R: io::Read + Send + 'static,
     W: io::Write + Send + 'static,
 {
@@ -114,7 +119,7 @@ where
     let others: Vec<_> = shares.into_iter().map(|share| (share, barrier.ticket())).collect();
     let mut others = others.into_iter();
     let spawned = spawn_all::<S, _, _>(workers - 1, |_| {
-        let (load, other) = (load.clone(), others.next());
+        let (load, other) = (*load, others.next());
         move || match other {
             Some((share, ticket)) => move_share::<S, _, _>(name, &load, share, ticket),
             None => Ok(()),
@@ -140,9 +145,9 @@ fn move_share<S, R, W>(
     load: &Load,
     share: Vec<Ends<R, W>>,
     ticket: BarrierTicket,
-) -> Result<(), Failure>
+) -> Result<(), WorkloadError>
 where
-    S: Strands,
+    S: StrandKind,
     R: io::Read + Send + 'static,
     W: io::Write + Send + 'static,
 {
@@ -162,16 +167,14 @@ where
     join_all::<S, io::Result<()>>(strands, |outcome| failed = failed.take().or(outcome.err()))?;
     match failed {
         None => Ok(()),
-        Some(error) => {
-            Err(Failure::other(format!("{name} went wrong: {error}; please report this")))
-        }
+        Some(error) => Err(WorkloadError::wrong(format!("{name} went wrong: {error}"))),
     }
 }
 
 /// The work of one strand.
 enum End<R, W> {
-    Read(R, Plan),
-    Write(W, Plan),
+    Read(R, PairPlan),
+    Write(W, PairPlan),
 }
 
 impl<R: io::Read, W: io::Write> End<R, W> {

@@ -1,24 +1,67 @@
 //! The bytes of a transfer. Each message begins with its number, and the rest is a pattern of the
 //! pair, so the reader notices a byte that is lost, duplicated, out of order or of another pair.
 
-use std::io;
+use std::{
+    io,
+    ops::{Deref, DerefMut},
+};
 
 /// How many bytes of a message hold its number, at most.
 const NUMBER: usize = size_of::<u64>();
 
 /// The messages of one pair.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) pair: u64,
-    pub(super) messages: u64,
+pub struct PairPlan {
+    /// The number of the pair.
+    pub pair: u64,
+    /// The number of messages.
+    pub messages: u64,
     /// The length of a message.
-    pub(super) bytes: usize,
+    pub bytes: usize,
 }
 
-impl Plan {
-    fn first_message(self) -> Vec<u8> {
-        let byte = |at: usize| (at as u64).wrapping_mul(31).wrapping_add(self.pair * 7) as u8;
-        let mut message: Vec<u8> = (0..self.bytes).map(byte).collect();
+/// Bytes aligned to a cache line. Comparing them takes half as long as comparing bytes with
+/// malloc's alignment, which would differ between engines and between peers.
+#[derive(Debug)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+const LINE: usize = 64;
+
+impl Buffer {
+    /// A buffer of `len` zeros.
+    pub fn new(len: usize) -> Self {
+        let bytes = vec![0; len + LINE];
+        let start = bytes.as_ptr().align_offset(LINE);
+        Buffer { bytes, start, len }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..][..self.len]
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..][..self.len]
+    }
+}
+
+impl PairPlan {
+    fn first_message(self) -> Buffer {
+        let mut message = Buffer::new(self.bytes);
+        for (at, byte) in message.iter_mut().enumerate() {
+            *byte = (at as u64).wrapping_mul(31).wrapping_add(self.pair * 7) as u8;
+        }
         stamp(&mut message, 0);
         message
     }
@@ -31,19 +74,18 @@ fn stamp(message: &mut [u8], number: u64) {
 }
 
 /// Writes all messages of a pair, each with one `write_all`.
-pub(super) fn write(mut writer: impl io::Write, plan: Plan) -> io::Result<()> {
-    let mut message = plan.first_message();
-    for number in 0..plan.messages {
-        stamp(&mut message, number);
+pub fn write(mut writer: impl io::Write, plan: PairPlan) -> io::Result<()> {
+    let (mut source, mut message) = Source::new(plan);
+    while source.advance(&mut message) {
         writer.write_all(&message)?;
     }
     Ok(())
 }
 
 /// Reads all messages of a pair, through a buffer as large as one, and checks every byte.
-pub(super) fn read(mut reader: impl io::Read, plan: Plan) -> io::Result<()> {
-    let mut check = Check::new(plan);
-    let mut buffer = vec![0; plan.bytes];
+pub fn read(mut reader: impl io::Read, plan: PairPlan) -> io::Result<()> {
+    let mut check = MessageCheck::new(plan);
+    let mut buffer = Buffer::new(plan.bytes);
     while check.wants_more() {
         let count = reader.read(&mut buffer)?;
         check.take(&buffer[..count]).map_err(io::Error::other)?;
@@ -51,28 +93,58 @@ pub(super) fn read(mut reader: impl io::Read, plan: Plan) -> io::Result<()> {
     Ok(())
 }
 
+/// The messages of a writer.
+#[derive(Debug)]
+pub struct Source {
+    left: u64,
+    next: u64,
+}
+
+impl Source {
+    /// The messages, and the buffer for [`advance`](Self::advance).
+    pub fn new(plan: PairPlan) -> (Self, Buffer) {
+        (Source { left: plan.messages, next: 0 }, plan.first_message())
+    }
+
+    /// Turns the message into the next one; returns false if there is none.
+    #[inline]
+    pub fn advance(&mut self, message: &mut [u8]) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        stamp(message, self.next);
+        self.left -= 1;
+        self.next += 1;
+        true
+    }
+}
+
 /// Compares the bytes that a reader receives with the expected ones.
-struct Check {
-    plan: Plan,
+#[derive(Debug)]
+pub struct MessageCheck {
+    plan: PairPlan,
     /// The expected message.
-    message: Vec<u8>,
+    message: Buffer,
     number: u64,
     /// How many bytes of it have arrived.
     at: usize,
 }
 
-impl Check {
-    fn new(plan: Plan) -> Self {
-        Check { plan, message: plan.first_message(), number: 0, at: 0 }
+impl MessageCheck {
+    /// The state of a reader that has read nothing yet.
+    pub fn new(plan: PairPlan) -> Self {
+        MessageCheck { plan, message: plan.first_message(), number: 0, at: 0 }
     }
 
-    fn wants_more(&self) -> bool {
+    /// Whether more bytes must come.
+    #[inline]
+    pub fn wants_more(&self) -> bool {
         self.number < self.plan.messages
     }
 
     /// Compares the bytes of one read with the next expected bytes.
     #[inline]
-    fn take(&mut self, mut read: &[u8]) -> Result<(), String> {
+    pub fn take(&mut self, mut read: &[u8]) -> Result<(), String> {
         if read.is_empty() {
             return Err(self.complaint("is cut short"));
         }
@@ -104,25 +176,25 @@ impl Check {
 
 #[cfg(test)]
 mod tests {
-    use super::{Plan, read, write};
+    use super::{PairPlan, read, write};
 
-    const PLAN: Plan = Plan { pair: 5, messages: 300, bytes: 20 };
+    const PLAN: PairPlan = PairPlan { pair: 5, messages: 300, bytes: 20 };
 
-    fn written(plan: Plan) -> Vec<u8> {
+    fn written(plan: PairPlan) -> Vec<u8> {
         let mut all = Vec::new();
         write(&mut all, plan).unwrap();
         all
     }
 
     #[track_caller]
-    fn complaint(bytes: &[u8], plan: Plan) -> String {
+    fn complaint(bytes: &[u8], plan: PairPlan) -> String {
         read(bytes, plan).expect_err("the bytes are wrong").to_string()
     }
 
     #[test]
     fn messages_are_read_in_pieces_of_any_size() {
         for bytes in [1, 3, 8, 9, 1024] {
-            let plan = Plan { bytes, ..PLAN };
+            let plan = PairPlan { bytes, ..PLAN };
             let all = written(plan);
             assert_eq!(all.len(), 300 * bytes);
             read(all.as_slice(), plan).unwrap();
@@ -161,13 +233,13 @@ mod tests {
         let short = complaint(&all[..all.len() - 1], PLAN);
         assert_eq!(short, "message 299 of pair 5 is cut short");
         assert!(
-            complaint(&written(Plan { pair: 6, ..PLAN }), PLAN).contains("message 0 of pair 5")
+            complaint(&written(PairPlan { pair: 6, ..PLAN }), PLAN).contains("message 0 of pair 5")
         );
         all.drain(20..40);
         assert!(complaint(&all, PLAN).starts_with("message 1 of pair 5 has other bytes"));
-        let more = written(Plan { messages: 301, ..PLAN });
+        let more = written(PairPlan { messages: 301, ..PLAN });
         // Both messages are in one read, so that the reader sees the surplus one.
-        let mut check = super::Check::new(PLAN);
+        let mut check = super::MessageCheck::new(PLAN);
         assert_eq!(check.take(&more).unwrap_err(), "message 300 of pair 5 was never written");
     }
 }

@@ -3,12 +3,12 @@
 use std::{any::Any, fs, io, os::unix::net, thread};
 
 use crate::{
-    failure::{Failure, payload_text},
-    runtime,
+    error::{WorkloadError, payload_text},
+    panics::catch_panic,
 };
 
 /// A kind of strand; only used as a type parameter.
-pub(super) trait Strands: Sized + 'static {
+pub trait StrandKind: Sized + 'static {
     /// The plural noun for messages.
     const NOUN: &'static str;
     /// Whether a strand has to yield so that others run; the kernel preempts threads.
@@ -19,9 +19,12 @@ pub(super) trait Strands: Sized + 'static {
         usize::MAX
     }
 
+    /// The handle that joins a strand.
     type Handle<T>;
+    /// The means to unpark a strand.
     type Peer: Clone + Send + Sync + 'static;
 
+    /// Spawns a strand.
     fn spawn<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>>;
@@ -29,30 +32,43 @@ pub(super) trait Strands: Sized + 'static {
     fn spawn_here<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>>;
+    /// Waits for the end of a strand. The error is the payload of its panic.
     fn join<T>(handle: Self::Handle<T>) -> thread::Result<T>;
+    /// The means to unpark the strand of a handle.
     fn peer<T>(handle: &Self::Handle<T>) -> &Self::Peer;
+    /// The means to unpark the calling strand.
     fn current() -> Self::Peer;
+    /// Waits until the calling strand is unparked.
     fn park();
+    /// Unparks a strand.
     fn unpark(peer: &Self::Peer);
+    /// Lets other strands run.
     fn yield_now();
 
+    /// The reading end of a pipe.
     type PipeReader: io::Read + Send + 'static;
+    /// The writing end of a pipe.
     type PipeWriter: io::Write + Send + 'static;
+    /// A Unix stream.
     type Stream: io::Read + io::Write + Send + 'static;
 
+    /// Makes a pipe.
     fn pipe() -> io::Result<(Self::PipeReader, Self::PipeWriter)>;
+    /// Makes a pair of connected streams.
     fn socketpair() -> io::Result<(Self::Stream, Self::Stream)>;
 }
 
-pub(super) enum Fibers {}
+/// Fibers of the runtime in which the caller runs.
+#[derive(Debug)]
+pub enum OnFibers {}
 
-impl Strands for Fibers {
+impl StrandKind for OnFibers {
     const NOUN: &'static str = "fibers";
     const IS_COOPERATIVE: bool = true;
     type Handle<T> = ramie::fiber::JoinHandle<T>;
     type Peer = ramie::fiber::Fiber;
 
-    #[inline]
+    #[inline(always)]
     fn spawn<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>> {
@@ -65,7 +81,7 @@ impl Strands for Fibers {
         ramie::fiber::Builder::new().spawn_local(f)
     }
 
-    #[inline]
+    #[inline(always)]
     fn join<T>(handle: Self::Handle<T>) -> thread::Result<T> {
         handle.join()
     }
@@ -78,17 +94,17 @@ impl Strands for Fibers {
         ramie::fiber::current()
     }
 
-    #[inline]
+    #[inline(always)]
     fn park() {
         ramie::fiber::park();
     }
 
-    #[inline]
+    #[inline(always)]
     fn unpark(peer: &Self::Peer) {
         peer.unpark();
     }
 
-    #[inline]
+    #[inline(always)]
     fn yield_now() {
         ramie::fiber::yield_now();
     }
@@ -106,9 +122,11 @@ impl Strands for Fibers {
     }
 }
 
-pub(super) enum Threads {}
+/// OS threads.
+#[derive(Debug)]
+pub enum OnThreads {}
 
-impl Strands for Threads {
+impl StrandKind for OnThreads {
     const NOUN: &'static str = "threads";
     const IS_COOPERATIVE: bool = false;
     type Handle<T> = thread::JoinHandle<T>;
@@ -121,6 +139,7 @@ impl Strands for Threads {
 
     type Peer = thread::Thread;
 
+    #[inline]
     fn spawn<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>> {
@@ -174,22 +193,22 @@ impl Strands for Threads {
 const OTHER_MAPPINGS: usize = 256;
 
 /// How many threads `vm.max_map_count` allows in one process.
-pub(crate) fn most_threads() -> usize {
+pub fn most_threads() -> usize {
     let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
     let mappings: usize = text.trim().parse().unwrap_or(65_530);
     mappings.saturating_sub(OTHER_MAPPINGS) / 4
 }
 
 /// The error of a spawn in a row of spawns, with the strands spawned before it.
-pub(super) struct SpawnFailure<S: Strands, T> {
+pub(crate) struct SpawnFailure<S: StrandKind, T> {
     spawned: Vec<S::Handle<T>>,
     wanted: usize,
     error: io::Error,
 }
 
-impl<S: Strands, T> SpawnFailure<S, T> {
+impl<S: StrandKind, T> SpawnFailure<S, T> {
     /// Joins the strands, which the caller has asked to end, and reports how many there were.
-    pub(super) fn give_up(self) -> Failure {
+    pub(crate) fn give_up(self) -> WorkloadError {
         let reached = self.spawned.len();
         for handle in self.spawned {
             let _ = S::join(handle);
@@ -197,13 +216,13 @@ impl<S: Strands, T> SpawnFailure<S, T> {
         too_many::<S>(reached, self.wanted, &self.error.to_string())
     }
 
-    pub(super) fn peers(&self) -> impl Iterator<Item = &S::Peer> {
+    pub(crate) fn peers(&self) -> impl Iterator<Item = &S::Peer> {
         self.spawned.iter().map(S::peer)
     }
 }
 
 /// Spawns `count` strands; `make` returns the closure for each number.
-pub(super) fn spawn_all<S: Strands, T: Send + 'static, F>(
+pub(crate) fn spawn_all<S: StrandKind, T: Send + 'static, F>(
     count: usize,
     make: impl FnMut(usize) -> F,
 ) -> Result<Vec<S::Handle<T>>, SpawnFailure<S, T>>
@@ -214,7 +233,7 @@ where
 }
 
 /// Spawns strands that stay on the caller's worker, if there are workers.
-pub(super) fn spawn_all_here<S: Strands, T: Send + 'static, F>(
+pub(crate) fn spawn_all_here<S: StrandKind, T: Send + 'static, F>(
     count: usize,
     make: impl FnMut(usize) -> F,
 ) -> Result<Vec<S::Handle<T>>, SpawnFailure<S, T>>
@@ -225,7 +244,7 @@ where
 }
 
 #[inline]
-fn spawn_all_by<S: Strands, T: Send + 'static, F>(
+fn spawn_all_by<S: StrandKind, T: Send + 'static, F>(
     count: usize,
     mut make: impl FnMut(usize) -> F,
     spawn: impl Fn(F) -> io::Result<S::Handle<T>>,
@@ -235,30 +254,36 @@ fn spawn_all_by<S: Strands, T: Send + 'static, F>(
     if let Err(error) = handles.try_reserve_exact(count) {
         return Err(short(handles, io::Error::other(error)));
     }
-    let most = S::most();
+    let spawnable = count.min(S::most());
     // The runtime panics if it has no memory for one more strand. A panic that left the closure of
     // `run` would wait for fibers that nobody unparks any more, so it is caught here.
-    let spawned = runtime::catch_panic(|| {
-        for number in 0..count {
-            if number == most {
-                return Err(io::Error::other("vm.max_map_count allows no more stacks"));
+    let spawned = catch_panic(|| {
+        let mut error = None;
+        let numbers = 0..spawnable;
+        handles.extend(numbers.map_while(|number| match spawn(make(number)) {
+            Ok(handle) => Some(handle),
+            Err(refusal) => {
+                error = Some(refusal);
+                None
             }
-            handles.push(spawn(make(number))?);
-        }
-        Ok(())
+        }));
+        error
     });
-    match spawned.map_err(io::Error::other).flatten() {
-        Ok(()) => Ok(handles),
-        Err(error) => Err(short(handles, error)),
-    }
+    let error = match spawned {
+        Ok(Some(error)) => error,
+        Ok(None) if spawnable < count => io::Error::other("vm.max_map_count allows no more stacks"),
+        Ok(None) => return Ok(handles),
+        Err(panic) => io::Error::other(panic),
+    };
+    Err(short(handles, error))
 }
 
 /// Joins all strands in order and passes each value to `take`. Fails if a strand could not run.
 #[inline]
-pub(super) fn join_all<S: Strands, T>(
+pub(crate) fn join_all<S: StrandKind, T>(
     handles: Vec<S::Handle<T>>,
     mut take: impl FnMut(T),
-) -> Result<(), Failure> {
+) -> Result<(), WorkloadError> {
     let wanted = handles.len();
     let mut failed: Option<(usize, Box<dyn Any + Send>)> = None;
     for handle in handles {
@@ -274,10 +299,10 @@ pub(super) fn join_all<S: Strands, T>(
         return Err(too_many::<S>(wanted - count, wanted, why));
     }
     let noun = S::NOUN;
-    Err(Failure::other(format!("{count} of {wanted} {noun} panicked ({why}); please report this")))
+    Err(WorkloadError::wrong(format!("{count} of {wanted} {noun} panicked ({why})")))
 }
 
-fn too_many<S: Strands>(reached: usize, wanted: usize, why: &str) -> Failure {
+fn too_many<S: StrandKind>(reached: usize, wanted: usize, why: &str) -> WorkloadError {
     let cure = match (S::IS_COOPERATIVE, why.contains("raise")) {
         (true, true) => "or ask for fewer",
         (true, false) => "ask for fewer, or raise the limit on memory (ulimit -v)",
@@ -287,5 +312,7 @@ fn too_many<S: Strands>(reached: usize, wanted: usize, why: &str) -> Failure {
         }
     };
     let noun = S::NOUN;
-    Failure::other(format!("only {reached} of {wanted} {noun} could be spawned ({why}); {cure}"))
+    WorkloadError::new(format!(
+        "only {reached} of {wanted} {noun} could be spawned ({why}); {cure}"
+    ))
 }

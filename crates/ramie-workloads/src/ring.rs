@@ -18,27 +18,27 @@ use std::sync::{
 
 use clap::Args;
 
-use super::{
-    Cost,
+use crate::{
+    Cost, WorkloadError,
+    count::count,
     gate::Gate,
-    strands::{Strands, join_all, spawn_all},
+    strands::{StrandKind, join_all, spawn_all},
     usage::Stopwatch,
 };
-use crate::{arguments::count, failure::Failure};
 
 /// R strands pass a token round a ring, H hops in all: the cost of waking another strand
 ///
 /// Strands wake each other by park and unpark. One op is one hop. The time includes spawning and
 /// joining the strands. The hops of all strands and the token's count must both be H.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Args)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Args)]
 #[group(skip)]
-pub(crate) struct Ring {
+pub struct Ring {
     /// Number of strands in the ring
     #[arg(long, value_name = "R", value_parser = count::<u32>, allow_negative_numbers = true)]
-    pub(crate) size: u32,
+    pub size: u32,
     /// Number of hops, in all
     #[arg(long, value_name = "H", value_parser = hops, allow_negative_numbers = true)]
-    pub(crate) hops: u64,
+    pub hops: u64,
 }
 
 /// Limits the hops to 32 bits, because more would take minutes at best.
@@ -53,12 +53,12 @@ const START: u64 = 1;
 
 /// Aligned to a cache line, so that neighbours on two CPUs do not share one.
 #[repr(align(64))]
-struct Node<S: Strands> {
+struct Node<S: StrandKind> {
     slot: AtomicU64,
     peer: OnceLock<S::Peer>,
 }
 
-impl<S: Strands> Node<S> {
+impl<S: StrandKind> Node<S> {
     fn put(&self, token: u64) {
         // Release: the taker's Acquire load makes the sender's writes visible.
         self.slot.store(token, Ordering::Release);
@@ -87,7 +87,7 @@ struct Share {
 }
 
 impl Ring {
-    pub(super) fn numbers(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, u64)> {
         vec![("size", self.size.into()), ("hops", self.hops)]
     }
 
@@ -99,15 +99,17 @@ impl Ring {
         Share { receives: sends + u64::from(is_last), sends }
     }
 
-    pub(super) fn cost<S: Strands>(&self) -> Result<Cost, Failure> {
+    /// Runs the workload on strands and checks its result.
+    pub fn cost<S: StrandKind>(&self) -> Result<Cost, WorkloadError> {
         let size = self.size as usize;
         let watch = Stopwatch::start();
         let nodes = make_nodes::<S>(size)?;
         let gate = Gate::<S>::new(size);
         let spawned = spawn_all::<S, _, _>(size, |index| {
-            let (nodes, ticket, share) = (Arc::clone(&nodes), gate.ticket(), self.share(index));
+            let (nodes, mut ticket, share) = (Arc::clone(&nodes), gate.ticket(), self.share(index));
             move || {
-                drop(ticket.arrive());
+                ticket.arrive();
+                drop(ticket);
                 walk(&nodes[index], &nodes[(index + 1) % nodes.len()], &share)
             }
         });
@@ -131,29 +133,30 @@ impl Ring {
         self.check(hops, last - START, watch.stop())
     }
 
-    fn check(&self, hops: u64, counted: u64, cost: Cost) -> Result<Cost, Failure> {
+    fn check(&self, hops: u64, counted: u64, cost: Cost) -> Result<Cost, WorkloadError> {
         if (hops, counted) == (self.hops, self.hops) {
             return Ok(cost);
         }
-        Err(Failure::other(format!(
-            "ring went wrong: {hops} hops were made and the token counted {counted}, not {}; \
-             please report this",
+        Err(WorkloadError::wrong(format!(
+            "ring went wrong: {hops} hops were made and the token counted {counted}, not {}",
             self.hops
         )))
     }
 }
 
-fn make_nodes<S: Strands>(size: usize) -> Result<Arc<[Node<S>]>, Failure> {
+fn make_nodes<S: StrandKind>(size: usize) -> Result<Arc<[Node<S>]>, WorkloadError> {
     let mut nodes = Vec::new();
     nodes.try_reserve_exact(size).map_err(|error| {
-        Failure::other(format!("no memory for a ring of {size} ({error}); ask for a smaller ring"))
+        WorkloadError::new(format!(
+            "no memory for a ring of {size} ({error}); ask for a smaller ring"
+        ))
     })?;
     nodes.extend((0..size).map(|_| Node { slot: AtomicU64::new(EMPTY), peer: OnceLock::new() }));
     Ok(nodes.into())
 }
 
 /// Runs one strand: returns how often it sent, and the last token it received.
-fn walk<S: Strands>(own: &Node<S>, next: &Node<S>, share: &Share) -> (u64, u64) {
+fn walk<S: StrandKind>(own: &Node<S>, next: &Node<S>, share: &Share) -> (u64, u64) {
     let mut token = EMPTY;
     for received in 0..share.receives {
         token = own.take();
@@ -168,7 +171,7 @@ fn walk<S: Strands>(own: &Node<S>, next: &Node<S>, share: &Share) -> (u64, u64) 
 }
 
 /// Ends the strands that wait for a token, because other strands could not be spawned.
-fn end_early<'a, S: Strands>(nodes: &[Node<S>], peers: impl Iterator<Item = &'a S::Peer>) {
+fn end_early<'a, S: StrandKind>(nodes: &[Node<S>], peers: impl Iterator<Item = &'a S::Peer>) {
     for (node, peer) in nodes.iter().zip(peers) {
         node.slot.store(END, Ordering::Release);
         S::unpark(peer);
