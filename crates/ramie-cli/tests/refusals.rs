@@ -209,12 +209,11 @@ fn without_io_uring(arguments: &str, driver: Option<&str>) -> Output {
 fn under_filter() {
     let Ok(arguments) = env::var("RAMIE_TEST_UNDER") else { return };
     const IO_URING: std::ops::RangeInclusive<i64> = 425..=427;
-    const EPERM: u32 = 1;
     let rules: BTreeMap<_, _> = IO_URING.map(|call| (call, Vec::new())).collect();
     let filter: BpfProgram = SeccompFilter::new(
         rules,
         SeccompAction::Allow,
-        SeccompAction::Errno(EPERM),
+        SeccompAction::Errno(rustix::io::Errno::PERM.raw_os_error() as u32),
         env::consts::ARCH.try_into().unwrap(),
     )
     .unwrap()

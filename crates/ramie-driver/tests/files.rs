@@ -11,9 +11,6 @@ use std::{
 
 use ramie_driver::{Call, Config, Driver, Op, OpFrame, Submitted, Wait, sys};
 
-const ENOENT: i32 = 2;
-const EBADF: i32 = 9;
-
 fn drivers() -> impl Iterator<Item = Driver> {
     let open = |choice| Driver::open(choice, &Config::small()).unwrap();
     support::choices().into_iter().map(open)
@@ -63,8 +60,8 @@ fn a_file_is_opened_written_in_the_background_and_synced() {
 fn mistakes_are_the_kernels_errors() {
     for mut driver in drivers() {
         let open = Op::Open { path: c"/nowhere/at/all".as_ptr().cast(), flags: 0, mode: 0 };
-        assert_eq!(run(&mut driver, &OpFrame::new(open)), -ENOENT);
+        assert_eq!(run(&mut driver, &OpFrame::new(open)), -libc::ENOENT);
         let sync = Call::Sync { fd: 1_000_000, data_only: false };
-        assert_eq!(run(&mut driver, &OpFrame::new(Op::Call { call: &sync })), -EBADF);
+        assert_eq!(run(&mut driver, &OpFrame::new(Op::Call { call: &sync })), -libc::EBADF);
     }
 }

@@ -7,9 +7,10 @@ use std::io::Write;
 
 use ramie::{Runtime, future::block_on, os::unix::net::UnixStream};
 use ramie_futures::Io;
+use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-const ENOMEM: i32 = 12;
+const ENOMEM: i32 = Errno::NOMEM.raw_os_error();
 
 fn everywhere(f: impl Fn() + Sync) {
     for driver in common::drivers() {

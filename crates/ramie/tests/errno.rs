@@ -33,12 +33,6 @@ use ramie::{
     },
 };
 
-const EIO: i32 = 5;
-const ENOMEM: i32 = 12;
-const ECONNRESET: i32 = 104;
-/// Nobody cancels anything here, so this is an errno like the others.
-const ECANCELED: i32 = 125;
-
 /// The errno with which the ops of this process fail.
 fn injected() -> i32 {
     let faults = std::env::var("RAMIE_FAULTS").expect("set by `under_faults`");
@@ -58,7 +52,8 @@ fn under_faults(test: &str, calls: impl Fn() + Send + Sync) {
     }
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = std::env::var("RAMIE_SEED").unwrap_or(clock.to_string());
-    for errno in [EIO, ENOMEM, ECONNRESET, ECANCELED] {
+    // Nobody cancels anything here, so `ECANCELED` is an errno like the others.
+    for errno in [libc::EIO, libc::ENOMEM, libc::ECONNRESET, libc::ECANCELED] {
         eprintln!("repeat with RAMIE_SEED={seed}");
         let output = child_with("true", test, &[("RAMIE_FAULTS", &format!("{seed},{errno}"))]);
         let (status, text) = (output.status, stderr(&output));

@@ -12,14 +12,12 @@ use common::{child_with, is_child, stderr};
 use ramie::net::{TcpListener, TcpStream};
 use ramie::{Runtime, fiber, fs, io};
 
-const ENOMEM: i32 = 12;
-
 /// Calls again while the answer is the injected one; returns how often it was.
 fn until_spared<T>(mut call: impl FnMut() -> Result<T>) -> (T, usize) {
     for failures in 0.. {
         match call() {
             Ok(value) => return (value, failures),
-            Err(error) => assert_eq!(error.raw_os_error(), Some(ENOMEM), "{error}"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOMEM), "{error}"),
         }
     }
     unreachable!("it would have been spared once in 2^64 calls")
@@ -86,7 +84,7 @@ fn the_errno_reaches_the_caller() {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = std::env::var("RAMIE_SEED").unwrap_or(seed.to_string());
     for driver in ["uring", "poll"] {
-        let faults = format!("{seed},{ENOMEM}");
+        let faults = format!("{seed},{}", libc::ENOMEM);
         eprintln!("repeat with RAMIE_SEED={seed}");
         let variables = [("RAMIE_FAULTS", &*faults), ("RAMIE_DRIVER", driver)];
         let output = child_with("true", "the_errno_reaches_the_caller", &variables);

@@ -30,8 +30,6 @@ use crate::{
 
 static OPEN: WaitKind = WaitKind::new("a file to be opened");
 
-const ENXIO: i32 = 6;
-
 /// Chooses how a file is opened; twin of [`std::fs::OpenOptions`].
 ///
 /// # Examples
@@ -185,7 +183,7 @@ impl OpenOptions {
         // SAFETY: the path is borrowed for the length of this call.
         let opened = unsafe { op::request(&OPEN, op).perform() };
         let fd = match opened.map_err(io::Error::from) {
-            Err(error) if error.raw_os_error() == Some(ENXIO) => {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
                 return blocking_io(|| self.options.open(path)).map(File::from);
             }
             result => result?,

@@ -50,10 +50,6 @@ static WRITE: WaitKind = WaitKind::new("data to be written to a file");
 /// The most bytes that are copied before other fibers may run: about 6 us.
 pub(super) const PART: usize = 64 * 1024;
 
-const EAGAIN: i32 = 11;
-const ENOSYS: i32 = 38;
-const EOPNOTSUPP: i32 = 95;
-
 const KIND_UNKNOWN: u32 = 0;
 const KIND_LOCAL: u32 = 1;
 const KIND_REMOTE: u32 = 2;
@@ -350,7 +346,7 @@ impl Transfer {
         }
         match sys::write_now(&self.file, bufs, offset) {
             Err(error) if would_wait(&error) => {
-                let never = error.raw_os_error() != Some(EAGAIN);
+                let never = error.raw_os_error() != Some(libc::EAGAIN);
                 self.shared.never_writes_now.fetch_or(never, Ordering::Relaxed);
                 None
             }
@@ -434,5 +430,5 @@ fn place_of(at: Option<u64>, route: Route) -> Route {
 /// Whether a call that must not wait failed because it would wait, or because the file does not
 /// support such calls.
 fn would_wait(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(EAGAIN | ENOSYS | EOPNOTSUPP))
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOSYS | libc::EOPNOTSUPP))
 }

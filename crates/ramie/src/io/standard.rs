@@ -16,8 +16,6 @@ use ramie_driver::sys::{self, FileKind};
 use super::pipe::PipeEnd;
 use crate::fs::File;
 
-const EBADF: i32 = 9;
-
 /// A standard stream. It is kept for ever, and its resources are never released.
 pub(super) struct Standard {
     fd: RawFd,
@@ -103,7 +101,7 @@ fn lend(fd: RawFd) -> OwnedFd {
 
 fn closed_is<T>(value: T, result: io::Result<T>) -> io::Result<T> {
     match result {
-        Err(error) if error.raw_os_error() == Some(EBADF) => Ok(value),
+        Err(error) if error.raw_os_error() == Some(libc::EBADF) => Ok(value),
         result => result,
     }
 }

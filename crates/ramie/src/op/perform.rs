@@ -242,12 +242,9 @@ fn with_driver<R>(
 ) -> Result<R, OpError> {
     worker.with_driver(f).map_err(|error| {
         say!(Error, "this thread cannot do I/O: {error}");
-        OpError::Errno(error.raw_os_error().unwrap_or(ENOSYS))
+        OpError::Errno(error.raw_os_error().unwrap_or(libc::ENOSYS))
     })
 }
-
-const ENOSYS: i32 = 38;
-const ECANCELED: i32 = 125;
 
 /// Returns the result of the op. `ended_by` is the reason for which the op was cancelled, if it
 /// was.
@@ -266,7 +263,7 @@ fn result_of(frame: &OpFrame, ended_by: Option<OpError>) -> Result<u32, OpError>
 #[inline(never)]
 fn error_of(errno: i32, ended_by: Option<OpError>) -> OpError {
     match ended_by {
-        Some(why) if errno == ECANCELED => why,
+        Some(why) if errno == libc::ECANCELED => why,
         _ => OpError::Errno(errno),
     }
 }

@@ -18,8 +18,6 @@ use ramie::{
 use crate::common::{everywhere, tcp_pair};
 
 const SHORT: Option<Duration> = Some(Duration::from_nanos(1));
-const ENOSPC: i32 = 28;
-const EISDIR: i32 = 21;
 
 fn kind(result: io::Result<usize>) -> Result<usize, io::ErrorKind> {
     result.map_err(|error| error.kind())
@@ -74,19 +72,19 @@ fn a_datagram_socket_that_was_shut_down_ends_before_its_time_is_over() {
 fn an_empty_write_or_read_of_what_is_no_file_asks_the_device() {
     everywhere(|| {
         let full = File::options().read(true).write(true).open("/dev/full").unwrap();
-        assert_eq!((&full).write(&[]).unwrap_err().raw_os_error(), Some(ENOSPC));
-        assert_eq!(full.write_at(&[], 3).unwrap_err().raw_os_error(), Some(ENOSPC));
+        assert_eq!((&full).write(&[]).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+        assert_eq!(full.write_at(&[], 3).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
         assert_eq!((&full).read(&mut []).unwrap(), 0);
         let folder = File::open("/").unwrap();
-        assert_eq!((&folder).read(&mut []).unwrap_err().raw_os_error(), Some(EISDIR));
-        assert_eq!(folder.read_at(&mut [], 3).unwrap_err().raw_os_error(), Some(EISDIR));
+        assert_eq!((&folder).read(&mut []).unwrap_err().raw_os_error(), Some(libc::EISDIR));
+        assert_eq!(folder.read_at(&mut [], 3).unwrap_err().raw_os_error(), Some(libc::EISDIR));
     });
     let std_full = std_fs::File::options().write(true).open("/dev/full").unwrap();
-    assert_eq!((&std_full).write(&[]).unwrap_err().raw_os_error(), Some(ENOSPC));
-    assert_eq!(std_full.write_at(&[], 3).unwrap_err().raw_os_error(), Some(ENOSPC));
+    assert_eq!((&std_full).write(&[]).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    assert_eq!(std_full.write_at(&[], 3).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
     let std_folder = std_fs::File::open("/").unwrap();
-    assert_eq!((&std_folder).read(&mut []).unwrap_err().raw_os_error(), Some(EISDIR));
-    assert_eq!(std_folder.read_at(&mut [], 3).unwrap_err().raw_os_error(), Some(EISDIR));
+    assert_eq!((&std_folder).read(&mut []).unwrap_err().raw_os_error(), Some(libc::EISDIR));
+    assert_eq!(std_folder.read_at(&mut [], 3).unwrap_err().raw_os_error(), Some(libc::EISDIR));
 }
 
 /// An empty write to a file or a pipe is one of no bytes, and does not wait.

@@ -171,7 +171,7 @@ fn out_of_descriptors_is_said_and_passes() {
         }
         let mut incoming = listener.incoming();
         let error = incoming.next().unwrap().unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(24), "{error}");
+        assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
         hoard.truncate(hoard.len() - 4);
         let stream = incoming.next().unwrap().unwrap();
         assert_eq!(stream.peer_addr().unwrap(), client.local_addr().unwrap());
