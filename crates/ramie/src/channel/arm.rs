@@ -25,7 +25,7 @@ pub(super) enum Enlisted {
     Waiting,
     /// It could be carried out at once, and was.
     Done,
-    /// It could have been, but the peer is gone: begin again.
+    /// It could have been carried out, but the peer has left, so the select begins again.
     Again,
     /// The wait is over: a peer carried out another arm.
     Over,
@@ -53,13 +53,13 @@ pub(super) trait Arm {
     /// The arm stays where it is until `unlist`.
     unsafe fn enlist(&self, wait: WakeRef) -> Enlisted;
 
-    /// Takes its waiter off.
+    /// Removes its waiter from the channel's queue.
     fn unlist(&self);
 
     /// Gives back the value that was not sent.
     fn end(&self) {}
 
-    /// The same when the strand is given up: a received value goes to another receiver.
+    /// Removes the waiter of an abandoned strand; a received value goes to another receiver.
     fn give_up(&self);
 
     /// When the clock makes it ready.

@@ -97,7 +97,7 @@ impl<T> LockedCore<'_, T> {
     }
 }
 
-/// A waiter with the channel it waits at, for the hook of a strand that is abandoned.
+/// A waiter with the channel that it waits for, for the hook of a strand that is abandoned.
 struct Stay<'a, T> {
     core: &'a Core<T>,
     waiter: ChannelWaiter<T>,
@@ -273,7 +273,7 @@ impl<T> Core<T> {
             match stay.waiter.outcome.get() {
                 Outcome::Done => return Ok(stay.waiter.value.take().expect(KEPT)),
                 Outcome::Disconnected => return Err(RecvTimeoutError::Disconnected),
-                // The latter is a select's.
+                // `Cancelled` is set for an arm of a select only.
                 Outcome::Nothing | Outcome::Cancelled => {}
             }
         }

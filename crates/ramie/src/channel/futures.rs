@@ -1,9 +1,10 @@
 //! The futures that wait at a channel, under its lock.
 //!
-//! A receiver leaves its waker. Each new value wakes all receivers, and each looks for itself, so a
-//! receiver that is dropped or forgotten takes no wake-up with it. A sender also leaves its value,
-//! as that of a strand lies in its frame, and the receiver that makes room takes it from here.
-//! Otherwise two futures at the two ends of a channel of capacity 0 would wait for each other.
+//! A receiver leaves its waker. Each new value wakes all receivers, and each tries again, so a
+//! receiver that is dropped or forgotten takes no wake-up with it. A sender also leaves its value
+//! here, and the receiver that makes room takes it, as it takes the value of a strand from the
+//! strand's frame. Otherwise two futures at the two ends of a channel of capacity 0 would wait for
+//! each other.
 
 use std::{
     collections::VecDeque,
@@ -15,15 +16,15 @@ use super::{
     error::{SendError, TryRecvError, TrySendError},
 };
 
-/// Those that wait. Nothing, until the first one comes.
+/// The futures that wait; allocated when the first one waits.
 pub(super) struct Futures<T>(Option<Box<FutureWaiters<T>>>);
 
 struct FutureWaiters<T> {
     receivers: Vec<(u64, Waker)>,
     senders: VecDeque<Offer<T>>,
-    /// A strand that sends was preferred last, where both waited.
+    /// Whether a future was the last to be preferred, if both strands and futures wait to send.
     is_their_turn: bool,
-    /// Of senders that need wait no more: to be called when the lock is free again.
+    /// The wakers of senders that need not wait any longer, to be called without the lock.
     due: Vec<Waker>,
 }
 
@@ -31,7 +32,7 @@ struct FutureWaiters<T> {
 struct Offer<T> {
     future: u64,
     value: T,
-    /// None when nobody will take the value any more.
+    /// `None` if no receiver will take the value any more.
     waker: Option<Waker>,
 }
 
@@ -104,7 +105,7 @@ impl<T> Futures<T> {
         Some(offer.value)
     }
 
-    /// Has all that send come and take their values back.
+    /// Makes the wakers of all senders due; the senders then take their values back.
     pub(super) fn hang_up(&mut self) {
         if let Some(waiting) = &mut self.0 {
             let wakers = waiting.senders.iter_mut().filter_map(|offer| offer.waker.take());
@@ -125,7 +126,7 @@ impl<T> Futures<T> {
 impl<T> Core<T> {
     /// Takes a value, or leaves a waker for when there is one.
     pub(super) fn poll_recv(&self, future: u64, waker: &Waker) -> Result<T, TryRecvError> {
-        // Code of others: not under the lock.
+        // `clone` is code of others, which must not run under the lock.
         let waker = waker.clone();
         let mut locked = self.lock();
         let got = locked.get();
@@ -157,7 +158,7 @@ impl<T> Core<T> {
         waker: &Waker,
     ) -> Poll<Result<(), SendError<T>>> {
         let Some(value) = value else { return self.poll_sent(future, waker) };
-        // Code of others: not under the lock.
+        // `clone` is code of others, which must not run under the lock.
         let waker = waker.clone();
         let mut locked = self.lock();
         match locked.put(value) {

@@ -1,18 +1,19 @@
-//! Looking again before a wait, where the other end of the channel runs on another worker.
+//! A second attempt before a wait, for channels whose ends run on different workers.
 //!
-//! A wait that another worker ends is expensive: about ten cache lines cross over for the waiter,
-//! its frame, its header and the inbox. And it leads to the next wait. While senders wait, a
-//! receiver that takes a value lets one of them fill the gap, so the queue stays full, and that
-//! sender has to wait again when it runs. The same holds for receivers and an empty queue.
+//! A wait that another worker ends is expensive: about ten cache lines move between processors, for
+//! the waiter, its frame, its header and the inbox. Such a wait also causes the next one. While
+//! senders wait, a receiver that takes a value lets one of them fill the gap, so the queue stays
+//! full, and that sender has to wait again when it runs. The same holds for receivers and an empty
+//! queue.
 //!
-//! So a strand that would have to wait looks again first: it lets the other fibers of its worker
-//! run or, where there are none, a moment go by, in which the other end may get through the queue.
-//! Then values cross over by the queueful: 18 ns each with 64 places, where it took 50.
+//! So a strand that would have to wait first gives the other end time to work through the queue: it
+//! lets the other fibers of its worker run, or pauses if there are none, and tries again. Then a
+//! whole queue of values moves at a time: 18 ns for each value with 64 places, instead of 50.
 //!
-//! Whether the ends are apart is a guess that no protocol relies on. It is made when a strand is
-//! woken that is another worker's, and given up when a strand has looked again in vain; so where
-//! all are on one worker nobody ever looks again. Nor does anybody where there is no queue, or room
-//! for one value: nothing is gained there.
+//! Whether the ends are on different workers is a guess on which no protocol relies. The guess is
+//! made when a strand of another worker is woken, and given up when a second attempt was in vain.
+//! So if all strands are on one worker, none makes a second attempt. Channels without a queue, or
+//! with room for one value, never make one, because they would gain nothing.
 
 use super::{
     core::Core,
@@ -23,12 +24,12 @@ use crate::core::{
     worker::Worker,
 };
 
-/// A look costs the lock of the channel; the second is for a machine half as fast.
+/// Each look takes the lock of the channel. The second look is for machines that are half as fast.
 const LOOKS: u32 = 2;
 /// The time that the other end needs for a place, in ns; a shorter pause would be in vain. On one
 /// machine 5 was too short, and 8 took 2 ns a value longer than 6.
 const NS_A_PLACE: u32 = 8;
-/// More places do not make the time longer: values cross over by so many then.
+/// With more places the pause grows no longer, because values then move in groups of this size.
 const MOST_PLACES: u32 = 64;
 
 /// Whether the ends seem to be on different workers: `LOCAL`, `REMOTE`, or it does not matter.
@@ -49,7 +50,7 @@ impl RemoteHint {
         self.0.load(Ordering::Relaxed) == REMOTE
     }
 
-    /// A strand was woken that is another worker's.
+    /// Notes that a strand of another worker was woken.
     #[cold]
     pub(super) fn note(&self) {
         if self.0.load(Ordering::Relaxed) == LOCAL {
@@ -57,7 +58,7 @@ impl RemoteHint {
         }
     }
 
-    /// It was in vain to look again, which is done only where the ends seemed to be apart.
+    /// Notes that a second attempt was in vain.
     fn give_up(&self) {
         self.0.store(LOCAL, Ordering::Relaxed);
     }

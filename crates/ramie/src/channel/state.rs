@@ -10,19 +10,19 @@ use super::{
 };
 use crate::core::strand::{StrandHeader, WakeRef};
 
-/// Below so many places the queue keeps its memory.
+/// A queue with at most this many places keeps its memory.
 const KEPT_PLACES: usize = 64;
 
 #[repr(C)]
 pub(super) struct ChannelState<T> {
     pub(super) has_senders: bool,
     pub(super) has_receivers: bool,
-    /// Whether somebody may wait in the fields of the second line; unset, it need not be fetched.
+    /// Whether the second cache line may contain waiters; if not, it need not be fetched.
     has_far_waiters: bool,
     pub(super) capacity: u32,
     pub(super) waiting_receivers: Waiters<T>,
     pub(super) values: VecDeque<T>,
-    // The second line.
+    // The second cache line.
     waiting_senders: Waiters<T>,
     futures: Futures<T>,
 }
@@ -38,7 +38,7 @@ impl<T> ChannelState<T> {
             has_senders: true,
             has_receivers: true,
             has_far_waiters: false,
-            // More places than that, memory does not have either.
+            // No memory has room for more places.
             capacity: u32::try_from(capacity).unwrap_or(UNBOUNDED),
             waiting_receivers: Waiters::new(),
             values: VecDeque::new(),
@@ -80,7 +80,7 @@ impl<T> ChannelState<T> {
     }
 
     fn get_from_sender(&mut self) -> Result<(T, Woken), TryRecvError> {
-        // Where there are places, a sender waits only while they are taken.
+        // If the channel has places, a sender waits only while all of them are taken.
         if self.capacity == 0
             && self.has_far_waiters
             && let (Some(value), woken) = self.take_from_sender()
@@ -104,7 +104,7 @@ impl<T> ChannelState<T> {
         (self.futures.take_value(), None)
     }
 
-    /// Puts a sender's waiter at the end of their queue.
+    /// Appends a sender's waiter to the queue of senders.
     ///
     /// # Safety
     /// As [`Waiters::push`].
@@ -119,7 +119,7 @@ impl<T> ChannelState<T> {
         self.waiting_senders.remove(waiter);
     }
 
-    /// Takes senders off the front until one's wait is claimed.
+    /// Removes senders from the front until the wait of one is claimed.
     pub(super) fn claim_sender(&mut self) -> Option<Claimed<T>> {
         self.waiting_senders.claim_first()
     }
@@ -174,7 +174,7 @@ impl<T> ChannelState<T> {
         !self.has_receivers || self.has_room() || self.waiting_receivers.has_other_than(wait)
     }
 
-    /// A queue that was long once does not stay so.
+    /// Gives back the memory of a queue that was long once.
     #[inline]
     fn give_memory_back(&mut self) {
         let (len, places) = (self.values.len(), self.values.capacity());
@@ -183,7 +183,7 @@ impl<T> ChannelState<T> {
         }
     }
 
-    /// Takes back the value of a receiver that was given up before it ran: it was first in line.
+    /// Takes back the value of a receiver that was abandoned before it ran; no value is older.
     pub(super) fn put_back(&mut self, value: T) -> Result<Woken, T> {
         if !self.has_receivers {
             return Err(value);

@@ -12,18 +12,18 @@ use crate::core::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Nothing,
-    /// The value was put there, or taken from there.
+    /// The peer put a value into the waiter, or took the value out of it.
     Done,
     Disconnected,
-    /// Its own strand was cancelled, and this arm of its select reports that.
+    /// The waiter's own strand was cancelled, and this arm of its select reports that.
     Cancelled,
 }
 
-/// A place in a queue of waiters. Touched under the channel's lock, and without it by its strand
-/// while it is on no queue.
+/// An entry in a queue of waiters. It is accessed under the channel's lock, or, while it is on no
+/// queue, by its strand without the lock.
 pub(super) struct ChannelWaiter<T> {
     wait: Cell<Option<WakeRef>>,
-    /// The value that a receiver is given or a sender gives.
+    /// The value that a receiver receives or a sender sends.
     pub(super) value: Cell<Option<T>>,
     pub(super) outcome: Cell<Outcome>,
     is_queued: Cell<bool>,
@@ -62,10 +62,10 @@ impl<T> Waiters<T> {
         Waiters { first: ptr::null(), last: ptr::null() }
     }
 
-    /// Puts a waiter at the end, unless it waits here already.
+    /// Appends a waiter, unless it is on this queue already.
     ///
     /// # Safety
-    /// It stays where it is, and is touched only under the channel's lock, until it was taken off.
+    /// Until the waiter is removed, it is not moved, and is accessed only under the channel's lock.
     pub(super) unsafe fn push(&mut self, waiter: &ChannelWaiter<T>, wait: WakeRef) {
         if waiter.is_queued.get() {
             return;
@@ -84,7 +84,7 @@ impl<T> Waiters<T> {
         self.last = this;
     }
 
-    /// Takes a waiter off, if it is still on this queue.
+    /// Removes a waiter if it is still on this queue.
     pub(super) fn remove(&mut self, waiter: &ChannelWaiter<T>) {
         if !waiter.is_queued.replace(false) {
             return;
@@ -106,7 +106,7 @@ impl<T> Waiters<T> {
         self.first.is_null()
     }
 
-    /// Whether somebody waits in another wait than this one.
+    /// Whether the queue contains a waiter of another wait than this one.
     pub(super) fn has_other_than(&self, wait: WakeRef) -> bool {
         let mut at = self.first;
         // SAFETY: queued waiters are alive (invariant of `first`).
@@ -119,7 +119,7 @@ impl<T> Waiters<T> {
         false
     }
 
-    /// Takes waiters off the front until one's wait is claimed.
+    /// Removes waiters from the front until the wait of one is claimed.
     #[inline]
     pub(super) fn claim_first(&mut self) -> Option<Claimed<T>> {
         loop {
@@ -135,7 +135,8 @@ impl<T> Waiters<T> {
 
 impl<T> Claimed<T> {
     fn waiter(&self) -> &ChannelWaiter<T> {
-        // SAFETY: its strand was claimed by us and not scheduled yet: it stays in its frame.
+        // SAFETY: the wait of its strand was claimed and the strand is not scheduled yet, so the
+        // waiter stays in that strand's frame.
         unsafe { &*self.waiter }
     }
 

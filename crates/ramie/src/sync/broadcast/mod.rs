@@ -14,14 +14,15 @@
 //! ```
 
 // # Protocol
-// The values lie in a ring under a lock, held for some instructions and never across a suspension
-// or a call into user code. Beside it stand `end`, the position behind the last value, changed
-// under that lock, and the number of senders. A sender changes one of them first and unparks all
-// afterwards; a receiver looks at both under the lot's lock before it parks: whichever comes
-// second sees the other.
+// A lock protects the ring of values. It is held for a few instructions, never across a suspension
+// or a call into user code. Two atomics stand beside it: `end`, the position after the last value,
+// which changes only under that lock, and the number of senders. A sender first changes one of them
+// and then unparks all receivers. A receiver reads both under the lot's lock before it parks. So
+// either the receiver sees the change, or the sender finds the receiver in the lot.
 //
-// *The race to fear*: the last sender sends and goes, and a receiver that found nothing sees it
-// gone. So a receiver reads the number of senders before it looks for a value.
+// *The race to fear*: after a receiver has found no value, the last sender sends one and is
+// dropped. A receiver that then read the number of senders would miss the value. So it reads the
+// number of senders before it looks for a value.
 
 mod error;
 mod ring;
@@ -96,7 +97,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 
 impl<T> SharedRing<T> {
     fn ring(&self) -> MutexGuard<'_, Ring<T>> {
-        // Nothing panics under it.
+        // No code panics while it holds the lock.
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,7 +107,7 @@ impl<T> SharedRing<T> {
     }
 
     fn is_closed(&self) -> bool {
-        // Acquire: pairs with the release in the last sender's drop; all was sent before.
+        // Acquire: pairs with the release in the last sender's drop, so all its sends are visible.
         self.senders.load(Ordering::Acquire) == 0
     }
 }
@@ -331,7 +332,7 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let unseen = self.shared.ring().unsubscribe(self.next);
-        // The values' destructors may do anything: not under the lock.
+        // The values' destructors are code of the program, which must not run under the lock.
         drop(unseen);
     }
 }

@@ -1,4 +1,4 @@
-//! The values that some receiver has yet to see, by position; no waiting here.
+//! The values that some receiver has not seen yet, by position. Nothing here waits.
 
 use std::{collections::VecDeque, mem, sync::Arc};
 
@@ -6,12 +6,13 @@ use super::error::TryRecvError;
 
 /// Values at consecutive positions.
 ///
-/// INVARIANT: a slot's `unseen` is the number of receivers whose next position is not beyond it. So
-/// it never falls from one slot to the next, and none is 0: the front goes as soon as all saw it.
+/// INVARIANT: a slot's `unseen` is the number of receivers whose next position is not after it. So
+/// `unseen` never decreases from one slot to the next, and it is never 0, because the front slot is
+/// removed as soon as all receivers have seen it.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     slots: VecDeque<Slot<T>>,
-    /// The position of the front; where the next value goes if there is none.
+    /// The position of the front slot, or of the next value if there is no slot.
     first: u64,
     capacity: usize,
     receivers: usize,
@@ -28,7 +29,7 @@ impl<T> Ring<T> {
         Ring { slots: VecDeque::new(), first: 0, capacity, receivers: 0 }
     }
 
-    /// The position behind the last value.
+    /// The position after the last value.
     pub(super) fn end(&self) -> u64 {
         self.first + self.slots.len() as u64
     }
@@ -41,13 +42,13 @@ impl<T> Ring<T> {
         self.receivers
     }
 
-    /// Counts a receiver that starts with the next value; returns that one's position.
+    /// Adds a receiver, which starts with the next value; returns the position of that value.
     pub(super) fn subscribe(&mut self) -> u64 {
         self.receivers += 1;
         self.end()
     }
 
-    /// Puts a value at the end, if anybody receives; returns the one it pushed out at the front.
+    /// Appends a value if there are receivers; returns the oldest value if it had to make room.
     pub(super) fn push(&mut self, value: Arc<T>) -> Result<Option<Arc<T>>, Arc<T>> {
         if self.receivers == 0 {
             return Err(value);
@@ -58,7 +59,7 @@ impl<T> Ring<T> {
         Ok(oldest)
     }
 
-    /// Takes the value at a receiver's next position, and moves that on.
+    /// Returns the value at a receiver's next position, and advances the position.
     pub(super) fn take(&mut self, next: &mut u64) -> Result<Arc<T>, TryRecvError> {
         if *next < self.first {
             let missed = self.first - mem::replace(next, self.first);
@@ -75,7 +76,7 @@ impl<T> Ring<T> {
         self.pop_front().ok_or(TryRecvError::Empty)
     }
 
-    /// Takes a receiver off the count; returns the values that only it had yet to see.
+    /// Removes a receiver; returns the values that only this receiver had not seen yet.
     pub(super) fn unsubscribe(&mut self, next: u64) -> Vec<Arc<T>> {
         self.receivers -= 1;
         let index = next.saturating_sub(self.first) as usize;

@@ -4,14 +4,16 @@
 //! quickly, some are seen by nobody.
 
 // # Protocol
-// The value lies under a [`RwLock`]; `version` counts its changes and is moved on while the lock
-// is held to write, so who reads both under the lock has a pair that belongs together. A sender
-// changes first (the version, or the number of senders) and unparks all afterwards; a receiver
-// looks at both under the lot's lock before it parks: whichever comes second sees the other. In
-// the same way senders wait for the number of receivers to become 0, in a lot of their own.
+// A [`RwLock`] protects the value. `version` counts the changes and is incremented while the lock
+// is held to write, so a value and a version that are read under the lock belong together. A sender
+// first changes the version or the number of senders and then unparks all receivers. A receiver
+// reads both under the lot's lock before it parks. So either the receiver sees the change, or the
+// sender finds the receiver in the lot. In the same way, senders wait in a lot of their own for the
+// number of receivers to become 0.
 //
-// *The race to fear*: the last sender sends and goes, and a receiver that saw no change sees it
-// gone. So a receiver reads the number of senders before it looks at the version.
+// *The race to fear*: after a receiver has seen no change, the last sender changes the value and is
+// dropped. A receiver that then read the number of senders would miss the change. So it reads the
+// number of senders before it looks at the version.
 
 mod receiver;
 mod sender;
@@ -111,7 +113,7 @@ impl<T> SharedValue<T> {
         }
     }
 
-    /// A closure that panicked has changed the value or not: it is as good as any.
+    /// Ignores poisoning, because a closure that panicked left a valid value, changed or not.
     #[track_caller]
     fn read(&self) -> RwLockReadGuard<'_, T> {
         self.value.read().unwrap_or_else(PoisonError::into_inner)
@@ -128,7 +130,7 @@ impl<T> SharedValue<T> {
     }
 
     fn is_closed(&self) -> bool {
-        // Acquire: pairs with the release in the last sender's drop; all was sent before.
+        // Acquire: pairs with the release in the last sender's drop, so all its sends are visible.
         self.senders.load(Ordering::Acquire) == 0
     }
 }
