@@ -1,4 +1,6 @@
 //! Overflows are reported, and other faults reach the previous handler.
+//!
+//! A program of its own, because its handlers of SIGSEGV are the process's.
 
 mod common;
 

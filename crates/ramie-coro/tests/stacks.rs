@@ -1,4 +1,6 @@
 //! Stacks: their cost, their guards, and the return of their memory.
+//!
+//! A program of its own, because it looks at the memory map of the whole process.
 
 mod common;
 

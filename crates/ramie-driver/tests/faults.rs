@@ -1,4 +1,6 @@
 //! Faults of each kind: hidden where they must be, reported where they must be, and no op is lost.
+//!
+//! A program of its own, because `.ci/faults` runs it without a seed.
 mod support;
 
 use std::io::{Read, Write};

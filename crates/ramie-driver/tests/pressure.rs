@@ -1,4 +1,6 @@
 //! More than the queues hold, and signals all the while.
+//!
+//! A program of its own, because its handler of a signal is the process's.
 mod support;
 
 use std::io::Write;

@@ -5,6 +5,8 @@ use std::{
     fs,
     io::Write,
     os::unix::process::ExitStatusExt,
+    panic::Location,
+    path::Path,
     process::{Command, Output},
 };
 
@@ -36,23 +38,45 @@ pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Runs the test of this name in a process of its own.
+/// The name by which libtest knows a test of the caller's file: in a program of several files, each
+/// of them is a module.
+#[track_caller]
+fn full_name(test: &str) -> String {
+    let file = Path::new(Location::caller().file());
+    let is_whole_program = file.with_file_name("").ends_with("tests");
+    match file.file_stem() {
+        Some(module) if !is_whole_program => format!("{}::{test}", module.display()),
+        _ => test.to_owned(),
+    }
+}
+
+/// Runs the test of this name in the caller's file in a process of its own.
+#[track_caller]
 pub fn child(test: &str) -> Output {
     child_under("true", test)
 }
 
 /// Like [`child`], after a shell command that sets limits. This process repeats the lines in which
 /// the child reports skipped tests.
+#[track_caller]
 pub fn child_under(limits: &str, test: &str) -> Output {
     let program = std::env::current_exe().expect("the test knows its own program");
     let output = Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -c 0; {limits}; exec \"$0\" \"$@\""))
         .arg(program)
-        .args([test, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"])
+        .args([
+            &*full_name(test),
+            "--exact",
+            "--nocapture",
+            "--include-ignored",
+            "--test-threads=1",
+        ])
         .env(CHILD, "1")
         .output()
         .expect("sh can be run");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("running 1 test"), "no test is named {test}");
     stderr(&output).lines().filter(|line| line.starts_with("skipped: ")).for_each(say);
     output
 }

@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 use std::io::Write;
+use std::panic::Location;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -110,15 +112,30 @@ pub fn run(driver: &mut Driver, op: Op) -> i32 {
     finish(driver, &frame)
 }
 
-/// Runs one test, which is ignored elsewhere, in a process of its own; with RAMIE_DRIVER set.
+/// The name by which libtest knows a test of the caller's file: in a program of several files, each
+/// of them is a module.
+#[track_caller]
+pub fn full_name(test: &str) -> String {
+    let file = Path::new(Location::caller().file());
+    let is_whole_program = file.with_file_name("").ends_with("tests");
+    match file.file_stem() {
+        Some(module) if !is_whole_program => format!("{}::{test}", module.display()),
+        _ => test.to_owned(),
+    }
+}
+
+/// Runs one test of the caller's file, which is ignored elsewhere, in a process of its own; with
+/// RAMIE_DRIVER set.
+#[track_caller]
 pub fn in_child(test: &str, driver: Option<&str>) {
     in_child_with(test, &[("RAMIE_DRIVER", driver)]);
 }
 
 /// The same, with these variables set or unset.
+#[track_caller]
 pub fn in_child_with(test: &str, variables: &[(&str, Option<&str>)]) {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1", "--ignored"]);
+    command.args(["--exact", &*full_name(test), "--nocapture", "--test-threads=1", "--ignored"]);
     for (name, value) in variables {
         match value {
             Some(value) => command.env(name, value),

@@ -1,7 +1,6 @@
 //! Ops on files: opening, writing in the background, syncing, on each backend.
 
-mod support;
-
+use crate::support;
 use std::{
     fs,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},

@@ -1,15 +1,14 @@
 //! Random submits, arrivals and cancels: each op completes once, and no byte is lost or doubled.
 //!
 //! `RAMIE_SEED=n` repeats a run.
-mod support;
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::support::{PATIENCE, both_sized, cancel, submit};
 use ramie_driver::{Config, Driver, Feature, FeatureSet, Op, OpFrame, Wait};
-use support::{PATIENCE, both_sized, cancel, submit};
 
 const PAIRS: usize = 48;
 const STEPS: usize = 4_000;

@@ -1,5 +1,4 @@
 //! Dropping a driver with ops in flight, leaving its thread, forking.
-mod support;
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -8,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Instant;
 
+use crate::support::{self, both, submit};
 use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, Wait, Waker};
-use support::{both, submit};
 
 /// Drops a driver with a receive in flight, and sends afterwards: the buffer stays as it was.
 fn memory_is_left_alone(choice: Choice, config: &Config) {

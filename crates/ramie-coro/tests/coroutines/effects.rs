@@ -1,7 +1,5 @@
 //! Effects: performed, handled, re-raised, dropped, kept; and misuse.
 
-mod common;
-
 use std::{
     any::Any,
     cell::{Cell, RefCell},
@@ -10,7 +8,7 @@ use std::{
     thread,
 };
 
-use common::{assert_signal, assert_success, child, is_child, stderr};
+use crate::common::{assert_signal, assert_success, child, is_child, stderr};
 use ramie_coro::{
     Coroutine, Resumed, StackPool, StackSize, State, Yielder,
     bare::BareCoroutine,
@@ -19,13 +17,13 @@ use ramie_coro::{
     stats,
 };
 
-#[path = "../examples/generator.rs"]
+#[path = "../../examples/generator.rs"]
 mod generator;
-#[path = "../examples/resumable_exceptions.rs"]
+#[path = "../../examples/resumable_exceptions.rs"]
 mod resumable_exceptions;
-#[path = "../examples/scheduler.rs"]
+#[path = "../../examples/scheduler.rs"]
 mod scheduler;
-#[path = "../examples/state.rs"]
+#[path = "../../examples/state.rs"]
 mod state;
 
 #[test]

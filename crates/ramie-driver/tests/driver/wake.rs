@@ -1,13 +1,12 @@
 //! Wakes: sticky, never lost, from any thread, and from ring to ring.
-mod support;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::{self, PATIENCE, both, both_sized};
 use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Wait, Waker};
-use support::{PATIENCE, both, both_sized};
 
 fn is_send_and_sync<T: Send + Sync + Clone>() {}
 

@@ -1,7 +1,5 @@
 //! Ops that complete again and again, and the buffers that they fill.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -9,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::{self, PATIENCE, finish, submit};
 use ramie_driver::{
     Choice, Config, Driver, Feature, FeatureSet, Lease, MultishotId, MultishotInbox, MultishotItem,
     MultishotOp, NextItem, Op, OpFrame, Profile, Wait,
 };
-use support::{PATIENCE, finish, submit};
 
 /// Runs `test` with each ring that has such ops.
 fn rings(test: impl Fn(&mut Driver)) {

@@ -1,7 +1,5 @@
 //! Coroutines: values in and out, states, panics, reuse.
 
-mod common;
-
 use std::{
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},

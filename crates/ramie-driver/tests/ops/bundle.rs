@@ -1,15 +1,13 @@
 //! Receives into the ring's own buffers, several by one op.
 
-mod support;
-
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
+use crate::support::{self, finish, submit};
 use ramie_driver::{
     Choice, Config, Driver, Feature, FeatureSet, Lease, Op, OpFrame, Profile, Wait,
 };
-use support::{finish, submit};
 
 /// Runs `test` with each ring that picks buffers, with whether it picks several at a time.
 fn rings(test: impl Fn(&mut Driver, bool)) {

@@ -1,12 +1,11 @@
 //! Cancelling: the target's own completion decides, and no request is lost.
-mod support;
 
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
+use crate::support::{PATIENCE, both, both_sized, cancel, finish, submit};
 use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, Wait};
-use support::{PATIENCE, both, both_sized, cancel, finish, submit};
 
 struct Receive {
     ours: UnixStream,

@@ -1,15 +1,14 @@
 //! Rings whose ops a thread other than the worker submits.
-mod support;
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use crate::support::{self, PATIENCE, in_child_with, submit};
 use ramie_driver::{
     Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, Outcome, Profile, Submitter, Wait,
     probe_report, sys,
 };
-use support::{PATIENCE, in_child_with, submit};
 
 const OTHERS: [Submitter; 2] = [Submitter::Sidecar, Submitter::KERNEL_THREAD];
 

@@ -1,7 +1,5 @@
 //! Coroutines that are dropped before their end.
 
-mod common;
-
 use std::{
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -10,7 +8,7 @@ use std::{
     thread,
 };
 
-use common::{assert_signal, assert_success, child, is_child, stderr};
+use crate::common::{assert_signal, assert_success, child, is_child, stderr};
 use ramie_coro::{
     Coroutine, Resumed, StackPool, StackSize, State, Yielder, bare::BareCoroutine, stats,
 };

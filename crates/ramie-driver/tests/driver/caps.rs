@@ -1,11 +1,10 @@
 //! The choice of the driver, its reports, and its answers to refusals of the kernel.
-mod support;
 
+use crate::support::{self, in_child, in_child_with, run};
 use ramie_driver::{
     Choice, Config, Driver, Feature, FeatureSet, Kind, Op, Outcome, Profile, Topic,
     masked_from_env, probe_report,
 };
-use support::{in_child, in_child_with, run};
 
 #[test]
 fn auto_takes_io_uring_where_it_works() {
@@ -52,7 +51,7 @@ fn a_profile_masks_what_its_kernel_lacks() {
 
 #[test]
 fn the_suite_is_run_under_each_profile() {
-    let script = include_str!("../../../.ci/profiles");
+    let script = include_str!("../../../../.ci/profiles");
     for profile in Profile::ALL {
         let count = script.matches(profile.name()).count();
         assert!(count > 0, ".ci/profiles leaves out {}", profile.name());

@@ -1,7 +1,5 @@
 //! Every system call that a driver makes as data: as an op of a ring, and plainly.
 
-mod support;
-
 use std::fs;
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;
@@ -12,12 +10,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::{self, both, cancel, finish, has_ring, run, submit};
 use ramie_driver::sys::{self, EpollEvent, Errno, SockAddrStorage, Statx, StatxFlags};
 use ramie_driver::{
     Call, Caps, ChildInfo, Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, OpenHow,
     Submitter, Timespec, probe_report,
 };
-use support::{both, cancel, finish, has_ring, run, submit};
 
 const HERE: RawFd = sys::WORKING_DIRECTORY;
 

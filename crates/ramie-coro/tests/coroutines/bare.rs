@@ -1,7 +1,6 @@
 //! Bare coroutines, as a scheduler uses them.
 
-mod common;
-
+use crate::common;
 use std::{
     cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},

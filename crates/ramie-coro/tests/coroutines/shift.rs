@@ -1,14 +1,12 @@
 //! Delimited continuations.
 
-mod common;
-
 use std::{
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
 };
 
-use common::{assert_signal, assert_success, child, is_child, stderr};
+use crate::common::{assert_signal, assert_success, child, is_child, stderr};
 use ramie_coro::{
     Coroutine, Resumed,
     delimited::{Continuation, reset, reset_kept},

@@ -1,10 +1,8 @@
 //! Context: callees see it, other strands do not, and it binds a coroutine to its strand.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{assert_signal, child, is_child, stderr};
+use crate::common::{self, assert_signal, child, is_child, stderr};
 use ramie_coro::{
     Coroutine, StackPool, Yielder,
     bare::BareCoroutine,

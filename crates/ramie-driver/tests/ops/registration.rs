@@ -1,6 +1,5 @@
 //! Streams that a polling driver keeps registered between waits: its knowledge of them must never
 //! be wrong. A ring, which keeps an index for them, passes the same tests.
-mod support;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
+use crate::support::{self, both, cancel, finish, submit};
 use ramie_driver::{Choice, Config, Driver, FixedFile, Op, OpFrame, Submitted, Wait, sys};
-use support::{both, cancel, finish, submit};
 
 /// A socket beside its registration, which goes first.
 struct Kept<S: AsRawFd> {

@@ -1,8 +1,6 @@
 //! Hazards of io_uring that have no file of their own; each test bears its hazard's name.
 //! `docs/hazards.md` lists the tests of the others.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -12,10 +10,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{self, PATIENCE, both, cancel, finish, run, submit};
 use ramie_driver::{
     Choice, Config, Driver, MultishotItem, MultishotOp, NextItem, Op, OpFrame, Profile, Wait, sys,
 };
-use support::{PATIENCE, both, cancel, finish, run, submit};
 
 const WAIT_FOR_ALL: i32 = libc::MSG_WAITALL;
 
@@ -263,7 +261,12 @@ fn ebadr_aborts() {
         return;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child_loses_a_completion", "--ignored", "--nocapture"]);
+    command.args([
+        "--exact",
+        &*support::full_name("child_loses_a_completion"),
+        "--ignored",
+        "--nocapture",
+    ]);
     let output = command.output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr);

@@ -1,0 +1,12 @@
+//! Ops and calls, one kind after the other, on each backend.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bundle;
+mod calls;
+mod cancel;
+mod files;
+mod multishot;
+mod registration;
+mod single;
