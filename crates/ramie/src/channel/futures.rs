@@ -134,7 +134,7 @@ impl<T> Core<T> {
         let (waker, unused) = if is_empty { (Some(waker), None) } else { (None, Some(waker)) };
         let old = locked.futures().replace_receiver(future, waker);
         drop(locked);
-        // The sender goes on before the wakers' destructors run, which may panic.
+        // The sender is woken before the wakers' destructors run, because they may panic.
         let got = got.map(|(value, woken)| {
             self.wake(woken);
             value

@@ -31,44 +31,55 @@ impl<T> Receiver<T> {
     }
 }
 
-impl<T> Iterator for Iter<'_, T> {
-    type Item = T;
+/// Implements the iterators of a receiver by its `recv` and `try_recv`.
+macro_rules! receiver_iterators {
+    ($receiver:ident, $iter:ident, $try_iter:ident, $into_iter:ident) => {
+        impl<T> Iterator for $iter<'_, T> {
+            type Item = T;
 
-    fn next(&mut self) -> Option<T> {
-        self.0.recv().ok()
-    }
+            #[track_caller]
+            fn next(&mut self) -> Option<T> {
+                self.0.recv().ok()
+            }
+        }
+
+        impl<T> Iterator for $try_iter<'_, T> {
+            type Item = T;
+
+            fn next(&mut self) -> Option<T> {
+                self.0.try_recv().ok()
+            }
+        }
+
+        impl<T> Iterator for $into_iter<T> {
+            type Item = T;
+
+            #[track_caller]
+            fn next(&mut self) -> Option<T> {
+                self.0.recv().ok()
+            }
+        }
+
+        impl<'a, T> IntoIterator for &'a $receiver<T> {
+            type Item = T;
+            type IntoIter = $iter<'a, T>;
+
+            fn into_iter(self) -> $iter<'a, T> {
+                self.iter()
+            }
+        }
+
+        impl<T> IntoIterator for $receiver<T> {
+            type Item = T;
+            type IntoIter = $into_iter<T>;
+
+            fn into_iter(self) -> $into_iter<T> {
+                $into_iter(self)
+            }
+        }
+    };
 }
 
-impl<T> Iterator for TryIter<'_, T> {
-    type Item = T;
+pub(crate) use receiver_iterators;
 
-    fn next(&mut self) -> Option<T> {
-        self.0.try_recv().ok()
-    }
-}
-
-impl<T> Iterator for IntoIter<T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.0.recv().ok()
-    }
-}
-
-impl<'a, T> IntoIterator for &'a Receiver<T> {
-    type Item = T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
-    }
-}
-
-impl<T> IntoIterator for Receiver<T> {
-    type Item = T;
-    type IntoIter = IntoIter<T>;
-
-    fn into_iter(self) -> IntoIter<T> {
-        IntoIter(self)
-    }
-}
+receiver_iterators!(Receiver, Iter, TryIter, IntoIter);

@@ -118,6 +118,8 @@ pub use self::{
 use crate::core::primitive::Arc;
 pub use crate::select;
 
+pub(crate) use iter::receiver_iterators;
+
 /// The expansion of `select!`.
 #[doc(hidden)]
 pub mod __private {

@@ -35,8 +35,8 @@ pub(super) struct Reentrant<T: 'static> {
     value: T,
 }
 
-// SAFETY: `depth` and `held` are touched by the strand that holds `mutex` only, or by others of its
-// thread to which it gave a guard; the value by them, or by `at_exit` while nobody is the owner.
+// SAFETY: `depth` and `held` are accessed only by the strand that holds `mutex`, or by strands of
+// its thread to which it gave a guard; the value by them, or by `at_exit` while there is no owner.
 unsafe impl<T: Send> Sync for Reentrant<T> {}
 // SAFETY: it is made before it is shared, and then holds no guard.
 unsafe impl<T: Send> Send for Reentrant<T> {}
@@ -87,7 +87,7 @@ impl<T> Reentrant<T> {
             // The process ends.
             thread::yield_now();
         }
-        // SAFETY: this strand holds the mutex, and nobody uses `held` without.
+        // SAFETY: this strand holds the mutex, without which `held` is not used.
         unsafe { *self.held.get() = Some(guard) };
     }
 
@@ -135,7 +135,7 @@ impl<T> Drop for ReentrantGuard<T> {
         let lock = self.lock;
         lock.depth.set(lock.depth.get() - 1);
         if lock.depth.get() == 0 {
-            // SAFETY: a guard is alive, so its thread holds the mutex: nobody else uses `held`.
+            // SAFETY: a guard is alive, so its thread holds the mutex, and no other uses `held`.
             let held = unsafe { (*lock.held.get()).take() };
             // Release: pairs with the acquire of `at_exit`.
             lock.owner.store(NOBODY, Ordering::Release);

@@ -13,7 +13,10 @@ use std::{cell::Cell, fmt, marker::PhantomData, panic::RefUnwindSafe, time::Dura
 #[doc(no_inline)]
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
-use crate::{channel, core::time::Deadline};
+use crate::{
+    channel::{self, receiver_iterators},
+    core::time::Deadline,
+};
 
 // Same name as `channel::Sender`: the twin of the type in `std::sync::mpsc`.
 /// The sending end of [`channel`](channel()), which never waits.
@@ -230,49 +233,7 @@ impl<T> Receiver<T> {
     }
 }
 
-impl<T> Iterator for Iter<'_, T> {
-    type Item = T;
-
-    #[track_caller]
-    fn next(&mut self) -> Option<T> {
-        self.0.recv().ok()
-    }
-}
-
-impl<T> Iterator for TryIter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.0.try_recv().ok()
-    }
-}
-
-impl<T> Iterator for IntoIter<T> {
-    type Item = T;
-
-    #[track_caller]
-    fn next(&mut self) -> Option<T> {
-        self.0.recv().ok()
-    }
-}
-
-impl<'a, T> IntoIterator for &'a Receiver<T> {
-    type Item = T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
-    }
-}
-
-impl<T> IntoIterator for Receiver<T> {
-    type Item = T;
-    type IntoIter = IntoIter<T>;
-
-    fn into_iter(self) -> IntoIter<T> {
-        IntoIter(self)
-    }
-}
+receiver_iterators!(Receiver, Iter, TryIter, IntoIter);
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {

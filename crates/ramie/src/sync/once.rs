@@ -8,8 +8,9 @@
 //! | `RUNNING` | that strand | `COMPLETE`; `POISONED` by a panic |
 //! | `COMPLETE` | - | |
 //!
-//! The running strand changes the state first and unparks all afterwards; a waiter looks at the
-//! state under the lot's lock before it parks: whichever comes second sees the other.
+//! The running strand first changes the state and then unparks all waiters. A waiter reads the
+//! state under the lot's lock before it parks. So either the waiter sees the change, or the running
+//! strand finds the waiter in the lot.
 
 use std::{
     fmt,

@@ -1,6 +1,6 @@
 //! A channel for one value.
 
-// # Protocol: one state, changed under no lock but looked at under the lot's before parking
+// # Protocol: one state, changed without a lock and read under the lot's lock before parking
 //
 // | state | left by | to |
 // |---|---|---|
@@ -8,9 +8,10 @@
 // | `FULL` | the receiver, which takes the value; the last handle's drop, which drops it | `CLOSED` |
 // | `CLOSED` | - | |
 //
-// The sender changes the state first and unparks afterwards; the receiver looks at the state under
-// the lot's lock before it parks: whichever comes second sees the other. A receiver that wakes
-// wakes the next, if there is one: all learn that the value is gone.
+// The sender first changes the state and then unparks. The receiver reads the state under the lot's
+// lock before it parks. So either the receiver sees the change, or the sender finds the receiver in
+// the lot. A receiver that wakes also wakes the next one, if there is one, so all of them see that
+// the value is gone.
 #![allow(unsafe_code)]
 
 use std::{cell::Cell, fmt, marker::PhantomData, mem::MaybeUninit, task::Waker, time::Duration};

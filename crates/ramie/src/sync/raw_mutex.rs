@@ -145,7 +145,7 @@ impl RawMutex {
         }
     }
 
-    /// A waiter is given up that had been handed the lock or woken to take it.
+    /// Passes on what an abandoned waiter got: the lock, or the wake-up to take it.
     fn pass_on(&self, token: Token) {
         match token {
             HANDED_OVER => self.unlock(),
@@ -189,7 +189,7 @@ impl RawMutex {
     }
 }
 
-/// Where all rivals are fibers of one worker, none lets go while another looks.
+/// Returns 0 if all rivals are fibers of one worker, because then none unlocks meanwhile.
 fn looks_worth() -> u32 {
     if worker::current().has_rivals() { LOOKS } else { 0 }
 }

@@ -1,18 +1,19 @@
 //! The protocol of a lock for many readers or one writer.
 //!
 //! # Protocol: one word
-//! Bit 0: a writer holds the lock. Bit 1: strands wait in the lot. The rest: how many readers hold
-//! it. While bit 1 is set nobody takes the lock but by being granted it, under the lot's lock; only
-//! there is the bit set or cleared. Releases need no lock: they take from the word, and the one
-//! that leaves the lock free with strands waiting grants.
+//! Bit 0: a writer holds the lock. Bit 1: strands wait in the lot. The rest: the number of readers
+//! that hold the lock. While bit 1 is set, the lock is only granted, under the lot's lock, and not
+//! taken; the bit is set and cleared only under that lock. A release subtracts from the word
+//! without the lot's lock; the release that leaves the lock free while strands wait grants the
+//! lock.
 //!
-//! *The race to fear*: a strand decides to wait and the last holder leaves. The strand sets bit 1
-//! in the same step in which it sees the lock held; so the holder, which leaves later, sees the
-//! bit. And a writer that is cancelled may have held back readers: it grants, too.
+//! *The race to fear*: the last holder releases the lock while a strand decides to wait. The strand
+//! sets bit 1 in the same step in which it sees the lock held, so the holder, which releases later,
+//! sees the bit. A writer that is cancelled may have held back readers, so it grants, too.
 //!
 //! # Fairness
-//! First come, first served: a strand that comes while others wait goes to the end of the queue,
-//! readers too. So neither side starves the other. Adjacent readers are let in together.
+//! First come, first served: a reader or writer that comes while others wait goes to the end of the
+//! queue. So neither side starves the other. Adjacent readers are granted the lock together.
 
 use std::panic::RefUnwindSafe;
 
@@ -56,7 +57,7 @@ impl RawRwLock {
         Err(cancel::cancelled())
     }
 
-    /// Adds a holder unless somebody else holds the lock or waits.
+    /// Adds a holder if it can share the lock with the holders and no strand waits.
     #[inline]
     pub(super) fn try_add(&self, holder: u64) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -75,7 +76,7 @@ impl RawRwLock {
         false
     }
 
-    /// Waits until it is a holder; `false` if it was cancelled, and minds.
+    /// Waits until it is a holder; returns `false` if the wait is a cancel point and was cancelled.
     #[cold]
     #[track_caller]
     pub(super) fn wait_for(&self, holder: u64, is_cancel_point: bool) -> bool {
@@ -91,7 +92,7 @@ impl RawRwLock {
                     abort_wait_while_unwinding("a RwLock that another strand holds")
                 }
                 Ok(Parked::Cancelled) | Err(Refused::Cancelled | Refused::Unwinding) => {
-                    // Those behind it may have waited for its turn only.
+                    // The waiters behind it may have waited only because it was before them.
                     self.grant();
                     return false;
                 }
@@ -119,7 +120,7 @@ impl RawRwLock {
         }
     }
 
-    /// A waiter is given up; with its token it has been granted the lock.
+    /// Passes on what an abandoned waiter got: by its token, the lock.
     fn pass_on(&self, token: Token) {
         match token {
             LEFT => self.grant(),
@@ -145,7 +146,7 @@ impl RawRwLock {
         }
     }
 
-    /// Lets in whoever is first in the queue, as far as they go together.
+    /// Grants the lock to the waiters at the front of the queue that can share it.
     #[cold]
     fn grant(&self) {
         self.lot.unpark_while(

@@ -2,16 +2,18 @@
 //!
 //! # Protocol: one word
 //! Bit 0: strands wait in the lot. Bit 1: closed. The rest: the permits that are free. While bit 0
-//! is set nobody takes permits but by being granted them, under the lot's lock; only there is the
-//! bit set or cleared. Giving back adds to the word and then, with strands waiting, grants.
+//! is set, permits are only granted, under the lot's lock, and not taken; the bit is set and
+//! cleared only under that lock. A strand that gives permits back adds them to the word and then,
+//! if strands wait, grants them.
 //!
-//! *The race to fear*: a strand decides to wait and permits come back. The strand sets bit 0 in the
-//! same step in which it finds too few; so a strand that gives back afterwards finds the bit set.
-//! And a waiter for many that gives up may have held back others who want few: it grants, too.
+//! *The race to fear*: permits come back while a strand decides to wait. The strand sets bit 0 in
+//! the same step in which it finds too few permits, so a strand that gives permits back afterwards
+//! finds the bit set. A waiter for many permits that gives up may have held back waiters for few,
+//! so it grants, too.
 //!
-//! *Another*: one strand closes, a second sees that and gives permits back, while the first has
-//! still to refuse those that wait. Therefore a strand that grants looks at bit 1 in the step in
-//! which it takes permits for a waiter, and refuses if it is set.
+//! *Another race*: one strand closes the semaphore, and a second sees that and gives permits back
+//! before the first has refused the waiters. So a strand that grants reads bit 1 in the step in
+//! which it takes permits for a waiter, and refuses the waiter if the bit is set.
 
 use std::{error, fmt, mem, sync::Arc, time::Duration};
 
@@ -342,7 +344,7 @@ impl Semaphore {
         }
     }
 
-    /// Clears the bit: nobody waits any more. Under the lot's lock.
+    /// Clears the bit, because no strand waits any more. Under the lot's lock.
     fn unmark_waiting(&self) {
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
     }
@@ -379,7 +381,7 @@ impl Semaphore {
     }
 
     /// Takes permits that are free, unless the semaphore is closed. Under the lot's lock, with the
-    /// bit for waiters set, so that nobody else takes any.
+    /// bit for waiters set, so that no other strand takes any.
     fn take_for_waiter(&self, request: u64) -> bool {
         // Acquire: in place of the granted strand's, which follows by its wake-up.
         let taken = self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {

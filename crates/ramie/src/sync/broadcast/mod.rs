@@ -49,7 +49,7 @@ static RECEIVE: WaitKind = WaitKind::new("a broadcast value");
 
 struct SharedRing<T> {
     ring: Mutex<Ring<T>>,
-    /// The ring's end, for those who do not hold its lock.
+    /// The ring's end, for strands that do not hold its lock.
     end: AtomicU64,
     senders: AtomicUsize,
     lot: ParkingLot,

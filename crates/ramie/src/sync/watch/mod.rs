@@ -1,7 +1,7 @@
 //! A value that changes, and strands that wait for its changes.
 //!
-//! The shapes are tokio's. Receivers see the latest value only: of changes that follow each other
-//! quickly, some are seen by nobody.
+//! The shapes are tokio's. Receivers see only the latest value, so of changes that follow each
+//! other quickly, some may be seen by no receiver.
 
 // # Protocol
 // A [`RwLock`] protects the value. `version` counts the changes and is incremented while the lock

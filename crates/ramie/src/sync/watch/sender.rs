@@ -28,17 +28,18 @@ impl<T> Sender<T> {
         Sender { shared: Arc::new(SharedValue::new(initial)) }
     }
 
-    /// Puts a value in the place of the last and wakes all who wait for a change.
+    /// Replaces the value and wakes all strands that wait for a change.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, while somebody holds a [`Ref`] or changes the
-    /// value.
+    /// Parks the fiber, or the thread outside one, while another strand holds a [`Ref`] or changes
+    /// the value.
     ///
     /// # Cancellation
     /// Not a cancel point.
     ///
     /// # Errors
-    /// There is no receiver: the error contains the value. ([`Sender::send_replace`] does without.)
+    /// There is no receiver: the error contains the value. ([`Sender::send_replace`] needs no
+    /// receiver.)
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have
@@ -53,8 +54,8 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Puts a value in the place of the last, which is returned, and wakes all who wait for a
-    /// change; also when there is no receiver.
+    /// Replaces the value, even if there is no receiver, and wakes all strands that wait for a
+    /// change; returns the old value.
     ///
     /// # Blocking
     /// As [`Sender::send`].
@@ -71,8 +72,8 @@ impl<T> Sender<T> {
         value
     }
 
-    /// Changes the value in place and wakes all who wait for a change; also when there is no
-    /// receiver.
+    /// Changes the value in place, even if there is no receiver, and wakes all strands that wait
+    /// for a change.
     ///
     /// # Blocking
     /// As [`Sender::send`].
@@ -81,8 +82,8 @@ impl<T> Sender<T> {
     /// Not a cancel point.
     ///
     /// # Panics
-    /// As [`Sender::send`]. When `modify` panics nobody is woken, and the value stays as it left
-    /// it.
+    /// As [`Sender::send`]. If `modify` panics, no strand is woken, and the value stays as `modify`
+    /// left it.
     #[track_caller]
     pub fn send_modify(&self, modify: impl FnOnce(&mut T)) {
         self.send_if_modified(|value| {
