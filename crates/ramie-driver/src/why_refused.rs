@@ -23,6 +23,7 @@ pub(crate) fn why_refused(error: &io::Error) -> (String, String) {
             )
         }
         Some(Errno::MFILE | Errno::NFILE) => {
+            // Not `otherwise`, because an epoll set takes a descriptor, too.
             ("descriptors are used up".into(), "raise `ulimit -n` or close some".into())
         }
         Some(Errno::TIMEDOUT) => (

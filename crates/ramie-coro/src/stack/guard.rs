@@ -1,4 +1,5 @@
-//! Guards: an overflow faults on the guard instead of corrupting the next stack.
+//! Guards: an overflow faults on the guard instead of corrupting the next stack. Their size is
+//! `GUARD_BYTES` in `size.rs`.
 //!
 //! The kernel's guard regions (`MADV_GUARD_INSTALL`, Linux 6.13) live in the page table and split
 //! no VMA. One trial per process decides whether they work. If not, `mprotect` makes the guards.

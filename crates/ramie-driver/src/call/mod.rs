@@ -3,6 +3,15 @@
 //!
 //! They are larger and rarer than reads and writes, so they lie beside the op, in the submitter's
 //! frame, and [`Op::Call`](crate::Op::Call) points to them.
+//!
+//! # To add one
+//! 1. A variant of [`Call`] here, and its arms in `feature` and `fds`.
+//! 2. `entry.rs`: the op for the ring. `plain.rs`: the system call that does the same.
+//! 3. `feature.rs`: the feature with the first kernel that has it; `uring/setup.rs`: its op code.
+//! 4. In the crate `ramie`: the function in `ring/`, whose route `op/call.rs` takes.
+//!
+//! An op for which a descriptor can be ready, such as a read, is a variant of
+//! [`Op`](crate::Op) instead: `op.rs`, `uring/sqe.rs`, and `poll/attempt.rs` for epoll.
 
 mod entry;
 mod plain;

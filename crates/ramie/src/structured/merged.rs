@@ -1,4 +1,5 @@
-//! The one place where the errors and panics of several strands are merged.
+//! The one place where errors of several strands are merged, and their panics with them. A plain
+//! `fiber::scope` has no errors to merge, and keeps its first panic in `core/strand/scope_data.rs`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -12,8 +12,8 @@
 //! # Protocol
 //! 1. The waiter begins a wait ([`prepare`]): its header's word becomes `WAITING` with a new epoch,
 //!    and the waiter holds a [`WakeRef`] that names this wait and no other.
-//! 2. It hands copies of the reference to all that may end the wait: a wait list, an op, a joiner's
-//!    word. From here on the wait may be over at any time; the strand still runs.
+//! 2. It hands copies of the reference to all that may end the wait: a parking lot, an op, the word
+//!    of a joiner. From here on the wait may be over at any time; the strand still runs.
 //! 3. It checks its condition again, if the primitive needs that.
 //! 4. It suspends ([`Prepared::suspend`]). A waker that won the claim has made the strand runnable
 //!    or will; since only the strand's own worker resumes it, and that worker is running this very

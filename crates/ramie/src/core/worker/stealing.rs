@@ -9,6 +9,11 @@
 //! queues, then (SeqCst fence) reads `sleepers`; the thief announces itself there (SeqCst), then
 //! reads the queues. One of the two sees the other.
 //!
+//! # What is not stolen
+//! - A fiber that has started, because it never changes thread.
+//! - A closure that was spawned with `spawn_local`, or placed on a certain worker
+//!   ([`placed`](super::placed)): neither enters the queue.
+//!
 //! A worker that has more fibers than its share leaves closures to the worker that spawned them
 //! ([`has_its_share`]), but not for long: [`spread`](super::spread).
 
