@@ -351,7 +351,7 @@ pub const CANARIES: &[Canary] = &[
         file: "sync/oneshot.rs",
         from: "Err(RecvTimeoutError::Cancelled) => self.close().ok_or(RecvError::Cancelled),",
         to: "Err(RecvTimeoutError::Cancelled) => { self.close(); Err(RecvError::Cancelled) }",
-        model: "models::cancel_points::a_cancelled_receiver_returns_what_was_sent",
+        model: "models::cancel_points::a_cancelled_receiver_returns_a_sent_value",
         verdict: "sent if and only if received",
     },
     Canary {
@@ -482,7 +482,7 @@ pub const CANARIES: &[Canary] = &[
         file: "sync/semaphore.rs",
         from: "self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed,",
         to: "self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed,",
-        model: "models::semaphore::who_gives_up_lets_the_next_pass",
+        model: "models::semaphore::a_waiter_that_gives_up_lets_the_next_pass",
         verdict: RACE,
     },
     Canary {
@@ -506,7 +506,7 @@ pub const CANARIES: &[Canary] = &[
         file: "sync/semaphore.rs",
         from: "self.grant();\n                    return Err(AcquireTimeoutError::Timeout);",
         to: "return Err(AcquireTimeoutError::Timeout);",
-        model: "models::semaphore::who_gives_up_lets_the_next_pass",
+        model: "models::semaphore::a_waiter_that_gives_up_lets_the_next_pass",
         verdict: DEADLOCK,
     },
     Canary {

@@ -142,7 +142,7 @@ hold! {
     cancel_points = crate::shipped::models::cancel_points: [
         a_cancelled_receiver_takes_no_value,
         a_cancelled_sender_keeps_its_value,
-        a_cancelled_receiver_returns_what_was_sent,
+        a_cancelled_receiver_returns_a_sent_value,
         a_cancelled_waiter_for_a_lock_keeps_nobody_out,
         a_cancelled_writer_keeps_no_reader_out,
         a_cancelled_waiter_for_many_lets_the_next_pass,
@@ -159,7 +159,7 @@ hold! {
     ]
     semaphore = crate::shipped::models::semaphore: [
         a_permit_passes_on_what_was_done_under_it,
-        who_gives_up_lets_the_next_pass,
+        a_waiter_that_gives_up_lets_the_next_pass,
         closing_refuses_all,
         no_permit_is_granted_once_the_close_was_seen,
     ]

@@ -2,7 +2,7 @@
 //!
 //! monoio has no yield, so this makes one, which wakes itself. A task that does so goes to the
 //! front of monoio's queue, so `switch` and `feed` are no round-robin: the same task runs again.
-//! The main future must never yield this way, because it would be polled for ever, and no task
+//! The main future must never yield this way, because it would be polled forever, and no task
 //! would run.
 
 use std::{

@@ -134,7 +134,7 @@ extern "C" fn overflow_without_std(_: *mut c_void) -> *mut c_void {
 fn a_thread_not_made_by_std_gets_a_signal_stack() {
     if is_child() {
         let mut thread: libc::pthread_t = 0;
-        // SAFETY: the function takes and returns a pointer and lives for ever.
+        // SAFETY: the function takes and returns a pointer and lives forever.
         let result = unsafe {
             libc::pthread_create(
                 &mut thread,
@@ -163,7 +163,7 @@ fn a_thread_not_made_by_std_ends_cleanly() {
     for _ in 0..10 {
         let mut thread: libc::pthread_t = 0;
         let none = std::ptr::null();
-        // SAFETY: the function takes and returns a pointer and lives for ever.
+        // SAFETY: the function takes and returns a pointer and lives forever.
         let result =
             unsafe { libc::pthread_create(&mut thread, none, end_quietly, std::ptr::null_mut()) };
         assert_eq!(result, 0);

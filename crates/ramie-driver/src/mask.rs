@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_lacks_what_came_later() {
+    fn a_kernel_lacks_later_features() {
         let has = |profile: Profile, feature| !profile.masked().has(feature);
         assert!(has(Profile::LINUX_5_15, Feature::ExtArg));
         assert!(has(Profile::LINUX_5_15, Feature::PathCalls));

@@ -194,7 +194,7 @@ fn check_submitter(submitter: Submitter) -> Check {
     let config = Config { submitter, ..Config::default() };
     match Uring::open_with_thread(&config) {
         Ok(_) => {
-            let detail = "can submit the ops of a busy worker; RAMIE_SUBMIT asks for it";
+            let detail = "can submit the ops of a busy worker; set RAMIE_SUBMIT to use it";
             ok(Topic::Driver, submitter.name(), detail.into())
         }
         Err(error) => Check {
@@ -203,7 +203,7 @@ fn check_submitter(submitter: Submitter) -> Check {
             outcome: Outcome::Refused,
             detail: error.to_string(),
             cause: Some(format!("{} cannot submit ops here", submitter.described())),
-            cure: Some("none is needed: the worker submits its ops itself".into()),
+            cure: Some("none needed, because the worker submits its ops itself".into()),
         },
     }
 }
@@ -213,7 +213,7 @@ fn masked_feature(name: &'static str) -> Check {
         topic: Topic::Feature,
         name,
         outcome: Outcome::Refused,
-        detail: "not asked for".into(),
+        detail: "not requested".into(),
         cause: Some("RAMIE_CAPS masks it".into()),
         cure: Some("leave RAMIE_CAPS unset, or without it".into()),
     }
@@ -226,7 +226,7 @@ fn missing_feature(refusal: &Refusal) -> Check {
         name: feature.name(),
         outcome: Outcome::Missing,
         detail: match refusal.errno {
-            Some(errno) => format!("asked for, and answered with {errno}"),
+            Some(errno) => format!("requested, and refused with {errno}"),
             None => "not offered".into(),
         },
         cause: Some(format!("it came with Linux {}", feature.since())),

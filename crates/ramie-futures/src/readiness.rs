@@ -8,9 +8,9 @@
 //! is level-triggered, so the new helper sees the same readiness.
 //!
 //! If a wait is refused (no memory, no descriptor for a driver), the next poll that would wait
-//! returns the error; otherwise poll and helper would call each other for ever. The same applies if
+//! returns the error; otherwise poll and helper would call each other forever. The same applies if
 //! a helper never runs because there is no memory for its stack; otherwise the poll would wait for
-//! it for ever.
+//! it forever.
 //!
 //! `run` does not wait for a helper, because the stream may have been moved out of `run`, or lie in
 //! a static. When only helpers are left, `run` cancels their waits, and the next poll that would

@@ -1,4 +1,4 @@
-//! A helper without memory for its stack: the next poll fails; otherwise it would wait for ever.
+//! A helper without memory for its stack: the next poll fails; otherwise it would wait forever.
 
 mod common;
 

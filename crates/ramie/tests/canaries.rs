@@ -10,7 +10,7 @@ use std::{
 /// For `.ci/limit`, which names it.
 #[test]
 #[ignore = "hangs on purpose, for .ci/limit"]
-fn a_lost_wake_up_hangs_for_ever() {
+fn a_lost_wake_up_hangs_forever() {
     let (sender, receiver) = mpsc::channel::<()>();
     let waiting = thread::spawn(move || receiver.recv());
     waiting.join().expect("it never ends").expect("nobody sends");

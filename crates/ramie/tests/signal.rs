@@ -54,7 +54,7 @@ fn each_listener_hears_each_signal() {
 }
 
 #[test]
-fn signals_that_come_together_wake_all_who_wait_for_them() {
+fn signals_that_come_together_wake_all_their_waiters() {
     everywhere(|| {
         for _ in 0..5 {
             let signals = Signals::new([Signal::USR1, Signal::USR2, Signal::HUP]).unwrap();
@@ -123,8 +123,8 @@ fn the_default_is_back_when_nobody_listens() {
 }
 
 #[test]
-fn what_was_ignored_stays_ignored() {
-    let name = "what_was_ignored_stays_ignored";
+fn an_ignored_signal_stays_ignored() {
+    let name = "an_ignored_signal_stays_ignored";
     if common::is_child() {
         drop(Signals::new([Signal::HUP]).unwrap());
         send(Signal::HUP);

@@ -264,7 +264,7 @@ fn local_ones_stay() {
 /// Closures that end at once are worked off by all workers, although one of them has many more
 /// fibers.
 #[test]
-fn work_is_shared_whoever_has_more_fibers() {
+fn work_is_shared_regardless_of_the_numbers_of_fibers() {
     on_each(&[2], |runtime| {
         for crowded in 0..2 {
             runtime.run(|| {
@@ -298,7 +298,7 @@ fn work_is_shared_whoever_has_more_fibers() {
 /// Closures that are handed over while the runtime gives up its fibers are given up, too, each
 /// once, and trouble no later runtime that gets the same memory.
 #[test]
-fn what_is_handed_over_at_the_end_is_given_up_too() {
+fn fibers_that_arrive_at_the_end_are_abandoned_too() {
     for _ in 0..20 {
         let (spawned, given_up) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let theirs = Arc::clone(&given_up);
@@ -326,7 +326,7 @@ fn what_is_handed_over_at_the_end_is_given_up_too() {
 /// One that is woken to look for closures may find its own fiber runnable first, and that one may
 /// never suspend: then another has to be woken to look.
 #[test]
-fn who_is_woken_to_search_and_finds_other_work_wakes_the_next() {
+fn a_searcher_that_finds_other_work_wakes_the_next() {
     on_each(&[3], |runtime| {
         runtime.run(|| {
             for _ in 0..50 {

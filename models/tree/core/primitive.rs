@@ -10,7 +10,7 @@ use loom::thread::{self, Thread};
 
 /// An `AtomicBool` that knows the threads that spin on it.
 ///
-/// Two threads that spin for a third could take turns for ever. So a spinning thread sleeps until
+/// Two threads that spin for a third could take turns forever. So a spinning thread sleeps until
 /// the next store of `false`, which is all it can wait for.
 pub(crate) struct AtomicBool {
     bool: loom::sync::atomic::AtomicBool,

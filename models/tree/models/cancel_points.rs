@@ -39,7 +39,7 @@ pub(crate) fn a_cancelled_sender_keeps_its_value() {
     });
 }
 
-pub(crate) fn a_cancelled_receiver_returns_what_was_sent() {
+pub(crate) fn a_cancelled_receiver_returns_a_sent_value() {
     check_within(2, || {
         let (sender, receiver) = oneshot::channel();
         let sending = thread::spawn(move || sender.send(value()).is_ok());

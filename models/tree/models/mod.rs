@@ -1,6 +1,6 @@
 //! The models: small programs whose every interleaving is run, within a bound on preemptions.
 //!
-//! A strand that waits for ever is a deadlock, which the checker reports; so is a value that is
+//! A strand that waits forever is a deadlock, which the checker reports; so is a value that is
 //! read without having been handed over. The models assert everything else that must hold.
 
 pub(crate) mod broadcast;

@@ -139,7 +139,7 @@ pub(crate) fn no_wake_up_is_spent_on_a_waiter_that_left() {
             });
         permits.release();
         hasty.join().unwrap();
-        assert!(patient.join().unwrap(), "who waits for ever gets a permit");
+        assert!(patient.join().unwrap(), "who waits forever gets a permit");
         assert_eq!(permits.kept.load(Ordering::Relaxed), 1, "each permit is given once");
     });
 }

@@ -27,7 +27,7 @@ pub(crate) fn a_permit_passes_on_what_was_done_under_it() {
 
 /// A strand that wants one permit waits behind one that wants two. It gets the one permit, perhaps
 /// from another strand than the one that released it.
-pub(crate) fn who_gives_up_lets_the_next_pass() {
+pub(crate) fn a_waiter_that_gives_up_lets_the_next_pass() {
     check_within(2, || {
         let (semaphore, watched) = (Arc::new(Semaphore::new(1)), Watched::new());
         let permit = semaphore.acquire().unwrap();

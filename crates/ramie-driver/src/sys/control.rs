@@ -118,7 +118,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn what_is_sent_is_what_is_listed() {
+    fn the_sent_figures_are_the_listed_ones() {
         let file = std::fs::File::open("/dev/null").unwrap();
         for count in [0, 1, 2, 3, MAX_PASSED_FDS] {
             let control = Control::passing(&vec![file.as_fd(); count]).unwrap();

@@ -205,7 +205,7 @@ fn a_stop_that_has_missed_its_op_is_asked_for_again() {
 }
 
 #[test]
-fn a_drain_ends_what_waits_to_be_handed_over() {
+fn a_drain_ends_ops_that_wait_for_their_submission() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let (Some(mut uring), mut buf) = (open(), [0; 4]) else { return };
     let frame = receive(&ours, &mut buf);
@@ -228,7 +228,7 @@ fn a_connect_under_way_is_asked_for_its_outcome() {
 }
 
 #[test]
-fn a_connect_that_came_to_nothing_meanwhile_says_why() {
+fn a_connect_that_failed_meanwhile_reports_the_reason() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     stream.write_all(b"nobody reads this, so the end is a reset").unwrap();
@@ -318,9 +318,9 @@ fn a_wake_whose_message_is_refused_goes_by_the_eventfd() {
     panic!("the wake is lost");
 }
 
-/// Where it does not, a strand waits for ever, and so does the drain: this ring is not dropped.
+/// Where it does not, a strand waits forever, and so does the drain: this ring is not dropped.
 #[test]
-fn a_completion_without_more_ends_an_op_whatever_it_says() {
+fn any_completion_without_more_ends_an_op() {
     for result in [0, CANCELLED, -Errno::NOBUFS.raw_os_error(), -Errno::CONNRESET.raw_os_error()] {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let (Some(uring), inbox) = (open(), Arc::default()) else { return };
@@ -331,7 +331,7 @@ fn a_completion_without_more_ends_an_op_whatever_it_says() {
         assert_eq!(uring.ring.reaper.multishots.armed(), 1);
         uring.ring.reaper.on_item(id.index, result, 0);
         assert_eq!(uring.ring.reaper.multishots.armed(), 0, "after {result} it is not armed again");
-        assert!(!uring.await_item(id, 7), "after {result} a strand waits for ever");
+        assert!(!uring.await_item(id, 7), "after {result} a strand waits forever");
     }
 }
 

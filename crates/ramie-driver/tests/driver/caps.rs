@@ -39,7 +39,7 @@ fn a_masked_feature_is_not_used() {
 /// The lane boots the kernel of a profile, and names the profile.
 #[test]
 #[ignore = "run by .ci/older-kernel, on an older kernel"]
-fn a_profile_masks_what_its_kernel_lacks() {
+fn a_profile_masks_the_features_that_its_kernel_lacks() {
     let name = std::env::var("PROFILE").expect("set by .ci/older-kernel");
     let profile = Profile::ALL.into_iter().find(|profile| profile.name() == name).unwrap();
     let driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
@@ -68,7 +68,7 @@ fn feature_sets_add_and_subtract() {
 }
 
 #[test]
-fn the_report_names_what_was_tried() {
+fn the_report_names_all_checks() {
     if !support::has_ring() {
         return;
     }
@@ -311,12 +311,12 @@ fn child_short_of_locked_memory() {
 }
 
 #[test]
-fn too_few_descriptors_are_said_in_a_sentence() {
+fn too_few_descriptors_are_reported_in_one_sentence() {
     in_child("child_out_of_descriptors", None);
 }
 
 #[test]
-#[ignore = "run in a child by too_few_descriptors_are_said_in_a_sentence"]
+#[ignore = "run in a child by too_few_descriptors_are_reported_in_one_sentence"]
 fn child_out_of_descriptors() {
     let choices = [Choice::Auto].into_iter().chain(support::choices());
     // The next descriptor would be one too many.

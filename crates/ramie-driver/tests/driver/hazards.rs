@@ -373,7 +373,7 @@ fn ops_that_wait_are_ended_by_descriptor_and_altogether() {
 }
 
 #[test]
-fn what_is_closed_later_is_closed_before_the_driver_goes() {
+fn a_delayed_close_is_complete_before_the_driver_is_dropped() {
     both(|driver| {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         driver.close_later(ours.into());

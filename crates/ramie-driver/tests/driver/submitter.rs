@@ -47,7 +47,7 @@ fn watch(driver: &mut Driver, frame: &OpFrame) -> i32 {
 }
 
 #[test]
-fn nobody_else_submits_unless_asked() {
+fn nobody_else_submits_without_a_choice() {
     if !support::has_ring() {
         return;
     }
@@ -57,7 +57,7 @@ fn nobody_else_submits_unless_asked() {
 }
 
 #[test]
-#[ignore = "run in a child by nobody_else_submits_unless_asked"]
+#[ignore = "run in a child by nobody_else_submits_without_a_choice"]
 fn child_nobody_else_submits() {
     let before = threads().len();
     for choice in [Choice::Auto, Choice::Uring, Choice::Poll] {
@@ -169,7 +169,7 @@ fn where_waits_take_no_timeout_the_worker_submits() {
 }
 
 #[test]
-fn polling_knows_nobody_else_and_says_so() {
+fn polling_has_no_other_submitter_and_reports_it() {
     for submitter in OTHERS {
         let config = Config { submitter, ..Config::default() };
         let driver = Driver::open(Choice::Poll, &config).unwrap();

@@ -209,12 +209,12 @@ fn fork() {
         return support::skipped("the driver with faults drains in the child, which may not");
     }
     // Alone in its process: a fork copies locks that other threads hold.
-    support::in_child("child_a_forked_child_is_told_and_the_parent_goes_on", None);
+    support::in_child("child_a_forked_child_gets_a_panic_and_the_parent_continues", None);
 }
 
 #[test]
 #[ignore = "run in a child by fork"]
-fn child_a_forked_child_is_told_and_the_parent_goes_on() {
+fn child_a_forked_child_gets_a_panic_and_the_parent_continues() {
     both(|driver| {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut buf = [0u8; 4];

@@ -205,7 +205,7 @@ fn a_child_is_waited_for() {
 }
 
 #[test]
-fn a_futex_wakes_whoever_waits() {
+fn a_futex_wakes_its_waiters() {
     both(|driver| {
         let word = AtomicU32::new(1);
         let (at, is_shared) = (word.as_ptr().cast_const(), false);

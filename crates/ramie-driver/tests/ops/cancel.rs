@@ -79,7 +79,7 @@ fn cancel_race_with_data_that_arrives() {
 }
 
 #[test]
-fn cancelling_what_is_complete_does_nothing() {
+fn cancelling_a_complete_op_does_nothing() {
     both(|driver| {
         let mut receive = Receive::new();
         let frame = receive.frame();
@@ -226,7 +226,7 @@ fn receive_one(from: &UnixStream, byte: &mut u8) -> OpFrame {
 
 /// Data that has arrived by then is the op's, although no turn has seen it.
 #[test]
-fn a_cancel_returns_what_has_arrived_before_the_next_turn() {
+fn a_cancel_returns_data_that_arrived_before_the_next_turn() {
     let mut driver = Driver::open(Choice::Poll, &Config::small()).unwrap();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut byte = 0;
@@ -238,7 +238,7 @@ fn a_cancel_returns_what_has_arrived_before_the_next_turn() {
 }
 
 #[test]
-fn who_waits_longer_receives_first() {
+fn the_longest_waiter_receives_first() {
     let mut driver = Driver::open(Choice::Poll, &Config::small()).unwrap();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut bytes = [0; 2];

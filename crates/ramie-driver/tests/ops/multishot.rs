@@ -147,7 +147,7 @@ fn many_connections_at_once_want_more_buffers_than_there_are() {
 }
 
 #[test]
-fn what_nobody_takes_is_paused() {
+fn an_op_whose_items_nobody_takes_is_paused() {
     rings(|driver| {
         let (stream, peer) = UnixStream::pair().unwrap();
         peer.set_nonblocking(true).unwrap();
@@ -179,7 +179,7 @@ fn what_nobody_takes_is_paused() {
 
 /// Many items may be few bytes: they are counted, too.
 #[test]
-fn many_shots_that_nobody_takes_pause_it() {
+fn many_items_that_nobody_takes_pause_it() {
     rings(|driver| {
         let (stream, mut peer) = UnixStream::pair().unwrap();
         let (id, inbox) = receive(driver, &stream);
@@ -347,7 +347,7 @@ fn more_ops_than_entries_are_armed_and_stopped() {
 }
 
 #[test]
-fn none_begins_while_somebody_takes_one_by_one() {
+fn no_multishot_op_starts_during_a_one_shot_receive() {
     rings(|driver| {
         let (stream, _peer) = UnixStream::pair().unwrap();
         let op = MultishotOp::Receive { fd: stream.as_raw_fd() };
@@ -366,7 +366,7 @@ fn none_begins_while_somebody_takes_one_by_one() {
 }
 
 #[test]
-fn a_driver_that_goes_leaves_what_came_behind() {
+fn a_dropped_driver_leaves_received_items_in_the_inbox() {
     rings(|_| {
         let mut driver = Driver::open(Choice::Uring, &Config::default()).unwrap();
         let (stream, mut peer) = UnixStream::pair().unwrap();

@@ -117,7 +117,7 @@ fn requests_and_answers_follow_one_another() {
 }
 
 #[test]
-fn what_is_left_by_a_short_buffer_is_found() {
+fn the_leftover_of_a_short_buffer_is_found() {
     both(|driver| {
         let (mut client, kept) = tcp();
         assert_eq!(

@@ -426,7 +426,7 @@ fn tcp_socket(nonblocking: bool) -> OwnedFd {
 }
 
 #[test]
-fn connect_stands_or_says_why_not() {
+fn connect_succeeds_or_reports_the_reason() {
     both(|driver| {
         for nonblocking in [false, true] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -444,7 +444,7 @@ fn connect_stands_or_says_why_not() {
 }
 
 #[test]
-fn poll_tells_what_holds() {
+fn poll_returns_the_current_events() {
     both(|driver| {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let fd = ours.as_raw_fd();

@@ -43,6 +43,6 @@ pub(crate) fn in_child(test: &str, environment: &[(&str, &str)], f: impl FnOnce(
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     text.lines().filter(|line| line.starts_with("skipped: ")).for_each(say);
-    // `timeout` exits with this status if the child waits or polls for ever.
+    // `timeout` exits with this status if the child waits or polls forever.
     assert!(output.status.success(), "{}: {text}", output.status);
 }

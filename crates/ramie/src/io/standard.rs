@@ -16,7 +16,7 @@ use ramie_driver::sys::{self, FileKind};
 use super::pipe::PipeEnd;
 use crate::fs::File;
 
-/// A standard stream. It is kept for ever, and its resources are never released.
+/// A standard stream. It is kept forever, and its resources are never released.
 pub(super) struct Standard {
     fd: RawFd,
     /// Used if the stream is a file. All users share it, so that their calls follow one another. It

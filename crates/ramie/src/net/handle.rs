@@ -61,7 +61,7 @@ macro_rules! converts_like_std {
 macro_rules! bounded_like_std {
     ($ours:ident) => {
         impl $ours {
-            /// Sets the timeout of each read; `None`: reads wait for ever. Handles made by
+            /// Sets the timeout of each read; `None`: reads wait forever. Handles made by
             /// `try_clone` share it.
             ///
             /// # Errors
@@ -73,7 +73,7 @@ macro_rules! bounded_like_std {
                 self.socket.set_timeout($crate::net::socket::Half::Read, timeout)
             }
 
-            /// Sets the timeout of each write; `None`: writes wait for ever. Handles made by
+            /// Sets the timeout of each write; `None`: writes wait forever. Handles made by
             /// `try_clone` share it.
             ///
             /// # Errors

@@ -12,7 +12,7 @@ use ramie_driver::{Op, sys};
 
 use super::{
     Address,
-    socket::{ACCEPT, accept_op, accept_what_is_there, receive_op, send_op},
+    socket::{ACCEPT, accept_available_connections, accept_op, receive_op, send_op},
 };
 use crate::{
     core::{cancel, time::Deadline},
@@ -99,7 +99,7 @@ fn accept_into(file: DirectFile, listener: BorrowedFd<'_>) -> io::Result<(Accept
     let accepted = match accept_once_into(&file, listener, Deadline::NEVER) {
         Err(error @ OpError::Cancelled) => {
             let again = |deadline| accept_once_into(&file, listener, deadline);
-            accept_what_is_there(listener, again).ok_or(error)
+            accept_available_connections(listener, again).ok_or(error)
         }
         accepted => accepted,
     };

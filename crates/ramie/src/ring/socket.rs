@@ -366,7 +366,7 @@ pub(crate) fn accept_op(
 ) -> Result<(OwnedFd, Address), OpError> {
     match accept_once(fd, deadline) {
         Err(error @ (OpError::Elapsed | OpError::Cancelled)) => {
-            accept_what_is_there(fd, |deadline| accept_once(fd, deadline)).ok_or(error)
+            accept_available_connections(fd, |deadline| accept_once(fd, deadline)).ok_or(error)
         }
         accepted => accepted,
     }
@@ -376,7 +376,7 @@ pub(crate) fn accept_op(
 /// connection wakes one of several waiters in the kernel; if that waiter is just being cancelled,
 /// the connection stays in the queue, and the other waiters are not woken.
 #[cold]
-pub(super) fn accept_what_is_there<T>(
+pub(super) fn accept_available_connections<T>(
     listener: BorrowedFd<'_>,
     mut accept: impl FnMut(Deadline) -> Result<T, OpError>,
 ) -> Option<T> {

@@ -51,7 +51,7 @@ impl Barrier {
     /// call returns at once.
     ///
     /// # Cancellation
-    /// Not a cancel point, because the other strands would wait for ever if one left.
+    /// Not a cancel point, because the other strands would wait forever if one left.
     ///
     /// # Panics
     /// As [`Condvar::wait`].

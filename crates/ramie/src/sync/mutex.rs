@@ -84,7 +84,7 @@ impl<T: ?Sized> Mutex<T> {
     /// A strand panicked while it held the lock; the error contains the guard.
     ///
     /// # Panics
-    /// When the calling strand holds the lock already, because it would wait for itself for ever.
+    /// When the calling strand holds the lock already, because it would wait for itself forever.
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
     ///
     /// On a fiber in a destructor that runs during a panic, the process ends with a message if

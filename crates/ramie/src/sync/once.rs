@@ -96,7 +96,7 @@ impl Once {
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while another strand's closure runs. A closure
-    /// that calls this on the same `Once` waits for itself for ever.
+    /// that calls this on the same `Once` waits for itself forever.
     ///
     /// # Cancellation
     /// Not a cancel point.

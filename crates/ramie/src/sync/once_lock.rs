@@ -84,7 +84,7 @@ impl<T> OnceLock<T> {
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while another strand initialises. An `f` that
-    /// initialises the same cell waits for itself for ever.
+    /// initialises the same cell waits for itself forever.
     ///
     /// # Cancellation
     /// Not a cancel point.

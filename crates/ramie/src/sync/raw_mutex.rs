@@ -105,7 +105,7 @@ impl RawMutex {
             }
             assert!(
                 word & !WAITERS != me,
-                "this strand holds the Mutex already and would wait for itself for ever; drop the \
+                "this strand holds the Mutex already and would wait for itself forever; drop the \
                  first guard before locking again"
             );
             if word & WAITERS == 0 && looks > 0 {

@@ -21,7 +21,7 @@ use crate::core::cancel::Cancelled;
 /// included.
 ///
 /// Requests are granted in order, so neither readers nor writers starve. A reader that locks it
-/// again while a writer waits therefore waits for itself for ever; std's may do the same.
+/// again while a writer waits therefore waits for itself forever; std's may do the same.
 ///
 /// # Examples
 /// ```

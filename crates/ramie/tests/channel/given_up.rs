@@ -41,7 +41,7 @@ fn give_up_a_receiver<T: Send + 'static>(
 }
 
 #[test]
-fn a_value_comes_back_before_those_that_were_sent_later() {
+fn a_value_comes_back_before_later_values() {
     let (sender, receiver) = channel::bounded(4);
     give_up_a_receiver(&sender, &receiver, 1, || assert!(sender.try_send(2).is_ok()));
     assert_eq!((receiver.try_recv(), receiver.try_recv()), (Ok(1), Ok(2)));

@@ -120,7 +120,7 @@ fn values_come_back_when_the_receivers_are_gone() {
 }
 
 #[test]
-fn the_last_handle_wakes_all_who_wait() {
+fn the_last_handle_wakes_all_waiters() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             for capacity in [0, 1] {
@@ -331,7 +331,7 @@ fn a_destructor_that_runs_during_a_panic_does_not_wait() {
 }
 
 #[test]
-fn the_errors_say_what_happened() {
+fn the_errors_describe_their_causes() {
     assert_eq!(SendError::Disconnected(1).to_string(), "sending on a disconnected channel");
     assert_eq!(format!("{:?}", SendError::Disconnected(1)), "Disconnected(..)");
     assert_eq!(TrySendError::Full(1).to_string(), "sending on a full channel");

@@ -37,7 +37,7 @@ fn say(line: &str) {
 }
 
 /// Ends the process if it lives for more than a minute, and names the test: for calls that would
-/// suspend for ever if they were broken, with no other strand left to notice.
+/// suspend forever if they were broken, with no other strand left to notice.
 pub struct Limit {
     _ended: mpsc::Sender<()>,
 }

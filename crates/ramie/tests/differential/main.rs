@@ -6,7 +6,7 @@
 //! sequences from a seed, which is printed, and shortens one that fails. `SEED=…` repeats a run,
 //! and `RAMIE_DIFFERENTIAL=…` tries that many sequences of each sort.
 //!
-//! A step whose call would wait for ever is left out by the program that runs it, which knows from
+//! A step whose call would wait forever is left out by the program that runs it, which knows from
 //! the results so far how much there is to be read.
 
 #[path = "../common/mod.rs"]

@@ -90,7 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The calls that one side may make without waiting for ever, by the results so far.
+/// The calls that one side may make without waiting forever, by the results so far.
 #[derive(Clone, Copy, Default)]
 struct Side {
     /// Bytes, or datagrams, that the other side has sent and this one has not received.

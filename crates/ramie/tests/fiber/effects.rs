@@ -97,7 +97,7 @@ fn a_fiber_spawned_in_a_body_begins_without_handlers() {
 }
 
 #[test]
-fn a_dropped_body_waits_for_those_to_whom_it_lent() {
+fn a_dropped_body_waits_for_its_borrowers() {
     everywhere(|| {
         let (lent, dropped) = (std::sync::atomic::AtomicU32::new(0), Cell::new(0));
         handle(
@@ -259,7 +259,7 @@ fn a_prompt_lent_to_a_child_is_refused_there() {
 /// The body lends its yielder to a fiber, which resumes the body, so that it was linked there last,
 /// and then suspends a body that is suspended already.
 #[test]
-fn a_lent_yielder_does_not_suspend_what_is_suspended() {
+fn a_lent_yielder_does_not_suspend_a_suspended_coroutine() {
     thread_local! {
         static COROUTINE: RefCell<Option<Rc<Coroutine<(), (), ()>>>> = const { RefCell::new(None) };
         static SAID: RefCell<String> = const { RefCell::new(String::new()) };

@@ -138,7 +138,7 @@ fn alignment_is_kept() {
 }
 
 #[test]
-fn local_fibers_share_what_is_not_send() {
+fn local_fibers_share_values_that_are_not_send() {
     on_each(&[1, 4], |runtime| {
         runtime.run(|| {
             let shared = Rc::new(Cell::new(0));
@@ -187,7 +187,7 @@ fn handles_may_outlive_their_runtime() {
 }
 
 #[test]
-fn is_finished_tells_whether_join_would_wait() {
+fn is_finished_returns_whether_join_would_wait() {
     one_worker().run(|| {
         let strand = fiber::spawn(fiber::park);
         assert!(!strand.is_finished());

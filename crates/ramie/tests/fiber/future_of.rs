@@ -397,7 +397,7 @@ fn strands_and_futures_send_in_turn() {
 }
 
 #[test]
-fn select_takes_what_async_code_sends() {
+fn select_takes_values_that_async_code_sends() {
     ramie::run(|| {
         let (sender, receiver) = channel::bounded(0);
         let (_, waker) = counter();

@@ -137,7 +137,7 @@ fn a_panic_does_not_pass_the_first_frame_of_a_fiber() {
 }
 
 #[test]
-fn a_fiber_that_joins_itself_is_told_so() {
+fn a_fiber_that_joins_itself_panics_with_the_reason() {
     ramie::run(|| {
         let (give, take) = ramie::sync::oneshot::channel::<fiber::JoinHandle<()>>();
         let (told, hear) = ramie::sync::oneshot::channel();

@@ -34,7 +34,7 @@ fn failing_child(test: &str) -> Output {
 }
 
 #[track_caller]
-fn assert_told_once(told: &str, message: &str) {
+fn assert_reported_once(told: &str, message: &str) {
     assert_eq!(told.matches(message).count(), 1, "'{message}' is not there once: {told}");
     assert_eq!(told.matches("panicked at").count(), 1, "{told}");
 }
@@ -50,13 +50,13 @@ fn the_harness_keeps_a_fibers_panic_with_its_test() {
         });
     }
     let output = failing_child("the_harness_keeps_a_fibers_panic_with_its_test");
-    assert_told_once(&String::from_utf8_lossy(&output.stdout), "the child's message");
+    assert_reported_once(&String::from_utf8_lossy(&output.stdout), "the child's message");
     assert_eq!(stderr(&output).matches("panicked").count(), 0, "{}", stderr(&output));
 }
 
 #[test]
-fn a_program_tells_a_fibers_panic_under_the_fibers_name() {
-    let name = "a_program_tells_a_fibers_panic_under_the_fibers_name";
+fn a_panic_of_a_fiber_is_reported_under_the_fibers_name() {
+    let name = "a_panic_of_a_fiber_is_reported_under_the_fibers_name";
     if is_child() {
         let outcome = std::panic::catch_unwind(|| {
             one_worker().run(|| {
@@ -69,13 +69,13 @@ fn a_program_tells_a_fibers_panic_under_the_fibers_name() {
         return assert!(outcome.is_err());
     }
     let told = stderr(&child_with("true", name, &[("RUST_BACKTRACE", "0")]));
-    assert_told_once(&told, "the child's message");
+    assert_reported_once(&told, "the child's message");
     let place = concat!("fiber 'careless' panicked at ", file!());
     assert!(told.contains(place), "{told}");
     assert!(!told.contains("thread '"), "{told}");
 
     let told = stderr(&child_with("true", name, &[("RUST_BACKTRACE", "1")]));
-    assert_told_once(&told, "the child's message");
+    assert_reported_once(&told, "the child's message");
     assert!(told.contains("panics_told::a_program_tells"), "the program's frames: {told}");
     for hidden in ["corosensei", "catch_unwind", "run_loop", "job", "report", "force_capture"] {
         assert!(!told.contains(hidden), "{hidden} is shown: {told}");
@@ -102,7 +102,7 @@ fn a_hook_of_the_program_is_called_and_alone() {
         });
     }
     let told = stderr(&child_with("true", name, &[]));
-    assert_told_once(&told, "the child's message");
+    assert_reported_once(&told, "the child's message");
     assert!(told.contains("own hook of Some(\"careless\")"), "{told}");
 }
 
@@ -150,8 +150,8 @@ fn panic_silently(text: &str) -> ! {
 
 /// `resume_unwind` calls no hook, so only the scope can report why the program ends.
 #[test]
-fn a_scope_tells_of_a_child_that_no_hook_has_told_of() {
-    let test = "a_scope_tells_of_a_child_that_no_hook_has_told_of";
+fn a_scope_reports_a_panic_that_no_hook_has_reported() {
+    let test = "a_scope_reports_a_panic_that_no_hook_has_reported";
     let told = told_by_failing(test, || {
         one_worker().run(|| {
             // On the same stack, a panic that the hook reported, and that was caught.
@@ -173,8 +173,8 @@ fn a_scope_tells_of_a_child_that_no_hook_has_told_of() {
 }
 
 #[test]
-fn a_scope_outside_of_run_tells_of_a_child_that_no_hook_has_told_of() {
-    let test = "a_scope_outside_of_run_tells_of_a_child_that_no_hook_has_told_of";
+fn a_scope_outside_of_run_reports_a_panic_that_no_hook_has_reported() {
+    let test = "a_scope_outside_of_run_reports_a_panic_that_no_hook_has_reported";
     let told = told_by_failing(test, || {
         fiber::scope(|scope| drop(scope.spawn(|| panic_silently("the reason"))));
     });
@@ -184,8 +184,8 @@ fn a_scope_outside_of_run_tells_of_a_child_that_no_hook_has_told_of() {
 
 /// It was reported where it began, through however many strands it goes before it ends the program.
 #[test]
-fn a_panic_that_goes_through_joiners_is_told_once() {
-    let test = "a_panic_that_goes_through_joiners_is_told_once";
+fn a_panic_that_goes_through_joiners_is_reported_once() {
+    let test = "a_panic_that_goes_through_joiners_is_reported_once";
     let told = told_by_failing(test, || {
         with_workers(2).run(|| {
             fiber::scope(|scope| {
@@ -211,12 +211,12 @@ fn a_panic_that_goes_through_joiners_is_told_once() {
             });
         });
     });
-    assert_told_once(&told, "the child's message");
+    assert_reported_once(&told, "the child's message");
 }
 
 #[test]
-fn a_panic_that_its_strand_has_caught_and_raised_again_is_told_once() {
-    let test = "a_panic_that_its_strand_has_caught_and_raised_again_is_told_once";
+fn a_panic_that_was_caught_and_raised_again_is_reported_once() {
+    let test = "a_panic_that_was_caught_and_raised_again_is_reported_once";
     let told = told_by_failing(test, || {
         one_worker().run(|| {
             fiber::scope(|scope| {
@@ -229,16 +229,16 @@ fn a_panic_that_its_strand_has_caught_and_raised_again_is_told_once() {
             });
         });
     });
-    assert_told_once(&told, "the child's message");
+    assert_reported_once(&told, "the child's message");
 }
 
 #[test]
-fn a_scope_outside_of_run_says_a_told_panic_once() {
-    let test = "a_scope_outside_of_run_says_a_told_panic_once";
+fn a_scope_outside_of_run_does_not_repeat_a_reported_panic() {
+    let test = "a_scope_outside_of_run_does_not_repeat_a_reported_panic";
     let told = told_by_failing(test, || {
         fiber::scope(|scope| drop(scope.spawn(|| panic!("the child's message"))));
     });
-    assert_told_once(&told, "the child's message");
+    assert_reported_once(&told, "the child's message");
 }
 
 /// The message of a panic belongs to the program, even if it contains words of the runtime.
@@ -285,10 +285,10 @@ static LAST: Mutex<String> = Mutex::new(String::new());
 #[test]
 // The caller of a function that is passed on is whoever calls it there.
 #[allow(clippy::redundant_closure)]
-fn what_no_switch_refuses_is_named_by_its_caller() {
+fn a_call_that_no_switch_refuses_is_named_with_its_caller() {
     if !is_child() {
         // The hook is the process's.
-        let output = common::child("what_no_switch_refuses_is_named_by_its_caller");
+        let output = common::child("a_call_that_no_switch_refuses_is_named_with_its_caller");
         return common::assert_success(&output);
     }
     std::panic::set_hook(Box::new(|info| *LAST.lock().unwrap() = info.to_string()));

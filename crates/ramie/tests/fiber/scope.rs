@@ -160,7 +160,7 @@ fn values_that_nobody_takes_are_dropped_before_the_scope_ends() {
 }
 
 #[test]
-fn local_fibers_borrow_what_is_not_sync() {
+fn local_fibers_borrow_values_that_are_not_sync() {
     on_each(&[1, 4], |runtime| {
         runtime.run(|| {
             let here = std::thread::current().id();

@@ -125,7 +125,7 @@ fn a_waker_that_panics_when_it_is_dropped_loses_no_wake_up() {
         assert_eq!(text, "a waker's destructor");
         let start = std::time::Instant::now();
         while !sending.is_finished() {
-            assert!(start.elapsed() < Duration::from_secs(5), "the sender waits for ever");
+            assert!(start.elapsed() < Duration::from_secs(5), "the sender waits forever");
             fiber::yield_now();
         }
         assert!(sending.join().unwrap());
@@ -236,14 +236,14 @@ impl Drop for PanicsWhenDropped {
 
 /// The panic's payload panics when it is dropped in its turn.
 #[test]
-fn a_local_whose_destructor_panics_ends_the_process_with_a_sentence() {
+fn a_local_whose_destructor_panics_ends_the_process_with_a_message() {
     ramie::fiber_local! {
         static LOUD: PanicsWhenDropped = PanicsWhenDropped;
     }
     if is_child() {
         return one_worker().run(|| fiber::spawn(|| LOUD.with(|_| ())).join().unwrap());
     }
-    let output = child("a_local_whose_destructor_panics_ends_the_process_with_a_sentence");
+    let output = child("a_local_whose_destructor_panics_ends_the_process_with_a_message");
     common::assert_aborted(&output, "the destructor of a fiber-local value panicked");
 }
 

@@ -24,7 +24,7 @@ fn on_each(program: impl Fn(Strands) + Send + Sync + Copy) {
 }
 
 #[test]
-fn a_strand_is_what_the_runtime_was_told() {
+fn the_runtime_decides_the_kind_of_strands() {
     on_each(|strands| {
         let is_thread = strands == Strands::Threads;
         assert_eq!(fiber::current().id().is_thread(), is_thread);
@@ -143,7 +143,7 @@ fn after_the_grace_period_threads_are_named_and_run_on() {
 }
 
 #[test]
-fn panics_reach_the_one_who_joins_and_the_caller_of_run() {
+fn panics_reach_the_joiner_and_the_caller_of_run() {
     on_each(|_| {
         let payload = fiber::spawn(|| panic!("of the child")).join().unwrap_err();
         assert_eq!(text(&*payload), "of the child");

@@ -71,7 +71,7 @@ program!(with_std, std);
 program!(with_ramie, ramie);
 
 #[test]
-fn the_same_program_says_the_same() {
+fn the_same_program_prints_the_same() {
     assert!(with_std::origin().starts_with("std::"), "{}", with_std::origin());
     assert!(with_ramie::origin().starts_with("ramie::"), "{}", with_ramie::origin());
     let expected = with_std::run();

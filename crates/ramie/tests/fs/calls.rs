@@ -51,7 +51,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_one_writes_the_other_reads() {
+fn one_end_reads_the_bytes_that_the_other_writes() {
     everywhere(|dir| {
         let path = dir.join("file");
         for len in [0, 1, 4096, 65_536, 65_537, 1_000_000] {

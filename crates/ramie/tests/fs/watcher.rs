@@ -77,7 +77,7 @@ fn the_root_of_a_tree_may_be_a_link() {
 }
 
 #[test]
-fn a_file_s_life_is_told_in_order() {
+fn the_changes_of_a_file_are_reported_in_order() {
     everywhere(|| {
         let folder = Folder::new();
         let mut watcher = Watcher::new(&folder.0).unwrap();
@@ -124,7 +124,7 @@ fn a_fiber_waits_for_a_change_while_others_run_and_loses_none_when_cancelled() {
 }
 
 #[test]
-fn a_tree_is_watched_with_what_is_new_and_what_is_renamed() {
+fn a_tree_is_watched_with_new_and_renamed_folders() {
     everywhere(|| {
         let folder = Folder::new();
         theirs::create_dir_all(folder.0.join("a/b")).unwrap();
@@ -159,7 +159,7 @@ fn a_tree_is_watched_with_what_is_new_and_what_is_renamed() {
 
 /// A folder that has left is forgotten; entries that move from it into the tree are new.
 #[test]
-fn what_comes_from_a_folder_that_has_left_is_created() {
+fn an_entry_moved_from_a_folder_outside_is_created() {
     everywhere(|| {
         let (folder, elsewhere) = (Folder::new(), Folder::new());
         theirs::create_dir(folder.0.join("a")).unwrap();
@@ -173,7 +173,7 @@ fn what_comes_from_a_folder_that_has_left_is_created() {
 }
 
 #[test]
-fn folders_that_change_places_are_told_of_by_their_new_paths() {
+fn folders_that_swap_names_are_reported_by_their_new_paths() {
     everywhere(|| {
         let folder = Folder::new();
         let (a, b) = (folder.0.join("a"), folder.0.join("b"));
@@ -208,7 +208,7 @@ fn a_folder_that_is_renamed_before_it_was_seen_is_watched() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_refused_with_its_path() {
+fn a_path_that_cannot_be_watched_is_named_in_the_error() {
     everywhere(|| {
         let folder = Folder::new();
         let file = folder.0.join("file");

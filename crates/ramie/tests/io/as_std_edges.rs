@@ -69,7 +69,7 @@ fn a_datagram_socket_that_was_shut_down_ends_before_its_time_is_over() {
 }
 
 #[test]
-fn an_empty_write_or_read_of_what_is_no_file_asks_the_device() {
+fn an_empty_write_or_read_of_a_device_asks_the_device() {
     everywhere(|| {
         let full = File::options().read(true).write(true).open("/dev/full").unwrap();
         assert_eq!((&full).write(&[]).unwrap_err().raw_os_error(), Some(libc::ENOSPC));

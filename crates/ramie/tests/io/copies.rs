@@ -187,7 +187,7 @@ fn a_file_is_copied_to_a_file_from_where_it_stands() {
 }
 
 #[test]
-fn a_file_that_tells_no_size_is_copied_whole() {
+fn a_file_that_reports_no_size_is_copied_whole() {
     everywhere(|| {
         let to = Place::new();
         let mut target = File::create(&to.0).unwrap();
@@ -220,7 +220,7 @@ fn a_file_is_sent_to_sockets() {
 }
 
 #[test]
-fn a_copy_to_a_peer_that_is_gone_says_why() {
+fn a_copy_to_a_peer_that_is_gone_reports_the_reason() {
     everywhere(|| {
         let from = Place::with(&data());
         let (mut socket, peer) = UnixStream::pair().unwrap();

@@ -141,7 +141,7 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn what_cannot_be_written_stays_in_the_source_as_with_std() {
+fn bytes_that_cannot_be_written_stay_in_the_source_as_with_std() {
     let name = format!("ramie-copy-errors-{}", std::process::id());
     let dir = Scratch(std::env::temp_dir().join(name));
     std::fs::create_dir(&dir.0).unwrap();

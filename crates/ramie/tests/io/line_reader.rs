@@ -30,7 +30,7 @@ impl Read for Pieces<'_> {
 }
 
 #[test]
-fn lines_are_those_of_std_in_whatever_pieces_they_come() {
+fn lines_are_those_of_std_regardless_of_the_pieces() {
     let mut random = Random::new("lines");
     for _ in 0..50 {
         let mut text = Vec::new();

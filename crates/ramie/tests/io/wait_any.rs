@@ -63,7 +63,7 @@ fn a_descriptor_may_be_asked_for_both_ways() {
 }
 
 #[test]
-fn files_are_always_ready_and_ends_are_told() {
+fn files_are_always_ready_and_ends_are_reported() {
     everywhere(|| {
         let (read, write) = io::pipe().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();

@@ -27,7 +27,7 @@ fn let_wait() {
 /// A strand with a multishot accept stands before the one that waits, because it has taken the
 /// connection that this one was woken for. Later connections must not lie with it.
 #[test]
-fn a_connection_does_not_lie_with_who_comes_back_for_no_more() {
+fn a_connection_is_not_left_with_a_strand_that_accepts_no_more() {
     everywhere(|| {
         let (listener, address) = listener();
         for is_dropped in [false, true] {

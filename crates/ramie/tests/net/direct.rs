@@ -56,7 +56,7 @@ fn alone(test: &str, variables: &[(&str, &str)], f: impl Fn()) {
 }
 
 #[test]
-fn bytes_and_the_end_arrive_and_the_peer_is_told() {
+fn bytes_and_the_end_arrive_and_the_peer_is_notified() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             let (listener, address) = listener();

@@ -58,7 +58,7 @@ fn closed_port() -> (std::net::UdpSocket, std::net::SocketAddr) {
     (holder, address)
 }
 
-/// A listener whose queue is full, so that connecting to it takes for ever.
+/// A listener whose queue is full, so that connecting to it takes forever.
 fn full_listener() -> (std::net::TcpListener, Vec<std::net::TcpStream>) {
     let listener = std::net::TcpListener::bind(HERE).unwrap();
     ramie_driver::sys::listen(&listener, 0).unwrap();

@@ -154,10 +154,10 @@ fn unix_listeners_do_the_same() {
 
 /// Out of descriptors is an error of one step; the connection stays in the queue.
 #[test]
-fn out_of_descriptors_is_said_and_passes() {
+fn a_lack_of_descriptors_is_reported_and_passes() {
     if !is_child() {
         for driver in common::driver_names() {
-            let test = "out_of_descriptors_is_said_and_passes";
+            let test = "a_lack_of_descriptors_is_reported_and_passes";
             assert_success(&child_with("ulimit -n 64", test, &[("RAMIE_DRIVER", driver)]));
         }
         return;

@@ -121,7 +121,7 @@ fn a_listener_that_was_shut_down_accepts_no_more() {
 
 /// As by an accept, std's iterator would yield the error again and again.
 #[test]
-fn a_listener_that_was_shut_down_says_so_to_its_iterator() {
+fn the_iterator_of_a_listener_that_was_shut_down_ends() {
     common::everywhere(|| {
         let dir = std::env::temp_dir();
         static NUMBER: AtomicUsize = AtomicUsize::new(0);

@@ -151,7 +151,7 @@ fn leases_outlive_their_runtime() {
 }
 
 #[test]
-fn what_was_not_taken_the_next_read_returns() {
+fn the_next_read_returns_bytes_that_were_not_taken() {
     everywhere(|| {
         const LEN: usize = 200_000;
         let (mut client, mut server) = pair();
@@ -311,7 +311,7 @@ fn another_worker_takes_over_from_a_forgotten_iterator() {
 }
 
 #[test]
-fn two_strands_share_what_comes() {
+fn two_strands_share_the_data() {
     everywhere(|| {
         const LEN: usize = 300_000;
         let (mut client, server) = pair();
@@ -348,7 +348,7 @@ fn two_strands_share_what_comes() {
 /// Outside all scopes nothing but the op ends their waits. Here they stop one another's ops, on the
 /// same worker and on another.
 #[test]
-fn strands_in_no_scope_share_what_comes() {
+fn strands_without_a_scope_share_the_connections() {
     everywhere(|| {
         const LEN: usize = 300_000;
         let (mut client, server) = pair();
@@ -474,7 +474,7 @@ fn older_kernels_are_as_good() {
     if common::is_child() {
         bytes_come_in_order_to_the_end();
         kept_leases_keep_their_bytes();
-        what_was_not_taken_the_next_read_returns();
+        the_next_read_returns_bytes_that_were_not_taken();
         a_step_that_was_cancelled_loses_nothing();
         a_forgotten_iterator_loses_no_bytes_and_keeps_no_file_open();
         return datagrams_come_whole_with_their_senders();

@@ -128,7 +128,7 @@ fn deaf_listener() -> (OwnedFd, theirs::SocketAddr) {
 }
 
 #[test]
-fn connecting_to_who_does_not_answer_times_out_as_in_std() {
+fn connecting_to_a_silent_peer_times_out_as_in_std() {
     everywhere(|| {
         let (_listener, address) = deaf_listener();
         let _fills_the_queue = TcpStream::connect(address).unwrap();
@@ -206,7 +206,7 @@ fn a_listeners_options_read_back_as_in_std() {
 }
 
 #[test]
-fn debug_says_what_std_says() {
+fn debug_output_is_that_of_std() {
     everywhere(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = format!("{listener:?}");
@@ -277,7 +277,7 @@ fn an_adopted_nonblocking_stream_can_wait() {
 }
 
 #[test]
-fn descriptors_are_blocking_for_whoever_gets_them() {
+fn descriptors_that_are_given_away_are_blocking() {
     everywhere(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

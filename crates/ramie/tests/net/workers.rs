@@ -213,7 +213,7 @@ fn closures_on_their_way_count_as_load() {
 /// Fibers that are placed while the runtime gives up its fibers end with them, and trouble no
 /// later runtime that gets the same memory.
 #[test]
-fn what_is_placed_at_the_end_is_given_up_too() {
+fn fibers_that_are_placed_at_the_end_are_abandoned_too() {
     for _ in 0..20 {
         let given_up = std::sync::Arc::new(AtomicUsize::new(0));
         let theirs = std::sync::Arc::clone(&given_up);

@@ -137,7 +137,7 @@ fn waiting_closes_the_input_first() {
 }
 
 #[test]
-fn writing_to_who_does_not_read_is_a_broken_pipe() {
+fn writing_to_a_peer_that_does_not_read_is_a_broken_pipe() {
     everywhere(|| {
         let mut child = shell("exec <&-").stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -200,7 +200,7 @@ fn many_children_at_once() {
 }
 
 #[test]
-fn what_was_built_can_be_read_back() {
+fn options_that_were_set_can_be_read_back() {
     let mut command = Command::new("program");
     command.arg0("name").process_group(0).args(["a", "b"]).env("K", "V").current_dir("/");
     assert_eq!(command.get_program(), "program");

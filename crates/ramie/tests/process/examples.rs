@@ -127,7 +127,7 @@ fn echo_goes_on_when_descriptors_have_run_out() {
 }
 
 #[test]
-fn drain_takes_no_more_connections_and_finishes_those_it_has() {
+fn drain_accepts_no_connections_and_finishes_open_ones() {
     let with = |strands| common::driver_names().into_iter().map(move |driver| (driver, strands));
     for (driver, strands) in with("fibers").chain(with("threads")) {
         let mut server =
@@ -154,7 +154,7 @@ fn drain_takes_no_more_connections_and_finishes_those_it_has() {
 }
 
 #[test]
-fn servers_say_why_they_cannot_listen() {
+fn servers_report_why_they_cannot_listen() {
     let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let in_use = other.local_addr().expect("it is bound").to_string();
     for server in ["echo", "drain", "chat", "prefork"] {
@@ -256,7 +256,7 @@ fn pipeline_carries_bytes_from_program_to_program() {
 }
 
 #[test]
-fn pipeline_says_that_nobody_got_its_bytes() {
+fn pipeline_reports_that_nobody_got_its_bytes() {
     let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
     let mut command = Command::new("timeout");
     command.arg("60").arg(example("pipeline")).arg("seq 3").stdin(Stdio::null()).stdout(full);
@@ -343,7 +343,7 @@ fn page_server(page: &'static [u8]) -> String {
 }
 
 #[test]
-fn page_sizes_are_those_of_who_answers_in_time() {
+fn page_sizes_come_from_the_servers_that_answer_in_time() {
     let (quick, silent) = (page_server(&[b'x'; 5000]), page_server(b""));
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let nobody = nobody.expect("a free port").to_string();

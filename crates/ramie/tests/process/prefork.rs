@@ -323,7 +323,7 @@ fn a_service_that_never_begins_is_given_up() {
 }
 
 #[test]
-fn a_process_that_cannot_be_forked_is_told_why() {
+fn a_process_that_cannot_be_forked_gets_the_reason() {
     for (scene, why) in [
         ("thread", "it has 2 threads"),
         ("fiber", "is a strand of Ramie already"),
@@ -374,7 +374,7 @@ fn a_panic_of_on_end_goes_on_when_all_have_ended() {
 }
 
 #[test]
-fn who_does_not_end_in_time_is_killed() {
+fn a_process_that_does_not_end_in_time_is_killed() {
     let mut supervisor = Supervisor::scene("stubborn");
     let process = supervisor.up();
     supervisor.signal("TERM");

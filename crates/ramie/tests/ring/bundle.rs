@@ -60,7 +60,7 @@ fn bytes_come_in_order_to_the_end() {
 }
 
 #[test]
-fn what_is_there_comes_in_few_calls() {
+fn available_data_comes_in_few_calls() {
     everywhere(|| {
         let (from, mut to) = Plain::pair().unwrap();
         to.write_all(&(0..100_000).map(byte).collect::<Vec<u8>>()).unwrap();
@@ -149,7 +149,7 @@ fn kept_leases_keep_their_bytes() {
 fn older_kernels_are_as_good() {
     if is_child() {
         bytes_come_in_order_to_the_end();
-        what_is_there_comes_in_few_calls();
+        available_data_comes_in_few_calls();
         cancelled_between_two_chunks_of_a_bundle();
         return kept_leases_keep_their_bytes();
     }
@@ -161,7 +161,7 @@ fn older_kernels_are_as_good() {
 /// An iterator that is forgotten leaves its op behind, and one that is dropped leaves its received
 /// bytes: a bundle takes over, by whatever descriptor of the socket, on whatever worker.
 #[test]
-fn what_an_iterator_has_left_comes_first() {
+fn the_leftover_of_an_iterator_comes_first() {
     const LIMIT: Duration = Duration::from_secs(20);
     everywhere(|| {
         for is_forgotten in [true, false] {

@@ -126,7 +126,7 @@ fn connections_that_an_iterator_has_left_come_first() {
 
 /// A second socket object over the same socket does not take the place of the first.
 #[test]
-fn what_is_left_is_found_beside_another_object_of_the_socket() {
+fn a_leftover_is_found_beside_another_object_of_the_socket() {
     everywhere(|| {
         for is_other_first in [true, false] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();

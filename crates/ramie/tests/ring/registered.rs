@@ -129,7 +129,7 @@ fn mix() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     assert_eq!(RegisteredBuffer::new(0).unwrap_err().kind(), ErrorKind::InvalidInput);
     assert_eq!(RegisteredBuffer::new(usize::MAX).unwrap_err().kind(), ErrorKind::InvalidInput);
     let buffer = RegisteredBuffer::new(10).unwrap();

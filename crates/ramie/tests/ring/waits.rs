@@ -147,7 +147,7 @@ fn connections_are_made_accepted_used_and_ended() {
 }
 
 #[test]
-fn messages_carry_addresses_and_say_when_they_are_cut() {
+fn messages_carry_addresses_and_report_truncation() {
     everywhere(|| {
         let socket = || ring::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
         let (one, two) = (socket(), socket());
@@ -295,7 +295,7 @@ fn is_open(fd: i32) -> bool {
 }
 
 #[test]
-fn what_is_closed_is_closed() {
+fn a_closed_descriptor_is_closed() {
     everywhere(|| {
         let (from, to) = UnixStream::pair().unwrap();
         ring::close(from).unwrap();
@@ -315,7 +315,7 @@ fn what_is_closed_is_closed() {
 }
 
 #[test]
-fn what_is_to_be_closed_is_closed_when_the_runtime_ends() {
+fn delayed_closes_are_complete_when_the_runtime_ends() {
     on_each(&[1, 2], |runtime| {
         let (from, to) = UnixStream::pair().unwrap();
         runtime.run(move || ring::close_async(from));
@@ -420,7 +420,7 @@ fn waits_are_cancel_points() {
 }
 
 #[test]
-fn what_does_not_wait_is_a_cancel_point_too() {
+fn calls_that_do_not_wait_are_cancel_points_too() {
     everywhere(|| {
         let socket = ring::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         let word = AtomicU32::new(0);

@@ -131,9 +131,9 @@ fn a_worker_that_does_not_answer_is_named() {
 /// Nothing is reported about fibers that end within the second, that a grace period ends, or before
 /// the closure has returned.
 #[test]
-fn who_ends_in_time_is_not_named() {
+fn a_strand_that_ends_in_time_is_not_named() {
     static ENDED: AtomicUsize = AtomicUsize::new(0);
-    if in_child("who_ends_in_time_is_not_named", &[]) {
+    if in_child("a_strand_that_ends_in_time_is_not_named", &[]) {
         eprintln!("no line is expected");
         Runtime::builder().workers(1).build().unwrap().run(|| {
             fiber::spawn(|| fiber::sleep(Duration::from_millis(1200)));

@@ -77,6 +77,6 @@ fn a_logger_waits_while_the_driver_of_a_thread_is_opened() {
     };
     std::thread::spawn(wait).join().unwrap();
     expect_line(&lines, "a line of another thread");
-    // No line is the cause of the next one for ever.
+    // No line is the cause of the next one forever.
     while lines.recv_timeout(Duration::from_millis(200)).is_ok() {}
 }

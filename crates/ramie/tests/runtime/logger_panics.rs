@@ -152,8 +152,8 @@ fn forbid_buffer_rings() {
 
 /// The driver has taken an op in, and is borrowed, when it finds that.
 #[test]
-fn a_driver_without_buffers_says_so_when_its_op_is_settled() {
-    let test = "a_driver_without_buffers_says_so_when_its_op_is_settled";
+fn a_driver_without_buffers_reports_it_when_its_op_is_settled() {
+    let test = "a_driver_without_buffers_reports_it_when_its_op_is_settled";
     if !common::has_ring() {
         return;
     }

@@ -38,7 +38,7 @@ fn strands_are_counted_from_spawn_to_end() {
 }
 
 #[test]
-fn a_run_queue_is_as_long_as_those_who_wait_for_their_turn() {
+fn the_length_of_a_run_queue_is_the_number_of_runnable_fibers() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             assert_eq!(metrics().worker.run_queue, 0);
@@ -54,7 +54,7 @@ fn a_run_queue_is_as_long_as_those_who_wait_for_their_turn() {
 }
 
 #[test]
-fn ops_timers_and_buffers_are_told_by_their_worker() {
+fn ops_timers_and_buffers_are_counted_by_their_worker() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -93,7 +93,7 @@ fn ops_timers_and_buffers_are_told_by_their_worker() {
 }
 
 #[test]
-fn outside_of_a_runtime_there_is_little_to_tell() {
+fn outside_of_a_runtime_there_are_few_metrics() {
     std::thread::spawn(|| {
         let outside = metrics();
         assert_eq!((outside.workers, outside.alive(), outside.started), (1, 0, 0));

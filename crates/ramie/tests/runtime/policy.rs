@@ -96,12 +96,12 @@ impl Policy for Clumsy {
 }
 
 #[test]
-fn what_a_policy_drops_is_not_lost() {
+fn fibers_that_a_policy_drops_are_not_lost() {
     assert_eq!(order_of(Clumsy::default, 20).len(), 40);
 }
 
 #[test]
-fn a_runnable_says_whose_it_is() {
+fn a_runnable_names_its_fiber() {
     type Seen = (Option<String>, i8, bool);
     #[derive(Default)]
     struct Watcher {

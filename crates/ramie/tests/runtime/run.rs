@@ -62,9 +62,9 @@ fn a_panic_propagates_after_the_others_have_ended() {
 
 /// The message about a misuse names the caller's line, not one of Ramie's.
 #[test]
-fn a_misuse_of_run_is_said_of_its_place() {
+fn a_misuse_of_run_is_reported_at_the_callers_location() {
     if !is_child() {
-        let said = stderr(&child("a_misuse_of_run_is_said_of_its_place"));
+        let said = stderr(&child("a_misuse_of_run_is_reported_at_the_callers_location"));
         assert_eq!(said.matches(concat!("panicked at ", file!())).count(), 2, "{said}");
         return;
     }

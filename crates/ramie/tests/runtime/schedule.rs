@@ -199,7 +199,7 @@ fn busy_fibers_spread_over_the_workers() {
                     together.fetch_add(1, Ordering::SeqCst);
                     let start = Instant::now();
                     while together.load(Ordering::SeqCst) < 4 {
-                        assert!(start.elapsed() < Duration::from_secs(60), "one waits for ever");
+                        assert!(start.elapsed() < Duration::from_secs(60), "one waits forever");
                         std::thread::yield_now();
                     }
                 }

@@ -25,7 +25,7 @@ fn others() -> usize {
 }
 
 #[test]
-fn nobody_else_enters_unless_asked() {
+fn nobody_else_submits_by_default() {
     if is_child() {
         ramie::run(|| assert_eq!(others(), 0));
         let builder = || Runtime::builder().workers(2);
@@ -38,7 +38,7 @@ fn nobody_else_enters_unless_asked() {
         assert_eq!(others(), 0);
         return;
     }
-    assert_success(&child_with("true", "nobody_else_enters_unless_asked", &[("RAMIE_SUBMIT", "")]));
+    assert_success(&child_with("true", "nobody_else_submits_by_default", &[("RAMIE_SUBMIT", "")]));
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn a_closure_may_wait_while_others_queue_behind_it() {
 }
 
 #[test]
-fn a_stopped_actor_says_so() {
+fn calls_of_a_stopped_actor_fail() {
     everywhere(|| {
         let actor = Actor::with_mailbox(0, 7);
         let other = actor.clone();
@@ -82,7 +82,7 @@ fn the_last_handle_lets_it_finish_and_end() {
 }
 
 #[test]
-fn a_panic_ends_it_and_whoever_waits_is_told() {
+fn a_panic_ends_the_actor_and_its_callers_get_an_error() {
     everywhere(|| {
         let actor = Actor::spawn(());
         let gate = Arc::new(Semaphore::new(0));
@@ -164,7 +164,7 @@ fn a_closure_that_was_sent_runs_though_its_caller_left() {
 }
 
 #[test]
-fn an_actor_that_waits_for_itself_is_told() {
+fn an_actor_that_waits_for_itself_panics_with_the_reason() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             let actor = Actor::with_mailbox(1, ());

@@ -47,7 +47,7 @@ fn a_child_that_panics_before_it_is_ready_goes_on_in_the_parent() {
 }
 
 #[test]
-fn a_child_that_never_says_that_it_is_ready_fails_the_scope() {
+fn a_child_that_never_becomes_ready_fails_the_scope() {
     on_workers(|| {
         let result: Result<(), Failures<io::Error>> = try_scope(|scope| {
             scope.spawn(until_cancelled);

@@ -18,7 +18,7 @@ fn strict() -> Supervisor {
 }
 
 #[test]
-fn what_a_started_fiber_is_ready_with_is_returned() {
+fn the_value_of_a_ready_fiber_is_returned() {
     one_worker().run(|| {
         let port = try_scope(|scope| {
             scope.start(|ready: Ready<u16>| {
@@ -60,7 +60,7 @@ fn the_first_of_several_ends_is_the_cause() {
 }
 
 #[test]
-fn a_child_that_says_it_was_cancelled_is_believed_if_it_was() {
+fn a_child_that_reports_a_cancellation_is_believed_if_it_was_cancelled() {
     one_worker().run(|| {
         let cancelled = cancel::scope(|scope| {
             let handle = scope.handle();

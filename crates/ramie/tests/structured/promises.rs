@@ -262,7 +262,7 @@ fn a_lock_is_not_lost_with_the_strand_to_which_it_was_handed() {
             (0..yields).for_each(|_| fiber::yield_now());
             drop(guard);
         });
-        assert!(lock.try_lock().is_ok(), "locked for ever: {losses} losses, {yields} yields");
+        assert!(lock.try_lock().is_ok(), "locked forever: {losses} losses, {yields} yields");
     }
     assert!(abandoned.load(SeqCst) > 0, "this is about strands that are given up");
 }

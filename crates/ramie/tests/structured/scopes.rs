@@ -25,7 +25,7 @@ use ramie::{
 };
 
 #[test]
-fn what_succeeds_is_returned_and_children_borrow() {
+fn a_value_is_returned_and_children_borrow() {
     on_workers(|| {
         let words = ["one", "three"];
         let total = try_scope(|scope: &TryScope<'_, '_, io::Error>| {
@@ -136,7 +136,7 @@ fn a_limit_that_a_strand_has_set_itself_is_a_failure() {
 }
 
 #[test]
-fn an_error_that_a_cancellation_lies_in_says_so() {
+fn an_error_that_contains_a_cancellation_reports_it() {
     #[derive(Debug)]
     struct Loading(io::Error);
     impl std::fmt::Display for Loading {
@@ -164,7 +164,7 @@ fn an_error_that_a_cancellation_lies_in_says_so() {
 
 /// As each error does that has a variant for it.
 #[test]
-fn errors_that_tell_of_a_cancellation_have_it_as_their_source() {
+fn errors_that_report_a_cancellation_have_it_as_their_source() {
     let errors: [Box<dyn Error + Send + Sync>; 13] = [
         actor::CallError::Cancelled.into(),
         channel::RecvError::Cancelled.into(),
@@ -231,7 +231,7 @@ fn joining_a_failed_strand_leaves_the_closure_with_the_cause() {
 }
 
 #[test]
-fn a_child_says_that_it_is_ready_or_its_end_says_that_it_never_will() {
+fn a_child_reports_that_it_is_ready_or_ends_before() {
     on_workers(|| {
         let value = try_scope(|scope| {
             let value = scope.start(|ready: Ready<i32>| {
@@ -344,7 +344,7 @@ fn a_set_gives_outcomes_as_they_come() {
 }
 
 #[test]
-fn a_set_keeps_panics_for_whoever_takes_them() {
+fn a_set_keeps_panics_until_they_are_taken() {
     on_workers(|| {
         let caught = set(|set| {
             set.spawn(|| panic!("taken"));
@@ -477,7 +477,7 @@ fn a_child_is_restarted_until_it_succeeds_or_fails_too_often() {
 }
 
 #[test]
-fn a_supervisor_that_gives_up_says_how_the_child_ended() {
+fn a_supervisor_that_gives_up_reports_how_the_child_ended() {
     with_workers(1).run(|| {
         let supervisor = Supervisor::new().back_off(AT_ONCE).limit(1, Duration::from_secs(1));
         let panics = |children: &mut Supervised<'_, String>| {

@@ -45,7 +45,7 @@ fn each_receiver_sees_every_value_since_it_subscribed() {
 }
 
 #[test]
-fn a_slow_receiver_is_told_how_many_it_missed() {
+fn a_slow_receiver_gets_the_number_of_missed_values() {
     everywhere(|| {
         let (sender, mut slow) = broadcast::channel(3);
         let mut quick = sender.subscribe();
@@ -380,7 +380,7 @@ fn check_order(seen: &[OnceLock<u64>]) {
 }
 
 #[test]
-fn all_see_one_order_and_miss_only_what_they_are_told() {
+fn all_see_one_order_and_miss_only_the_values_reported_as_missed() {
     let mut random = Random::new("broadcast order");
     let mut round = |capacity: usize, run: &dyn Fn(Vec<Role<'_>>)| {
         let seen: Vec<_> = (0..SENDERS * VALUES).map(|_| OnceLock::new()).collect();
@@ -417,7 +417,7 @@ fn all_see_one_order_and_miss_only_what_they_are_told() {
 }
 
 #[test]
-fn what_was_not_received_is_dropped_once() {
+fn values_that_were_not_received_are_dropped_once() {
     let drops = AtomicUsize::new(0);
     one_worker().run(|| {
         let (sender, mut receiver) = broadcast::channel(2);

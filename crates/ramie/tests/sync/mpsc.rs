@@ -38,7 +38,7 @@ macro_rules! steps {
 }
 
 #[test]
-fn it_does_what_stds_does() {
+fn it_behaves_as_stds() {
     let expected = steps!(std);
     everywhere(|| assert_eq!(steps!(ramie), expected));
 }
@@ -85,7 +85,7 @@ fn values_keep_their_order_for_each_sender() {
 }
 
 #[test]
-fn what_was_not_received_is_dropped_once() {
+fn values_that_were_not_received_are_dropped_once() {
     let drops = AtomicUsize::new(0);
     one_worker().run(|| {
         let (sender, receiver) = mpsc::channel();

@@ -57,7 +57,7 @@ macro_rules! steps {
 }
 
 #[test]
-fn it_does_what_stds_does() {
+fn it_behaves_as_stds() {
     let expected = steps!(std::sync::Mutex, std::thread::spawn);
     assert_eq!(steps!(ramie::sync::Mutex, fiber::spawn), expected);
     on_each(&[1, 2], |runtime| {
@@ -134,7 +134,7 @@ fn contention_among_fibers_threads_and_runtimes() {
 }
 
 #[test]
-fn try_lock_tells_why_not() {
+fn try_lock_returns_the_reason() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             let lock = Arc::new(Mutex::new(()));
@@ -156,13 +156,13 @@ fn locking_twice_is_refused_with_a_sentence() {
         let _held = lock.lock().unwrap();
         drop(lock.lock());
     };
-    let sentence = "this strand holds the Mutex already and would wait for itself for ever; drop \
+    let sentence = "this strand holds the Mutex already and would wait for itself forever; drop \
                     the first guard before locking again";
     assert_eq!(panic_text(locks_twice), sentence);
     one_worker().run(|| assert_eq!(panic_text(locks_twice), sentence));
 }
 
-/// One that takes the lock again and again may win some times against a waiter, not for ever.
+/// One that takes the lock again and again may win some times against a waiter, not forever.
 #[test]
 fn a_waiter_gets_its_turn() {
     on_each(&[1, 2], |runtime| {

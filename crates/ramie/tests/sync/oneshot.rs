@@ -144,7 +144,7 @@ fn it_works_between_threads_fibers_and_runtimes() {
 }
 
 #[test]
-fn the_errors_say_what_happened() {
+fn the_errors_describe_their_causes() {
     assert!(RecvError::Closed.to_string().contains("without having sent"));
     assert!(TryRecvError::Empty.to_string().contains("yet"));
     assert!(TryRecvError::Closed.to_string().contains("none will come"));

@@ -123,7 +123,7 @@ macro_rules! condvar_steps {
 }
 
 #[test]
-fn they_do_what_stds_do() {
+fn they_behave_as_stds() {
     let rwlock = rwlock_steps!(std);
     let once = once_steps!(std);
     let condvar = condvar_steps!(std);

@@ -159,7 +159,7 @@ fn at_each_switch_after_the_timeout(f: impl Fn(&dyn Fn())) {
 }
 
 #[test]
-fn what_a_timed_out_waiter_does_not_take_the_next_one_gets() {
+fn a_value_that_a_timed_out_waiter_does_not_take_goes_to_the_next() {
     at_each_switch_after_the_timeout(|let_it_pass| {
         let mutex = Mutex::new(0);
         let held = mutex.lock().unwrap();
@@ -202,7 +202,7 @@ fn what_a_timed_out_waiter_does_not_take_the_next_one_gets() {
 }
 
 #[test]
-fn a_value_or_an_event_that_comes_with_the_timeout_is_told_once() {
+fn a_value_or_an_event_that_comes_with_the_timeout_is_seen_once() {
     at_each_switch_after_the_timeout(|let_it_pass| {
         for capacity in [0, 1] {
             let (sender, receiver) = channel::bounded(capacity);
@@ -366,7 +366,7 @@ fn while_unwinding<T>(mut f: impl FnMut() -> T) {
 }
 
 #[test]
-fn while_unwinding_channels_give_errors_and_what_is_free_is_taken() {
+fn while_unwinding_channels_return_errors_and_free_locks_are_taken() {
     one_worker().run(|| {
         let (sender, receiver) = mpsc::sync_channel(1);
         let (rwlock, semaphore, event) = (RwLock::new(0), Semaphore::new(1), Event::new());
@@ -386,7 +386,7 @@ fn while_unwinding_channels_give_errors_and_what_is_free_is_taken() {
 }
 
 #[test]
-fn while_unwinding_a_wait_that_can_be_cancelled_says_that_it_was() {
+fn while_unwinding_a_cancellable_wait_reports_a_cancellation() {
     one_worker().run(|| {
         let (lock, rwlock) = (leak(Mutex::new(())), leak(RwLock::new(())));
         let holder = fiber::spawn(|| {

@@ -175,7 +175,7 @@ fn table() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_table_says_what_the_docs_say() {
+fn the_table_agrees_with_the_docs() {
     let (calls, mut complaints) = documented();
     let table = table();
     assert!(calls.len() > 150, "only {} calls were found", calls.len());

@@ -89,7 +89,7 @@ fn files_and_lines_keep_to_their_sizes() {
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
+fn every_file_describes_its_purpose() {
     let missing = |(name, text): (String, String)| {
         (!text.starts_with("//!") && !text.starts_with("#!")).then(|| format!("{name}: no //! doc"))
     };

@@ -55,7 +55,7 @@ fn assert_abandoned<T>(handle: JoinHandle<T>) {
 }
 
 #[test]
-fn parked_fibers_are_named_with_what_they_wait_for() {
+fn parked_fibers_are_named_with_their_waits() {
     on_each_impatient(&[1], |runtime, lines| {
         let parked = runtime.run(|| {
             let lock = Arc::new(Mutex::new(()));
@@ -172,7 +172,7 @@ fn a_job_on_the_pool_outlives_its_fiber() {
 }
 
 #[test]
-fn whoever_joins_an_abandoned_fiber_elsewhere_wakes() {
+fn a_joiner_of_a_fiber_abandoned_elsewhere_wakes() {
     let (runtime, _) = impatient(Driver::Auto, 1);
     let joiner = runtime.run(|| {
         let parked = spawn_named("parks", fiber::park);
@@ -303,7 +303,7 @@ fn a_fiber_in_io_is_given_up_and_its_op_with_it() {
 }
 
 #[test]
-fn a_fiber_that_receives_each_is_given_up_and_what_comes_later_wakes_nobody() {
+fn items_for_an_abandoned_receiver_wake_nobody() {
     use std::io::Write;
     on_each_impatient(&[1, 2], |runtime, lines| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -35,7 +35,7 @@ fn connection() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn a_limit_ends_a_read_and_says_so() {
+fn a_limit_ends_a_read_and_is_the_reason() {
     runtime(1).run(|| {
         let (mut client, _server) = connection();
         let late = with_timeout(SHORT, || client.read(&mut [0])).unwrap_err();
@@ -48,7 +48,7 @@ fn a_limit_ends_a_read_and_says_so() {
 }
 
 #[test]
-fn one_result_says_what_a_limited_call_that_may_fail_came_to() {
+fn a_fallible_call_under_a_limit_returns_one_result() {
     runtime(1).run(|| {
         let (mut client, mut server) = connection();
         let late = try_with_timeout(SHORT, || client.read(&mut [0])).unwrap_err();
@@ -69,7 +69,7 @@ fn one_result_says_what_a_limited_call_that_may_fail_came_to() {
 }
 
 #[test]
-fn what_is_done_in_time_is_returned() {
+fn a_value_within_the_limit_is_returned() {
     runtime(1).run(|| {
         assert_eq!(with_timeout(LONG, || 1), Ok(1));
         let (mut client, mut server) = connection();
@@ -218,7 +218,7 @@ fn a_scope_inside_a_cancelled_one_is_cancelled() {
 }
 
 #[test]
-fn a_shield_keeps_off_what_comes_from_outside_only() {
+fn a_shield_defers_only_cancellations_from_outside() {
     runtime(1).run(|| {
         let (mut client, mut server) = connection();
         cancel::scope(|scope| {
@@ -248,7 +248,7 @@ fn a_shield_keeps_off_what_comes_from_outside_only() {
 }
 
 #[test]
-fn calls_that_cannot_say_so_return_early_and_let_others_run() {
+fn calls_that_cannot_report_a_cancellation_return_early_and_let_others_run() {
     let clock = ManualClock::new();
     let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
     runtime.run(|| {
@@ -337,7 +337,7 @@ fn bytes_that_arrived_are_returned_although_the_scope_was_cancelled() {
 }
 
 #[test]
-fn what_a_shield_keeps_off_ends_no_wait_in_a_scope_inside() {
+fn a_deferred_cancellation_ends_no_wait_in_a_scope_inside() {
     runtime(1).run(|| {
         let event = Event::new();
         cancel::scope(|outer| {

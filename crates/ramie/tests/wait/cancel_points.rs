@@ -274,7 +274,7 @@ fn processes() {
 }
 
 #[test]
-fn what_a_child_said_before_is_returned() {
+fn the_output_of_a_child_before_its_end_is_returned() {
     everywhere(|| {
         let mut command = Command::new("sh");
         command.args(["-c", "echo word; exec sleep 1000"]).stdout(Stdio::piped());
@@ -332,7 +332,7 @@ fn standard_output() {
 }
 
 #[test]
-fn write_all_says_how_much_was_sent() {
+fn write_all_reports_the_number_of_bytes_sent() {
     everywhere(|| {
         let data: Vec<u8> = (0..8 << 20).map(|n: u32| (n % 251) as u8).collect();
         let (mut tcp, mut tcp_peer) = connection();
@@ -361,7 +361,7 @@ fn write_all_says_how_much_was_sent() {
 }
 
 #[test]
-fn read_exact_says_how_much_has_come() {
+fn read_exact_reports_the_number_of_bytes_read() {
     everywhere(|| {
         let (mut near, mut far) = connection();
         far.write_all(b"half").unwrap();
@@ -425,7 +425,7 @@ fn copy_of_a_file_to_a_socket_counts() {
 }
 
 #[test]
-fn a_buf_writer_keeps_what_it_took() {
+fn a_buf_writer_keeps_the_bytes_that_it_took() {
     everywhere(|| {
         let (mut reader, writer) = io::pipe().unwrap();
         let mut writer = BufWriter::with_capacity(4096, writer);

@@ -58,7 +58,7 @@ fn in_each_way(check: impl Fn(&dyn Fn(&mut dyn FnMut())) + Send + Sync) {
 }
 
 #[test]
-fn a_channel_says_that_it_was_cancelled_and_keeps_the_values() {
+fn a_cancelled_channel_call_reports_it_and_keeps_the_values() {
     in_each_way(|cancelled| {
         let (sender, receiver) = channel::bounded(1);
         cancelled(&mut || assert_eq!(receiver.recv(), Err(RecvError::Cancelled)));
@@ -104,7 +104,7 @@ fn a_call_that_need_not_wait_fails_too_but_for_try() {
 }
 
 #[test]
-fn a_select_tells_its_first_arm() {
+fn a_cancelled_select_runs_its_first_arm() {
     in_each_way(|cancelled| {
         let (sender, receiver) = channel::bounded(1);
         sender.send("full").unwrap();
@@ -134,7 +134,7 @@ fn a_select_tells_its_first_arm() {
 }
 
 #[test]
-fn the_locks_say_that_they_were_cancelled() {
+fn the_locks_report_cancellations() {
     everywhere(|| {
         let (mutex, lock) = (Mutex::new(0), RwLock::new(0));
         let semaphore = Semaphore::new(0);
@@ -158,7 +158,7 @@ fn the_locks_say_that_they_were_cancelled() {
 }
 
 #[test]
-fn the_other_waits_say_that_they_were_cancelled() {
+fn the_other_waits_report_cancellations() {
     in_each_way(|cancelled| {
         let event = Event::new();
         cancelled(&mut || assert!(event.wait().is_err()));
@@ -200,7 +200,7 @@ fn a_condvar_returns_early_and_lets_others_run() {
         fiber::scope(|s| {
             s.spawn(|| {
                 cancelled(|| {
-                    // The loop would hold the worker for ever, without the yield in the wait.
+                    // The loop would hold the worker forever, without the yield in the wait.
                     let mut guard = mutex.lock().unwrap();
                     while !*guard {
                         guard = condvar.wait(guard).unwrap();
@@ -240,7 +240,7 @@ fn a_cancelled_condvar_leaves_the_lock_free() {
 }
 
 #[test]
-fn what_is_no_cancel_point_waits_on() {
+fn calls_that_are_no_cancel_points_continue_to_wait() {
     one_worker().run(|| {
         let (mutex, lock, barrier) = (Mutex::new(0), RwLock::new(0), Barrier::new(2));
         let (condvar, once) = (Condvar::new(), Once::new());

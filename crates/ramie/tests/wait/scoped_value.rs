@@ -79,7 +79,7 @@ fn fibers_of_one_worker_have_each_their_own() {
 }
 
 #[test]
-fn a_coroutine_sees_what_is_bound_where_it_is_resumed_and_keeps_its_own() {
+fn a_coroutine_sees_the_bindings_of_its_resumer_and_keeps_its_own() {
     with_workers(1).run(|| {
         let coroutine = Coroutine::new(|yielder: &Yielder<(), Option<u32>>, ()| {
             yielder.suspend(depth());

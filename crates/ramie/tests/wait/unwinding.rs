@@ -42,7 +42,7 @@ fn no_switch_refuses_whatever_would_suspend() {
 }
 
 #[test]
-fn no_switch_leaves_what_does_not_suspend_alone() {
+fn no_switch_permits_calls_that_do_not_suspend() {
     one_worker().run(|| {
         let ended = fiber::spawn(|| 5);
         fiber::yield_now();

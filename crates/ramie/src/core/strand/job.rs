@@ -170,7 +170,7 @@ pub(crate) unsafe fn take_outcome<T>(header: &StrandHeader) -> Result<T, Raised>
 #[cold]
 #[inline(never)]
 unsafe fn take_raised(header: &StrandHeader) -> Raised {
-    let why = header.no_value().expect("its table says that it has none");
+    let why = header.no_value().expect("a strand without a value has a table of `WITHOUT_VALUE`");
     // SAFETY: a strand without a value has a payload, which belongs to the handle.
     Raised::new(why, unsafe { read::<Payload>(header) })
 }

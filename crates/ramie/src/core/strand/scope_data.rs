@@ -155,7 +155,7 @@ impl ScopeData {
         }
         ramie_driver::sys::fatal(
             "a strand of a scope was abandoned at the end of its run, and the scope, which \
-             was opened outside of that run, would wait for it for ever. Open the scope inside \
+             was opened outside of that run, would wait for it forever. Open the scope inside \
              run, or join the strand before run ends. Aborting.",
         )
     }

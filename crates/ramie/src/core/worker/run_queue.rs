@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_head_is_told_from_the_root() {
+    fn a_fresh_head_is_distinguished_from_the_root() {
         let headers = FreeList::new();
         let header = take(&headers);
         let queue = RunQueue::new();

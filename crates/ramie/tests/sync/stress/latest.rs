@@ -291,7 +291,7 @@ fn change(sender: watch::Sender<u64>, waits_for_end: bool, actor: &mut Actor<Wat
     });
 }
 
-/// Waits for changes; if senders wait for its end, not for ever.
+/// Waits for changes; if senders wait for its end, not forever.
 fn watch_it(mut receiver: watch::Receiver<u64>, may_wait: bool, actor: &mut Actor<Watch>) {
     for _ in 0..actor.random.below(3 * STEPS) {
         let (choice, moment) = (actor.random.below(6), actor.moment());

@@ -84,13 +84,13 @@ fn noted(calls: &[(u64, u64, u64)]) -> Vec<Noted<u64>> {
 }
 
 #[test]
-fn what_overlaps_may_have_any_order() {
+fn overlapping_calls_may_have_any_order() {
     assert_explained(&0, &mut noted(&[(1, 0, 3), (0, 1, 2), (2, 4, 5)]));
 }
 
 #[test]
 #[should_panic(expected = "no order of these calls is possible")]
-fn what_ended_before_another_began_came_before() {
+fn a_call_that_ended_before_another_began_comes_first() {
     assert_explained(&0, &mut noted(&[(1, 0, 1), (0, 2, 3)]));
 }
 

@@ -1,7 +1,7 @@
 //! Timeouts that race with the awaited event: nothing is lost, nothing comes twice.
 //!
 //! Some strands are patient, others give up after a moment. A value for one that gives up goes to a
-//! patient one; otherwise that one waits for ever, or the sum is wrong.
+//! patient one; otherwise that one waits forever, or the sum is wrong.
 
 use std::{
     sync::{

@@ -210,7 +210,7 @@ fn a_oneshot() {
     });
 }
 
-/// Two strands hand a turn to and fro, one waiting for ever, the other with timeouts; others send
+/// Two strands hand a turn to and fro, one waiting forever, the other with timeouts; others send
 /// them tokens that mean nothing.
 #[test]
 fn park_and_unpark() {
