@@ -55,8 +55,8 @@ fn the_harness_keeps_a_fibers_panic_with_its_test() {
 }
 
 #[test]
-fn a_panic_of_a_fiber_is_reported_under_the_fibers_name() {
-    let name = "a_panic_of_a_fiber_is_reported_under_the_fibers_name";
+fn a_panic_of_a_fiber_is_shown_under_the_fibers_name() {
+    let name = "a_panic_of_a_fiber_is_shown_under_the_fibers_name";
     if is_child() {
         let outcome = std::panic::catch_unwind(|| {
             one_worker().run(|| {
@@ -76,7 +76,7 @@ fn a_panic_of_a_fiber_is_reported_under_the_fibers_name() {
 
     let told = stderr(&child_with("true", name, &[("RUST_BACKTRACE", "1")]));
     assert_reported_once(&told, "the child's message");
-    assert!(told.contains("panics_told::a_program_tells"), "the program's frames: {told}");
+    assert!(told.contains("panics_told::a_panic_of_a_fiber"), "the program's frames: {told}");
     for hidden in ["corosensei", "catch_unwind", "run_loop", "job", "report", "force_capture"] {
         assert!(!told.contains(hidden), "{hidden} is shown: {told}");
     }
