@@ -68,12 +68,17 @@ pub fn read(folder: &Path) -> Result<Vec<Mutant>, String> {
 /// The lines of a list, those that go on put together, each with its number.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
+    let mut is_after_gap = false;
     for (index, line) in text.lines().enumerate() {
         if line.starts_with('#') || line.trim().is_empty() {
+            is_after_gap = true;
             continue;
         }
+        // After an empty line a line cannot go on with one before; `read_one` refuses it then.
+        let goes_on = line.starts_with(' ') && !is_after_gap;
+        is_after_gap = false;
         match lines.last_mut() {
-            Some((_, before)) if line.starts_with(' ') => {
+            Some((_, before)) if goes_on => {
                 before.push('\n');
                 before.push_str(line);
             }
@@ -114,6 +119,11 @@ fn read_one(text: &str, mutants: &mut Vec<Mutant>) -> Result<(), String> {
             ("at", Some(mutant)) => mutant.at = value,
             ("to", Some(mutant)) => mutant.to = value,
             ("lives", Some(mutant)) => mutant.lives = Some(value),
+            ("", _) => {
+                return Err(format!(
+                    ":{number}: an indented line follows an empty line or a comment"
+                ));
+            }
             _ => return Err(format!(":{number}: `{key}` is no word of the grammar in list.rs")),
         }
     }
