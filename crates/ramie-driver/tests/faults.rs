@@ -200,5 +200,5 @@ fn child_seeded() {
 #[ignore = "run in a child by the_variable_is_a_seed"]
 fn child_seed_of_nonsense() {
     let error = Driver::open(Choice::Auto, &Config::small()).unwrap_err();
-    assert!(error.to_string().contains("none of SEED, SEED,ERRNO"), "{error}");
+    assert!(error.to_string().contains("expected numbers: SEED, SEED,ERRNO"), "{error}");
 }
