@@ -10,26 +10,17 @@ use std::{
 
 use ::may::io::CoIo;
 use ::ramie::{fiber, os::unix::net::UnixStream as RamieStream};
+use ramie_workloads::messages;
 
-use super::{Buffer, Check, Medium, Plan, Source};
+use super::{Medium, PairPlan, Plan};
 use crate::workload::Sample;
 
-fn write(mut writer: impl Write, plan: Plan, pair: u64) {
-    let (mut source, mut message) = Source::new(plan, pair);
-    while source.advance(&mut message) {
-        writer.write_all(&message).expect("a reader");
-    }
+fn write(writer: impl Write, plan: PairPlan) {
+    messages::write(writer, plan).expect("a reader");
 }
 
-fn read(mut reader: impl Read, plan: Plan, pair: u64) {
-    let mut check = Check::new(plan, pair);
-    let mut buffer = Buffer::new(plan.bytes);
-    loop {
-        let count = reader.read(&mut buffer).expect("a read");
-        if !check.take(&buffer[..count]) {
-            return;
-        }
-    }
+fn read(reader: impl Read, plan: PairPlan) {
+    messages::read(reader, plan).expect("the bytes written");
 }
 
 pub fn run_fibers(plan: Plan) -> Sample {
@@ -87,15 +78,15 @@ fn fiber_pair<H>(plan: Plan, pair: u64, spawn: impl Fn(Box<dyn FnOnce() + Send>)
         Medium::Pipe => {
             let (reader, writer) = ::ramie::io::pipe().expect("descriptors");
             [
-                spawn(Box::new(move || write(writer, plan, pair))),
-                spawn(Box::new(move || read(reader, plan, pair))),
+                spawn(Box::new(move || write(writer, plan.of(pair)))),
+                spawn(Box::new(move || read(reader, plan.of(pair)))),
             ]
         }
         Medium::SocketPair => {
             let (reader, writer) = RamieStream::pair().expect("descriptors");
             [
-                spawn(Box::new(move || write(writer, plan, pair))),
-                spawn(Box::new(move || read(reader, plan, pair))),
+                spawn(Box::new(move || write(writer, plan.of(pair)))),
+                spawn(Box::new(move || read(reader, plan.of(pair)))),
             ]
         }
     }
@@ -108,13 +99,13 @@ pub fn run_threads(plan: Plan) -> Sample {
             match plan.medium {
                 Medium::Pipe => {
                     let (reader, writer) = io::pipe().expect("descriptors");
-                    s.spawn(move || read(reader, plan, pair));
-                    s.spawn(move || write(writer, plan, pair));
+                    s.spawn(move || read(reader, plan.of(pair)));
+                    s.spawn(move || write(writer, plan.of(pair)));
                 }
                 Medium::SocketPair => {
                     let (reader, writer) = UnixStream::pair().expect("descriptors");
-                    s.spawn(move || read(reader, plan, pair));
-                    s.spawn(move || write(writer, plan, pair));
+                    s.spawn(move || read(reader, plan.of(pair)));
+                    s.spawn(move || write(writer, plan.of(pair)));
                 }
             }
         }
@@ -133,14 +124,14 @@ pub fn run_coroutines(plan: Plan) -> Sample {
             Medium::Pipe => {
                 let (reader, writer) = io::pipe().expect("descriptors");
                 let (reader, writer) = (polled(reader), polled(writer));
-                coroutines.push(::may::go!(move || read(reader, plan, pair)));
-                coroutines.push(::may::go!(move || write(writer, plan, pair)));
+                coroutines.push(::may::go!(move || read(reader, plan.of(pair))));
+                coroutines.push(::may::go!(move || write(writer, plan.of(pair))));
             }
             Medium::SocketPair => {
                 let (reader, writer) = UnixStream::pair().expect("descriptors");
                 let (reader, writer) = (polled(reader), polled(writer));
-                coroutines.push(::may::go!(move || read(reader, plan, pair)));
-                coroutines.push(::may::go!(move || write(writer, plan, pair)));
+                coroutines.push(::may::go!(move || read(reader, plan.of(pair))));
+                coroutines.push(::may::go!(move || write(writer, plan.of(pair))));
             }
         }
     }

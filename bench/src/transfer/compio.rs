@@ -8,7 +8,7 @@ use ::compio::{
     runtime::spawn,
 };
 
-use super::{Check, Medium, Plan, Source, on_each_thread};
+use super::{Medium, MessageCheck, PairPlan, Plan, Source, on_each_thread};
 use crate::{rings, workload::Sample};
 
 pub fn run(plan: Plan) -> Sample {
@@ -26,15 +26,15 @@ async fn transfer(plan: Plan, pairs: Vec<u64>) {
         match plan.medium {
             Medium::Pipe => {
                 let (reader, writer) = pipe::anonymous().await.expect("descriptors");
-                tasks.push(spawn(write(writer, plan, pair)));
-                tasks.push(spawn(read(reader, plan, pair)));
+                tasks.push(spawn(write(writer, plan.of(pair))));
+                tasks.push(spawn(read(reader, plan.of(pair))));
             }
             Medium::SocketPair => {
                 let (reader, writer) = std::os::unix::net::UnixStream::pair().expect("descriptors");
                 let reader = UnixStream::from_std(reader).expect("a stream");
                 let writer = UnixStream::from_std(writer).expect("a stream");
-                tasks.push(spawn(write(writer, plan, pair)));
-                tasks.push(spawn(read(reader, plan, pair)));
+                tasks.push(spawn(write(writer, plan.of(pair))));
+                tasks.push(spawn(read(reader, plan.of(pair))));
             }
         }
     }
@@ -43,8 +43,8 @@ async fn transfer(plan: Plan, pairs: Vec<u64>) {
     }
 }
 
-async fn write(mut writer: impl AsyncWrite, plan: Plan, pair: u64) {
-    let (mut source, message) = Source::new(plan, pair);
+async fn write(mut writer: impl AsyncWrite, plan: PairPlan) {
+    let (mut source, message) = Source::new(plan);
     // compio takes a Vec, whose alignment is malloc's choice.
     let mut message = message.to_vec();
     while source.advance(&mut message) {
@@ -54,15 +54,15 @@ async fn write(mut writer: impl AsyncWrite, plan: Plan, pair: u64) {
     }
 }
 
-async fn read(mut reader: impl AsyncRead, plan: Plan, pair: u64) {
-    let mut check = Check::new(plan, pair);
+async fn read(mut reader: impl AsyncRead, plan: PairPlan) {
+    let mut check = MessageCheck::new(plan);
     let mut buffer = Vec::with_capacity(plan.bytes);
     loop {
         let result;
         buffer.clear();
         BufResult(result, buffer) = reader.read(buffer).await;
         let count = result.expect("a read");
-        if !check.take(&buffer[..count]) {
+        if !check.take(&buffer[..count]).expect("the bytes written") {
             return;
         }
     }

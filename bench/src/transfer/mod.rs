@@ -5,7 +5,6 @@
 
 mod blocking;
 mod compio;
-mod messages;
 mod monoio;
 mod raw;
 mod tokio;
@@ -16,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::messages::{Buffer, Check, Source};
+use ramie_workloads::messages::{Buffer, MessageCheck, PairPlan, Source};
+
 use crate::{
     peers::Peer,
     workload::{Sample, Workload},
@@ -40,6 +40,13 @@ pub struct Plan {
     /// The length of a message.
     pub bytes: usize,
     pub threads: usize,
+}
+
+impl Plan {
+    /// The messages of one of the pairs.
+    fn of(self, pair: u64) -> PairPlan {
+        PairPlan { pair, messages: self.messages, bytes: self.bytes }
+    }
 }
 
 pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {

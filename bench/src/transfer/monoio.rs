@@ -6,7 +6,7 @@ use ::monoio::{
     net::UnixStream,
 };
 
-use super::{Check, Medium, Plan, Source, on_each_thread};
+use super::{Medium, MessageCheck, PairPlan, Plan, Source, on_each_thread};
 use crate::{rings, workload::Sample};
 
 pub fn run(plan: Plan) -> Option<Sample> {
@@ -25,16 +25,16 @@ async fn transfer(plan: Plan, pairs: Vec<u64>) {
     let mut tasks = Vec::new();
     for pair in pairs {
         let (writer, reader) = UnixStream::pair().expect("descriptors");
-        tasks.push(::monoio::spawn(write(writer, plan, pair)));
-        tasks.push(::monoio::spawn(read(reader, plan, pair)));
+        tasks.push(::monoio::spawn(write(writer, plan.of(pair))));
+        tasks.push(::monoio::spawn(read(reader, plan.of(pair))));
     }
     for task in tasks {
         task.await;
     }
 }
 
-async fn write(mut writer: UnixStream, plan: Plan, pair: u64) {
-    let (mut source, message) = Source::new(plan, pair);
+async fn write(mut writer: UnixStream, plan: PairPlan) {
+    let (mut source, message) = Source::new(plan);
     // monoio takes a Vec, whose alignment is malloc's choice.
     let mut message = message.to_vec();
     while source.advance(&mut message) {
@@ -44,14 +44,14 @@ async fn write(mut writer: UnixStream, plan: Plan, pair: u64) {
     }
 }
 
-async fn read(mut reader: UnixStream, plan: Plan, pair: u64) {
-    let mut check = Check::new(plan, pair);
+async fn read(mut reader: UnixStream, plan: PairPlan) {
+    let mut check = MessageCheck::new(plan);
     let mut buffer = vec![0; plan.bytes];
     loop {
         let result;
         (result, buffer) = reader.read(buffer).await;
         let count = result.expect("a read");
-        if !check.take(&buffer[..count]) {
+        if !check.take(&buffer[..count]).expect("the bytes written") {
             return;
         }
     }

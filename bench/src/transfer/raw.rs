@@ -16,7 +16,7 @@ use io_uring::{
     types::Fd,
 };
 
-use super::{Buffer, Check, Medium, Plan, Source, on_each_thread};
+use super::{Buffer, Medium, MessageCheck, Plan, Source, on_each_thread};
 use crate::workload::Sample;
 
 /// Whether ops name descriptors or slots in the ring's table.
@@ -46,7 +46,7 @@ struct End {
 
 enum Role {
     Writes(Source),
-    Reads(Check),
+    Reads(MessageCheck),
 }
 
 impl End {
@@ -61,9 +61,9 @@ impl End {
                 (reader.into(), writer.into())
             }
         };
-        let (source, message) = Source::new(plan, pair);
+        let (source, message) = Source::new(plan.of(pair));
         let medium = plan.medium;
-        let reads = Role::Reads(Check::new(plan, pair));
+        let reads = Role::Reads(MessageCheck::new(plan.of(pair)));
         Ok([
             End { fd: writer, medium, buffer: message, role: Role::Writes(source) },
             End { fd: reader, medium, buffer: Buffer::new(plan.bytes), role: reads },
@@ -78,7 +78,9 @@ impl End {
                 assert!(done.is_none_or(|count| count == self.buffer.len()), "a short write");
                 source.advance(&mut self.buffer)
             }
-            (Role::Reads(check), Some(count)) => check.take(&self.buffer[..count]),
+            (Role::Reads(check), Some(count)) => {
+                check.take(&self.buffer[..count]).expect("the bytes written")
+            }
             (Role::Reads(_), None) => true,
         }
     }

@@ -8,7 +8,7 @@ use ::tokio::{
     runtime::Builder,
 };
 
-use super::{Buffer, Check, Medium, Plan, Source};
+use super::{Buffer, Medium, MessageCheck, PairPlan, Plan, Source};
 use crate::workload::Sample;
 
 pub fn run(plan: Plan) -> Sample {
@@ -27,11 +27,11 @@ async fn measure(plan: Plan) -> Sample {
         match plan.medium {
             Medium::Pipe => {
                 let (writer, reader) = pipe::pipe().expect("descriptors");
-                spawn_both(&mut tasks, write(writer, plan, pair), read(reader, plan, pair));
+                spawn_both(&mut tasks, write(writer, plan.of(pair)), read(reader, plan.of(pair)));
             }
             Medium::SocketPair => {
                 let (writer, reader) = UnixStream::pair().expect("descriptors");
-                spawn_both(&mut tasks, write(writer, plan, pair), read(reader, plan, pair));
+                spawn_both(&mut tasks, write(writer, plan.of(pair)), read(reader, plan.of(pair)));
             }
         }
     }
@@ -50,19 +50,19 @@ fn spawn_both(
     tasks.push(::tokio::spawn(reader));
 }
 
-async fn write(mut writer: impl AsyncWrite + Unpin, plan: Plan, pair: u64) {
-    let (mut source, mut message) = Source::new(plan, pair);
+async fn write(mut writer: impl AsyncWrite + Unpin, plan: PairPlan) {
+    let (mut source, mut message) = Source::new(plan);
     while source.advance(&mut message) {
         writer.write_all(&message).await.expect("a reader");
     }
 }
 
-async fn read(mut reader: impl AsyncRead + Unpin, plan: Plan, pair: u64) {
-    let mut check = Check::new(plan, pair);
+async fn read(mut reader: impl AsyncRead + Unpin, plan: PairPlan) {
+    let mut check = MessageCheck::new(plan);
     let mut buffer = Buffer::new(plan.bytes);
     loop {
         let count = reader.read(&mut buffer).await.expect("a read");
-        if !check.take(&buffer[..count]) {
+        if !check.take(&buffer[..count]).expect("the bytes written") {
             return;
         }
     }

@@ -86,11 +86,12 @@ pub fn write(mut writer: impl io::Write, plan: PairPlan) -> io::Result<()> {
 pub fn read(mut reader: impl io::Read, plan: PairPlan) -> io::Result<()> {
     let mut check = MessageCheck::new(plan);
     let mut buffer = Buffer::new(plan.bytes);
-    while check.wants_more() {
+    loop {
         let count = reader.read(&mut buffer)?;
-        check.take(&buffer[..count]).map_err(io::Error::other)?;
+        if !check.take(&buffer[..count]).map_err(io::Error::other)? {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// The messages of a writer.
@@ -136,15 +137,14 @@ impl MessageCheck {
         MessageCheck { plan, message: plan.first_message(), number: 0, at: 0 }
     }
 
-    /// Whether more bytes must come.
     #[inline]
-    pub fn wants_more(&self) -> bool {
+    fn wants_more(&self) -> bool {
         self.number < self.plan.messages
     }
 
-    /// Compares the bytes of one read with the next expected bytes.
+    /// Compares the bytes of one read with the next expected bytes. Returns whether more must come.
     #[inline]
-    pub fn take(&mut self, mut read: &[u8]) -> Result<(), String> {
+    pub fn take(&mut self, mut read: &[u8]) -> Result<bool, String> {
         if read.is_empty() {
             return Err(self.complaint("is cut short"));
         }
@@ -165,7 +165,7 @@ impl MessageCheck {
                 stamp(&mut self.message, self.number);
             }
         }
-        Ok(())
+        Ok(self.wants_more())
     }
 
     #[cold]

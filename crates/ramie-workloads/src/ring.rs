@@ -51,33 +51,64 @@ const END: u64 = u64::MAX;
 /// The token's value before the first hop: 1 more than the hops made.
 const START: u64 = 1;
 
-/// Aligned to a cache line, so that neighbours on two CPUs do not share one.
-#[repr(align(64))]
-struct Node<S: StrandKind> {
-    slot: AtomicU64,
-    peer: OnceLock<S::Peer>,
-}
+/// The slot of a strand.
+trait Slot: Send + Sync + 'static {
+    fn empty() -> Self;
+    fn token(&self) -> &AtomicU64;
 
-impl<S: StrandKind> Node<S> {
-    fn put(&self, token: u64) {
+    #[inline(always)]
+    fn put<S: StrandKind>(&self, owner: &S::Peer, token: u64) {
         // Release: the taker's Acquire load makes the sender's writes visible.
-        self.slot.store(token, Ordering::Release);
-        if let Some(peer) = self.peer.get() {
-            S::unpark(peer);
-        }
+        self.token().store(token, Ordering::Release);
+        S::unpark(owner);
     }
 
-    #[inline]
-    fn take(&self) -> u64 {
+    #[inline(always)]
+    fn take<S: StrandKind>(&self) -> u64 {
         loop {
-            let token = self.slot.load(Ordering::Acquire);
+            let token = self.token().load(Ordering::Acquire);
             if token != EMPTY {
-                self.slot.store(EMPTY, Ordering::Relaxed);
+                self.token().store(EMPTY, Ordering::Relaxed);
                 return token;
             }
             S::park();
         }
     }
+}
+
+/// For strands on one CPU, which share its cache.
+struct Packed(AtomicU64);
+
+impl Slot for Packed {
+    fn empty() -> Self {
+        Packed(AtomicU64::new(EMPTY))
+    }
+
+    #[inline(always)]
+    fn token(&self) -> &AtomicU64 {
+        &self.0
+    }
+}
+
+/// Aligned to a cache line, so that neighbours on two CPUs do not share one.
+#[repr(align(64))]
+struct Padded(AtomicU64);
+
+impl Slot for Padded {
+    fn empty() -> Self {
+        Padded(AtomicU64::new(EMPTY))
+    }
+
+    #[inline(always)]
+    fn token(&self) -> &AtomicU64 {
+        &self.0
+    }
+}
+
+/// The slots, and the strands that own them. The owners are set before the first token.
+struct Nodes<S: StrandKind, T> {
+    slots: Vec<T>,
+    owners: OnceLock<Vec<S::Peer>>,
 }
 
 /// How often one strand receives and sends.
@@ -99,31 +130,37 @@ impl Ring {
         Share { receives: sends + u64::from(is_last), sends }
     }
 
-    /// Runs the workload on strands and checks its result.
-    pub fn cost<S: StrandKind>(&self) -> Result<Cost, WorkloadError> {
+    /// Runs the workload on strands of this number of workers, and checks its result.
+    pub fn cost<S: StrandKind>(&self, workers: usize) -> Result<Cost, WorkloadError> {
+        match S::IS_COOPERATIVE && workers == 1 {
+            true => self.cost_with::<S, Packed>(),
+            false => self.cost_with::<S, Padded>(),
+        }
+    }
+
+    fn cost_with<S: StrandKind, T: Slot>(&self) -> Result<Cost, WorkloadError> {
         let size = self.size as usize;
         let watch = Stopwatch::start();
-        let nodes = make_nodes::<S>(size)?;
+        let nodes = make_nodes::<S, T>(size)?;
         let gate = Gate::<S>::new(size);
         let spawned = spawn_all::<S, _, _>(size, |index| {
             let (nodes, mut ticket, share) = (Arc::clone(&nodes), gate.ticket(), self.share(index));
             move || {
                 ticket.arrive();
                 drop(ticket);
-                walk(&nodes[index], &nodes[(index + 1) % nodes.len()], &share)
+                walk(&nodes, index, &share)
             }
         });
         let strands = spawned.map_err(|failure| {
-            end_early(&nodes, failure.peers());
+            end_early::<S, T>(&nodes.slots, failure.peers());
             failure.give_up()
         })?;
         if gate.wait() > 0 {
-            end_early(&nodes, strands.iter().map(S::peer));
+            end_early::<S, T>(&nodes.slots, strands.iter().map(S::peer));
         } else {
-            for (node, handle) in nodes.iter().zip(&strands) {
-                let _ = node.peer.set(S::peer(handle).clone());
-            }
-            nodes[0].put(START);
+            let owners =
+                nodes.owners.get_or_init(|| strands.iter().map(S::peer).cloned().collect());
+            nodes.slots[0].put::<S>(&owners[0], START);
         }
         let (mut hops, mut last) = (0, START);
         join_all::<S, (u64, u64)>(strands, |(sent, token)| {
@@ -144,43 +181,66 @@ impl Ring {
     }
 }
 
-fn make_nodes<S: StrandKind>(size: usize) -> Result<Arc<[Node<S>]>, WorkloadError> {
-    let mut nodes = Vec::new();
-    nodes.try_reserve_exact(size).map_err(|error| {
+fn make_nodes<S: StrandKind, T: Slot>(size: usize) -> Result<Arc<Nodes<S, T>>, WorkloadError> {
+    let mut slots = Vec::new();
+    slots.try_reserve_exact(size).map_err(|error| {
         WorkloadError::new(format!(
             "no memory for a ring of {size} ({error}); ask for a smaller ring"
         ))
     })?;
-    nodes.extend((0..size).map(|_| Node { slot: AtomicU64::new(EMPTY), peer: OnceLock::new() }));
-    Ok(nodes.into())
+    slots.extend((0..size).map(|_| T::empty()));
+    Ok(Arc::new(Nodes { slots, owners: OnceLock::new() }))
 }
 
 /// Runs one strand: returns how often it sent, and the last token it received.
-fn walk<S: StrandKind>(own: &Node<S>, next: &Node<S>, share: &Share) -> (u64, u64) {
-    let mut token = EMPTY;
-    for received in 0..share.receives {
-        token = own.take();
-        if token == END {
-            return (received, EMPTY);
+fn walk<S: StrandKind, T: Slot>(nodes: &Nodes<S, T>, index: usize, share: &Share) -> (u64, u64) {
+    if share.receives == 0 {
+        return (0, EMPTY);
+    }
+    let (own, next) = (&nodes.slots[index], (index + 1) % nodes.slots.len());
+    let mut token = own.take::<S>();
+    // A ring that ends early has no first token, so no later token is `END`.
+    let (false, Some(owners)) = (token == END, nodes.owners.get()) else { return (0, EMPTY) };
+    if share.sends > 0 {
+        // A copy and a count-down, because every value in use here is saved at each switch.
+        let (next, owner) = (&nodes.slots[next], owners[next].clone());
+        let mut sends_left = share.sends - 1;
+        while sends_left != 0 {
+            next.put::<S>(&owner, token + 1);
+            token = own.take::<S>();
+            sends_left -= 1;
         }
-        if received < share.sends {
-            next.put(token + 1);
+        next.put::<S>(&owner, token + 1);
+        if share.receives > share.sends {
+            token = own.take::<S>();
         }
     }
     (share.sends, token)
 }
 
 /// Ends the strands that wait for a token, because other strands could not be spawned.
-fn end_early<'a, S: StrandKind>(nodes: &[Node<S>], peers: impl Iterator<Item = &'a S::Peer>) {
-    for (node, peer) in nodes.iter().zip(peers) {
-        node.slot.store(END, Ordering::Release);
-        S::unpark(peer);
+fn end_early<'a, S: StrandKind, T: Slot>(slots: &[T], owners: impl Iterator<Item = &'a S::Peer>) {
+    for (slot, owner) in slots.iter().zip(owners) {
+        slot.put::<S>(owner, END);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Ring;
+    use crate::{OnFibers, OnThreads};
+
+    #[test]
+    fn a_token_makes_every_hop_on_rings_of_any_size() {
+        for (size, hops) in [(1, 1), (1, 9), (2, 1), (5, 3), (5, 4), (5, 5), (5, 12), (40, 1000)] {
+            let ring = Ring { size, hops };
+            ring.cost::<OnThreads>(1).unwrap();
+            for workers in [1, 2] {
+                let runtime = ramie::Runtime::builder().workers(workers).build().unwrap();
+                runtime.run(|| ring.cost::<OnFibers>(workers)).unwrap();
+            }
+        }
+    }
 
     #[test]
     fn shares_add_up_to_the_hops() {

@@ -289,7 +289,7 @@ pub(crate) fn join_all<S: StrandKind, T>(
     for handle in handles {
         match S::join(handle) {
             Ok(value) => take(value),
-            Err(payload) => failed.get_or_insert((0, payload)).0 += 1,
+            Err(payload) => count_failure(&mut failed, payload),
         }
     }
     let Some((count, payload)) = failed else { return Ok(()) };
@@ -300,6 +300,13 @@ pub(crate) fn join_all<S: StrandKind, T>(
     }
     let noun = S::NOUN;
     Err(WorkloadError::wrong(format!("{count} of {wanted} {noun} panicked ({why})")))
+}
+
+/// Out of line, so that the loop of [`join_all`] is small and the join is inlined.
+#[cold]
+#[inline(never)]
+fn count_failure(failed: &mut Option<(usize, Box<dyn Any + Send>)>, payload: Box<dyn Any + Send>) {
+    failed.get_or_insert((0, payload)).0 += 1;
 }
 
 fn too_many<S: StrandKind>(reached: usize, wanted: usize, why: &str) -> WorkloadError {

@@ -217,7 +217,7 @@ impl Workload {
     pub fn cost_on<S: StrandKind>(&self, workers: usize) -> Result<Cost, WorkloadError> {
         match self {
             Workload::Feed(feed) => feed.cost::<S>(),
-            Workload::Ring(ring) => ring.cost::<S>(),
+            Workload::Ring(ring) => ring.cost::<S>(workers),
             Workload::Spawn(spawn) => spawn.cost::<S>(),
             Workload::Alive(alive) => alive.cost::<S>(),
             Workload::Switch(switch) => switch.cost::<S>(),

@@ -208,8 +208,9 @@ impl<T> JoinHandle<T> {
     /// its runtime abandoned it, the error is a text with the reason. If `join` is called in a
     /// destructor during a panic, before the strand has ended, the error is a text, and the strand
     /// is detached.
+    // Always: otherwise a spawn and its join take 6 % more instructions.
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub fn join(self) -> thread::Result<T> {
         self.join_raised().map_err(Raised::into_payload)
     }
