@@ -143,7 +143,7 @@ impl MessageCheck {
     }
 
     /// Compares the bytes of one read with the next expected bytes. Returns whether more must come.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, mut read: &[u8]) -> Result<bool, String> {
         if read.is_empty() {
             return Err(self.complaint("is cut short"));

@@ -223,7 +223,7 @@ impl<T> JoinHandle<T> {
 
     /// As `join`, but returns a panic's payload with the information recorded about it.
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn join_raised(self) -> Result<T, Raised> {
         // SAFETY: `new`'s callers spawned the strand with a value of type `T`.
         unsafe { self.raw.join() }
