@@ -145,6 +145,6 @@ impl Peer {
 }
 
 /// The sample of a workload that the library runs.
-fn sample(cost: Result<Cost, WorkloadError>) -> Sample {
+pub fn sample(cost: Result<Cost, WorkloadError>) -> Sample {
     cost.unwrap_or_else(|error| panic!("{error}")).into()
 }

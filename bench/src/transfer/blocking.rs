@@ -3,17 +3,15 @@
 use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
-    sync::{Arc, Barrier},
-    thread,
     time::Instant,
 };
 
 use ::may::io::CoIo;
 use ::ramie::{fiber, os::unix::net::UnixStream as RamieStream};
-use ramie_workloads::messages;
+use ramie_workloads::{OnFibers, OnThreads, Setup, StrandKind, messages};
 
 use super::{Medium, PairPlan, Plan};
-use crate::workload::Sample;
+use crate::{peers::sample, workload::Sample};
 
 fn write(writer: impl Write, plan: PairPlan) {
     messages::write(writer, plan).expect("a reader");
@@ -23,37 +21,21 @@ fn read(reader: impl Read, plan: PairPlan) {
     messages::read(reader, plan).expect("the bytes written");
 }
 
+/// Each worker runs its share of the pairs, like a thread in the bare ring's loop.
 pub fn run_fibers(plan: Plan) -> Sample {
     let runtime = ::ramie::Runtime::builder().workers(plan.threads).build().expect("a runtime");
     let enters = ramie_driver::enters();
-    let time = runtime.run(|| {
-        let start = Instant::now();
-        let all_have_one = Arc::new(Barrier::new(plan.threads));
-        let share = |worker: usize| {
-            let all_have_one = Arc::clone(&all_have_one);
-            move || fiber_pairs(plan, worker, &all_have_one)
-        };
-        let shares: Vec<_> = (0..plan.threads).map(|worker| fiber::spawn(share(worker))).collect();
-        for share in shares {
-            share.join().expect("no panic");
-        }
-        start.elapsed()
-    });
-    Sample { enters: ramie_driver::enters() - enters, ..Sample::timed(time) }
+    let sample = runtime.run(|| run::<OnFibers>(plan));
+    Sample { enters: ramie_driver::enters() - enters, ..sample }
 }
 
-/// Runs a worker's share of the pairs, like a thread's share in the bare ring's loop.
-/// `all_have_one` blocks the worker, so each worker takes one share, because fibers stay where they
-/// were started.
-fn fiber_pairs(plan: Plan, worker: usize, all_have_one: &Barrier) {
-    all_have_one.wait();
-    let mut ends = Vec::new();
-    for pair in (worker as u64..plan.pairs).step_by(plan.threads) {
-        ends.extend(fiber_pair(plan, pair, fiber::spawn_local));
-    }
-    for end in ends {
-        end.join().expect("no panic");
-    }
+/// As for every peer, the pipes are made in the measured time.
+fn run<S: StrandKind>(plan: Plan) -> Sample {
+    let (load, workers) = (plan.load(), if S::IS_COOPERATIVE { plan.threads } else { 1 });
+    sample(match plan.medium {
+        Medium::Pipe => load.cost_of_pipes::<S>(workers, Setup::InTime),
+        Medium::SocketPair => load.cost_of_sockets::<S>(workers, Setup::InTime),
+    })
 }
 
 /// One fiber spawns all pairs in a row, and the runtime decides where they run.
@@ -93,24 +75,7 @@ fn fiber_pair<H>(plan: Plan, pair: u64, spawn: impl Fn(Box<dyn FnOnce() + Send>)
 }
 
 pub fn run_threads(plan: Plan) -> Sample {
-    let start = Instant::now();
-    thread::scope(|s| {
-        for pair in 0..plan.pairs {
-            match plan.medium {
-                Medium::Pipe => {
-                    let (reader, writer) = io::pipe().expect("descriptors");
-                    s.spawn(move || read(reader, plan.of(pair)));
-                    s.spawn(move || write(writer, plan.of(pair)));
-                }
-                Medium::SocketPair => {
-                    let (reader, writer) = UnixStream::pair().expect("descriptors");
-                    s.spawn(move || read(reader, plan.of(pair)));
-                    s.spawn(move || write(writer, plan.of(pair)));
-                }
-            }
-        }
-    });
-    Sample::timed(start.elapsed())
+    run::<OnThreads>(plan)
 }
 
 pub fn run_coroutines(plan: Plan) -> Sample {

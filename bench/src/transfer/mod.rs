@@ -15,7 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ramie_workloads::messages::{Buffer, MessageCheck, PairPlan, Source};
+use ramie_workloads::{
+    Load,
+    messages::{Buffer, MessageCheck, PairPlan, Source},
+};
 
 use crate::{
     peers::Peer,
@@ -43,6 +46,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    fn load(self) -> Load {
+        let [pairs, messages] = [self.pairs, self.messages].map(|number| number as u32);
+        Load { pairs, messages, bytes: self.bytes as u32 }
+    }
+
     /// The messages of one of the pairs.
     fn of(self, pair: u64) -> PairPlan {
         PairPlan { pair, messages: self.messages, bytes: self.bytes }

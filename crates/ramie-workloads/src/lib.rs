@@ -37,7 +37,7 @@ pub use self::{
     strands::{OnFibers, OnThreads, StrandKind, most_threads},
     switch::Switch,
     task::{Basic, Recurse, Recurse2, Task, TaskCall},
-    transfer::Load,
+    transfer::{Load, Setup},
     usage::{Cost, Memory, Stopwatch, kib_field, resident_bytes},
     workload::Workload,
 };

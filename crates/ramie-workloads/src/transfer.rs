@@ -67,51 +67,80 @@ impl Load {
         PairPlan { pair, messages: self.messages.into(), bytes: self.bytes as usize }
     }
 
-    pub(crate) fn cost_of_pipes<S: StrandKind>(
+    /// Runs the workload over pipes, on strands of this number of workers, and checks its result.
+    pub fn cost_of_pipes<S: StrandKind>(
         &self,
         workers: usize,
+        setup: Setup,
     ) -> Result<Cost, WorkloadError> {
-        cost::<S, _, _>("pipe", self, self.make(S::pipe)?, workers)
+        cost::<S, _, _>("pipe", self, workers, setup, S::pipe)
     }
 
-    pub(crate) fn cost_of_sockets<S: StrandKind>(
+    /// Like [`cost_of_pipes`](Self::cost_of_pipes), over connected Unix streams.
+    pub fn cost_of_sockets<S: StrandKind>(
         &self,
         workers: usize,
+        setup: Setup,
     ) -> Result<Cost, WorkloadError> {
-        cost::<S, _, _>("socketpair", self, self.make(S::socketpair)?, workers)
+        cost::<S, _, _>("socketpair", self, workers, setup, S::socketpair)
     }
 
-    /// Makes a pipe or a socket pair for each pair, before the clock starts.
-    fn make<T>(&self, make: impl Fn() -> io::Result<T>) -> Result<Vec<T>, WorkloadError> {
-        (0..self.pairs).map(|_| make()).collect::<io::Result<_>>().map_err(|error| {
-            WorkloadError::new(format!(
-                "cannot create {} pairs ({error}); ask for fewer, or raise the limits on \
-                 descriptors (ulimit -n, fs.file-max)",
-                self.pairs
-            ))
-        })
+    fn no_ends(&self, error: &io::Error) -> WorkloadError {
+        WorkloadError::new(format!(
+            "cannot create {} pairs ({error}); ask for fewer, or raise the limits on descriptors \
+             (ulimit -n, fs.file-max)",
+            self.pairs
+        ))
     }
 }
 
-/// A pair's number and its two ends.
-type Ends<R, W> = (u64, (R, W));
+/// When the pipes or sockets are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setup {
+    /// Before the clock starts.
+    Before,
+    /// In the measured time, by the worker whose strands use them.
+    InTime,
+}
+
+/// The parameters of a share, and the means to make a pair's ends.
+struct Means<R, W> {
+    name: &'static str,
+    load: Load,
+    make: fn() -> io::Result<(R, W)>,
+}
+
+impl<R, W> Clone for Means<R, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, W> Copy for Means<R, W> {}
+
+/// The number of each pair, with its two ends if they are made before the clock starts.
+type PairsOfWorker<R, W> = Vec<(u64, Option<(R, W)>)>;
 
 fn cost<S, R, W>(
     name: &'static str,
     load: &Load,
-    ends: Vec<(R, W)>,
     workers: usize,
+    setup: Setup,
+    make: fn() -> io::Result<(R, W)>,
 ) -> Result<Cost, WorkloadError>
 where
     S: StrandKind,
     R: io::Read + Send + 'static,
     W: io::Write + Send + 'static,
 {
-    let mut shares: Vec<Vec<Ends<R, W>>> = Vec::new();
+    let mut shares: Vec<PairsOfWorker<R, W>> = Vec::new();
     shares.resize_with(workers, Vec::new);
-    for (pair, ends) in ends.into_iter().enumerate() {
-        shares[pair % workers].push((pair as u64, ends));
+    for pair in 0..load.pairs {
+        let ends = (setup == Setup::Before).then(make).transpose();
+        let ends = ends.map_err(|error| load.no_ends(&error))?;
+        shares[pair as usize % workers].push((pair.into(), ends));
     }
+    let means = Means { name, load: *load, make };
     let watch = Stopwatch::start();
     let barrier =
         Arc::new(StartBarrier { missing: Mutex::new(workers), is_complete: Condvar::new() });
@@ -119,9 +148,9 @@ where
     let others: Vec<_> = shares.into_iter().map(|share| (share, barrier.ticket())).collect();
     let mut others = others.into_iter();
     let spawned = spawn_all::<S, _, _>(workers - 1, |_| {
-        let (load, other) = (*load, others.next());
+        let other = others.next();
         move || match other {
-            Some((share, ticket)) => move_share::<S, _, _>(name, &load, share, ticket),
+            Some((share, ticket)) => move_share::<S, _, _>(means, share, ticket),
             None => Ok(()),
         }
     });
@@ -132,7 +161,7 @@ where
             return Err(failure.give_up());
         }
     };
-    let mut outcome = move_share::<S, _, _>(name, load, own.0, own.1);
+    let mut outcome = move_share::<S, _, _>(means, own.0, own.1);
     join_all::<S, _>(strands, |of_share| {
         outcome = mem::replace(&mut outcome, Ok(())).and(of_share)
     })?;
@@ -141,9 +170,8 @@ where
 
 /// Runs the strands of a worker's share of the pairs, on this worker.
 fn move_share<S, R, W>(
-    name: &'static str,
-    load: &Load,
-    share: Vec<Ends<R, W>>,
+    means: Means<R, W>,
+    share: PairsOfWorker<R, W>,
     ticket: BarrierTicket,
 ) -> Result<(), WorkloadError>
 where
@@ -152,11 +180,14 @@ where
     W: io::Write + Send + 'static,
 {
     ticket.meet();
-    let both = |(pair, (reader, writer))| {
+    let Means { name, load, make } = means;
+    let mut ends = Vec::with_capacity(2 * share.len());
+    for (pair, made) in share {
+        let (reader, writer) = made.map_or_else(make, Ok).map_err(|error| load.no_ends(&error))?;
         let plan = load.plan(pair);
-        [End::Read(reader, plan), End::Write(writer, plan)]
-    };
-    let ends: Vec<_> = share.into_iter().flat_map(both).collect();
+        // The writer first, so that there are bytes when the reader starts.
+        ends.extend([End::Write(writer, plan), End::Read(reader, plan)]);
+    }
     let mut ends = ends.into_iter();
     let spawned = spawn_all_here::<S, _, _>(ends.len(), |_| {
         let end = ends.next();

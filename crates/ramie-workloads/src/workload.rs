@@ -9,8 +9,10 @@
 use clap::Subcommand;
 
 use crate::{
-    Cost, Task, TaskCall, WorkloadError, alive, feed, ring, spawn, strands::StrandKind, switch,
-    task, transfer,
+    Cost, Task, TaskCall, WorkloadError, alive, feed, ring, spawn,
+    strands::StrandKind,
+    switch, task,
+    transfer::{self, Setup},
 };
 
 /// A workload and its parameters.
@@ -224,8 +226,8 @@ impl Workload {
             Workload::Basic(basic) => basic.task().cost::<S>(),
             Workload::Recurse(recurse) => recurse.task().cost::<S>(),
             Workload::Recurse2(recurse) => recurse.task().cost::<S>(),
-            Workload::Pipe(load) => load.cost_of_pipes::<S>(workers),
-            Workload::Socketpair(load) => load.cost_of_sockets::<S>(workers),
+            Workload::Pipe(load) => load.cost_of_pipes::<S>(workers, Setup::Before),
+            Workload::Socketpair(load) => load.cost_of_sockets::<S>(workers, Setup::Before),
         }
     }
 }
