@@ -89,7 +89,7 @@ impl Metrics {
 /// ```
 #[must_use]
 pub fn metrics() -> Metrics {
-    let read = |worker: &worker::Worker| (worker.tally(), worker.figures());
+    let read = |worker: &worker::Worker| (worker::tally(worker), WorkerMetrics::of(worker));
     let ((ended, spawned, started), worker) = worker::with_existing(read).unwrap_or_default();
     Metrics {
         at: Instant::now(),

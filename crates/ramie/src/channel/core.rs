@@ -155,7 +155,7 @@ impl<T> Core<T> {
         let mut may_look = true;
         let worker = worker::current();
         // If nothing is set for the strand, this is the only check of the whole call.
-        let is_cancel_point = is_cancel_point && !worker.has_no_context();
+        let is_cancel_point = is_cancel_point && !worker.running.has_no_context();
         loop {
             if is_cancel_point && cancel::is_cancelled_here() {
                 return Err(SendTimeoutError::Cancelled(value));
@@ -229,7 +229,7 @@ impl<T> Core<T> {
         let mut may_look = true;
         let worker = worker::current();
         // If nothing is set for the strand, this is the only check of the whole call.
-        let is_cancel_point = is_cancel_point && !worker.has_no_context();
+        let is_cancel_point = is_cancel_point && !worker.running.has_no_context();
         loop {
             if is_cancel_point && cancel::is_cancelled_here() {
                 return Err(RecvTimeoutError::Cancelled);

@@ -286,7 +286,7 @@ impl Builder {
                 (_, Place::LeastLoaded) => find_place(None)?,
             };
             let is_thread = placement == Placement::AnyWorker && worker.membership.is_none();
-            let header = worker.headers().take(is_thread)?;
+            let header = worker.headers.take(is_thread)?;
             // SAFETY: a fresh header; the rest is the caller's promise.
             unsafe { strand::install(header, f) };
             if is_thread {
@@ -326,7 +326,7 @@ impl Builder {
         header.attributes.install(scope, self.options);
         let handle = RawHandle::new(header);
         // If the thread cannot be made, this is dropped with the closure.
-        let counted = worker.thread_strands().map(|threads| threads.add(header));
+        let counted = worker.thread_strands.as_ref().map(|threads| threads.add(header));
         let started = builder.spawn(move || {
             worker::on_thread_strand(header, counted.as_ref(), |worker| {
                 run_thread_to_end(worker, header)

@@ -163,7 +163,7 @@ fn check_not_own(header: &StrandHeader) {
 #[inline]
 fn free(header: &'static StrandHeader) {
     // SAFETY: the callers are the only handle of an ended strand and took its outcome.
-    let freed = worker::with_existing(|worker| unsafe { worker.headers().free(header) });
+    let freed = worker::with_existing(|worker| unsafe { worker.headers.free(header) });
     if freed.is_none() {
         // SAFETY: as above.
         unsafe { strand::free_without_worker(header) };

@@ -156,7 +156,7 @@ pub fn current() -> Fiber {
 #[doc(hidden)]
 pub fn as_daemon<T>(f: impl FnOnce(&cancel::CancelScope) -> T) -> T {
     cancel::scope(|scope| {
-        let _enrolled = worker::current().enroll_as_daemon(scope.handle());
+        let _enrolled = worker::Enrolled::new(&worker::current(), scope.handle());
         f(scope)
     })
 }

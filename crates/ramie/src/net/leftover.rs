@@ -206,7 +206,7 @@ impl Socket {
         let mut readiness = Readiness::default();
         loop {
             let has_ended = readiness.is_end(self);
-            let received = worker::current().with_driver(&mut receive)?;
+            let received = worker::current().io.with_driver(&mut receive)?;
             match received.map_err(io::Error::from_raw_os_error) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 received => {

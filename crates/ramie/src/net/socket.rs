@@ -89,7 +89,7 @@ impl Socket {
     /// The socket is nonblocking for the polling driver, which cannot wait for `accept` and
     /// `connect` in the kernel.
     pub(crate) fn stream(family: sys::AddressFamily) -> io::Result<Self> {
-        let kind = worker::current().with_driver(|driver| driver.kind())?;
+        let kind = worker::current().io.with_driver(|driver| driver.kind())?;
         let is_polled = kind == Kind::Poll;
         let socket = Socket::from(sys::socket(family, sys::SocketType::STREAM, is_polled)?);
         socket.options.is_description_ours.store(is_polled, Ordering::Relaxed);

@@ -54,7 +54,7 @@ where
     worker::check_may_switch();
     let pool = worker::with_existing(|worker| {
         let of_runtime = worker.workers().map(|workers| Arc::clone(&workers.pool));
-        worker.is_on_fiber().then(|| of_runtime.unwrap_or_else(|| Arc::clone(shared_pool())))
+        worker.running.is_fiber().then(|| of_runtime.unwrap_or_else(|| Arc::clone(shared_pool())))
     });
     match pool.flatten() {
         Some(pool) if !thread::panicking() => pool.run(f),

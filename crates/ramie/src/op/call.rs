@@ -65,17 +65,17 @@ pub(crate) enum Way {
 #[track_caller]
 pub(crate) fn way(call: &Call) -> Way {
     worker::check_may_switch();
-    let on_fiber = worker::with_existing(worker::Worker::is_on_fiber);
+    let on_fiber = worker::with_existing(|worker| worker.running.is_fiber());
     if on_fiber != Some(true) && (thread::panicking() || !cancel::may_be_cancelled()) {
         return Way::Here;
     }
-    let can = worker::current().with_driver(|driver| driver.caps().can(call));
+    let can = worker::current().io.with_driver(|driver| driver.caps().can(call));
     if can.unwrap_or(false) { Way::Ring } else { Way::Otherwise }
 }
 
 /// Whether the strand's driver waits for an epoll set.
 pub(crate) fn can_wait_for_epoll() -> bool {
-    let can = worker::current().with_driver(|driver| {
+    let can = worker::current().io.with_driver(|driver| {
         driver.kind() == Kind::Poll || driver.caps().features.has(Feature::EpollWait)
     });
     can.unwrap_or(false)

@@ -67,8 +67,9 @@ impl Drop for OwnedIndex {
 /// Releases a stream's index in a ring's file table: here, or on the thread of that ring.
 #[cold]
 fn release(file: &FixedFile) {
-    let is_here =
-        worker::with_existing(|worker| worker.with_idle_driver(|driver| driver.release_file(file)));
+    let is_here = worker::with_existing(|worker| {
+        worker.io.with_idle_driver(|driver| driver.release_file(file))
+    });
     if is_here.flatten() != Some(true) {
         file.release_elsewhere();
     }
@@ -113,7 +114,7 @@ impl DirectFile {
     /// Takes an index for the file; None where the driver has no file table.
     pub(crate) fn reserve() -> Option<Self> {
         let file = DirectFile(OwnedIndex(FixedFile::never()));
-        let reserved = worker::current().with_driver(|driver| driver.reserve_index(&file.0.0));
+        let reserved = worker::current().io.with_driver(|driver| driver.reserve_index(&file.0.0));
         reserved.unwrap_or(false).then_some(file)
     }
 
@@ -124,6 +125,6 @@ impl DirectFile {
 
     /// Gives the file a descriptor.
     pub(crate) fn install(&self) -> io::Result<RawFd> {
-        worker::current().with_driver(|driver| driver.install_file(&self.0.0))?
+        worker::current().io.with_driver(|driver| driver.install_file(&self.0.0))?
     }
 }

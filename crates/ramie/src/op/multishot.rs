@@ -93,7 +93,7 @@ impl MultishotSource {
     fn next_plainly(&self, kind: &'static WaitKind, deadline: Deadline) -> Option<MultishotItem> {
         let id = self.id?;
         let worker = worker::current();
-        let stack = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER)?;
+        let stack = worker.running.plain_fiber().filter(|_| deadline == Deadline::NEVER)?;
         let record = WaitRecord::plain(kind).with_detail(self.fd() as u64, 0);
         loop {
             match next_item_or_await(&worker, id, WakeWord::plain(stack)) {
@@ -123,7 +123,7 @@ impl MultishotSource {
         deadline: Deadline,
     ) -> Result<Option<MultishotItem>, OpError> {
         let worker = worker::current();
-        worker.check_may_switch();
+        worker.running.check_may_switch();
         let fd = self.fd() as u64;
         let record = WaitRecord::new(kind).with_detail(fd, 0).until(deadline).cancellable();
         if cancel::is_cancelled_here() {
@@ -158,8 +158,9 @@ impl MultishotSource {
 
     /// Returns the op of this source; starts one if it has none.
     fn op_of(&mut self, worker: &Worker) -> Option<MultishotId> {
-        if self.id.is_none() && worker.runs_fibers() && self.starts_left > 0 {
-            let started = worker.with_driver(|driver| driver.start_multishot(self.op, &self.inbox));
+        if self.id.is_none() && worker.membership.is_some() && self.starts_left > 0 {
+            let started =
+                worker.io.with_driver(|driver| driver.start_multishot(self.op, &self.inbox));
             self.id = started.ok().flatten();
         }
         self.id
@@ -181,12 +182,12 @@ impl Drop for MultishotSource {
 
 #[inline(never)]
 fn next_item_or_await(worker: &Worker, id: MultishotId, user: WakeWord) -> NextItem {
-    let next = worker.with_open_driver(|driver| driver.next_item_or_await(id, user.to_bits()));
+    let next = worker.io.with_open_driver(|driver| driver.next_item_or_await(id, user.to_bits()));
     next.unwrap_or(NextItem::Gone)
 }
 
 fn next_item(worker: &Worker, id: MultishotId) -> NextItem {
-    worker.with_driver(|driver| driver.next_item(id)).unwrap_or(NextItem::Gone)
+    worker.io.with_driver(|driver| driver.next_item(id)).unwrap_or(NextItem::Gone)
 }
 
 /// Handles a wait that was ended from outside; returns an item that arrived nevertheless.
@@ -198,7 +199,7 @@ fn last_look(
     id: MultishotId,
     error: OpError,
 ) -> Result<Option<MultishotItem>, OpError> {
-    let item = worker.with_open_driver(|driver| driver.settle_multishot(id)).flatten();
+    let item = worker.io.with_open_driver(|driver| driver.settle_multishot(id)).flatten();
     item.map_or(Err(error), |item| Ok(Some(item)))
 }
 
@@ -209,7 +210,7 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpE
         Err(Refused::Unwinding) => return await_inline(worker, id),
     };
     let user = prepared.wake_word();
-    let awaits = worker.with_open_driver(|driver| driver.await_item(id, user.to_bits()));
+    let awaits = worker.io.with_open_driver(|driver| driver.await_item(id, user.to_bits()));
     if awaits != Some(true) {
         prepared.abort_or_suspend();
         return Ok(());
@@ -226,13 +227,14 @@ fn wait(worker: &Worker, id: MultishotId, record: &WaitRecord) -> Result<(), OpE
 fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
     let limit = Deadline::after(UNWINDING_LIMIT);
     // A word that wakes nobody: it is dropped where wake-ups are distributed.
-    while worker.with_open_driver(|driver| driver.await_item(id, WakeWord::RELEASED.to_bits()))
+    while worker.io.with_open_driver(|driver| driver.await_item(id, WakeWord::RELEASED.to_bits()))
         == Some(true)
     {
         if limit.has_passed() {
             return Err(OpError::Elapsed);
         }
-        worker.turn_inline(Wait::Until(Some(std::time::Duration::from_millis(1))));
+        let longest = std::time::Duration::from_millis(1);
+        worker.io.turn(Wait::Until(Some(longest)), &worker.scheduler);
     }
     Ok(())
 }
@@ -246,7 +248,7 @@ pub(crate) fn take_leftover(
     deadline: Deadline,
 ) -> Result<Option<MultishotItem>, OpError> {
     let worker = worker::current();
-    worker.check_may_switch();
+    worker.running.check_may_switch();
     if cancel::is_cancelled_here() {
         return Err(OpError::Cancelled);
     }
@@ -271,7 +273,7 @@ pub(crate) fn release(
     record: &WaitRecord,
 ) -> Result<(), OpError> {
     while let Some(id) = inbox.op() {
-        if worker.with_driver(|driver| driver.stop_multishot(id)).unwrap_or(false) {
+        if worker.io.with_driver(|driver| driver.stop_multishot(id)).unwrap_or(false) {
             continue;
         }
         let prepared = match park::prepare(worker, record) {
@@ -297,7 +299,7 @@ pub(crate) fn release(
 pub(crate) fn stop(inbox: &MultishotInbox) {
     let Some(id) = inbox.op() else { return };
     let is_own = worker::with_existing(|worker| {
-        worker.with_open_driver(|driver| driver.stop_multishot(id)).unwrap_or(false)
+        worker.io.with_open_driver(|driver| driver.stop_multishot(id)).unwrap_or(false)
     });
     if is_own != Some(true) {
         inbox.request_stop(WakeWord::NOBODY.to_bits());
@@ -373,7 +375,7 @@ mod tests {
     }
 
     fn has_multishot() -> bool {
-        let features = worker::current().with_driver(|driver| driver.caps().features).unwrap();
+        let features = worker::current().io.with_driver(|driver| driver.caps().features).unwrap();
         features.has(Feature::Multishot) && features.has(Feature::BufferRing)
     }
 
@@ -396,7 +398,8 @@ mod tests {
     fn a_cancelled_call_takes_nothing_though_something_has_come() {
         with_source(|source, theirs| {
             theirs.write_all(b"y").unwrap();
-            worker::current().turn_inline(Wait::Never);
+            let worker = worker::current();
+            worker.io.turn(Wait::Never, &worker.scheduler);
             crate::core::cancel::scope(|scope| {
                 scope.cancel();
                 let cancelled = source.next(&BYTES, Deadline::NEVER);

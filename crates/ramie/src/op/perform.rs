@@ -28,7 +28,7 @@ use crate::core::{
         plain::suspend_plainly,
         word::WakeWord,
     },
-    worker::{self, Worker},
+    worker::{self, Worker, WorkerIo},
 };
 
 /// The time after which an op that runs during a panic is cancelled.
@@ -132,13 +132,14 @@ impl<'a> Request<'a> {
         let wait = PlainWait { frame, record };
         let frame = &wait.frame;
         let worker = worker::current();
-        let Some(stack) = worker.plain_fiber().filter(|_| deadline == Deadline::NEVER) else {
+        let Some(stack) = worker.running.plain_fiber().filter(|_| deadline == Deadline::NEVER)
+        else {
             // SAFETY: the caller's promise.
             return unsafe { perform_bounded(&worker, kind, frame, deadline, file) };
         };
         // SAFETY: the frame stays in place until it is released; by the caller's promise the memory
         // that the op points to stays valid, and the file belongs to the op's descriptor.
-        match unsafe { worker.submit(frame, file) }? {
+        match unsafe { worker.io.submit(frame, file) }? {
             Submitted::Complete => worker.note_complete_at_once(),
             Submitted::InFlight => {
                 let in_flight = HandedOut::<InFlight>::new();
@@ -181,7 +182,7 @@ unsafe fn perform_bounded(
     file: Option<&FixedFile>,
 ) -> Result<u32, OpError> {
     worker.check_can_wait();
-    worker.check_stack();
+    worker.running.check_stack();
     let record =
         WaitRecord::new(kind).with_detail(detail_of(frame), 0).until(deadline).cancellable();
     if cancel::is_cancelled_here() {
@@ -189,7 +190,7 @@ unsafe fn perform_bounded(
     }
     // SAFETY: the frame stays in place until `wait_for` has seen it complete; by the caller's
     // promise the memory that the op points to stays valid.
-    match unsafe { worker.submit(frame, file) }? {
+    match unsafe { worker.io.submit(frame, file) }? {
         Submitted::Complete => {
             worker.note_complete_at_once();
             result_of(frame, None)
@@ -210,7 +211,7 @@ impl Lent for InFlight {
     const WHAT: &'static str = "the kernel worked on an op in its frame";
 }
 
-impl Worker {
+impl WorkerIo {
     /// Submits an op to the driver. A thread outside `run` opens its driver with its first op.
     ///
     /// # Safety
@@ -237,10 +238,10 @@ impl Worker {
 #[cold]
 #[inline(never)]
 fn with_driver<R>(
-    worker: &Worker,
+    io: &WorkerIo,
     f: impl FnOnce(&mut ramie_driver::Driver) -> R,
 ) -> Result<R, OpError> {
-    worker.with_driver(f).map_err(|error| {
+    io.with_driver(f).map_err(|error| {
         say!(Error, "this thread cannot do I/O: {error}");
         OpError::Errno(error.raw_os_error().unwrap_or(libc::ENOSYS))
     })
@@ -301,7 +302,7 @@ fn is_released(frame: &OpFrame) -> bool {
 
 fn cancel(worker: &Worker, frame: &OpFrame) {
     // The driver is open, because the op was submitted to it.
-    let _ = worker.with_driver(|driver| {
+    let _ = worker.io.with_driver(|driver| {
         // SAFETY: the frame was submitted to this driver, which has not released it, as the callers
         // saw.
         unsafe { driver.cancel(NonNull::from(frame)) }
@@ -323,7 +324,7 @@ fn drive_inline(worker: &Worker, frame: &OpFrame) -> Result<u32, OpError> {
         }
         let bound = Duration::from_nanos(limit.saturating_sub(now));
         let wait = Wait::Until(ended_by.is_none().then_some(bound));
-        worker.turn_inline(wait);
+        worker.io.turn(wait, &worker.scheduler);
     }
     result_of(frame, ended_by)
 }

@@ -19,8 +19,9 @@ pub(crate) enum Route {
 pub(crate) fn route() -> Route {
     worker::check_may_switch();
     let on_fiber = worker::with_existing(|worker| {
-        let is_ring = || worker.with_driver(|driver| driver.kind() == Kind::Uring).unwrap_or(false);
-        worker.is_on_fiber().then(is_ring)
+        let is_ring =
+            || worker.io.with_driver(|driver| driver.kind() == Kind::Uring).unwrap_or(false);
+        worker.running.is_fiber().then(is_ring)
     });
     match on_fiber.flatten() {
         Some(_) if thread::panicking() => Route::Here,
@@ -33,7 +34,7 @@ pub(crate) fn route() -> Route {
 /// Returns whether the call goes through this strand's ring.
 #[track_caller]
 pub(crate) fn is_by_ring(call: &Call) -> bool {
-    let can = || worker::current().with_driver(|driver| driver.caps().can(call));
+    let can = || worker::current().io.with_driver(|driver| driver.caps().can(call));
     route() == Route::Ring && can().unwrap_or(false)
 }
 

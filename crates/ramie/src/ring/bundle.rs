@@ -59,8 +59,9 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
     {
         return Ok(leases);
     }
-    let has_buffers =
-        worker::current().with_driver(|driver| driver.caps().features.has(Feature::BufferRing))?;
+    let has_buffers = worker::current()
+        .io
+        .with_driver(|driver| driver.caps().features.has(Feature::BufferRing))?;
     if has_buffers {
         let mut leases = Vec::new();
         let op = Op::RecvBundle { fd: fd.as_raw_fd(), into: &raw mut leases };
@@ -108,7 +109,7 @@ fn receive_plainly(fd: BorrowedFd<'_>) -> io::Result<Vec<Lease>> {
     let mut readiness = Readiness::default();
     loop {
         let has_ended = readiness.is_end(fd);
-        match worker::current().with_driver(|driver| driver.receive_now(fd, None))? {
+        match worker::current().io.with_driver(|driver| driver.receive_now(fd, None))? {
             // The end of the stream is seen again by the next call.
             Ok(lease) if lease.is_empty() => return Ok(leases),
             Ok(lease) => leases.push(lease),

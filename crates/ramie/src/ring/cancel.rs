@@ -58,7 +58,7 @@ pub fn cancel_all() -> usize {
 
 fn cancel_on(fd: Option<i32>) -> usize {
     // No driver, no op.
-    worker::current().with_driver(|driver| driver.cancel_on(fd)).unwrap_or(0)
+    worker::current().io.with_driver(|driver| driver.cancel_on(fd)).unwrap_or(0)
 }
 
 /// Puts a completion with this result and this word into another ring: `msg_ring`, a ring's op

@@ -56,5 +56,5 @@ pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
 pub fn close_async(fd: impl Into<OwnedFd>) {
     let mut fd = Some(fd.into());
     // Without a driver the descriptor is dropped, which closes it.
-    let _ = worker::current().with_driver(|driver| fd.take().map(|fd| driver.close_later(fd)));
+    let _ = worker::current().io.with_driver(|driver| fd.take().map(|fd| driver.close_later(fd)));
 }

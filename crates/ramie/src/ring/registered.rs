@@ -137,8 +137,8 @@ impl RegisteredBuffer {
     #[track_caller]
     unsafe fn perform(&self, kind: &'static WaitKind, op: Op) -> Result<u32, OpError> {
         let worker = worker::current();
-        worker.check_may_switch();
-        let known = worker.with_open_driver(|driver| driver.register(&self.region)).flatten();
+        worker.running.check_may_switch();
+        let known = worker.io.with_open_driver(|driver| driver.register(&self.region)).flatten();
         let frame = match known {
             Some(number) => OpFrame::new(op).registered(number),
             None => OpFrame::new(op),

@@ -66,7 +66,7 @@ where
     let outcome = run_main(&first, &workers, f);
     let mut abandoned = first.abandon_all();
     abandoned.extend(threads.join());
-    first.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
+    first.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
     drop(first);
     fibers.settle();
     pool.close();
@@ -100,7 +100,6 @@ fn make_worker(config: &Config, membership: Membership) -> io::Result<Worker> {
     if let Some(policy) = &config.policy {
         worker.plug(policy());
     }
-    worker.register();
     Ok(worker)
 }
 
@@ -126,7 +125,7 @@ where
         outcome.unwrap_or_else(|payload| panic::resume_unwind(payload))
     };
     let _installed = Installed::new(worker);
-    let header = worker.headers().take(false).unwrap_or_else(|error| panic!("run: {error}"));
+    let header = worker.headers.take(false).unwrap_or_else(|error| panic!("run: {error}"));
     let main_closure = HandedOut::<Main>::new();
     // SAFETY: the header is fresh. The loop returns only when the fiber has ended (the grace period
     // begins with its end), and the outcome is taken below: `main` and its borrows outlive both.
@@ -138,13 +137,13 @@ where
     // SAFETY: the fiber has ended, nobody else has a handle, the type is `main`'s.
     let outcome = unsafe { strand::take_outcome(header) };
     // SAFETY: the outcome is taken.
-    unsafe { worker.headers().free(header) };
+    unsafe { worker.headers.free(header) };
     main_closure.settle();
     outcome
 }
 
 fn name_main(header: &StrandHeader, worker: &Worker) {
-    let stack_size = worker.default_stack_size().max(MAIN_STACK);
+    let stack_size = worker.stacks.default_size().max(MAIN_STACK);
     let name = Some("main".to_owned());
     header
         .attributes

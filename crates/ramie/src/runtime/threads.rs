@@ -29,21 +29,22 @@ where
         let _installed = Installed::new(&worker);
         // The closure is a strand of its own, so that a coroutine around `run` cannot suspend
         // inside.
-        let outcome = worker.as_strand_of_its_own(|| {
+        let outcome = worker.root.run_in_own_context(worker.current_header(), || {
             crate::core::strand::catch_raised(|| {
                 crate::core::panic::__rust_begin_short_backtrace(f)
             })
         });
         let fibers = HandedOut::<Fibers>::new();
         // A `no_switch` region that `f` has left open ends here, as at the end of a fiber.
-        worker.leave_no_switch();
-        worker.end_root_locals();
+        worker.running.leave_no_switch();
+        worker.root.end_locals(&worker);
         let start = Instant::now();
         let mut is_silent = config.grace.is_none();
         if is_silent {
             worker.wait_for_fibers(Deadline::after(Unended::PATIENCE));
             if worker.has_fibers() {
-                let unended = worker.describe_live().chain(threads.describe_threads());
+                let unended =
+                    worker.stacks.describe_live(&threads.daemons).chain(threads.describe_threads());
                 unended.collect::<Unended>().report(&[]);
                 is_silent = false;
             }
@@ -55,7 +56,7 @@ where
         fibers.settle();
         (outcome, abandoned)
     };
-    worker.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
+    worker.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
     drop(worker);
     report(config, abandoned);
     outcome.unwrap_or_else(|raised| raised.raise())
@@ -66,10 +67,10 @@ fn deadline_after(grace: Option<Duration>) -> Deadline {
 }
 
 fn name_main(worker: &Worker) {
-    let header = worker.headers().take(true).unwrap_or_else(|error| panic!("run: {error}"));
+    let header = worker.headers.take(true).unwrap_or_else(|error| panic!("run: {error}"));
     header.attributes.install(
         std::ptr::null(),
         SpawnOptions { name: Some("main".to_owned()), ..SpawnOptions::default() },
     );
-    worker.adopt_root(header);
+    worker.root.adopt(header);
 }

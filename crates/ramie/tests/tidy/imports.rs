@@ -13,13 +13,13 @@ pub(crate) struct Import {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Token {
+pub(crate) struct Token {
     line: usize,
-    text: String,
+    pub(crate) text: String,
 }
 
 /// Names, numbers and signs, with `::` as one sign.
-fn tokens(text: &str) -> Vec<Token> {
+pub(crate) fn tokens(text: &str) -> Vec<Token> {
     let chars: Vec<char> = text.chars().collect();
     let (mut found, mut line, mut at) = (Vec::new(), 1, 0);
     while at < chars.len() {

@@ -5,6 +5,7 @@ mod cancel_table;
 mod imports;
 mod layers;
 mod type_names;
+mod type_sizes;
 mod waits;
 mod words;
 

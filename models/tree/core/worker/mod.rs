@@ -67,9 +67,34 @@ pub(crate) struct Worker {
     stack: FiberStack,
     shared: &'static Shared,
     kernel: Arc<Kernel>,
+    pub(crate) running: RunningStrand,
+    pub(crate) timers: WorkerTimers,
     is_ready: Cell<bool>,
-    armed_ns: Cell<Option<u64>>,
     now_ns: Cell<u64>,
+}
+
+/// Empty, because the one strand of a worker may always wait.
+pub(crate) struct RunningStrand;
+
+impl RunningStrand {
+    pub(crate) fn check_may_switch(&self) {}
+    pub(crate) fn check_may_wait(&self, _record: &WaitRecord) {}
+    pub(crate) fn check_stack(&self) {}
+
+    pub(crate) fn has_no_context(&self) -> bool {
+        context::is_empty()
+    }
+}
+
+/// The timer of the worker's one strand.
+pub(crate) struct WorkerTimers {
+    armed_ns: Cell<Option<u64>>,
+}
+
+impl WorkerTimers {
+    pub(crate) fn arm(&self, _: &FiberStack, deadline: Deadline) {
+        self.armed_ns.set(Some(deadline.as_ns()));
+    }
 }
 
 loom::thread_local! {
@@ -161,8 +186,9 @@ impl Worker {
             stack,
             shared,
             kernel,
+            running: RunningStrand,
+            timers: WorkerTimers { armed_ns: Cell::new(None) },
             is_ready: Cell::new(false),
-            armed_ns: Cell::new(None),
             now_ns: Cell::new(0),
         });
         worker.stack.header.stack.set(&raw const worker.stack);
@@ -177,17 +203,10 @@ impl Worker {
         &self.kernel
     }
 
-    pub(crate) fn check_may_switch(&self) {}
-    pub(crate) fn check_may_wait(&self, _record: &WaitRecord) {}
     pub(crate) fn check_can_wait_by(&self, _record: &WaitRecord) {}
-    pub(crate) fn check_stack(&self) {}
 
     pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
         true
-    }
-
-    pub(crate) fn has_no_context(&self) -> bool {
-        context::is_empty()
     }
 
     pub(crate) fn has_rivals(&self) -> bool {
@@ -207,17 +226,13 @@ impl Worker {
         self.stack.header
     }
 
-    pub(crate) fn arm_timer(&self, _: &FiberStack, deadline: Deadline) {
-        self.armed_ns.set(Some(deadline.as_ns()));
-    }
-
     pub(crate) fn switch_out(&self) {
         assert!(!holds_spin_lock(), "a strand suspends while it holds a spin lock");
         loop {
             self.drain_inbox();
             self.fire_timer();
             if self.is_ready.replace(false) {
-                self.armed_ns.set(None);
+                self.timers.armed_ns.set(None);
                 assert!(self.stack.header.current_wait().is_none(), "scheduled while it waits");
                 return;
             }
@@ -235,7 +250,7 @@ impl Worker {
     }
 
     fn fire_timer(&self) {
-        let Some(deadline_ns) = self.armed_ns.take() else { return };
+        let Some(deadline_ns) = self.timers.armed_ns.take() else { return };
         let Some(wait) = self.stack.header.current_wait() else { return };
         self.now_ns.set(deadline_ns);
         wait.wake(Wake::TimedOut);

@@ -20,18 +20,18 @@ pub(crate) const ABANDONED: &str =
 #[inline]
 pub(crate) fn run_to_end(worker: &Worker, stack: &FiberStack, header: &'static StrandHeader) {
     run_and_end(worker, stack, header);
-    worker.leave_no_switch();
+    worker.running.leave_no_switch();
     // Last of all, because destructors of a dropped outcome may have waited, too.
-    worker.forget_timer(stack);
+    worker.timers.forget(stack);
     worker.note_finished(true);
 }
 
 /// The same for an OS thread, which its worker does not count among its fibers.
 pub(crate) fn run_thread_to_end(worker: &Worker, header: &'static StrandHeader) {
     run_and_end(worker, worker.running_stack(), header);
-    worker.leave_no_switch();
+    worker.running.leave_no_switch();
     // From its end on, the header belongs to the handle, and may be another strand's already.
-    worker.forget_root();
+    worker.root.forget(&worker.timers);
     worker.note_finished(false);
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn destroy_own_locals() {
 fn destroy_locals(worker: &Worker, stack: &FiberStack) {
     if !stack.locals.is_empty() {
         // They may wait, even if a coroutine was left suspended in a `no_switch` region.
-        worker.leave_no_switch();
+        worker.running.leave_no_switch();
         stack.locals.destroy();
     }
 }
@@ -124,7 +124,7 @@ fn wake_future(
         scope.child_ended();
     }
     let Some(stack) = stack else { return crate::core::wait::wake(waker) };
-    let Ok(header) = worker.headers().take(stack.is_of_thread()) else {
+    let Ok(header) = worker.headers.take(stack.is_of_thread()) else {
         ramie_driver::sys::fatal(
             "there is no memory to wake a future that waits for the end of a strand; raise the \
              address space limit (ulimit -v) or run fewer strands at once. Aborting.",
@@ -133,10 +133,10 @@ fn wake_future(
     stack.stand_for(header);
     crate::core::wait::wake(waker);
     destroy_locals(worker, stack);
-    worker.forget_timer(stack);
+    worker.timers.forget(stack);
     stack.stand_for_ended(ended);
     // SAFETY: nobody has a handle of this strand, and its payload was never filled.
-    unsafe { worker.headers().free(header) };
+    unsafe { worker.headers.free(header) };
 }
 
 #[cold]
@@ -160,7 +160,7 @@ unsafe fn end_detached(
         destroy_locals(worker, stack);
     }
     // SAFETY: the outcome is dropped, nobody holds the header.
-    unsafe { worker.headers().free(header) };
+    unsafe { worker.headers.free(header) };
 }
 
 /// Ends a strand that will never start: drops its closure, and lets joining it fail with `why`.
@@ -210,7 +210,7 @@ pub(crate) unsafe fn end_abandoned(
     stack: &FiberStack,
     header: &'static StrandHeader,
 ) {
-    worker.forget_timer(stack);
+    worker.timers.forget(stack);
     // SAFETY: its closure began and will never end: the payload is empty.
     unsafe { header.store_error(Box::new(ABANDONED)) };
     // The fiber stays on the count of its scope, because its borrows may still be in use.
@@ -258,7 +258,7 @@ pub(crate) fn free_root(worker: &Worker, header: &'static StrandHeader) {
     if !header.is_spawned() {
         // SAFETY: nobody has a handle of a strand that was not spawned, and its payload was never
         // filled; outstanding ids become stale.
-        unsafe { worker.headers().free(header) };
+        unsafe { worker.headers.free(header) };
     }
 }
 
@@ -266,7 +266,7 @@ pub(crate) fn free_root(worker: &Worker, header: &'static StrandHeader) {
 pub(crate) fn describe_overflows() {
     let describe = |out: &mut dyn std::fmt::Write| {
         let named = crate::core::worker::with_existing(|worker| {
-            worker.is_on_fiber().then(|| describe(worker.current_header(), out))
+            worker.running.is_fiber().then(|| describe(worker.current_header(), out))
         });
         if named.flatten().is_some() {
             let _ = out.write_str(" (raise it with RAMIE_STACK or Builder::stack_size)");

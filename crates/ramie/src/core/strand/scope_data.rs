@@ -67,7 +67,7 @@ impl ScopeData {
             done: Completion::new(),
             is_lost: AtomicBool::new(false),
             panicked: Mutex::new(None),
-            owner: worker.shared(),
+            owner: worker.shared,
             inherited: Inherited::snapshot(),
         }
     }
@@ -88,7 +88,7 @@ impl ScopeData {
 
     /// Whether fibers that stay on `worker` are sure to run while the scope waits.
     pub(crate) fn is_served_by(&self, worker: &worker::Worker) -> bool {
-        worker.membership.is_some() || std::ptr::eq(worker.shared(), self.owner)
+        worker.membership.is_some() || std::ptr::eq(worker.shared, self.owner)
     }
 
     /// Remembers the first strand that has no value and whose payload nobody took.

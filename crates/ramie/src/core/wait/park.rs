@@ -108,7 +108,7 @@ pub(crate) fn prepare_park<'a>(
 fn check_and_enter<'a>(worker: &'a Worker, record: &WaitRecord) -> Result<&'a FiberStack, Refused> {
     check_may_wait(worker, record)?;
     let stack = worker.current_strand();
-    if record.is_cancel_point && !worker.has_no_context() {
+    if record.is_cancel_point && !worker.running.has_no_context() {
         enter_cancel_point(record)?;
     }
     Ok(stack)
@@ -169,7 +169,7 @@ impl<'a> Prepared<'a> {
         }
         let ends_at = self.record.ends_at.get();
         if ends_at != Deadline::NEVER {
-            self.worker.arm_timer(self.stack, ends_at);
+            self.worker.timers.arm(self.stack, ends_at);
         }
         self.worker.switch_out();
         self.stack.record.set(std::ptr::null());
@@ -220,8 +220,8 @@ pub(crate) fn park(record: &WaitRecord) -> Result<Wake, Refused> {
 
 #[inline(always)]
 fn check_may_wait(worker: &Worker, record: &WaitRecord) -> Result<(), Refused> {
-    worker.check_may_wait(record);
-    worker.check_stack();
+    worker.running.check_may_wait(record);
+    worker.running.check_stack();
     if std::thread::panicking() && worker.must_not_suspend_while_unwinding() {
         return Err(Refused::Unwinding);
     }

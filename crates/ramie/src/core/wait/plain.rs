@@ -8,15 +8,15 @@
 //! The record holds the kind of the wait, because a worker that abandons the fiber needs it.
 
 use super::record::WaitRecord;
-use crate::core::worker::{FiberStack, Worker};
+use crate::core::worker::{FiberStack, RunningStrand};
 
-impl Worker {
+impl RunningStrand {
     /// The running fiber, if only the completion of its op can end its wait: no limit and no scope
     /// is around the fiber, and it does not unwind.
     #[inline(always)]
     pub(crate) fn plain_fiber(&self) -> Option<&FiberStack> {
         let here = 0_u8;
-        let stack = self.running_fiber()?;
+        let stack = self.fiber()?;
         let is_plain =
             stack.strand.is_empty() && stack.has_on_its_stack(&here) && !std::thread::panicking();
         is_plain.then_some(stack)

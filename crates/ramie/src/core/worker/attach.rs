@@ -10,11 +10,11 @@
 
 use std::{cell::Cell, ffi::c_void, io, ptr, sync::OnceLock};
 
-use ramie_coro::{context, thread_end};
+use ramie_coro::thread_end;
 use ramie_driver::sys::{HandedOut, Lent};
 
 use super::defaults::{default_driver_choice, default_stack_size};
-use super::{CountedThread, Installed, Worker};
+use super::{CountedThread, Installed, Shared, Worker};
 use crate::core::{
     strand::StrandHeader,
     time::{Clock, Deadline},
@@ -35,7 +35,7 @@ impl Drop for Farewell {
     fn drop(&mut self) {
         // SAFETY: null, or set by `attach` on this thread: `end` comes after these destructors.
         let Some(worker) = (unsafe { self.worker.get().as_ref() }) else { return };
-        worker.say_farewell();
+        say_farewell(worker);
     }
 }
 
@@ -46,29 +46,27 @@ fn say_farewell_early() {
         // SAFETY: as in `drop`.
         #[allow(unsafe_code)]
         if let Some(worker) = unsafe { farewell.worker.get().as_ref() } {
-            worker.say_farewell();
+            say_farewell(worker);
         }
     });
 }
 
-impl Worker {
-    fn say_farewell(&self) {
-        // What the fibers' closures and the locals hold may refer to values that are destroyed.
-        thread_end::begin();
-        // If one of its fibers ends the process, that fiber runs on to the very end.
-        if !self.is_on_fiber() {
-            self.abandon_all();
-        }
+fn say_farewell(worker: &Worker) {
+    // The fibers' closures and the locals may refer to values that are destroyed afterwards.
+    thread_end::begin();
+    // If one of its fibers ends the process, that fiber runs on to the very end.
+    if !worker.running.is_fiber() {
+        worker.abandon_all();
     }
+}
 
-    /// The thread's own strand goes on after fibers have run, some of which are suspended. What
-    /// they may refer to is in use now: if this thread ends, they are to be given up before it is
-    /// gone.
-    #[inline]
-    pub(super) fn note_suspended_fibers(&self) {
-        if self.shared.live() > 0 {
-            thread_end::note_start();
-        }
+/// The thread's own strand continues after fibers have run, some of which are suspended. They may
+/// refer to thread-locals that are in use now, so if this thread ends, they are to be abandoned
+/// before those are destroyed.
+#[inline]
+pub(super) fn note_suspended_fibers(shared: &Shared) {
+    if shared.live() > 0 {
+        thread_end::note_start();
     }
 }
 
@@ -132,7 +130,7 @@ pub(crate) fn on_thread_strand(
 ) {
     let strand = HandedOut::<Strand>::new();
     let worker = counted.map_or_else(outside, CountedThread::make_worker);
-    worker.adopt_root(header);
+    worker.root.adopt(header);
     {
         let _installed = Installed::new(&worker);
         f(&worker);
@@ -146,31 +144,4 @@ pub(crate) fn on_thread_strand(
     }
     drop(worker);
     strand.settle();
-}
-
-impl Worker {
-    /// Calls `f` with the root as the strand that `ramie_coro` knows, with a context of its own.
-    #[allow(unsafe_code)]
-    pub(crate) fn as_strand_of_its_own<T>(&self, f: impl FnOnce() -> T) -> T {
-        struct Restore(*const context::Strand);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                // SAFETY: it was current when `as_strand_of_its_own` was called, around this call.
-                unsafe { context::set_current(self.0) };
-            }
-        }
-        let strand = &self.root.strand;
-        strand.set_id(self.current_header().id_bits());
-        let _restore = Restore(context::current());
-        // SAFETY: the root lives as long as this worker, which outlives the call; it is current
-        // until `_restore` is dropped.
-        unsafe { context::set_current(strand) };
-        f()
-    }
-
-    /// The strand of this thread has ended; its header is no longer this worker's.
-    pub(crate) fn forget_root(&self) {
-        self.forget_timer(&self.root);
-        self.root.stand_for_none();
-    }
 }

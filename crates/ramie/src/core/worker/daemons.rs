@@ -79,15 +79,16 @@ pub(crate) struct Enrolled {
     outer: Option<CancelHandle>,
 }
 
-impl Worker {
-    /// Makes the current strand a daemon; none outside a runtime, which waits for nobody.
-    pub(crate) fn enroll_as_daemon(&self, scope: CancelHandle) -> Option<Enrolled> {
-        let runtime = match (self.workers(), self.thread_strands()) {
+impl Enrolled {
+    /// Makes the current strand of `worker` a daemon. `None` outside a runtime, because nothing
+    /// waits for strands there.
+    pub(crate) fn new(worker: &Worker, scope: CancelHandle) -> Option<Enrolled> {
+        let runtime = match (worker.workers(), &worker.thread_strands) {
             (Some(workers), _) => DaemonRuntime::Workers(Arc::clone(workers)),
             (None, Some(threads)) => DaemonRuntime::ThreadStrands(Arc::clone(threads)),
             (None, None) => return None,
         };
-        let strand = self.current_header().id();
+        let strand = worker.current_header().id();
         let daemons = runtime.daemons();
         let outer = daemons.scopes().insert(strand, scope);
         if outer.is_none() {

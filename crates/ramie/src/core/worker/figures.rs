@@ -1,4 +1,4 @@
-//! What a worker can tell of itself without having counted for it: read from what is there anyway.
+//! The figures of a worker, read from data that it keeps anyway.
 
 use super::Worker;
 
@@ -21,36 +21,35 @@ pub struct WorkerMetrics {
     pub buffer_bytes: usize,
 }
 
-impl Worker {
-    /// Tells of this worker. What is in use at the moment (a program's logger may ask while the
-    /// driver works) counts as 0.
-    pub(crate) fn figures(&self) -> WorkerMetrics {
-        let mut driver = self.driver.try_borrow_mut().ok();
-        let driver = driver.as_mut().and_then(|driver| driver.as_mut());
+impl WorkerMetrics {
+    /// Reads the figures of a worker. Parts in use at the moment (a program's logger may ask while
+    /// the driver works) count as 0.
+    pub(crate) fn of(worker: &Worker) -> Self {
         let of_driver =
             |driver: &mut ramie_driver::Driver| (driver.in_flight(), driver.buffer_bytes());
-        let (ops_in_flight, buffer_bytes) = driver.map_or((0, 0), of_driver);
+        let (ops_in_flight, buffer_bytes) =
+            worker.io.with_idle_driver(of_driver).unwrap_or_default();
         WorkerMetrics {
-            run_queue: self.ready.len(),
-            fibers: self.shared.live(),
-            stacks: self.stacks.count(),
-            timers: self.timers.try_borrow().map_or(0, |timers| timers.len()),
+            run_queue: worker.scheduler.ready.len(),
+            fibers: worker.shared.live(),
+            stacks: worker.stacks.count(),
+            timers: worker.timers.count(),
             ops_in_flight,
             buffer_bytes,
         }
     }
+}
 
-    /// How many strands have ended, were spawned, and have started and not ended: by the worker's
-    /// whole runtime.
-    pub(crate) fn tally(&self) -> (u64, u64, usize) {
-        let all: Vec<_> = match self.workers() {
-            Some(workers) => workers.shared().collect(),
-            None => vec![self.shared],
-        };
-        // Acquire, in this order: who has ended was spawned before.
-        let acquire = crate::core::primitive::Ordering::Acquire;
-        let ended = all.iter().map(|shared| shared.finished.load(acquire)).sum();
-        let spawned = all.iter().map(|shared| shared.spawned.load(acquire)).sum();
-        (ended, spawned, all.iter().map(|shared| shared.live()).sum())
-    }
+/// The numbers of strands that have ended, that were spawned, and that have started and not ended:
+/// those of the worker's whole runtime.
+pub(crate) fn tally(worker: &Worker) -> (u64, u64, usize) {
+    let all: Vec<_> = match worker.workers() {
+        Some(workers) => workers.shared().collect(),
+        None => vec![worker.shared],
+    };
+    // Acquire, in this order, because a strand that has ended was spawned before.
+    let acquire = crate::core::primitive::Ordering::Acquire;
+    let ended = all.iter().map(|shared| shared.finished.load(acquire)).sum();
+    let spawned = all.iter().map(|shared| shared.spawned.load(acquire)).sum();
+    (ended, spawned, all.iter().map(|shared| shared.live()).sum())
 }

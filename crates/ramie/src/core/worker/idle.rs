@@ -1,28 +1,28 @@
-//! What a worker does when nothing is runnable: look for work, give memory back, sleep.
+//! A worker without runnable strands looks for work, gives memory back, and sleeps.
 //!
 //! # Lingering
-//! Two workers whose fibers answer one another would each go to sleep while the other works, and
-//! each value would cost a wake-up through the kernel: 5 to 10 us. So a worker that was woken by
-//! another's mail lingers the next time, for a few us, before it sleeps. It spins only at first:
-//! then it gives way, because the other may wait for this very CPU. If nothing comes [`PATIENCE`]
-//! times in a row, it lingers no more until mail has ended a sleep again. So a worker that is
-//! alone, or waits for I/O, never does.
+//! If two workers have fibers that answer one another, each would fall asleep while the other
+//! works, and each value would cost a wake-up through the kernel: 5 to 10 us. So a worker that was
+//! woken by another's mail lingers the next time for some microseconds before it sleeps. At first
+//! it spins; then it gives way, because the other may wait for this very CPU. If nothing comes
+//! [`PATIENCE`] times in a row, the worker lingers no more until mail has ended a sleep again. So
+//! a worker that is alone, or that waits for I/O, never lingers.
 //!
-//! A sleeping worker costs no CPU. Before it sleeps for good it spends one short sleep
-//! ([`QUIET`]) to learn that it really is idle, and only then gives stacks back: a server that
-//! pauses for some ms between bursts keeps its stacks hot.
+//! A sleeping worker costs no CPU time. Before its first long sleep it sleeps for [`QUIET`] to
+//! learn that it really is idle, and only then gives stacks back: a server that pauses for some
+//! milliseconds between bursts keeps its stacks in the cache.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
-use ramie_driver::{Wait, sys::monotonic_ns};
+use ramie_driver::{Driver, sys::monotonic_ns};
 
-use super::{Membership, Until, Worker, spread::Taken};
-use crate::core::{primitive::pause, strand::StrandHeader};
+use super::{Membership, Shared, Until, Worker, lingering, run_loop::deliver_log, spread::Taken};
+use crate::core::primitive::pause;
 
 /// How long a worker has to be idle before it gives surplus memory back.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// After so many vain times a worker lingers no more.
+/// The number of times in a row that a worker lingers in vain.
 const PATIENCE: u32 = 4;
 /// Pauses between two looks at the clock.
 const SPIN: u32 = 2;
@@ -31,8 +31,39 @@ const SPINS: u32 = 6;
 /// Looks after that, each when other threads of this CPU had their turn.
 const TURNS_GIVEN: u32 = 14;
 
+/// How often a worker may yet linger in vain.
+#[derive(Default)]
+pub(super) struct Patience(Cell<u32>);
+
+impl Patience {
+    fn is_left(&self) -> bool {
+        self.0.get() > 0
+    }
+
+    fn restore(&self) {
+        self.0.set(PATIENCE);
+    }
+
+    /// Waits a little for mail of other workers, or for something to run or to steal. Returns
+    /// whether that came.
+    fn linger(&self, shared: &Shared, has_ready: impl Fn() -> bool) -> bool {
+        for look in 0..SPINS + TURNS_GIVEN {
+            if shared.has_mail() || has_ready() {
+                self.restore();
+                return true;
+            }
+            match look < SPINS {
+                true => pause(1 << look),
+                false => std::thread::yield_now(),
+            }
+        }
+        self.0.set(self.0.get() - 1);
+        false
+    }
+}
+
 impl Worker {
-    /// Finds something runnable, or sleeps until there may be. Tells whether the loop is over.
+    /// Finds a runnable strand, or sleeps until there may be one. Returns whether the loop is over.
     #[cold]
     #[inline(never)]
     pub(super) fn idle(&self, until: Until) -> bool {
@@ -48,93 +79,60 @@ impl Worker {
 
     /// Publishes to the other workers whether this one has nothing to run.
     pub(super) fn publish_idle(&self, is_idle: bool) {
-        if self.has_peers
+        if self.scheduler.has_peers
             && let Some(member) = &self.membership
         {
             member.set_idle(is_idle);
         }
     }
 
-    /// Looks everywhere once, and sleeps if there is nothing to run.
+    /// Looks everywhere once, and sleeps if there is nothing to run. Returns whether the loop is
+    /// over, or `None` if the worker has to look again.
     fn look_around(&self, until: Until) -> Option<bool> {
-        self.look_for_lingering();
-        self.deliver_log();
+        // If the worker was woken to search and found something, another worker has to search.
+        let go_on = || {
+            self.membership.iter().for_each(Membership::pass_search_on);
+            Some(false)
+        };
+        lingering::answer_if_due(self);
+        deliver_log(self);
         self.drain_inbox();
-        self.fire_timers();
+        self.timers.fire(&self.clock, &self.scheduler);
         if self.has_ready() {
-            return Some(self.go_on());
+            return go_on();
         }
         let taken = self.membership.as_ref().map(|member| member.steal(self.shared.live()));
         let left_for = match taken.unwrap_or(Taken::Nothing) {
             Taken::First(header) => {
-                self.run_stolen(header);
+                self.scheduler.push_stolen(header);
                 return Some(false);
             }
             Taken::LeftFor(time) => Some(time),
             Taken::Nothing => None,
         };
         if until == Until::Finished {
-            if self.is_finished() {
+            if self.workers().is_some_and(|workers| workers.check_finished()) {
                 return Some(true);
             }
             // It may have ended the waits of daemons.
             if self.has_runnable() {
-                return Some(self.go_on());
+                return go_on();
             }
         }
         match left_for {
             Some(time) => self.nap(time),
-            None if self.patience.get() > 0 && self.linger() => {}
+            None if self.patience.is_left()
+                && self.patience.linger(self.shared, || self.has_ready()) => {}
             None => self.sleep(),
         }
-        self.has_runnable().then(|| self.go_on())
+        if self.has_runnable() { go_on() } else { None }
     }
 
-    fn run_stolen(&self, header: &'static StrandHeader) {
-        self.ready.push_fresh(header);
-        // It runs first, because nobody could steal it from this queue.
-        self.prefers_fresh.set(false);
-    }
-
-    /// Takes closures of a worker that has far more to do, though this one is not idle.
-    #[inline]
-    pub(super) fn steal_surplus(&self) {
-        if let Some(member) = self.membership.as_ref().filter(|_| self.has_peers)
-            && let Some(header) = member.steal_surplus_of_next(self.shared.live())
-        {
-            self.run_stolen(header);
-        }
-    }
-
-    /// Has found something to run: if it was woken to search, another has to. The loop is not over.
-    fn go_on(&self) -> bool {
-        if let Some(member) = &self.membership {
-            member.pass_search_on();
-        }
-        false
-    }
-
-    /// Waits a little for mail of other workers; tells whether it came, or something to steal.
-    fn linger(&self) -> bool {
-        for look in 0..SPINS + TURNS_GIVEN {
-            if self.shared.has_mail() || self.has_ready() {
-                self.patience.set(PATIENCE);
-                return true;
-            }
-            match look < SPINS {
-                true => pause(1 << look),
-                false => std::thread::yield_now(),
-            }
-        }
-        self.patience.set(self.patience.get() - 1);
-        false
-    }
-
-    /// Lets the other fibers run once, if there are any; if not, lets a moment go by. For a strand
-    /// that may have to wait next, so this does what a wait may do, or less.
+    /// Lets the other fibers run once if there are any, and otherwise lets a moment pass. For a
+    /// strand that may have to wait next, so this does no more than a wait may do.
     #[cold]
     pub(crate) fn give_way(&self, moment_ns: u64) {
-        let may_suspend = self.running_fiber().is_some() && !std::thread::panicking();
+        let may_suspend = self.running.fiber().is_some() && !std::thread::panicking();
         if may_suspend && self.has_ready() {
             return self.yield_now();
         }
@@ -144,12 +142,9 @@ impl Worker {
         }
     }
 
+    /// Whether a strand or a closure waits for its turn, with those that others may steal.
     pub(super) fn has_ready(&self) -> bool {
         self.has_runnable() || self.membership.as_ref().is_some_and(|member| !member.is_empty())
-    }
-
-    fn is_finished(&self) -> bool {
-        self.workers().is_some_and(|workers| workers.check_finished())
     }
 
     /// Sleeps in the kernel, by the protocol in [`shared`](super::shared).
@@ -157,78 +152,54 @@ impl Worker {
         let may_sleep = || {
             let has_nothing_to_steal =
                 self.membership.as_ref().is_none_or(Membership::announce_sleep);
-            if !has_nothing_to_steal || self.has_due_timer() {
+            if !has_nothing_to_steal || self.timers.are_due(&self.clock) {
                 return false;
             }
-            self.rest_on_clock();
-            !self.has_due_timer()
+            self.clock.rest(self.shared, &self.timers, &self.io);
+            !self.timers.are_due(&self.clock)
         };
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(None));
-        self.stir_on_clock();
+        self.clock.stir(self.shared);
         if self.shared.has_mail() {
-            self.patience.set(PATIENCE);
+            self.patience.restore();
         }
         if let Some(member) = &self.membership {
             member.announce_running();
         }
     }
 
-    /// Sleeps for a time while others may start what this worker left to them.
+    /// Sleeps for a time in which others may start the closures that this worker left to them.
     fn nap(&self, time: Duration) {
-        let may_sleep = || !self.has_due_timer();
+        let may_sleep = || !self.timers.are_due(&self.clock);
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(Some(time)));
     }
 
-    /// A clock that is moved by hand wakes as a pusher does: moved first, then notified.
-    fn has_due_timer(&self) -> bool {
-        let next = self.timers.borrow().next_ns();
-        next != u64::MAX && next <= self.now_ns()
-    }
-
     fn sleep_in_kernel(&self, longest: Option<Duration>) {
-        let next = self.timers.borrow().next_ns();
+        let next = self.timers.next_ns();
         let grace = self.workers().and_then(|workers| workers.ending.grace_left());
         let lingering = self.workers().and_then(|workers| workers.lingering.left());
         let bounds = [self.clock.sleep_bound(next), grace, lingering, longest];
         let bound = bounds.into_iter().flatten().min();
+        let ready = &self.scheduler.ready;
         let has_surplus = self.stacks.has_surplus()
-            || self.ready.has_surplus()
-            || self.with_open_driver(|driver| driver.has_surplus()).unwrap_or(false);
+            || ready.has_surplus()
+            || self.io.with_open_driver(|driver| driver.has_surplus()).unwrap_or(false);
         let is_quiet = has_surplus && bound.is_none_or(|bound| bound > QUIET);
         let (nap, start) =
-            if is_quiet { (Some(QUIET), Some(self.now_ns())) } else { (bound, None) };
-        self.wait_for_events(nap);
+            if is_quiet { (Some(QUIET), Some(self.clock.now_ns())) } else { (bound, None) };
+        self.io.wait(nap, &self.scheduler);
         let Some(start) = start else { return };
-        let slept_through = self.ready.is_empty() && !self.shared.has_mail();
-        let is_manual = matches!(self.clock, crate::core::time::Clock::Manual(_));
-        if slept_through && (is_manual || self.now_ns() - start >= QUIET.as_nanos() as u64) {
-            self.stacks.give_back_surplus(|| self.is_wanted());
-            self.ready.give_back_surplus();
-            self.with_open_driver(ramie_driver::Driver::give_back_surplus);
-        }
-    }
-
-    /// Whether something has come up while this worker takes its time before it sleeps on.
-    fn is_wanted(&self) -> bool {
-        self.poll_driver();
-        self.has_runnable() || self.shared.is_notified() || self.has_due_timer()
-    }
-
-    fn wait_for_events(&self, bound: Option<Duration>) {
-        // The next look comes so many switches after this one: were it to come with the first op of
-        // a batch in the queue, that op would enter the kernel alone.
-        self.countdown.set(self.switches_per_poll);
-        self.forget_complete_at_once();
-        let mut driver = self.driver.borrow_mut();
-        match driver.as_mut() {
-            Some(driver) => self.turn_driver(driver, Wait::Until(bound)),
-            None => {
-                drop(driver);
-                match bound {
-                    Some(bound) => std::thread::park_timeout(bound),
-                    None => std::thread::park(),
-                }
-            }
+        let slept_through = ready.is_empty() && !self.shared.has_mail();
+        let is_manual = self.clock.is_manual();
+        if slept_through && (is_manual || self.clock.now_ns() - start >= QUIET.as_nanos() as u64) {
+            // Giving stacks back takes long; meanwhile other work may come up.
+            let is_wanted = || {
+                self.io.poll(&self.scheduler);
+                self.has_runnable() || self.shared.is_notified() || self.timers.are_due(&self.clock)
+            };
+            self.stacks.give_back_surplus(is_wanted);
+            ready.give_back_surplus();
+            self.io.with_open_driver(Driver::give_back_surplus);
         }
     }
 }
@@ -275,10 +246,10 @@ mod tests {
             move || {
                 let clock = ManualClock::new();
                 let worker = worker(Clock::Manual(clock.clone()), None);
-                worker.arm_timer(&worker.root, Deadline::at(clock.now() + LIMIT));
+                worker.timers.arm(worker.root.stack(), Deadline::at(clock.now() + LIMIT));
                 clock.advance(LIMIT);
                 sleep(&worker);
-                worker.timers.borrow_mut().forget(&worker.root);
+                worker.timers.forget(worker.root.stack());
             }
         }
         must_wake("a timer is due", armed(Worker::sleep));
@@ -315,11 +286,11 @@ mod tests {
         must_wake("a timer was armed for 10 ms from now", || {
             let worker = worker(Clock::System, None);
             let deadline = Deadline::after(Duration::from_millis(10));
-            worker.arm_timer(&worker.root, deadline);
+            worker.timers.arm(worker.root.stack(), deadline);
             while !deadline.has_passed() {
                 worker.sleep();
             }
-            worker.timers.borrow_mut().forget(&worker.root);
+            worker.timers.forget(worker.root.stack());
         });
     }
 
@@ -335,8 +306,9 @@ mod tests {
     #[test]
     fn a_worker_that_lingers_in_vain_lingers_no_more() {
         let worker = worker(Clock::System, None);
-        worker.patience.set(PATIENCE);
-        (0..PATIENCE).for_each(|_| assert!(!worker.linger(), "there is no mail"));
-        assert_eq!(worker.patience.get(), 0, "then it sleeps");
+        worker.patience.restore();
+        let linger = || worker.patience.linger(worker.shared, || worker.has_ready());
+        (0..PATIENCE).for_each(|_| assert!(!linger(), "there is no mail"));
+        assert!(!worker.patience.is_left(), "then it sleeps");
     }
 }

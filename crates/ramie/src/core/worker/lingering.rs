@@ -22,7 +22,7 @@ use std::{
 
 use ramie_driver::{logging, sys::monotonic_ns};
 
-use super::{AbandonedFiber, Worker};
+use super::{AbandonedFiber, Membership, Stacks, Worker, Workers};
 use crate::core::primitive::{AtomicU64, Ordering};
 
 /// How long the workers may take to answer.
@@ -162,21 +162,18 @@ impl Lingering {
     }
 }
 
-impl Worker {
-    /// Describes this worker's fibers, if it is time for that. Called by the loop only.
-    #[inline]
-    pub(super) fn look_for_lingering(&self) {
-        let Some(workers) = self.workers() else { return };
-        if workers.lingering.is_due() {
-            self.describe_lingering(&workers.lingering);
-        }
+/// Describes the fibers of a worker, if it is time for that. Called by the loop only.
+#[inline]
+pub(super) fn answer_if_due(worker: &Worker) {
+    let Some(member) = &worker.membership else { return };
+    if member.workers.lingering.is_due() {
+        answer(member, &worker.stacks);
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn describe_lingering(&self, lingering: &Lingering) {
-        if let Some(member) = &self.membership {
-            lingering.answer(member.index, self.describe_live());
-        }
-    }
+#[cold]
+#[inline(never)]
+fn answer(member: &Membership, stacks: &Stacks) {
+    let Workers { lingering, daemons, .. } = &*member.workers;
+    lingering.answer(member.index, stacks.describe_live(daemons));
 }

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::{FiberStack, Worker, current, with_existing};
+use super::{FiberStack, RunningStrand, Worker, current, with_existing};
 use crate::core::wait::park::WaitRecord;
 
 const NO_SWITCH: &str = "a call inside no_switch would suspend the strand; move the blocking call \
@@ -43,14 +43,15 @@ pub(crate) struct NoSwitch {
 
 impl NoSwitch {
     pub(crate) fn new(worker: &Worker) -> Self {
-        worker.forbid_switches();
-        NoSwitch { worker, masked: worker.masked.get(), depth: worker.no_switch_depth.get() }
+        let running = &worker.running;
+        running.forbid_switches();
+        NoSwitch { worker, masked: running.masked.get(), depth: running.no_switch_depth.get() }
     }
 
     fn is_innermost_of(&self, worker: &Worker) -> bool {
         ptr::eq(worker, self.worker)
-            && worker.masked.get() == self.masked
-            && worker.no_switch_depth.get() == self.depth
+            && worker.running.masked.get() == self.masked
+            && worker.running.no_switch_depth.get() == self.depth
     }
 }
 
@@ -59,7 +60,7 @@ impl Drop for NoSwitch {
         let left = with_existing(|worker| {
             let is_in_order = self.is_innermost_of(worker);
             if is_in_order {
-                worker.allow_switches();
+                worker.running.allow_switches();
             }
             is_in_order
         });
@@ -95,12 +96,11 @@ fn abort_no_switch_out_of_order() -> ! {
 /// Inside one. The location is the caller's, which a closure for `with_existing` would hide.
 #[track_caller]
 pub(crate) fn check_may_switch() {
-    let may_switch =
-        with_existing(|worker| !worker.current.get().is_null() || worker.root_may_switch());
+    let may_switch = with_existing(|worker| worker.running.may_switch());
     assert!(may_switch.unwrap_or(true), "{NO_SWITCH}");
 }
 
-impl Worker {
+impl RunningStrand {
     /// Begins a region in which the strand that runs must not suspend.
     fn forbid_switches(&self) {
         if self.no_switch_depth.get() == 0 {
@@ -150,33 +150,11 @@ impl Worker {
         }
     }
 
-    /// Refuses a call in which the strand would have to wait and could not, before the call has
-    /// lent anything: inside a `no_switch` region, and if there is no memory for a thread's header.
-    ///
-    /// # Panics
-    /// Inside `no_switch`, or if there is no memory for the thread's header.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn check_can_wait(&self) {
-        self.check_may_switch();
-        self.current_strand();
-    }
-
-    /// As [`check_can_wait`](Self::check_can_wait), for a wait whose record exists.
-    ///
-    /// # Panics
-    /// Inside `no_switch`, or if there is no memory for the thread's header.
-    #[inline]
-    pub(crate) fn check_can_wait_by(&self, record: &WaitRecord) {
-        self.check_may_wait(record);
-        self.current_strand();
-    }
-
     /// Ends the process if a fiber's wait is called for on a signal handler's stack.
     #[inline(always)]
     pub(crate) fn check_stack(&self) {
         let here = 0_u8;
-        if self.running_fiber().is_some_and(|stack| !stack.has_on_its_stack(&here)) {
+        if self.fiber().is_some_and(|stack| !stack.has_on_its_stack(&here)) {
             check_other_stack();
         }
     }
@@ -193,6 +171,10 @@ impl Worker {
     fn check_root_may_wait(&self, record: &WaitRecord) {
         let (kind, location) = (record.kind.name, record.location);
         assert!(self.root_may_switch(), "{NO_SWITCH}. It would wait for {kind}, at {location}");
+    }
+
+    fn may_switch(&self) -> bool {
+        self.fiber().is_some() || self.root_may_switch()
     }
 
     /// In a destructor that runs during a panic the call finds its own way not to suspend.

@@ -1,11 +1,11 @@
 //! A worker and its clock: what it reads, and what it tells one that jumps when every strand waits
 //! (`core/time/clock.rs`).
 
-use std::{thread, time::Duration};
+use std::{cell::Cell, thread, time::Duration};
 
 use ramie_driver::sys::monotonic_ns;
 
-use super::{Worker, current, with_existing};
+use super::{Shared, Worker, WorkerIo, WorkerTimers, current, with_existing};
 use crate::core::{
     time::{Clock, Deadline},
     wait::sleep_to,
@@ -17,7 +17,7 @@ const SLICE: Duration = Duration::from_micros(50);
 /// Reads the clock of this thread's worker, or the system's.
 #[inline]
 pub(crate) fn now_ns() -> u64 {
-    with_existing(Worker::now_ns).unwrap_or_else(monotonic_ns)
+    with_existing(|worker| worker.clock.now_ns()).unwrap_or_else(monotonic_ns)
 }
 
 /// Suspends the strand for `duration` on the system's clock. For calls of this crate that try again
@@ -28,7 +28,7 @@ pub(crate) fn now_ns() -> u64 {
 /// the worker looks around after each [`SLICE`]. That costs CPU time, but only on such clocks.
 #[track_caller]
 pub(crate) fn pause(duration: Duration) {
-    if with_existing(|worker| matches!(worker.clock, Clock::Manual(_))) != Some(true) {
+    if with_existing(|worker| worker.clock.is_manual()) != Some(true) {
         return sleep_to(Deadline::after(duration));
     }
     let start_ns = monotonic_ns();
@@ -37,11 +37,47 @@ pub(crate) fn pause(duration: Duration) {
         let Some(left) = duration.checked_sub(passed).filter(|left| !left.is_zero()) else {
             return;
         };
-        current().let_others_run(left.min(SLICE));
+        let_others_run(&current(), left.min(SLICE));
     }
 }
 
-impl Worker {
+/// Polls and lets the other fibers of this worker run once; without any, sleeps with the thread.
+fn let_others_run(worker: &Worker, slice: Duration) {
+    worker.scheduler.poll_after(1);
+    worker.yield_now();
+    if !worker.has_ready() {
+        thread::sleep(slice);
+    }
+}
+
+/// The clock of a worker, and the waits of its fibers that keep the clock from jumping.
+pub(crate) struct WorkerClock {
+    clock: Clock,
+    /// The number of fibers that wait for the blocking pool.
+    blocking_jobs: Cell<usize>,
+}
+
+impl WorkerClock {
+    pub(super) fn new(clock: Clock, shared: &'static Shared) -> Self {
+        if let Clock::Manual(manual) = &clock {
+            manual.add_worker(shared);
+        }
+        WorkerClock { clock, blocking_jobs: Cell::new(0) }
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    pub(super) fn is_manual(&self) -> bool {
+        matches!(self.clock, Clock::Manual(_))
+    }
+
+    /// How long the worker may sleep until its next timer.
+    pub(super) fn sleep_bound(&self, next_ns: u64) -> Option<Duration> {
+        self.clock.sleep_bound(next_ns)
+    }
+
     /// Runs `wait`, in which a fiber of this worker waits for the blocking pool.
     pub(crate) fn count_blocking_job<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.blocking_jobs.set(self.blocking_jobs.get() + 1);
@@ -50,31 +86,27 @@ impl Worker {
         waited
     }
 
-    /// Looks around and lets the other fibers run once; without any, sleeps with the thread.
-    fn let_others_run(&self, slice: Duration) {
-        // The loop looks around before it resumes anybody.
-        self.countdown.set(1);
-        self.yield_now();
-        if !self.has_ready() {
-            thread::sleep(slice);
-        }
-    }
-
     /// Notifies the clock that this worker, which has announced its sleep, has nothing to run. The
     /// clock may jump then, so that a timer is due.
-    pub(super) fn rest_on_clock(&self) {
+    pub(super) fn rest(&self, shared: &'static Shared, timers: &WorkerTimers, io: &WorkerIo) {
         let Clock::Manual(clock) = &self.clock else { return };
         if clock.jumps() {
-            let has_ops = self.with_open_driver(|driver| driver.has_ops()).unwrap_or(false);
-            let next_ns = self.timers.borrow().next_ns();
-            clock.rest(self.shared, next_ns, has_ops || self.blocking_jobs.get() > 0);
+            let has_ops = io.with_open_driver(|driver| driver.has_ops()).unwrap_or(false);
+            clock.rest(shared, timers.next_ns(), has_ops || self.blocking_jobs.get() > 0);
         }
     }
 
     /// Notifies the clock that this worker is about to look for something to run.
-    pub(super) fn stir_on_clock(&self) {
+    pub(super) fn stir(&self, shared: &'static Shared) {
         if let Clock::Manual(clock) = &self.clock {
-            clock.stir(self.shared);
+            clock.stir(shared);
+        }
+    }
+
+    /// Takes a worker that ends off the clock.
+    pub(super) fn leave(&self, shared: &'static Shared) {
+        if let Clock::Manual(clock) = &self.clock {
+            clock.remove_worker(shared);
         }
     }
 }

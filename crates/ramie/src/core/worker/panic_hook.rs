@@ -53,8 +53,10 @@ pub(crate) fn install_hook() {
 
 /// Names the fiber that runs on this thread, for messages.
 fn current_fiber_label() -> Option<String> {
-    with_existing(|worker| worker.is_on_fiber().then(|| strand::label(worker.current_header())))
-        .flatten()
+    with_existing(|worker| {
+        worker.running.is_fiber().then(|| strand::label(worker.current_header()))
+    })
+    .flatten()
 }
 
 /// The same, unless this thread panics, when std refuses to change the hook.

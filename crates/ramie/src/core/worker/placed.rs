@@ -18,7 +18,7 @@
 
 use std::io;
 
-use super::{Membership, Worker, Workers, workers::WorkerEntry};
+use super::{Membership, RootStrand, Scheduler, Worker, Workers, workers::WorkerEntry};
 use crate::core::{primitive::Ordering, strand::StrandHeader};
 
 const CLOSED: usize = 1 << (usize::BITS - 1);
@@ -103,26 +103,33 @@ impl Worker {
         self.shared.note_spawned();
         let is_sent = self.membership.as_ref().is_some_and(|member| member.place(header, index));
         if !is_sent {
-            self.ready.push_fresh(header);
+            self.scheduler.ready.push_fresh(header);
         }
     }
+}
 
-    /// Counts a closure that is about to start, or cannot.
-    #[inline]
-    pub(super) fn note_taken(&self, header: &StrandHeader) {
-        if crate::core::strand::is_placed(header)
-            && let Some(member) = &self.membership
-        {
-            member.state().waiting.fetch_sub(1, Ordering::Relaxed);
-        }
+/// Counts a placed closure that is about to start, or cannot.
+#[inline]
+pub(super) fn note_taken(member: Option<&Membership>, header: &StrandHeader) {
+    if crate::core::strand::is_placed(header)
+        && let Some(member) = member
+    {
+        member.state().waiting.fetch_sub(1, Ordering::Relaxed);
     }
+}
 
+impl Scheduler {
     /// Queues a strand that came through the inbox.
-    pub(super) fn receive(&self, header: &'static StrandHeader) {
+    pub(super) fn receive(
+        &self,
+        header: &'static StrandHeader,
+        root: &RootStrand,
+        member: Option<&Membership>,
+    ) {
         if !header.stack.get().is_null() {
-            return self.make_ready(header);
+            return self.make_ready(header, root);
         }
-        let Some(member) = &self.membership else { return self.ready.push_fresh(header) };
+        let Some(member) = member else { return self.ready.push_fresh(header) };
         member.state().gate.fetch_sub(1, Ordering::Relaxed);
         if crate::core::strand::is_placed(header) {
             return self.ready.push_fresh(header);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Next, NoSwitch, Shared, Worker,
+    Next, NoSwitch, Scheduler, Worker,
     policy::{Policy, Runnable},
 };
 
@@ -50,63 +50,65 @@ fn abort(what: &str) -> ! {
 }
 
 impl Worker {
+    /// Lets `policy` decide which fiber runs next.
     pub(crate) fn plug(&mut self, policy: Box<dyn Policy>) {
         self.plugged.policy = RefCell::new(Some(policy));
-        self.may_chain = false;
+        self.scheduler.may_chain = false;
     }
+}
 
-    /// Hands the policy all fibers that have become runnable, and asks it for the next one.
+impl Plugged {
+    /// Gives the policy all fibers that have become runnable, and asks it for the next one.
     #[inline(never)]
-    pub(super) fn next_by_policy(&self) -> Option<Next> {
+    pub(super) fn next(&self, worker: &Worker) -> Option<Next> {
         // The policy's code is no fiber's, and must not wait.
-        self.leave_fibers();
-        let _no_switch = NoSwitch::new(self);
+        worker.leave_fibers();
+        let _no_switch = NoSwitch::new(worker);
         let _abort = AbortOnPanic;
-        let mut policy = self.plugged.policy.borrow_mut();
+        let mut policy = self.policy.borrow_mut();
         let policy = policy.as_mut()?;
-        let started = std::iter::from_fn(|| self.ready.pop());
-        let shared = self.pop_to_start().map(Next::Fresh);
-        for next in started.chain(shared) {
-            self.plugged.held.set(self.plugged.held.get() + 1);
-            policy.push(Runnable::new(next, self.shared));
+        let (scheduler, shared) = (&worker.scheduler, worker.shared);
+        let started = std::iter::from_fn(|| scheduler.ready.pop());
+        let member = worker.membership.as_ref();
+        let fresh = member.and_then(|member| member.pop_to_start(shared.live()));
+        for next in started.chain(fresh.map(Next::Fresh)) {
+            self.held.set(self.held.get() + 1);
+            policy.push(Runnable::new(next, shared));
         }
         match policy.pop() {
-            Some(runnable) if !ptr::eq(runnable.owner(), self.shared) => {
+            Some(runnable) if !ptr::eq(runnable.owner(), shared) => {
                 abort("the run-queue policy gave a fiber of another worker")
             }
             Some(runnable) => {
-                self.plugged.held.set(self.plugged.held.get() - 1);
+                self.held.set(self.held.get() - 1);
                 Some(runnable.into_next())
             }
-            None if self.ready.is_empty() && self.plugged.holds_any() => {
+            None if scheduler.ready.is_empty() && self.holds_any() => {
                 abort("the run-queue policy holds fibers, and gave none of them")
             }
             None => None,
         }
     }
 
-    /// Queues a fiber again that the policy dropped, if it was handed out here.
-    pub(crate) fn take_back(&self, next: Next, owner: &'static Shared) {
-        if !ptr::eq(owner, self.shared) {
-            return;
-        }
-        self.plugged.held.set(self.plugged.held.get().saturating_sub(1));
+    /// Counts a fiber that the policy dropped, and queues it again.
+    pub(super) fn take_back(&self, next: Next, scheduler: &Scheduler) {
+        self.held.set(self.held.get().saturating_sub(1));
         match next {
-            Next::Fiber(stack) => self.ready.push_stack(stack),
-            Next::Fresh(header) => self.ready.push_fresh(header),
-            Next::Root => self.ready.push_root(),
+            Next::Fiber(stack) => scheduler.ready.push_stack(stack),
+            Next::Fresh(header) => scheduler.ready.push_fresh(header),
+            Next::Root => scheduler.ready.push_root(),
         }
     }
 
     /// Drops the policy; its fibers are in the queue again.
-    pub(super) fn unplug(&self) {
-        let policy = self.plugged.policy.take();
+    pub(super) fn unplug(&self, worker: &Worker) {
+        let policy = self.policy.take();
         if policy.is_some() {
-            let _no_switch = NoSwitch::new(self);
+            let _no_switch = NoSwitch::new(worker);
             let _abort = AbortOnPanic;
             drop(policy);
         }
-        if self.plugged.holds_any() {
+        if self.holds_any() {
             abort("the run-queue policy is gone, and fibers that it was handed did not come back");
         }
     }

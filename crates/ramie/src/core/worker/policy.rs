@@ -83,7 +83,11 @@ const KEPT: &str = "a runnable keeps its fiber until it is run or dropped";
 impl Drop for Runnable {
     fn drop(&mut self) {
         if let Some(next) = self.next.take() {
-            with_existing(|worker| worker.take_back(next, self.owner));
+            with_existing(|worker| {
+                if std::ptr::eq(self.owner, worker.shared) {
+                    worker.plugged.take_back(next, &worker.scheduler);
+                }
+            });
         }
     }
 }

@@ -19,7 +19,7 @@ use ramie_driver::{
     sys::{HandedOut, Lent},
 };
 
-use super::{Worker, current, with_existing};
+use super::{current, with_existing};
 use crate::core::{
     strand::{Raised, catch_raised},
     wait::{
@@ -134,7 +134,7 @@ impl Pool {
         drop(state);
         self.has_work.notify_one();
         let record = WaitRecord::new(&BLOCKING);
-        let waited = current().count_blocking_job(|| job.header.done.wait(&record));
+        let waited = current().clock.count_blocking_job(|| job.header.done.wait(&record));
         if waited.is_err() {
             // `blocking` runs the closure in place while unwinding, and nothing unwinds in between.
             park_failed();
@@ -193,7 +193,7 @@ impl Pool {
                 job.run();
                 // A `no_switch` region that the job has left open, in a suspended coroutine, ends
                 // with the job.
-                with_existing(Worker::leave_no_switch);
+                with_existing(|worker| worker.running.leave_no_switch());
                 state = self.lock();
                 continue;
             }

@@ -1,15 +1,16 @@
 //! The loop of a worker.
 //!
-//! Order of business: take what is next from the run queue and switch to it; every
-//! [`SWITCHES_PER_POLL`](super::SWITCHES_PER_POLL) switches look at the inbox, at due timers and at
-//! completions, whether or not the queue is empty; when it is empty, go to [`idle`](super::idle).
+//! The loop takes the next strand from the run queue and switches to it. Every
+//! [`SWITCHES_PER_POLL`](super::SWITCHES_PER_POLL) switches it polls: it looks at the inbox, at due
+//! timers and at completions, whether or not the queue is empty. If the queue is empty, it goes
+//! [`idle`](super::idle).
 //!
-//! Fibers are resumed in the order in which they became runnable. Closures without a stack lie in
-//! the same queue where one worker is alone, and in a queue of their own, from which others steal,
-//! where there are several; then the two queues take turns, so neither can starve the other.
+//! Fibers are resumed in the order in which they became runnable. If a runtime has one worker,
+//! closures without a stack are in the same queue. If it has several, they are in a queue of their
+//! own, from which others steal, and the two queues take turns, so neither can starve the other.
 //!
 //! Code of the program that runs in the loop itself (its logger, the destructor of a closure that
-//! never starts, a waker, a policy) may not wait and is caught where it panics. A loop that unwinds
+//! never starts, a waker, a policy) may not wait, and its panics are caught. A loop that unwinds
 //! nevertheless ends the process ([`HandedOut`]).
 #![allow(unsafe_code)]
 
@@ -18,16 +19,8 @@ use ramie_driver::{
     sys::{HandedOut, Lent},
 };
 
-use super::{FiberStack, NoSwitch, Worker, run_queue::Next};
-use crate::core::strand::{StrandHeader, Wake};
-
-/// How many strands one look at the timers wakes. With a million sleepers each costs 1 us or more,
-/// and where many are due at once, the first need not wait for the last. Not fewer than the
-/// switches between two looks: a busy worker keeps up with whatever comes due.
-const WOKEN_PER_LOOK: usize = 64;
-const _: () = assert!(WOKEN_PER_LOOK >= super::SWITCHES_PER_POLL as usize);
-/// How far ahead the strands that are about to wake are prefetched.
-const EXPIRED_AHEAD: usize = 3;
+use super::{FiberStack, NoSwitch, Worker, attach, lingering, placed::note_taken, run_queue::Next};
+use crate::core::strand::StrandHeader;
 
 /// Lent to the loop: its fibers, and the frame of the thread that waits in it.
 enum Loop {}
@@ -45,7 +38,8 @@ pub(crate) enum Until {
     Finished,
 }
 
-/// How the loop finds what is next. A type, so that the loop of a lone worker asks no questions.
+/// How the loop finds the next strand. A type, so that the loop of a single worker has no branches
+/// for it.
 trait Order {
     fn next(worker: &Worker) -> Option<Next>;
 }
@@ -54,37 +48,38 @@ trait Order {
 struct InOrder;
 /// Of the worker's own queue, and of the closures that other workers may steal.
 struct InTurns;
-/// What the program's policy says.
+/// As the program's policy decides.
 struct ByPolicy;
 
 impl Order for InOrder {
     #[inline(always)]
     fn next(worker: &Worker) -> Option<Next> {
-        worker.ready.pop()
+        worker.scheduler.ready.pop()
     }
 }
 
 impl Order for InTurns {
-    #[inline(always)]
+    #[inline(never)]
     fn next(worker: &Worker) -> Option<Next> {
-        worker.next_of_two_queues()
+        let member = worker.membership.as_ref()?;
+        worker.scheduler.next_in_turn(member, worker.shared.live())
     }
 }
 
 impl Order for ByPolicy {
     fn next(worker: &Worker) -> Option<Next> {
-        worker.next_by_policy()
+        worker.plugged.next(worker)
     }
 }
 
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
         self.publish_idle(false);
-        // Fibers whose loop is gone would go on on whichever thread took this worker's place, and a
-        // thread that waits in the loop would leave what it lent. Not in the loop's own function,
-        // where it would cost an instruction a switch.
+        // Without their loop, fibers would continue on the thread that takes this worker's place,
+        // and a thread that waits in the loop would leave what it lent. Not in the loop's own
+        // function, where it would cost an instruction a switch.
         let fibers = HandedOut::<Loop>::new();
-        match (self.plugged.is_some(), self.has_peers) {
+        match (self.plugged.is_some(), self.scheduler.has_peers) {
             (true, _) => self.run_loop::<ByPolicy>(until),
             (false, true) => self.run_loop::<InTurns>(until),
             (false, false) => self.run_loop::<InOrder>(until),
@@ -94,17 +89,16 @@ impl Worker {
 
     #[inline(never)]
     fn run_loop<O: Order>(&self, until: Until) {
-        let resumer = self.current.replace(std::ptr::null());
+        let resumer = self.running.current.replace(std::ptr::null());
         debug_assert!(resumer.is_null(), "the loop runs on the thread's own stack");
-        self.context_strand.set(ramie_coro::context::current());
+        self.root.note_context();
         loop {
-            // The worker itself, found anew each time: kept across the switch it would come back
-            // from the stack, and all that follows would wait for the stack pointer (5.7 ns a
-            // switch against 5.1).
+            // The worker itself, found anew each time. If it were kept across the switch, it would
+            // come back from the stack, and all that follows would wait for the stack pointer
+            // (5.7 ns a switch against 5.1).
             let this = super::current();
-            let switches_left = this.countdown.get() - 1;
-            this.countdown.set(switches_left);
-            if switches_left == 0 && this.look_outside() && until == Until::Finished {
+            let is_poll_due = this.scheduler.count_switch();
+            if is_poll_due && this.poll_in_loop() && until == Until::Finished {
                 break;
             }
             match O::next(&this) {
@@ -116,7 +110,7 @@ impl Worker {
                     }
                 }
                 None => {
-                    self.current.set(std::ptr::null());
+                    self.running.current.set(std::ptr::null());
                     if self.idle(until) {
                         break;
                     }
@@ -125,43 +119,22 @@ impl Worker {
         }
         self.leave_fibers();
         if until == Until::Root {
-            self.note_suspended_fibers();
+            attach::note_suspended_fibers(self.shared);
         }
     }
 
-    /// The code that runs next on the thread's own stack is no fiber's, and has no fiber's context:
-    /// that lies on a stack which may be given back at any time.
+    /// Before code that runs on the thread's own stack: that is no fiber's code, and has no
+    /// fiber's context, which lies on a stack that may be given back at any time.
     pub(super) fn leave_fibers(&self) {
-        self.current.set(std::ptr::null());
-        // SAFETY: the thread's own strand, which was current when this loop began.
-        unsafe { ramie_coro::context::set_current(self.context_strand.get()) };
+        self.running.current.set(std::ptr::null());
+        self.root.set_context();
     }
 
-    #[inline(never)]
-    fn next_of_two_queues(&self) -> Option<Next> {
-        if self.prefers_fresh.get()
-            && let Some(member) = &self.membership
-            && let Some(header) = self.pop_to_start()
-        {
-            // A group is started in a row, so that no thief parts it.
-            self.prefers_fresh.set(member.place_in_group() != 0);
-            return Some(Next::Fresh(header));
-        }
-        self.prefers_fresh.set(true);
-        self.ready.pop().or_else(|| self.pop_to_start().map(Next::Fresh))
-    }
-
-    /// Takes the next closure that any worker may start.
-    #[inline]
-    pub(super) fn pop_to_start(&self) -> Option<&'static StrandHeader> {
-        self.membership.as_ref()?.pop_to_start(self.shared.live())
-    }
-
-    /// Switches to a fiber until it suspends. `current` names it still afterwards: whatever runs
-    /// on the thread's own stack and could be taken for a fiber resets it first.
+    /// Switches to a fiber until it suspends. `current` still names it afterwards: all code on the
+    /// thread's own stack that could be taken for a fiber's resets it first.
     #[inline(always)]
     fn mount(&self, stack: *const FiberStack) {
-        self.current.set(stack);
+        self.running.current.set(stack);
         // SAFETY: the run queue holds stacks of live fibers; this worker owns them.
         let stack = unsafe { &*stack };
         // SAFETY: `stack.strand` lives as long as the stack, and the loop sets another strand
@@ -170,24 +143,18 @@ impl Worker {
         // SAFETY: this is the worker's loop, on the thread's own stack.
         unsafe { stack.resume() };
         if stack.is_idle() {
-            self.recycle(stack);
+            self.stacks.recycle(stack);
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn recycle(&self, stack: &FiberStack) {
-        self.stacks.recycle(stack);
     }
 
     /// Gives a stack to a fresh closure and switches to it.
     #[inline(never)]
     fn start(&self, header: &'static StrandHeader) {
-        self.current.set(std::ptr::null());
-        self.note_taken(header);
+        self.running.current.set(std::ptr::null());
+        note_taken(self.membership.as_ref(), header);
         match self.stacks.assign(header) {
             Ok(stack) => {
-                self.note_started();
+                self.shared.note_started();
                 self.mount(stack);
             }
             Err(error) => {
@@ -198,26 +165,14 @@ impl Worker {
         }
     }
 
-    #[inline]
-    fn note_started(&self) {
-        self.shared.set_live(self.shared.live() + 1);
-    }
-
     /// The next closure that a stack whose fiber has just ended may run at once, in its turn.
     #[inline]
     pub(super) fn next_fresh_for(&self, stack: &FiberStack) -> Option<&'static StrandHeader> {
-        if self.countdown.get() == 1 || !self.may_chain {
-            return None;
-        }
-        let header = self.ready.pop_fresh()?;
-        if !self.stacks.fits(stack, header) {
-            self.ready.push_fresh(header);
-            return None;
-        }
-        self.countdown.set(self.countdown.get() - 1);
-        self.note_taken(header);
+        let fits = |header: &StrandHeader| self.stacks.fits(stack, header);
+        let header = self.scheduler.next_to_chain(fits)?;
+        note_taken(self.membership.as_ref(), header);
         stack.adopt(header);
-        self.note_started();
+        self.shared.note_started();
         Some(header)
     }
 
@@ -229,25 +184,22 @@ impl Worker {
         }
         self.shared.note_finished();
         if self.thread_strands.is_some() {
-            self.wake_if_last();
+            self.root.wake_if_last(self.shared);
         }
     }
 
-    /// Disarms the timer of a strand that has ended.
-    #[inline]
-    pub(crate) fn forget_timer(&self, stack: &FiberStack) {
-        if stack.armed.is_armed() {
-            self.timers.borrow_mut().forget(stack);
-        }
-    }
-
-    /// What the loop does every so many switches; see [`poll`](Self::poll).
+    /// The poll of the loop; see [`poll`](Self::poll).
     #[cold]
     #[inline(never)]
-    fn look_outside(&self) -> bool {
-        self.look_for_lingering();
-        self.deliver_log();
-        self.steal_surplus();
+    fn poll_in_loop(&self) -> bool {
+        lingering::answer_if_due(self);
+        deliver_log(self);
+        if let Some(member) = &self.membership
+            && self.scheduler.has_peers
+            && let Some(header) = member.steal_surplus_of_next(self.shared.live())
+        {
+            self.scheduler.push_stolen(header);
+        }
         self.poll()
     }
 
@@ -255,101 +207,40 @@ impl Worker {
     /// the runtime's grace period is over.
     #[cold]
     pub(super) fn poll(&self) -> bool {
-        self.countdown.set(self.switches_per_poll);
-        self.forget_complete_at_once();
-        self.ready.measure();
+        self.io.restart_counts(&self.scheduler);
+        self.scheduler.ready.measure();
         self.drain_inbox();
-        self.fire_timers();
-        self.poll_driver();
+        self.timers.fire(&self.clock, &self.scheduler);
+        self.io.poll(&self.scheduler);
         self.workers().is_some_and(|workers| workers.is_grace_over())
     }
 
-    /// Gives the program's logger what was kept for it while the driver was in the middle of an op.
-    /// Called by the loop only.
-    #[inline]
-    pub(super) fn deliver_log(&self) {
-        if logging::has_lines() {
-            self.call_logger();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn call_logger(&self) {
-        if !self.runs_fibers() {
-            // Outside `run` this may be a wait of the logger itself.
-            return logging::deliver_on_another_thread();
-        }
-        self.leave_fibers();
-        let _no_switch = NoSwitch::new(self);
-        logging::deliver();
-    }
-
+    /// Queues the strands that other threads have handed over.
     pub(super) fn drain_inbox(&self) {
         if self.shared.has_mail() {
-            self.shared.drain(|header| self.receive(header));
+            let member = self.membership.as_ref();
+            self.shared.drain(|header| self.scheduler.receive(header, &self.root, member));
         }
     }
+}
 
-    pub(super) fn poll_driver(&self) {
-        let mut driver = self.driver.borrow_mut();
-        if let Some(driver) = driver.as_mut().filter(|driver| driver.needs_turn()) {
-            self.turn_driver(driver, ramie_driver::Wait::Never);
-        }
+/// Gives the program's logger the lines that were kept while the driver was in the middle of an op.
+/// Called by the loop only.
+#[inline]
+pub(super) fn deliver_log(worker: &Worker) {
+    if logging::has_lines() {
+        call_logger(worker);
     }
+}
 
-    pub(super) fn turn_driver(&self, driver: &mut ramie_driver::Driver, wait: ramie_driver::Wait) {
-        if let Err(error) = driver.turn(wait) {
-            // The driver handles all that can be handled; what is left is a broken invariant.
-            ramie_driver::sys::fatal(&format!(
-                "the driver failed: {error}; please report this. Aborting."
-            ))
-        }
-        self.wake_completed(driver);
+#[cold]
+#[inline(never)]
+fn call_logger(worker: &Worker) {
+    if worker.membership.is_none() {
+        // Outside `run` this may be a wait of the logger itself.
+        return logging::deliver_on_another_thread();
     }
-
-    /// Ends the waits whose deadline has come, those of [`WOKEN_PER_LOOK`] strands at most.
-    pub(super) fn fire_timers(&self) {
-        if self.timers.borrow().next_ns() == u64::MAX {
-            return;
-        }
-        let now = self.now_ns();
-        // Strands that by now wait for longer move in the timers, and nobody wakes.
-        while self.timers.borrow().next_ns() <= now && !self.fire_some(now) {}
-    }
-
-    /// Returns whether anybody woke.
-    fn fire_some(&self, now: u64) -> bool {
-        let mut room = [std::ptr::null(); WOKEN_PER_LOOK];
-        let due = self.timers.borrow_mut().take_due(now, &mut room);
-        let mut wakes = false;
-        for (at, &stack) in due.iter().enumerate() {
-            if let Some(&next) = due.get(at + EXPIRED_AHEAD) {
-                // SAFETY: as below.
-                unsafe { &*next }.prefetch_wait();
-            }
-            // SAFETY: live entries name stacks that are alive (`core/time/timer.rs`), and none of
-            // the strands runs before this returns.
-            wakes |= self.expire(unsafe { &*stack }, now);
-        }
-        self.ready.measure();
-        wakes
-    }
-
-    /// A timer entry fired: ends the wait, or arms the entry anew for a later deadline. Returns
-    /// whether the strand goes on.
-    fn expire(&self, stack: &FiberStack, now: u64) -> bool {
-        let Some(wait) = stack.header().current_wait() else { return false };
-        // SAFETY: the strand waits and is of this worker (its timers hold only such), so it stays
-        // suspended, and its record valid, until this thread resumes it.
-        let Some(record) = (unsafe { stack.record.get().as_ref() }) else { return false };
-        let deadline = record.ends_at();
-        if deadline.as_ns() <= now {
-            return wait.wake(Wake::TimedOut);
-        }
-        if deadline != crate::core::time::Deadline::NEVER {
-            self.arm_timer(stack, deadline);
-        }
-        false
-    }
+    worker.leave_fibers();
+    let _no_switch = NoSwitch::new(worker);
+    logging::deliver();
 }

@@ -107,7 +107,13 @@ impl Shared {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// Says so; called on this thread, the worker's own.
+    /// Counts a fiber that starts on this thread, the worker's own.
+    #[inline]
+    pub(crate) fn note_started(&self) {
+        self.set_live(self.live() + 1);
+    }
+
+    /// Sets the number of live fibers; called on this thread, the worker's own.
     #[inline]
     pub(crate) fn set_live(&self, live: usize) {
         self.live.store(live, Ordering::Relaxed);

@@ -111,8 +111,9 @@ impl Stacks {
     }
 
     /// Takes back a stack that went idle.
-    #[inline]
-    pub(crate) fn recycle(&self, stack: &FiberStack) {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn recycle(&self, stack: &FiberStack) {
         if stack.size() != self.default_size {
             let size = stack.size();
             let memory = self.retire(stack);

@@ -32,7 +32,7 @@ pub(crate) struct ThreadStrands {
     labels: Mutex<BTreeMap<FiberId, String>>,
     /// `run` waits for the threads alive.
     is_awaited: AtomicBool,
-    pub(super) daemons: Daemons,
+    pub(crate) daemons: Daemons,
     driver: ramie_driver::Choice,
     clock: Clock,
     stack_size: usize,
@@ -176,32 +176,18 @@ impl CountedThread {
 }
 
 impl Worker {
-    pub(crate) fn thread_strands(&self) -> Option<&Arc<ThreadStrands>> {
-        self.thread_strands.as_ref()
-    }
-
     /// Runs the fibers of this thread until they have ended, or for the deadline.
     pub(crate) fn wait_for_fibers(&self, deadline: Deadline) {
         let record = WaitRecord::new(&FIBERS_END).until(deadline);
         while self.has_fibers() && !deadline.has_passed() {
             let Ok(prepared) = park::prepare(self, &record) else { return };
-            self.waits_for_fibers.set(Some(prepared.wake_ref()));
+            self.root.waits_for_fibers.set(Some(prepared.wake_ref()));
             prepared.suspend();
-            self.waits_for_fibers.set(None);
+            self.root.waits_for_fibers.set(None);
         }
     }
 
     pub(crate) fn has_fibers(&self) -> bool {
         self.shared.live() > 0 || self.has_runnable()
-    }
-
-    /// A fiber has ended, and it may have been the last one for which the thread waits.
-    #[cold]
-    pub(super) fn wake_if_last(&self) {
-        if self.shared.live() == 0
-            && let Some(wait) = self.waits_for_fibers.take()
-        {
-            wait.wake(crate::core::strand::Wake::Woken);
-        }
     }
 }

@@ -22,7 +22,8 @@ impl ThreadWaker {
 
 /// Makes another worker leave the kernel, through this thread's ring where there is one.
 fn wake_driver(target: &ramie_driver::Waker) {
-    let through_own = with_existing(|worker| worker.with_idle_driver(|driver| driver.wake(target)));
+    let through_own =
+        with_existing(|worker| worker.io.with_idle_driver(|driver| driver.wake(target)));
     if through_own.flatten().is_none() {
         target.wake();
     }

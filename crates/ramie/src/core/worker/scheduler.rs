@@ -1,0 +1,133 @@
+//! What runs next on a worker: its run queue, and the countdown to the next poll.
+
+use std::{cell::Cell, mem::size_of};
+
+use ramie_driver::{Driver, OpFrame};
+
+use super::{Membership, Next, RootStrand, run_queue::RunQueue};
+use crate::core::{
+    strand::{StrandHeader, Wake},
+    wait::word::{Waiting, WakeWord},
+};
+
+/// The run queue of a worker and the counters that each switch touches, in one cache line.
+#[repr(C)]
+pub(crate) struct Scheduler {
+    pub(super) ready: RunQueue,
+    /// Switches left until the next poll.
+    countdown: Cell<u32>,
+    /// Whether there are other workers to share closures with.
+    pub(super) has_peers: bool,
+    /// Whether a fiber that has ended may run the next closure in its place.
+    pub(super) may_chain: bool,
+    /// Whether the next turn prefers a closure without a stack to a suspended fiber.
+    prefers_fresh: Cell<bool>,
+}
+
+const _: () = assert!(size_of::<Scheduler>() == 64);
+
+impl Scheduler {
+    pub(super) fn new(has_peers: bool, switches_per_poll: u32) -> Self {
+        Scheduler {
+            ready: RunQueue::new(),
+            countdown: Cell::new(switches_per_poll),
+            has_peers,
+            may_chain: !has_peers,
+            prefers_fresh: Cell::new(false),
+        }
+    }
+
+    /// Counts a switch; returns whether the poll is due.
+    #[inline(always)]
+    pub(super) fn count_switch(&self) -> bool {
+        let switches_left = self.countdown.get() - 1;
+        self.countdown.set(switches_left);
+        switches_left == 0
+    }
+
+    /// Sets the number of switches until the next poll. With 1, the loop polls before it resumes a
+    /// strand.
+    #[inline(always)]
+    pub(super) fn poll_after(&self, switches: u32) {
+        self.countdown.set(switches);
+    }
+
+    /// Takes from the worker's own queue and from the closures that others may steal, in turns.
+    #[inline(always)]
+    pub(super) fn next_in_turn(&self, member: &Membership, own: usize) -> Option<Next> {
+        if self.prefers_fresh.get()
+            && let Some(header) = member.pop_to_start(own)
+        {
+            // A group is started in a row, so that no thief parts it.
+            self.prefers_fresh.set(member.place_in_group() != 0);
+            return Some(Next::Fresh(header));
+        }
+        self.prefers_fresh.set(true);
+        self.ready.pop().or_else(|| member.pop_to_start(own).map(Next::Fresh))
+    }
+
+    /// Takes the closure at the head of the queue for a stack whose fiber has just ended, if it
+    /// `fits` there and no poll is due.
+    #[inline(always)]
+    pub(super) fn next_to_chain(
+        &self,
+        fits: impl FnOnce(&StrandHeader) -> bool,
+    ) -> Option<&'static StrandHeader> {
+        if self.countdown.get() == 1 || !self.may_chain {
+            return None;
+        }
+        let header = self.ready.pop_fresh()?;
+        if !fits(header) {
+            self.ready.push_fresh(header);
+            return None;
+        }
+        self.countdown.set(self.countdown.get() - 1);
+        Some(header)
+    }
+
+    /// Queues the first closure of a stolen batch, and lets it run first, because no other worker
+    /// can steal it from this queue.
+    pub(super) fn push_stolen(&self, header: &'static StrandHeader) {
+        self.ready.push_fresh(header);
+        self.prefers_fresh.set(false);
+    }
+
+    /// Queues a strand of this worker whose wait has ended.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub(super) fn make_ready(&self, header: &'static StrandHeader, root: &RootStrand) {
+        // SAFETY: the strand waited: it has a stack, which lives until the strand has ended.
+        let stack = unsafe { &*header.stack.get() };
+        match root.is_on(stack) {
+            false => self.ready.push_fiber(stack),
+            true => self.ready.push_root(),
+        }
+    }
+
+    /// Wakes the strand that the driver knows by that word, if it names one.
+    #[inline(always)]
+    fn wake_by_word(&self, word: u64) {
+        match WakeWord::from_bits(word).decode() {
+            Waiting::Full(wait) => drop(wait.wake(Wake::Woken)),
+            Waiting::Plain(stack) => self.ready.push_stack(stack),
+            Waiting::Nobody | Waiting::Released => {}
+        }
+    }
+
+    /// Wakes the strands whose ops are complete.
+    #[allow(unsafe_code)]
+    pub(super) fn wake_completed(&self, driver: &mut Driver) {
+        while let Some(frame) = driver.pop_complete() {
+            // SAFETY: a frame stays valid until it came out of `pop_complete`, and its waiter
+            // continues only after the wake-up below.
+            let frame: &OpFrame = unsafe { frame.as_ref() };
+            self.wake_by_word(frame.user.replace(WakeWord::RELEASED.to_bits()));
+        }
+        while let Some(word) = driver.pop_notice() {
+            self.wake_by_word(word);
+        }
+        // A batch of completions makes the queue long at once. If it were measured only now and
+        // then, its last part would find it short, and the next batch would have no prefetches.
+        self.ready.measure_waits();
+    }
+}
