@@ -28,7 +28,7 @@ use crate::core::{
         plain::suspend_plainly,
         word::WakeWord,
     },
-    worker::{self, Worker, WorkerIo},
+    worker::{self, Worker},
 };
 
 /// The time after which an op that runs during a panic is cancelled.
@@ -139,7 +139,7 @@ impl<'a> Request<'a> {
         };
         // SAFETY: the frame stays in place until it is released; by the caller's promise the memory
         // that the op points to stays valid, and the file belongs to the op's descriptor.
-        match unsafe { worker.io.submit(frame, file) }? {
+        match unsafe { submit(&worker, frame, file) }? {
             Submitted::Complete => worker.note_complete_at_once(),
             Submitted::InFlight => {
                 let in_flight = HandedOut::<InFlight>::new();
@@ -190,7 +190,7 @@ unsafe fn perform_bounded(
     }
     // SAFETY: the frame stays in place until `wait_for` has seen it complete; by the caller's
     // promise the memory that the op points to stays valid.
-    match unsafe { worker.io.submit(frame, file) }? {
+    match unsafe { submit(worker, frame, file) }? {
         Submitted::Complete => {
             worker.note_complete_at_once();
             result_of(frame, None)
@@ -211,37 +211,35 @@ impl Lent for InFlight {
     const WHAT: &'static str = "the kernel worked on an op in its frame";
 }
 
-impl WorkerIo {
-    /// Submits an op to the driver. A thread outside `run` opens its driver with its first op.
-    ///
-    /// # Safety
-    /// As [`ramie_driver::Driver::submit_fixed`].
-    #[inline(always)]
-    unsafe fn submit(
-        &self,
-        frame: &OpFrame,
-        file: Option<&FixedFile>,
-    ) -> Result<Submitted, OpError> {
-        let submit = |driver: &mut ramie_driver::Driver| match file {
-            // SAFETY: the caller's promise.
-            Some(file) => unsafe { driver.submit_fixed(NonNull::from(frame), file) },
-            // SAFETY: the caller's promise.
-            None => unsafe { driver.submit(NonNull::from(frame)) },
-        };
-        match self.with_open_driver(submit) {
-            Some(submitted) => Ok(submitted),
-            None => with_driver(self, submit),
-        }
+/// Submits an op to the driver. A thread outside `run` opens its driver with its first op.
+///
+/// # Safety
+/// As [`ramie_driver::Driver::submit_fixed`].
+#[inline(always)]
+unsafe fn submit(
+    worker: &Worker,
+    frame: &OpFrame,
+    file: Option<&FixedFile>,
+) -> Result<Submitted, OpError> {
+    let submit = |driver: &mut ramie_driver::Driver| match file {
+        // SAFETY: the caller's promise.
+        Some(file) => unsafe { driver.submit_fixed(NonNull::from(frame), file) },
+        // SAFETY: the caller's promise.
+        None => unsafe { driver.submit(NonNull::from(frame)) },
+    };
+    match worker.io.with_open_driver(submit) {
+        Some(submitted) => Ok(submitted),
+        None => with_driver(worker, submit),
     }
 }
 
 #[cold]
 #[inline(never)]
 fn with_driver<R>(
-    io: &WorkerIo,
+    worker: &Worker,
     f: impl FnOnce(&mut ramie_driver::Driver) -> R,
 ) -> Result<R, OpError> {
-    io.with_driver(f).map_err(|error| {
+    worker.io.with_driver(f).map_err(|error| {
         say!(Error, "this thread cannot do I/O: {error}");
         OpError::Errno(error.raw_os_error().unwrap_or(libc::ENOSYS))
     })

@@ -68,8 +68,8 @@ pub(crate) struct Worker {
     shared: &'static Shared,
     kernel: Arc<Kernel>,
     pub(crate) running: RunningStrand,
-    pub(crate) timers: WorkerTimers,
     is_ready: Cell<bool>,
+    armed_ns: Cell<Option<u64>>,
     now_ns: Cell<u64>,
 }
 
@@ -83,17 +83,6 @@ impl RunningStrand {
 
     pub(crate) fn has_no_context(&self) -> bool {
         context::is_empty()
-    }
-}
-
-/// The timer of the worker's one strand.
-pub(crate) struct WorkerTimers {
-    armed_ns: Cell<Option<u64>>,
-}
-
-impl WorkerTimers {
-    pub(crate) fn arm(&self, _: &FiberStack, deadline: Deadline) {
-        self.armed_ns.set(Some(deadline.as_ns()));
     }
 }
 
@@ -187,8 +176,8 @@ impl Worker {
             shared,
             kernel,
             running: RunningStrand,
-            timers: WorkerTimers { armed_ns: Cell::new(None) },
             is_ready: Cell::new(false),
+            armed_ns: Cell::new(None),
             now_ns: Cell::new(0),
         });
         worker.stack.header.stack.set(&raw const worker.stack);
@@ -226,13 +215,17 @@ impl Worker {
         self.stack.header
     }
 
+    pub(crate) fn arm_timer(&self, _: &FiberStack, deadline: Deadline) {
+        self.armed_ns.set(Some(deadline.as_ns()));
+    }
+
     pub(crate) fn switch_out(&self) {
         assert!(!holds_spin_lock(), "a strand suspends while it holds a spin lock");
         loop {
             self.drain_inbox();
             self.fire_timer();
             if self.is_ready.replace(false) {
-                self.timers.armed_ns.set(None);
+                self.armed_ns.set(None);
                 assert!(self.stack.header.current_wait().is_none(), "scheduled while it waits");
                 return;
             }
@@ -250,7 +243,7 @@ impl Worker {
     }
 
     fn fire_timer(&self) {
-        let Some(deadline_ns) = self.timers.armed_ns.take() else { return };
+        let Some(deadline_ns) = self.armed_ns.take() else { return };
         let Some(wait) = self.stack.header.current_wait() else { return };
         self.now_ns.set(deadline_ns);
         wait.wake(Wake::TimedOut);

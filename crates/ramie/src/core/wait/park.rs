@@ -169,7 +169,7 @@ impl<'a> Prepared<'a> {
         }
         let ends_at = self.record.ends_at.get();
         if ends_at != Deadline::NEVER {
-            self.worker.timers.arm(self.stack, ends_at);
+            self.worker.arm_timer(self.stack, ends_at);
         }
         self.worker.switch_out();
         self.stack.record.set(std::ptr::null());

@@ -67,23 +67,14 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(super) fn idle(&self, until: Until) -> bool {
-        self.publish_idle(true);
+        self.membership.iter().for_each(|member| member.set_idle(true));
         let is_over = loop {
             if let Some(is_over) = self.look_around(until) {
                 break is_over;
             }
         };
-        self.publish_idle(false);
+        self.membership.iter().for_each(|member| member.set_idle(false));
         is_over
-    }
-
-    /// Publishes to the other workers whether this one has nothing to run.
-    pub(super) fn publish_idle(&self, is_idle: bool) {
-        if self.scheduler.has_peers
-            && let Some(member) = &self.membership
-        {
-            member.set_idle(is_idle);
-        }
     }
 
     /// Looks everywhere once, and sleeps if there is nothing to run. Returns whether the loop is

@@ -94,7 +94,7 @@ pub use self::{
 };
 use crate::core::{
     strand::{FreeList, StrandHeader, Unpark},
-    time::Clock,
+    time::{Clock, Deadline},
     wait::park::WaitRecord,
 };
 
@@ -279,6 +279,13 @@ impl Worker {
     /// and see the thread panicking. A thread that has no fibers may wait as any thread may.
     pub(crate) fn must_not_suspend_while_unwinding(&self) -> bool {
         self.running.is_fiber() || self.running.is_in_no_switch() || self.has_fibers()
+    }
+
+    /// Arms the timer of a strand. Not inlined, because a caller on the hot path would keep the
+    /// address of the timers beside that of the worker.
+    #[inline(never)]
+    pub(crate) fn arm_timer(&self, stack: &FiberStack, deadline: Deadline) {
+        self.timers.arm(stack, deadline);
     }
 
     /// Queues a closure that has no stack yet.

@@ -74,7 +74,7 @@ impl Order for ByPolicy {
 
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
-        self.publish_idle(false);
+        self.membership.iter().for_each(|member| member.set_idle(false));
         // Without their loop, fibers would continue on the thread that takes this worker's place,
         // and a thread that waits in the loop would leave what it lent. Not in the loop's own
         // function, where it would cost an instruction a switch.

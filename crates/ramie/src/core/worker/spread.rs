@@ -114,6 +114,9 @@ pub(super) enum Taken {
 impl Membership {
     /// Publishes whether this worker has nothing to run. A hint: nothing is lost if it is old.
     pub(super) fn set_idle(&self, is_idle: bool) {
+        if !self.has_peers() {
+            return;
+        }
         self.state().is_idle.store(is_idle, Ordering::Relaxed);
         if !is_idle {
             self.spreading.leaving.interrupt(monotonic_ns);
