@@ -2,8 +2,9 @@
 //!
 //! Rooms, from the inside out:
 //! - fibers: [`fiber_stack`] (the stack of one fiber), [`stacks`] (the stacks of a worker),
-//!   [`run_queue`] (the order in which fibers run), [`plugged`] (a policy of the program in the
-//!   place of that order), [`run_loop`] (the loop), [`prefetch`];
+//!   [`scheduler`] (what runs next), [`run_queue`] (in which order), [`plugged`] (a policy of the
+//!   program in the place of that order), [`running`] (the strand that runs), [`run_loop`] (the
+//!   loop), [`timers`], [`io`] (the driver), [`prefetch`];
 //! - idling: [`idle`] (a worker that has nothing to run), [`shared`] (inbox and sleep, the part
 //!   that other threads touch), [`on_clock`] (clocks that jump);
 //! - the workers of one runtime: [`workers`] (their list), [`stealing`], [`spread`] (spreading
@@ -11,7 +12,7 @@
 //!   whose strands are threads), [`daemons`] (strands for which `run` does not wait),
 //!   [`lingering`] (the fibers for which it still waits), [`pool`] (threads for blocking calls);
 //! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
-//!   outside `run`), [`locals`] (the fiber-locals of a thread), [`panic_hook`];
+//!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
 //! - the rest: [`no_switch`] (regions without suspension), [`at_once`] (calls that never wait),
 //!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`defaults`].
 //!
@@ -133,7 +134,7 @@ pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     // goes on only when it is scheduled, below.
     let owner = unsafe { &*header.stack.get() }.owner;
     let current = CURRENT.get();
-    // SAFETY: `CURRENT` is null or valid, as in `with_current`.
+    // SAFETY: `CURRENT` is null or valid (the invariant of `Current`).
     if let Some(worker) = unsafe { current.as_ref() }
         && ptr::eq(worker.shared, owner)
     {
