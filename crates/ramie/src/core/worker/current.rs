@@ -61,6 +61,14 @@ pub(crate) fn with_existing<R>(f: impl FnOnce(&Worker) -> R) -> Option<R> {
     if CURRENT.get().is_null() { None } else { Some(f(&current())) }
 }
 
+/// Whether this code is run by a runtime's worker.
+pub(crate) fn is_inside_run() -> bool {
+    with_existing(|worker| {
+        worker.running.is_fiber() || worker.membership.is_some() || worker.thread_strands.is_some()
+    })
+    .unwrap_or(false)
+}
+
 /// Makes a worker the thread's current one, until dropped.
 pub(crate) struct Installed<'a> {
     previous: *const Worker,

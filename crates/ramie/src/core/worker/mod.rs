@@ -61,7 +61,7 @@ pub(crate) use self::{
     abandon::AbandonedFiber,
     at_once::note_complete_at_once,
     attach::on_thread_strand,
-    current::{Installed, current, with_existing, yield_now},
+    current::{Installed, current, is_inside_run, with_existing, yield_now},
     daemons::{Daemons, Enrolled},
     defaults::{checked_stack_size, invalid, stack_size_from_env},
     fiber_stack::FiberStack,
@@ -152,14 +152,6 @@ pub(crate) fn unpark(id: crate::core::strand::FiberId) {
     if header.unpark(id.generation()) == Unpark::Schedule {
         schedule(header);
     }
-}
-
-/// Whether this code is run by a runtime's worker.
-pub(crate) fn is_inside_run() -> bool {
-    with_existing(|worker| {
-        worker.running.is_fiber() || worker.membership.is_some() || worker.thread_strands.is_some()
-    })
-    .unwrap_or(false)
 }
 
 impl Worker {
