@@ -239,9 +239,12 @@ fn use_stack(bytes: usize) -> usize {
     descend(bytes)
 }
 
+/// The program's own pages, which are read from its file when code first runs, do not count.
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    let pages: Vec<usize> = statm.split_whitespace().map(|pages| pages.parse().unwrap()).collect();
+    let [_, resident, of_files, ..] = pages[..] else { panic!("statm has fields: {statm}") };
+    (resident - of_files) * 4096
 }
 
 /// In a process of its own, whose memory is this test's alone.
