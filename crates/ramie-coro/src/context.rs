@@ -229,10 +229,27 @@ pub fn find(key: &'static Key) -> Option<NonNull<()>> {
 ///
 /// # Safety
 /// `f` does not suspend, because the frames of a resumer may be gone afterwards.
-pub unsafe fn visit(mut f: impl FnMut(&'static Key, *const ()) -> bool) {
-    let mut at = with_strand(|strand| strand.head.get());
+pub unsafe fn visit(f: impl FnMut(&'static Key, *const ()) -> bool) {
+    let head = with_strand(|strand| strand.head.get());
+    // SAFETY: the caller's promise; the frames of the running strand are alive.
+    unsafe { visit_from(head, f) };
+}
+
+/// Passes all frames of `strand` to `f`, innermost first, until it returns false.
+///
+/// # Safety
+/// The strand belongs to this thread, and `f` does not suspend. So the strand is suspended or runs
+/// this call, and its frames stay where they are.
+pub unsafe fn visit_of(strand: &Strand, f: impl FnMut(&'static Key, *const ()) -> bool) {
+    // SAFETY: the caller's promise.
+    unsafe { visit_from(strand.head.get(), f) };
+}
+
+/// # Safety
+/// `at` is null or the head of a list whose frames stay alive while this runs.
+unsafe fn visit_from(mut at: *const Frame, mut f: impl FnMut(&'static Key, *const ()) -> bool) {
     // SAFETY: the head and each parent are null or frames in the list, which are alive
-    // (`Frame::parent`), and stay so because `f` does not suspend.
+    // (`Frame::parent`), and stay so by the caller's promise.
     while let Some(frame) = unsafe { at.as_ref() } {
         if !ptr::eq(frame.key, &SEGMENT) && !f(frame.key, frame.value) {
             return;

@@ -65,7 +65,7 @@ pub use crate::{
     resumed::Resumed,
     stack::{
         DEFAULT_USABLE_BYTES, GUARD_BYTES, GuardKind, Guards, Stack, StackError, StackInfo,
-        StackPool, StackSize, StackStats, guards, stats,
+        StackPool, StackSize, StackStats, guards, stack_of, stats,
     },
 };
 

@@ -25,7 +25,6 @@
 //! read their notes have no table ([`Config::small`](crate::Config::small)), and a ring that is
 //! closed empties its table.
 
-use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -109,8 +108,8 @@ pub(crate) struct Notes {
     waker: Waker,
 }
 
-/// The rings that have tables.
-static RINGS: Mutex<BTreeMap<u32, Arc<Notes>>> = Mutex::new(BTreeMap::new());
+/// The rings that have tables, about one for each worker.
+static RINGS: Mutex<Vec<(u32, Arc<Notes>)>> = Mutex::new(Vec::new());
 static LAST_RING: AtomicU32 = AtomicU32::new(0);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,16 +123,17 @@ impl Notes {
         let last = LAST_RING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
         let (to_release, has_any) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let notes = Arc::new(Notes { to_release, has_any, waker });
-        lock(&RINGS).insert(last + 1, Arc::clone(&notes));
+        lock(&RINGS).push((last + 1, Arc::clone(&notes)));
         Some((last + 1, notes))
     }
 
     pub(crate) fn close(ring: u32) {
-        lock(&RINGS).remove(&ring);
+        lock(&RINGS).retain(|(of, _)| *of != ring);
     }
 
     fn of(ring: u32) -> Option<Arc<Self>> {
-        lock(&RINGS).get(&ring).cloned()
+        let rings = lock(&RINGS);
+        rings.iter().find(|(of, _)| *of == ring).map(|(_, notes)| Arc::clone(notes))
     }
 
     fn leave(&self, versioned_index: u32) {

@@ -83,7 +83,9 @@ mod variables;
 mod wake;
 mod why_refused;
 
-// Only this file asks for the feature `faults`. Without it, files that stand in for these modules
+// Only this file asks for the feature `faults`.
+pub(crate) const HAS_FAULTS: bool = cfg!(feature = "faults");
+// Without it, files that stand in for these modules
 // inject nothing, and the compiler omits the code for faults.
 #[cfg_attr(not(feature = "faults"), path = "faults/absent.rs")]
 mod faults;
@@ -113,7 +115,11 @@ pub use report::{Check, Outcome, ProbeReport, Setting, Topic, probe_report};
 pub use submitter::Submitter;
 pub use sys::SockAddrStorage;
 pub use sys::abi::{IoVec, MessageHeader, Timespec};
-pub use variables::{VARIABLES, invalid_value, unknown_variables, warn_about_unknown_variables};
+#[doc(hidden)]
+pub use uring::RingTotals;
+pub use variables::{
+    VARIABLES, ignored_faults, invalid_value, unknown_variables, warn_about_unknown_variables,
+};
 pub use wake::Waker;
 
 #[cfg(feature = "faults")]
@@ -124,9 +130,9 @@ impl Driver {
     }
 }
 
-/// Returns how often the dropped rings of this process entered the kernel, for benches. Open rings
-/// do not count, because a shared counter would cost each enter a cache miss.
+/// Returns the sums of the counts of all rings of this process, for measurements. A ring counts on
+/// cache lines of its own.
 #[doc(hidden)]
-pub fn enters() -> u64 {
-    uring::entered_so_far()
+pub fn ring_totals() -> RingTotals {
+    uring::ring_totals()
 }

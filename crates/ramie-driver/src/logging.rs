@@ -20,6 +20,7 @@ use std::thread;
 
 pub use log::Level;
 use log::Record;
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// Logs a line of the runtime: `say!(Warn, "the pool cannot grow: {error}")`.
 #[doc(hidden)]
@@ -61,6 +62,27 @@ pub fn print(line: fmt::Arguments<'_>) {
     // A part that fails to format itself is omitted.
     let _ = writeln!(text, "{line}");
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+}
+
+/// The most bytes that a pipe takes at once if poll(2) calls it writable.
+const PIPE_BUF: usize = 4096;
+/// How long [`print_unless_full`] waits for the reader of a pipe.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Writes a line to stderr as [`print`] does, but if stderr is a pipe that stays full, because
+/// nobody reads from it, the rest of the line is lost.
+#[cold]
+pub fn print_unless_full(line: fmt::Arguments<'_>) {
+    let mut text = String::new();
+    let _ = writeln!(text, "{line}");
+    let stderr = rustix::stdio::stderr();
+    for part in text.as_bytes().chunks(PIPE_BUF) {
+        let mut set = [PollFd::from_borrowed_fd(stderr, PollFlags::OUT)];
+        if rustix::event::poll(&mut set, Some(&PATIENCE)) != Ok(1) {
+            return;
+        }
+        let _ = rustix::io::write(stderr, part);
+    }
 }
 
 #[derive(Clone)]

@@ -122,7 +122,7 @@ fn probe() -> ProbeReport {
             check_ring(uring.caps(), &mut checks);
             checks.extend([Submitter::Sidecar, Submitter::KERNEL_THREAD].map(check_submitter));
         }
-        Err(error) => checks.push(refused("io_uring", &error, why_refused(&error))),
+        Err(error) => checks.push(refused("io_uring", &error, why_refused(&error, ""))),
     }
     checks.push(match Poll::open() {
         Ok(_) => ok(Topic::Driver, "epoll", "an epoll set was made".into()),
@@ -237,7 +237,7 @@ fn missing_feature(refusal: &Refusal) -> Check {
 fn settings() -> Vec<Setting> {
     let limit = |name, unit, Limit { soft, hard }| Setting { name, unit, value: soft, hard };
     let sysctl = |name, unit, path| {
-        let value = sys::boot_parameter(path);
+        let value = sys::sysctl(path);
         Setting { name, unit, value, hard: None }
     };
     vec![

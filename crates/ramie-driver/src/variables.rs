@@ -7,8 +7,19 @@ use std::sync::Once;
 use crate::say;
 
 /// The variables that programs may set.
-pub const VARIABLES: [&str; 5] =
-    ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_STACK", "RAMIE_STRANDS", "RAMIE_SUBMIT"];
+pub const VARIABLES: [&str; 8] = [
+    "RAMIE_CAPS",
+    "RAMIE_DRIVER",
+    "RAMIE_DUMP_FILE",
+    "RAMIE_INSPECT",
+    "RAMIE_STACK",
+    "RAMIE_STALL_MS",
+    "RAMIE_STRANDS",
+    "RAMIE_SUBMIT",
+];
+
+/// Injects faults, in a build that can.
+const FAULTS: &str = "RAMIE_FAULTS";
 
 /// Variables of Ramie's own tests, besides those that begin with `RAMIE_TEST_`. (Cargo sets those
 /// that begin with `RAMIE_BUILD_` for tests of the program.)
@@ -16,7 +27,7 @@ const OF_TESTS: [&str; 9] = [
     "RAMIE_CANARY",
     "RAMIE_CORO_TEST_CHILD",
     "RAMIE_DIFFERENTIAL",
-    "RAMIE_FAULTS",
+    FAULTS,
     "RAMIE_LIMIT_BACKTRACES",
     "RAMIE_MUTANT",
     "RAMIE_SEED",
@@ -38,12 +49,25 @@ fn is_known(name: &str) -> bool {
     !name.starts_with("RAMIE_") || is_of_tests || VARIABLES.contains(&name)
 }
 
-/// Returns a message about the variables that are set and begin with `RAMIE_`, but that Ramie does
-/// not read; `None` if there are none.
+/// Returns a message about the variables that are set and begin with `RAMIE_`, but that this build
+/// of Ramie does not read; `None` if there are none.
 #[doc(hidden)]
 pub fn unknown_variables() -> Option<String> {
     let names = env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
-    unknown_among(names)
+    let all: Vec<_> = unknown_among(names).into_iter().chain(ignored_faults()).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// Returns a message if `RAMIE_FAULTS` is set, but this build injects no faults.
+#[doc(hidden)]
+pub fn ignored_faults() -> Option<String> {
+    let is_set = env::var_os(FAULTS).is_some_and(|value| !value.is_empty());
+    (is_set && !crate::HAS_FAULTS).then(|| {
+        format!(
+            "ignoring {FAULTS}, because this build injects no faults: build it with the feature \
+             `faults`"
+        )
+    })
 }
 
 fn unknown_among(names: impl Iterator<Item = String>) -> Option<String> {
@@ -84,7 +108,8 @@ mod tests {
         assert_eq!(
             one,
             "ignoring unknown environment variable RAMIE_ENTER: expected RAMIE_CAPS, \
-             RAMIE_DRIVER, RAMIE_STACK, RAMIE_STRANDS, RAMIE_SUBMIT"
+             RAMIE_DRIVER, RAMIE_DUMP_FILE, RAMIE_INSPECT, RAMIE_STACK, RAMIE_STALL_MS, \
+             RAMIE_STRANDS, RAMIE_SUBMIT"
         );
         let two = among(&["RAMIE_STAK", "RAMIE_CAPS", "RAMIE_"]).unwrap();
         assert!(two.contains("unknown environment variables RAMIE_, RAMIE_STAK: "), "{two}");

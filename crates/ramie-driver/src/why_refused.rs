@@ -6,9 +6,12 @@ use rustix::io::Errno;
 
 use crate::sys;
 
-/// Returns the likely cause of io_uring's refusal, and the remedy.
-pub(crate) fn why_refused(error: &io::Error) -> (String, String) {
-    let otherwise = "or set RAMIE_DRIVER=poll";
+/// The remedy of programs that asked for a ring.
+pub(crate) const OR_POLL: &str = ", or set RAMIE_DRIVER=poll";
+
+/// Returns the likely cause of io_uring's refusal, and the remedy; `otherwise` follows the remedy
+/// if a ring can be done without.
+pub(crate) fn why_refused(error: &io::Error, otherwise: &str) -> (String, String) {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => why_forbidden(otherwise),
         Some(Errno::NOSYS) => why_absent(otherwise),
@@ -17,9 +20,7 @@ pub(crate) fn why_refused(error: &io::Error) -> (String, String) {
             let limit = limit.map_or("unlimited".into(), |bytes| format!("{} KiB", bytes / 1024));
             (
                 format!("memory is short, or locked memory (`ulimit -l` is {limit}) is used up"),
-                format!(
-                    "raise `ulimit -l`, which kernels before 5.12 charge rings to, {otherwise}"
-                ),
+                format!("raise `ulimit -l`, which kernels before 5.12 charge rings to{otherwise}"),
             )
         }
         Some(Errno::MFILE | Errno::NFILE) => {
@@ -28,33 +29,33 @@ pub(crate) fn why_refused(error: &io::Error) -> (String, String) {
         }
         Some(Errno::TIMEDOUT) => (
             "a ring was made, but an op did not come back within a second".into(),
-            format!("report this kernel, {otherwise}"),
+            format!("report this kernel{otherwise}"),
         ),
-        _ => ("an answer that no known kernel gives".into(), format!("report it, {otherwise}")),
+        _ => ("an answer that no known kernel gives".into(), format!("report it{otherwise}")),
     }
 }
 
 fn why_forbidden(otherwise: &str) -> (String, String) {
-    match (sys::boot_parameter("kernel/io_uring_disabled"), sys::seccomp_mode()) {
+    match (sys::sysctl("kernel/io_uring_disabled"), sys::seccomp_mode()) {
         (Some(2), _) => (
             "the administrator has switched it off (sysctl kernel.io_uring_disabled is 2)".into(),
-            format!("set it to 0, {otherwise}"),
+            format!("set it to 0{otherwise}"),
         ),
         (Some(1), _) => (
             "sysctl kernel.io_uring_disabled is 1 and this user is not in kernel.io_uring_group"
                 .into(),
-            format!("set it to 0 or join the group, {otherwise}"),
+            format!("set it to 0 or join the group{otherwise}"),
         ),
         (_, Some(2)) => (
             "a seccomp filter forbids it, as Docker's and containerd's do by default".into(),
             format!(
                 "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp \
-                 profile, {otherwise}"
+                 profile{otherwise}"
             ),
         ),
         _ => (
             "a security module (such as SELinux) forbids it".into(),
-            format!("allow it in the module's policy, {otherwise}"),
+            format!("allow it in the module's policy{otherwise}"),
         ),
     }
 }
@@ -65,5 +66,5 @@ fn why_absent(otherwise: &str) -> (String, String) {
         Some(2) => format!("a seccomp filter hides it, or kernel {release} lacks it (before 5.7)"),
         _ => format!("kernel {release} lacks it: older than 5.7, built without it, or gVisor"),
     };
-    (cause, format!("use a newer kernel or another sandbox, {otherwise}"))
+    (cause, format!("use a newer kernel or another sandbox{otherwise}"))
 }

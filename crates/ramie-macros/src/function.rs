@@ -46,6 +46,13 @@ impl Function {
         self.head.into_iter().chain([body]).collect()
     }
 
+    /// The name of the function.
+    pub(crate) fn name(&self) -> String {
+        let keyword = self.head.iter().position(|token| is_word(token, "fn"));
+        let name = keyword.and_then(|keyword| self.head.get(keyword + 1));
+        name.map_or_else(String::new, |name| name.to_string().replace("r#", ""))
+    }
+
     /// Returns an error if this function has the attribute `#[name]`.
     pub(crate) fn refuse_attribute(&self, name: &str, sentence: &str) -> Result<(), Mistake> {
         for token in &self.head {

@@ -59,7 +59,7 @@ impl Mistake {
 pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
     let rewrite = || {
         let options = Options::parse("#[ramie::main]", false, arguments)?;
-        Ok(Function::parse("#[ramie::main]", function)?.run_by(&options.runner()))
+        Ok(Function::parse("#[ramie::main]", function)?.run_by(&options.runner(None)))
     };
     rewrite().unwrap_or_else(Mistake::into_tokens)
 }
@@ -75,6 +75,11 @@ pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
 /// The function takes no arguments and keeps its return type. `#[should_panic]` and `#[ignore]` go
 /// below this attribute as usual. If the runtime cannot start here (io_uring may be forbidden), the
 /// test fails with the reason.
+///
+/// If strands of the test can never go on (`ramie::Builder::on_deadlock`), the process ends with
+/// the report and the name of the test, because the test would never end. The thread of the test
+/// harness does not count as one that may wake a strand; other threads do, also those of other
+/// tests.
 ///
 /// ```ignore
 /// #[ramie::test(driver = "poll", workers = 1)]
@@ -96,7 +101,8 @@ pub fn test(arguments: TokenStream, function: TokenStream) -> TokenStream {
         let function = Function::parse("#[ramie::test]", function)?;
         function.refuse_attribute("test", "remove the #[test]: #[ramie::test] makes it a test")?;
         let mut test: TokenStream = "#[::core::prelude::v1::test]".parse().unwrap_or_default();
-        test.extend(function.run_by(&options.runner()));
+        let runner = options.runner(Some(&function.name()));
+        test.extend(function.run_by(&runner));
         Ok(test)
     };
     rewrite().unwrap_or_else(Mistake::into_tokens)

@@ -98,15 +98,20 @@ impl Options {
     }
 
     /// An expression for the function that runs a closure on a runtime with these options.
-    pub(crate) fn runner(&self) -> String {
+    /// `test` is the name of the function, if it is a test.
+    pub(crate) fn runner(&self, test: Option<&str>) -> String {
         let ramie = &self.ramie;
-        if self.calls.is_empty() {
+        if self.calls.is_empty() && test.is_none() {
             return format!("{ramie}::run");
         }
+        let in_test = test.map(|name| {
+            format!(".__in_test(::core::concat!(::core::module_path!(), \"::\", {name:?}))")
+        });
+        let in_test = in_test.unwrap_or_default();
         let calls = self.calls.iter().map(|call| format!(".{}", call.replace("{ramie}", ramie)));
         let build =
             "build().unwrap_or_else(|error| ::std::panic!(\"cannot build the runtime: {error}\"))";
-        format!("{ramie}::Runtime::builder(){}.{build}.run", calls.collect::<String>())
+        format!("{ramie}::Runtime::builder(){}{in_test}.{build}.run", calls.collect::<String>())
     }
 
     fn sentence(&self) -> String {

@@ -19,7 +19,8 @@ use super::{Effect, HandledBody, Pending, Step, body_tag};
 /// Propagates a panic of the body or of the handler; if the handler panics, the body is unwound.
 /// Panics if the system provides no memory for a stack.
 ///
-/// It aborts the process if an unfinished body cannot be unwound, as with `panic = "abort"`.
+/// `handle` aborts the process if an unfinished body cannot be unwound, as with
+/// `panic = "abort"`.
 ///
 /// # Examples
 /// ```
@@ -70,7 +71,7 @@ pub fn handle<E: Effect, R>(
     // is for bodies of this type.
     let body = unsafe { HandledBody::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
     let body = Unwind(body);
-    // SAFETY: it is tagged with `E`, and fresh.
+    // SAFETY: the body is tagged with `E`, and fresh.
     let mut step = unsafe { Resume::of_resumed(&body.0) };
     loop {
         step = match step {
@@ -106,8 +107,8 @@ pub enum Next<'h, E: Effect, R> {
 
 /// The rest of a body that has performed an effect.
 ///
-/// Dropping it unwinds the body at once; forgetting it leaves that to the end of [`handle`]. It
-/// stays in the handler's call:
+/// Dropping a `Resume` unwinds the body at once. If it is forgotten, [`handle`] unwinds the body
+/// when it returns. A `Resume` stays on its thread:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// # struct Ask;
@@ -133,9 +134,8 @@ impl<'h, E: Effect, R> Resume<'h, E, R> {
     }
 
     /// Runs the body from inside the handler, until it performs the next effect of this type or
-    /// returns. Returns the effect or the value instead of passing it to the handler.
-    ///
-    /// So a handler can run code after the body has continued, such as undoing its own changes.
+    /// returns. `step` returns that effect or value to its caller, so a handler can run code after
+    /// the body has continued, such as undoing its own changes.
     ///
     /// # Panics
     /// Propagates a panic of the body.
@@ -143,7 +143,7 @@ impl<'h, E: Effect, R> Resume<'h, E, R> {
     pub fn step(self, output: E::Output) -> Step<E, Resume<'h, E, R>, R> {
         let this = ManuallyDrop::new(self);
         Pending { call: this.pending.call }.set_output(output);
-        // SAFETY: it is suspended in the call, whose output is set.
+        // SAFETY: the body is suspended in the call, whose output is set.
         unsafe { Resume::of_resumed(this.body) }
     }
 
@@ -163,7 +163,8 @@ impl<'h, E: Effect, R> Resume<'h, E, R> {
 
 impl<E: Effect, R> Drop for Resume<'_, E, R> {
     fn drop(&mut self) {
-        // Otherwise the frame that owns the body unwinds it, because it is on the right strand.
+        // A body that a scope binds to another strand is unwound by the frame that owns it, because
+        // that frame is on the right strand.
         if !self.body.is_bound_elsewhere() {
             self.body.unwind_borrower();
         }

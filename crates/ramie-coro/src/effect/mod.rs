@@ -8,7 +8,7 @@
 //! ```
 //! use ramie_coro::effect::{Effect, handle, perform};
 //!
-//! /// What stands in a line that is no number?
+//! /// A line that is not a number; the output is the number to use in its place.
 //! struct Malformed(String);
 //! impl Effect for Malformed {
 //!     type Output = i64;
@@ -43,9 +43,9 @@
 //! - Performing while the thread unwinds aborts, unless the whole `handle` is in the destructor.
 //!
 //! # Why it is sound
-//! The danger is a borrow that ends before the code that uses it. So a handle that can be kept
-//! borrows nothing ([`Continuation`]). The body of [`handle`] may borrow, because its stack belongs
-//! to `handle`'s frame: `handle` returns only after the body has returned or unwound, and a
+//! The danger is a borrow that ends before the code that uses it. So a body whose resumption can be
+//! kept ([`Continuation`]) borrows nothing. The body of [`handle`] may borrow, because its stack
+//! belongs to `handle`'s frame: `handle` returns only after the body has returned or unwound, and a
 //! [`Resume`] cannot leave the handler, by its lifetime. Forgetting a `Resume` does not change
 //! that. The effect and its output are `'static`, because the code that performs may be unwound
 //! while the handler still has the effect.
@@ -100,23 +100,24 @@ pub enum Step<E, K, R> {
 /// Suspends the body of the innermost handler for this type of effect, and returns the output with
 /// which the handler resumes it.
 ///
-/// If the handler drops the resumption, this does not return but unwinds the stack from here.
+/// If the handler drops the resumption, `perform` does not return but unwinds the body's stack.
 ///
 /// # Panics
 /// If there is no handler on this strand.
 ///
-/// It aborts the process if the body is already unwinding, because no caller could receive an error
-/// any more.
+/// `perform` aborts the process if the body is already unwinding, because no caller could receive
+/// an error any more.
 #[inline(always)]
 #[track_caller]
 pub fn perform<E: Effect>(effect: E) -> E::Output {
-    // SAFETY: bodies with this tag are made by `body_tag`'s callers, of type `HandledBody`.
+    // SAFETY: only coroutines of type `HandledBody` have this tag, because only the callers of
+    // `body_tag` make coroutines with it.
     let handled = unsafe { TaggedCoroutine::<(), NonNull<()>>::find(body_tag::<E>()) };
     let Some(handled) = handled else { unhandled::<E>() };
     let mut call = Call::<E> { effect: Some(effect), output: None };
     let mut place = NonNull::from(&mut call);
     handled.suspend(place.cast());
-    // SAFETY: it lies in this frame, and the handler, which wrote to it, no longer uses it.
+    // SAFETY: `call` lies in this frame, and the handler, which wrote to it, no longer uses it.
     let output = unsafe { place.as_mut() }.output.take();
     output.expect("a body is resumed with an output")
 }
@@ -147,7 +148,7 @@ fn body_tag<E: Effect>() -> TypeId {
 
 /// The call in which a body is suspended.
 struct Pending<E: Effect> {
-    /// INVARIANT: lies in the frame of a [`perform`] that is suspended.
+    /// INVARIANT: points into the frame of a [`perform`] that is suspended.
     call: NonNull<Call<E>>,
 }
 
@@ -169,7 +170,7 @@ impl<E: Effect> Pending<E> {
 
     #[inline]
     fn take_effect(&mut self) -> E {
-        // SAFETY: `call`: the frame is suspended, so no other code accesses it.
+        // SAFETY: the invariant of `call`: the frame is suspended, so no other code accesses it.
         let call = unsafe { self.call.as_mut() };
         call.effect.take().expect("an effect is taken once")
     }

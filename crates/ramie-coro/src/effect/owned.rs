@@ -62,17 +62,18 @@ pub fn start<E: Effect, R: 'static>(
 ) -> Step<E, Continuation<E, R>, R> {
     // SAFETY: nothing is borrowed, and the tag is for bodies of this type.
     let body = unsafe { HandledBody::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
-    // SAFETY: it is tagged with `E`, and fresh.
+    // SAFETY: the body is tagged with `E`, and fresh.
     unsafe { Continuation::of_resumed(body) }
 }
 
 // Same name as `delimited::Continuation`: the standard term for both.
 /// The rest of a body that has performed an effect, which can be kept for any time.
 ///
-/// Dropping it unwinds the body, or leaks its stack, as with
+/// Dropping a continuation unwinds the body, or leaks its stack, as with
 /// [`Coroutine`](crate::Coroutine#dropping). Forgetting it leaks the stack and is otherwise
-/// harmless. It may be resumed on another fiber of its thread, under the handlers of that fiber,
-/// unless the body is suspended inside a scope that binds it to one fiber. It stays on its thread:
+/// harmless. A continuation may be resumed on another fiber of its thread, under the handlers of
+/// that fiber, unless the body is suspended inside a scope that binds it to one fiber. It stays on
+/// its thread:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// # struct Ask;
@@ -98,7 +99,7 @@ impl<E: Effect, R> Continuation<E, R> {
     pub fn resume(self, output: E::Output) -> Step<E, Continuation<E, R>, R> {
         let Continuation { body, pending } = self;
         pending.set_output(output);
-        // SAFETY: it is suspended in the call, whose output is set.
+        // SAFETY: the body is suspended in the call, whose output is set.
         unsafe { Continuation::of_resumed(body) }
     }
 

@@ -11,7 +11,7 @@ use super::{Buffer, let_go};
 /// Bytes that were received, in a buffer of the driver's: a `[u8]` that nobody else sees.
 ///
 /// The buffer is returned when the last of its leases is dropped, on any thread, also after the
-/// driver was dropped. A lease keeps its whole buffer (4 to 66 KiB) from being reused, so copy
+/// driver was dropped. A lease keeps its whole buffer (4 to 68 KiB) from being reused, so copy
 /// (`to_vec`) bytes that you keep for long.
 pub struct Lease {
     /// INVARIANT: the lease has a hold on it.

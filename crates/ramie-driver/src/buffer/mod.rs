@@ -12,12 +12,13 @@
 //! | lent | leases only | the last lease that is dropped, on any thread: to returned |
 //! | returned | the stack [`Returns`] | `take_all` of the pool: to free |
 //!
-//! *The race to fear* is a lease dropped on another thread while the pool goes. The stack's head is
-//! then `CLOSED`, for good: a holder that finds that frees the buffer itself. A buffer is pushed by
-//! one holder only, the last, which does not touch it once it is on the stack. The pool takes the
-//! whole stack in one swap, so no head is ever compared that was gone in between.
+//! *The race to fear* is a lease dropped on another thread while the pool is dropped. The stack's
+//! head is then [`closed`], for good: a holder that finds this mark frees the buffer itself. Only
+//! the last holder pushes a buffer, and does not touch it once it is on the stack. The pool takes
+//! the whole stack in one swap, so a push never compares the head with one that was taken off and
+//! pushed again in between.
 //!
-//! Safe code can raise the count without an end, because a part of a lease can be forgotten. A
+//! Safe code can raise the count without limit, because a part of a lease can be forgotten. A
 //! count that wrapped around would give the buffer back while leases of it are alive, so the
 //! process ends before that, at half of the range, as it does for an `Arc`.
 #![allow(unsafe_code)]
@@ -37,14 +38,14 @@ use crate::sys::{map_pages, unmap_pages};
 pub use lease::Lease;
 pub(crate) use pool::{Pool, Size};
 
-/// A buffer's head; its memory lies elsewhere, on pages of its own. The allocator would keep pages
-/// of buffers that are gone, because something that is still in use lies between them.
+/// A buffer's head; its memory lies elsewhere, on pages of its own. The allocator would keep the
+/// pages of freed buffers, because memory that is still in use lies between them.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     /// The number of holders (module documentation).
     holders: AtomicU32,
     size: Size,
-    /// The next on a stack or list it is on.
+    /// The next buffer on the stack of returned buffers.
     next: AtomicPtr<Buffer>,
     memory: NonNull<u8>,
     returns: Arc<Returns>,
@@ -93,7 +94,7 @@ impl Buffer {
         self.size
     }
 
-    /// One holder more; the caller holds it already.
+    /// Adds a hold; the caller has one already.
     #[inline]
     pub(crate) fn hold(&self) {
         // Relaxed: the new holder gets the buffer by other means.
@@ -143,7 +144,7 @@ unsafe fn give_back(buffer: NonNull<Buffer>) {
             return unsafe { Buffer::free(buffer) };
         }
         head.next.store(top, Ordering::Relaxed);
-        // SAFETY: as above; the exchange is the last access, in itself.
+        // SAFETY: as above; the exchange below is the last access.
         let top_word = unsafe { &(*returns).top };
         // Release: pairs with `take_all`.
         let pushed = top_word.compare_exchange_weak(

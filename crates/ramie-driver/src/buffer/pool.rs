@@ -181,7 +181,7 @@ impl Pool {
         }
     }
 
-    /// The bytes of all buffers there are: free, held by the kernel, lent.
+    /// The bytes of all buffers: free ones, those held by the kernel, and those lent out.
     pub(crate) fn held(&self) -> usize {
         self.held
     }

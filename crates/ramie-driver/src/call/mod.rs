@@ -1,14 +1,14 @@
-//! System calls that no readiness announces, as data: a ring makes them as ops, and any thread can
-//! make them plainly.
+//! System calls for which no descriptor becomes ready, as data: a ring makes them as ops, and any
+//! thread can make them directly.
 //!
-//! They are larger and rarer than reads and writes, so they lie beside the op, in the submitter's
-//! frame, and [`Op::Call`](crate::Op::Call) points to them.
+//! Calls are larger and rarer than reads and writes, so a call lies beside the op, in the
+//! submitter's frame, and [`Op::Call`](crate::Op::Call) points to it.
 //!
 //! # To add one
 //! 1. A variant of [`Call`] here, and its arms in `feature` and `fds`.
 //! 2. `entry.rs`: the op for the ring. `plain.rs`: the system call that does the same.
 //! 3. `feature.rs`: the feature with the first kernel that has it; `uring/setup.rs`: its op code.
-//! 4. In the crate `ramie`: the function in `ring/`, whose route `op/call.rs` takes.
+//! 4. In the crate `ramie`: the function in `ring/`, which makes the call through `op/call.rs`.
 //!
 //! An op for which a descriptor can be ready, such as a read, is a variant of
 //! [`Op`](crate::Op) instead: `op.rs`, `uring/sqe.rs`, and `poll/attempt.rs` for epoll.
@@ -42,12 +42,12 @@ pub struct OpenHow {
 pub struct ChildInfo {
     pub(crate) signal: i32,
     pub(crate) errno: i32,
-    /// `CLD_*`: how it ended or changed.
+    /// `CLD_*`: how the child ended or changed.
     pub code: i32,
     pub(crate) padding: i32,
-    /// Its id; 0 if none has changed.
+    /// The child's id; 0 if no child has changed.
     pub pid: i32,
-    /// The user whose process it was.
+    /// The user whose process the child was.
     pub uid: u32,
     /// The exit code, or the signal.
     pub status: i32,
@@ -165,7 +165,7 @@ impl Call {
         }
     }
 
-    /// The descriptors whose files it works on; a directory that a path starts from is none.
+    /// The descriptors whose files the call works on, without directories that paths start from.
     pub fn fds(&self) -> [Option<RawFd>; 2] {
         match *self {
             Call::Sync { fd, .. }

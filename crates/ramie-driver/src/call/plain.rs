@@ -1,4 +1,4 @@
-//! The same calls made directly, by the calling thread.
+//! Calls made directly: as system calls of the calling thread.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -22,13 +22,14 @@ fn futex_op(op: usize, is_shared: bool) -> usize {
 type Arguments = (usize, [usize; 6]);
 
 impl Call {
-    /// Makes the call on this thread, waiting as it does: its result, or `-errno`; `EINTR` too.
+    /// Makes the call on this thread, waiting if the call waits. Returns the call's result, or
+    /// `-errno`, which may be `-EINTR`.
     ///
     /// # Blocking
     /// Blocks the thread.
     ///
     /// # Safety
-    /// The memory that it points to is valid for the kernel to read and write.
+    /// The memory that the call points to is valid for the kernel to read and write.
     pub unsafe fn make(&self) -> i32 {
         match *self {
             Call::Message { ring, result, data } => {
@@ -42,13 +43,14 @@ impl Call {
                 // SAFETY: the caller vouches for the pointers; calls with fewer arguments ignore
                 // the rest.
                 let result = unsafe { sc::syscall6(number, a, b, c, d, e, f) } as isize as i32;
-                self.as_a_ring_says(result)
+                self.as_ring_result(result)
             }
         }
     }
 
-    /// A sleep that reaches its end is a success for the call, and an error for the op.
-    fn as_a_ring_says(&self, result: i32) -> i32 {
+    /// Converts the result of the system call to that of the op: a sleep that reaches its end is a
+    /// success for the call, and an error for the op.
+    fn as_ring_result(&self, result: i32) -> i32 {
         match (self, result) {
             (Call::Timeout { .. }, 0) => -Errno::TIME.raw_os_error(),
             _ => result,
@@ -101,7 +103,7 @@ impl Call {
                 let (op, all) = (futex_op(FUTEX_WAKE, is_shared), FUTEX_ALL as usize);
                 (nr::FUTEX, [word as usize, op, count.min(i32::MAX as u32) as usize, 0, 0, all])
             }
-            // Of the monotonic clock, which a ring takes, too.
+            // On the monotonic clock, as on a ring.
             Call::Timeout { time } => (nr::CLOCK_NANOSLEEP, [1, 0, time as usize, 0, 0, 0]),
             Call::Splice { .. } | Call::Message { .. } => {
                 unreachable!("these have their own arms in `make`")

@@ -29,7 +29,7 @@ use crate::sys::fork::ForkMark;
 use crate::sys::return_predictor;
 use crate::uring::Uring;
 use crate::wake::Waker;
-use crate::why_refused::why_refused;
+use crate::why_refused::{OR_POLL, why_refused};
 use any_backend::AnyBackend;
 
 /// Submits ops and reaps their completions, for one thread.
@@ -85,7 +85,7 @@ impl Driver {
         return_predictor::look();
         let (backend, mut reason, submitter) = match choice {
             Choice::Uring => {
-                let (backend, submitter) = Self::uring(config)?;
+                let (backend, submitter) = Self::uring(config, OR_POLL)?;
                 (backend, "io_uring was asked for".to_owned(), submitter)
             }
             Choice::Poll => (
@@ -93,7 +93,7 @@ impl Driver {
                 "polling was asked for".into(),
                 config.submitter.warn_without_ring(),
             ),
-            Choice::Auto => match Self::uring(config) {
+            Choice::Auto => match Self::uring(config, "") {
                 Ok((backend, submitter)) => {
                     (backend, "a trial of io_uring succeeded".into(), submitter)
                 }
@@ -123,11 +123,12 @@ impl Driver {
         }
     }
 
-    fn uring(config: &Config) -> Result<(AnyBackend, Option<String>), OpenError> {
+    /// `otherwise` follows the remedy if there is no ring.
+    fn uring(config: &Config, otherwise: &str) -> Result<(AnyBackend, Option<String>), OpenError> {
         match Uring::open_submitted(config) {
             Ok((uring, submitter)) => Ok((AnyBackend::Uring(Box::new(uring)), submitter)),
             Err(error) => {
-                let (cause, cure) = why_refused(&error);
+                let (cause, cure) = why_refused(&error, otherwise);
                 Err(OpenError::new(
                     error.raw_os_error(),
                     format!("io_uring cannot be used ({error}): {cause}; {cure}"),

@@ -17,7 +17,7 @@ pub(super) struct Draws {
 }
 
 impl Draws {
-    /// Each driver has its own share of a seed.
+    /// Makes the draws of one driver. The drivers of a process draw different numbers from a seed.
     pub(super) fn new(faults: Faults) -> Self {
         static OPENED: AtomicU64 = AtomicU64::new(0);
         let share = OPENED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);

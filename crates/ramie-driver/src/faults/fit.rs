@@ -28,7 +28,7 @@ pub(super) fn can_hide(op: &Op, errno: i32) -> bool {
     match (op, Errno::from_raw_os_error(errno)) {
         // These two report on a connect that has begun.
         (Op::Connect { .. }, Errno::INTR | Errno::AGAIN) | (Op::Poll { .. }, Errno::AGAIN) => false,
-        // It would mean that the descriptor is closed.
+        // An interrupted close has closed the descriptor, so the driver must not repeat it.
         (Op::Close { .. }, Errno::INTR) => false,
         (op, Errno::AGAIN) => {
             !op.refuses_to_wait() && is_anywhere(op) && op.fd().is_some_and(|fd| can_wait(op, fd))
@@ -37,8 +37,8 @@ pub(super) fn can_hide(op: &Op, errno: i32) -> bool {
     }
 }
 
-/// Whether this op, on this descriptor, may have to wait: else the kernel refuses it at once, and
-/// its readiness may never come.
+/// Whether this op, on this descriptor, may have to wait. Otherwise the kernel refuses the op at
+/// once, and a driver that waits for readiness because of a hidden `EAGAIN` may wait for ever.
 fn can_wait(op: &Op, fd: i32) -> bool {
     if fd < 0 || op.readiness() == 0 {
         return false;
@@ -46,7 +46,7 @@ fn can_wait(op: &Op, fd: i32) -> bool {
     let file = raw::borrow(&fd);
     let Ok(stat) = rustix::fs::fstat(file) else { return false };
     // A write may find room where poll(2) reports none, in a Unix stream or in the last page of a
-    // pipe. Then only the peer could end the wait, which waits for this write perhaps.
+    // pipe. Then only the peer could end the wait, and the peer may be waiting for this write.
     if op.readiness() == sys::POLL_OUT && !is_writable_now(file) {
         return false;
     }
@@ -72,7 +72,7 @@ fn is_writable_now(file: BorrowedFd<'_>) -> bool {
     sys::poll_now(file, sys::POLL_OUT).is_ok_and(|ready| ready & sys::POLL_OUT != 0)
 }
 
-/// Whether this answer to an op that completes again and again only ends it.
+/// Whether this errno only ends a multishot op, without an item.
 pub(super) fn ends_in_silence(errno: i32) -> bool {
     let silent = [Errno::INTR, Errno::CANCELED, Errno::AGAIN, Errno::NOBUFS];
     silent.contains(&Errno::from_raw_os_error(errno))
@@ -85,8 +85,8 @@ fn is_plain(op: &Op) -> bool {
     )
 }
 
-/// Whether polling the file in the op's stead is as good, as of streams; disk files are not
-/// polled.
+/// Whether the driver may wait for the file's readiness instead of for the op, as it may for
+/// streams. Files on a disk have no readiness.
 fn is_anywhere(op: &Op) -> bool {
     match *op {
         Op::Read { offset, .. }

@@ -19,7 +19,8 @@ pub enum Fault {
     Short,
     /// The op is submitted this many turns late.
     Late(u32),
-    /// It fails with this errno, and is not done; but a close is, as the kernel's are.
+    /// The op fails with this errno and has no effect. Only a close has its effect nevertheless,
+    /// because the kernel closes a descriptor even if it returns an error.
     Fails(i32),
     /// The kernel answers with this errno, this many times, and the driver must hide it: `EINTR`,
     /// `ECANCELED` without a request, or `EAGAIN` of an op that must wait.
@@ -29,13 +30,14 @@ pub enum Fault {
 /// Which ops go wrong, and how.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    /// The same numbers come from the same seed; each driver has its own share.
+    /// The seed of the random numbers, from which each driver of a process derives its own.
     pub seed: u64,
     /// One op in `one_in` has a random fault that a correct program does not see, and one
     /// completion in `one_in` overtakes others; 0 for none.
     pub one_in: u32,
-    /// One op in this number fails with this errno, and one wait for a multishot op in this number;
-    /// but never with an errno that the op cannot return.
+    /// A number and an errno: one op in this number fails with this errno, and so does one wait in
+    /// this number for an item of a multishot op. An errno that multishot ops do not report, such
+    /// as `EINTR`, only ends the multishot op, and the caller arms it again.
     pub failing: Option<(u32, i32)>,
     /// This op, counted from 0, has this fault.
     pub at: Option<(u64, Fault)>,
@@ -53,7 +55,8 @@ impl Faults {
     }
 
     /// Reads `RAMIE_FAULTS`: a seed; after a comma an errno as a number, with which ops then fail;
-    /// after another comma N, if one op in N fails, 4 by default. None if it is unset or empty.
+    /// after another comma N, if one op in N fails, 4 by default. Returns `None` if the variable is
+    /// unset or empty.
     ///
     /// # Errors
     /// The variable has another value.

@@ -1,5 +1,6 @@
-//! The wrapper. The real backend never sees a caller's frame: for each it gets a *stand-in*, which
-//! may ask for less, and whose result becomes that of the frame it stands for.
+//! The backend that injects faults into another, the real one. The real backend never sees a
+//! caller's frame. It gets a *stand-in* for each, which may move fewer bytes, and whose result
+//! becomes the result of the caller's frame.
 //!
 //! | state of a frame here | left by |
 //! |---|---|
@@ -32,8 +33,8 @@ use crate::wake::Waker;
 struct StandIn {
     frame: OpFrame,
     real: NonNull<OpFrame>,
-    /// The result that a fault gives it.
-    told: Option<i32>,
+    /// The result of the caller's frame, if a fault determines it.
+    injected_result: Option<i32>,
 }
 
 /// The backend around another.
@@ -43,7 +44,7 @@ pub(crate) struct Faulty<B: Backend> {
     /// By the address of the frame that each replaces. INVARIANT: each is in flight in `inner`, and
     /// dropped after it has come out of there.
     stand_ins: HashMap<usize, Box<StandIn>>,
-    /// With the turns that are left.
+    /// The frames that are submitted late, with the number of turns left.
     held: Vec<(u32, NonNull<OpFrame>, Option<Fault>)>,
     completed: VecDeque<NonNull<OpFrame>>,
 }
@@ -61,7 +62,7 @@ impl<B: Backend> Faulty<B> {
         self
     }
 
-    /// Submits a stand-in; its result, if that is in at once.
+    /// Submits a stand-in; returns its result if it is complete at once.
     fn hand_over(&mut self, real: NonNull<OpFrame>, fault: Option<Fault>) -> Option<i32> {
         // SAFETY: a frame that was submitted is alive until popped (contract of `Driver::submit`).
         let asked = unsafe { real.as_ref() };
@@ -81,11 +82,11 @@ impl<B: Backend> Faulty<B> {
             frame.injected.set(errno, times);
         }
         asked.state.set(OpState::InFlight);
-        let told = match fault {
+        let injected_result = match fault {
             Some(Fault::Fails(errno)) => Some(-errno),
             _ => None,
         };
-        let stand_in = Box::new(StandIn { frame, real, told });
+        let stand_in = Box::new(StandIn { frame, real, injected_result });
         let address = NonNull::from(&stand_in.frame);
         self.stand_ins.insert(real.as_ptr() as usize, stand_in);
         // SAFETY: the box does not move until the frame has come out of `inner` (`take`), or is
@@ -100,7 +101,7 @@ impl<B: Backend> Faulty<B> {
     /// Drops a stand-in that is complete.
     fn take(&mut self, address: usize) -> (NonNull<OpFrame>, i32) {
         let stand_in = self.stand_ins.remove(&address).expect("completes once");
-        (stand_in.real, stand_in.told.unwrap_or(stand_in.frame.result()))
+        (stand_in.real, stand_in.injected_result.unwrap_or(stand_in.frame.result()))
     }
 
     fn complete(&mut self, real: NonNull<OpFrame>, result: i32) {
@@ -116,8 +117,8 @@ impl<B: Backend> Faulty<B> {
         }
     }
 
-    /// Ends an op with an errno. As in the kernel, that is its last item, and its descriptor has
-    /// been looked up.
+    /// Ends a multishot op with an errno, as its last item. The op is settled first, because the
+    /// kernel, too, has looked up the descriptor when such an op fails.
     fn fail_multishot(&mut self, id: MultishotId, errno: i32) -> NextItem {
         if let Some(item) = self.inner.settle_multishot(id) {
             return NextItem::Item(item);
@@ -190,7 +191,7 @@ impl<B: Backend> Backend for Faulty<B> {
         op: MultishotOp,
         inbox: &Arc<MultishotInbox>,
     ) -> Option<MultishotId> {
-        // Some are done one by one.
+        // Some multishot ops are refused, so that their callers use one-shot ops.
         if self.draws.hits() {
             return None;
         }
@@ -198,7 +199,7 @@ impl<B: Backend> Backend for Faulty<B> {
     }
 
     fn next_item(&mut self, id: MultishotId) -> NextItem {
-        // Some end without notice.
+        // Some multishot ops end without notice.
         if self.draws.hits() {
             self.inner.end_multishot_silently(id);
         }

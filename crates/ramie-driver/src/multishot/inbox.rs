@@ -47,8 +47,8 @@ pub struct MultishotInbox {
     /// lock.
     state: AtomicU8,
     /// The number of strands in a one-shot receive. They wait in the kernel and do not look here,
-    /// so no item may be put here meanwhile. A `usize`, because a strand that is given up raises it
-    /// for good.
+    /// so no item may be put here meanwhile. A `usize`, because a strand that is abandoned raises
+    /// it for good.
     takers: AtomicUsize,
     inner: Mutex<Inner>,
 }
@@ -77,18 +77,19 @@ impl MultishotInbox {
     /// Returns whether there is an op or an item, by one load.
     #[inline]
     pub fn is_in_use(&self) -> bool {
-        // Acquire: pairs with the store of `note`, so the lock's holder finds the same.
+        // Acquire: pairs with the store of `note`, so a caller that locks next finds the same.
         self.state.load(Ordering::Acquire) != 0
     }
 
     /// Announces a one-shot receive: until the guard is dropped no multishot op starts. Before the
     /// caller waits, it stops an op that has started, and takes the items that the op left.
     ///
-    /// A strand that is given up meanwhile stays announced. Every later receive of the descriptor
+    /// A strand that is abandoned meanwhile stays announced. Every later receive of the descriptor
     /// is then a one-shot receive, which is correct but slower.
     pub fn take_one_by_one(&self) -> OneByOne<'_> {
         self.takers.fetch_add(1, Ordering::Relaxed);
-        // Pairs with the fence of `adopt`: either the op is seen from now on, or this is there.
+        // Pairs with the fence of `adopt`: either this strand sees the op from now on, or `adopt`
+        // sees this strand.
         fence(Ordering::SeqCst);
         OneByOne(self)
     }
@@ -109,7 +110,7 @@ impl MultishotInbox {
         item
     }
 
-    /// Puts an item back that was taken; it is the oldest again.
+    /// Puts back an item that was taken, as the oldest.
     pub fn put_back(&self, item: MultishotItem) {
         let mut inner = lock(&self.inner);
         inner.leftover.push_front(item);
@@ -117,7 +118,8 @@ impl MultishotInbox {
     }
 
     /// Asks the driver that has the op to stop it. `user` comes out of that driver's
-    /// [`pop_notice`](crate::Driver::pop_notice) when it is gone. False: no driver has it.
+    /// [`pop_notice`](crate::Driver::pop_notice) when the op is gone. Returns false if no driver
+    /// has an op.
     pub fn request_stop(&self, user: u64) -> bool {
         let mut inner = lock(&self.inner);
         let Some((requests, id)) = inner.owner.clone() else { return false };
@@ -141,7 +143,8 @@ impl MultishotInbox {
         drop(leftover);
     }
 
-    /// A driver starts an op. False if another driver has one, or a one-shot receive waits.
+    /// Registers the op that a driver is about to start. Returns false, and the driver must not
+    /// start the op, if another driver has one or a one-shot receive waits.
     pub(crate) fn adopt(&self, requests: &Arc<Requests>, id: MultishotId) -> bool {
         let mut inner = lock(&self.inner);
         if inner.owner.is_some() {
@@ -159,7 +162,8 @@ impl MultishotInbox {
         is_alone
     }
 
-    /// The op is gone and left these items. Returns the words of the callers that waited for that.
+    /// Takes the items that an op left when it ended. Returns the words of the callers that waited
+    /// for that.
     pub(crate) fn leave(&self, items: impl IntoIterator<Item = MultishotItem>) -> Vec<u64> {
         let mut inner = lock(&self.inner);
         if !inner.is_closed {

@@ -1,7 +1,9 @@
-//! One nonblocking try of an op: the system call, or a poll(2) that finds that it would wait.
+//! One nonblocking attempt at an op: the system call, or a poll(2) that shows that the call would
+//! wait.
 //!
-//! Descriptors stay blocking for others, so each call carries its own "do not wait"
-//! (`MSG_DONTWAIT`, `RWF_NOWAIT`); if the file supports neither, poll(2) is called first.
+//! Descriptors keep their blocking mode, because other code may use them. So each call has a flag
+//! not to wait (`MSG_DONTWAIT`, `RWF_NOWAIT`); if the file supports neither, poll(2) is called
+//! first.
 #![allow(unsafe_code)]
 
 use std::os::fd::RawFd;
@@ -22,13 +24,14 @@ const INTERRUPTED: i32 = -Errno::INTR.raw_os_error();
 const NOT_SEEKABLE: i32 = -Errno::SPIPE.raw_os_error();
 const UNSUPPORTED: i32 = -Errno::OPNOTSUPP.raw_os_error();
 
-/// The bytes that a pipe takes without waiting once poll(2) reports that it is writable
-/// (`PIPE_BUF`).
+/// The number of bytes that can be written to a pipe without waiting once poll(2) reports that it
+/// is writable (`PIPE_BUF`).
 const CERTAIN_WRITE: usize = 4096;
-/// The most buffers that such a write gathers.
+/// The largest number of buffers that such a write gathers.
 const CERTAIN_PARTS: usize = 16;
 
-/// Tries the op of `frame` once, without waiting: its result, or `-EAGAIN` for "not yet".
+/// Attempts the op of `frame` once, without waiting. Returns its result, or `-EAGAIN` if it would
+/// wait.
 pub(super) fn attempt(frame: &OpFrame) -> i32 {
     loop {
         let result = call(frame);
@@ -38,8 +41,8 @@ pub(super) fn attempt(frame: &OpFrame) -> i32 {
     }
 }
 
-/// Rare calls with large frames are out of line, because this function is the deepest on the stack
-/// of an idle connection's fiber, which should fit into one page.
+/// Makes the call. Rare calls with large stack frames are out of line, because this function is the
+/// deepest one on the stack of an idle connection's fiber, and that stack should fit into one page.
 fn call(frame: &OpFrame) -> i32 {
     match frame.op {
         Op::Nop => 0,
@@ -71,7 +74,7 @@ fn call(frame: &OpFrame) -> i32 {
         Op::WriteVectored { fd, iov, count, offset } => {
             Stream { fd, iov, count, offset, write: true }.attempt()
         }
-        // epoll has no buffers that the kernel chooses.
+        // Without a ring there are no buffers among which the kernel chooses.
         Op::RecvBundle { .. } => -Errno::NOBUFS.raw_os_error(),
         Op::Accept { fd, .. } => accept(fd, &frame.op),
         Op::Connect { fd, .. } => connect(fd, frame),
@@ -85,11 +88,11 @@ fn call(frame: &OpFrame) -> i32 {
 
 #[inline(never)]
 fn make(call: &Call) -> i32 {
-    // SAFETY: the submitter keeps its pointers valid (contract of `Driver::submit`).
+    // SAFETY: the submitter keeps the pointers in the call valid (contract of `Driver::submit`).
     unsafe { call.make() }
 }
 
-/// The socket calls that take `MSG_DONTWAIT`.
+/// Makes one of the socket calls that take `MSG_DONTWAIT`.
 fn message(op: &Op) -> i32 {
     let quiet = sys::MSG_DONTWAIT | sys::MSG_NOSIGNAL;
     match *op {
@@ -113,7 +116,7 @@ fn message(op: &Op) -> i32 {
     }
 }
 
-/// Returns the events among `events` that are ready now; 0 for none, `-EBADF` for no such
+/// Returns those of `events` that are ready now, 0 if none is, or `-EBADF` if there is no such
 /// descriptor.
 fn ready(fd: RawFd, events: u32) -> i32 {
     if fd < 0 {
@@ -135,7 +138,8 @@ impl Stream {
     fn attempt(&self) -> i32 {
         match self.call(raw::RWF_NOWAIT) {
             UNSUPPORTED => self.attempt_polled(),
-            // A stream has no positions; a ring ignores them, and so does this driver.
+            // A stream has no positions. Like a ring, this driver ignores a position that is given
+            // nevertheless.
             NOT_SEEKABLE if self.offset != CURRENT_POSITION => {
                 Stream { offset: CURRENT_POSITION, ..*self }.attempt()
             }
@@ -153,8 +157,8 @@ impl Stream {
         }
     }
 
-    /// The file does not support `RWF_NOWAIT`: a plain file is read or written at once, other files
-    /// when poll(2) reports that they are ready.
+    /// Makes the call for a file that does not support `RWF_NOWAIT`: on a regular file at once, on
+    /// other files when poll(2) reports that they are ready.
     #[inline(never)]
     fn attempt_polled(&self) -> i32 {
         if is_disk_file(self.fd) {
@@ -168,13 +172,13 @@ impl Stream {
         }
     }
 
-    /// Writes only the bytes that certainly fit without waiting.
+    /// Writes at most the number of bytes for which there is certainly room.
     fn write_certain_part(&self) -> i32 {
         const NONE: IoVec = IoVec { base: std::ptr::null_mut(), len: 0 };
         let mut parts = [NONE; CERTAIN_PARTS];
         let (mut count, mut room) = (0, CERTAIN_WRITE);
         for at in 0..self.count as usize {
-            // SAFETY: within the vector, which has `count` parts.
+            // SAFETY: the index is inside the vector, which has `count` parts.
             let part = unsafe { self.iov.add(at) };
             // SAFETY: the submitter keeps the vector valid (contract of `Driver::submit`).
             let part = unsafe { *part };
@@ -192,7 +196,7 @@ impl Stream {
     }
 }
 
-/// Clears a header, as if nothing was received.
+/// Clears the results in a header, as a receive of 0 bytes does.
 pub(super) fn clear_message(message: *mut MessageHeader) {
     // SAFETY: the submitter keeps the header valid (contract of `Driver::submit`).
     let message = unsafe { &mut *message };
@@ -201,7 +205,8 @@ pub(super) fn clear_message(message: *mut MessageHeader) {
     message.flags = 0;
 }
 
-/// Makes the call, which may wait: epoll refused the descriptor, and it refuses only disk files.
+/// Makes the call, which may wait. Called if epoll has refused the descriptor, which it does only
+/// for files on a disk.
 pub(super) fn call_waiting(op: &Op) -> i32 {
     let stream = |iov, count, fd, offset, write| Stream { fd, iov, count, offset, write }.call(0);
     match *op {
@@ -226,13 +231,13 @@ fn is_disk_file(fd: RawFd) -> bool {
     })
 }
 
-/// Held during the poll and the accept on a blocking listener.
+/// The lock that is held during the poll and the accept on a blocking listener.
 static BLOCKING_ACCEPT: Mutex<()> = Mutex::new(());
 
-/// Accepts without waiting, though accept4(2) has no flag for that. Ramie's own listeners are
-/// `O_NONBLOCK`. On other listeners the lock prevents Ramie's drivers from taking each other's
-/// connection between the poll and the call; a thread that calls accept(2) itself could still do
-/// so.
+/// Accepts without waiting, for which accept4(2) has no flag. Ramie's own listeners are
+/// `O_NONBLOCK`. On other listeners the lock ensures that no other driver takes the connection
+/// between the poll and the call; a thread that calls accept(2) itself still could, and then the
+/// call blocks.
 #[inline(never)]
 fn accept(fd: RawFd, op: &Op) -> i32 {
     let Op::Accept { addr, addr_len, flags, .. } = *op else { return BAD_FD };
@@ -252,8 +257,8 @@ fn accept(fd: RawFd, op: &Op) -> i32 {
     }
 }
 
-/// Starts to connect, or returns the outcome. A blocking socket is made `O_NONBLOCK` for the length
-/// of the call.
+/// Starts to connect; if the connect has been started, returns its outcome. A blocking socket is
+/// `O_NONBLOCK` during the call.
 #[inline(never)]
 fn connect(fd: RawFd, frame: &OpFrame) -> i32 {
     if frame.connecting.get() {
@@ -272,7 +277,8 @@ fn connect(fd: RawFd, frame: &OpFrame) -> i32 {
     // SAFETY: the submitter keeps the address valid (contract of `Driver::submit`).
     let result = unsafe { raw::connect(fd, addr, addr_len) };
     if was_blocking {
-        // The same call worked a moment ago; if it fails now, the socket works nevertheless.
+        // Cannot fail, because the same call has just succeeded; if it did, the socket would only
+        // stay nonblocking.
         let _ = sys::set_nonblocking(socket, false);
     }
     if matches!(result, IN_PROGRESS | INTERRUPTED) {
@@ -290,7 +296,7 @@ mod tests {
 
     use super::*;
 
-    /// A blocking pipe that does not support `RWF_NOWAIT`, as all pipes before Linux 6.4.
+    /// The pipe is blocking and does not support `RWF_NOWAIT`, like all pipes before Linux 6.4.
     #[test]
     fn a_large_write_to_a_blocking_pipe_does_not_wait_for_a_reader() {
         let (reader, writer) = std::io::pipe().unwrap();

@@ -1,4 +1,4 @@
-//! The descriptors that a polling driver knows, and their registrations.
+//! The descriptors of a polling driver, and their registrations.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Tries an op, and notes from its result whether the descriptor is ready.
+    /// Attempts an op, and records from its result whether the descriptor is ready.
     pub(super) fn attempt(&mut self, frame: &OpFrame) -> i32 {
         let result = attempt::attempt(frame);
         self.note(frame, result);
@@ -34,7 +34,7 @@ impl Descriptors {
             && slot.is_some_and(|slot| !slot.queue(&frame.op).is_empty())
     }
 
-    /// Arms the registration for one op more.
+    /// Arms the registration of `fd` for one more op.
     pub(super) fn arm_for(&mut self, fd: RawFd, events: u32) -> Result<(), Errno> {
         if self.slots[fd].is_kept {
             self.disarm(fd);
@@ -46,23 +46,23 @@ impl Descriptors {
         if wanted != armed || armed == 0 { self.arm(fd, wanted) } else { Ok(()) }
     }
 
-    /// Arms the registration of `fd`, one-shot. The kernel adds error and hang-up by itself.
+    /// Arms the registration of `fd`, one-shot. The kernel adds errors and hang-ups itself.
     ///
-    /// Not for out-of-band data, because a peer that sends some would keep the driver busy:
-    /// ordinary reads do not take it.
+    /// Not for out-of-band data: ordinary reads do not take it, so a peer that sends some would
+    /// keep the driver busy.
     pub(super) fn arm(&mut self, fd: RawFd, interests: u32) -> Result<(), Errno> {
         let slot = &mut self.slots[fd];
         let key = key_of(fd, slot.generation);
         let flags = EventFlags::from_bits_retain(interests) | EventFlags::ONESHOT;
-        // The guess may be wrong either way (module documentation).
+        // `registered` may be wrong in either direction (module documentation).
         let armed = self.set.set(fd, key, flags, slot.registered);
         slot.registered = armed.is_ok();
         slot.armed = if armed.is_ok() { interests } else { 0 };
         armed
     }
 
-    /// Deletes the registration of `fd`, because nobody waits on `fd` any more, or because it must
-    /// be made anew.
+    /// Deletes the registration of `fd`, because no op waits for `fd` any more, or because the
+    /// registration must be made anew.
     pub(super) fn disarm(&mut self, fd: RawFd) {
         let slot = &mut self.slots[fd];
         slot.registered = false;

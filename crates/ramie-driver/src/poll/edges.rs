@@ -1,16 +1,17 @@
 //! Descriptors that stay registered between waits, edge-triggered ([`Registration`]).
 //!
-//! Each edge of such a descriptor sets bits in its slot; a call that would have waited clears them.
-//! An op whose bit is clear waits at once. This saves the useless first call and the renewal of the
-//! registration, two system calls for each request of a server. INVARIANT: **while an op waits for
-//! a bit, that bit is clear, and every event that would set it makes an edge.**
+//! Each edge of such a descriptor sets bits in its slot; a call that fails because it would wait
+//! clears them. An op whose bit is clear waits without attempting its call. This saves that call
+//! and the renewal of the registration, two system calls for each request of a server. INVARIANT:
+//! **while an op waits for a bit, that bit is clear, and every event that would set it makes an
+//! edge.**
 //!
-//! A receive that does not fill its buffer has emptied a TCP socket, and later bytes make an edge.
-//! So it clears the bit, too, but not after an edge for the stream's end, for an error or for
-//! urgent data, because there a receive may stop short.
+//! A receive that does not fill its buffer has emptied a TCP socket, and later bytes cause an edge.
+//! So such a receive clears the bit, too, but not after an edge for the stream's end, for an error
+//! or for urgent data, because a receive may then return fewer bytes than there are.
 //!
-//! A peer that sends to a socket that nobody reads would wake the driver with each segment. So the
-//! second edge in vain ends the registration.
+//! A peer that sends to a socket while no op receives from it would wake the driver with each
+//! segment. So the second edge for which no op waits ends the registration.
 #![allow(unsafe_code)]
 
 use std::os::fd::RawFd;
@@ -27,19 +28,19 @@ use crate::op::{Op, OpFrame};
 use crate::registration::Registration;
 use crate::sys::{self, POLL_ERR, POLL_HUP, POLL_IN, POLL_OUT, raw};
 
-/// The registration of the op's descriptor, if it belongs to a stream.
+/// Returns the registration of the op's descriptor; None if no stream owns the descriptor.
 #[inline]
 fn registration_of(frame: &OpFrame) -> Option<&Registration> {
     // SAFETY: null, or valid while the op is in flight (contract of `Driver::submit_fixed`).
     unsafe { frame.registration.get().as_ref() }
 }
 
-/// The events that edges are registered for; ops that want other events are registered for each
-/// wait.
+/// The events for which edges are registered. An op that waits for other events registers its
+/// descriptor for each wait.
 const KEPT: u32 = POLL_IN | POLL_OUT;
 
 impl Descriptors {
-    /// Whether the number's slot describes the file of this registration.
+    /// Whether the slot of `fd` describes the file of this registration.
     #[inline]
     fn is_kept(&self, fd: RawFd, registration: &Registration) -> bool {
         self.slots.get(fd).is_some_and(|slot| {
@@ -51,17 +52,18 @@ impl Descriptors {
         u64::from(self.set.id) << 32 | u64::from(generation)
     }
 
-    /// Whether a call that has this registration would find none of `events`.
+    /// Whether a call on the descriptor of this registration would find none of `events`.
     pub(super) fn would_wait(&self, fd: RawFd, registration: &Registration, events: u32) -> bool {
         if events & !KEPT != 0 || !self.is_kept(fd, registration) {
             return false;
         }
         let slot = &self.slots[fd];
-        // There is no second edge for a socket that was shut down ([`Descriptors::conclude`]).
+        // Not after the end, because a socket that was shut down causes no further edge
+        // ([`Descriptors::conclude`]).
         slot.ready & events == 0 && !(slot.has_ended && events & POLL_IN != 0)
     }
 
-    /// As `would_wait`, for an op.
+    /// As [`would_wait`](Self::would_wait), for an op.
     #[inline]
     pub(super) fn must_wait(&self, frame: &OpFrame) -> bool {
         let Some((fd, registration)) = frame.op.fd().zip(registration_of(frame)) else {
@@ -89,7 +91,7 @@ impl Descriptors {
         }
     }
 
-    /// As `note_result`, for a receive into `len` bytes, with these flags.
+    /// As [`note`](Self::note), for a receive into `len` bytes with `flags`.
     pub(super) fn note_receive(
         &mut self,
         fd: RawFd,
@@ -105,16 +107,16 @@ impl Descriptors {
         }
     }
 
-    /// Makes sure that an edge comes when `frame` can continue. False: the descriptor must be
-    /// registered for this wait.
+    /// Ensures that an edge comes when `frame` can continue. Returns false if the descriptor must
+    /// be registered for this wait instead.
     pub(super) fn keep(&mut self, fd: RawFd, frame: &OpFrame) -> bool {
         let Some(registration) = registration_of(frame) else { return false };
         let events = frame.op.readiness();
         if self.would_wait(fd, registration, events) {
             return true;
         }
-        // Ops that wait by a one-shot registration must not be forgotten. A set without a number of
-        // its own would share its stamps with another set.
+        // Not while ops wait by a one-shot registration, which this would replace. Not for a set
+        // without a number of its own, because its stamps would be those of another set, too.
         if events & !KEPT != 0 || !self.slots[fd].is_idle() || self.set.id == 0 {
             return false;
         }
@@ -122,7 +124,7 @@ impl Descriptors {
         registration.take_on(&set, fd, || self.register(fd))
     }
 
-    /// Registers a descriptor on which nobody waits, for all edges; returns its stamp.
+    /// Registers a descriptor for which no op waits, for all edges; returns its stamp.
     fn register(&mut self, fd: RawFd) -> Option<u64> {
         let slot = &mut self.slots[fd];
         slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
@@ -168,7 +170,7 @@ impl Poll {
         self.answer_pollers(fd, flags.bits());
     }
 
-    /// Completes the ops that only ask for readiness.
+    /// Completes the ops that only wait for readiness.
     fn answer_pollers(&mut self, fd: RawFd, flags: u32) {
         let mut still_waiting = FrameList::new();
         while let Some(frame) = self.descriptors.slots[fd].pollers.pop() {

@@ -1,13 +1,13 @@
-//! The readiness backend: each op is tried at once, and again when its descriptor is ready.
+//! The readiness backend: each op is attempted at once, and again when its descriptor is ready.
 //!
 //! # Registrations
 //! A descriptor with waiting ops is registered one-shot for the merged interests of its readers and
 //! writers. INVARIANT: **a registration is armed only while an op waits on the descriptor.** Firing
-//! disarms it; cancelling the last waiter deletes it. A registration that stays behind is disarmed
-//! and delivers nothing, so closing the descriptor on any thread, reusing its number, or keeping
-//! the file alive by a duplicate does no harm: the next op on that number learns from the kernel's
-//! answer (`ENOENT`, `EEXIST`) whether to add or to modify. The generation in the key is a second
-//! safeguard. The exception are descriptors whose owner keeps a
+//! disarms it; cancelling the last waiter deletes it. A registration that was not deleted is
+//! disarmed and reports no event. So it does no harm if the descriptor is closed on any thread, its
+//! number reused, or the file kept alive by a duplicate: the kernel's answer to the next op on that
+//! number (`ENOENT`, `EEXIST`) shows whether to add or to modify the registration. The generation
+//! in the key is a second safeguard. The exceptions are descriptors whose owner keeps a
 //! [`Registration`](crate::registration::Registration): those stay registered between waits
 //! ([`edges`]).
 //!
@@ -45,7 +45,7 @@ use vain::{Resting, Vain};
 
 const CANCELLED: i32 = -Errno::CANCELED.raw_os_error();
 
-/// Events taken from the kernel in one call.
+/// The largest number of events taken from the kernel in one call.
 const BATCH: usize = 256;
 
 /// An epoll set and the ops that wait for its descriptors.
@@ -109,7 +109,7 @@ impl Poll {
         if flags.bits() & (POLL_OUT | over) != 0 {
             self.retry(fd, |slot| &mut slot.writers);
         }
-        // Pollers may wait for an event that has no queue of its own.
+        // Ops that only wait for readiness may wait for an event that has no queue of its own.
         self.retry(fd, |slot| &mut slot.pollers);
         let was_true = self.in_flight < in_flight;
         if was_true {
@@ -124,15 +124,15 @@ impl Poll {
         }
     }
 
-    /// Arms the registration of `fd`; if that fails, the ops that wait for it fail.
+    /// Arms the registration of `fd`; if that fails, the ops that wait for `fd` fail.
     fn arm_or_fail(&mut self, fd: RawFd, interests: u32) {
         if let Err(errno) = self.descriptors.arm(fd, interests) {
             self.fail_all(fd, errno);
         }
     }
 
-    /// Tries one queue of `fd` in order. If one call would wait, the calls behind it would, too;
-    /// but pollers may each wait for another event.
+    /// Attempts the ops in one queue of `fd`, in order. If one call would wait, so would the calls
+    /// behind it; but each op that only waits for readiness may wait for another event.
     fn retry(&mut self, fd: RawFd, queue: fn(&mut Slot) -> &mut FrameList) {
         let mut still_waiting = FrameList::new();
         while let Some(frame) = queue(&mut self.descriptors.slots[fd]).pop() {
@@ -173,14 +173,14 @@ impl Backend for Poll {
         Waker(Arc::clone(&self.target))
     }
 
-    /// Readiness is only found by asking the kernel, so this is true while ops wait.
+    /// Returns true while ops wait, because only a system call shows readiness.
     fn needs_turn(&self) -> bool {
         self.in_flight > 0 || !self.completed.is_empty()
     }
 
     fn submit(&mut self, frame: &OpFrame) -> Submitted {
         debug_assert_eq!(frame.state.get(), OpState::New, "a frame is submitted once");
-        // Ops that wait already go first.
+        // An op waits behind ops of its direction that wait already.
         if !self.descriptors.has_waiters_before(frame)
             && !pretends_to_wait(frame)
             && !self.descriptors.must_wait(frame)
@@ -195,7 +195,7 @@ impl Backend for Poll {
         }
         match self.wait_for_readiness(frame) {
             Ok(()) => Submitted::InFlight,
-            // epoll takes anything but disk files, which are always ready.
+            // epoll refuses only files on a disk, which are always ready.
             Err(Errno::PERM) => done(frame, attempt::call_waiting(&frame.op)),
             Err(errno) => done(frame, -errno.raw_os_error()),
         }
@@ -208,7 +208,8 @@ impl Backend for Poll {
     fn cancel(&mut self, frame: &OpFrame) {
         let fd = frame.op.fd().expect("an op without a descriptor never waits");
         self.descriptors.slots[fd].queue(&frame.op).remove(frame);
-        // Data that has arrived is returned: the op's own answer decides.
+        // Attempts the op once more, because data that has arrived must be returned rather than
+        // lost.
         let result = match attempt::attempt(frame) {
             AGAIN => CANCELLED,
             result => result,
@@ -219,14 +220,14 @@ impl Backend for Poll {
         }
     }
 
-    /// Cancels the ops that are meant, and returns their number.
+    /// Cancels the ops for which `is_meant` returns true, and returns their number.
     fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
         let all = (0..self.descriptors.slots.len() as RawFd)
             .flat_map(|fd| self.descriptors.slots[fd].frames());
         let meant: Vec<_> = all.filter(|frame| is_meant(frame)).map(NonNull::from).collect();
         for frame in &meant {
-            // SAFETY: a frame in flight is alive (contract of `Driver::submit`), and those before
-            // it have completed in place.
+            // SAFETY: a frame in flight is alive (contract of `Driver::submit`); completing the
+            // frames before it has not removed it.
             let frame = unsafe { frame.as_ref() };
             frame.cancel_asked.set(true);
             self.cancel(frame);
@@ -304,14 +305,16 @@ impl Drop for Poll {
 /// Whether `EAGAIN` means "wait" for this op.
 fn may_wait(frame: &OpFrame) -> bool {
     match frame.op {
-        // A full local listener never becomes ready, so the op returns the call's error.
+        // If the backlog of a local listener is full, the socket never becomes ready, so the op
+        // returns the error.
         Op::Connect { .. } => frame.connecting.get(),
         Op::Open { .. } | Op::Close { .. } | Op::Call { .. } => false,
         _ => !frame.op.refuses_to_wait(),
     }
 }
 
-/// A fault: the descriptor is not ready, until the kernel reports that it is.
+/// An injected fault: whether the op pretends that the descriptor is not ready until the kernel
+/// reports that it is.
 fn pretends_to_wait(frame: &OpFrame) -> bool {
     frame.injected.is_again() && frame.op.readiness() != 0 && may_wait(frame)
 }
@@ -322,7 +325,7 @@ fn done(frame: &OpFrame, result: i32) -> Submitted {
     Submitted::Complete
 }
 
-/// Keeps the key's top bit clear: all ones is the notifier's.
+/// Keeps the top bit of the key clear, because the key of the notifier is all ones.
 const GENERATION_MASK: u32 = 0x7fff_ffff;
 
 fn key_of(fd: RawFd, generation: u32) -> u64 {

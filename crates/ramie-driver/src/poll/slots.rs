@@ -1,4 +1,4 @@
-//! The ops that wait, by descriptor.
+//! The waiting ops, by descriptor.
 
 use std::{
     ops::{Index, IndexMut},
@@ -13,27 +13,29 @@ use crate::{
     sys::{POLL_IN, POLL_OUT},
 };
 
-/// The ops that wait on one descriptor, and its registration.
+/// The ops that wait for one descriptor, and its registration in the epoll set.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) readers: FrameList,
     pub(super) writers: FrameList,
-    /// Ops that only wait for readiness, to read or to write.
+    /// Ops that only wait for readiness, of any kind.
     pub(super) pollers: FrameList,
-    /// Changes whenever the registration is deleted; part of the event's key.
+    /// The number of times that the registration was deleted; part of the key of events.
     pub(super) generation: u32,
-    /// A guess: the kernel may have a registration for the number.
+    /// Whether the kernel probably has a registration for the number. A guess, because another
+    /// thread may have closed the descriptor.
     pub(super) registered: bool,
-    /// The events that the registration is armed for, as `poll(2)` bits.
+    /// The events for which the registration is armed, as bits of poll(2).
     pub(super) armed: u32,
-    /// The descriptor is registered for edges, and stays so between waits.
+    /// Whether the descriptor is *kept*: registered for edges, also between waits.
     pub(super) is_kept: bool,
-    /// For a kept descriptor: the events of edges that no call has found to be over, as `poll(2)`
-    /// bits.
+    /// For a kept descriptor: the events that edges have reported and no call has contradicted
+    /// since, as bits of poll(2).
     pub(super) ready: u32,
-    /// For a kept descriptor: a receive that does not fill its buffer has emptied the socket.
+    /// For a kept descriptor: whether a receive that does not fill its buffer has emptied the
+    /// socket.
     pub(super) is_drained_by_short: bool,
-    /// For a kept descriptor: an edge has reported that no more can be read.
+    /// For a kept descriptor: whether an edge has reported the end of the data to read.
     pub(super) has_ended: bool,
     pub(super) vain: Vain,
 }
@@ -67,7 +69,7 @@ impl Slot {
         }
     }
 
-    /// The merged interests of all waiting ops.
+    /// Returns the events for which any op waits.
     pub(super) fn interests(&self) -> u32 {
         let polled = self.pollers.iter().fold(0, |all, frame| all | frame.op.readiness());
         let read = if self.readers.is_empty() { 0 } else { POLL_IN };
@@ -75,7 +77,7 @@ impl Slot {
         polled | read | written
     }
 
-    /// All waiting ops.
+    /// Iterates over all waiting ops.
     pub(super) fn frames(&self) -> impl Iterator<Item = &OpFrame> {
         self.readers.iter().chain(self.writers.iter()).chain(self.pollers.iter())
     }
@@ -86,18 +88,19 @@ impl Slot {
     }
 }
 
-/// Slots in a page: small enough that the allocator takes it from its heap.
+/// The number of slots in a page. A page is so small that the allocator takes it from its heap, not
+/// from a mapping of its own.
 const PAGE: usize = 64;
 
-/// The slots, by descriptor number. They lie in pages, which do not move, because one array would
-/// be copied as it grows, and leave mappings behind.
+/// The slots, by descriptor number. They lie in pages, which do not move, because a single array
+/// would be copied as it grows.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     pages: Vec<Box<[Slot]>>,
 }
 
 impl Slots {
-    /// Makes sure that there is a slot for that descriptor.
+    /// Ensures that there is a slot for the descriptor.
     pub(super) fn reach(&mut self, fd: RawFd) {
         while self.len() <= fd as usize {
             self.pages.push((0..PAGE).map(|_| Slot::new()).collect());

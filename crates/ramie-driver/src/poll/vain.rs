@@ -1,26 +1,27 @@
-//! Readiness in vain: the kernel reports that a descriptor is ready, and the call would wait.
+//! Readiness in vain: the kernel reports that a descriptor is ready, but the call would wait.
 //!
-//! Usually another call was faster, and the next readiness is a true one. But some descriptors stay
-//! ready for good. If the registration of such a descriptor were armed again at once, it would fire
-//! in each turn.
+//! Usually another call has taken the data, and the next report is right. But some descriptors stay
+//! ready permanently. If the registration of such a descriptor were armed again at once, it would
+//! fire in each turn.
 //!
 //! # Shut down for reading
-//! A receive from a datagram socket that was shut down returns 0 bytes if it may wait, and `EAGAIN`
-//! if it may not (`MSG_DONTWAIT`); an accept from a Unix listener `EINVAL` and `EAGAIN`. poll(2)
-//! reports it by `POLLRDHUP`. So an op that would wait then gets the answer of the call that may
-//! wait ([`Descriptors::conclude`]).
+//! If a datagram socket was shut down, a receive that may wait returns 0 bytes, but one that may
+//! not (`MSG_DONTWAIT`) fails with `EAGAIN`. If a Unix listener was shut down, an accept that may
+//! wait fails with `EINVAL`, one that may not with `EAGAIN`. poll(2) reports such sockets by
+//! `POLLRDHUP`. An op that would wait for one gets the result of the call that may wait
+//! ([`Descriptors::conclude`]).
 //!
-//! # All others
+//! # Other descriptors
 //! After [`PATIENCE`] readinesses in vain within [`ROW_NS`] of each other, and no op that completed
 //! in between, the registration is not renewed at once, but after a pause ([`Resting`]), which
-//! grows to [`LONGEST_PAUSE_NS`]. The ops wait on, and can be cancelled.
+//! grows to [`LONGEST_PAUSE_NS`]. The ops continue to wait, and can be cancelled.
 //!
 //! *The race to fear*: an op of the other direction comes during the pause, and arms the
 //! registration for itself alone. So at the pause's end the armed events are compared with those of
 //! all ops that wait; an armed registration alone proves nothing.
 //!
-//! A socket whose error queue is not read (timestamps, `IP_RECVERR`) is such a descriptor, too: a
-//! receive may see a datagram later by the pause.
+//! A socket whose error queue is not read (timestamps, `IP_RECVERR`) is such a descriptor, too. So
+//! a receive from it may be delayed by the length of the pause.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -33,18 +34,20 @@ use super::{Poll, Slot, may_wait};
 use crate::op::{Op, OpFrame};
 use crate::sys::{self, monotonic_ns, raw};
 
-/// The number of readinesses in vain, in a row, that are retried at once.
+/// The number of consecutive readinesses in vain after which the registration is still renewed at
+/// once.
 const PATIENCE: u32 = 8;
-/// A registration that took longer than this to fire fires for a reason.
+/// The longest time in ns between two consecutive readinesses. A registration that took longer to
+/// fire probably has a reason.
 const ROW_NS: u64 = 10_000_000;
 const FIRST_PAUSE_NS: u64 = 50_000;
 const LONGEST_PAUSE_NS: u64 = 5_000_000;
 
-/// The number of times that a slot's registration has fired in vain.
+/// The consecutive readinesses in vain of one slot.
 #[derive(Debug, Default)]
 pub(super) struct Vain {
     count: u32,
-    /// The time at which it was last armed.
+    /// The time at which the registration was last armed.
     armed_ns: u64,
 }
 
@@ -64,7 +67,8 @@ impl Vain {
     }
 }
 
-/// The descriptors whose registrations are armed later: the time, and the generation of the slot.
+/// The descriptors whose registrations are armed later: each with the time and the generation of
+/// its slot.
 #[derive(Debug, Default)]
 pub(super) struct Resting(Vec<(u64, RawFd, u32)>);
 
@@ -74,7 +78,8 @@ impl Resting {
         self.0.is_empty()
     }
 
-    /// Returns the limit of a wait, if there is one.
+    /// Returns the time until the first pause is over, which limits a wait in the kernel; None
+    /// without a pause.
     pub(super) fn limit(&self) -> Option<Duration> {
         let first = self.0.iter().map(|(due_ns, ..)| *due_ns).min()?;
         Some(Duration::from_nanos(first.saturating_sub(monotonic_ns())))
@@ -103,8 +108,8 @@ impl Poll {
 }
 
 impl Descriptors {
-    /// The registration of `fd` has fired, and of the ops that wait none is complete. Returns
-    /// whether to arm it at once.
+    /// Called when the registration of `fd` has fired and no waiting op has completed. Returns
+    /// whether to arm it again at once.
     pub(super) fn note_vain(&mut self, fd: RawFd) -> bool {
         let slot = &mut self.slots[fd];
         let Some(due_ns) = slot.vain.note(monotonic_ns()) else { return true };
@@ -113,7 +118,7 @@ impl Descriptors {
         false
     }
 
-    /// The result of an op whose descriptor is ready, though the call would wait.
+    /// Returns the result of an op whose descriptor is ready although the call would wait.
     #[cold]
     pub(super) fn conclude(&mut self, frame: &OpFrame) -> i32 {
         let Some(fd) = frame.op.fd().filter(|_| may_wait(frame) && is_receiving(&frame.op)) else {
@@ -129,7 +134,7 @@ impl Descriptors {
         }
     }
 
-    /// As `conclude`, if an earlier edge has reported the end.
+    /// As `conclude`, but only if an earlier edge has reported the end.
     pub(super) fn conclude_if_ended(&mut self, frame: &OpFrame) -> i32 {
         match frame.op.fd().and_then(|fd| self.slots.get(fd)) {
             Some(Slot { is_kept: true, has_ended: true, .. }) => self.conclude(frame),
@@ -149,7 +154,7 @@ fn is_receiving(op: &Op) -> bool {
     )
 }
 
-/// The result of the call on a socket that was shut down, if it may wait.
+/// Returns the result that the call would have on a socket that was shut down if it could wait.
 fn ended(op: &Op) -> i32 {
     match *op {
         Op::Accept { .. } => -Errno::INVAL.raw_os_error(),

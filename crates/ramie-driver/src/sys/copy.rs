@@ -33,7 +33,7 @@ pub fn sendfile(to: impl AsFd, from: impl AsFd, len: usize) -> io::Result<usize>
 /// Moves the bytes of one pipe to another without waiting, and without copying.
 ///
 /// # Errors
-/// `EAGAIN`: the one is empty or the other full. Those of splice(2).
+/// `EAGAIN`: `from` is empty, or `to` is full. Those of splice(2).
 pub fn splice_now(from: impl AsFd, to: impl AsFd, len: usize) -> io::Result<usize> {
     let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
     let splice = || rustix::pipe::splice(&from, None, &to, None, len, flags);

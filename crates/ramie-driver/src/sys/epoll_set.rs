@@ -12,7 +12,8 @@ use rustix::io::Errno;
 
 use crate::sys::{self, fork::ForkMark, raw, return_predictor};
 
-/// The notifier's key; no descriptor's, whose top bit is clear.
+/// The notifier's key. No descriptor has this key, because bit 31 of their keys, the sign of the
+/// descriptor's number, is clear.
 const NOTIFIER: u64 = u64::MAX;
 
 /// Longer waits end early: the kernel counts milliseconds in 31 bits.
@@ -24,7 +25,7 @@ const TICK: Duration = Duration::from_millis(1);
 pub(crate) struct EpollSet {
     epoll: OwnedFd,
     notifier: OwnedFd,
-    /// Unlike any other set's of the process; 0: all such numbers have been used.
+    /// The number of this set, unique in the process; 0: all numbers have been used.
     pub(crate) id: u32,
     mark: ForkMark,
 }
@@ -43,7 +44,7 @@ impl EpollSet {
         Ok(EpollSet { epoll, notifier, id, mark: ForkMark::get() })
     }
 
-    /// Registers `fd` so, whether it was registered already or not; `guess` is the likely case.
+    /// Registers `fd`, or changes its registration. `guess`: whether it is probably registered.
     pub(crate) fn set(
         &self,
         fd: RawFd,
@@ -63,7 +64,7 @@ impl EpollSet {
 
     /// Deletes the registration of `fd`, if there is one.
     pub(crate) fn forget(&self, fd: RawFd) {
-        // The child of a fork would delete its parent's.
+        // The child of a fork would delete its parent's registration.
         if !self.mark.is_child() {
             // Not registered, or not open: nothing to forget.
             let _ = epoll::delete(&self.epoll, raw::borrow(&fd));
@@ -93,9 +94,13 @@ impl EpollSet {
 
     fn wait_briefly(&self, events: &mut Vec<Event>, limit: Duration) -> Result<(), Errno> {
         let mut set = [PollFd::new(&self.epoll, PollFlags::IN)];
-        match rustix::event::poll(&mut set, Some(&timespec(limit)))? {
-            0 => Ok(()),
-            _ => self.wait_in_ticks(events, Some(Duration::ZERO)),
+        match rustix::event::poll(&mut set, Some(&timespec(limit))) {
+            Ok(0) => Ok(()),
+            Ok(_) => self.wait_in_ticks(events, Some(Duration::ZERO)),
+            // poll(2) takes no more descriptors than RLIMIT_NOFILE, which a sandbox may set to 0
+            // once all descriptors are open. epoll has no such limit, so the wait is a tick long.
+            Err(Errno::INVAL) => self.wait_in_ticks(events, Some(TICK)),
+            Err(error) => Err(error),
         }
     }
 
@@ -108,7 +113,7 @@ impl EpollSet {
     }
 }
 
-/// The descriptor's key of an event; none: it was the notifier.
+/// The key of the descriptor that an event is about; `None`: the event is about the notifier.
 pub(crate) fn key(event: &Event) -> Option<u64> {
     let data = event.data;
     Some(data.u64()).filter(|key| *key != NOTIFIER)

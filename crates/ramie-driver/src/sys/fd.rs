@@ -70,7 +70,8 @@ pub fn eventfd_take(fd: impl AsFd) -> u64 {
     u64::from_ne_bytes(count)
 }
 
-/// Asks poll(2), without waiting, which of `events` hold now; error and hang-up always count.
+/// Asks poll(2), without waiting, which of `events` hold now; errors and hang-ups are always
+/// reported.
 ///
 /// # Errors
 /// `EBADF` if the descriptor is not open.
@@ -101,7 +102,7 @@ pub fn bytes_queued(fd: impl AsFd) -> u64 {
 /// Takes the events of an epoll set that are there, without waiting, and returns their number.
 ///
 /// # Errors
-/// Those of epoll_wait(2): it is none, or there is no room for any.
+/// Those of epoll_wait(2): `epoll` is not an epoll set, or `events` has no room.
 pub fn epoll_wait_now(
     epoll: impl AsFd,
     events: &mut [MaybeUninit<super::EpollEvent>],

@@ -17,11 +17,11 @@ pub const O_WRONLY: i32 = 1;
 pub const O_RDWR: i32 = 2;
 /// `O_APPEND`: every write goes to the end.
 pub const O_APPEND: i32 = 0x400;
-/// `O_CREAT`: made if there is none.
+/// `O_CREAT`: the file is made if it does not exist.
 pub const O_CREAT: i32 = 0x40;
-/// `O_EXCL`: with `O_CREAT`, it must not be there.
+/// `O_EXCL`: with `O_CREAT`, the open fails if the file exists.
 pub const O_EXCL: i32 = 0x80;
-/// `O_TRUNC`: emptied.
+/// `O_TRUNC`: the file is emptied.
 pub const O_TRUNC: i32 = 0x200;
 /// `O_CLOEXEC`: closed on exec.
 pub const O_CLOEXEC: i32 = 0x8_0000;
@@ -30,7 +30,8 @@ pub const O_CLOEXEC: i32 = 0x8_0000;
 /// [`CURRENT_POSITION`](crate::CURRENT_POSITION).
 ///
 /// # Errors
-/// `EAGAIN`: it would wait. `EOPNOTSUPP`: the file does not know. Else those of preadv2(2).
+/// `EAGAIN`: the read would wait. `EOPNOTSUPP`: the file has no reads that do not wait. Otherwise
+/// those of preadv2(2).
 pub fn read_now(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::preadv2(fd, bufs, offset, ReadWriteFlags::NOWAIT)?)
 }
@@ -107,7 +108,8 @@ pub enum FileKind {
     /// A file on a file system without a device, such as a network file system: reading its
     /// attributes may wait.
     Remote,
-    /// Anything else: pipes, terminals, sockets, other devices. No positions, but readiness.
+    /// Anything else: pipes, terminals, sockets, other devices. They have no position, but can be
+    /// polled for readiness.
     Stream,
 }
 

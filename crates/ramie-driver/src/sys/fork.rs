@@ -1,4 +1,4 @@
-//! Forks, and notices a fork: one page that the kernel wipes in a child.
+//! Forking, and noticing a fork by a page that the kernel wipes in the child.
 //!
 //! A child shares its parent's rings and epoll sets, so its use of a driver affects the parent. A
 //! driver therefore looks at the page (one load) before it touches the kernel.
@@ -49,8 +49,8 @@ fn wiped_page() -> Option<ForkMark> {
 const PAGE: usize = 4096;
 
 impl ForkMark {
-    /// Returns whether the process has a mark: whether it ever opened a driver. A process forked
-    /// then can never open one.
+    /// Returns whether the process has a mark, which it has if it ever opened a driver. A child
+    /// that is forked after that can never open a driver.
     pub fn exists() -> bool {
         MARK.get().is_some()
     }
@@ -67,16 +67,16 @@ pub enum Forked {
 
 /// Forks a process that has one thread and has never opened a driver.
 ///
-/// It calls the C library, because that must adjust its locks and its thread id, and call its
-/// handlers of `pthread_atfork`, in the child.
+/// The fork is a call of the C library, because the library must adjust its locks and its thread
+/// id, and call the handlers of `pthread_atfork`, in the child.
 ///
 /// # Errors
 /// There are other threads, or a driver was opened (`InvalidInput`, with a message); the system
 /// refuses one more process (`EAGAIN`, `ENOMEM`).
 pub fn fork() -> io::Result<Forked> {
     check_alone()?;
-    // SAFETY: the process has this thread alone, so the child lacks nothing that its copy of the
-    // memory speaks of: no lock is held by a thread that is not there.
+    // SAFETY: this is the only thread of the process, so in the child's copy of the memory no lock
+    // is held by a thread that the child lacks.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Child),
@@ -84,7 +84,7 @@ pub fn fork() -> io::Result<Forked> {
     }
 }
 
-/// Returns the reason why this process must not be forked, if there is one.
+/// Checks that this process may be forked.
 ///
 /// # Errors
 /// As [`fork`].

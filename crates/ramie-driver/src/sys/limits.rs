@@ -49,7 +49,7 @@ pub fn kernel_release() -> String {
 }
 
 /// Reads a sysctl by its path below `/proc/sys`, such as `vm/max_map_count`.
-pub fn boot_parameter(path: &str) -> Option<u64> {
+pub fn sysctl(path: &str) -> Option<u64> {
     read_small(&format!("/proc/sys/{path}"))?.trim().parse().ok()
 }
 
@@ -61,7 +61,7 @@ pub fn seccomp_mode() -> Option<u32> {
 }
 
 /// Reads a small file of /proc or /sys without std, whose calls go through libc.
-pub(super) fn read_small(path: &str) -> Option<String> {
+pub fn read_small(path: &str) -> Option<String> {
     use rustix::fs::{Mode, OFlags, open};
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut text = Vec::new();

@@ -50,8 +50,8 @@ pub(crate) fn map_pages(bytes: usize) -> io::Result<*mut u8> {
 pub(crate) unsafe fn unmap_pages(start: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     if unsafe { munmap(start.cast(), bytes) }.is_err() {
-        // Neighbours are one mapping to the kernel, and there were too many to split this one. The
-        // addresses are lost, the memory is not.
+        // The kernel merges neighbouring mappings, and the process has too many mappings to split
+        // this one. The range of addresses is leaked, but its memory is released.
         // SAFETY: as above.
         let _ = unsafe { madvise(start.cast(), bytes, Advice::LinuxDontNeed) };
     }
@@ -73,7 +73,7 @@ pub fn prefetch_value<T>(value: *const T) {
     for offset in (0..size_of::<T>()).step_by(64) {
         prefetch(value.cast::<u8>().wrapping_add(offset));
     }
-    // It may begin in the midst of a line.
+    // The value may begin in the middle of a cache line.
     prefetch(value.wrapping_add(1).cast());
 }
 

@@ -17,6 +17,7 @@ mod handed_out;
 mod limits;
 mod memory;
 mod notify;
+mod own_memory;
 mod process;
 pub(crate) mod raw;
 mod ready;
@@ -24,10 +25,11 @@ pub(crate) mod return_predictor;
 pub(crate) mod short_lived_ring;
 mod socket;
 pub mod supervise;
+mod threads;
 mod unix;
 
 pub use addr::SockAddrStorage;
-pub use clock::monotonic_ns;
+pub use clock::{coarse_ms, monotonic_ns};
 pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC};
 pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub(crate) use epoll_set::{EpollSet, key as epoll_key};
@@ -45,15 +47,20 @@ pub use file::{
 };
 pub use handed_out::{HandedOut, Lent};
 pub use limits::{
-    Limit, available_cpus, boot_parameter, kernel_release, memlock_limit, nofile_limit,
-    raise_nofile_limit, seccomp_mode,
+    Limit, available_cpus, kernel_release, memlock_limit, nofile_limit, raise_nofile_limit,
+    read_small, seccomp_mode, sysctl,
 };
 pub use memory::{map_anonymous, populate, prefetch, prefetch_value};
 pub(crate) use memory::{map_pages, unmap_pages};
 pub use notify::{Notice, Watched, inotify, inotify_read, inotify_unwatch, inotify_watch};
-pub use process::{futex_wait_for, is_subreaper, pidfd_open, set_subreaper};
+pub use own_memory::{copy_text, copy_value, copy_words};
+pub use process::{
+    effective_user_id, futex_wait_for, futex_wake, is_subreaper, pidfd_open, set_subreaper,
+    thread_id,
+};
+pub use raw::block_signals;
 pub(crate) use ready::await_hang_up;
-pub use ready::{poll_all_now, readiness_of};
+pub use ready::{poll_all_now, readiness_of, wait_until_ready};
 pub use rustix::event::PollFlags;
 pub use rustix::event::epoll::Event as EpollEvent;
 pub use rustix::fs::{
@@ -72,8 +79,10 @@ pub use socket::{
     accept, bind, connect, is_tcp, listen, local_addr, not_an_ip_address, peer_addr, peer_storage,
     recv, send, shutdown, socket,
 };
+pub use threads::{RuntimeThread, is_ring_thread, is_runtime_thread, thread_ids};
 pub use unix::{
-    bind_unix, connect_unix, local_addr_unix, not_a_unix_address, peer_addr_unix, socketpair,
+    PeerCredentials, bind_unix, connect_unix, local_addr_unix, not_a_unix_address, peer_addr_unix,
+    peer_credentials, socketpair,
 };
 
 /// `POLLIN`: data or a connection can be read, or the end of the stream was reached.

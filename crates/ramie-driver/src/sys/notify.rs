@@ -13,19 +13,19 @@ use rustix::io::Errno;
 /// A change of a watched file, or of an entry of a watched folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// It is there now.
+    /// The file was created.
     Created,
-    /// Its content has changed.
+    /// The file's content has changed.
     Modified,
-    /// It was closed by a process that had opened it for writing.
+    /// The file was closed by a process that had opened it for writing.
     Written,
-    /// Its permissions, owner, times or links have changed.
+    /// The file's permissions, owner, times or links have changed.
     Attributes,
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
-    /// It was moved to another name; the notice about the new name has the same number.
+    /// The file was moved to another name; the notice about the new name has the same number.
     MovedFrom(u32),
-    /// It has come from another name.
+    /// The file was moved here from another name.
     MovedTo(u32),
     /// The watch has ended: the file is gone, or its file system.
     Unwatched,
@@ -52,11 +52,11 @@ pub enum Watched {
     FolderItself,
 }
 
-/// Watches a path; notices of it carry the number that is returned.
+/// Watches a path; notices about it carry the number that is returned.
 ///
 /// # Errors
-/// `ENOSPC`: more than `fs.inotify.max_user_watches`. `ENOTDIR`, `ELOOP`: not a folder, or
-/// not itself. Those of a path.
+/// `ENOSPC`: more than `fs.inotify.max_user_watches`. `ENOTDIR`: the path does not lead to a
+/// folder, or ends at a symbolic link that `watched` excludes. Those of a path.
 pub fn inotify_watch(queue: impl AsFd, path: &Path, watched: Watched) -> io::Result<i32> {
     let mut flags = WatchFlags::CREATE
         | WatchFlags::MODIFY
@@ -82,8 +82,8 @@ pub fn inotify_unwatch(queue: impl AsFd, watch: i32) -> io::Result<()> {
     Ok(inotify::remove_watch(queue, watch)?)
 }
 
-/// Reads the queue, at most some hundred notices: for each the watch's number, the change, whether
-/// of a folder, and the entry's name, empty for the watched file itself.
+/// Reads the queue, at most some hundred notices. Calls `each` with the watch's number, the change,
+/// whether it concerns a folder, and the entry's name, which is empty for the watched file itself.
 ///
 /// # Errors
 /// `EAGAIN`: there is none.

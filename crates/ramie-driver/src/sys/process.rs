@@ -36,10 +36,10 @@ pub fn is_subreaper() -> io::Result<bool> {
     Ok(rustix::process::child_subreaper()?.is_some())
 }
 
-/// Waits until a futex is woken, if it is `expected`, for `limit` at most.
+/// Waits until a futex is woken, if `word` is `expected`, for `limit` at most.
 ///
 /// # Errors
-/// `EAGAIN`: it is not `expected`. `ETIMEDOUT`, `EINTR`.
+/// `EAGAIN`: `word` is not `expected`. `ETIMEDOUT`, `EINTR`.
 pub fn futex_wait_for(
     word: &AtomicU32,
     expected: u32,
@@ -49,4 +49,21 @@ pub fn futex_wait_for(
     let flags = if is_shared { Flags::empty() } else { Flags::PRIVATE };
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     Ok(futex::wait(word, flags, expected, Some(&limit))?)
+}
+
+/// Wakes one thread that waits for a futex of this process. May be called in a signal handler.
+pub fn futex_wake(word: &AtomicU32) {
+    let _ = futex::wake(word, Flags::PRIVATE, 1);
+}
+
+/// The id of the calling thread, as `/proc` and debuggers name it.
+#[must_use]
+pub fn thread_id() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Returns the effective id of this process's user, to whom its new files belong.
+#[must_use]
+pub fn effective_user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
 }

@@ -114,7 +114,7 @@ fn checked(raw: usize) -> Result<u32, Errno> {
 }
 
 /// Blocks all signals on this thread, so that handlers run on others.
-pub(crate) fn block_signals() {
+pub fn block_signals() {
     const BLOCK: usize = 0;
     let all = u64::MAX;
     let (set, size) = (&raw const all as usize, size_of::<u64>());
@@ -127,7 +127,7 @@ fn result(raw: usize) -> i32 {
     raw as isize as i32
 }
 
-/// As `checked`, for a call that is made often.
+/// As [`result`], for a frequent call, after which predictions of returns are renewed.
 #[inline(always)]
 fn often(raw: usize) -> i32 {
     return_predictor::renew();
@@ -213,6 +213,25 @@ pub(crate) fn peer_of(fd: RawFd) -> Result<(SockAddrStorage, u32), i32> {
     }
 }
 
+const SOL_SOCKET: usize = 1;
+const SO_PEERCRED: usize = 17;
+
+/// Returns the process id, user id and group id of the peer of a Unix socket. (In rustix's type an
+/// id of 0, which a process of another namespace has, would be invalid.)
+pub(crate) fn peer_credentials(fd: RawFd) -> Result<[u32; 3], i32> {
+    let mut ids = [0_u32; 3];
+    let mut len = size_of_val(&ids) as u32;
+    let (room, room_len) = (&raw mut ids as usize, &raw mut len as usize);
+    // SAFETY: both lie in this frame; `struct ucred` has three numbers of 32 bits.
+    let raw = unsafe {
+        sc::syscall5(nr::GETSOCKOPT, fd as usize, SOL_SOCKET, SO_PEERCRED, room, room_len)
+    };
+    match result(raw) {
+        0.. => Ok(ids),
+        error => Err(error),
+    }
+}
+
 /// # Safety
 /// `path` is valid for the kernel to read up to its zero byte.
 pub(crate) unsafe fn openat(path: *const u8, flags: i32, mode: u32) -> i32 {
@@ -223,7 +242,7 @@ pub(crate) unsafe fn openat(path: *const u8, flags: i32, mode: u32) -> i32 {
 
 /// Closes a descriptor. It is closed even if a signal interrupts the call.
 pub(crate) fn close(fd: RawFd) -> i32 {
-    // SAFETY: no pointers; whose descriptor it is, is its submitter's business.
+    // SAFETY: the call has no pointers; its submitter vouches that the descriptor may be closed.
     match result(unsafe { sc::syscall1(nr::CLOSE, fd as isize as usize) }) {
         INTERRUPTED => 0,
         result => result,
@@ -249,7 +268,7 @@ pub(crate) fn connect_outcome(fd: RawFd) -> i32 {
 /// Lends a descriptor for a call. The number may be stale or nonsense: the kernel then returns
 /// `EBADF`, or the call concerns another file, which is the op's submitter's mistake, not UB.
 pub(crate) fn borrow(fd: &RawFd) -> BorrowedFd<'_> {
-    // BorrowedFd has no room for -1; a number that is never open does as well.
+    // `BorrowedFd` cannot hold -1, so a number that is never open takes its place.
     let fd = if *fd < 0 { RawFd::MAX } else { *fd };
     // SAFETY: not -1. An op's descriptor is kept open by its submitter (contract of
     // `Driver::submit`).

@@ -1,17 +1,17 @@
 //! The readiness of many descriptors at once.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
 
 /// Asks poll(2), without waiting, which of each descriptor's events hold now, in their order;
-/// errors and hang-ups always count.
+/// errors and hang-ups are always reported.
 ///
 /// # Errors
-/// Out of memory, or there are more descriptors than the process may have.
+/// Out of memory, or there are more descriptors than `RLIMIT_NOFILE` allows.
 pub fn poll_all_now(fds: &[(BorrowedFd<'_>, PollFlags)]) -> io::Result<Vec<PollFlags>> {
     let mut set: Vec<_> =
         fds.iter().map(|(fd, interest)| PollFd::from_borrowed_fd(*fd, *interest)).collect();
@@ -20,9 +20,41 @@ pub fn poll_all_now(fds: &[(BorrowedFd<'_>, PollFlags)]) -> io::Result<Vec<PollF
         match rustix::event::poll(&mut set, Some(&zero)) {
             Err(Errno::INTR) => {}
             Ok(_) => return Ok(set.iter().map(PollFd::revents).collect()),
+            // The only limit on the number that poll(2) has.
+            Err(Errno::INVAL) => return Err(too_many(fds.len())),
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Waits until one of `events` holds for a descriptor, for `limit` at most; returns whether one
+/// does. Errors and hang-ups count, too.
+///
+/// # Errors
+/// Out of memory.
+pub fn wait_until_ready(fd: impl AsFd, events: u32, limit: Duration) -> io::Result<bool> {
+    let end = super::monotonic_ns().saturating_add(limit.as_nanos() as u64);
+    let mut set = [PollFd::new(&fd, PollFlags::from_bits_retain(events as _))];
+    loop {
+        let left = Duration::from_nanos(end.saturating_sub(super::monotonic_ns()));
+        let (tv_sec, tv_nsec) = (left.as_secs() as i64, left.subsec_nanos().into());
+        match rustix::event::poll(&mut set, Some(&Timespec { tv_sec, tv_nsec })) {
+            Err(Errno::INTR) => {}
+            Ok(ready) => return Ok(ready > 0),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn too_many(count: usize) -> io::Error {
+    let limit = super::nofile_limit().soft.unwrap_or(u64::MAX);
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!(
+            "too many descriptors to wait for at once: {count}, and this process may have {limit}; \
+             raise `ulimit -n`, or wait for fewer"
+        ),
+    )
 }
 
 /// Waits until nobody can write to a pipe any more, for `limit` at most; signals interrupt nothing.
@@ -52,7 +84,8 @@ pub fn readiness_of(fds: &[(BorrowedFd<'_>, PollFlags)]) -> io::Result<OwnedFd> 
     for (fd, interest) in fds {
         match epoll::add(&set, fd, nothing, events_of(*interest)) {
             Ok(()) | Err(Errno::PERM) => {}
-            // It is on the list twice, perhaps to read and to write: a set has it once.
+            // The descriptor is in `fds` twice, for example to read and to write, but a set holds
+            // a descriptor only once.
             Err(Errno::EXIST) => {
                 let same = fds.iter().filter(|(other, _)| other.as_raw_fd() == fd.as_raw_fd());
                 let all = same.fold(PollFlags::empty(), |all, (_, interest)| all | *interest);

@@ -19,18 +19,18 @@ use super::limits::read_small;
 
 static IS_SPOILT: AtomicBool = AtomicBool::new(false);
 
-/// Learns whether this kernel spoils predictions; the first call alone looks.
+/// Finds out, at the first call, whether this kernel spoils predictions.
 pub(crate) fn look() {
     static LOOKED: Once = Once::new();
     LOOKED.call_once(|| {
-        let told = read_small("/sys/devices/system/cpu/vulnerabilities/spec_rstack_overflow");
-        // If the kernel reports nothing, nothing is done, because it is a matter of speed alone.
-        IS_SPOILT.store(told.is_some_and(|told| told.contains("Safe RET")), Ordering::Relaxed);
+        let report = read_small("/sys/devices/system/cpu/vulnerabilities/spec_rstack_overflow");
+        // If there is no report, nothing is done, because this is only a matter of speed.
+        IS_SPOILT.store(report.is_some_and(|text| text.contains("Safe RET")), Ordering::Relaxed);
     });
 }
 
-/// Puts the predictions of the next returns right, if the system call just made may have spoilt
-/// them: they miss, but they name this program.
+/// Replaces the predictions of the next returns, if the system call just made may have spoilt them.
+/// The new predictions are wrong, too, but they name addresses of this program.
 #[inline(always)]
 pub(crate) fn renew() {
     if IS_SPOILT.load(Ordering::Relaxed) {

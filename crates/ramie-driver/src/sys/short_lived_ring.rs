@@ -19,7 +19,7 @@ pub(crate) fn on_own_thread<T: Send>(f: impl Fn() -> T + Sync) -> T {
     made.unwrap_or_else(f)
 }
 
-/// Puts a completion into a ring, through one that is made for it: `-errno` or 0.
+/// Puts a completion into a ring, through another ring made for this call. Returns 0 or `-errno`.
 pub(crate) fn send_message(target: i32, result: i32, data: u64) -> i32 {
     on_own_thread(|| {
         send(target, result, data)

@@ -1,8 +1,8 @@
 //! The tools of a process of one thread for supervising children: signals as a descriptor to poll,
 //! children's ends, and the promise that no child outlives it.
 //!
-//! Signals are blocked, not handled: nothing runs in between, and nothing is left behind in a
-//! child but the mask, which it resets.
+//! Signals are blocked, not handled, so no handler interrupts the process, and a child inherits
+//! only the mask, which it resets.
 //!
 //! Dispositions and masks are inherited through exec from the program's parent. With SIGCHLD
 //! ignored, the kernel reports no child's end; with SIGTERM ignored or blocked, a child cannot be
@@ -55,7 +55,7 @@ impl BlockedSignals {
         // SAFETY: a new descriptor, which nobody else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         if signals.contains(&libc::SIGCHLD) {
-            heed(libc::SIGCHLD);
+            stop_ignoring(libc::SIGCHLD);
         }
         Ok(BlockedSignals { fd, before: change_mask(SIG_BLOCK, set)? })
     }
@@ -76,7 +76,7 @@ impl BlockedSignals {
 impl Drop for BlockedSignals {
     /// Sets the earlier mask; signals that have come meanwhile take their effect now.
     fn drop(&mut self) {
-        // It cannot fail: the mask came from the kernel.
+        // This cannot fail, because the mask came from the kernel.
         let _ = change_mask(SIG_SETMASK, self.before);
     }
 }
@@ -99,7 +99,7 @@ fn change_mask(how: usize, set: u64) -> io::Result<u64> {
 
 /// Gives a signal that is ignored its default disposition. A handler stays; for SIGCHLD,
 /// `SA_NOCLDWAIT` is cleared, because with it the kernel discards the exit status of children.
-fn heed(signal: i32) {
+fn stop_ignoring(signal: i32) {
     // SAFETY: zeros are an action: no handler, no flags, nothing blocked.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes an action; without a new one it changes nothing.
@@ -118,15 +118,15 @@ fn heed(signal: i32) {
 /// In a child: resets ignored SIGTERM and SIGCHLD to their defaults, and unblocks SIGHUP, SIGINT,
 /// SIGTERM and SIGCHLD, regardless of the inherited mask.
 pub fn be_open_to_signals() {
-    heed(libc::SIGTERM);
-    heed(libc::SIGCHLD);
+    stop_ignoring(libc::SIGTERM);
+    stop_ignoring(libc::SIGCHLD);
     unblock(&[libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGCHLD]);
 }
 
 /// Unblocks signals, by number, on this thread, regardless of the inherited mask.
 pub fn unblock(signals: &[i32]) {
     let set = signals.iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
-    // It cannot fail: the set is one that the kernel knows.
+    // This cannot fail, because the kernel knows all signals of the set.
     let _ = change_mask(SIG_UNBLOCK, set);
 }
 
@@ -140,7 +140,7 @@ fn checked(result: usize) -> io::Result<usize> {
 /// Waits until one of the descriptors is readable, or the limit has expired.
 ///
 /// # Errors
-/// Out of memory. An interruption is none.
+/// Out of memory. An interruption is not an error.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
     let mut polled: Vec<_> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
@@ -163,7 +163,7 @@ pub fn try_wait(child: Pid) -> Option<ExitStatus> {
 
 /// Sends SIGTERM to a child that has not been waited for, so that its number is still its own.
 pub fn ask_to_end(child: Pid) {
-    // It can fail for children that have ended only.
+    // This can fail only for a child that has ended.
     let _ = rustix::process::kill_process(child, Signal::TERM);
 }
 
@@ -181,7 +181,7 @@ pub fn own_id() -> Pid {
 /// so that Ctrl-C at the terminal reaches the parent alone. False: the parent is dead already.
 pub fn bind_to_parent(parent: Pid) -> bool {
     let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    // It fails for session leaders only, and this is a new process.
+    // This fails only for session leaders, and this is a new process.
     let _ = rustix::process::setpgid(None, None);
     bound.is_ok() && rustix::process::getppid() == Some(parent)
 }

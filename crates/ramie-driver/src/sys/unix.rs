@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::SocketAddr;
@@ -17,12 +17,34 @@ pub fn bind_unix(fd: impl AsFd, addr: &SocketAddr) -> io::Result<()> {
     Ok(net::bind(fd, &encoded(addr)?)?)
 }
 
-/// Sets the peer of a Unix datagram socket.
+/// Connects a Unix socket; of a datagram socket, sets the peer.
 ///
 /// # Errors
-/// `ENOENT`, `ECONNREFUSED`: nobody is there. `EPROTOTYPE`: it is no datagram socket.
+/// `ENOENT`, `ECONNREFUSED`: nobody is there. `EPROTOTYPE`: the peer is of another kind. `EAGAIN`:
+/// the queue of a listener is full, and the socket is nonblocking.
 pub fn connect_unix(fd: impl AsFd, addr: &SocketAddr) -> io::Result<()> {
     Ok(net::connect(fd, &encoded(addr)?)?)
+}
+
+/// The process at the other end of a Unix stream, when it connected or began to listen.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PeerCredentials {
+    /// The id of the process; 0 if it belongs to another namespace.
+    pub process: u32,
+    /// The effective id of the user.
+    pub user: u32,
+}
+
+/// Returns the process at the other end of a Unix stream.
+///
+/// # Errors
+/// Not a socket.
+pub fn peer_credentials(fd: impl AsFd) -> io::Result<PeerCredentials> {
+    match super::raw::peer_credentials(fd.as_fd().as_raw_fd()) {
+        Ok([process, user, _group]) => Ok(PeerCredentials { process, user }),
+        Err(error) => Err(io::Error::from_raw_os_error(-error)),
+    }
 }
 
 /// Returns the address a Unix socket is bound to.

@@ -1,20 +1,20 @@
-//! Buffers that the kernel picks itself when bytes arrive (buffer rings).
+//! Buffer rings: buffers among which the kernel chooses when bytes arrive.
 //!
-//! One ring of buffers, a *group*, for each size. A buffer on offer is held by the kernel; each
-//! completion names the buffer and the number of bytes that it filled, and that part becomes a
-//! lease. With incremental consumption (`IOU_PBUF_RING_INC`, 6.12) the kernel fills a buffer part
-//! by part until it is full; else one completion uses up one buffer.
+//! There is one ring of buffers, a *group*, for each size. The kernel holds the buffers on offer;
+//! each completion names a buffer and the number of bytes that the kernel has written to it, and
+//! that part becomes a lease. With incremental consumption (`IOU_PBUF_RING_INC`, 6.12) the kernel
+//! fills a buffer part by part until it is full; otherwise one completion uses up one buffer.
 //!
-//! *The trap*: the kernel also reports that it will continue to fill a buffer (`F_BUF_MORE`). But
-//! before 6.12.94, 6.18.36 and 7.0.13 it omits that flag from a bundle that it combines of several
-//! receives (CVE-2026-53191), and some of these kernels omit it at a stream's end, too. A driver
-//! that relied on the flag would free a buffer to which the kernel writes. So the room that is left
-//! in the buffer decides.
+//! *The trap*: the kernel also reports by the flag `F_BUF_MORE` that it will continue to fill a
+//! buffer. But before 6.12.94, 6.18.36 and 7.0.13 it omits the flag from a bundle that combines
+//! several receives (CVE-2026-53191), and some of these kernels omit it at the end of a stream,
+//! too. A driver that relied on the flag would free a buffer to which the kernel writes. So this
+//! driver computes from the room left in the buffer whether the kernel continues.
 //!
 //! A bundle (`IORING_RECVSEND_BUNDLE`, 6.10) is one completion for the bytes of several buffers:
-//! the buffer that it names, filled to its end, and the following ones in the order in which they
-//! were offered. Bundles use only buffers that are filled part by part, because the kernel shortens
-//! some of the others when it bundles them, without a report.
+//! the buffer that it names, filled to its end, and the next ones in the order in which they were
+//! offered. Bundles use only groups with incremental consumption, because the kernel shortens some
+//! buffers of other groups when it bundles them, without a report.
 //!
 //! | a buffer ID of a group | left by |
 //! |---|---|
@@ -22,10 +22,10 @@
 //! | on offer: the kernel has its buffer, filled up to `cursor` | a completion that fills it to its end, or any if it is not filled part by part, to free |
 //!
 //! A group begins with few buffers. Whenever the kernel has run out of buffers (`ENOBUFS`), the
-//! wanted number doubles, unless memory was short; a used buffer is replaced when the next op is
-//! armed. When the driver is idle the group shrinks back: it is unregistered as a whole, because a
+//! wanted number doubles, unless memory was short. A used buffer is replaced when the next op is
+//! armed. When the driver is idle, a group that has grown is unregistered as a whole, because a
 //! single buffer cannot be taken back from the kernel. Ops that are armed with the old group then
-//! end with `ENOBUFS` when bytes arrive, and are armed with the new one.
+//! end with `ENOBUFS` when bytes arrive, and are armed with a new one.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -40,23 +40,23 @@ use crate::buffer::{Buffer, Lease, Pool, Size, let_go};
 use crate::feature::{Feature, FeatureSet};
 use crate::logging;
 
-/// The most buffers of a group: a page of entries.
+/// The largest number of buffers of a group: a page of entries.
 const MOST_BUFFERS: u16 = 256;
-/// Buffers that a group begins with.
+/// The number of buffers with which a group begins.
 const FIRST: u16 = 8;
 /// `IOU_PBUF_RING_INC`.
 const INCREMENTAL: u16 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct OfferedBuffer {
-    /// Set while the buffer is on offer. INVARIANT: with a hold.
+    /// Set while the buffer is on offer. INVARIANT: this group owns a hold on the buffer.
     buffer: Option<NonNull<Buffer>>,
     cursor: u32,
-    /// The entry of the ring in which the buffer was offered.
+    /// The index of the ring's entry in which the buffer was offered.
     at: u16,
 }
 
-/// The buffers that a completion has filled.
+/// The buffers that a completion reports as filled.
 pub(super) struct Filled {
     /// The ID of the first buffer.
     id: u16,
@@ -64,20 +64,20 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    /// None: the completion uses no buffer.
+    /// Returns None if the completion uses no buffer.
     pub(super) fn of(result: i32, flags: u32) -> Option<Self> {
         let id = cqueue::buffer_select(flags)?;
         Some(Filled { id, len: result.max(0) as u32 })
     }
 }
 
-/// The ring of one size of buffers.
+/// The group of one size of buffers.
 struct Group {
     entries: NonNull<BufRingEntry>,
     tail: u16,
     is_incremental: bool,
     buffers: Box<[OfferedBuffer]>,
-    /// The ID of the buffer that each entry of the ring offers.
+    /// For each entry of the ring, the ID of the buffer that it offers.
     offered: Box<[u16]>,
     free: Vec<u16>,
     /// The wanted number of buffers on offer.
@@ -93,7 +93,7 @@ fn layout() -> Layout {
 }
 
 impl Group {
-    /// Registers a group. None where the kernel refuses.
+    /// Registers a group with the kernel.
     fn register(ring: &IoUring, size: Size, is_incremental: bool) -> io::Result<Group> {
         // SAFETY: the layout's size is not zero.
         let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout()) }) else {
@@ -108,7 +108,7 @@ impl Group {
             submitter.register_buf_ring_with_flags(address, MOST_BUFFERS, size as u16, flags)
         };
         if let Err(error) = done {
-            // SAFETY: allocated above; the kernel has not taken it.
+            // SAFETY: allocated above with this layout; the kernel has refused it.
             unsafe { dealloc(memory.as_ptr(), layout()) };
             return Err(error);
         }
@@ -142,9 +142,9 @@ impl Group {
             self.offer(id, buffer);
         }
         self.was_full = self.on_offer() >= self.wanted;
-        // SAFETY: the address of the first entry.
+        // SAFETY: `entries` points to the first entry.
         let tail = unsafe { BufRingEntry::tail(self.entries.as_ptr()) };
-        // SAFETY: the entry's unused field, aligned; only this thread writes it.
+        // SAFETY: the tail is an aligned `u16` in the page of entries; only this thread writes it.
         let tail = unsafe { &*tail.cast::<AtomicU16>() };
         // Release: the kernel sees the entries before the tail.
         tail.store(self.tail, Ordering::Release);
@@ -152,12 +152,12 @@ impl Group {
 
     fn offer(&mut self, id: u16, buffer: NonNull<Buffer>) {
         let at = self.tail & (MOST_BUFFERS - 1);
-        // SAFETY: inside of the page of entries.
+        // SAFETY: the index is inside the page of entries.
         let entry = unsafe { self.entries.add(usize::from(at)) };
-        // SAFETY: the pool's hold went over to this group.
+        // SAFETY: the pool has passed its hold on the buffer to this group.
         let head = unsafe { buffer.as_ref() };
-        // SAFETY: behind the tail, so that the kernel does not look at it yet. The first entry's
-        // tail field is not touched by these.
+        // SAFETY: the entry is behind the tail, so the kernel does not read it yet. These writes do
+        // not change the tail, which is a field of the first entry.
         let entry = unsafe { &mut *entry.as_ptr() };
         entry.set_addr(head.memory().as_ptr() as u64);
         entry.set_len(head.size().bytes() as u32);
@@ -183,8 +183,8 @@ impl Group {
         }
     }
 
-    /// Leases the next `len` bytes of the buffer `id`, which the kernel continues to fill if
-    /// `goes_on`.
+    /// Leases the next `len` bytes of the buffer `id`. If `goes_on`, the kernel continues to fill
+    /// the buffer.
     fn lease(&mut self, id: u16, len: u32, goes_on: bool) -> Lease {
         let offered = &mut self.buffers[usize::from(id)];
         let Some(buffer) = offered.buffer else {
@@ -196,12 +196,12 @@ impl Group {
             // SAFETY: held by the entry of `buffers`.
             unsafe { buffer.as_ref() }.hold();
         } else {
-            // The group's hold goes over to the lease.
+            // The group's hold passes to the lease.
             offered.buffer = None;
             self.free.push(id);
         }
-        // SAFETY: with a hold, as above. The kernel has written those bytes, and continues to write
-        // only behind them, as long as there is room (module documentation).
+        // SAFETY: the lease gets a hold, as above. The kernel has written these bytes, and from now
+        // on writes only to the bytes after them (module documentation).
         unsafe { Lease::new(buffer, start, len) }
     }
 
@@ -212,11 +212,12 @@ impl Group {
     unsafe fn free(self) {
         for offered in self.buffers {
             if let Some(buffer) = offered.buffer {
-                // SAFETY: the group's hold.
+                // SAFETY: the group has a hold on the buffer.
                 unsafe { let_go(buffer) };
             }
         }
-        // SAFETY: allocated in `register`; the kernel is done with it by the caller's promise.
+        // SAFETY: allocated in `register` with this layout; the kernel no longer uses it (the
+        // caller's promise).
         unsafe { dealloc(self.entries.as_ptr().cast(), layout()) };
     }
 }
@@ -224,13 +225,14 @@ impl Group {
 /// The groups of one ring.
 #[derive(Default)]
 pub(super) struct Groups {
-    /// By size; None: not registered now.
+    /// The groups by size; None if a group is not registered now.
     groups: [Option<Group>; Size::ALL.len()],
-    /// No group will be registered, because the kernel has refused one or the options forbid them.
+    /// Whether no group will be registered, because the kernel has refused one or the options
+    /// forbid groups.
     refused: bool,
-    /// An op that must be submitted again has found no buffer.
+    /// Whether an op that must be submitted again has found no buffer.
     is_short: bool,
-    /// By size: there was no memory for a single buffer when they were last asked for.
+    /// By size: whether there was no memory for a single buffer at the last request.
     has_no_memory: [bool; Size::ALL.len()],
 }
 
@@ -239,8 +241,8 @@ impl Groups {
         Groups { refused: !are_to_be_had, ..Groups::default() }
     }
 
-    /// Notes that the kernel has run out of buffers of that size, so that the op that found none is
-    /// submitted again. False: there will be no more, or there is no memory.
+    /// Records that the kernel has run out of buffers of a size. Returns whether the op that found
+    /// none should be submitted again: not if there will be no more buffers, or no memory for them.
     pub(super) fn note_shortage(&mut self, size: Size) -> bool {
         let are_to_be_had = !self.refused && !self.has_no_memory[size as usize];
         self.is_short |= are_to_be_had;
@@ -251,8 +253,8 @@ impl Groups {
         std::mem::take(&mut self.is_short)
     }
 
-    /// Makes sure that buffers of that size are on offer, and more than before if they ran out.
-    /// False: there is no memory for buffers, or the kernel has refused groups.
+    /// Ensures that buffers of a size are on offer, and more than before if the kernel ran out of
+    /// them. Returns false if there is no memory for buffers, or the kernel has refused groups.
     pub(super) fn prepare(
         &mut self,
         ring: &IoUring,
@@ -262,12 +264,14 @@ impl Groups {
     ) -> bool {
         let group = &mut self.groups[size as usize];
         if group.is_none() && !self.refused {
-            // A datagram must not be cut off because little room is left in a buffer.
+            // Only for large buffers: a datagram, for example, would be cut off if little room were
+            // left in its buffer.
             let is_incremental = is_incremental && size == Size::Large;
             match Group::register(ring, size, is_incremental) {
                 Ok(new) => *group = Some(new),
                 Err(error) => {
-                    // Logged later, because the driver is in the middle of an op.
+                    // Queued and logged later, because the logger is user code and the driver is in
+                    // the middle of an op.
                     let line = format!(
                         "the ring cannot register receive buffers ({error}): receives take one each"
                     );
@@ -277,7 +281,7 @@ impl Groups {
             }
         }
         let Some(group) = group else { return false };
-        // If memory was short, more buffers would make it worse.
+        // If memory was short, wanting more buffers would make it shorter.
         if ran_out && group.on_offer() == 0 && group.was_full {
             group.wanted = (group.wanted * 2).min(MOST_BUFFERS);
         }
@@ -295,7 +299,7 @@ impl Groups {
         }
     }
 
-    /// Replaces the buffers that have gone out.
+    /// Offers new buffers in place of those that became leases.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
         for (group, size) in self.groups.iter_mut().zip(Size::ALL) {
             if let Some(group) = group {
@@ -304,13 +308,13 @@ impl Groups {
         }
     }
 
-    /// Whether a group has grown.
+    /// Whether a group has grown beyond its first size.
     pub(super) fn has_surplus(&self) -> bool {
         self.groups.iter().flatten().any(|group| group.wanted > FIRST)
     }
 
-    /// Takes the groups that have grown out of the kernel. The caller then reaps the completions of
-    /// earlier bytes, and calls [`free_retired`](Self::free_retired).
+    /// Unregisters the groups that have grown. The caller then reaps the completions of bytes that
+    /// arrived before, and calls [`free_retired`](Self::free_retired).
     pub(super) fn retire_surplus(&mut self, ring: &IoUring) -> Retired {
         let mut retired = Retired::default();
         for size in Size::ALL {
@@ -324,7 +328,7 @@ impl Groups {
         retired
     }
 
-    /// Frees unregistered groups, all of whose completions have been reaped.
+    /// Frees unregistered groups. The caller has reaped all their completions.
     pub(super) fn free_retired(&mut self, retired: &Retired) {
         for (group, is_retired) in self.groups.iter_mut().zip(retired.0) {
             if is_retired && let Some(group) = group.take() {
@@ -334,7 +338,7 @@ impl Groups {
         }
     }
 
-    /// Takes every group out of the kernel: nothing is armed any more.
+    /// Unregisters every group. Called when no op is armed any more.
     pub(super) fn close(&mut self, ring: &IoUring) {
         for (group, size) in self.groups.iter_mut().zip(Size::ALL) {
             let Some(group) = group.take() else { continue };
@@ -342,14 +346,14 @@ impl Groups {
                 // SAFETY: unregistered.
                 unsafe { group.free() };
             } else {
-                // The kernel may still have it: leaked.
+                // Leaked, because the kernel may still use the group.
                 std::mem::forget(group);
             }
         }
     }
 }
 
-/// The groups that have been unregistered.
+/// The groups that `retire_surplus` has unregistered, by size.
 #[derive(Default)]
 pub(super) struct Retired([bool; Size::ALL.len()]);
 
@@ -359,7 +363,7 @@ impl Retired {
     }
 }
 
-/// Returns the features of buffer rings that the kernel lacks, found by a trial.
+/// Returns the features of buffer rings that the kernel lacks, which registering a group shows.
 pub(super) fn lacking(ring: &IoUring) -> FeatureSet {
     let takes = |is_incremental| match Group::register(ring, Size::Small, is_incremental) {
         Err(_) => false,
@@ -386,8 +390,7 @@ mod tests {
     use super::*;
     use crate::uring::tests::{skipped, unless_refused};
 
-    /// A completion of `len` bytes, from the buffer of that ID on, without
-    /// `F_BUF_MORE`.
+    /// Handles a completion of `len` bytes from the buffer with this ID on, without `F_BUF_MORE`.
     fn complete(groups: &mut Groups, at: usize, len: usize) -> Vec<Lease> {
         const BUFFER: u32 = 1;
         let group = groups.groups[Size::Large as usize].as_mut().unwrap();
@@ -411,7 +414,7 @@ mod tests {
             let Some(buffer) = buffer.buffer else { continue };
             // SAFETY: held by the entry of `buffers`.
             let memory = unsafe { buffer.as_ref() }.memory();
-            // SAFETY: the buffer's, and nobody receives.
+            // SAFETY: the memory belongs to the buffer, and no receive is in flight.
             unsafe { memory.write_bytes(0, size) };
         }
         let on_offer =

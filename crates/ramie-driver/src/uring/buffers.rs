@@ -1,11 +1,12 @@
-//! The buffers of a ring: the pool that makes them, and the groups that are on offer to the kernel.
+//! The buffers of a ring: the pool that allocates them, and the groups that are on offer to the
+//! kernel.
 
 use super::buffer_ring::Groups;
 use super::ring::Ring;
 use crate::backend::Wait;
 use crate::buffer::Pool;
 
-/// A pool, and the groups that take from it.
+/// A pool of buffers, and the groups that take buffers from it.
 pub(super) struct Buffers {
     pub(super) pool: Pool,
     pub(super) groups: Groups,
@@ -16,7 +17,8 @@ impl Buffers {
         Buffers { pool: Pool::new(), groups }
     }
 
-    /// Takes back returned buffers, and offers buffers to the kernel up to the wanted number.
+    /// Takes back buffers that the program has returned, and offers buffers to the kernel up to the
+    /// wanted number.
     pub(super) fn reclaim(&mut self) {
         if self.pool.has_returns() {
             self.pool.reclaim();
@@ -24,7 +26,7 @@ impl Buffers {
         }
     }
 
-    /// Whether an idle driver has more than it needs.
+    /// Whether there are more buffers than an idle driver needs.
     pub(super) fn have_surplus(&self) -> bool {
         self.pool.has_surplus() || self.groups.has_surplus()
     }
@@ -35,7 +37,7 @@ impl Ring {
     pub(super) fn give_back_surplus(&mut self) {
         let retired = self.reaper.buffers.groups.retire_surplus(&self.queue.ring);
         if !retired.is_empty() {
-            // The completions of buffers that the kernel had filled before are in the queue, or
+            // Buffers that the kernel had filled before: their completions are in the queue, or
             // follow as soon as there is room.
             self.reaper.wakes.note_woken();
             self.reap();

@@ -1,9 +1,9 @@
-//! A one-shot receive into the ring's own buffers: into as many as the available bytes fill.
+//! A one-shot receive of all available bytes into buffers of the ring.
 //!
-//! The kernel picks the buffers when bytes arrive, so nothing is held while the op waits. If the
-//! kernel finds no buffer on offer, more are offered, and the op is submitted again. The bytes are
-//! leased when their completion is reaped, because the next completion may report the bytes behind
-//! them.
+//! The kernel chooses the buffers when bytes arrive, so the op holds no buffer while it waits. If
+//! the kernel finds no buffer on offer, more are offered, and the op is submitted again. The bytes
+//! are leased when their completion is reaped, because the next completion may already report the
+//! bytes after them.
 #![allow(unsafe_code)]
 
 use io_uring::opcode;
@@ -18,14 +18,14 @@ use crate::feature::Feature;
 use crate::op::{Op, OpFrame};
 use crate::sys;
 
-/// The size of the buffers.
+/// The size of the buffers that these receives use.
 pub(super) const SIZE: Size = Size::Large;
-/// A group that is never registered, so the kernel finds no buffers in it.
+/// The number of a group that is never registered, so the kernel finds no buffers in it.
 const NO_GROUP: u16 = u16::MAX;
 
 impl Ring {
-    /// Builds the entry of a receive into the ring's own buffers. The kernel refuses it if there
-    /// are no buffers.
+    /// Builds the entry of a receive into the ring's buffers. If there are none, the kernel will
+    /// refuse the entry.
     #[cold]
     pub(super) fn bundle_entry(&mut self, fd: i32) -> Entry {
         let Buffers { pool, groups } = &mut self.reaper.buffers;
@@ -41,13 +41,13 @@ impl Ring {
     }
 }
 
-/// Leases the bytes of such a receive, into the list of its op.
+/// Leases the bytes of such a receive, and adds the leases to the list of its op.
 #[cold]
 pub(super) fn lease(buffers: &mut Buffers, frame: &OpFrame, filled: Filled) {
     let Op::RecvBundle { into, .. } = frame.op else {
         sys::fatal("the kernel has filled a buffer for an op that takes none")
     };
-    // SAFETY: the submitter keeps the list valid, and leaves it alone, until the op is complete
+    // SAFETY: the submitter keeps the list valid, and does not access it, until the op is complete
     // (contract of `Driver::submit`).
     let into = unsafe { &mut *into };
     buffers.groups.lease_each(SIZE, filled, |lease| into.push(lease));

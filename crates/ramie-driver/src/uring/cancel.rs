@@ -1,12 +1,13 @@
-//! Requests to cancel ops; closes for which no op waits.
+//! Requests to cancel ops, and closes for which no op waits.
 //!
-//! *The race to fear*: the kernel is just moving the op from one wait to the next when it looks for
-//! it. It then answers that there is none (`ENOENT`), as it does for a complete op, and the op
-//! continues to wait. (This was seen with a kernel thread as submitter, for a receive that waits
+//! *The race to fear*: the kernel searches for the op while it moves the op from one wait to the
+//! next. It then answers that there is no such op (`ENOENT`), as it does for a complete op, and the
+//! op continues to wait. (This was seen with a kernel thread as submitter, for a receive that waits
 //! for all its bytes.) So after such an answer the request is repeated if the op is still in
 //! flight, and a multishot op counts as armed again. The answer names the op's index. If another
-//! cancelled op has that index by now, it is requested twice, which does no harm. If the indices of
-//! frames have changed meanwhile, the requests for all cancelled frames are repeated.
+//! cancelled op has that index by now, its cancellation is requested twice, which does no harm. If
+//! the indices of frames have changed meanwhile, the requests for all cancelled frames are
+//! repeated.
 #![allow(unsafe_code)]
 
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -27,7 +28,7 @@ const NOT_FOUND: i32 = -Errno::NOENT.raw_os_error();
 pub(super) struct Cancels {
     /// The number of ops in flight whose cancellation was requested.
     asked: usize,
-    /// The kernel has not found an op whose cancellation was requested.
+    /// Whether the kernel has not found an op whose cancellation was requested.
     has_missed: bool,
     /// The user data of requests whose op was not found, without those of multishot ops.
     missed: Vec<u64>,
@@ -61,7 +62,7 @@ impl Cancels {
 }
 
 impl Reaper {
-    /// The kernel has answered a request to cancel an op; the user data identifies the op.
+    /// Handles the kernel's answer to a request to cancel an op, which the user data identifies.
     pub(super) fn note_answer_to_cancel(&mut self, user_data: u64, result: i32) {
         if result != NOT_FOUND {
             return;
@@ -79,7 +80,8 @@ impl Reaper {
         }
     }
 
-    /// The frame at that index, if its cancellation was requested and it is still in the kernel.
+    /// Returns the frame at that index if its cancellation was requested and the op is still in
+    /// flight.
     fn frame_to_ask_for(&self, index: u32) -> Option<*const OpFrame> {
         let frame = self.in_flight.at(index as usize)?;
         // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
@@ -92,7 +94,8 @@ impl Reaper {
 impl Ring {
     pub(super) fn cancel(&mut self, frame: &OpFrame) {
         self.reaper.cancels.note_asked();
-        // An op that waits for its retry is not in the kernel; the request follows when it is.
+        // An op that waits to be submitted again is not in the kernel; the request follows when it
+        // is.
         if !matches!(frame.state.get(), OpState::ToRetry | OpState::ToAwait) {
             self.push_cancel(frame);
         }
@@ -110,7 +113,8 @@ impl Ring {
         for request in self.reaper.cancels.take_missed() {
             let index = sqe::cancelled(request).unwrap_or_default();
             if request != sqe::of_cancel(index, self.reaper.in_flight.changes()) {
-                // This is rare, and then the table is short.
+                // All indices. This is rare, and the table is short then, because it has just been
+                // made smaller.
                 let indices = 0..self.reaper.in_flight.table_len() as u32;
                 return indices.rev().for_each(|at| self.ask_again(at));
             }
@@ -125,10 +129,11 @@ impl Ring {
         }
     }
 
-    /// Cancels every op for which `is_meant` returns true, and returns their number.
+    /// Requests the cancellation of every op for which `is_meant` returns true, and returns their
+    /// number.
     pub(super) fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize {
         let mut count = 0;
-        // By index, and from the last, as `push_cancel_all`.
+        // By index and from the last one, for the reason given in `push_cancel_all`.
         for index in (0..self.reaper.in_flight.table_len()).rev() {
             let Some(frame) = self.reaper.in_flight.at(index) else { continue };
             // SAFETY: a frame in flight is alive (contract of `Driver::submit`).
@@ -151,7 +156,7 @@ impl Ring {
     }
 
     pub(super) fn push_cancel_all(&mut self) {
-        // By index, because pushing may complete some of them; from the last one, because the
+        // By index, because a push may complete some of the ops; from the last one, because the
         // remaining frames may then move to lower indices.
         for index in (0..self.reaper.in_flight.table_len()).rev() {
             if let Some(frame) = self.reaper.in_flight.at(index) {

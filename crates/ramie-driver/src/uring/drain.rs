@@ -1,30 +1,23 @@
 //! The drain: cancels all ops in flight and waits for their last completions.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use io_uring::opcode;
 use rustix::io::Errno;
 
+use super::counts::RingCounts;
 use super::parting::{self, Prospect};
 use super::ring::Ring;
 use super::{Uring, sqe};
 use crate::backend::Wait;
 use crate::submitter::Submitter;
 
-/// The time after which `drain` repeats its requests.
+/// The time after which the drain repeats its cancel requests.
 const DRAIN_ROUND: Duration = Duration::from_millis(20);
-/// The number of rounds, a second in all, after which the drain no longer waits for a peer to take
-/// bytes.
+/// The number of rounds without a completion, together a second, after which the drain no longer
+/// waits for peers to read the bytes of zero-copy sends.
 const MOST_STILL_ROUNDS: u32 = 50;
-
-/// The number of times that rings which have been dropped entered the kernel.
-static ENTERED_BY_THE_DEAD: AtomicU64 = AtomicU64::new(0);
-
-pub(crate) fn entered_so_far() -> u64 {
-    ENTERED_BY_THE_DEAD.load(Ordering::Relaxed)
-}
 
 impl Ring {
     pub(super) fn drain(&mut self) {
@@ -40,7 +33,8 @@ impl Ring {
             }
             let before = self.reaper.left();
             if before >= left {
-                // Nothing completes: the kernel may have missed ops that it was just moving.
+                // No op has completed. The kernel may not have found ops that it was moving at that
+                // moment.
                 still += 1;
                 if still >= MOST_STILL_ROUNDS {
                     self.reaper.forget_unreleased();
@@ -54,7 +48,7 @@ impl Ring {
         self.reaper.is_draining = false;
     }
 
-    /// Cancels the read of the eventfd, to its completion.
+    /// Cancels the read of the eventfd and waits for its completion.
     fn end_wakes(&mut self) {
         while self.reaper.wakes.is_armed() {
             let cancel = opcode::AsyncCancel::new(sqe::TAG_WAKE).build();
@@ -80,6 +74,6 @@ impl Drop for Uring {
             thread_goes_on: self.thread_goes_on,
         };
         self.parting = parting::part(&queue.ring, &mut queue.registered_ring, prospect);
-        ENTERED_BY_THE_DEAD.fetch_add(queue.entered, Ordering::Relaxed);
+        RingCounts::retire(&queue.counts);
     }
 }

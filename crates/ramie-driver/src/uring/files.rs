@@ -16,35 +16,34 @@ use crate::fixed::{FixedFile, NO_INDEX, Notes};
 use crate::op::Op;
 use crate::sys::raw;
 
-/// The entries of a table; the smaller number where `ulimit -n` does not allow the larger one.
+/// The number of entries of a table: the smaller one if `ulimit -n` does not allow the larger one.
 const SIZES: [u32; 2] = [8192, 256];
 
-/// The table, made when the first stream takes an index.
+/// The table, which is made when the first stream takes an index.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// The ring's number; 0: it has no table.
+    /// The ring's number; 0 if it has no table.
     ring: u32,
-    /// No table will be made.
+    /// Whether no table will be made.
     is_off: bool,
     size: u32,
-    /// The generations of the indices that have been used.
+    /// The generation of each index that has been used.
     generations: Vec<u16>,
     free: Vec<u16>,
     notes: Option<Arc<Notes>>,
 }
 
-/// The descriptors that files of the table get.
+/// The ops that give files of the table a descriptor.
 #[derive(Debug, Default)]
 pub(super) struct Installs {
-    /// The result of the last op that gives a file a descriptor.
+    /// The result of the last such op.
     installed: Option<i32>,
-    /// How many ops that give a file a descriptor are in flight though their caller has given up.
+    /// The number of such ops in flight whose caller has given up.
     given_up: u32,
 }
 
 impl Installs {
-    /// Notes the result of the oldest op that gives a file a descriptor: a ring does these ops in
-    /// their order.
+    /// Records the result of the oldest such op in flight; a ring completes them in order.
     pub(super) fn note(&mut self, result: i32) {
         if self.given_up == 0 {
             self.installed = Some(result);
@@ -75,7 +74,7 @@ impl Files {
         Some(u32::from(self.generations[usize::from(index)]) << 16 | u32::from(index))
     }
 
-    /// Takes an index and registers a descriptor's file there.
+    /// Takes an index and registers the file of a descriptor there.
     fn take_for(&mut self, ring: &IoUring, fd: RawFd) -> Option<u32> {
         let versioned_index = self.take()?;
         let index = versioned_index as u16;
@@ -104,13 +103,14 @@ impl Files {
         let index = fixed_file_index - 1;
         let generation = &mut self.generations[usize::from(index)];
         *generation = generation.wrapping_add(1);
-        // An index whose entry could not be emptied is not used again.
+        // If the entry cannot be emptied, its index is not used again.
         if ring.submitter().register_files_update(u32::from(index), &[-1]).is_ok() {
             self.free.push(index);
         }
     }
 
-    /// Empties the table: the ring itself may stay for a while after it is closed.
+    /// Empties the table, because the ring, and so the files in its table, may exist for a while
+    /// after the close.
     pub(super) fn close(&self, ring: &IoUring) {
         if self.ring != 0 {
             Notes::close(self.ring);
@@ -118,7 +118,7 @@ impl Files {
         }
     }
 
-    /// The index by which an op on that file's descriptor may name it.
+    /// Returns the index by which an op may name the file instead of its descriptor.
     #[inline]
     pub(super) fn index_of(&mut self, ring: &Ring, file: &FixedFile, op: &Op) -> u16 {
         match file.ring() {
@@ -144,7 +144,7 @@ impl Files {
         }
     }
 
-    /// Takes an index for a file that gets no descriptor. False: there is none.
+    /// Takes an index for a file that gets no descriptor; returns false if none is free.
     pub(super) fn reserve(&mut self, ring: &Ring, file: &FixedFile) -> bool {
         let has = |feature| ring.features.has(feature);
         let is_able = has(Feature::FixedFiles) && has(Feature::InstallFd);
@@ -158,7 +158,7 @@ impl Files {
         versioned_index.is_some()
     }
 
-    /// Gives a file in the table a descriptor: the op is done as it is submitted.
+    /// Gives a file in the table a descriptor. The kernel completes the op as it is submitted.
     pub(super) fn install(&self, ring: &mut Ring, file: &FixedFile) -> io::Result<RawFd> {
         let fixed_file_index = match file.ring() == self.ring {
             true => self.fixed_file_index(file.versioned_index()),
@@ -171,7 +171,8 @@ impl Files {
         ring.push(&sqe::install_entry(fixed_file_index));
         while ring.reaper.installs.installed.is_none() {
             if let Err(error) = ring.enter(Wait::Until(Some(Duration::from_secs(1)))) {
-                // The op may complete later, and its result must not be taken for the next op's.
+                // The op may complete later, and its result must not be taken for that of the next
+                // op.
                 ring.reaper.installs.given_up += 1;
                 return Err(error);
             }
@@ -184,7 +185,7 @@ impl Files {
         }
     }
 
-    /// Makes the table, unless there is one. False: it cannot be made.
+    /// Makes the table unless there is one; returns false if the kernel refuses.
     fn make_table(&mut self, ring: &Ring) -> bool {
         if self.ring != 0 || self.is_off {
             return !self.is_off;
@@ -202,7 +203,7 @@ impl Files {
         !self.is_off
     }
 
-    /// Releases the file's index. False: the file is in no table of this ring.
+    /// Releases the file's index; returns false if the file is not in the table of this ring.
     pub(super) fn release(&mut self, ring: &IoUring, file: &FixedFile) -> bool {
         let is_here = self.ring != 0 && file.ring() == self.ring;
         if is_here {
@@ -228,7 +229,8 @@ mod tests {
 
     use super::*;
 
-    /// A descriptor that comes after its call has failed is closed, and is not the next call's.
+    /// A descriptor that arrives after its call has failed is closed, and the next call does not
+    /// get it.
     #[test]
     fn a_descriptor_that_nobody_waits_for_is_closed() {
         let mut installs = Installs::default();

@@ -7,12 +7,12 @@
 //! | state | meaning | left by |
 //! |---|---|---|
 //! | `WATCHING` | the sidecar will look at the count again | the sidecar, to `ASLEEP`; the worker, to `ENDING` |
-//! | `ASLEEP` | the sidecar sleeps, or looks a last time before it does | the worker that posts, to `WATCHING`, and it owes one wake; the sidecar, to `WATCHING`, if its last look found something; the worker, to `ENDING` |
+//! | `ASLEEP` | the sidecar sleeps, or looks a last time before it does | the worker that posts, to `WATCHING`, after which it must wake the sidecar; the sidecar, to `WATCHING`, if its last look found something; the worker, to `ENDING` |
 //! | `ENDING` | the ring is being dropped | nobody |
 //!
 //! *The race to fear* is a post between the sidecar's last look and its sleep. The worker first
 //! counts and then reads the state; the sidecar first writes `ASLEEP` and then looks at the count;
-//! on either side a sequentially consistent fence separates the two steps. So at least one of them
+//! on each side a sequentially consistent fence separates the two steps. So at least one of them
 //! sees the write of the other: the worker sees `ASLEEP`, and wakes the sidecar; or the sidecar
 //! sees the new count, and does not sleep.
 
@@ -34,7 +34,8 @@ impl Handshake {
         Handshake { posted: AtomicU32::new(0), state: AtomicU32::new(WATCHING) }
     }
 
-    /// Worker: announces a new entry in the queue. True: the caller must wake the sidecar.
+    /// Called by the worker: announces a new entry in the queue. Returns whether the caller must
+    /// wake the sidecar.
     pub(crate) fn post(&self) -> bool {
         let posted = self.posted.load(Ordering::Relaxed);
         // Release: a thread that sees the count sees the entry in the queue.
@@ -43,30 +44,31 @@ impl Handshake {
         self.state.load(Ordering::Relaxed) == ASLEEP && self.change(ASLEEP, WATCHING)
     }
 
-    /// Worker: announces that the ring is being dropped. The caller wakes the sidecar in any case.
+    /// Called by the worker: announces that the ring is being dropped. The caller must wake the
+    /// sidecar.
     pub(crate) fn end(&self) {
         self.state.swap(ENDING, Ordering::AcqRel);
     }
 
-    /// Sidecar: returns the count of posted entries.
+    /// Called by the sidecar: returns the count of posted entries.
     pub(crate) fn posted(&self) -> u32 {
         self.posted.load(Ordering::Acquire)
     }
 
-    /// Sidecar: returns whether it must end.
+    /// Called by the sidecar: returns whether it must end.
     pub(crate) fn is_ending(&self) -> bool {
         self.state.load(Ordering::Acquire) == ENDING
     }
 
-    /// Sidecar: sleeps in `sleep`, which may return early, until it is woken; not at all if more
-    /// than `seen` has been posted.
+    /// Called by the sidecar: sleeps by `sleep`, which may return early, until it is woken. Does
+    /// not sleep if more than `seen` entries have been posted.
     pub(crate) fn fall_asleep(&self, seen: u32, mut sleep: impl FnMut()) {
         if !self.change(WATCHING, ASLEEP) {
             return;
         }
         fence(Ordering::SeqCst);
         if self.posted() != seen {
-            // The worker may have been quicker; then its wake has no effect.
+            // Fails if the worker has changed the state already; its wake then has no effect.
             self.change(ASLEEP, WATCHING);
             return;
         }

@@ -1,7 +1,8 @@
 //! The frames that are in flight, so that a drain can cancel each.
 //!
-//! The kernel can cancel "everything" by one request, but then walks all ops in flight once for
-//! each op that it cancels (75 s for 100,000). By its user data it finds an op at once.
+//! One request can make the kernel cancel all ops, but the kernel then searches all ops in flight
+//! once for each op that it cancels (75 s for 100,000). If a request names the op by its user data,
+//! the kernel finds it at once.
 
 use std::ptr;
 
@@ -10,10 +11,10 @@ use crate::op::OpFrame;
 /// The number of entries that are kept even if few ops are in flight.
 const KEPT_ENTRIES: usize = 1024;
 
-/// A table of frames; each knows its index in it (`OpFrame::in_flight_index`).
+/// A table of frames; each frame contains its index in it (`OpFrame::in_flight_index`).
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// A frame, or in a free entry the index of the next free entry, so that each op touches one
+    /// Frames, and in free entries the index of the next free entry, so that each op accesses one
     /// cache line of one table.
     entries: Vec<InFlightEntry>,
     /// The entry that was freed last, as [`InFlightEntry`] names it.
@@ -23,8 +24,8 @@ pub(super) struct InFlight {
     changes: u32,
 }
 
-/// A frame's address, or twice the index of an entry plus 1, or null: no more free entries. (Frames
-/// are aligned.)
+/// A frame's address; or, for a free entry, twice the index of the next free entry plus 1, or null
+/// if there is none. (The address of a frame is even, because frames are aligned.)
 #[derive(Clone, Copy, Debug)]
 struct InFlightEntry(*const OpFrame);
 
@@ -40,7 +41,7 @@ impl InFlightEntry {
         InFlightEntry(ptr::without_provenance(index as usize * 2 + 1))
     }
 
-    /// Returns the index, if this is one.
+    /// Returns the index of the next free entry, if this contains one.
     #[inline]
     fn index(self) -> Option<u32> {
         (self.0.addr() & 1 == 1).then_some((self.0.addr() / 2) as u32)
@@ -74,7 +75,7 @@ impl InFlight {
     #[cold]
     fn add_entry(&mut self, frame: &OpFrame) -> u32 {
         self.entries.push(InFlightEntry(frame));
-        // Frames are 64 bytes: memory ends before 2^32 of them.
+        // Fits into 32 bits: a frame has 64 bytes, and no memory has room for 2^32 frames.
         (self.entries.len() - 1) as u32
     }
 
@@ -91,11 +92,13 @@ impl InFlight {
         }
     }
 
-    /// Moves the few remaining frames together and releases memory that a busy time needed.
+    /// Moves the few remaining frames to the front of a smaller table, and frees the memory of the
+    /// large one.
     #[cold]
     #[allow(unsafe_code)]
     fn close_ranks(&mut self) {
-        // A new table: glibc would leave a large one that shrinks in a mapping of its own.
+        // A new table, because glibc would leave a large table that shrinks in a mapping of its
+        // own.
         self.entries =
             self.entries.iter().copied().filter(|entry| entry.frame().is_some()).collect();
         self.free = InFlightEntry::default();
@@ -107,17 +110,17 @@ impl InFlight {
         }
     }
 
-    /// The number of times that frames have moved to other entries, which is seldom.
+    /// Returns the number of times that frames have moved to other entries, which is rare.
     pub(super) fn changes(&self) -> u32 {
         self.changes
     }
 
-    /// The length of the table; some entries are free.
+    /// Returns the number of entries, including free ones.
     pub(super) fn table_len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The frame at an index, if one is there.
+    /// Returns the frame at an index; None if the entry is free.
     pub(super) fn at(&self, index: usize) -> Option<*const OpFrame> {
         self.entries.get(index)?.frame()
     }

@@ -1,8 +1,8 @@
 //! The io_uring backend: one ring per driver.
 //!
-//! Ops become SQEs at once and go to the kernel at the next turn, or when the submission queue is
-//! full. Completions are read off until the overflow bit is clear, so that ops in flight are not
-//! bounded by the completion queue.
+//! Ops become SQEs at once and are submitted at the next turn, or when the submission queue is
+//! full. Completions are read until the overflow bit is clear, so the size of the completion queue
+//! does not limit the ops in flight.
 //!
 //! # Parts
 //! ```text
@@ -14,14 +14,15 @@
 //!               └─ in_flight, cancels, multishots, buffers, wakes, installs, completed
 //! ```
 //!
-//! **Drop order**: [`Drop`] (drain.rs) drains to the last completion, the eventfd's read included;
-//! then the fields are dropped: the ring before the memory that its ops wrote to, and last, if
-//! necessary, a wait until the kernel has taken the ring apart ([`parting`]).
+//! **Drop order**: [`Drop`] (drain.rs) waits for the last completion of every op, the eventfd's
+//! read included. Then the fields are dropped: the ring before the memory to which its ops write,
+//! and last [`parting`], which waits if necessary until the kernel has taken the ring apart.
 
 mod buffer_ring;
 mod buffers;
 mod bundle;
 mod cancel;
+mod counts;
 mod drain;
 mod files;
 mod handshake;
@@ -75,7 +76,8 @@ use ring::Ring;
 use submitter_thread::SubmitterThread;
 use wakes::Wakes;
 
-pub(crate) use drain::entered_so_far;
+pub use counts::RingTotals;
+pub(crate) use counts::ring_totals;
 
 /// A ring and its tables.
 pub(crate) struct Uring {
@@ -83,15 +85,15 @@ pub(crate) struct Uring {
     files: Files,
     regions: Regions,
     caps: Caps,
-    /// The ring's thread makes other calls after the drop. This is also so for a ring that is
-    /// dropped because it could not be set up as requested.
+    /// Whether the ring's thread makes other calls after the drop. It also does after the drop of a
+    /// ring that could not be set up as requested.
     thread_goes_on: bool,
     /// INVARIANT: dropped last.
     parting: Parting,
 }
 
 impl Uring {
-    /// Makes a ring and sends one op through it.
+    /// Makes a ring and tests it with one op.
     pub(crate) fn open(config: &Config) -> io::Result<Self> {
         let eventfd = sys::eventfd()?;
         let (ring, mut caps) = setup::ring(config)?;
@@ -118,7 +120,7 @@ impl Uring {
         Ok(uring)
     }
 
-    /// The real trial: one op goes through the ring.
+    /// Tests whether an op goes through the ring.
     fn trial(&mut self) -> io::Result<()> {
         let nop = opcode::Nop::new().build().user_data(sqe::TAG_IGNORE);
         self.ring.push(&nop);
@@ -130,8 +132,8 @@ impl Uring {
         Ok(())
     }
 
-    /// Makes a ring with the submitter of `config`, or with the worker if that fails. Also returns
-    /// a sentence that names the submitter, unless the worker was requested.
+    /// Makes a ring with the submitter that `config` names, or with the worker if that fails.
+    /// Unless `config` names the worker, also returns a sentence that names the submitter.
     pub(crate) fn open_submitted(config: &Config) -> io::Result<(Self, Option<String>)> {
         let who = config.submitter.described();
         if config.submitter == Submitter::Worker {
@@ -149,7 +151,7 @@ impl Uring {
         }
     }
 
-    /// Makes a ring with the submitter of `config`, which is not the worker.
+    /// Makes a ring with the submitter that `config` names, which must not be the worker.
     pub(crate) fn open_with_thread(config: &Config) -> io::Result<Self> {
         let mut uring = Uring::open(config)?;
         uring.thread_goes_on = true;
@@ -175,6 +177,7 @@ impl Backend for Uring {
     #[inline]
     fn submit(&mut self, frame: &OpFrame) -> Submitted {
         debug_assert_eq!(frame.state.get(), OpState::New, "a frame is submitted once");
+        self.ring.queue.counts.worker.ops.add_one();
         self.ring.reaper.in_flight.add(frame);
         self.ring.hand_over(frame);
         Submitted::InFlight
@@ -243,7 +246,11 @@ impl Backend for Uring {
         op: MultishotOp,
         inbox: &Arc<MultishotInbox>,
     ) -> Option<MultishotId> {
-        self.ring.reaper.multishots.start(op, inbox, self.ring.features)
+        let started = self.ring.reaper.multishots.start(op, inbox, self.ring.features);
+        if started.is_some() {
+            self.ring.queue.counts.worker.ops.add_one();
+        }
+        started
     }
 
     fn next_item(&mut self, id: MultishotId) -> NextItem {

@@ -1,4 +1,4 @@
-//! The ring's part of multishot ops; their protocol is in [`crate::multishot`].
+//! Multishot ops of a ring; their protocol is in [`crate::multishot`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::sys::abi::MessageHeader;
 use crate::sys::{self, SockAddrStorage};
 use crate::wake::Waker;
 
-/// The time after which a stop repeats its request.
+/// The time after which a stop repeats its cancel request.
 const ROUND: Duration = Duration::from_millis(20);
 
 /// The number of receives in a row that fill a small buffer before large ones are used.
@@ -34,32 +34,32 @@ const FULL_IN_A_ROW: u8 = 2;
 enum MultishotState {
     Idle,
     Armed,
-    /// A request to cancel the op is on its way.
+    /// The cancellation of the op was requested.
     Leaving,
 }
 
-/// One op.
+/// One multishot op.
 struct Multishot {
     op: MultishotOp,
     inbox: Arc<MultishotInbox>,
-    /// The items that were not taken yet.
+    /// The items that no strand has taken yet.
     items: VecDeque<MultishotItem>,
     bytes: usize,
-    /// The word of the strand that waits; 0: none does.
+    /// The wake word of the strand that waits; 0 if none waits.
     user: u64,
     state: MultishotState,
     is_stopped: bool,
-    /// The kernel had no buffer for the op.
+    /// Whether the kernel had no buffer for the op.
     ran_out: bool,
-    /// The size of the group with which the op is armed, or was last.
+    /// The size of the buffer group with which the op is armed, or was armed last.
     size: Size,
-    /// The size of the group with which the op will be armed next.
+    /// The size of the buffer group with which the op will be armed next.
     next_size: Size,
     /// The number of receives in a row that have filled a small buffer.
     filled: u8,
 }
 
-/// The ops of one ring.
+/// The multishot ops of one ring.
 pub(super) struct Multishots {
     requests: Arc<Requests>,
     /// INVARIANT: an op that is not idle keeps its index, which its completions carry.
@@ -67,9 +67,9 @@ pub(super) struct Multishots {
     free: Vec<u32>,
     /// The number of armed ops.
     armed: usize,
-    /// The ops for which the next turn decides whether to pause them.
+    /// The ops that the next turn pauses if necessary.
     to_pause: Vec<u32>,
-    /// The words of the strands to wake.
+    /// The wake words of the strands to wake.
     notices: VecDeque<u64>,
     /// The message header for receives of datagrams; the kernel reads it while they are armed.
     header: Box<MessageHeader>,
@@ -90,13 +90,13 @@ impl Multishots {
         }
     }
 
-    /// Whether a multishot op has ever been started.
+    /// Whether a multishot op has been started since the ring was made.
     #[inline]
     pub(super) fn are_used(&self) -> bool {
         !self.ops.is_empty()
     }
 
-    /// Whether some ops have delivered as many items as may wait to be taken.
+    /// Whether an op has delivered as many items as may wait to be taken.
     pub(super) fn are_too_fast(&self) -> bool {
         !self.to_pause.is_empty()
     }
@@ -118,8 +118,8 @@ impl Multishots {
         }
     }
 
-    /// The kernel has not found the op that it was asked to cancel. Returns whether the op is still
-    /// there.
+    /// Handles the kernel's answer that it has not found the op to cancel. Returns whether the op
+    /// still exists.
     pub(super) fn note_missed(&mut self, index: u32) -> bool {
         let Some(op) = self.at(index).filter(|op| op.state == MultishotState::Leaving) else {
             return false;
@@ -129,7 +129,7 @@ impl Multishots {
         true
     }
 
-    /// Pretends that the kernel was asked to cancel the op for good.
+    /// Pretends that the kernel was asked to cancel the op permanently.
     #[cfg(test)]
     pub(super) fn pretend_to_stop(&mut self, index: u32) {
         let Some(op) = self.at(index) else { return };
@@ -153,7 +153,7 @@ impl Multishots {
         MultishotId { driver: self.requests.driver, index, generation: *generation }
     }
 
-    /// Takes the op out; its items go to its inbox, and the strands that wait are woken.
+    /// Removes the op; its items go to its inbox, and strands that wait are woken.
     fn remove(&mut self, index: u32) {
         let Some(op) = self.ops[index as usize].1.take() else { return };
         self.free.push(index);
@@ -164,8 +164,8 @@ impl Multishots {
         }
     }
 
-    /// Starts an op, which is idle at first. None: this ring has no such ops, or another driver has
-    /// one for this inbox.
+    /// Starts an op, which is idle at first. None if this ring has no such ops, or if another
+    /// driver has one for this inbox.
     pub(super) fn start(
         &mut self,
         op: MultishotOp,
@@ -202,8 +202,8 @@ impl Multishots {
         None
     }
 
-    /// Notes the word of the strand that waits for the next item. False: there is one, or the op
-    /// must be armed again, or is gone.
+    /// Records the wake word of the strand that waits for the next item. Returns false if the
+    /// strand must not wait: there is an item, or the op must be armed again, or it was removed.
     pub(super) fn await_item(&mut self, id: MultishotId, user: u64) -> bool {
         match self.find(id) {
             Some(op) if op.items.is_empty() && op.state != MultishotState::Idle => {
@@ -221,8 +221,8 @@ impl Multishots {
         Some(item)
     }
 
-    /// The words of the strands to wake, as `await_item` and `MultishotInbox::request_stop` noted
-    /// them.
+    /// Removes and returns the wake word of the next strand to wake, as `await_item` or
+    /// `MultishotInbox::request_stop` recorded it.
     pub(super) fn pop_notice(&mut self) -> Option<u64> {
         self.notices.pop_front()
     }
@@ -235,7 +235,7 @@ impl Multishots {
         self.find(id).is_some_and(|op| op.state == MultishotState::Armed)
     }
 
-    /// Whether the op has not been removed, though it may be stopped.
+    /// Whether the op still exists; it may be stopped.
     fn is_there(&self, id: MultishotId) -> bool {
         let (generation, op) = &self.ops[id.index as usize];
         *generation == id.generation && op.is_some()
@@ -254,7 +254,7 @@ fn needs_buffers(op: MultishotOp) -> bool {
 }
 
 impl Reaper {
-    /// A completion of an op.
+    /// Handles a completion of an op.
     pub(super) fn on_item(&mut self, index: u32, result: i32, flags: u32) {
         let Some(op) = self.multishots.at(index) else {
             sys::fatal("a completion of an op that is gone")
@@ -291,7 +291,7 @@ impl Reaper {
 }
 
 impl Ring {
-    /// Takes the next item, or arms the op.
+    /// Takes the next item; if there is none, arms the op.
     pub(super) fn next_item(&mut self, id: MultishotId) -> NextItem {
         let multishots = &mut self.reaper.multishots;
         if let Some(item) = multishots.take_item(id) {
@@ -340,7 +340,7 @@ impl Ring {
         self.push(&entry.user_data(sqe::of_multishot(index)));
     }
 
-    /// Pauses the ops that the reaper noted, and offers the buffers that have come back.
+    /// Pauses the ops that the reaper has recorded, and offers returned buffers to the kernel.
     pub(super) fn tend_multishots(&mut self) {
         while let Some(index) = self.reaper.multishots.to_pause.pop() {
             if self.reaper.multishots.at(index).is_some_and(|op| op.is_to_pause()) {
@@ -350,7 +350,7 @@ impl Ring {
         self.reaper.buffers.reclaim();
     }
 
-    /// Stops the ops that other threads have asked to stop; called after a wake.
+    /// Stops the ops whose stop other threads have requested. Called after a wake.
     pub(super) fn stop_as_requested(&mut self) {
         for id in self.reaper.multishots.requests.take() {
             self.begin_stop(id);
@@ -376,16 +376,16 @@ impl Ring {
         }
     }
 
-    /// Stops an op and waits for its last completion; afterwards its items are in its inbox. False:
-    /// another driver has the op.
+    /// Stops an op and waits for its last completion; afterwards its items are in its inbox.
+    /// Returns false if another driver has the op.
     pub(super) fn stop_multishot(&mut self, id: MultishotId) -> bool {
         if id.driver != self.reaper.multishots.requests.driver {
             return false;
         }
         self.begin_stop(id);
         if self.reaper.multishots.is_there(id) {
-            // Completions that arrive meanwhile are left for the next turn, which must not wait
-            // then.
+            // Completions that arrive meanwhile are reported by the next turn, which must not wait
+            // therefore.
             self.reaper.wakes.note_woken();
         }
         while self.reaper.multishots.is_there(id) {
@@ -400,7 +400,7 @@ impl Ring {
         true
     }
 
-    /// Stops every op, for a drain.
+    /// Stops every op. Called by the drain.
     pub(super) fn stop_all_multishots(&mut self) {
         for index in 0..self.reaper.multishots.ops.len() as u32 {
             let driver = self.reaper.multishots.requests.driver;
@@ -412,7 +412,7 @@ impl Ring {
         }
     }
 
-    /// Makes sure that the kernel has looked up the op's descriptor, and takes an item if there is
+    /// Ensures that the kernel has looked up the op's descriptor, and takes an item if there is
     /// one.
     pub(super) fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {
         if self.reaper.multishots.is_armed(id) {
@@ -421,7 +421,7 @@ impl Ring {
         self.reaper.multishots.take_item(id)
     }
 
-    /// Ends an op as the kernel may, without notice. An injected fault.
+    /// Ends an op without notice, as the kernel may do. An injected fault.
     pub(super) fn end_multishot_silently(&mut self, id: MultishotId) {
         if self.reaper.multishots.is_armed(id) {
             self.leave(id.index);
@@ -430,8 +430,8 @@ impl Ring {
 }
 
 impl Multishot {
-    /// Whether the op must be cancelled in the kernel: for good, until its items are taken, or to
-    /// use another group.
+    /// Whether the op must be cancelled in the kernel: permanently, until its items are taken, or
+    /// to be armed with another group.
     fn is_to_pause(&self) -> bool {
         let is_full = self.items.len() >= MAX_ITEMS || self.bytes >= MAX_BYTES;
         let is_to_leave = self.is_stopped || is_full || self.next_size != self.size;
@@ -441,7 +441,7 @@ impl Multishot {
     fn take_in(&mut self, item: MultishotItem) {
         self.note_size(&item);
         self.bytes += item.bytes();
-        // Readiness is a state, and the newest report of it counts for the earlier ones.
+        // Readiness is a state, so the newest report replaces the one before it.
         if let (MultishotItem::Ready(mask), Some(MultishotItem::Ready(before))) =
             (&item, self.items.back_mut())
         {

@@ -1,4 +1,4 @@
-//! From a completion of a multishot op to an item.
+//! Converting a completion of a multishot op to an item.
 #![allow(unsafe_code)]
 
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -37,11 +37,11 @@ pub(super) fn item_of(op: MultishotOp, result: i32, lease: Option<Lease>) -> Opt
     }
 }
 
-/// The header that the kernel puts before the address: four words, of which the first and third
-/// count.
+/// The size in bytes of the header that the kernel puts before the address: four words, of which
+/// the first and the third are used here.
 const HEAD: usize = 16;
 
-/// Takes apart the bytes that a multishot `recvmsg` has written.
+/// Splits the bytes that a multishot `recvmsg` has written into address and data.
 fn datagram(mut lease: Lease) -> Option<Datagram> {
     let word = |at: usize| {
         lease.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes)

@@ -1,17 +1,16 @@
-//! Leaving a ring without having the kernel interrupt the thread afterwards.
+//! Closing a ring so that the kernel does not interrupt calls of the thread afterwards.
 //!
 //! When the last reference to a ring is dropped, the kernel takes the ring apart about 15 ms later,
 //! on a thread of its own, and makes every thread that has used the ring take part. It interrupts
-//! those threads as a signal does. So blocking calls that have nothing to do with the ring, such as
+//! those threads as a signal does, so blocking calls that do not concern the ring, such as
 //! `epoll_wait` or a receive with a timeout, return `EINTR`.
 //!
-//! To avoid this, a ring with nothing left to do is *parked* instead of closed: it stays in the
-//! table of registered rings of its thread ([`RegisteredRing`]), where it takes no descriptor. The
-//! kernel takes it apart when the thread ends, and a thread that has ended makes no calls. Because
-//! that table is small, dropping one more ring when [`MOST`] are parked closes them all. The drop
-//! then waits until the kernel has taken them apart, which takes 30 to 75 ms, if the thread is
-//! known to continue ([`Driver::note_thread_goes_on`](crate::Driver::note_thread_goes_on)).
-//! Otherwise the drop returns at once.
+//! To avoid this, a drained ring is *parked* instead of closed: it stays in the table of registered
+//! rings of its thread ([`RegisteredRing`]), where it occupies no descriptor. The kernel takes it
+//! apart when the thread ends and makes no more calls. That table is small, so dropping one more
+//! ring when [`MOST`] are parked closes them all. If the thread is known to continue
+//! ([`Driver::note_thread_goes_on`](crate::Driver::note_thread_goes_on)), the drop then waits until
+//! the kernel has taken them apart, which takes 30 to 75 ms. Otherwise the drop returns at once.
 //!
 //! | a ring is | it leaves this state |
 //! |---|---|
@@ -22,8 +21,8 @@
 //! A ring cannot be parked if [`MOST`] are, if a kernel thread polls it, or before Linux 5.18,
 //! where threads have no such table. There each drop on a thread that continues waits.
 //!
-//! To learn when a ring is gone, its only registered file is made the writing end of a pipe: the
-//! kernel closes that end with the ring.
+//! To detect when a ring is gone, the writing end of a pipe is made its only registered file: the
+//! kernel closes that end when it takes the ring apart.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -35,22 +34,22 @@ use super::registered_ring::RegisteredRing;
 use crate::sys::fork::ForkMark;
 use crate::sys::{self, raw};
 
-/// The number of rings that a thread parks. The table has 16 entries, and the thread's other rings
-/// need some.
+/// The largest number of parked rings of a thread. The table has 16 entries, and the thread's open
+/// rings need some of them.
 const MOST: u32 = 8;
 
 /// The longest wait for the kernel to take a ring apart.
 const LIMIT: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// The indices of parked rings in the table of this thread, a bit each.
+    /// The indices of parked rings in the table of this thread, one bit each.
     static PARKED: Cell<u32> = const { Cell::new(0) };
-    /// Whether one of them was dropped on a thread that is known to continue.
+    /// Whether a parked ring was dropped while the thread was known to continue.
     static GOES_ON: Cell<bool> = const { Cell::new(false) };
 }
 
-/// When dropped, waits until the ring that was dropped before, and the rings that were closed with
-/// it, are gone.
+/// Its drop waits until the ring that was dropped before it, and the rings that were closed with
+/// that one, are gone.
 #[derive(Debug, Default)]
 pub(super) struct Parting(Option<OwnedFd>);
 
@@ -62,17 +61,17 @@ impl Drop for Parting {
     }
 }
 
-/// The ways that are open to a ring.
+/// The facts that decide how a ring is left.
 #[derive(Clone, Copy)]
 pub(super) struct Prospect {
-    /// No kernel thread polls the ring.
+    /// Whether the ring may be parked, because no kernel thread polls it.
     pub(super) may_park: bool,
-    /// The ring's thread will make calls that can be interrupted.
+    /// Whether the ring's thread continues, and so makes calls that can be interrupted.
     pub(super) thread_goes_on: bool,
 }
 
-/// Parks a ring that is drained and about to be dropped, or prepares the wait for its end: the
-/// caller drops the result after the ring.
+/// Parks a drained ring that is about to be dropped, or prepares the wait for its end. The caller
+/// drops the result after the ring.
 pub(super) fn part(
     ring: &IoUring,
     registered_ring: &mut RegisteredRing,
@@ -89,13 +88,13 @@ pub(super) fn part(
         registered_ring.stay();
         return Parting::default();
     }
-    // The parked rings of a parent are not in the table of its child.
+    // In the child of a fork the table is empty: the parent's parked rings are not in it.
     let is_full = !has_room && !ForkMark::get().is_child();
     let waits = prospect.thread_goes_on || is_full && GOES_ON.get();
     let ends = waits.then(sys::pipe).and_then(Result::ok);
     let (reader, writer) = ends.unzip();
     if let Some(writer) = &writer {
-        // If the registration fails, there is no wait.
+        // If the registration fails, the drop does not wait.
         let _ = ring.submitter().register_files(&[writer.as_raw_fd()]);
     }
     if is_full {
@@ -103,7 +102,8 @@ pub(super) fn part(
         GOES_ON.set(false);
         for index in (0..u32::BITS).filter(|index| parked & 1 << index != 0) {
             if let Some(writer) = &writer {
-                // Since Linux 6.3; before, the ring that is closed last stands for all.
+                // Works since Linux 6.3. Before, the drop waits only for the ring that is closed
+                // last.
                 let _ = raw::register_file_of_ring(index, writer.as_raw_fd());
             }
             raw::unregister_ring(ring.as_raw_fd(), index);
@@ -117,7 +117,7 @@ pub(super) fn part(
 mod tests {
     use super::*;
 
-    /// Leaves a new ring; returns whether its thread waits. `None`: it cannot be parked here.
+    /// Leaves a new ring; returns whether the drop waits, or `None` if rings cannot be parked here.
     fn leave(thread_goes_on: bool) -> Option<bool> {
         let ring = IoUring::new(1).ok()?;
         let mut registered_ring = RegisteredRing::new(ring.as_raw_fd());

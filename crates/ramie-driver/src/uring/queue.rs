@@ -1,17 +1,19 @@
 //! A ring's submission queue, and the ways to enter the kernel for it.
 //!
-//! This part knows entries and threads. The purpose of an entry, and the meaning of its completion,
-//! are known to [`Ring`](super::ring::Ring) and [`Reaper`](super::reap::Reaper).
+//! This module handles entries and the threads that submit them. [`Ring`](super::ring::Ring) and
+//! [`Reaper`](super::reap::Reaper) know the op of an entry and of a completion.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::cqueue::CompletionStatus;
 use io_uring::{EnterFlags, IoUring};
 use rustix::io::Errno;
 
+use super::counts::RingCounts;
 use super::registered_ring::RegisteredRing;
 use super::submitter_thread::SubmitterThread;
 use crate::caps::Caps;
@@ -19,11 +21,11 @@ use crate::submitter::Submitter;
 use crate::sys;
 use crate::sys::abi::Timespec;
 
-/// The time for which ops may wait for others, while fibers run, so that they enter the kernel
-/// together: an enter costs some 300 ns, and cache lines of the fibers.
+/// The time for which ops wait for further ops while fibers run, so that one enter submits them
+/// all. An enter costs some 300 ns, and evicts cache lines that the fibers use.
 const GATHERING: Duration = Duration::from_micros(20);
 
-/// Ops that wait for others to enter the kernel together. `len` 0: none.
+/// Ops that wait for further ops in order to enter the kernel together; none if `len` is 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Gathering {
     since: u64,
@@ -34,23 +36,23 @@ struct Gathering {
 pub(super) struct Queue {
     pub(super) ring: IoUring,
     pub(super) registered_ring: RegisteredRing,
-    /// INVARIANT: of `ring`, which outlives it.
+    /// INVARIANT: belongs to `ring`, which is dropped later.
     status: CompletionStatus,
     /// The thread that submits while the worker is busy, if it is not the worker.
     pub(super) submitter_thread: Option<SubmitterThread>,
-    /// A kernel thread empties the queue, and may have to be woken.
+    /// Whether a kernel thread empties the queue, and may have to be woken.
     has_kernel_thread: bool,
-    /// A wait takes its timeout as an argument.
+    /// Whether a wait takes its timeout as an argument.
     pub(super) takes_timeouts: bool,
-    /// The ops in the queue when a busy worker last asked whether to enter the kernel.
+    /// The ops that were in the queue at the last call of `needs_enter`.
     gathering: Cell<Gathering>,
-    /// How often the kernel was entered.
-    pub(super) entered: u64,
+    pub(super) counts: Arc<RingCounts>,
 }
 
 impl Queue {
     pub(super) fn new(mut ring: IoUring, registered_ring: RegisteredRing, caps: &Caps) -> Self {
-        // SAFETY: kept beside the ring, in the same struct (invariant of the field).
+        // SAFETY: the status is stored in the same struct as the ring, which is dropped later
+        // (invariant of the field).
         let status = unsafe { ring.completion().status() };
         Queue {
             ring,
@@ -60,7 +62,7 @@ impl Queue {
             has_kernel_thread: matches!(caps.submitter, Submitter::KernelThread { .. }),
             takes_timeouts: caps.ext_arg(),
             gathering: Cell::default(),
-            entered: 0,
+            counts: RingCounts::of_new_ring(),
         }
     }
 
@@ -77,12 +79,12 @@ impl Queue {
         self.ring.submission().is_empty()
     }
 
-    /// Whether completions are kept back because the queue was full.
+    /// Whether the kernel holds back completions because the queue was full.
     pub(super) fn has_overflowed(&mut self) -> bool {
         self.ring.submission().cq_overflow()
     }
 
-    /// Whether an enter that does not wait would do anything.
+    /// Whether an enter that does not wait would have any effect.
     pub(super) fn kernel_has_work(&mut self) -> bool {
         let queue = self.ring.submission();
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
@@ -101,9 +103,9 @@ impl Queue {
             && (queue.len() * 2 >= queue.capacity() || self.ends_gathering(queue.len()))
     }
 
-    /// Whether the `len` ops in the queue need not wait for more, because none has joined them
-    /// since the last call, or there is only one, or they have waited long enough. Records the
-    /// call.
+    /// Records that `len` ops are in the queue, and returns whether they need not wait for more:
+    /// because no op was added since the last call, or there is only one, or they have waited long
+    /// enough.
     fn ends_gathering(&self, len: usize) -> bool {
         if self.submitter_thread.is_some() {
             return false;
@@ -118,7 +120,7 @@ impl Queue {
         now - since >= GATHERING.as_nanos() as u64
     }
 
-    /// Records that the ops in the queue go to the kernel; later ops gather anew.
+    /// Records that the ops in the queue are submitted; later ops start a new group.
     pub(super) fn forget_gathering(&self) {
         self.gathering.take();
     }
@@ -132,7 +134,7 @@ impl Queue {
         self.registered_ring.enter((len, least), flags, limit)
     }
 
-    /// Notes that an entry is in the queue for the thread that submits, and wakes it if it sleeps.
+    /// Announces an entry to the thread that submits, and wakes that thread if it sleeps.
     #[cold]
     pub(super) fn wake_submitter_thread(&mut self) {
         match &self.submitter_thread {
@@ -143,34 +145,36 @@ impl Queue {
     }
 
     fn wake_kernel_thread(&mut self) {
-        // This fences: either the thread sees the entry, or this worker sees that the thread
-        // sleeps.
+        // `need_wakeup` contains a fence, so either the thread sees the entry, or this worker sees
+        // that the thread sleeps.
         if !self.ring.submission().need_wakeup() {
             return;
         }
-        self.entered += 1;
+        self.counts.worker.enters.add_one();
         if let Err(error) = self.ring.submit() {
-            sys::fatal(&format!("the kernel's thread cannot be woken ({error})"));
+            sys::fatal(&format!("the ring's kernel thread cannot be woken ({error})"));
         }
     }
 
-    /// Waits until the kernel's thread has emptied the queue. False: there is no such thread.
+    /// Waits until the kernel thread has emptied the queue; returns false if there is no such
+    /// thread.
     pub(super) fn await_kernel_thread(&mut self) -> bool {
         if !matches!(self.submitter_thread, Some(SubmitterThread::Kernel)) {
             return false;
         }
         while !self.is_empty() {
             self.wake_kernel_thread();
-            // The kernel's thread may need this CPU.
+            // The kernel thread may need this CPU.
             rustix::thread::sched_yield();
         }
         true
     }
 
-    /// Ends the thread that submits; from now on the worker does. No op of a caller is in flight.
+    /// Ends the thread that submits; from then on the worker submits. Called when no op of a caller
+    /// is in flight.
     pub(super) fn end_submitter_thread(&mut self) {
         if let Some(SubmitterThread::Sidecar(mut sidecar)) = self.submitter_thread.take() {
-            self.entered += sidecar.end();
+            sidecar.end();
         }
     }
 }

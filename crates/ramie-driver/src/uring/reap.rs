@@ -1,4 +1,4 @@
-//! Completions: the op to which each belongs, and the meaning of its result.
+//! Reading completions: finding the op of each, and completing the op or submitting it again.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -30,17 +30,18 @@ const NO_BUFFERS: i32 = -Errno::NOBUFS.raw_os_error();
 /// The result of a bundle whose group has been unregistered.
 const NO_GROUP: i32 = -Errno::NOENT.raw_os_error();
 
-/// `ERESTARTSYS` and its kin: a signal interrupted the call.
+/// `ERESTARTSYS` and related errors: a signal has interrupted the call.
 const KERNELS_OWN: RangeInclusive<i32> = -516..=-512;
 
-/// The number of completions that are read at once.
+/// The largest number of completions that are read at once.
 const BATCH: usize = 32;
 
-/// The state of the ops in a ring, as far as completions change it.
+/// The state of the ops in a ring that completions change.
 ///
-/// **Rule of the reaper**: reading completions never submits, so this part has no way to. Entries
-/// that must be submitted as a consequence (an op that was interrupted, the next read of the
-/// eventfd) are noted here, and pushed by the next turn. So a full queue never recurses.
+/// **Rule of the reaper**: reading completions never submits, so the reaper has no access to the
+/// queue. Entries that must be submitted as a consequence (an op that was interrupted, the next
+/// read of the eventfd) are noted here, and the next turn pushes them. Otherwise a full queue could
+/// cause a recursion.
 pub(super) struct Reaper {
     pub(super) completed: Completed,
     /// Ops to submit again.
@@ -55,7 +56,7 @@ pub(super) struct Reaper {
     pub(super) messages: usize,
     /// The number of descriptors that the kernel is closing and no op waits for.
     pub(super) closing: usize,
-    /// `drain` is running: a cancelled op is complete, and nothing is submitted again.
+    /// Whether `drain` is running; then a cancelled op is complete, and no op is submitted again.
     pub(super) is_draining: bool,
 }
 
@@ -82,13 +83,13 @@ impl Reaper {
         self.wakes.is_woken() || !self.retries.is_empty() || self.cancels.have_missed()
     }
 
-    /// Whether there is nothing to do before the next completion. (While a full queue was emptied
-    /// into the kernel, completions that were read may have left notes.)
+    /// Whether there is no work before the next completion. (If the queue was full and was
+    /// submitted, completions read meanwhile may have left notes.)
     pub(super) fn is_idle(&self) -> bool {
         !self.has_notes() && self.completed.is_empty() && !self.multishots.has_notices()
     }
 
-    /// The number of completions that must be read before the ring may be dropped.
+    /// Returns the number of completions that must be read before the ring may be dropped.
     pub(super) fn left(&self) -> usize {
         self.in_flight.len() + self.messages + self.closing + self.multishots.armed()
     }
@@ -101,8 +102,8 @@ impl Reaper {
             if entries.is_empty() {
                 return;
             }
-            // The frames lie on different stacks, which the kernel's work has pushed out of the
-            // cache.
+            // Prefetches the frames, because they lie on different stacks, which the kernel's work
+            // has evicted from the cache.
             for entry in &*entries {
                 let user_data = entry.user_data();
                 if user_data & sqe::TAG_BITS == sqe::TAG_MULTISHOT {
@@ -123,8 +124,8 @@ impl Reaper {
             return self.route_other(user_data, result, flags);
         }
         const _: () = assert!(sqe::TAG_FRAME == 0);
-        // SAFETY: an address, its tag being 0, made from a frame in `hand_over`; and frames stay
-        // alive until they are complete (contract of `Driver::submit`).
+        // SAFETY: the tag is 0, so the user data is the address of a frame (made in `hand_over`),
+        // and frames stay alive until they are complete (contract of `Driver::submit`).
         let frame = unsafe { &*(user_data as *const OpFrame) };
         let result = frame.take_injected().unwrap_or(result);
         if !is_plain(flags) {
@@ -146,8 +147,8 @@ impl Reaper {
             sqe::TAG_MESSAGE => self.wakes.on_message(),
             sqe::TAG_MESSAGE_SENT => {
                 self.messages -= 1;
-                // SAFETY: the address was made by `Arc::into_raw` in `send`, which gave this
-                // one completion one count.
+                // SAFETY: `send` made the address by `Arc::into_raw`, and this completion owns that
+                // reference.
                 let target = unsafe { Arc::from_raw(address as *const WakeTarget) };
                 if result < 0 {
                     target.notify();
@@ -172,7 +173,8 @@ impl Reaper {
         self.decide(frame, result);
     }
 
-    /// Handles a completion of a zero-copy send: its result, or the kernel's release of its bytes.
+    /// Handles a completion of a zero-copy send: its result, or the notification that the kernel
+    /// has released its bytes.
     #[cold]
     fn route_zero_copy(&mut self, frame: &OpFrame, result: i32, is_released: bool) {
         match frame.state.get() {
@@ -200,7 +202,8 @@ impl Reaper {
         }
     }
 
-    /// Completes the op, or notes it for another submission. Only the op's own result decides.
+    /// Completes the op, or notes it to be submitted again. The decision depends only on the op's
+    /// own result, not on that of a cancel request.
     #[inline(always)]
     pub(super) fn decide(&mut self, frame: &OpFrame, result: i32) {
         if result >= 0 && frame.state.get() == OpState::InFlight {
@@ -216,14 +219,14 @@ impl Reaper {
         // A splice in a kernel thread may return errors that are internal to the kernel.
         let result = if KERNELS_OWN.contains(&result) { INTERRUPTED } else { result };
         match result {
-            // A close that has begun has happened.
+            // Even an interrupted close has closed the descriptor.
             INTERRUPTED if matches!(frame.op, Op::Close { .. }) => self.finish(frame, 0),
-            // The kernel did not begin the close, and nobody else can close the descriptor any
-            // more.
+            // The kernel has not begun the close, and no other code owns the descriptor, so the
+            // driver closes it.
             CANCELLED if matches!(frame.op, Op::Close { .. }) => {
                 self.finish(frame, sys::raw::close(frame.op.fd().unwrap_or(-1)));
             }
-            // The kernel interrupts an op in one of its threads in order to cancel it.
+            // The kernel cancels an op that runs on one of its threads by interrupting it.
             INTERRUPTED | CANCELLED if asked => self.finish(frame, CANCELLED),
             INTERRUPTED | CANCELLED if awaited => self.note(frame, OpState::ToAwait),
             // An interrupted connect continues in the kernel.
@@ -256,7 +259,7 @@ impl Reaper {
         self.note(frame, OpState::ToAwait);
     }
 
-    /// The descriptor is ready, or its poll failed: continues with the op itself.
+    /// Continues with the op itself after its descriptor became ready or the poll of it failed.
     fn became_ready(&mut self, frame: &OpFrame, result: i32) {
         if result < 0 {
             self.finish(frame, result);
@@ -267,14 +270,14 @@ impl Reaper {
         }
     }
 
-    /// Notes `frame`, which the next turn submits again.
+    /// Notes `frame`, so that the next turn submits it again.
     fn note(&mut self, frame: &OpFrame, state: OpState) {
         frame.state.set(state);
         frame.manner.set(frame.op.manner());
         self.retries.push(frame);
     }
 
-    /// The op is complete.
+    /// Completes the op with its result.
     #[inline]
     pub(super) fn finish(&mut self, frame: &OpFrame, result: i32) {
         self.note_end(frame);
@@ -295,8 +298,9 @@ fn is_plain(flags: u32) -> bool {
     cqueue::buffer_select(flags).is_none() && !cqueue::more(flags) && !cqueue::notif(flags)
 }
 
-/// Whether `EAGAIN` means "not yet" for this op. With `O_NONBLOCK` some kernels return it at once,
-/// although ops should wait. From connect(2) it means that a local listener is full.
+/// Whether `EAGAIN` means "not yet" for this op. With `O_NONBLOCK` some kernels return `EAGAIN` at
+/// once, although the op should wait. From connect(2) `EAGAIN` means that the backlog of a local
+/// listener is full.
 fn waits_for_readiness(op: &Op) -> bool {
     !op.refuses_to_wait()
         && op.readiness() != 0

@@ -1,15 +1,15 @@
-//! Registered buffers: memory whose pages an op need not look up and pin.
+//! Registered buffers: memory whose pages the kernel need not look up and pin for each op.
 //!
 //! | an entry of the table | left by |
 //! |---|---|
 //! | empty | `register`, to taken |
-//! | taken: the kernel has the region's pages | the region is dropped: to dead; `register` of another when all are taken: to taken by that |
+//! | taken: the kernel has the region's pages | the region is dropped: to dead; `register` of another region when all entries are taken: to taken, by that region |
 //! | dead: the pages are still pinned, but the region is gone | `register` or an idle driver: to empty or taken |
 //!
-//! *The race to fear* is an SQE that names an entry of the table which is taken by another region
-//! before the kernel has looked. So queued SQEs are submitted before an entry changes hands; an op
-//! that the kernel has begun keeps the pages that it found. An op that is submitted again names no
-//! region.
+//! *The race to fear* is an SQE that names an entry of the table, which another region takes before
+//! the kernel reads the SQE. So queued SQEs are submitted before an entry is given to another
+//! region; an op that the kernel has begun keeps the pages that it found. An op that is submitted
+//! again names no region.
 #![allow(unsafe_code)]
 
 use std::slice;
@@ -22,17 +22,17 @@ use crate::feature::Feature;
 use crate::region::Region;
 use crate::sys::abi::IoVec;
 
-/// The number of regions that a ring registers at a time.
+/// The largest number of regions that are registered with a ring at a time.
 const MOST_REGIONS: usize = 64;
 
-/// The regions that a ring knows.
+/// The regions that are registered with a ring.
 #[derive(Default)]
 pub(super) struct Regions {
     /// Empty until the first is registered.
     known: Vec<Weak<Region>>,
-    /// The entry that changes hands next when all are taken.
+    /// The entry that the next region gets when all are taken.
     next: usize,
-    /// The kernel has refused the table, so no region is registered.
+    /// Whether the kernel has refused the table, so that no region can be registered.
     refused: bool,
 }
 
@@ -41,7 +41,7 @@ impl Regions {
         self.known.iter().position(|known| known.as_ptr() == Arc::as_ptr(region))
     }
 
-    /// The index for one more region.
+    /// Returns the index for a new region.
     fn choose(&mut self) -> usize {
         if let Some(free) = self.known.iter().position(|known| known.strong_count() == 0) {
             return free;
@@ -50,8 +50,8 @@ impl Regions {
         self.next
     }
 
-    /// Registers the region with the ring, if it is not registered; returns its index. None if the
-    /// kernel cannot, or the limit of locked memory is reached.
+    /// Registers the region with the ring unless it is registered; returns its index. None if the
+    /// kernel refuses, or the limit of locked memory is reached.
     pub(super) fn register(&mut self, ring: &mut Ring, region: &Arc<Region>) -> Option<u16> {
         if let Some(index) = self.find(region) {
             return Some(index as u16);
@@ -79,19 +79,19 @@ impl Regions {
         Some(index as u16)
     }
 
-    /// Whether pages of regions that are gone are still pinned.
+    /// Whether pages of dropped regions are still pinned.
     pub(super) fn has_dead(&self) -> bool {
         self.known.iter().any(is_dead)
     }
 
-    /// Unpins all pages, because the ring may be parked (parting.rs).
+    /// Unpins all pages. Dropping the ring might not, because it may be parked (parting.rs).
     pub(super) fn close(&mut self, ring: &IoUring) {
         if !std::mem::take(&mut self.known).is_empty() {
             let _ = ring.submitter().unregister_buffers();
         }
     }
 
-    /// Unpins the pages of regions that are gone.
+    /// Unpins the pages of dropped regions.
     pub(super) fn give_back(&mut self, ring: &IoUring) {
         for (index, known) in self.known.iter_mut().enumerate().filter(|(_, known)| is_dead(known))
         {
@@ -102,7 +102,7 @@ impl Regions {
     }
 }
 
-/// An entry made by `Weak::new` never had a region.
+/// Whether the region of an entry was dropped. An entry made by `Weak::new` never had one.
 fn is_dead(known: &Weak<Region>) -> bool {
     known.strong_count() == 0 && !known.ptr_eq(&Weak::new())
 }
@@ -111,6 +111,7 @@ fn is_dead(known: &Weak<Region>) -> bool {
 fn update(ring: &IoUring, index: usize, part: IoVec) -> bool {
     // SAFETY: `IoVec` is laid out as `iovec`, and outlives the call.
     let parts = unsafe { slice::from_raw_parts((&raw const part).cast(), 1) };
-    // SAFETY: the pages are the region's, which is alive; the kernel holds them from here on.
+    // SAFETY: the pages belong to the region, which is alive; the kernel keeps them pinned from
+    // here on.
     unsafe { ring.submitter().register_buffers_update(index as u32, parts, None) }.is_ok()
 }

@@ -1,8 +1,8 @@
-//! A ring: its queue, and the meaning of its completions. Ops go in, and complete ops come out.
+//! A ring: its submission queue, and the ops to which its completions belong.
 //!
-//! A full queue is emptied into the kernel, and while the kernel is busy, completions are read to
-//! make room. So pushing an entry may reap, and needs both parts; reaping never pushes, and has
-//! only the [`Reaper`].
+//! When the queue is full, its entries are submitted to the kernel; while the kernel is busy,
+//! completions are read to make room. So pushing an entry may reap, and needs both parts of the
+//! ring. Reaping never pushes, and needs only the [`Reaper`].
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,26 +19,27 @@ use crate::backend::Wait;
 use crate::feature::FeatureSet;
 use crate::sys;
 
-/// How often a turn asks for more deferred completions.
+/// The largest number of times that a turn asks for more deferred completions.
 const MAX_ROUNDS: usize = 8;
 
-/// A year; longer waits are cut to it.
+/// A year; longer waits are shortened to it.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A ring and the ops that are on their way through it.
+/// A ring and its ops in flight.
 pub(super) struct Ring {
     pub(super) queue: Queue,
     pub(super) reaper: Reaper,
-    /// The features of the kernel that are used.
+    /// The features of the kernel that this ring uses.
     pub(super) features: FeatureSet,
 }
 
 impl Ring {
-    /// Puts an entry into the submission queue, emptying the queue into the kernel if it is full.
+    /// Puts an entry into the submission queue; if the queue is full, submits all entries first.
     #[inline(always)]
     pub(super) fn push(&mut self, entry: &Entry) {
         let mut entries = self.queue.ring.submission();
-        // First, so that the entry need not be kept for another attempt.
+        // Before the push, so that the push cannot fail and the entry need not be kept for another
+        // attempt.
         if entries.is_full() {
             drop(entries);
             self.flush();
@@ -47,7 +48,7 @@ impl Ring {
         // SAFETY: entries are built from ops whose memory the submitter keeps valid (contract of
         // `Driver::submit`), or from the count of `Wakes`, which outlives its read.
         let pushed = unsafe { entries.push(entry) };
-        // The tail is written as the entries are dropped.
+        // Dropping the handle to the entries writes the tail of the queue.
         drop(entries);
         if pushed.is_err() {
             sys::fatal("a submission queue that was emptied has no room");
@@ -57,7 +58,7 @@ impl Ring {
         }
     }
 
-    /// Empties the submission queue into the kernel, however often the kernel is busy.
+    /// Submits all entries of the queue, however often the kernel is busy.
     #[cold]
     pub(super) fn flush(&mut self) {
         if self.queue.await_kernel_thread() {
@@ -75,16 +76,17 @@ impl Ring {
         self.reaper.reap(&mut self.queue.ring);
     }
 
-    /// Submits and, if asked to, waits. Interrupted or timed out is success; busy is retried.
+    /// Submits, and waits if `wait` says so. An interruption and a timeout count as success; a busy
+    /// kernel is asked again.
     ///
-    /// The retries end. `EBUSY` means that the completion queue is full, so reading it finds
-    /// something, and this returns. `EAGAIN` means that the kernel could not allocate the few KiB
-    /// of a request. The kernel waits for memory before it returns `EAGAIN`, and each retry lets
-    /// other threads run.
+    /// The retries end: `EBUSY` means that the completion queue is full, so reading it finds
+    /// completions, and the call returns. `EAGAIN` means that the kernel could not allocate the few
+    /// KiB of a request. The kernel waits for memory before it returns `EAGAIN`, and each retry
+    /// lets other threads run.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
         let mut busy_since = None;
         loop {
-            self.queue.entered += 1;
+            self.queue.counts.worker.enters.add_one();
             let entered = match wait {
                 Wait::Never => self.queue.enter(0, None),
                 Wait::Until(None) => self.queue.enter(1, None),
@@ -93,8 +95,8 @@ impl Ring {
             let Err(error) = entered else { return Ok(()) };
             match error {
                 Errno::INTR | Errno::TIME => return Ok(()),
-                // Reading completions makes room; and one of them, even a mere wake, may be the
-                // event that the caller waits for.
+                // Reading completions makes room. One of them, even a mere wake, may be the event
+                // that the caller waits for.
                 Errno::BUSY | Errno::AGAIN => {
                     let found_some = self.queue.has_completions();
                     self.reap();
@@ -117,8 +119,8 @@ impl Ring {
         if self.queue.takes_timeouts {
             return self.queue.enter(1, Some(&limit.into()));
         }
-        // With count 1 the timeout also ends with the next completion, and so leaves nothing
-        // behind. The kernel copies the time when it takes the entry, while `limit` is alive.
+        // With a count of 1, the timeout op also ends with the next completion, so it does not stay
+        // in flight. The kernel copies the time when it takes the entry, while `limit` is alive.
         let limit = types::Timespec::from(limit);
         let timeout = opcode::Timeout::new(&limit).count(1).build();
         self.push(&timeout.user_data(sqe::TAG_IGNORE));
@@ -147,10 +149,10 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters until all entries are submitted and the kernel keeps no completion back. Deferred
-    /// completions come 20 at a time, and new ones may arrive without end, so the number of rounds
-    /// is bounded. If a multishot op delivers faster than its strand takes, this stops, so that the
-    /// strand can run, or the op is paused.
+    /// Enters the kernel until all entries are submitted and the kernel holds back no completion.
+    /// Deferred completions come 20 at a time, and new ones may arrive without end, so the number
+    /// of rounds is bounded. The rounds end early if a multishot op delivers items faster than its
+    /// strand takes them, so that the strand runs or the op is paused.
     fn enter_until_reaped(&mut self) -> io::Result<()> {
         for _ in 0..MAX_ROUNDS {
             if !self.queue.kernel_has_work() {
@@ -172,8 +174,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters while another thread submits the queued entries: only to wait, or for completions
-    /// that the kernel has kept back.
+    /// Enters the kernel while another thread submits the queued entries: only to wait, or to get
+    /// completions that the kernel has held back.
     fn enter_beside(&mut self, wait: Wait) -> io::Result<()> {
         if wait != Wait::Never {
             self.enter(wait)?;

@@ -1,4 +1,5 @@
-//! Making a ring: all flags are requested at first, and dropped one by one if the kernel refuses.
+//! Making a ring: the first attempt requests all flags, and each flag that the kernel refuses is
+//! given up.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -19,10 +20,10 @@ use crate::submitter::Submitter;
 
 /// The largest queue that the kernel allows.
 const MAX_ENTRIES: u32 = 32_768;
-/// The smallest queue that we try when memory is short.
+/// The smallest queue that is tried when memory is short.
 const MIN_ENTRIES: u32 = 4;
 
-/// The longest time for which a kernel thread polls in vain: a minute.
+/// The longest time for which a kernel thread polls without finding an entry: a minute.
 const MAX_IDLE_MS: u128 = 60_000;
 
 /// The flags of io_uring_setup(2), in the order in which they are given up: newest first.
@@ -36,7 +37,7 @@ const GIVEN_UP: [Feature; 7] = [
     Feature::CqSize,
 ];
 
-/// Makes a ring with all features that the kernel has, and returns both.
+/// Makes a ring with all features that the kernel has; returns the ring and its features.
 ///
 /// # Errors
 /// The kernel refuses even the plainest ring: `EPERM`, `ENOSYS`, `ENOMEM`, `EMFILE`.
@@ -58,7 +59,7 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
                 refused.push(Refusal { feature, errno: Some(Errno::INVAL) });
                 features = consistent(features.without(feature));
             }
-            // Kernels before 5.12 charge rings to `ulimit -l`: a smaller one may fit.
+            // Kernels before 5.12 charge rings to `ulimit -l`; a smaller ring may fit.
             Some(Errno::NOMEM) if entries > MIN_ENTRIES => entries /= 2,
             _ => return Err(error),
         }
@@ -80,8 +81,8 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Caps)> {
 
 /// Removes features that need another feature which is missing.
 fn consistent(mut features: FeatureSet) -> FeatureSet {
-    // Without a flag that announces them, deferred or cooperative completions could not be noticed
-    // cheaply.
+    // Without the flag by which the kernel announces them, detecting deferred or cooperative
+    // completions would cost a system call.
     if !features.has(Feature::TaskrunFlag) {
         features = features.without(Feature::DeferTaskrun).without(Feature::CoopTaskrun);
     }
@@ -115,14 +116,15 @@ fn build(entries: u32, config: &Config, features: FeatureSet) -> io::Result<IoUr
         builder.setup_no_sqarray();
     }
     if let Submitter::KernelThread { idle } = config.submitter {
-        // 0 would mean the kernel's own default, a second.
+        // At least 1, because 0 would mean the kernel's own default, a second.
         let idle_ms = idle.as_nanos().div_ceil(1_000_000).clamp(1, MAX_IDLE_MS);
         builder.setup_sqpoll(idle_ms as u32);
     }
     builder.build(entries)
 }
 
-/// The op codes of the driver, with the kernel's names, and the feature that each belongs to.
+/// The op codes that the driver uses, with the kernel's names and the feature that needs each; None
+/// if the driver cannot work without it.
 const OPS: [(&str, u8, Option<Feature>); 48] = [
     ("NOP", opcode::Nop::CODE, None),
     ("READ", opcode::Read::CODE, None),
@@ -174,13 +176,14 @@ const OPS: [(&str, u8, Option<Feature>); 48] = [
     ("PIPE", opcode::Pipe::CODE, Some(Feature::Pipe)),
 ];
 
-/// Refuses a ring that lacks an op code we cannot do without; all of them are in Linux 5.7.
+/// Refuses a ring that lacks an op code without which the driver cannot work. Linux 5.7 has all of
+/// them.
 pub(super) fn require_ops(caps: &Caps) -> io::Result<()> {
     let is_missing = |op: &OpSupport| !op.supported && op.feature.is_none();
     if caps.ops.iter().any(is_missing) { Err(Errno::NOSYS.into()) } else { Ok(()) }
 }
 
-/// Chooses the way in which this thread enters the ring.
+/// Chooses how this thread enters the ring.
 pub(super) fn registered_ring(ring: &IoUring, caps: &mut Caps) -> RegisteredRing {
     let feature = Feature::RegisteredRing;
     let mut registered_ring = RegisteredRing::new(ring.as_raw_fd());
@@ -198,7 +201,7 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     // Without a probe (before 5.6) every op counts as missing, and the ring is refused below.
     let probed = ring.submitter().register_probe(&mut probe).is_ok();
     let supports = |code| probed && probe.is_supported(code);
-    // Not `OPS.map`: that would be unrolled, and take the optimizer minutes.
+    // A loop and not `OPS.map`, because `map` would be unrolled and take the optimizer minutes.
     for (name, code, feature) in &OPS {
         let supported = supports(*code);
         caps.ops.push(OpSupport { name, supported, feature: *feature });
@@ -211,11 +214,11 @@ fn note_what_is_not_a_flag(ring: &IoUring, caps: &mut Caps) {
     if !ring.params().is_feature_recvsend_bundle() {
         lacking = lacking.with(Feature::Bundle);
     }
-    // Multishot receives came in the same release as this op.
+    // The kernel got multishot receives in the same release as this op.
     if !supports(opcode::SendZc::CODE) {
         lacking = lacking.with(Feature::Multishot);
     }
-    // Tables with empty entries came with this op.
+    // The kernel got file tables with empty entries in the same release as this op.
     if !supports(opcode::Socket::CODE) {
         lacking = lacking.with(Feature::FixedFiles);
     }

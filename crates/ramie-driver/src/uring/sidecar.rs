@@ -1,10 +1,10 @@
 //! A thread beside the worker that submits the queue to the kernel.
 //!
-//! The sidecar touches only the ring's descriptor. The worker alone writes entries and reads
-//! completions, and may enter the kernel itself at any time (the kernel lets in one thread after
-//! the other). So the two share a [`Handshake`] and no memory of the ring. Ops that the sidecar has
-//! submitted are also completed on its CPU, whether it sleeps or not, because the kernel interrupts
-//! it.
+//! The sidecar uses only the ring's descriptor. The worker alone writes entries and reads
+//! completions, and may enter the kernel itself at any time, because the kernel admits one thread
+//! after the other. So the two share a [`Handshake`] and no memory of the ring. The kernel
+//! completes ops on the CPU of the sidecar that submitted them, and interrupts the sidecar for that
+//! even while it sleeps.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -14,42 +14,54 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use super::counts::RingCounts;
 use super::handshake::Handshake;
 use crate::sys;
 
-/// The time for which the sidecar watches before it sleeps. Waking it costs the worker 2 us and
-/// more.
+/// The time for which the sidecar watches for new entries before it sleeps. Waking it costs the
+/// worker 2 us or more.
 const WATCH: Duration = Duration::from_micros(100);
-/// The number of looks, each followed by a pause, before the sidecar yields its CPU.
+/// The number of times that the sidecar looks for new entries, with a pause after each, before it
+/// yields its CPU.
 const SPINS: u32 = 200;
-/// The time for which the sidecar does not enter the kernel after the kernel had no room for more.
+/// The time for which the sidecar does not enter the kernel after the kernel has refused entries
+/// for lack of room.
 const RESPITE: Duration = Duration::from_micros(50);
-/// The thread's stack is small, because it only makes system calls, and the kernel has its own
-/// stacks.
+/// The size of the thread's stack in bytes. A small one suffices, because the thread only makes
+/// system calls, for which the kernel has its own stacks.
 const STACK: usize = 64 * 1024;
 
-/// The thread; it ends when this is dropped.
+/// The thread of a sidecar; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Sidecar {
     handshake: Arc<Handshake>,
-    /// Returns the number of times that it entered the kernel.
-    thread: Option<JoinHandle<u64>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Sidecar {
-    /// Starts a sidecar for the ring `ring`, which must stay open until it is dropped.
+    /// Starts a sidecar for the ring with the descriptor `ring`, which must stay open until the
+    /// sidecar is dropped.
     ///
     /// # Errors
-    /// No thread can be made.
-    pub(super) fn start(ring: RawFd, stops_at_errors: bool) -> io::Result<Self> {
+    /// The system refuses to start a thread.
+    pub(super) fn start(
+        ring: RawFd,
+        stops_at_errors: bool,
+        counts: &Arc<RingCounts>,
+    ) -> io::Result<Self> {
         let handshake = Arc::new(Handshake::new());
-        let watch = Watch { ring, stops_at_errors, handshake: Arc::clone(&handshake), entered: 0 };
+        let watch = Watch {
+            ring,
+            stops_at_errors,
+            handshake: Arc::clone(&handshake),
+            counts: Arc::clone(counts),
+        };
         let builder = thread::Builder::new().name("ramie-sidecar".to_owned()).stack_size(STACK);
         let thread = builder.spawn(move || watch.run())?;
         Ok(Sidecar { handshake, thread: Some(thread) })
     }
 
-    /// Notes that entries have been put into the queue.
+    /// Announces new entries in the queue, and wakes the sidecar if it sleeps.
     #[inline]
     pub(super) fn post(&self) {
         if self.handshake.post()
@@ -59,12 +71,14 @@ impl Sidecar {
         }
     }
 
-    /// Ends the thread; returns the number of times that it entered the kernel.
-    pub(super) fn end(&mut self) -> u64 {
-        let Some(thread) = self.thread.take() else { return 0 };
+    /// Ends the thread and waits for its end.
+    pub(super) fn end(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
         self.handshake.end();
         thread.thread().unpark();
-        thread.join().unwrap_or(0)
+        // An error means that a panic has ended the sidecar already; the panic hook has reported
+        // it.
+        let _ = thread.join();
     }
 }
 
@@ -81,12 +95,13 @@ struct Watch {
     /// entries behind it.
     stops_at_errors: bool,
     handshake: Arc<Handshake>,
-    entered: u64,
+    counts: Arc<RingCounts>,
 }
 
 impl Watch {
-    fn run(mut self) -> u64 {
+    fn run(mut self) {
         sys::raw::block_signals();
+        let _mark = sys::RuntimeThread::enter();
         let mut seen = 0;
         let mut quiet = Quiet::new();
         while !self.handshake.is_ending() {
@@ -103,13 +118,12 @@ impl Watch {
                 quiet = Quiet::new();
             }
         }
-        self.entered
     }
 
-    /// Submits the whole queue; false: the kernel has no room for it now.
+    /// Submits the whole queue; returns false if the kernel has no room for it now.
     fn enter(&mut self) -> bool {
         loop {
-            self.entered += 1;
+            self.counts.sidecar.enters.add_one();
             match sys::raw::ring_submit(self.ring) {
                 Ok(submitted) if submitted > 0 && self.stops_at_errors => {}
                 Ok(_) => return true,
@@ -134,7 +148,8 @@ impl Quiet {
         Quiet { looks: 0, since: None }
     }
 
-    /// Waits a moment; false: the period has lasted long enough.
+    /// Waits a moment; returns false once the period has lasted long enough for the sidecar to
+    /// sleep.
     fn goes_on(&mut self) -> bool {
         self.looks += 1;
         if self.looks < SPINS {

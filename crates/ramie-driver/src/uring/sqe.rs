@@ -1,4 +1,5 @@
-//! From an op to a submission queue entry, and the meaning of the user data of a completion.
+//! Building submission queue entries from ops, and the user data by which a completion finds its
+//! receiver.
 #![allow(unsafe_code)]
 
 use std::mem;
@@ -12,62 +13,64 @@ use crate::fixed;
 use crate::op::{MAX_LEN, Op, OpFrame};
 use crate::sys::{SockAddrStorage, WORKING_DIRECTORY};
 
-/// Low bits of `user_data`: the receiver of the completion. The rest is an address.
+/// The low bits of `user_data`, which select the kind of the receiver. The other bits are an
+/// address, unless noted otherwise.
 pub(super) const TAG_BITS: u64 = 0b111;
-/// An [`OpFrame`].
+/// The receiver is an [`OpFrame`].
 pub(super) const TAG_FRAME: u64 = 0;
-/// A multishot op; the rest is its index, not an address.
+/// The receiver is a multishot op; the other bits are its index.
 pub(super) const TAG_MULTISHOT: u64 = 1;
-/// The read of our eventfd.
+/// The completion of the read of the ring's eventfd.
 pub(super) const TAG_WAKE: u64 = 2;
-/// No receiver: the completion of a cancel request, a timeout.
+/// No receiver: the completion of a cancel request or of a timeout.
 pub(super) const TAG_IGNORE: u64 = 3;
-/// A request to cancel an op: the rest is the op's index, because the frame may be gone when the
-/// request is answered, and the low bits of the number of times that indices had changed.
+/// A request to cancel an op. The other bits are the op's index (not an address, because the frame
+/// may be gone when the request is answered) and the low bits of the number of times that indices
+/// had changed.
 const CANCEL: u64 = TAG_IGNORE | 1 << 63;
 const CHANGES_BITS: u32 = 28;
 const CHANGES_SHIFT: u32 = TAG_BITS.count_ones() + u32::BITS;
 /// A wake that another ring has put into our completion queue.
 pub(super) const TAG_MESSAGE: u64 = 4;
-/// Our side of a wake sent to another ring: the address is its `Arc<WakeTarget>`.
+/// The sender's completion of a wake sent to another ring; the address is that ring's
+/// `Arc<WakeTarget>`.
 pub(super) const TAG_MESSAGE_SENT: u64 = 5;
 
-/// A descriptor that is being closed while no op waits for it; the rest is its number, not an
-/// address.
+/// A descriptor that is being closed while no op waits for that; the other bits are its number.
 pub(super) const TAG_CLOSE: u64 = 6;
-/// A file of the file table got a descriptor.
+/// The completion of an op that gives a file of the file table a descriptor.
 pub(super) const TAG_INSTALLED: u64 = 7;
 /// The shift of the descriptor's number.
 pub(super) const CLOSE_SHIFT: u32 = TAG_BITS.count_ones();
 
-/// The user data of the op of that index.
+/// Returns the user data of the multishot op with this index.
 pub(super) fn of_multishot(index: u32) -> u64 {
     u64::from(index) << TAG_BITS.count_ones() | TAG_MULTISHOT
 }
 
-/// The user data of a request to cancel the op of that index.
+/// Returns the user data of a request to cancel the op with this index.
 pub(super) fn of_cancel(index: u32, changes: u32) -> u64 {
     let changes = u64::from(changes) & ((1 << CHANGES_BITS) - 1);
     CANCEL | changes << CHANGES_SHIFT | u64::from(index) << TAG_BITS.count_ones()
 }
 
-/// The index that [`of_cancel`] wrote, if it did.
+/// Returns the index in user data made by [`of_cancel`]; None for other user data.
 pub(super) fn cancelled(user_data: u64) -> Option<u32> {
     let is_cancel = user_data & (CANCEL | TAG_BITS) == CANCEL;
     is_cancel.then_some((user_data >> TAG_BITS.count_ones()) as u32)
 }
 
-/// The index that [`of_multishot`] wrote.
+/// Returns the index in user data made by [`of_multishot`].
 pub(super) fn multishot(user_data: u64) -> u32 {
     (user_data >> TAG_BITS.count_ones()) as u32
 }
 
-/// The user data of a request to cancel the multishot op of that index.
+/// Returns the user data of a request to cancel the multishot op with this index.
 pub(super) fn of_leaving(index: u32) -> u64 {
     (u64::from(index) + 1) << TAG_BITS.count_ones() | TAG_IGNORE
 }
 
-/// The index that [`of_leaving`] wrote, if it did.
+/// Returns the index in user data made by [`of_leaving`]; None for other user data.
 pub(super) fn leaving(user_data: u64) -> Option<u32> {
     (user_data >> TAG_BITS.count_ones()).checked_sub(1).map(|index| index as u32)
 }
@@ -77,9 +80,9 @@ const _: () = assert!(align_of::<OpFrame>() as u64 > TAG_BITS);
 
 /// Builds the entry for a frame's op and hands it to `put`.
 ///
-/// The ops of busy streams have a branch each, with a `put` of its own, so that the entry is
-/// written straight into the queue, and in whole words. `opcode`'s builders write smaller pieces
-/// than are read back, which makes the CPU wait for up to 12 ns.
+/// Each op that streams use often has a branch with a `put` of its own, so that its entry is
+/// written directly into the queue, in whole words. The builders of `opcode` write smaller pieces
+/// than are later read, which stalls the CPU for up to 12 ns.
 #[inline(always)]
 pub(super) fn with_entry(
     frame: &OpFrame,
@@ -120,16 +123,19 @@ pub(super) fn with_entry(
     }
 }
 
-/// An entry by the words of `struct io_uring_sqe`: code, flags and descriptor; offset; address;
-/// length and the call's own flags; user data; three that the ops of streams leave at zero.
+/// Makes an entry from the words of `struct io_uring_sqe`: op code, flags and descriptor; offset;
+/// address; length and the call's own flags; user data; three words that are zero for the ops of
+/// streams.
 #[inline(always)]
 fn entry_of_words(words: [u64; 8]) -> Entry {
     const _: () = assert!(size_of::<Entry>() == 64 && cfg!(target_endian = "little"));
-    // SAFETY: an entry is a `repr(C)` struct of 64 bytes, all integers: any bits are valid.
+    // SAFETY: an entry is a `repr(C)` struct of 64 bytes that consists of integers, so any bits are
+    // valid.
     unsafe { mem::transmute_copy::<[u64; 8], Entry>(&words) }
 }
 
-/// The entry of an accept whose connection gets no descriptor, but an index in the file table.
+/// Returns the entry of an accept whose connection gets an index in the file table instead of a
+/// descriptor.
 #[inline(never)]
 fn accept_into(
     fixed_file_index: u16,
@@ -138,19 +144,19 @@ fn accept_into(
     addr_len: *mut u32,
 ) -> Entry {
     let target = u32::from(fixed_file_index) - 1;
-    // This fails only for numbers beyond 32 bits.
+    // Fails only for numbers of more than 32 bits.
     let target = DestinationSlot::try_from_slot_target(target).ok();
     opcode::Accept::new(Fd(fd), addr.cast(), addr_len).file_index(target).build()
 }
 
-/// The entry that gives the file of an index a descriptor, closed on exec.
+/// Returns the entry that gives the file at an index a descriptor, which is close-on-exec.
 pub(super) fn install_entry(fixed_file_index: u16) -> Entry {
     opcode::FixedFdInstall::new(Fixed(u32::from(fixed_file_index) - 1), 0)
         .build()
         .user_data(TAG_INSTALLED)
 }
 
-/// The entry of an op that has no branch of its own in [`with_entry`].
+/// Returns the entry of an op that has no branch of its own in [`with_entry`].
 #[inline(never)]
 fn entry_of_others(op: &Op) -> Entry {
     match *op {

@@ -1,4 +1,4 @@
-//! Submission of ops: from a frame to an entry in the queue.
+//! Submitting ops: making an entry in the queue from a frame.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -22,7 +22,7 @@ impl Ring {
         frame.state.set(OpState::InFlight);
         let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
         if frame.injected.is_due() {
-            // Nothing is done, and `route` returns the errno.
+            // A no-op takes the place of the op, and `route` completes the op with the errno.
             return self.push(&opcode::Nop::new().build().user_data(user_data));
         }
         if frame.manner.get() != Manner::Plain
@@ -34,8 +34,8 @@ impl Ring {
         sqe::with_entry(frame, user_data, flags, |entry| self.push(&entry));
     }
 
-    /// Returns the entry of an op with a manner of its own; None if it is submitted as usual after
-    /// all.
+    /// Returns the entry of an op that is submitted in a special way; None if it is submitted as
+    /// usual.
     #[cold]
     fn special_entry(&mut self, frame: &OpFrame) -> Option<Entry> {
         match (frame.manner.get(), frame.op) {
@@ -55,13 +55,13 @@ impl Ring {
         }
     }
 
-    /// Whether one completion may fill several buffers of that size.
+    /// Whether one completion may report several filled buffers of this size.
     pub(super) fn is_bundled(&self, size: Size) -> bool {
         let has = |feature| self.features.has(feature);
         size == bundle::SIZE && has(Feature::Bundle) && has(Feature::IncrementalBuffers)
     }
 
-    /// Queues the notes of the reaper: ops to retry, and the eventfd's next read.
+    /// Queues the entries that the reaper has noted: ops to retry, and the eventfd's next read.
     pub(super) fn push_noted(&mut self) {
         if let Some(read) = self.reaper.wakes.read_to_arm() {
             self.push(&read);
@@ -87,8 +87,8 @@ impl Ring {
         } else {
             self.hand_over(frame);
         }
-        // A cancel request that arrived in between must not be lost. Data that is there still comes
-        // first, because the op is tried before the request is read.
+        // The op's cancellation may have been requested in between. The request is queued behind
+        // the op, so data that has arrived still comes first.
         if frame.cancel_asked.get() {
             self.push_cancel(frame);
         }
@@ -111,7 +111,7 @@ impl Ring {
         }
     }
 
-    /// Sends a wake to another ring, and submits it.
+    /// Sends a wake to another ring, and submits it at once.
     fn send(&mut self, ring: i32, target: &Arc<WakeTarget>) {
         let address = Arc::into_raw(Arc::clone(target)) as u64;
         debug_assert_eq!(address & sqe::TAG_BITS, 0);

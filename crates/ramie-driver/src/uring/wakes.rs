@@ -1,5 +1,5 @@
-//! Wakes that arrive at a ring: by its eventfd, which it always reads, or by a message of another
-//! ring.
+//! Wakes that arrive at a ring: through its eventfd, of which a read is always in flight, or as a
+//! message from another ring.
 
 use std::cell::UnsafeCell;
 use std::os::fd::AsRawFd;
@@ -15,9 +15,9 @@ use crate::wake::{WakeTarget, Waker};
 /// The state of the wakes of a ring.
 pub(super) struct Wakes {
     pub(super) target: Arc<WakeTarget>,
-    /// A wake has arrived that no turn has reported yet.
+    /// Whether a wake has arrived that no turn has reported yet.
     is_woken: bool,
-    /// The eventfd's read is in the queue or in the kernel.
+    /// Whether a read of the eventfd is in the queue or in the kernel.
     is_armed: bool,
     /// The buffer of that read. INVARIANT: freed only while `is_armed` is false.
     count: Box<UnsafeCell<u64>>,
@@ -36,7 +36,7 @@ impl Wakes {
         Arc::ptr_eq(target, &self.target)
     }
 
-    /// The entry of the next read of the eventfd; none while one is on its way.
+    /// Returns the entry of the next read of the eventfd; None while a read is in flight.
     pub(super) fn read_to_arm(&mut self) -> Option<Entry> {
         if self.is_armed {
             return None;
@@ -66,7 +66,7 @@ impl Wakes {
         std::mem::take(&mut self.is_woken)
     }
 
-    /// The read of the eventfd is complete.
+    /// Handles the completion of the read of the eventfd.
     pub(super) fn on_read(&mut self, result: i32) {
         self.is_armed = false;
         if result >= 0 {
@@ -74,7 +74,7 @@ impl Wakes {
         }
     }
 
-    /// A wake has arrived.
+    /// Handles a wake from another ring.
     pub(super) fn on_message(&mut self) {
         self.is_woken |= self.target.acknowledge();
     }
