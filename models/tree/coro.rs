@@ -39,6 +39,13 @@ pub(crate) mod context {
         f()
     }
 
+    /// Another strand than the running one, for dumps, which no model has.
+    pub(crate) struct Strand;
+
+    /// # Safety
+    /// No condition here, as for [`visit`].
+    pub(crate) unsafe fn visit_of(_: &Strand, _: impl FnMut(&'static Key, *const ()) -> bool) {}
+
     /// Shows all frames to `f`, the innermost first, until it returns false.
     ///
     /// # Safety

@@ -71,7 +71,7 @@ impl<T> Stealer<T> {
         self.0.len.load(Ordering::Relaxed)
     }
 
-    /// Takes one, although a batch would be allowed, and leaves the others for other thieves.
+    /// Takes one, although a batch would be allowed. The rest of its group moves by `steal`.
     pub(crate) fn steal_batch_with_limit_and_pop(&self, _: &Worker<T>, _: usize) -> Steal<T> {
         self.0.take().map_or_else(
             || {
@@ -83,8 +83,7 @@ impl<T> Stealer<T> {
         )
     }
 
-    /// Takes none, as if another thief were faster each time.
     pub(crate) fn steal(&self) -> Steal<T> {
-        Steal::Retry
+        self.0.take().map_or(Steal::Empty, Steal::Success)
     }
 }

@@ -8,9 +8,12 @@ mod op;
 
 pub mod actor;
 pub mod channel;
+mod deadlock;
 pub mod fiber;
 pub mod fs;
 pub mod future;
+mod handler;
+pub mod inspect;
 pub mod io;
 pub mod metrics;
 pub mod net;
@@ -23,6 +26,7 @@ pub mod process;
 pub mod ring;
 mod runtime;
 pub mod signal;
+mod stall;
 pub mod structured;
 pub mod sync;
 pub mod thread;
@@ -48,9 +52,11 @@ pub use crate::{
     fiber_local as thread_local,
     op::blocking,
 };
+pub use deadlock::Deadlock;
 pub use prefork::prefork;
 #[doc(no_inline)]
 pub use ramie_coro::{self as coro, effect};
 pub use ramie_driver::Submitter;
 pub use ramie_macros::{main, test};
 pub use runtime::{AbandonedFibers, Builder, Driver, Runtime, Strands, run};
+pub use stall::{LockHolders, Reaction, Stall, StallCause};

@@ -6,7 +6,7 @@
 //! | not counted | reason | instead |
 //! |---|---|---|
 //! | switches, yields | a switch takes 5 ns; a counter in memory would add a tenth | a [`policy`](crate::policy), which is called at each switch |
-//! | ops in total, calls of the kernel | each op would write to one more cache line | `perf stat -e 'io_uring:*'`, `strace -c` |
+//! | ops in total, calls of the kernel | the driver counts them for all its rings together | `ramie run --counters`, `perf stat -e 'io_uring:*'`, `strace -c` |
 //! | waits by kind | as switches | the number of fibers that wait: all fibers less those in the run queue |
 //! | CPU time of a strand | each switch would read the clock twice, 40 ns | `perf`, by worker |
 //!

@@ -34,28 +34,27 @@
 #![allow(unsafe_code)]
 
 use std::{
-    collections::BTreeSet,
     fmt,
     io,
     os::fd::{AsRawFd, OwnedFd},
     // std's atomics rather than those of the models, because the handler shares them and no model
     // covers it.
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use ramie_driver::{Op, sys};
-use signal_hook::{SigId, low_level};
 
 use crate::{
     core::{cancel, time::Deadline, wait::park::WaitKind},
+    handler::Listening,
     op::{self, OpError},
 };
 
-static WAIT: WaitKind = WaitKind::new("a signal");
+static WAIT: WaitKind = WaitKind::of_op("a signal");
 
 /// A signal, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -164,7 +163,7 @@ impl fmt::Debug for Signal {
 #[derive(Debug)]
 pub struct Signals {
     listener: Arc<SignalListener>,
-    registered: Vec<Registered>,
+    listening: Vec<Listening>,
 }
 
 #[derive(Debug)]
@@ -208,11 +207,14 @@ impl Signals {
     pub fn new(signals: impl IntoIterator<Item = Signal>) -> io::Result<Signals> {
         let listener =
             Arc::new(SignalListener { pending: AtomicU64::new(0), eventfd: sys::eventfd()? });
-        let mut listening = Signals { listener, registered: Vec::new() };
+        let mut made = Signals { listener, listening: Vec::new() };
         for signal in signals {
-            listening.registered.push(Registered::new(signal, &listening.listener)?);
+            let listener = Arc::clone(&made.listener);
+            // SAFETY: `notice` does only things that a handler may do: atomics and one write(2).
+            let listening = unsafe { Listening::new(signal.0, move || listener.notice(signal)) };
+            made.listening.push(listening?);
         }
-        Ok(listening)
+        Ok(made)
     }
 
     /// Waits for one of the signals.
@@ -319,74 +321,4 @@ pub fn ctrl_c() -> io::Result<()> {
 #[track_caller]
 pub fn terminate() -> io::Result<()> {
     Signals::new([Signal::TERM])?.wait().map(drop)
-}
-
-/// The number of listeners of each signal.
-static LISTENING: [AtomicUsize; 65] = [const { AtomicUsize::new(0) }; 65];
-
-/// The signals for which [`keep_default`] has run.
-static DEFAULTS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
-
-/// The registration of one listener with the handler of one signal.
-#[derive(Debug)]
-struct Registered {
-    signal: Signal,
-    id: SigId,
-}
-
-impl Registered {
-    fn new(signal: Signal, listener: &Arc<SignalListener>) -> io::Result<Self> {
-        LISTENING[signal.0 as usize].fetch_add(1, Ordering::SeqCst);
-        let listener = Arc::clone(listener);
-        let registered = keep_default(signal).and_then(|()| {
-            // SAFETY: `notice` does only things that a handler may do: atomics and one write(2).
-            unsafe { low_level::register(signal.0, move || listener.notice(signal)) }
-        });
-        match registered {
-            Ok(id) => Ok(Registered { signal, id }),
-            Err(error) => {
-                LISTENING[signal.0 as usize].fetch_sub(1, Ordering::SeqCst);
-                Err(error)
-            }
-        }
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        LISTENING[self.signal.0 as usize].fetch_sub(1, Ordering::SeqCst);
-        low_level::unregister(self.id);
-    }
-}
-
-/// Makes sure, once for each signal, that the signal has its default effect while nothing listens.
-/// The handler is never removed, because the removal could race with code that installs another.
-fn keep_default(signal: Signal) -> io::Result<()> {
-    let mut defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if defaults.contains(&signal.0) {
-        return Ok(());
-    }
-    if has_default(signal) {
-        let act = move || {
-            if LISTENING[signal.0 as usize].load(Ordering::SeqCst) == 0 {
-                // It can fail only for signals that do not exist.
-                let _ = low_level::emulate_default_handler(signal.0);
-            }
-        };
-        // SAFETY: an atomic load, and a function made to be called from handlers.
-        unsafe { low_level::register(signal.0, act) }?;
-    }
-    defaults.insert(signal.0);
-    Ok(())
-}
-
-/// Whether the signal has its default effect now.
-fn has_default(signal: Signal) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let has_bit = |name: &str| {
-        let mask = status.lines().find_map(|line| line.strip_prefix(name));
-        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-        mask.is_some_and(|mask| mask & signal.bit() != 0)
-    };
-    !has_bit("SigIgn:") && !has_bit("SigCgt:")
 }

@@ -1,8 +1,9 @@
 //! The items of [`fiber`](crate::fiber) by the names of `std::thread`.
 //!
 //! For programs that replace `use std::thread` by `use ramie::thread`, or that `use ramie as std`.
-//! A thread of std is a strand here: inside [`run`](crate::run) of the kind that
-//! [`Strands`](crate::Strands) selects, by default a fiber; outside of it an OS thread.
+//! Where std starts a thread, this module starts a strand. Inside [`run`](crate::run) the strand is
+//! of the kind that [`Strands`](crate::Strands) selects, by default a fiber; outside of `run` it is
+//! an OS thread.
 //!
 //! | `std::thread` | here |
 //! |---|---|

@@ -178,6 +178,9 @@ impl<T> Cell<T> {
     }
 }
 
+/// The shipped type lets dumps read the pointer at any time; no model has a dump.
+pub(crate) type PointerCell<T> = Cell<*const T>;
+
 /// A `std::sync::OnceLock` that is set once, and never while another thread sets it.
 pub(crate) struct OnceLock<T>(AtomicPtr<T>);
 

@@ -9,8 +9,8 @@ use crate::core::cancel::errors_with_cancelled;
 pub enum CallError {
     /// The actor was stopped.
     Stopped,
-    /// A closure panicked while it used the actor's state, and that ended the actor. The panic's
-    /// own message named the strand.
+    /// A closure that the actor ran has panicked, which ended the actor. The message of the panic
+    /// names the strand.
     Panicked,
     /// The calling strand is cancelled.
     Cancelled,

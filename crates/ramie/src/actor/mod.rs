@@ -2,8 +2,8 @@
 //! after another.
 //!
 //! Only the actor's strand uses the state, so the state needs no lock, and a closure may wait (for
-//! I/O, for another actor) while others queue behind it. The mailbox is a bounded [`channel`], so a
-//! strand that sends faster than the actor works has to wait.
+//! I/O, for another actor) while later closures wait in the mailbox. The mailbox is a bounded
+//! [`channel`], so a strand that sends closures faster than the actor runs them has to wait.
 //!
 //! If strands only read and change a value for a few instructions, a [`Mutex`](crate::sync::Mutex)
 //! is cheaper, because a call of an actor costs two switches and two allocations, 150 ns.
@@ -15,9 +15,10 @@
 //! | the drop of the last handle | run | is dropped, by the actor's strand |
 //! | a panic of a closure | are dropped | is dropped, by the actor's strand |
 //!
-//! Afterwards every call fails at once, with the reason. An actor is a strand, so
-//! [`run`](crate::run()) waits for its end: drop all handles, or stop it. An actor that has a
-//! handle to itself, in its state or through another actor, has to be stopped.
+//! After the end every call fails at once, with the reason. An actor is a strand, so
+//! [`run`](crate::run()) waits for its end: drop all handles, or stop the actor. An actor whose
+//! state contains a handle to itself, directly or through another actor, does not end until it is
+//! stopped.
 
 mod error;
 
@@ -37,7 +38,7 @@ use crate::{
     sync::oneshot::{self, RecvError},
 };
 
-/// The capacity of the mailbox that [`Actor::spawn`] makes.
+/// The capacity of the mailbox of [`Actor::spawn`], in closures.
 const MAILBOX: usize = 64;
 
 enum Letter<S> {
@@ -45,7 +46,7 @@ enum Letter<S> {
     Stop(oneshot::Sender<S>),
 }
 
-/// A handle to a strand that owns an `S`; clones are handles to the same strand.
+/// A handle to an actor whose state is an `S`; clones are handles to the same actor.
 ///
 /// # Examples
 /// ```
@@ -61,7 +62,7 @@ enum Letter<S> {
 ///     assert_eq!(log.stop(), Ok(vec!["one", "two"]));
 /// });
 /// ```
-/// Values that move to the actor's strand must be `Send`:
+/// Closures move to the actor's strand, so they must be `Send`:
 /// ```compile_fail,E0277
 /// ramie::actor::Actor::spawn(std::rc::Rc::new(1));
 /// ```
@@ -101,7 +102,7 @@ impl<S: Send + 'static> Actor<S> {
         Actor { mailbox, strand: strand.fiber().id(), has_panicked }
     }
 
-    /// Sends `f` to the actor, which runs it on its state; returns without waiting for that.
+    /// Sends `f` to the actor, which runs it on its state. The call does not wait for that.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while the mailbox is full.
@@ -110,12 +111,12 @@ impl<S: Send + 'static> Actor<S> {
     /// A cancel point. If the call is cancelled, `f` is dropped.
     ///
     /// # Errors
-    /// The actor has ended, or the calling strand is cancelled. If `f` panics, the *next* calls
-    /// fail.
+    /// The actor has ended, or the calling strand is cancelled. If `f` panics, this call succeeds
+    /// and later calls fail.
     ///
     /// # Panics
-    /// In a closure that this actor runs, if its mailbox is full, because only the actor could make
-    /// room.
+    /// If the caller is a closure that this actor runs and the mailbox is full, because only the
+    /// actor could make room.
     #[track_caller]
     pub fn cast(&self, f: impl FnOnce(&mut S) + Send + 'static) -> Result<(), CallError> {
         self.send(Letter::Run(Box::new(f)))
@@ -127,7 +128,7 @@ impl<S: Send + 'static> Actor<S> {
     /// Parks the fiber, or the thread outside one, until the actor has run `f`.
     ///
     /// # Cancellation
-    /// A cancel point. If the call is cancelled when `f` is in the mailbox already, `f` runs
+    /// A cancel point. If the call is cancelled after `f` was put into the mailbox, `f` runs
     /// nevertheless, and its result is dropped.
     ///
     /// # Errors
@@ -135,7 +136,7 @@ impl<S: Send + 'static> Actor<S> {
     /// calling strand is cancelled.
     ///
     /// # Panics
-    /// In a closure that this actor runs, because the actor would wait for itself.
+    /// If the caller is a closure that this actor runs, because the actor would wait for itself.
     #[track_caller]
     pub fn call<R, F>(&self, f: F) -> Result<R, CallError>
     where
@@ -146,8 +147,8 @@ impl<S: Send + 'static> Actor<S> {
         let (reply, answer) = oneshot::channel();
         let verdict = Verdict(Arc::clone(&self.has_panicked));
         self.cast(move |state| {
-            // When `f` unwinds, the reason is recorded first and the reply is dropped then, so the
-            // waiter finds the reason.
+            // When `f` unwinds, the reason is recorded before the reply is dropped, so that the
+            // caller, which the drop wakes, finds the reason.
             let reply = reply;
             let verdict = verdict;
             let answered = f(state);
@@ -157,21 +158,21 @@ impl<S: Send + 'static> Actor<S> {
         answer.recv().map_err(|error| self.reason(error))
     }
 
-    /// Ends the actor when all closures sent before have run, and returns its state.
+    /// Ends the actor after it has run all closures sent before, and returns its state.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, until then.
+    /// Parks the fiber, or the thread outside one, until the actor has ended.
     ///
     /// # Cancellation
-    /// A cancel point. If the call is cancelled when the actor has the request already, the actor
-    /// ends nevertheless, and drops its state.
+    /// A cancel point. If the call is cancelled after the actor got the request, the actor ends
+    /// nevertheless, and drops its state.
     ///
     /// # Errors
     /// The actor has ended already, by a panic or because another handle stopped it; or the calling
     /// strand is cancelled.
     ///
     /// # Panics
-    /// In a closure that this actor runs, because the actor would wait for itself.
+    /// If the caller is a closure that this actor runs, because the actor would wait for itself.
     #[track_caller]
     pub fn stop(&self) -> Result<S, CallError> {
         self.check_is_other();
@@ -184,7 +185,7 @@ impl<S: Send + 'static> Actor<S> {
     fn check_is_other(&self) {
         assert!(
             !self.is_own_strand(),
-            "an actor cannot wait for itself: use the state it is given"
+            "an actor cannot call itself: use the state that the closure gets"
         );
     }
 
@@ -199,7 +200,7 @@ impl<S: Send + 'static> Actor<S> {
                 Ok(()) => Ok(()),
                 Err(TrySendError::Disconnected(_)) => Err(self.ended()),
                 Err(TrySendError::Full(_)) => {
-                    panic!("an actor's mailbox is full, and the actor itself wants to send to it")
+                    panic!("an actor cannot send to its own full mailbox: use a larger mailbox")
                 }
             };
         }
@@ -237,13 +238,14 @@ impl Drop for Verdict {
 }
 
 fn work<S>(mut state: S, letters: Receiver<Letter<S>>, verdict: Verdict) {
-    // Dropped before the closures in the mailbox are, because their senders then read the reason.
+    // Declared here so that it is dropped before the closures in the mailbox: the drop of a closure
+    // wakes its caller, which reads the reason.
     let _verdict = verdict;
     while let Ok(letter) = letters.recv() {
         match letter {
             Letter::Run(f) => f(&mut state),
             Letter::Stop(reply) => {
-                // The next call of `stop` returns at once.
+                // Drops the mailbox first, so that another call of `stop` fails at once.
                 drop(letters);
                 let _ = reply.send(state);
                 return;

@@ -1,7 +1,8 @@
-//! The arms of a select: one operation each, that is tried, enlisted, carried out by a peer, left.
+//! The arms of a select. Each is one operation: it is attempted, then its waiter is put on the
+//! channel's queue, and a peer carries it out or the waiter is removed.
 //!
 //! An arm's waiter is in the channel's queue while its strand waits, so two strands must not wait
-//! with the same arm. Macros make arms in the program's own code, so the types keep them apart: an
+//! with the same arm. The types ensure this, because macros make arms in the program's own code: an
 //! [`ArmRef`] borrows its arm mutably, a select borrows all its [`ArmRef`]s mutably, and neither
 //! can be copied.
 #![allow(unsafe_code)]
@@ -23,9 +24,10 @@ use crate::core::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Enlisted {
     Waiting,
-    /// It could be carried out at once, and was.
+    /// The operation was carried out at once.
     Done,
-    /// It could have been carried out, but the peer has left, so the select begins again.
+    /// This strand has claimed its wait in order to carry out the operation, but the peer has left.
+    /// The select begins again.
     Again,
     /// The wait is over: a peer carried out another arm.
     Over,
@@ -33,36 +35,37 @@ pub(super) enum Enlisted {
 
 /// One operation of a select.
 pub(super) trait Arm {
-    /// Whether it can ever be chosen.
+    /// Whether the arm can ever be chosen.
     fn can_be_chosen(&self) -> bool {
         true
     }
 
-    /// Makes it the arm that reports that the select was cancelled.
+    /// Makes this arm report that the select was cancelled.
     fn cancel(&self);
 
     /// Prepares for a select.
     fn begin(&self) {}
 
-    /// Carries it out if that needs no waiting.
+    /// Carries out the operation if that is possible without waiting.
     fn attempt(&self) -> bool;
 
-    /// Carries it out now, if it can claim the wait, or puts its waiter on the channel's queue.
+    /// Carries out the operation now if that is possible and the wait can be claimed; otherwise
+    /// puts the waiter on the channel's queue.
     ///
     /// # Safety
-    /// The arm stays where it is until `unlist`.
+    /// The arm does not move until `unlist`.
     unsafe fn enlist(&self, wait: WakeRef) -> Enlisted;
 
-    /// Removes its waiter from the channel's queue.
+    /// Removes the waiter from the channel's queue.
     fn unlist(&self);
 
-    /// Gives back the value that was not sent.
+    /// Puts a value that was not sent back into its slot.
     fn end(&self) {}
 
     /// Removes the waiter of an abandoned strand; a received value goes to another receiver.
     fn give_up(&self);
 
-    /// When the clock makes it ready.
+    /// Returns when the clock makes the arm ready.
     fn deadline(&self) -> Deadline {
         Deadline::NEVER
     }
@@ -70,16 +73,16 @@ pub(super) trait Arm {
     fn has_outcome(&self) -> bool;
 }
 
-/// An arm, whatever its types.
+/// An arm without the types of its operation.
 ///
-/// Two strands cannot share an arm, nor can it stand twice in a select:
+/// Two strands cannot share an arm, and a select cannot contain it twice:
 /// ```compile_fail,E0499
 /// use ramie::channel::{self, __private::{RecvArm, select_by}};
 /// let (_sender, receiver) = channel::bounded::<u32>(0);
 /// let mut arm = RecvArm::new(&receiver);
 /// select_by(&mut [arm.arm(), arm.arm()]);
 /// ```
-/// nor can two of them share the list of arms:
+/// Two strands cannot share the list of arms:
 /// ```compile_fail,E0596
 /// use ramie::channel::{self, __private::{RecvArm, select_by}};
 /// let (_sender, receiver) = channel::bounded::<u32>(0);
@@ -87,7 +90,7 @@ pub(super) trait Arm {
 /// let shared = std::rc::Rc::new([arm.arm()]);
 /// select_by(&mut shared[..]);
 /// ```
-/// nor can one be used on another thread than its strand's:
+/// An arm cannot be used on another thread:
 /// ```compile_fail,E0277
 /// use ramie::channel::{self, __private::{RecvArm, select_by}};
 /// let (_sender, receiver) = channel::bounded::<u32>(0);
@@ -204,7 +207,7 @@ impl<T> Arm for RecvArm<'_, T> {
 pub struct SendArm<'a, T> {
     sender: &'a Sender<T>,
     waiter: ChannelWaiter<T>,
-    /// Where the value goes back if it is not sent.
+    /// The slot to which the value returns if it is not sent.
     slot: Cell<Option<&'a mut Option<T>>>,
     /// An arm whose slot was empty is never chosen.
     is_empty: bool,

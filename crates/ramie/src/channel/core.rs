@@ -1,4 +1,4 @@
-//! The channel itself: values, waiters, the lock over both.
+//! The channel that its senders and receivers share: the values, the waiters and their lock.
 #![allow(unsafe_code)]
 
 use std::{
@@ -19,35 +19,36 @@ use crate::core::{
     spin_lock::RawSpinLock,
     strand::Wake,
     time::Deadline,
-    wait::park::{self, Refused, WaitKind, WaitRecord},
+    wait::park::{self, Refused, Subject, WaitKind, WaitRecord},
     worker,
 };
 
-static SEND: WaitKind = WaitKind::new("room in a channel");
-static RECEIVE: WaitKind = WaitKind::new("a channel's value");
+static SEND: WaitKind = WaitKind::about("room in a channel", Subject::Channel);
+static RECEIVE: WaitKind = WaitKind::about("a channel's value", Subject::Channel);
 
-/// Laid out so that a value's way through the channel touches one cache line if neither senders nor
-/// futures wait: the lock and the head of the state.
+/// The layout puts the lock and the head of the state on one cache line, because a send and a
+/// receive access only these if neither senders nor futures wait.
 #[repr(C, align(64))]
 pub(super) struct Core<T> {
     lock: RawSpinLock,
     pub(super) remote_hint: RemoteHint,
-    /// INVARIANT: touched only while the lock is held.
+    /// INVARIANT: accessed only while the lock is held.
     state: UnsafeCell<ChannelState<T>>,
-    /// Handles alive.
+    /// The number of senders that exist.
     pub(super) senders: AtomicUsize,
     pub(super) receivers: AtomicUsize,
 }
 
-// SAFETY: all but the atomics is touched only under the lock; values move between threads.
+// SAFETY: all fields except the atomics are accessed only under the lock; values move between
+// threads, so they are `Send`.
 unsafe impl<T: Send> Send for Core<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Core<T> {}
-// As for std's channels, because no panic leaves the queues half changed.
+// As std's channels are, because no panic leaves the queues half changed.
 impl<T> UnwindSafe for Core<T> {}
 impl<T> RefUnwindSafe for Core<T> {}
 
-/// The lock's holder.
+/// Access to the state for the holder of the lock.
 pub(super) struct LockedCore<'a, T>(&'a Core<T>);
 
 impl<T> Deref for LockedCore<'_, T> {
@@ -76,8 +77,8 @@ impl<T> Drop for LockedCore<'_, T> {
 }
 
 impl<T> LockedCore<'_, T> {
-    /// Does the same as dropping it, but inlined, because the compiler makes the drop a call, which
-    /// touches one more cache line of each strand's stack.
+    /// Does the same as `drop`, but inlined, because the compiler would make the drop a call, which
+    /// accesses one more cache line of each strand's stack.
     #[inline(always)]
     fn unlock(self) {
         ManuallyDrop::new(self).release();
@@ -85,7 +86,7 @@ impl<T> LockedCore<'_, T> {
 
     #[inline(always)]
     fn release(&mut self) {
-        // Every change of the channel ends here, so futures are woken here.
+        // Futures are woken here, because every change of the channel ends here.
         let mut wakers = None;
         if self.has_futures() {
             wakers = Some(self.take_wakers());
@@ -97,7 +98,7 @@ impl<T> LockedCore<'_, T> {
     }
 }
 
-/// A waiter with the channel that it waits for, for the hook of a strand that is abandoned.
+/// A waiter and its channel; the argument of the hook that runs if the strand is abandoned.
 struct Stay<'a, T> {
     core: &'a Core<T>,
     waiter: ChannelWaiter<T>,
@@ -120,7 +121,7 @@ impl<T> Core<T> {
         LockedCore(self)
     }
 
-    /// Schedules a strand whose wait has ended, now that the lock is free.
+    /// Schedules a strand whose wait was claimed. Called after the lock is released.
     #[inline(always)]
     pub(super) fn wake(&self, woken: Woken) {
         if let Some(header) = woken
@@ -154,13 +155,14 @@ impl<T> Core<T> {
         let mut value = value;
         let mut may_look = true;
         let worker = worker::current();
-        // If nothing is set for the strand, this is the only check of the whole call.
+        // For a strand without cancel scope and deadline this is the only check in the call.
         let is_cancel_point = is_cancel_point && !worker.running.has_no_context();
         loop {
             if is_cancel_point && cancel::is_cancelled_here() {
                 return Err(SendTimeoutError::Cancelled(value));
             }
-            // Holds the value, and outlives the lock: the value's destructor may use the channel.
+            // Declared before the lock, so that the value in it is dropped after the unlock; its
+            // destructor may use the channel.
             let stay;
             let mut locked = self.lock();
             value = match locked.put(value) {
@@ -187,6 +189,7 @@ impl<T> Core<T> {
             }
             stay = Stay { core: self, waiter: ChannelWaiter::new(Some(value)) };
             let record = WaitRecord::new(&SEND)
+                .with_detail(std::ptr::from_ref(self).addr() as u64, 0)
                 .until(deadline)
                 .cancellable_if(is_cancel_point)
                 .with_unlink(leave_as_sender::<T>, (&raw const stay).cast());
@@ -201,7 +204,8 @@ impl<T> Core<T> {
                     });
                 }
             };
-            // SAFETY: it lies in this frame, which is left below only when it was taken off.
+            // SAFETY: the waiter lies in this frame, and is off the queue when the frame is left
+            // below.
             unsafe { locked.queue_sender(&stay.waiter, prepared.wake_ref()) };
             locked.unlock();
             let reason = prepared.suspend();
@@ -228,7 +232,7 @@ impl<T> Core<T> {
     ) -> Result<T, RecvTimeoutError> {
         let mut may_look = true;
         let worker = worker::current();
-        // If nothing is set for the strand, this is the only check of the whole call.
+        // For a strand without cancel scope and deadline this is the only check in the call.
         let is_cancel_point = is_cancel_point && !worker.running.has_no_context();
         loop {
             if is_cancel_point && cancel::is_cancelled_here() {
@@ -255,6 +259,7 @@ impl<T> Core<T> {
             }
             let stay = Stay { core: self, waiter: ChannelWaiter::new(None) };
             let record = WaitRecord::new(&RECEIVE)
+                .with_detail(std::ptr::from_ref(self).addr() as u64, 0)
                 .until(deadline)
                 .cancellable_if(is_cancel_point)
                 .with_unlink(leave_as_receiver::<T>, (&raw const stay).cast());
@@ -263,7 +268,8 @@ impl<T> Core<T> {
                 Err(Refused::Unwinding) => return Err(RecvTimeoutError::Disconnected),
                 Err(Refused::Cancelled) => return Err(RecvTimeoutError::Cancelled),
             };
-            // SAFETY: it lies in this frame, which is left below only when it was taken off.
+            // SAFETY: the waiter lies in this frame, and is off the queue when the frame is left
+            // below.
             unsafe { locked.waiting_receivers.push(&stay.waiter, prepared.wake_ref()) };
             locked.unlock();
             let reason = prepared.suspend();
@@ -279,7 +285,7 @@ impl<T> Core<T> {
         }
     }
 
-    /// The last sender is gone, so all that wait for a value are woken.
+    /// Called when the last sender is gone: wakes all that wait for a value.
     pub(super) fn close_senders(&self) {
         self.lock().has_senders = false;
         loop {
@@ -289,8 +295,8 @@ impl<T> Core<T> {
         }
     }
 
-    /// The last receiver is gone, so the values are dropped, and the strands that wait to send get
-    /// theirs back.
+    /// Called when the last receiver is gone: drops the values in the channel, and gives waiting
+    /// senders their values back.
     pub(super) fn close_receivers(&self) {
         let mut locked = self.lock();
         locked.has_receivers = false;
@@ -319,7 +325,8 @@ impl<T> Core<T> {
         !locked.has_room()
     }
 
-    /// Removes the waiter of a receiver that is abandoned, and gives its value to the next.
+    /// Removes the waiter of a receiver that is abandoned, and gives its value to the next
+    /// receiver.
     pub(super) fn give_up_receiver(&self, waiter: &ChannelWaiter<T>) {
         let mut locked = self.lock();
         locked.waiting_receivers.remove(waiter);
@@ -352,8 +359,8 @@ unsafe fn leave_as_receiver<T>(stay: *const ()) {
     stay.core.give_up_receiver(&stay.waiter);
 }
 
-/// Adds a handle. Handles can be forgotten without an end; the `Arc`, whose count is the sum of
-/// both, ends the process before either count overflows.
+/// Adds a handle. A program can forget any number of handles, but cannot make the count overflow:
+/// the `Arc` counts both kinds of handles, and aborts the process earlier.
 pub(super) fn add_handle<T>(core: &Arc<Core<T>>, count: &AtomicUsize) -> Arc<Core<T>> {
     let added = Arc::clone(core);
     count.fetch_add(1, Ordering::Relaxed);
@@ -362,6 +369,6 @@ pub(super) fn add_handle<T>(core: &Arc<Core<T>>, count: &AtomicUsize) -> Arc<Cor
 
 /// Removes a handle; returns whether it was the last.
 pub(super) fn remove_handle(count: &AtomicUsize) -> bool {
-    // AcqRel: the actions of the other handles come before the drop of the last one.
+    // AcqRel: the uses of the other handles happen before the drop of the last one.
     count.fetch_sub(1, Ordering::AcqRel) == 1
 }

@@ -1,5 +1,5 @@
-//! The errors of channels, with the names of crossbeam-channel. In addition, a call may have been
-//! cancelled; `check_cancelled` returns the reason.
+//! The errors of channels, with the names of crossbeam-channel, and with `Cancelled` added;
+//! `check_cancelled` returns the reason of a cancellation.
 
 use std::{error::Error, fmt};
 
@@ -17,7 +17,7 @@ pub enum SendError<T> {
 /// The error of a send that does not wait, which contains the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// There was no room; with capacity 0, no receiver waited.
+    /// There was no room; with capacity 0, no receiver was waiting.
     Full(T),
     /// All receivers are gone.
     Disconnected(T),

@@ -1,10 +1,10 @@
-//! The futures that wait at a channel, under its lock.
+//! The futures that wait for a channel; protected by the channel's lock.
 //!
-//! A receiver leaves its waker. Each new value wakes all receivers, and each tries again, so a
-//! receiver that is dropped or forgotten takes no wake-up with it. A sender also leaves its value
-//! here, and the receiver that makes room takes it, as it takes the value of a strand from the
-//! strand's frame. Otherwise two futures at the two ends of a channel of capacity 0 would wait for
-//! each other.
+//! A receiver leaves its waker here. Each new value wakes all receivers, and each tries again, so
+//! no wake-up is lost if a receiver is dropped or forgotten. A sender leaves its waker and its
+//! value here, and the receiver that makes room takes the value, as it takes the value of a strand
+//! from the strand's frame. If senders kept their values, two futures at the two ends of a channel
+//! of capacity 0 would wait for each other.
 
 use std::{
     collections::VecDeque,
@@ -16,19 +16,19 @@ use super::{
     error::{SendError, TryRecvError, TrySendError},
 };
 
-/// The futures that wait; allocated when the first one waits.
+/// The waiting futures; allocated when the first one waits.
 pub(super) struct Futures<T>(Option<Box<FutureWaiters<T>>>);
 
 struct FutureWaiters<T> {
     receivers: Vec<(u64, Waker)>,
     senders: VecDeque<Offer<T>>,
-    /// Whether a future was the last to be preferred, if both strands and futures wait to send.
+    /// If both strands and futures wait to send: whether a future was served last.
     is_their_turn: bool,
-    /// The wakers of senders that need not wait any longer, to be called without the lock.
+    /// The wakers of senders whose wait is over, which are called after the lock is released.
     due: Vec<Waker>,
 }
 
-/// The value that a future sends.
+/// A value that a future sends.
 struct Offer<T> {
     future: u64,
     value: T,
@@ -78,18 +78,18 @@ impl<T> Futures<T> {
         senders.remove(index)
     }
 
-    /// Whether a future has something to send.
+    /// Whether a future has a value to send.
     pub(super) fn has_values(&self) -> bool {
         self.0.as_ref().is_some_and(|waiting| !waiting.senders.is_empty())
     }
 
-    /// Takes the first value that a future has to send.
+    /// Takes the value of the future that has waited longest to send.
     #[inline]
     pub(super) fn take_value(&mut self) -> Option<T> {
         if self.is_none() { None } else { self.take_first() }
     }
 
-    /// As `take_value`, unless it is the turn of a strand.
+    /// As `take_value`, but `None` if it is the turn of a strand.
     #[inline]
     pub(super) fn take_value_in_turn(&mut self) -> Option<T> {
         let waiting = self.0.as_mut()?;
@@ -105,7 +105,8 @@ impl<T> Futures<T> {
         Some(offer.value)
     }
 
-    /// Makes the wakers of all senders due; the senders then take their values back.
+    /// Makes the wakers of all senders due, because the receivers are gone; the senders then take
+    /// their values back.
     pub(super) fn hang_up(&mut self) {
         if let Some(waiting) = &mut self.0 {
             let wakers = waiting.senders.iter_mut().filter_map(|offer| offer.waker.take());
@@ -113,7 +114,8 @@ impl<T> Futures<T> {
         }
     }
 
-    /// The wakers to be called; those of receivers only if there is something for them.
+    /// Takes the wakers that are due; those of receivers only if there is a value or the end for
+    /// them.
     pub(super) fn take_due(&mut self, has_something: bool) -> Vec<Waker> {
         let Some(waiting) = &mut self.0 else { return Vec::new() };
         if has_something {
@@ -124,9 +126,9 @@ impl<T> Futures<T> {
 }
 
 impl<T> Core<T> {
-    /// Takes a value, or leaves a waker for when there is one.
+    /// Takes a value, or leaves a waker that is called when there is one.
     pub(super) fn poll_recv(&self, future: u64, waker: &Waker) -> Result<T, TryRecvError> {
-        // `clone` is code of others, which must not run under the lock.
+        // Before the lock is taken, because a waker's `clone` is foreign code.
         let waker = waker.clone();
         let mut locked = self.lock();
         let got = locked.get();
@@ -134,7 +136,7 @@ impl<T> Core<T> {
         let (waker, unused) = if is_empty { (Some(waker), None) } else { (None, Some(waker)) };
         let old = locked.futures().replace_receiver(future, waker);
         drop(locked);
-        // The sender is woken before the wakers' destructors run, because they may panic.
+        // Wakes the sender before wakers are dropped, because their destructors may panic.
         let got = got.map(|(value, woken)| {
             self.wake(woken);
             value
@@ -143,14 +145,14 @@ impl<T> Core<T> {
         got
     }
 
-    /// Drops the waker of a future that waits no more.
+    /// Drops the waker of a future that no longer waits.
     pub(super) fn forget_receiver(&self, future: u64) {
         let old = self.lock().futures().replace_receiver(future, None);
         drop(old);
     }
 
-    /// Sends the value if there is room, or leaves it with a waker for when there is. Without a
-    /// value it asks for the fate of the value that was left.
+    /// Sends the value if there is room, or leaves it here with a waker. Called without a value, it
+    /// returns whether the value that was left has been taken.
     pub(super) fn poll_send(
         &self,
         future: u64,
@@ -158,7 +160,7 @@ impl<T> Core<T> {
         waker: &Waker,
     ) -> Poll<Result<(), SendError<T>>> {
         let Some(value) = value else { return self.poll_sent(future, waker) };
-        // `clone` is code of others, which must not run under the lock.
+        // Before the lock is taken, because a waker's `clone` is foreign code.
         let waker = waker.clone();
         let mut locked = self.lock();
         match locked.put(value) {
@@ -201,7 +203,7 @@ impl<T> Core<T> {
         polled
     }
 
-    /// Takes back the value of a future that no longer waits, if nobody has taken it.
+    /// Takes back the value of a future that no longer waits, if no receiver has taken it.
     pub(super) fn forget_sender(&self, future: u64) {
         let offer = self.lock().futures().withdraw(future);
         drop(offer);

@@ -11,8 +11,8 @@ pub struct Iter<'a, T>(&'a Receiver<T>);
 #[derive(Debug)]
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 
-/// Waits for each value of a receiver that it owns; ends when all senders are gone, or when the
-/// strand is cancelled.
+/// Waits for each value, and owns the receiver; ends when all senders are gone, or when the strand
+/// is cancelled.
 #[derive(Debug)]
 pub struct IntoIter<T>(Receiver<T>);
 
@@ -31,7 +31,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// Implements the iterators of a receiver by its `recv` and `try_recv`.
+/// Implements the iterators of a receiver in terms of its `recv` and `try_recv`.
 macro_rules! receiver_iterators {
     ($receiver:ident, $iter:ident, $try_iter:ident, $into_iter:ident) => {
         impl<T> Iterator for $iter<'_, T> {

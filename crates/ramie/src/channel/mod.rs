@@ -1,21 +1,21 @@
 //! Channels for many senders and many receivers, and [`select!`](crate::select!) over them.
 //!
-//! The interface is that of crossbeam-channel. Channels work between fibers, threads, workers and
+//! The API is that of crossbeam-channel. Channels work between fibers, threads, workers and
 //! runtimes.
 //!
 //! # Cancellation
 //! In a cancelled scope every send, receive and select fails, whether or not it would have to wait.
-//! Nothing is lost: an unsent value comes back in the error, an unreceived one stays in the
-//! channel, and a value that a peer handed over while the strand waited is returned even if the
-//! scope was cancelled at that moment, because the claim of the wait decides. `try_send` and
+//! No value is lost: an unsent value is in the error, an unreceived one stays in the channel, and a
+//! value that a peer handed over while the strand waited is returned even if the scope was
+//! cancelled at that moment, because only one of the two can claim the wait. `try_send` and
 //! `try_recv` ignore the cancellation. [`check_cancelled`](crate::cancel::check_cancelled) returns
 //! the reason.
 //!
 //! # Descriptors and strands among the arms
-//! To wait for a descriptor or a strand in a select, let a strand wait for it and then send to a
-//! channel; when an arm was chosen, cancel the scope of the other strands. Those strands should
-//! only *wait* (until data can be read, until a strand has ended) and take nothing, because data
-//! that a cancelled strand has taken is lost.
+//! To wait for a descriptor or the end of a strand in a select, spawn a strand that waits for it
+//! and then sends to a channel; when an arm was chosen, cancel the scope of these strands. They
+//! should only *wait* (until data can be read, until a strand has ended) and not take anything,
+//! because data that a cancelled strand has taken is lost.
 //! ```
 //! use std::io::Read;
 //! use ramie::{cancel, channel, fiber, io::{self, Polled}, select};
@@ -52,9 +52,9 @@
 //! #     assert_eq!(line_or_message(&mut pipe, &messages), "line");
 //! # });
 //! ```
-//! Such a select costs a scope with its strand: 0.5 us if there is a message already, 3 us if it
-//! waits for the pipe. If you repeat it, give each source a strand that reads all the time and
-//! sends its data into one channel. Then a receive from that channel takes the place of the select.
+//! Such a select costs a scope with a strand: 0.5 us if there is a message already, 3 us if it
+//! waits for the pipe. If you repeat it, give each source a strand that reads in a loop and sends
+//! its data into one channel, and receive from that channel instead of selecting.
 //!
 //! # Fairness
 //! Waiters are served in order. A select starts at a random arm. If the ends of a channel are on
@@ -62,8 +62,8 @@
 //! come later may be served first.
 
 // # Protocol
-// A channel is a queue of values and two queues of waiters, all under one spin lock that is held
-// for some ten instructions and never across a suspension or a call into user code.
+// A channel is a queue of values and two queues of waiters, all under one spin lock, which is held
+// for some ten instructions and never during a suspension or a call into user code.
 //
 // | state of the queue | receivers wait | senders wait |
 // |---|---|---|
@@ -74,8 +74,8 @@
 // the value into that receiver's frame; a receiver that finds a waiting sender claims its wait and
 // takes the value out of that sender's frame. Either does it under the lock, and schedules the
 // strand afterwards; because only the winner of the claim may schedule the strand, the frame stays
-// as it is until then. So a strand that wakes has its value or its room, and need not compete for
-// it again.
+// valid until then. So a strand that wakes has its value or its room, and need not compete for it
+// again.
 //
 // | a waiter is | left by |
 // |---|---|
@@ -84,12 +84,13 @@
 // | taken off, not claimed | - (its wait had ended already; the peer went on to the next) |
 //
 // *Select* puts one waiter on each channel, all with the same wait: at most one peer can claim it,
-// so at most one arm is carried out. An arm that can be carried out while others are enlisted
-// already first claims its own strand's wait, so no peer can carry out another arm.
+// so at most one arm is carried out. If an arm can be carried out at once while other arms are in
+// their queues already, it first claims its own strand's wait, so that no peer can carry out
+// another arm.
 //
 // *The races to fear*: a value is handed to a receiver that has just timed out, or whose other arm
-// was chosen. The claim decides: without it nothing is put into the frame, and the peer continues
-// with the next waiter or the queue.
+// was chosen. The claim prevents this: a peer that does not win it puts nothing into the frame, and
+// continues with the next waiter or the queue.
 
 mod arm;
 mod core;
@@ -129,8 +130,8 @@ pub mod __private {
     };
 }
 
-/// Makes a channel that holds at most `capacity` values; with 0, each send waits for its receive. A
-/// capacity of 4,294,967,295 or more means no limit.
+/// Makes a channel that holds at most `capacity` values; with 0, each send waits until its value is
+/// received. A capacity of 4,294,967,295 or more means no limit.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,9 @@
-//! Where a select begins.
+//! Random numbers for the first arm of a select.
 
 use std::cell::Cell;
 
-/// A number below `count`, another each time; cheap, and good enough to be fair.
+/// Returns a pseudo-random number below `count`, by a generator that is cheap and random enough to
+/// be fair.
 pub(super) fn random_below(count: usize) -> usize {
     thread_local! {
         static STATE: Cell<u32> = const { Cell::new(0) };

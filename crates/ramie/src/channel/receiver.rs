@@ -18,7 +18,7 @@ pub struct Receiver<T> {
     pub(super) flavor: Flavor<T>,
 }
 
-/// The source of the values.
+/// The source of a receiver's values.
 pub(super) enum Flavor<T> {
     Queue(Arc<Core<T>>),
     Timed(Arc<Timed>, fn(Instant) -> T),
@@ -36,8 +36,8 @@ impl<T> Receiver<T> {
     /// Parks the fiber, or the thread outside one, until there is a value or all senders are gone.
     ///
     /// # Cancellation
-    /// A cancel point, even if there is a value, which then stays in the channel. A value that a
-    /// sender has handed to this strand while it waited is returned.
+    /// A cancel point, even if there is a value, which then stays in the channel. If a sender hands
+    /// over a value to this strand while it waits, the call returns the value.
     ///
     /// # Errors
     /// There is no value and all senders are gone, or the strand was cancelled. Also `Disconnected`
@@ -60,7 +60,7 @@ impl<T> Receiver<T> {
     /// Never.
     ///
     /// # Errors
-    /// There is no value, perhaps because all senders are gone.
+    /// `Empty`: there is no value yet. `Disconnected`: there is no value and all senders are gone.
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         match &self.flavor {
@@ -88,7 +88,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Waits for a value, for `timeout` at most.
+    /// Waits for a value, for at most `timeout`.
     ///
     /// # Blocking
     /// As [`recv`](Self::recv).
@@ -97,7 +97,7 @@ impl<T> Receiver<T> {
     /// A cancel point, as [`recv`](Self::recv).
     ///
     /// # Errors
-    /// The timeout passed first, or as [`recv`](Self::recv).
+    /// The timeout passed first. Otherwise as [`recv`](Self::recv).
     ///
     /// # Panics
     /// As [`recv`](Self::recv).
@@ -106,7 +106,7 @@ impl<T> Receiver<T> {
         self.recv_until(Deadline::after(timeout), true)
     }
 
-    /// Waits for a value, until `deadline` at most.
+    /// Waits for a value, at most until `deadline`.
     ///
     /// # Blocking
     /// As [`recv`](Self::recv).
@@ -115,7 +115,7 @@ impl<T> Receiver<T> {
     /// A cancel point, as [`recv`](Self::recv).
     ///
     /// # Errors
-    /// The timeout passed first, or as [`recv`](Self::recv).
+    /// The timeout passed first. Otherwise as [`recv`](Self::recv).
     ///
     /// # Panics
     /// As [`recv`](Self::recv).
@@ -162,7 +162,7 @@ impl<T> Receiver<T> {
         self.len() == 0
     }
 
-    /// Returns whether there is no room, which is always so with capacity 0.
+    /// Returns whether there is no room; always true with capacity 0.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match &self.flavor {
@@ -172,7 +172,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns the largest number of values that the channel holds, `None` without a limit.
+    /// Returns the largest number of values that the channel holds; `None` without a limit.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         match &self.flavor {
@@ -182,7 +182,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns whether both receive from the same channel.
+    /// Returns whether both receivers belong to the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Receiver<T>) -> bool {
         match (&self.flavor, &other.flavor) {

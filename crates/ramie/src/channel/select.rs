@@ -13,13 +13,13 @@ use super::{
 use crate::core::{
     cancel,
     time::Deadline,
-    wait::park::{self, Refused, WaitKind, WaitRecord},
+    wait::park::{self, Refused, Subject, WaitKind, WaitRecord},
     worker,
 };
 
-static SELECT: WaitKind = WaitKind::new("one of several channels");
+static SELECT: WaitKind = WaitKind::about("one of several channels", Subject::Select);
 
-/// The arms, beginning at one taken at random.
+/// Iterates over the arms, from a random one on.
 fn from_random<'a>(arms: &'a [ArmRef<'a>]) -> impl Iterator<Item = &'a ArmRef<'a>> {
     let (head, tail) = arms.split_at(random_below(arms.len()));
     tail.iter().chain(head)
@@ -29,7 +29,7 @@ fn attempt(arms: &[ArmRef<'_>]) -> bool {
     from_random(arms).any(|arm| arm.0.attempt())
 }
 
-/// Carries out one arm if that needs no waiting.
+/// Carries out one arm if that is possible without waiting.
 #[doc(hidden)]
 pub fn select_now(arms: &mut [ArmRef<'_>]) -> bool {
     begin(arms);
@@ -86,29 +86,30 @@ fn wait(arms: &[ArmRef<'_>], deadline: Deadline) -> bool {
     done
 }
 
-/// Waits until an arm was carried out, or until another attempt may succeed.
+/// Waits until a peer has carried out an arm, or until another attempt may succeed.
 #[track_caller]
 fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline, is_cancel_point: bool) {
     let worker = worker::current();
     let earliest = arms.iter().map(|arm| arm.0.deadline()).fold(deadline, Deadline::min);
     let record = WaitRecord::new(&SELECT)
+        .with_detail(arms.len() as u64, 0)
         .until(earliest)
         .cancellable_if(is_cancel_point)
         .with_unlink(give_up, (&raw const arms).cast());
     let prepared = match park::prepare(&worker, &record) {
         Ok(prepared) => prepared,
         Err(Refused::Unwinding) => park::abort_wait_while_unwinding("a select"),
-        // The caller finds the cancellation, too.
+        // The caller checks for the cancellation itself.
         Err(Refused::Cancelled) => return,
     };
     let mut prepared = Some(prepared);
     for arm in from_random(arms) {
         let Some(wait) = prepared.as_ref().map(|prepared| prepared.wake_ref()) else { break };
-        // SAFETY: the select borrows the arms mutably, so they stay where they are and no other
-        // strand uses them until this returns; they leave their queues below.
+        // SAFETY: the select borrows the arms mutably, so they do not move and no other strand uses
+        // them until this returns; they are removed from their queues below.
         match unsafe { arm.0.enlist(wait) } {
             Enlisted::Waiting => {}
-            // This strand has claimed the wait, so no peer can have ended it.
+            // This strand has claimed the wait, so no peer can end it.
             Enlisted::Done | Enlisted::Again => {
                 if let Some(prepared) = prepared.take() {
                     prepared.ended();
@@ -123,7 +124,7 @@ fn wait_once(arms: &[ArmRef<'_>], deadline: Deadline, is_cancel_point: bool) {
     arms.iter().for_each(|arm| arm.0.unlist());
 }
 
-/// The hook of a strand that is abandoned in a select.
+/// The hook that runs if the strand is abandoned in a select.
 unsafe fn give_up(arms: *const ()) {
     // SAFETY: `wait_once` set this hook with the address of its arms, and the strand is suspended.
     let arms = unsafe { *arms.cast::<&[ArmRef<'_>]>() };
@@ -194,7 +195,8 @@ impl<'a, R: 'a> Select<'a, R> {
         Select { branches: Vec::new() }
     }
 
-    /// Adds a receive from `receiver`; if it is chosen, `handler` gets the result.
+    /// Adds a receive from `receiver`; if the receive is chosen, `handler` is called with the
+    /// result.
     #[must_use]
     pub fn recv<T: 'a>(
         mut self,
@@ -224,11 +226,12 @@ impl<'a, R: 'a> Select<'a, R> {
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, until one of the operations can be carried out;
-    /// without operations, for ever.
+    /// without operations, forever.
     ///
     /// # Cancellation
     /// A cancel point. In a cancelled scope the first operation that was added (but not a send with
-    /// an empty slot) is chosen: its handler gets `Cancelled`, with the value that was to be sent.
+    /// an empty slot) is chosen: its handler is called with `Cancelled`, which contains the value
+    /// that was to be sent.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have
@@ -243,7 +246,7 @@ impl<'a, R: 'a> Select<'a, R> {
         }
     }
 
-    /// Carries out one operation if that needs no waiting.
+    /// Carries out one operation if that is possible without waiting.
     ///
     /// # Blocking
     /// Never.
@@ -251,10 +254,10 @@ impl<'a, R: 'a> Select<'a, R> {
         self.choose(select_now).map(|index| self.run(index))
     }
 
-    /// Carries out one operation, if one can be within `timeout`.
+    /// Carries out one operation if that is possible within `timeout`.
     ///
     /// # Blocking
-    /// As [`wait`](Self::wait), for `timeout` at most.
+    /// As [`wait`](Self::wait), for at most `timeout`.
     ///
     /// # Cancellation
     /// A cancel point, as [`wait`](Self::wait).

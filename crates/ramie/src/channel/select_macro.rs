@@ -4,19 +4,19 @@
 /// expression of its arm.
 ///
 /// - `recv(receiver) -> result => expression`
-/// - `send(sender, value) -> result => expression`: the value is made before the wait, and dropped
-///   if another arm is chosen.
+/// - `send(sender, value) -> result => expression`: `value` is evaluated before the wait, and
+///   dropped if another arm is chosen.
 /// - `send(sender, mut slot) -> result => expression`: sends the value in `slot`, an `Option`,
 ///   which is taken out only if this arm is chosen. An arm with an empty slot is never chosen.
 /// - `default => expression`: runs if no operation can be carried out at once.
 /// - `default(timeout) => expression`: runs if no operation could be carried out within `timeout`.
 ///
-/// Exactly one arm runs. If several could, one of them is chosen at random. An arm whose channel is
-/// disconnected is carried out, with an error as its result.
+/// Exactly one arm runs. If several can, one of them is chosen at random. An arm whose channel is
+/// disconnected can run at once; its result is an error.
 ///
 /// # Blocking
-/// Parks the fiber, or the thread outside one, until an arm can be carried out; not with a
-/// `default` arm without a timeout.
+/// Parks the fiber, or the thread outside one, until an operation can be carried out. With a
+/// `default` arm without a timeout it never parks.
 ///
 /// # Cancellation
 /// A cancel point, unless there is a `default` arm without a timeout. In a cancelled scope the

@@ -25,7 +25,8 @@ impl<T> Sender<T> {
         Sender { core }
     }
 
-    /// Sends a value when there is room for it; with capacity 0, when a receiver takes it.
+    /// Waits until there is room for the value and sends it; with capacity 0, waits until a
+    /// receiver takes it.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, until there is room or all receivers are gone.
@@ -60,13 +61,13 @@ impl<T> Sender<T> {
     /// Never.
     ///
     /// # Errors
-    /// There is no room, or all receivers are gone.
+    /// There is no room, or all receivers are gone; the error contains the value.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         self.core.try_send(value)
     }
 
-    /// For the future with this number: see [`Core::poll_send`].
+    /// Polls the send of the future with the number `future`: see [`Core::poll_send`].
     pub(crate) fn poll_send(
         &self,
         future: u64,
@@ -89,7 +90,7 @@ impl<T> Sender<T> {
     /// A cancel point, as [`send`](Self::send).
     ///
     /// # Errors
-    /// The timeout passed first, or as [`send`](Self::send).
+    /// The timeout passed first. Otherwise as [`send`](Self::send).
     ///
     /// # Panics
     /// As [`send`](Self::send).
@@ -107,7 +108,7 @@ impl<T> Sender<T> {
     /// A cancel point, as [`send`](Self::send).
     ///
     /// # Errors
-    /// The timeout passed first, or as [`send`](Self::send).
+    /// The timeout passed first. Otherwise as [`send`](Self::send).
     ///
     /// # Panics
     /// As [`send`](Self::send).
@@ -128,19 +129,19 @@ impl<T> Sender<T> {
         self.len() == 0
     }
 
-    /// Returns whether there is no room, which is always so with capacity 0.
+    /// Returns whether there is no room; always true with capacity 0.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.core.is_full()
     }
 
-    /// Returns the largest number of values that the channel holds, `None` without a limit.
+    /// Returns the largest number of values that the channel holds; `None` without a limit.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         self.core.capacity()
     }
 
-    /// Returns whether both send to the same channel.
+    /// Returns whether both senders belong to the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Sender<T>) -> bool {
         Arc::ptr_eq(&self.core, &other.core)

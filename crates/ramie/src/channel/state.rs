@@ -10,14 +10,14 @@ use super::{
 };
 use crate::core::strand::{StrandHeader, WakeRef};
 
-/// A queue with at most this many places keeps its memory.
+/// A queue keeps its memory when it is empty if the memory has at most this number of places.
 const KEPT_PLACES: usize = 64;
 
 #[repr(C)]
 pub(super) struct ChannelState<T> {
     pub(super) has_senders: bool,
     pub(super) has_receivers: bool,
-    /// Whether the second cache line may contain waiters; if not, it need not be fetched.
+    /// Whether the second cache line may contain waiters; if not, no access to it is needed.
     has_far_waiters: bool,
     pub(super) capacity: u32,
     pub(super) waiting_receivers: Waiters<T>,
@@ -29,7 +29,7 @@ pub(super) struct ChannelState<T> {
 
 pub(super) const UNBOUNDED: u32 = u32::MAX;
 
-/// The strand to schedule when the lock is free again.
+/// The strand to schedule after the lock is released.
 pub(super) type Woken = Option<&'static StrandHeader>;
 
 impl<T> ChannelState<T> {
@@ -38,7 +38,8 @@ impl<T> ChannelState<T> {
             has_senders: true,
             has_receivers: true,
             has_far_waiters: false,
-            // No memory has room for more places.
+            // A larger capacity counts as unbounded, because no memory has room for that number of
+            // values.
             capacity: u32::try_from(capacity).unwrap_or(UNBOUNDED),
             waiting_receivers: Waiters::new(),
             values: VecDeque::new(),
@@ -47,7 +48,7 @@ impl<T> ChannelState<T> {
         }
     }
 
-    /// Gives a value to a waiting receiver or to the queue.
+    /// Gives a value to a waiting receiver, or appends it to the queue.
     #[inline(always)]
     pub(super) fn put(&mut self, value: T) -> Result<Woken, TrySendError<T>> {
         if !self.has_receivers {
@@ -63,7 +64,8 @@ impl<T> ChannelState<T> {
         Err(TrySendError::Full(value))
     }
 
-    /// Takes a value from the queue, and lets a waiting sender fill the gap; or from that sender.
+    /// Takes a value from the queue and lets a waiting sender fill the free place; or takes it from
+    /// a waiting sender directly.
     #[inline(always)]
     pub(super) fn get(&mut self) -> Result<(T, Woken), TryRecvError> {
         let Some(value) = self.values.pop_front() else {
@@ -90,7 +92,7 @@ impl<T> ChannelState<T> {
         Err(if self.has_senders { TryRecvError::Empty } else { TryRecvError::Disconnected })
     }
 
-    /// Takes the value of a sender that waits: strands and futures in turn, if both do.
+    /// Takes the value of a sender that waits; if both strands and futures wait, they take turns.
     #[inline(always)]
     fn take_from_sender(&mut self) -> (Option<T>, Woken) {
         if let Some(value) = self.futures.take_value_in_turn() {
@@ -124,20 +126,20 @@ impl<T> ChannelState<T> {
         self.waiting_senders.claim_first()
     }
 
-    /// Whether futures are to be woken by a change.
+    /// Whether a change may have to wake futures.
     #[inline(always)]
     pub(super) fn has_futures(&self) -> bool {
         self.has_far_waiters && !self.futures.is_none()
     }
 
-    /// The wakers that are to be called when the lock is free again.
+    /// Takes the wakers that must be called after the lock is released.
     #[cold]
     pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
         let has_something = self.has_something();
         self.futures.take_due(has_something)
     }
 
-    /// The futures, of which one may begin to wait.
+    /// Returns the futures, to which the caller may add one.
     pub(super) fn futures(&mut self) -> &mut Futures<T> {
         self.has_far_waiters = true;
         &mut self.futures
@@ -148,7 +150,7 @@ impl<T> ChannelState<T> {
         self.values.len() < self.capacity as usize || self.capacity == UNBOUNDED
     }
 
-    /// Whether `get` would find a value or the end, where values lie in the channel.
+    /// Whether `get` would find a value or the end, for a channel whose capacity is not 0.
     pub(super) fn has_value_or_end(&self) -> bool {
         !self.values.is_empty() || !self.has_senders
     }
@@ -161,7 +163,7 @@ impl<T> ChannelState<T> {
             || self.futures.has_values()
     }
 
-    /// Whether `get` would probably find something for a strand in this wait.
+    /// Whether `get` would probably find a value or the end for a strand in this wait.
     pub(super) fn may_get(&self, wait: WakeRef) -> bool {
         !self.values.is_empty()
             || !self.has_senders
@@ -174,7 +176,7 @@ impl<T> ChannelState<T> {
         !self.has_receivers || self.has_room() || self.waiting_receivers.has_other_than(wait)
     }
 
-    /// Gives back the memory of a queue that was long once.
+    /// Frees the memory of an empty queue that has been long.
     #[inline]
     fn give_memory_back(&mut self) {
         let (len, places) = (self.values.len(), self.values.capacity());
@@ -183,7 +185,7 @@ impl<T> ChannelState<T> {
         }
     }
 
-    /// Takes back the value of a receiver that was abandoned before it ran; no value is older.
+    /// Puts back, at the front, the value of a receiver that was abandoned before it ran.
     pub(super) fn put_back(&mut self, value: T) -> Result<Woken, T> {
         if !self.has_receivers {
             return Err(value);

@@ -1,5 +1,5 @@
-//! Receivers whose values come from the clock. They need no sender and no strand, because each
-//! waiter sets its own timer.
+//! Receivers whose values are instants of the clock. They need no sender and no strand, because
+//! each waiter sets its own timer.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::core::{
     worker,
 };
 
-static WAIT: WaitKind = WaitKind::new("a channel's moment");
+static WAIT: WaitKind = WaitKind::new("the time of a channel");
 
-/// The next moment of a timed channel; the strand that advances it receives the previous one.
+/// The next instant of a timed channel. The strand that advances it receives the previous one.
 pub(super) struct Timed {
-    /// In ns on the clock; `u64::MAX`: never.
+    /// In ns on the clock; `u64::MAX` means never.
     next_ns: AtomicU64,
-    /// In ns; `None`: there is one moment only.
+    /// In ns; `None` if there is one instant only.
     period_ns: Option<u64>,
 }
 
@@ -30,12 +30,12 @@ impl Timed {
         Timed { next_ns: AtomicU64::new(u64::MAX), period_ns: None }
     }
 
-    /// When the next moment is.
+    /// Returns the next instant.
     pub(super) fn deadline(&self) -> Deadline {
         Deadline::at(Instant::from_ns(self.next_ns.load(Ordering::Acquire)))
     }
 
-    /// Takes the moment if it has come.
+    /// Takes the next instant if it has been reached.
     pub(super) fn take(&self) -> Option<Instant> {
         let now = worker::now_ns();
         loop {
@@ -43,7 +43,7 @@ impl Timed {
             if next > now || next == u64::MAX {
                 return None;
             }
-            // Moments that were missed are omitted.
+            // Missed instants are skipped.
             let after = self.period_ns.map_or(u64::MAX, |period| now.saturating_add(period));
             let taken =
                 self.next_ns.compare_exchange(next, after, Ordering::AcqRel, Ordering::Relaxed);
@@ -78,8 +78,7 @@ fn timed(first_ns: u64, period_ns: Option<u64>) -> Receiver<Instant> {
     Receiver { flavor: Flavor::Timed(Arc::new(timed), |moment| moment) }
 }
 
-/// Makes a receiver of one value, the instant at which `duration` has passed; it comes at that
-/// instant.
+/// Makes a receiver that gets one value after `duration`: the instant at which it was due.
 ///
 /// No other value follows, and the receiver is never disconnected.
 #[must_use]
@@ -87,7 +86,7 @@ pub fn after(duration: Duration) -> Receiver<Instant> {
     timed(Deadline::after(duration).as_ns(), None)
 }
 
-/// Makes a receiver of one value, `when`, which comes at that instant.
+/// Makes a receiver that gets one value, `when`, at that instant.
 #[must_use]
 pub fn at(when: Instant) -> Receiver<Instant> {
     timed(Deadline::at(when).as_ns(), None)
@@ -95,7 +94,8 @@ pub fn at(when: Instant) -> Receiver<Instant> {
 
 /// Makes a receiver that gets a value every `period`: the instant for which the value was due.
 ///
-/// It holds one value at most: if a value is received late, the next is due a period after that.
+/// The channel holds at most one value: if a value is received late, the next one is due one period
+/// after that.
 #[must_use]
 pub fn tick(period: Duration) -> Receiver<Instant> {
     let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);

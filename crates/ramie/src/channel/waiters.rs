@@ -1,4 +1,4 @@
-//! A channel's waiters, in the frames of the strands that wait.
+//! The waiters of a channel. Each lies in the stack frame of the strand that waits.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -8,7 +8,7 @@ use crate::core::{
     strand::{StrandHeader, Wake, WakeRef},
 };
 
-/// The action of a peer for a waiter whose wait it claimed.
+/// How the operation of a waiter ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Nothing,
@@ -106,7 +106,7 @@ impl<T> Waiters<T> {
         self.first.is_null()
     }
 
-    /// Whether the queue contains a waiter of another wait than this one.
+    /// Whether the queue contains a waiter that belongs to a wait other than `wait`.
     pub(super) fn has_other_than(&self, wait: WakeRef) -> bool {
         let mut at = self.first;
         // SAFETY: queued waiters are alive (invariant of `first`).
@@ -140,7 +140,7 @@ impl<T> Claimed<T> {
         unsafe { &*self.waiter }
     }
 
-    /// Gives a waiting receiver its value.
+    /// Gives a value to a waiting receiver.
     #[inline]
     pub(super) fn give(self, value: T) -> &'static StrandHeader {
         self.waiter().value.set(Some(value));
@@ -148,7 +148,7 @@ impl<T> Claimed<T> {
         self.header
     }
 
-    /// Takes a waiting sender's value.
+    /// Takes the value of a waiting sender.
     #[inline]
     pub(super) fn take(self) -> (Option<T>, &'static StrandHeader) {
         self.waiter().outcome.set(Outcome::Done);

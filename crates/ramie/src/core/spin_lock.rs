@@ -32,12 +32,19 @@ impl SpinWait {
     }
 
     pub(crate) fn pause(&mut self) {
-        if self.round < PAUSES {
-            pause(1 << self.round);
-            self.round += 1;
-        } else {
+        if !self.spin() {
             std::thread::yield_now();
         }
+    }
+
+    /// A round that keeps the CPU. Returns false at once if all of these are over.
+    pub(crate) fn spin(&mut self) -> bool {
+        let is_left = self.round < PAUSES;
+        if is_left {
+            pause(1 << self.round);
+            self.round += 1;
+        }
+        is_left
     }
 }
 

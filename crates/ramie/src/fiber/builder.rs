@@ -1,7 +1,7 @@
 //! The builder that spawns fibers with options.
 #![allow(unsafe_code)]
 
-use std::{io, marker::PhantomData, mem, ptr, thread};
+use std::{io, marker::PhantomData, mem, panic::Location, ptr, thread};
 
 use ramie_driver::sys::{HandedOut, Lent};
 
@@ -135,6 +135,7 @@ impl Builder {
     /// # Panics
     /// If the name contains a NUL byte.
     #[inline]
+    #[track_caller]
     pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -153,6 +154,7 @@ impl Builder {
     ///
     /// # Errors
     /// As for [`Builder::spawn`].
+    #[track_caller]
     pub unsafe fn spawn_unchecked<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send,
@@ -172,6 +174,7 @@ impl Builder {
     /// # Panics
     /// If the name contains a NUL byte.
     #[inline]
+    #[track_caller]
     pub fn spawn_local<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + 'static,
@@ -186,6 +189,7 @@ impl Builder {
     ///
     /// # Errors
     /// As for [`Builder::spawn`].
+    #[track_caller]
     pub fn spawn_scoped<'scope, F, T>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -209,6 +213,7 @@ impl Builder {
     ///
     /// # Panics
     /// As [`Scope::spawn_local`].
+    #[track_caller]
     pub fn spawn_scoped_local<'scope, F, T>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -224,6 +229,7 @@ impl Builder {
         Ok(ScopedJoinHandle::new(raw, data))
     }
 
+    #[track_caller]
     unsafe fn spawn_counted<F, T>(
         self,
         f: F,
@@ -260,6 +266,7 @@ impl Builder {
     /// Everything that they borrow outlives the strand's end, and the moment when its outcome is
     /// taken. A closure for `AnyWorker` is `Send`.
     #[inline]
+    #[track_caller]
     unsafe fn spawn_raw<F, T>(
         self,
         f: F,
@@ -287,6 +294,7 @@ impl Builder {
             };
             let is_thread = placement == Placement::AnyWorker && worker.membership.is_none();
             let header = worker.headers.take(is_thread)?;
+            header.note_spawn(Location::caller());
             // SAFETY: a fresh header; the rest is the caller's promise.
             unsafe { strand::install(header, f) };
             if is_thread {

@@ -10,12 +10,12 @@ use crate::core::{
     strand::{self, NoValue, Raised, ScopeData, StrandHeader, label, take_outcome},
     wait::{
         completion::Completion,
-        park::{Refused, WaitKind, WaitRecord},
+        park::{Refused, Subject, WaitKind, WaitRecord},
     },
     worker,
 };
 
-static JOIN: WaitKind = WaitKind::new("the end of a strand");
+static JOIN: WaitKind = WaitKind::about("the end of a strand", Subject::Strand);
 
 /// The only handle of a strand, without the type of its value.
 ///

@@ -10,7 +10,8 @@
 //! in a `thread_local!` assumes that they do not: no suspension may happen inside the initializer
 //! of a `std::thread_local!`, nor while such a context (a `scoped-tls` binding, another runtime's
 //! `enter` guard) is set. The compiler cannot check it; [`no_switch`](crate::no_switch) can, at run
-//! time.
+//! time. A context that can be taken off the thread and put back, such as the entered spans of
+//! `tracing`, may leave at each suspension: [`attach_context`].
 //!
 //! A second form of the assumption concerns stacks that outlive a thread's locals: a fiber of
 //! [`spawn_local`] outside [`run`](crate::run), or a coroutine, that is suspended inside
@@ -44,17 +45,20 @@ use crate::core::{
     strand::Wake,
     time::{Deadline, Instant},
     wait::{
-        park::{self, Refused, WaitKind, WaitRecord},
+        park::{self, Refused, Subject, WaitKind, WaitRecord},
         sleep_to,
     },
     worker,
 };
 pub use crate::core::{
-    local::{AccessError, LocalKey},
+    local::{
+        AccessError, AttachedContext, InheritedContext, LocalKey, StrandContext, attach_context,
+        with_attached_context,
+    },
     strand::FiberId,
 };
 
-static PARK: WaitKind = WaitKind::new("an unpark");
+static PARK: WaitKind = WaitKind::about("an unpark", Subject::Unpark);
 
 /// Spawns a fiber and returns a handle to join it; twin of [`std::thread::spawn`].
 ///
@@ -95,6 +99,7 @@ static PARK: WaitKind = WaitKind::new("an unpark");
 /// ramie::fiber::spawn(|| println!("{local}"));
 /// ```
 #[inline]
+#[track_caller]
 pub fn spawn<F, T>(f: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -126,6 +131,7 @@ where
 /// });
 /// ```
 #[inline]
+#[track_caller]
 pub fn spawn_local<F, T>(f: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + 'static,

@@ -124,6 +124,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// ```compile_fail
     /// let leaked = ramie::fiber::scope(|s| s.spawn(|| 1));
     /// ```
+    #[track_caller]
     pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -140,6 +141,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// # Panics
     /// As [`spawn_local`](super::spawn_local). Also if it is called on another thread than the one
     /// that waits for the scope, because nothing would run the fiber while the scope waits.
+    #[track_caller]
     pub fn spawn_local<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + 'scope,

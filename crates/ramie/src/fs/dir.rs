@@ -14,7 +14,7 @@ use std::{
 use super::Metadata;
 use crate::{core::cancel::Steps, op::blocking_io};
 
-/// Entries taken in one job of the pool.
+/// The number of entries that one job of the pool reads.
 const BATCH: usize = 128;
 
 /// Lists a directory; twin of [`std::fs::read_dir`].
@@ -46,14 +46,15 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     Ok(ReadDir { dir, is_over: batch.len() < BATCH, batch, steps: Steps::Going })
 }
 
-/// The entries of a directory, in no order; twin of [`std::fs::ReadDir`].
+/// An iterator over the entries of a directory, in no defined order; twin of [`std::fs::ReadDir`].
 ///
 /// # Blocking
 /// `next` parks the fiber for every 128th entry.
 ///
 /// # Cancellation
-/// `next` is a cancel point when it parks. No entry is lost, because `next` may be called again. If
-/// that happens inside the same cancelled scope, or beyond the same limit, the iteration ends.
+/// `next` is a cancel point when it parks. A cancelled `next` loses no entry, so it may be called
+/// again outside the scope. Inside the same cancelled scope, or beyond the same limit, it returns
+/// `None`, so that a loop which continues after errors ends.
 pub struct ReadDir {
     dir: fs::ReadDir,
     batch: VecDeque<io::Result<DirEntry>>,
@@ -61,7 +62,7 @@ pub struct ReadDir {
     steps: Steps,
 }
 
-// As std's is, because its content is never half changed.
+// As std's `ReadDir` is: a panic cannot leave it half changed.
 impl UnwindSafe for ReadDir {}
 impl RefUnwindSafe for ReadDir {}
 
@@ -98,7 +99,7 @@ impl fmt::Debug for ReadDir {
 /// An entry of a directory; twin of [`std::fs::DirEntry`].
 pub struct DirEntry {
     entry: fs::DirEntry,
-    /// The type, found on the pool, where it may wait; None if that failed.
+    /// The type, which was found on the pool because finding it may wait; None if that failed.
     file_type: Option<FileType>,
 }
 
@@ -107,19 +108,19 @@ impl DirEntry {
         DirEntry { file_type: entry.file_type().ok(), entry }
     }
 
-    /// Returns the path: that of the directory with the name.
+    /// Returns the path: the one given to [`read_dir`], joined with the entry's name.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.entry.path()
     }
 
-    /// Reads the attributes, of a link itself.
+    /// Reads the attributes; of a symbolic link itself, not of its target.
     ///
     /// # Blocking
-    /// Parks the fiber until it is done.
+    /// Parks the fiber until the call is complete.
     ///
     /// # Cancellation
-    /// A cancel point before it begins; once begun it is waited for to its end.
+    /// A cancel point. Once the call has begun, the fiber waits for its end.
     ///
     /// # Errors
     /// Those of [`std::fs::DirEntry::metadata`].
@@ -137,7 +138,7 @@ impl DirEntry {
         self.file_type.map_or_else(|| blocking_io(|| self.entry.file_type()), Ok)
     }
 
-    /// Returns the name alone.
+    /// Returns the name, without the directory.
     #[must_use]
     pub fn file_name(&self) -> OsString {
         self.entry.file_name()
@@ -156,33 +157,33 @@ impl fmt::Debug for DirEntry {
     }
 }
 
-/// Chooses how a directory is made; twin of [`std::fs::DirBuilder`].
+/// Chooses how a directory is created; twin of [`std::fs::DirBuilder`].
 #[derive(Debug)]
 pub struct DirBuilder {
     builder: fs::DirBuilder,
 }
 
 impl DirBuilder {
-    /// Starts with permissions for all, and not recursive.
+    /// Makes options with permissions 0o777 (which the umask reduces), and not recursive.
     #[must_use]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         DirBuilder { builder: fs::DirBuilder::new() }
     }
 
-    /// Chooses whether the directories above are made, too.
+    /// Chooses whether missing directories above are created, too.
     pub fn recursive(&mut self, recursive: bool) -> &mut Self {
         self.builder.recursive(recursive);
         self
     }
 
-    /// Makes the directory.
+    /// Creates the directory.
     ///
     /// # Blocking
-    /// Parks the fiber until it is done.
+    /// Parks the fiber until the call is complete.
     ///
     /// # Cancellation
-    /// A cancel point before it begins; once begun it is waited for to its end.
+    /// A cancel point. Once the call has begun, the fiber waits for its end.
     ///
     /// # Errors
     /// Those of [`std::fs::DirBuilder::create`].

@@ -18,25 +18,25 @@ use crate::{
 
 /// An open file; twin of [`std::fs::File`].
 ///
-/// It is [`Read`](io::Read), [`Write`](io::Write) and [`Seek`], itself and by shared reference, and
-/// has std's [`FileExt`](std::os::unix::fs::FileExt) for reads and writes at a position. Closed
-/// when dropped.
+/// `File` and `&File` implement [`Read`](io::Read), [`Write`](io::Write) and [`Seek`]. `File`
+/// implements std's [`FileExt`](std::os::unix::fs::FileExt), for reads and writes at a position.
+/// The descriptor is closed when the file is dropped.
 ///
 /// # Blocking
 /// A call that would wait for a disk parks the fiber, or the thread outside one. A read of cached
-/// bytes is made at once, 64 KiB at a time with other fibers in between.
+/// bytes is made at once, 64 KiB at a time; other fibers run in between.
 ///
 /// On the polling driver, a write to a named pipe or terminal that was opened without `O_NONBLOCK`
-/// writes at most 4,096 bytes, because the kernel guarantees room for no more without waiting;
-/// std's and the ring's write all. `write_all` continues with the rest.
+/// writes at most 4,096 bytes, because the kernel guarantees no more room than that. std and the
+/// ring write all bytes. `write_all` continues with the rest.
 ///
 /// # Cancellation
-/// Calls that may wait are cancel points; `seek`, `try_lock` and `unlock` are none. One that goes
-/// to the blocking pool runs to its end once begun. The error of a cancelled `write_all` or
+/// Calls that may wait are cancel points; `seek`, `try_lock` and `unlock` are none. A call on the
+/// blocking pool runs to its end once it has begun. The error of a cancelled `write_all` or
 /// `read_exact` holds the number of bytes moved ([`bytes_moved`](crate::cancel::bytes_moved)).
 ///
 /// # Errors
-/// As std's. Never `Interrupted`.
+/// Those of std's methods, but never `Interrupted`.
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
@@ -75,7 +75,7 @@ impl File {
         OpenOptions::new().read(true).open(path)
     }
 
-    /// Opens a file for writing, and truncates it, or creates it if there is none.
+    /// Opens a file for writing; truncates an existing file, creates a missing one.
     ///
     /// # Blocking
     /// As [`OpenOptions::open`].
@@ -99,7 +99,7 @@ impl File {
     /// A cancel point.
     ///
     /// # Errors
-    /// `AlreadyExists`; else as [`OpenOptions::open`].
+    /// `AlreadyExists`: the path exists. Otherwise as [`OpenOptions::open`].
     #[track_caller]
     pub fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create_new(true).open(path)
@@ -120,7 +120,7 @@ impl File {
     /// A cancel point.
     ///
     /// # Errors
-    /// The disk refused bytes that were written before; or this is no file on a disk.
+    /// The disk refused bytes that were written before, or this is no file on a disk.
     #[track_caller]
     pub fn sync_all(&self) -> io::Result<()> {
         self.sync(false)
@@ -149,8 +149,9 @@ impl File {
     /// Takes the file's exclusive lock.
     ///
     /// # Blocking
-    /// Parks the fiber until no other holder's lock conflicts. Up to 32 waiters of the process
-    /// occupy a thread of the blocking pool each; further waiters try again every 50 ms or sooner.
+    /// Parks the fiber while another handle holds a lock of the file. Up to 32 waiters of the
+    /// process occupy a thread of the blocking pool each; further waiters try again every 50 ms or
+    /// sooner.
     ///
     /// # Cancellation
     /// A cancel point, on a fiber.
@@ -162,10 +163,10 @@ impl File {
         lock::lock(self, fs::File::lock, fs::File::try_lock)
     }
 
-    /// Takes a lock of the file that others may hold, too, unless it is exclusive.
+    /// Takes a shared lock of the file, which other handles may hold at the same time.
     ///
     /// # Blocking
-    /// As [`File::lock`].
+    /// Parks the fiber while another handle holds the exclusive lock; otherwise as [`File::lock`].
     ///
     /// # Cancellation
     /// A cancel point, on a fiber.
@@ -177,7 +178,7 @@ impl File {
         lock::lock(self, fs::File::lock_shared, fs::File::try_lock_shared)
     }
 
-    /// Takes the file's exclusive lock if that is possible now.
+    /// Takes the file's exclusive lock if no other handle holds a lock now.
     ///
     /// # Errors
     /// `WouldBlock`: another handle holds a lock. Otherwise those of [`std::fs::File::try_lock`].
@@ -186,10 +187,10 @@ impl File {
         self.attributes(|file| file.try_lock())
     }
 
-    /// Takes a shared lock of the file if that is possible now.
+    /// Takes a shared lock of the file if no other handle holds the exclusive lock now.
     ///
     /// # Errors
-    /// As [`File::try_lock`].
+    /// `WouldBlock`: another handle holds the exclusive lock. Otherwise as [`File::try_lock`].
     #[track_caller]
     pub fn try_lock_shared(&self) -> Result<(), TryLockError> {
         self.attributes(|file| file.try_lock_shared())
@@ -204,19 +205,20 @@ impl File {
         self.attributes(|file| file.unlock())
     }
 
-    /// Cuts the file to a size in bytes, or fills it up with zeros.
+    /// Truncates or extends the file to `size` bytes; an extension reads as zeros.
     ///
     /// # Blocking
-    /// Parks the fiber until it is done.
+    /// Parks the fiber until the call is complete.
     ///
     /// # Cancellation
-    /// A cancel point before it begins; once begun it is waited for to its end.
+    /// A cancel point. Once the call has begun, the fiber waits for its end.
     ///
     /// # Errors
-    /// `InvalidInput`: the file is not open for writing, or the size is beyond the file system's.
+    /// `InvalidInput`: the file is not open for writing, or the size is above the file system's
+    /// limit.
     #[track_caller]
     pub fn set_len(&self, size: u64) -> io::Result<()> {
-        // std's message.
+        // The same error as std's.
         let size = i64::try_from(size)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         ring::ftruncate(self, size.cast_unsigned())
@@ -225,10 +227,11 @@ impl File {
     /// Reads the file's attributes.
     ///
     /// # Blocking
-    /// On a local disk never: they are in memory. Else it parks the fiber until they are there.
+    /// Parks the fiber for a file on a network file system. For a file on a local disk the call
+    /// never waits, because the kernel keeps the attributes of an open file in memory.
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// A cancel point.
     ///
     /// # Errors
     /// Those of [`std::fs::File::metadata`].
@@ -238,7 +241,7 @@ impl File {
         self.attributes(|file| file.metadata()).map(Metadata::from)
     }
 
-    /// Makes a call about attributes: at once if they are cached.
+    /// Makes a call about attributes or locks: at once, except on a network file system.
     #[track_caller]
     fn attributes<T: Send>(&self, call: impl FnOnce(&fs::File) -> T + Send) -> T {
         match self.transfer.kind() {
@@ -247,10 +250,10 @@ impl File {
         }
     }
 
-    /// Makes a second handle of the same open file, with the same position.
+    /// Makes a second handle of the same open file; both share the position.
     ///
     /// # Errors
-    /// The process is out of descriptors.
+    /// The process has no free descriptor.
     pub fn try_clone(&self) -> io::Result<File> {
         Ok(File { transfer: self.transfer.try_clone()? })
     }
@@ -258,13 +261,13 @@ impl File {
     /// Changes the file's permissions.
     ///
     /// # Blocking
-    /// Parks the fiber until it is done.
+    /// Parks the fiber until the call is complete.
     ///
     /// # Cancellation
-    /// A cancel point before it begins; once begun it is waited for to its end.
+    /// A cancel point. Once the call has begun, the fiber waits for its end.
     ///
     /// # Errors
-    /// `PermissionDenied`: the file is another user's.
+    /// `PermissionDenied`: the file belongs to another user.
     #[track_caller]
     pub fn set_permissions(&self, perm: Permissions) -> io::Result<()> {
         blocking_io(|| self.as_std().set_permissions(perm))
@@ -273,13 +276,13 @@ impl File {
     /// Changes the file's times.
     ///
     /// # Blocking
-    /// Parks the fiber until it is done.
+    /// Parks the fiber until the call is complete.
     ///
     /// # Cancellation
-    /// A cancel point before it begins; once begun it is waited for to its end.
+    /// A cancel point. Once the call has begun, the fiber waits for its end.
     ///
     /// # Errors
-    /// `PermissionDenied`: the file is another user's.
+    /// `PermissionDenied`: the file belongs to another user.
     #[track_caller]
     pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
         blocking_io(|| self.as_std().set_times(times.into()))
@@ -291,7 +294,7 @@ impl File {
     /// As [`File::set_times`].
     ///
     /// # Cancellation
-    /// A cancel point before it begins; once begun it is waited for to its end.
+    /// A cancel point. Once the call has begun, the fiber waits for its end.
     ///
     /// # Errors
     /// As [`File::set_times`].
@@ -308,8 +311,8 @@ impl File {
         self.transfer.kind() == FileKind::Stream
     }
 
-    /// Returns the number of bytes from the current position to the end, if it is known without
-    /// waiting.
+    /// Returns the number of bytes from the current position to the end; 0 if finding it might
+    /// wait.
     pub(super) fn rest(&self) -> usize {
         if self.transfer.kind() != FileKind::Local {
             return 0;

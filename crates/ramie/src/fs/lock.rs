@@ -1,8 +1,9 @@
-//! Waiting for the lock of a file, which only a thread can do.
+//! Waiting for the lock of a file, which the kernel makes only a thread wait for.
 //!
-//! flock(2) has neither readiness nor an op. A waiter gets a thread of the pool, but at most
-//! [`MAX_THREADS`] have one: if locks took all of the pool, the holder of one might need a thread
-//! to release it. Further waiters try repeatedly, at growing intervals.
+//! No op of the ring calls flock(2), and readiness does not report that a lock is free. So a waiter
+//! gets a thread of the pool, but at most [`MAX_THREADS`] waiters do: if waiters took all threads
+//! of the pool, the holder of a lock might find none for the call that releases it. Further waiters
+//! try repeatedly, at growing intervals.
 
 use std::{
     fs::TryLockError,
@@ -24,7 +25,7 @@ const MAX_THREADS: usize = 32;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// One of the threads that wait for locks.
+/// The permission to occupy one thread of the pool with a wait for a lock.
 struct LockThread;
 
 impl LockThread {
@@ -64,7 +65,7 @@ pub(super) fn lock(
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // A thread that waits for a lock cannot be interrupted.
+        // Not in a scope that may be cancelled, because a thread in flock(2) cannot be interrupted.
         if !cancel::may_be_cancelled()
             && let Some(_thread) = LockThread::take()
         {

@@ -1,4 +1,4 @@
-//! Twins of `std::fs::{Metadata, FileTimes}`: std's own, but for their times, which are of this
+//! Twins of `std::fs::{Metadata, FileTimes}`. They wrap std's types, and convert times to this
 //! crate's [`SystemTime`].
 
 use std::{
@@ -12,7 +12,7 @@ use crate::time::SystemTime;
 
 /// Attributes of a file; twin of [`std::fs::Metadata`].
 ///
-/// It has both of std's `MetadataExt`, of Unix and of Linux.
+/// Implements both `MetadataExt` traits of std: that of Unix and that of Linux.
 #[derive(Clone)]
 pub struct Metadata(fs::Metadata);
 
@@ -23,57 +23,57 @@ impl Metadata {
         self.0.file_type()
     }
 
-    /// Returns whether it is a directory.
+    /// Returns whether the file is a directory.
     #[must_use]
     pub fn is_dir(&self) -> bool {
         self.0.is_dir()
     }
 
-    /// Returns whether it is a regular file.
+    /// Returns whether the file is a regular one.
     #[must_use]
     pub fn is_file(&self) -> bool {
         self.0.is_file()
     }
 
-    /// Returns whether it is a symbolic link.
+    /// Returns whether the file is a symbolic link.
     #[must_use]
     pub fn is_symlink(&self) -> bool {
         self.0.is_symlink()
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size of the file in bytes.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    /// Returns its permissions.
+    /// Returns the permissions of the file.
     #[must_use]
     pub fn permissions(&self) -> Permissions {
         self.0.permissions()
     }
 
-    /// Returns when its contents last changed.
+    /// Returns when the contents of the file last changed.
     ///
     /// # Errors
-    /// As std's.
+    /// Those of std's method.
     pub fn modified(&self) -> io::Result<SystemTime> {
         self.0.modified().map(SystemTime::from)
     }
 
-    /// Returns when it was last read, if the file system records it.
+    /// Returns when the file was last read, if the file system records that.
     ///
     /// # Errors
-    /// As std's.
+    /// Those of std's method.
     pub fn accessed(&self) -> io::Result<SystemTime> {
         self.0.accessed().map(SystemTime::from)
     }
 
-    /// Returns when it was made.
+    /// Returns when the file was created.
     ///
     /// # Errors
-    /// The file system does not note it.
+    /// The file system does not record the time of creation.
     pub fn created(&self) -> io::Result<SystemTime> {
         self.0.created().map(SystemTime::from)
     }
@@ -131,24 +131,24 @@ impl linux::fs::MetadataExt for Metadata {
     }
 }
 
-/// Times to set of a file; twin of [`std::fs::FileTimes`].
+/// The times to set for a file; twin of [`std::fs::FileTimes`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileTimes(fs::FileTimes);
 
 impl FileTimes {
-    /// Makes one that changes no time.
+    /// Makes a value that changes no time.
     #[must_use]
     pub fn new() -> Self {
         FileTimes::default()
     }
 
-    /// Sets when the file was last read.
+    /// Sets the time of the last read.
     #[must_use]
     pub fn set_accessed(self, t: SystemTime) -> Self {
         FileTimes(self.0.set_accessed(t.into()))
     }
 
-    /// Sets when its contents last changed.
+    /// Sets the time of the last change of the contents.
     #[must_use]
     pub fn set_modified(self, t: SystemTime) -> Self {
         FileTimes(self.0.set_modified(t.into()))

@@ -1,19 +1,20 @@
 //! Twins of `std::fs`: files and directories, whose disk work never blocks the worker.
 //!
 //! Signatures, defaults and errors are std's; types that cannot block ([`Permissions`],
-//! [`FileType`], …) are std's own. A fiber's calls are made in these places:
+//! [`FileType`], …) are std's own. The table shows where a fiber's call is made: at once on the
+//! worker, through the ring, or on a thread of the blocking pool.
 //!
 //! | call | where |
 //! |---|---|
-//! | reads of cached bytes | at once, 64 KiB at a time, with other fibers in between |
+//! | reads of cached bytes | at once, 64 KiB at a time; other fibers run in between |
 //! | other reads | the ring; on the polling driver the blocking pool |
 //! | writes | at once if the file system can, otherwise the ring; on the polling driver the pool |
 //! | `sync_all`, `sync_data` | the ring; on the polling driver the pool |
 //! | opening, creating, renaming, linking, removing | the ring; on the polling driver the pool, except for opening cached local files |
 //! | `metadata` | at once if the file is local and its attributes are cached; otherwise the pool |
-//! | all other calls: listing, permissions, sizes, locks, whole-file writes, copies | the pool, one job a call |
+//! | other calls: listing, permissions, sizes, locks, whole-file writes, copies | the pool, one job per call |
 //!
-//! Beyond std, a [`Watcher`] reports changes in a folder or a tree.
+//! Beyond std, a [`Watcher`] reports changes of a file, a folder or a tree of folders.
 //!
 //! The ring adds about 8 us to a call, the pool about 27 us.
 //!
@@ -22,17 +23,18 @@
 //! - The times of [`Metadata`] and [`FileTimes`] are [`SystemTime`](crate::time::SystemTime)s of
 //!   this crate, which convert from and into std's.
 //! - `Arc<File>` is not [`Read`](std::io::Read): only std may implement traits for its `Arc`.
-//!   `&*file` is.
-//! - Reads and writes at the current position of one `File` and its `try_clone`s follow one
-//!   another, each complete. (A duplicate made elsewhere shares the position, but not the order.)
+//!   `&*file` is `Read`.
+//! - Reads and writes at the current position of a `File` and its `try_clone`s never overlap: each
+//!   one ends before the next begins. (A duplicate of the descriptor made in another way shares the
+//!   position, but its calls may overlap with these.)
 //!
 //! # Cancellation
-//! A call that the kernel has begun is completed, because a disk cannot be interrupted. If a
-//! network file system does not answer, the fiber waits for the end of the call, and so does the
-//! scope around it.
+//! A call that the kernel has begun is completed, because disk I/O cannot be interrupted. If a
+//! network file system does not answer, the fiber waits until the call ends, and so does the scope
+//! around the fiber.
 //!
 //! # Outside a fiber
-//! Every call is made by std, on the calling thread, which may block. The same applies in a
+//! std makes every call, on the calling thread, which may block. The same applies on a fiber in a
 //! destructor that runs during a panic.
 
 mod dir;

@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-static OPEN: WaitKind = WaitKind::new("a file to be opened");
+static OPEN: WaitKind = WaitKind::of_op("a file to be opened");
 
 /// Chooses how a file is opened; twin of [`std::fs::OpenOptions`].
 ///
@@ -47,7 +47,7 @@ pub struct OpenOptions {
     wants: Wants,
 }
 
-/// The options that the ring needs, because std does not show them.
+/// A copy of the options for the ring's op, because std's type has no methods that return them.
 #[derive(Clone, Copy, Debug)]
 struct Wants {
     read: bool,
@@ -56,13 +56,14 @@ struct Wants {
     truncate: bool,
     create: bool,
     create_new: bool,
-    /// Flags of open(2) that have no name here.
+    /// Whether `custom_flags` set any flags; std then opens the file.
     has_custom_flags: bool,
     mode: u32,
 }
 
 impl Wants {
-    /// The flags of open(2); None for options that std refuses, or that have custom flags.
+    /// Returns the flags of open(2); None if std refuses the options, or if they include custom
+    /// flags.
     fn flags(self) -> Option<i32> {
         if self.has_custom_flags {
             return None;
@@ -89,7 +90,7 @@ impl Wants {
 }
 
 impl OpenOptions {
-    /// Starts with nothing allowed.
+    /// Makes options that all are off.
     #[must_use]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
@@ -127,21 +128,21 @@ impl OpenOptions {
         self
     }
 
-    /// Chooses whether the file is emptied.
+    /// Chooses whether the file is truncated to 0 bytes when it is opened.
     pub fn truncate(&mut self, truncate: bool) -> &mut Self {
         self.options.truncate(truncate);
         self.wants.truncate = truncate;
         self
     }
 
-    /// Chooses whether the file is made if there is none.
+    /// Chooses whether the file is created if it does not exist.
     pub fn create(&mut self, create: bool) -> &mut Self {
         self.options.create(create);
         self.wants.create = create;
         self
     }
 
-    /// Chooses whether the file must be made, and not be there already.
+    /// Chooses whether the file must be created by this call, which fails if the path exists.
     pub fn create_new(&mut self, create_new: bool) -> &mut Self {
         self.options.create_new(create_new);
         self.wants.create_new = create_new;
@@ -151,10 +152,12 @@ impl OpenOptions {
     /// Opens the file at `path`.
     ///
     /// # Blocking
-    /// Parks the fiber until it is open; a FIFO waits for its other end.
+    /// Parks the fiber until the file is open. The open of a FIFO waits until its other end is
+    /// opened.
     ///
     /// # Cancellation
-    /// A cancel point. Once begun, the open of a FIFO waits for its other end.
+    /// A cancel point. Once the open of a FIFO has begun, it waits for the other end even if it is
+    /// cancelled.
     ///
     /// # Errors
     /// Those of [`std::fs::OpenOptions::open`].
@@ -166,7 +169,7 @@ impl OpenOptions {
             (Route::Ring, Some(flags), Ok(c_path)) if !opens_stream_in_background(path, flags) => {
                 self.open_by_ring(path, &c_path, flags)
             }
-            (Route::Pool, Some(flags), _) if flags & (sys::O_CREAT | sys::O_TRUNC) == 0 => {
+            (Route::WithoutRing, Some(flags), _) if flags & (sys::O_CREAT | sys::O_TRUNC) == 0 => {
                 let opened = sys::open_cached(path, flags).map(File::from);
                 opened.map_or_else(|| blocking_io(|| self.options.open(path)).map(File::from), Ok)
             }
@@ -174,8 +177,9 @@ impl OpenOptions {
         }
     }
 
-    /// The ring opens existing cached files at once, and then as if by `O_NONBLOCK`. That is right
-    /// except for FIFOs, and for files that fail with `ENXIO`.
+    /// Opens the file through the ring. If a path is cached, the kernel first tries the open
+    /// without waiting, as if by `O_NONBLOCK`. The result is the same as without that flag, except
+    /// for FIFOs and for files that fail with `ENXIO`.
     #[track_caller]
     fn open_by_ring(&self, path: &Path, c_path: &CString, flags: i32) -> io::Result<File> {
         let mode = self.wants.mode;
@@ -198,8 +202,8 @@ impl OpenOptions {
         Ok(file)
     }
 
-    /// Waits for the other end. The first descriptor, which did not wait, stays open meanwhile,
-    /// because a writer that has seen this end open must not see it close.
+    /// Waits for the other end of a FIFO. The first descriptor, whose open did not wait, stays open
+    /// meanwhile, because a writer that has seen this end open must not see it close.
     #[cold]
     #[track_caller]
     fn open_fifo(&self, path: &Path, opened: OwnedFd) -> io::Result<File> {
@@ -209,8 +213,9 @@ impl OpenOptions {
     }
 }
 
-/// Whether the open may wait for the other end of a FIFO, and so occupy one of the kernel's few
-/// threads for files, on which a ring opens files that may have to be created or truncated.
+/// Whether the kernel would open a FIFO on one of its few worker threads for files (io-wq) and
+/// occupy that thread until the other end is opened. A ring uses those threads for files that may
+/// have to be created or truncated.
 fn opens_stream_in_background(path: &Path, flags: i32) -> bool {
     let is_in_background = flags & (sys::O_CREAT | sys::O_TRUNC) != 0 && flags & sys::O_EXCL == 0;
     let found = if is_in_background { sys::look_up_cached(path, true) } else { None };

@@ -1,4 +1,4 @@
-//! The free functions on paths.
+//! The functions that take a path.
 
 use std::{
     fs::{self, Permissions},
@@ -27,8 +27,8 @@ use crate::{
 /// The size from which writing contents occupies a CPU for a while.
 const LARGE: usize = 256 * 1024;
 
-/// If as many jobs that occupy a CPU ran as the pool has threads, they would leave the workers
-/// little CPU time. So each such job takes a lane first; there is one lane for each CPU.
+/// The pool has more threads than the machine has CPUs, so jobs that occupy a CPU could leave the
+/// workers little CPU time. Each such job therefore takes a lane first; there is one for each CPU.
 static LANES: LazyLock<Vec<Mutex<()>>> =
     LazyLock::new(|| (0..sys::available_cpus()).map(|_| Mutex::new(())).collect());
 static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
@@ -45,7 +45,7 @@ fn take_lane() -> Option<MutexGuard<'static, ()>> {
     }))
 }
 
-/// Makes twins that are one job of the pool.
+/// Makes twins whose whole call is one job of the pool.
 macro_rules! jobs {
     ($(
         $(#[$doc:meta])*
@@ -55,7 +55,7 @@ macro_rules! jobs {
         $(#[$doc])*
         ///
         /// # Blocking
-        /// Parks the fiber until it is done.
+        /// Parks the fiber until the call is complete.
         ///
         /// # Cancellation
         /// A cancel point.
@@ -71,7 +71,7 @@ macro_rules! jobs {
     )*};
 }
 
-/// Makes twins that are one call of [`ring`], from the working directory.
+/// Makes twins whose whole call is one call of [`ring`], relative to the working directory.
 macro_rules! ring_calls {
     ($(
         $(#[$doc:meta])*
@@ -80,7 +80,7 @@ macro_rules! ring_calls {
         $(#[$doc])*
         ///
         /// # Blocking
-        /// Parks the fiber until it is done.
+        /// Parks the fiber until the call is complete.
         ///
         /// # Cancellation
         /// A cancel point.
@@ -98,13 +98,14 @@ macro_rules! ring_calls {
 }
 
 jobs! {
-    /// Makes a path absolute, without links and dots; twin of [`std::fs::canonicalize`].
+    /// Returns the absolute path, with symbolic links, `.` and `..` resolved; twin of
+    /// [`std::fs::canonicalize`].
     pub fn canonicalize(path) -> PathBuf = fs::canonicalize;
-    /// Makes a directory and those above it; twin of [`std::fs::create_dir_all`].
+    /// Creates a directory and all missing ones above it; twin of [`std::fs::create_dir_all`].
     pub fn create_dir_all(path) -> () = fs::create_dir_all;
-    /// Reads where a symbolic link leads; twin of [`std::fs::read_link`].
+    /// Returns the target of a symbolic link; twin of [`std::fs::read_link`].
     pub fn read_link(path) -> PathBuf = fs::read_link;
-    /// Removes a directory with all that is in it; twin of [`std::fs::remove_dir_all`].
+    /// Removes a directory with all its contents; twin of [`std::fs::remove_dir_all`].
     pub fn remove_dir_all(path) -> () = fs::remove_dir_all;
     /// Changes the permissions of the file at a path; twin of [`std::fs::set_permissions`].
     pub fn set_permissions(path, perm: Permissions) -> () = fs::set_permissions;
@@ -112,15 +113,17 @@ jobs! {
     pub fn chroot(path) -> () = unix::fs::chroot;
     /// Changes owner and group; twin of [`std::os::unix::fs::chown`].
     pub fn chown(path, uid: Option<u32>, gid: Option<u32>) -> () = unix::fs::chown;
-    /// Changes owner and group, of a link itself; twin of [`std::os::unix::fs::lchown`].
+    /// Changes owner and group; of a symbolic link itself, not of its target; twin of
+    /// [`std::os::unix::fs::lchown`].
     pub fn lchown(path, uid: Option<u32>, gid: Option<u32>) -> () = unix::fs::lchown;
 }
 
-/// Copies contents and permissions of a file, and returns how many bytes; twin of
+/// Copies contents and permissions of a file, and returns the number of bytes copied; twin of
 /// [`std::fs::copy`].
 ///
 /// # Blocking
-/// Parks the fiber until the copy is complete. As many copies run at a time as there are CPUs.
+/// Parks the fiber until the copy is complete. At most one copy per CPU runs at a time; further
+/// ones wait.
 ///
 /// # Cancellation
 /// A cancel point.
@@ -135,17 +138,16 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
 }
 
 ring_calls! {
-    /// Makes a directory; twin of [`std::fs::create_dir`].
+    /// Creates a directory; twin of [`std::fs::create_dir`].
     pub fn create_dir<P>(path) = ring::mkdir(CWD, path, Mode::from_raw_mode(0o777));
     /// Removes an empty directory; twin of [`std::fs::remove_dir`].
     pub fn remove_dir<P>(path) = ring::unlink(CWD, path, AtFlags::REMOVEDIR);
     /// Removes a file; twin of [`std::fs::remove_file`].
     pub fn remove_file<P>(path) = ring::unlink(CWD, path, AtFlags::empty());
-    /// Makes a second name of a file; twin of [`std::fs::hard_link`].
+    /// Gives a file a second name; twin of [`std::fs::hard_link`].
     pub fn hard_link<P, Q>(original, link)
         = ring::link(CWD, original, CWD, link, AtFlags::empty());
-    /// Gives a file another name, and replaces a file that has that name; twin of
-    /// [`std::fs::rename`].
+    /// Renames a file, and replaces a file that has the new name; twin of [`std::fs::rename`].
     pub fn rename<P, Q>(from, to) = ring::rename(CWD, from, CWD, to, RenameFlags::empty());
     /// Makes a symbolic link; twin of [`std::os::unix::fs::symlink`].
     pub fn symlink<P, Q>(original, link) = ring::symlink(original, CWD, link);
@@ -154,10 +156,10 @@ ring_calls! {
 /// Changes owner and group of an open file; twin of [`std::os::unix::fs::fchown`].
 ///
 /// # Blocking
-/// Parks the fiber until it is done.
+/// Parks the fiber until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before it begins; once begun it is waited for to its end.
+/// A cancel point. Once the call has begun, the fiber waits for its end.
 ///
 /// # Errors
 /// Those of std's function of this name.
@@ -170,10 +172,10 @@ pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<
 /// Makes a symbolic link; twin of [`std::fs::soft_link`].
 ///
 /// # Blocking
-/// Parks the fiber until it is done.
+/// Parks the fiber until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before it begins; once begun it is waited for to its end.
+/// A cancel point. Once the call has begun, the fiber waits for its end.
 ///
 /// # Errors
 /// Those of [`std::fs::soft_link`].
@@ -186,7 +188,7 @@ pub fn soft_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
 /// Reads a whole file; twin of [`std::fs::read`].
 ///
 /// # Blocking
-/// As [`File::open`] and reads.
+/// As [`File::open`] and the reads of [`File`].
 ///
 /// # Cancellation
 /// A cancel point.
@@ -203,13 +205,13 @@ pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
 /// Reads a whole file as text; twin of [`std::fs::read_to_string`].
 ///
 /// # Blocking
-/// As [`File::open`] and reads.
+/// As [`File::open`] and the reads of [`File`].
 ///
 /// # Cancellation
 /// A cancel point.
 ///
 /// # Errors
-/// `InvalidData`: it is not UTF-8. Else those of [`std::fs::read_to_string`].
+/// `InvalidData`: the file is not UTF-8. Otherwise those of [`std::fs::read_to_string`].
 #[track_caller]
 pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
     let mut text = String::new();
@@ -220,10 +222,10 @@ pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
 /// Writes `contents` as the whole content of a file; twin of [`std::fs::write`].
 ///
 /// # Blocking
-/// Parks the fiber until it is done.
+/// Parks the fiber until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before it begins; once begun it is waited for to its end.
+/// A cancel point. Once the call has begun, the fiber waits for its end.
 ///
 /// # Errors
 /// Those of [`std::fs::write`].
@@ -237,8 +239,7 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
 /// Reads the attributes of the file at a path, following links; twin of [`std::fs::metadata`].
 ///
 /// # Blocking
-/// Never for a file on a local disk whose attributes are cached. Otherwise it parks the fiber until
-/// it is done.
+/// Parks the fiber, unless the file is on a local disk and its attributes are cached.
 ///
 /// # Cancellation
 /// A cancel point.
@@ -291,8 +292,9 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
     }
 }
 
-/// Reads attributes if that certainly does not wait: for a fiber, cached ones on a local disk. Only
-/// std can make its `Metadata`, so the kernel finds the file first, and then std asks for it.
+/// Reads attributes if that certainly does not wait: on a fiber, those of a file on a local disk
+/// that are cached. Two calls are needed, because only std can make its `Metadata`: one opens the
+/// path without waiting, then std reads the attributes of that descriptor.
 fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<fs::Metadata>> {
     if route() == Route::Here {
         return None;

@@ -17,11 +17,11 @@ use crate::{
     op::{
         forward::{read_by_reference, write_by_reference},
         route::{route, uninterrupted},
-        whole::{counted_read_exact, counted_write_all, read_exact, write_all},
+        whole::{counted_read_exact, counted_write_all, read_exact_by, write_all_by},
     },
 };
 
-/// Room for a file whose size is not known.
+/// The bytes reserved first for a file whose size is not known.
 const UNKNOWN: usize = 8 * 1024;
 
 impl Read for &File {
@@ -48,14 +48,16 @@ impl Read for &File {
         }
         loop {
             if buf.len() == buf.capacity() {
-                // Usually this is the end, so the read that finds it makes no more room.
+                // Usually this is the end of the file. So the read that finds the end uses a small
+                // buffer, and `buf` need not grow.
                 let mut more = [0; 32];
                 match self.transfer.read(&mut more, None)? {
                     0 => return Ok(buf.len() - start),
                     count => buf.extend_from_slice(&more[..count]),
                 }
             }
-            // In parts: making room in memory takes as long as reading, and others run in between.
+            // In parts, with other fibers in between, because zeroing new memory takes as long as
+            // reading.
             let filled = buf.len();
             buf.resize(filled + PART.min(buf.capacity() - filled), 0);
             let read = self.transfer.read(&mut buf[filled..], None);
@@ -142,20 +144,20 @@ impl FileExt for File {
     #[track_caller]
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let mut at = offset;
-        read_exact(buf, |rest| {
-            let count = self.read_at(rest, at)?;
-            at += count as u64;
-            Ok(count)
+        read_exact_by!(buf, |rest| {
+            let moved = self.read_at(rest, at);
+            at += *moved.as_ref().unwrap_or(&0) as u64;
+            moved
         })
     }
 
     #[track_caller]
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let mut at = offset;
-        write_all(buf, |rest| {
-            let count = self.write_at(rest, at)?;
-            at += count as u64;
-            Ok(count)
+        write_all_by!(buf, |rest| {
+            let moved = self.write_at(rest, at);
+            at += *moved.as_ref().unwrap_or(&0) as u64;
+            moved
         })
     }
 }

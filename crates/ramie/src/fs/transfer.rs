@@ -1,18 +1,18 @@
-//! Moving bytes: reads and writes of a file, at a position or at the current one.
+//! Reads and writes of a file, at a given position or at the current one.
 //!
 //! A file on a disk has positions and no readiness: cached bytes are copied at once, in parts of
 //! [`PART`] bytes with other fibers in between, and other bytes are read through the ring or on the
-//! pool. Anything else (a pipe, a terminal) has readiness and no positions: the driver waits for
-//! it.
+//! pool. A stream (a pipe, a terminal) has readiness and no positions, so the driver waits for its
+//! readiness.
 //!
 //! # The current position
-//! A call that a ring makes at the current position reads it, and moves it by its result, in two
-//! steps, without the lock that read(2) takes ([`ring::data`](crate::ring)). So the calls that use
-//! the position of one file wait for each other here ([`SharedFileState::position`]). Ramie does
-//! not know of other handles on the same open file that are no
-//! [`try_clone`](super::File::try_clone) (those of another process, a descriptor duplicated
-//! elsewhere): their calls do not wait. A stream has no position, and its reader must not keep a
-//! writer waiting.
+//! A ring reads the current position and later moves it by the number of bytes transferred, without
+//! the lock that read(2) holds in between ([`ring::data`](crate::ring)). So calls that use the
+//! position of one file take a lock of Ramie ([`SharedFileState::position`]). Handles on the same
+//! open file that were not made by [`try_clone`](super::File::try_clone) (those of another process,
+//! or a descriptor duplicated elsewhere) do not take it, because Ramie does not know them. Streams
+//! need no lock, because they have no position; with one, a reader that waits would keep a writer
+//! waiting.
 
 use std::{
     fs,
@@ -44,8 +44,8 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-static READ: WaitKind = WaitKind::new("data from a file");
-static WRITE: WaitKind = WaitKind::new("data to be written to a file");
+static READ: WaitKind = WaitKind::of_op("data from a file");
+static WRITE: WaitKind = WaitKind::of_op("data to be written to a file");
 
 /// The most bytes that are copied before other fibers may run: about 6 us.
 pub(super) const PART: usize = 64 * 1024;
@@ -65,17 +65,18 @@ struct SharedFileState {
     kind: AtomicU32,
     /// Whether the page cache takes written bytes.
     caching: AtomicU32,
-    /// The file system cannot write without waiting (ext4): it is not asked again.
+    /// Whether the file system has refused a write that must not wait (as ext4 does), so that no
+    /// further one is tried.
     never_writes_now: AtomicBool,
-    /// Held over each use of the current position.
+    /// Held during each call that uses the current position.
     position: Mutex<()>,
 }
 
 /// The outcome of one part of a read.
 enum ReadPart {
-    /// This much without waiting; more may come by waiting.
+    /// This number of bytes was read without waiting; more may be read by waiting.
     AtOnce(usize),
-    /// This much, as from read(2): fewer bytes than requested are the last.
+    /// This number of bytes, as from read(2): fewer than requested means the end of the file.
     Whole(usize),
 }
 
@@ -96,7 +97,8 @@ impl Transfer {
         Ok(Transfer { file: self.file.try_clone()?, shared: Arc::clone(&self.shared) })
     }
 
-    /// Asked once, because the file of a descriptor does not change.
+    /// Returns the kind of the file. The kernel is asked once, because the file of a descriptor
+    /// does not change.
     pub(super) fn kind(&self) -> FileKind {
         match self.shared.kind.load(Ordering::Relaxed) {
             KIND_LOCAL => FileKind::Local,
@@ -123,7 +125,8 @@ impl Transfer {
         self.kind() == FileKind::Stream
     }
 
-    /// A thread blocks in the call, but not for data that may never come, if a scope can cancel it.
+    /// Whether the calling thread makes the call and blocks in it. A thread in a scope that can be
+    /// cancelled does not block in a call on a stream, because its data may never come.
     pub(super) fn is_made_here(&self, route: Route) -> bool {
         let can_be_ended = || cancel::may_be_cancelled() && !std::thread::panicking();
         route == Route::Here && !(can_be_ended() && self.is_stream())
@@ -168,8 +171,8 @@ impl Transfer {
                     return self.read_nothing(at);
                 }
                 Ok(ReadPart::AtOnce(0)) => return Ok(done),
-                // Fewer bytes than requested: the end, or more bytes that are not cached. Tries
-                // again.
+                // Fewer bytes than requested may mean the end, or that further bytes are not
+                // cached, so the loop tries again.
                 Ok(ReadPart::AtOnce(count)) => done += count,
                 Ok(ReadPart::Whole(count)) if count < part.len() || is_last => {
                     return Ok(done + count);
@@ -192,15 +195,16 @@ impl Transfer {
         }
     }
 
-    /// Reads no bytes as std does. The kernel answers a vectored call for no bytes without asking
-    /// the file, whereas read(2) of a directory, or write(2) to a full device, is an error.
+    /// Makes a read of 0 bytes by read(2), as std does, because read(2) of a directory is an error,
+    /// whereas a vectored call for 0 bytes succeeds without asking the file. The same applies to
+    /// write(2) to a full device.
     #[cold]
     #[track_caller]
     fn read_nothing(&self, at: Option<u64>) -> io::Result<usize> {
         blocking_io(|| uninterrupted(|| self.read_here(&mut [], at)))
     }
 
-    /// Writes no bytes as std does.
+    /// Makes a write of 0 bytes by write(2); see [`read_nothing`](Self::read_nothing).
     #[cold]
     #[track_caller]
     fn write_nothing(&self) -> io::Result<usize> {
@@ -215,7 +219,7 @@ impl Transfer {
             Err(error) if would_wait(&error) => {}
             result => return result.map(ReadPart::AtOnce),
         }
-        if route == Route::Pool {
+        if route == Route::WithoutRing {
             return blocking_io(|| uninterrupted(|| self.read_here(buf, at))).map(ReadPart::Whole);
         }
         let fd = self.file.as_fd();
@@ -247,7 +251,8 @@ impl Transfer {
         if first == 0 || first == total {
             return Ok(first);
         }
-        // The end, or more bytes that are not cached. The caller's own slices stay unchanged.
+        // The file may end here, or further bytes are not cached. `rest` is a copy of the slices,
+        // because advancing them changes them, and the caller's must stay as they are.
         let mut rest: Vec<_> = bufs.iter_mut().map(|buf| IoSliceMut::new(buf)).collect();
         let mut rest = &mut rest[..];
         IoSliceMut::advance_slices(&mut rest, first);
@@ -258,7 +263,7 @@ impl Transfer {
         Ok(first + more.unwrap_or(0))
     }
 
-    /// Reads bytes that are not cached, or many bytes, into vectors.
+    /// Reads into vectors bytes that are not cached, or more than [`PART`] bytes.
     #[track_caller]
     fn wait_vectored(
         &self,
@@ -266,7 +271,7 @@ impl Transfer {
         bufs: &mut [IoSliceMut<'_>],
         is_large: bool,
     ) -> io::Result<usize> {
-        if route == Route::Pool {
+        if route == Route::WithoutRing {
             return blocking_io(|| uninterrupted(|| (&self.file).read_vectored(bufs)));
         }
         let fd = self.file.as_fd();
@@ -312,7 +317,7 @@ impl Transfer {
         if let Some(result) = self.write_at_once(&[IoSlice::new(buf)], offset) {
             return result;
         }
-        if route == Route::Pool {
+        if route == Route::WithoutRing {
             return blocking_io(|| uninterrupted(|| self.write_here(buf, at)));
         }
         let fd = self.file.as_fd();
@@ -335,7 +340,7 @@ impl Transfer {
     /// would occupy threads while they wait, so they wait here.
     #[track_caller]
     fn lock_to_write(&self, route: Route, at: Option<u64>) -> Option<MutexGuard<'_, ()>> {
-        (at.is_none() || route == Route::Pool).then(|| self.lock_position())
+        (at.is_none() || route == Route::WithoutRing).then(|| self.lock_position())
     }
 
     /// Writes without waiting, if the amount and the file system allow it.
@@ -372,7 +377,7 @@ impl Transfer {
         if let Some(result) = self.write_at_once(bufs, CURRENT_POSITION) {
             return result;
         }
-        if route == Route::Pool {
+        if route == Route::WithoutRing {
             return blocking_io(|| uninterrupted(|| (&self.file).write_vectored(bufs)));
         }
         let (fd, len) = (self.file.as_fd(), bufs.iter().map(|buf| buf.len()).sum::<usize>());
@@ -397,7 +402,8 @@ impl Transfer {
         }
     }
 
-    /// Asked once, because `O_DIRECT` is normally set when the file is opened.
+    /// Whether writes go to the page cache. The kernel is asked once, because `O_DIRECT` is
+    /// normally set when the file is opened.
     fn is_buffered(&self) -> bool {
         match self.shared.caching.load(Ordering::Relaxed) {
             CACHING_UNKNOWN => {
@@ -421,8 +427,8 @@ impl Transfer {
     }
 }
 
-/// Chooses the route so that the kernel itself refuses an invalid position, because `u64::MAX`
-/// would mean the current one.
+/// Chooses the route. A call with an invalid position goes to the kernel directly, which refuses
+/// the call, because an op with the position `u64::MAX` would mean the current one.
 fn place_of(at: Option<u64>, route: Route) -> Route {
     if at.is_some_and(|at| at > i64::MAX as u64) { Route::Here } else { route }
 }

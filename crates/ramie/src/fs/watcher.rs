@@ -1,7 +1,7 @@
 //! Watching files and whole trees for changes, by inotify.
 //!
-//! The kernel watches single folders and names each by a number in its notices. Here notices become
-//! changes; [`tree`] knows which number stands for which folder.
+//! The kernel watches single folders and names each by a number in its notices. This module turns
+//! notices into changes; [`tree`] records which number stands for which folder.
 
 mod tree;
 
@@ -21,18 +21,18 @@ use crate::{
     op::{blocking, readiness},
 };
 
-static NOTICES: WaitKind = WaitKind::new("a descriptor to become readable");
+static NOTICES: WaitKind = WaitKind::of_op("a descriptor to become readable");
 
 /// The most notices that are read before they are turned into changes.
 const MOST_AT_ONCE: usize = 4096;
-/// The number of notices behind the first half of a rename among which the second half is searched.
-/// It follows at once, unless other CPUs add notices in between.
+/// The number of notices after the first half of a rename among which the second half is searched.
+/// The second half follows directly, unless other CPUs add notices in between.
 const LARGEST_GAP: usize = 64;
 
 /// A change of a watched file, or below a watched folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// The changed path: the watched path, and for an entry its name behind that.
+    /// The changed path: the watched path, followed by the entry's name if an entry changed.
     pub path: PathBuf,
     /// The kind of the change.
     pub kind: ChangeKind,
@@ -44,9 +44,9 @@ pub struct Change {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ChangeKind {
-    /// It was made here, or moved here from a folder that is not watched.
+    /// It was created, or moved here from a folder that is not watched.
     Created,
-    /// Its content has changed, and its writer may continue.
+    /// Its content has changed, and the writer may change more.
     Modified,
     /// It was closed by a writer, so its content is complete.
     Written,
@@ -59,34 +59,34 @@ pub enum ChangeKind {
         /// The earlier path.
         from: PathBuf,
     },
-    /// Changes were lost, because there were more than the kernel keeps
-    /// (`fs.inotify.max_queued_events`), so scan the files again. The path is the watched one. All
-    /// folders of a tree were scanned again before this report, so later changes are reported, with
+    /// Changes were lost, because more were waiting than the kernel keeps (sysctl
+    /// `fs.inotify.max_queued_events`). Scan the files again. The path is the watched one. The
+    /// watcher has already listed all folders of a tree again, so later changes are reported with
     /// correct paths.
     Lost,
 }
 
 /// An iterator over the changes of a file, of a folder's entries, or of a whole tree.
 ///
-/// Outside a cancelled scope it never ends while the watched file or folder exists. A watched
-/// folder that is renamed itself, or moved, is still reported by the path that it had.
+/// Outside a cancelled scope the iteration never ends while the watched file or folder exists. If
+/// the watched file or folder itself is renamed or moved, reports still use its old path.
 ///
 /// A change in a tree names the path that its folder has when the change is read. A folder that was
-/// renamed, or moved into the tree, is watched with all that is below it. Entries that were in a
+/// renamed, or moved into the tree, is watched with all folders below it. Entries that were in a
 /// new folder before it was watched are reported as `Created`, perhaps twice.
 ///
 /// # Blocking
 /// Each step parks the fiber, or the thread outside one, until something changes.
 ///
 /// # Cancellation
-/// Each step is a cancel point, and loses no change. In a cancelled scope one step yields the
-/// error, and the next one is `None`, so that a loop which continues after errors ends. Outside the
-/// scope the iteration continues.
+/// Each step is a cancel point; a cancelled step loses no change. In a cancelled scope one step
+/// yields the error, and the next one is `None`, so that a loop which continues after errors ends.
+/// Outside the scope the iteration continues.
 ///
 /// # Errors
-/// Of a step: a new folder cannot be watched (`ENOSPC`: raise the sysctl
-/// `fs.inotify.max_user_watches`; `PermissionDenied`). Its path is in the error; the other folders
-/// are still watched.
+/// A step fails if a new folder cannot be watched (`ENOSPC`: raise the sysctl
+/// `fs.inotify.max_user_watches`; or `PermissionDenied`). The error names the folder; the other
+/// folders are still watched.
 ///
 /// # Examples
 /// ```
@@ -128,14 +128,14 @@ impl Watcher {
     /// Not a cancel point.
     ///
     /// # Errors
-    /// Those of opening the path. `EMFILE`, `ENOSPC`: beyond the limits of inotify(7), whose
-    /// sysctls are in its manual.
+    /// The path cannot be opened. `EMFILE`, `ENOSPC`: a limit of inotify is reached; inotify(7)
+    /// lists the sysctls that raise it.
     pub fn new(path: impl AsRef<Path>) -> io::Result<Watcher> {
         Self::start(path.as_ref(), false)
     }
 
-    /// Watches a folder and all folders below it, including folders made later. If the path is a
-    /// symbolic link, the folder that it leads to now is watched; links below are not followed.
+    /// Watches a folder and all folders below it, including folders created later. If the path is a
+    /// symbolic link, its present target is watched; symbolic links below are not followed.
     ///
     /// # Blocking
     /// Parks the strand while the folders are listed.
@@ -144,7 +144,7 @@ impl Watcher {
     /// Not a cancel point.
     ///
     /// # Errors
-    /// As of [`new`](Self::new), for each folder. `NotADirectory`.
+    /// Those of [`new`](Self::new), for each folder. `NotADirectory`: the path is not a folder.
     pub fn tree(path: impl AsRef<Path>) -> io::Result<Watcher> {
         Self::start(path.as_ref(), true)
     }
@@ -158,7 +158,7 @@ impl Watcher {
         Ok(Watcher { queue, tree, is_tree, ready: VecDeque::new(), steps: Steps::Going })
     }
 
-    /// Waits for notices and makes changes of them.
+    /// Waits for notices and translates them to changes.
     #[track_caller]
     fn collect(&mut self) -> io::Result<()> {
         let mut notices = Vec::new();
@@ -202,7 +202,7 @@ impl Watcher {
         match notice.kind {
             Notice::Overflow => self.lost(),
             Notice::Unwatched => self.tree.ended(notice.watch),
-            // The folder itself; its parent reports the same.
+            // The notice is about the folder itself; its parent reports the same.
             _ if notice.name.is_empty() && !self.tree.is_root(notice.watch) => {}
             Notice::Created | Notice::MovedTo(_) => self.arrived(&notice),
             Notice::Deleted => self.left(&notice),
@@ -213,7 +213,7 @@ impl Watcher {
         }
     }
 
-    /// The path that a notice is about, unless its folder has left the tree.
+    /// Returns the path that a notice is about; None if its folder has left the tree.
     fn path_of(&self, notice: &WatchNotice) -> Option<PathBuf> {
         let mut path = self.tree.path(notice.watch)?;
         if !notice.name.is_empty() {
@@ -257,7 +257,7 @@ impl Watcher {
         }
     }
 
-    /// Looks up the entry that has the name of a notice about a folder now.
+    /// Looks up which folder now has the name in a notice.
     fn look_at(&mut self, notice: &WatchNotice) {
         if self.is_tree && notice.is_dir && !notice.name.is_empty() {
             let queue = self.queue.as_fd();

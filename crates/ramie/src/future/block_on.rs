@@ -1,15 +1,15 @@
 //! A strand that waits for a future.
 //!
 //! # Protocol
-//! Each call has a [`Completion`] of its own, in an `Arc` that its wakers share. It does not use
-//! the strand's token of `unpark`, because that belongs to the program. A waker *finishes* the
-//! completion; the call resets it (`DONE` to `OPEN`) before it polls. So a wake-up during the poll,
-//! or between the poll and the wait, is found by the wait. *The race to fear* is a second wake-up
-//! during the reset. The reset is one compare-and-swap, so it sees the last wake-up, and the writes
-//! before it.
+//! Each call has a [`Completion`] of its own, in an `Arc` that its wakers share. The call does not
+//! use the strand's token of `unpark`, because that belongs to the program. A waker *finishes* the
+//! completion; the call resets it (`DONE` to `OPEN`) before it polls. So the wait finds a wake-up
+//! that comes during the poll, or between the poll and the wait. *The race to fear* is a second
+//! wake-up during the reset. The reset is one compare-and-swap, so the call sees the last wake-up
+//! and the writes before it.
 //!
-//! A waker may outlive the call and the strand. Then the word names no wait, or a wait that has
-//! ended, so waking it has no effect.
+//! A waker may outlive the call and the strand. Then the completion names no wait, or one that has
+//! ended, so a wake-up has no effect.
 
 use std::{
     future::Future,
@@ -31,7 +31,7 @@ use crate::{
 
 static FUTURE: WaitKind = WaitKind::new("a future");
 
-/// The state that the wakers of one call share with it.
+/// The state that one call shares with its wakers.
 struct Notice(Completion);
 
 impl Wake for Notice {
@@ -50,15 +50,14 @@ impl Wake for Notice {
 /// any time, and called from any thread. The call neither takes nor is ended by a token of
 /// `unpark`.
 ///
-/// A future that wakes itself while it is polled lets the other fibers run before it is polled
-/// again.
+/// If the future wakes itself while it is polled, other fibers run before it is polled again.
 ///
 /// # Blocking
 /// Parks the fiber, or the thread outside one, until the future is ready.
 ///
 /// # Cancellation
-/// Not a cancel point; [`block_on_or_cancelled`] is. Calls that the future makes are cancel points
-/// as documented.
+/// Not a cancel point; [`block_on_or_cancelled`] is. Calls inside the future are cancel points as
+/// documented.
 ///
 /// # Panics
 /// If the future panics. Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
@@ -84,15 +83,15 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 
 /// Waits for a future and returns its output, unless this strand is cancelled first.
 ///
-/// If the strand is cancelled first, the future is dropped. To keep it, pin it and pass
+/// If the strand is cancelled first, the future is dropped. To keep the future, pin it and pass
 /// `future.as_mut()`.
 ///
 /// # Blocking
 /// As [`block_on`].
 ///
 /// # Cancellation
-/// A cancel point. If the future became ready as well, its output is returned, and the next cancel
-/// point fails.
+/// A cancel point. If the future became ready at the same time, the call returns its output, and
+/// the next cancel point fails.
 ///
 /// # Errors
 /// The strand was cancelled before the future was ready, or is a fiber that runs a destructor

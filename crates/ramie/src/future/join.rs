@@ -15,8 +15,8 @@ use crate::{
 
 /// The future of an awaited [`JoinHandle`], which waits for a strand and takes its value.
 ///
-/// Dropping it detaches the strand, which then continues by itself. It works on any executor and
-/// any thread. A strand that awaits its own handle waits forever.
+/// The future works on any executor and any thread. Dropping it detaches the strand, which then
+/// continues by itself. A strand that awaits its own handle waits forever.
 ///
 /// # Examples
 /// ```
@@ -48,8 +48,8 @@ impl<T> IntoFuture for JoinHandle<T> {
 /// The future of an awaited [`ScopedJoinHandle`], which waits for a strand of a scope and takes its
 /// value.
 ///
-/// Dropping it drops the handle: the scope still waits for the strand, and panics if the strand
-/// panicked.
+/// Dropping the future drops the handle: the scope still waits for the strand, and panics if the
+/// strand panicked.
 ///
 /// # Examples
 /// ```
@@ -100,7 +100,7 @@ macro_rules! join_future {
         impl<T> Drop for $future<$($scope,)? T> {
             fn drop(&mut self) {
                 if let Some(handle) = &self.handle {
-                    // The waker is removed before the handle detaches, because a handle must not
+                    // Removes the waker before the handle detaches, because a handle must not
                     // detach while a waiter is registered.
                     drop(handle.completion().take_waker());
                 }

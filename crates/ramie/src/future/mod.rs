@@ -1,7 +1,8 @@
-//! `std::future`, with calls by which a strand waits for a future, and a future for a strand.
+//! The items of `std::future`, and calls by which a strand waits for a future or a future for a
+//! strand.
 //!
-//! - [`block_on`] waits for a future on a fiber or a thread. No executor is needed; for futures
-//!   that need one (tokio's timers and sockets) there is the crate `ramie-futures`.
+//! - [`block_on`] waits for a future on a fiber or a thread. No executor is needed. For futures
+//!   that need one, such as tokio's timers and sockets, use the crate `ramie-futures`.
 //! - A [`JoinHandle`](crate::fiber::JoinHandle), a
 //!   [`ScopedJoinHandle`](crate::fiber::ScopedJoinHandle), the receivers of
 //!   [`channel`](crate::channel) and of [`oneshot`](crate::sync::oneshot) can be awaited by async

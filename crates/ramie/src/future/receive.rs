@@ -1,4 +1,4 @@
-//! Futures that wait for the values of channels. Polling takes a value only to return it, so
+//! Futures that wait for the values of channels. A poll that takes a value also returns it, so
 //! dropping or forgetting such a future loses no value.
 
 use std::{
@@ -14,14 +14,14 @@ use crate::{
     sync::oneshot,
 };
 
-/// The number that distinguishes a future of a channel from all others.
+/// Returns a number that distinguishes the future of a channel from all others.
 pub(super) fn new_number() -> u64 {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The future of an awaited [`Receiver`](channel::Receiver), or of `&receiver` for one value after
-/// another, which waits for a value of a channel.
+/// The future of an awaited [`Receiver`](channel::Receiver), which waits for one value of a
+/// channel. To receive several values, await `&receiver` repeatedly.
 ///
 /// # Errors
 /// There is no value and all senders are gone.
@@ -50,7 +50,7 @@ pub(super) fn new_number() -> u64 {
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct RecvFuture<T> {
     receiver: channel::Receiver<T>,
-    /// The future's number, by which it finds its waker again.
+    /// The number under which the channel keeps the future's waker.
     number: u64,
 }
 

@@ -11,16 +11,17 @@ use super::receive::new_number;
 use crate::channel::{SendError, Sender};
 
 /// The future of [`Sender::send_async`], which sends a value when the channel has room for it. It
-/// waits in line with the strands that send, on any executor, on any thread.
+/// works on any executor and any thread, and takes turns with strands that wait to send.
 ///
-/// If it is dropped before it is ready, the value is dropped with it, unless a receiver has the
-/// value already. If it is forgotten after it was polled, the value stays in the channel.
+/// If the future is dropped before it is ready, the value is dropped with it, unless a receiver has
+/// taken the value already. If the future is forgotten after it was polled, the value stays in the
+/// channel.
 ///
 /// # Errors
 /// All receivers are gone; the error contains the value.
 ///
 /// # Panics
-/// If it is polled after it was ready.
+/// If the future is polled after it was ready.
 ///
 /// # Examples
 /// ```
@@ -40,21 +41,21 @@ use crate::channel::{SendError, Sender};
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct SendFuture<T> {
     sender: Sender<T>,
-    /// The future's number, by which it finds its value again.
+    /// The number under which the channel keeps the future's value.
     number: u64,
     state: SendState<T>,
 }
 
 enum SendState<T> {
     Fresh(T),
-    /// The value is left with the channel.
+    /// The value is with the channel until a receiver takes it.
     Offered,
     Done,
 }
 
 impl<T> Sender<T> {
-    /// Sends a value from async code, when there is room for it; with capacity 0, when a receiver
-    /// takes it.
+    /// Returns a future that sends a value when there is room for it; with capacity 0, when a
+    /// receiver takes it.
     pub fn send_async(&self, value: T) -> SendFuture<T> {
         SendFuture { sender: self.clone(), number: new_number(), state: SendState::Fresh(value) }
     }

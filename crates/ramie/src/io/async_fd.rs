@@ -18,8 +18,8 @@ use crate::{
     },
 };
 
-static READABLE: WaitKind = WaitKind::new("a descriptor to become readable");
-static WRITABLE: WaitKind = WaitKind::new("a descriptor to become writable");
+static READABLE: WaitKind = WaitKind::of_op("a descriptor to become readable");
+static WRITABLE: WaitKind = WaitKind::of_op("a descriptor to become writable");
 
 /// A descriptor of any kind that can be polled, with calls that wait until it is ready: an eventfd,
 /// inotify, a C library's socket.
@@ -51,7 +51,7 @@ static WRITABLE: WaitKind = WaitKind::new("a descriptor to become writable");
 #[derive(Debug)]
 pub struct Async<T> {
     io: T,
-    /// A call before the wait cannot block.
+    /// Whether the descriptor is nonblocking, so that a call before the wait cannot block.
     is_nonblocking: bool,
     readers: Watch,
     writers: Watch,
@@ -60,8 +60,8 @@ pub struct Async<T> {
 impl<T: AsFd> Async<T> {
     /// Wraps the owner of a descriptor.
     ///
-    /// The descriptor of `inner` must never change, which holds for all types of std. A file on a
-    /// disk counts as always ready.
+    /// The descriptor of `io` must never change, which holds for all types of std. A file on a disk
+    /// counts as always ready.
     ///
     /// # Errors
     /// The descriptor is not open.

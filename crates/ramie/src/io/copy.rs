@@ -38,11 +38,11 @@ use crate::{
         TcpStream,
         socket::{Half, Socket},
     },
-    op::{self, blocking, whole::write_all},
+    op::{self, blocking, whole::write_all_by},
     os::unix::net::UnixStream,
 };
 
-static COPY: WaitKind = WaitKind::new("room or data for a copy");
+static COPY: WaitKind = WaitKind::of_op("room or data for a copy");
 
 /// The buffer of a copy by reads and writes.
 const BUFFER: usize = 64 * 1024;
@@ -130,10 +130,10 @@ where
         let mut sent = 0;
         // The writes are counted here, because a writer's own `write_all` need not return the
         // count.
-        let written = write_all(part, |rest| {
-            let count = writer.write(rest)?;
-            sent += count;
-            Ok(count)
+        let written = write_all_by!(part, |rest| {
+            let written = writer.write(rest);
+            sent += written.as_ref().unwrap_or(&0);
+            written
         });
         if let Err(error) = written {
             // The error carries the rest of the part.
@@ -223,7 +223,8 @@ fn unless_unsuited(error: io::Error, copied: u64) -> io::Result<()> {
     let Some(errno) = error.raw_os_error() else { return Err(error) };
     match Errno::from_raw_os_error(errno) {
         Errno::OVERFLOW => Ok(()),
-        // A directory is no target, but the source is looked at first.
+        // `EISDIR`: one of the two is a directory. Reads and writes then return the error, that of
+        // the source first.
         Errno::NOSYS
         | Errno::XDEV
         | Errno::INVAL

@@ -18,8 +18,8 @@ use crate::{
     ring::data::{MAX_BUFFERS, read_op, read_vectored_op, write_op, write_vectored_op},
 };
 
-static READ: WaitKind = WaitKind::new("data from a pipe");
-static WRITE: WaitKind = WaitKind::new("room in a pipe");
+static READ: WaitKind = WaitKind::of_op("data from a pipe");
+static WRITE: WaitKind = WaitKind::of_op("room in a pipe");
 
 /// Makes a pipe; twin of [`std::io::pipe`].
 ///
@@ -85,8 +85,8 @@ pub struct PipeWriter(PipeEnd);
 #[derive(Debug)]
 pub(super) struct PipeEnd {
     fd: StreamFd,
-    /// The descriptor was made elsewhere with `O_NONBLOCK`, so the kernel may return `WouldBlock`,
-    /// too.
+    /// Whether the descriptor was made elsewhere with `O_NONBLOCK`, so that calls return
+    /// `WouldBlock` instead of waiting.
     refuses_to_wait: bool,
 }
 

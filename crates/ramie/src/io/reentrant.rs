@@ -23,10 +23,12 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
+/// The owner of a lock that no strand holds.
 const NOBODY: u64 = 0;
-/// No strand has this id.
-const THE_END: u64 = u64::MAX;
+/// The owner while [`Reentrant::at_exit`] uses the value; no strand has this id.
+const AT_EXIT: u64 = u64::MAX;
 
+/// A value with a lock that a strand may take again.
 pub(super) struct Reentrant<T: 'static> {
     mutex: Mutex<()>,
     owner: AtomicU64,
@@ -84,7 +86,7 @@ impl<T> Reentrant<T> {
             claimed.is_ok()
         };
         while !claim() {
-            // The process ends.
+            // `at_exit` uses the value for a moment, and then gives it back.
             thread::yield_now();
         }
         // SAFETY: this strand holds the mutex, without which `held` is not used.
@@ -101,7 +103,7 @@ impl<T> Reentrant<T> {
     pub(super) fn at_exit(&self, f: impl FnOnce(&T)) {
         let claim = self.owner.compare_exchange(
             NOBODY,
-            THE_END,
+            AT_EXIT,
             // Acquire and release: pair with those of `claim` and of the last guard's drop.
             Ordering::Acquire,
             Ordering::Relaxed,

@@ -24,8 +24,8 @@ pub(super) struct Standard {
     file: ManuallyDrop<File>,
 }
 
-/// The current file of a standard stream, for one call. An end is only a descriptor, so not
-/// dropping it loses nothing.
+/// The current file of a standard stream, for one call. A [`PipeEnd`] owns only its descriptor, so
+/// nothing leaks if it is not dropped.
 enum CurrentFile<'a> {
     Stream(ManuallyDrop<PipeEnd>),
     File(&'a File),
@@ -94,8 +94,8 @@ pub(super) fn write_here(fd: RawFd, buf: &[u8]) -> io::Result<usize> {
 
 /// Lends a standard stream's descriptor to a value that is never dropped.
 fn lend(fd: RawFd) -> OwnedFd {
-    // SAFETY: as for `standard_fd`; both callers wrap the result in `ManuallyDrop`, so it takes
-    // nobody's ownership.
+    // SAFETY: as for `standard_fd`; both callers wrap the result in `ManuallyDrop`, so the
+    // descriptor is never closed.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

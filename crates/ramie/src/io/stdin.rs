@@ -43,7 +43,7 @@ pub fn stdin() -> Stdin {
 
 /// A handle to the standard input, whose buffer all handles share; twin of [`std::io::Stdin`].
 ///
-/// It has a buffer of its own, without the bytes that std's `Stdin` has read ahead.
+/// Its buffer is not that of std's `Stdin`, so it lacks the bytes that std has read ahead.
 ///
 /// # Blocking
 /// A read parks the strand until there is data, and while another strand reads; never the worker,

@@ -26,7 +26,7 @@ use crate::{
     op::{forward::write_by_reference, whole},
 };
 
-/// The process ends, so no strand may park any more.
+/// Whether the process is exiting, so that no strand may park any more.
 static IS_EXITING: AtomicBool = AtomicBool::new(false);
 
 pub(super) struct RawStdout(Standard);
@@ -170,7 +170,8 @@ pub struct StderrLock<'a> {
     lifetime: PhantomData<&'a ()>,
 }
 
-/// A write that moves only part of a line leaves the line's end in the buffer, until the next call.
+/// Writes the rest of a line that has ended: a write that moves only part of a line leaves its end
+/// in the buffer until the next call.
 trait EndedLine {
     fn write_ended_line(&mut self) -> io::Result<()>;
 }
@@ -257,7 +258,7 @@ macro_rules! standard_output {
 
             #[track_caller]
             fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
-                whole::write_all(buf, |rest| self.write(rest))?;
+                whole::write_all_by!(buf, |rest| self.write(rest))?;
                 let ended = self.writer.borrow_mut().write_ended_line();
                 ended.map_err(|error| cancel::after(error, buf.len(), &[]))
             }

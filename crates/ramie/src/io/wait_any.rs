@@ -12,7 +12,7 @@ use crate::{
     op::readiness::Readiness,
 };
 
-static READY: WaitKind = WaitKind::new("one of several descriptors to be ready");
+static READY: WaitKind = WaitKind::of_op("one of several descriptors to be ready");
 
 /// A descriptor, the events to wait for, and the events that [`wait_any`] has found.
 #[derive(Clone, Debug)]

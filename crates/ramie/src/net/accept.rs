@@ -1,10 +1,11 @@
 //! Accepting connections, on a strand that may be cancelled and beside others that accept from the
 //! same listener.
 //!
-//! *The races to fear*: the kernel wakes one waiter for a connection, whose wait was just ended
-//! from outside, while another strand or another process also waits. And a multishot op accepts a
-//! connection that its strand never takes, while another strand waits in the kernel. So no
-//! multishot op begins as long as a strand waits in the kernel.
+//! *The races to fear*: the kernel wakes one waiter for a connection. If the wait of that waiter
+//! was just ended from outside, another strand or process might sleep beside the connection. And if
+//! a multishot op accepts a connection that its strand never takes, another strand that waits in
+//! the kernel misses that connection. So no multishot op begins as long as a strand waits in the
+//! kernel.
 
 use std::{io, os::fd::AsFd, time::Duration};
 

@@ -122,7 +122,8 @@ where
     if !cancel::may_be_cancelled() {
         return resolve();
     }
-    // On a strand of its own, which a cancelled caller can leave behind.
+    // Another strand resolves the name, because the resolver cannot be stopped and a cancelled
+    // caller must not wait for it.
     let (sender, receiver) = oneshot::channel();
     let strand = fiber::spawn(move || drop(sender.send(resolve())));
     match receiver.recv() {

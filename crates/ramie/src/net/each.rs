@@ -12,9 +12,9 @@ use crate::{core::cancel::Steps, op::multishot::MultishotSource};
 
 /// Iterates over the bytes that a stream receives; made by `recv_each`.
 ///
-/// The iterator ends when the peer has closed its side, and after an error other than a timeout.
-/// After the error of a cancelled step it ends if the next step is made inside the same cancelled
-/// scope, or after the same deadline.
+/// The iterator ends when the peer has closed its side, and after an error other than a timeout or
+/// a cancellation. After the error of a cancelled step it ends if the next step is made inside the
+/// same cancelled scope, or after the same deadline.
 #[derive(Debug)]
 pub struct RecvEach<'a> {
     socket: &'a Socket,

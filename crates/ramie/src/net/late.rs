@@ -1,14 +1,14 @@
 //! The result of a receive whose timeout has passed.
 //!
-//! It is `WouldBlock`, except in two cases in which recv(2) returns 0, and a cancelled op reports
-//! that it was cancelled:
+//! The result is `WouldBlock`, except in two cases. In both, recv(2) would return 0, whereas a
+//! cancelled op reports only that it was cancelled:
 //!
 //! - The socket was shut down for reading. An op tries a datagram socket without waiting, which
 //!   fails with `EAGAIN` although the socket is ready for reading. A ring repeats that more than a
 //!   hundred times before a thread of the kernel makes a call that returns the end. A timeout of a
 //!   few milliseconds may pass before that.
-//! - The socket is a TCP socket, and the buffer has no room: the kernel waits once, and looks for
-//!   bytes only as long as there is room for some.
+//! - The socket is a TCP socket, and the buffer has no room: the kernel waits once, and then
+//!   returns 0 without looking for bytes.
 
 use std::io;
 

@@ -11,7 +11,7 @@ use ramie_driver::sys::{self, sockopt};
 
 use super::{
     RecvEach, Shutdown, SocketAddr, ToSocketAddrs,
-    addr::{family_of, first_success},
+    addr::{family_of, no_address},
     handle::{bounded_like_std, converts_like_std, shared_like_std},
     socket::Socket,
 };
@@ -27,7 +27,8 @@ use crate::{
 ///
 /// # Blocking
 /// A read or write that would wait parks the fiber, or the thread outside one. The kernel moves the
-/// bytes into and out of the caller's own buffer.
+/// bytes into and out of the caller's own buffer. In a destructor that runs during a panic, a read
+/// or write does not suspend its fiber, but blocks the worker, for 100 ms at most.
 ///
 /// # Cancellation
 /// Reads, writes, sends, receives and connects are cancel points. The error of a cancelled
@@ -40,10 +41,6 @@ use crate::{
 ///
 /// # Panics
 /// Inside [`no_switch`](crate::no_switch()).
-///
-/// # Outside a fiber
-/// In a destructor that runs during a panic, a read or write does not suspend its fiber, but blocks
-/// the worker, for 100 ms at most.
 pub struct TcpStream {
     socket: Socket,
 }
@@ -71,7 +68,15 @@ impl TcpStream {
     /// address.
     #[track_caller]
     pub fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<TcpStream> {
-        first_success(addr, |address| connect(address, Deadline::NEVER))
+        // No closure, which would be the caller that dumps name.
+        let mut last_error = None;
+        for address in addr.to_socket_addrs()? {
+            match connect(&address, Deadline::NEVER) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last_error = Some(error),
+            }
+        }
+        Err(last_error.unwrap_or_else(no_address))
     }
 
     /// Connects to an address, within `timeout`.
@@ -189,7 +194,8 @@ impl TcpStream {
     /// Inside [`no_switch`](crate::no_switch()).
     ///
     /// # Outside a fiber
-    /// A thread without fibers makes one receive for each step, with the same results.
+    /// Outside [`run`](crate::run()), and if strands are threads, each step makes one receive, with
+    /// the same results.
     ///
     /// # Examples
     /// ```

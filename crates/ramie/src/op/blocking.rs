@@ -51,15 +51,24 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    match pool_of_fiber() {
+        Some(pool) => pool.run(f),
+        None => f(),
+    }
+}
+
+/// The pool for the calls of this fiber; None outside a fiber, and while the fiber unwinds.
+///
+/// # Panics
+/// Inside [`no_switch`](crate::no_switch()).
+#[track_caller]
+fn pool_of_fiber() -> Option<Arc<Pool>> {
     worker::check_may_switch();
     let pool = worker::with_existing(|worker| {
         let of_runtime = worker.workers().map(|workers| Arc::clone(&workers.pool));
         worker.running.is_fiber().then(|| of_runtime.unwrap_or_else(|| Arc::clone(shared_pool())))
     });
-    match pool.flatten() {
-        Some(pool) if !thread::panicking() => pool.run(f),
-        _ => f(),
-    }
+    pool.flatten().filter(|_| !thread::panicking())
 }
 
 /// Runs a fallible call on the blocking pool, as a cancel point: in a cancelled scope the call does

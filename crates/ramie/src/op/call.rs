@@ -9,7 +9,6 @@ use std::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
-    thread,
 };
 
 use ramie_driver::{Call, Feature, Kind, Op};
@@ -48,29 +47,6 @@ pub(crate) unsafe fn make_at_once(kind: &'static WaitKind, call: &Call) -> io::R
     cancel::check_io()?;
     // SAFETY: the caller's promise.
     uninterrupted(|| result_of(unsafe { call.make() }))
-}
-
-/// The ways of making a call that may wait for long.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// By the ring's op, which can be cancelled.
-    Ring,
-    /// Directly, by a thread that nobody can cancel.
-    Here,
-    /// In another way, which does not wait in the call.
-    Otherwise,
-}
-
-/// Returns the way of this call.
-#[track_caller]
-pub(crate) fn way(call: &Call) -> Way {
-    worker::check_may_switch();
-    let on_fiber = worker::with_existing(|worker| worker.running.is_fiber());
-    if on_fiber != Some(true) && (thread::panicking() || !cancel::may_be_cancelled()) {
-        return Way::Here;
-    }
-    let can = worker::current().io.with_driver(|driver| driver.caps().can(call));
-    if can.unwrap_or(false) { Way::Ring } else { Way::Otherwise }
 }
 
 /// Whether the strand's driver waits for an epoll set.

@@ -43,6 +43,7 @@ use crate::core::{
     wait::{
         park::{self, Refused, WaitKind, WaitRecord},
         plain::suspend_plainly,
+        record::NO_OFFSET,
         word::WakeWord,
     },
     worker::{self, Worker},
@@ -94,14 +95,14 @@ impl MultishotSource {
         let id = self.id?;
         let worker = worker::current();
         let stack = worker.running.plain_fiber().filter(|_| deadline == Deadline::NEVER)?;
-        let record = WaitRecord::plain(kind).with_detail(self.fd() as u64, 0);
+        let record = WaitRecord::plain(kind).with_detail(self.fd() as u64, NO_OFFSET);
         loop {
             match next_item_or_await(&worker, id, WakeWord::plain(stack)) {
                 NextItem::Item(item) => {
                     worker.note_complete_at_once();
                     return Some(item);
                 }
-                NextItem::Pending => suspend_plainly(stack, &record),
+                NextItem::Pending => suspend_plainly(&worker.running, stack, &record),
                 NextItem::NoBuffers | NextItem::Gone => return None,
             }
         }
@@ -125,7 +126,7 @@ impl MultishotSource {
         let worker = worker::current();
         worker.running.check_may_switch();
         let fd = self.fd() as u64;
-        let record = WaitRecord::new(kind).with_detail(fd, 0).until(deadline).cancellable();
+        let record = WaitRecord::new(kind).with_detail(fd, NO_OFFSET).until(deadline).cancellable();
         if cancel::is_cancelled_here() {
             return Err(OpError::Cancelled);
         }
@@ -252,7 +253,9 @@ pub(crate) fn take_leftover(
     if cancel::is_cancelled_here() {
         return Err(OpError::Cancelled);
     }
-    let record = WaitRecord::new(kind).until(deadline).cancellable();
+    let unknown = [u64::MAX, NO_OFFSET];
+    let record =
+        WaitRecord::new(kind).with_detail(unknown[0], unknown[1]).until(deadline).cancellable();
     loop {
         if let Some(item) = inbox.take_leftover() {
             worker.note_complete_at_once();

@@ -26,6 +26,7 @@ use crate::core::{
     wait::{
         park::{self, Refused, WaitKind, WaitRecord},
         plain::suspend_plainly,
+        record::NO_OFFSET,
         word::WakeWord,
     },
     worker::{self, Worker},
@@ -128,7 +129,9 @@ impl<'a> Request<'a> {
     #[inline(always)]
     pub(crate) unsafe fn perform_inline(self) -> Result<u32, OpError> {
         let Request { kind, frame, deadline, file } = self;
-        let record = WaitRecord::plain(kind).with_detail(detail_of(&frame), 0);
+        // SAFETY: by the caller's promise the call of the op is valid.
+        let (fd, offset) = unsafe { detail_of(&frame) };
+        let record = WaitRecord::plain(kind).with_detail(fd, offset);
         let wait = PlainWait { frame, record };
         let frame = &wait.frame;
         let worker = worker::current();
@@ -145,7 +148,7 @@ impl<'a> Request<'a> {
                 let in_flight = HandedOut::<InFlight>::new();
                 frame.user.set(WakeWord::plain(stack).to_bits());
                 while !is_released(frame) {
-                    suspend_plainly(stack, &wait.record);
+                    suspend_plainly(&worker.running, stack, &wait.record);
                 }
                 in_flight.settle();
             }
@@ -154,10 +157,26 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The detail of the op that a dump shows: its descriptor.
+/// The detail of the op that a dump shows: its descriptor, and its position in the file.
+///
+/// # Safety
+/// If the op is a call, the call to which it points is valid.
 #[inline(always)]
-fn detail_of(frame: &OpFrame) -> u64 {
-    frame.op().fd().map_or(u64::MAX, |fd| fd as u64)
+unsafe fn detail_of(frame: &OpFrame) -> (u64, u64) {
+    let op = frame.op();
+    let fd = match *op {
+        // SAFETY: the caller's promise.
+        Op::Call { call } => unsafe { &*call }.fds()[0],
+        _ => op.fd(),
+    };
+    let offset = match *op {
+        Op::Read { offset, .. }
+        | Op::Write { offset, .. }
+        | Op::ReadVectored { offset, .. }
+        | Op::WriteVectored { offset, .. } => offset,
+        _ => NO_OFFSET,
+    };
+    (fd.map_or(u64::MAX, |fd| fd as u64), offset)
 }
 
 /// The op and the record of a plain wait. The data that its switch touches lies together, where the
@@ -183,8 +202,9 @@ unsafe fn perform_bounded(
 ) -> Result<u32, OpError> {
     worker.check_can_wait();
     worker.running.check_stack();
-    let record =
-        WaitRecord::new(kind).with_detail(detail_of(frame), 0).until(deadline).cancellable();
+    // SAFETY: by the caller's promise the call of the op is valid.
+    let (fd, offset) = unsafe { detail_of(frame) };
+    let record = WaitRecord::new(kind).with_detail(fd, offset).until(deadline).cancellable();
     if cancel::is_cancelled_here() {
         return Err(OpError::Cancelled);
     }

@@ -1,20 +1,25 @@
-//! The route of a strand's call: on this thread, through the ring, or on the blocking pool.
+//! The route of a strand's call: on this thread, through the ring, or without the ring, which is
+//! mostly on the blocking pool.
 
 use std::{io, thread};
 
 use ramie_driver::{Call, Feature, FeatureSet, Kind};
 
-use crate::core::worker;
+use crate::core::{cancel, worker};
 
+/// Where a call is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     /// On this thread, which may block, because the strand is no fiber, or the fiber unwinds.
     Here,
+    /// Through the ring, whose ops can be cancelled.
     Ring,
-    Pool,
+    /// Without the ring, and without blocking the worker: on the blocking pool, or after waiting
+    /// for readiness.
+    WithoutRing,
 }
 
-/// Returns the route of a call of this strand.
+/// Returns the route of a strand's call. A thread makes every call itself.
 #[track_caller]
 pub(crate) fn route() -> Route {
     worker::check_may_switch();
@@ -26,9 +31,22 @@ pub(crate) fn route() -> Route {
     match on_fiber.flatten() {
         Some(_) if thread::panicking() => Route::Here,
         Some(true) => Route::Ring,
-        Some(false) => Route::Pool,
+        Some(false) => Route::WithoutRing,
         None => Route::Here,
     }
+}
+
+/// Returns the route of a call that may wait forever. A thread that can be cancelled does not make
+/// such a call itself, because it could not be interrupted in the call.
+#[track_caller]
+pub(crate) fn route_of_wait(call: &Call) -> Route {
+    worker::check_may_switch();
+    let on_fiber = worker::with_existing(|worker| worker.running.is_fiber());
+    if on_fiber != Some(true) && (thread::panicking() || !cancel::may_be_cancelled()) {
+        return Route::Here;
+    }
+    let can = worker::current().io.with_driver(|driver| driver.caps().can(call));
+    if can.unwrap_or(false) { Route::Ring } else { Route::WithoutRing }
 }
 
 /// Returns whether the call goes through this strand's ring.

@@ -5,46 +5,69 @@ use std::io::{self, ErrorKind};
 
 use crate::core::cancel;
 
-/// `Write::write_all` by `write`.
-#[track_caller]
-#[inline]
-pub(crate) fn write_all(
-    buf: &[u8],
-    mut write: impl FnMut(&[u8]) -> io::Result<usize>,
-) -> io::Result<()> {
-    let mut done = 0;
-    while done < buf.len() {
-        match write(&buf[done..]) {
-            Ok(0) => return Err(io::Error::new(ErrorKind::WriteZero, NOT_ALL_WRITTEN)),
-            Ok(count) => done += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(cancel::after(error, done, &[])),
-        }
+/// Passes over an interruption; otherwise returns the error, with the number of bytes moved.
+#[cold]
+pub(crate) fn check(error: io::Error, done: usize) -> io::Result<()> {
+    match error.kind() {
+        ErrorKind::Interrupted => Ok(()),
+        _ => Err(cancel::after(error, done, &[])),
     }
-    Ok(())
 }
 
-/// `Read::read_exact` by `read`.
-#[track_caller]
-#[inline]
-pub(crate) fn read_exact(
-    buf: &mut [u8],
-    mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
-) -> io::Result<()> {
-    let mut done = 0;
-    while done < buf.len() {
-        match read(&mut buf[done..]) {
-            Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, NOT_ALL_READ)),
-            Ok(count) => done += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(cancel::after(error, done, &[])),
-        }
-    }
-    Ok(())
+#[cold]
+pub(crate) fn not_all_written() -> io::Error {
+    io::Error::new(ErrorKind::WriteZero, "failed to write whole buffer")
 }
 
-const NOT_ALL_WRITTEN: &str = "failed to write whole buffer";
-const NOT_ALL_READ: &str = "failed to fill whole buffer";
+#[cold]
+pub(crate) fn not_all_read() -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, "failed to fill whole buffer")
+}
+
+/// The body of `read_exact`. A macro, because a closure that reads would be the caller of its own
+/// call, and dumps would name this file instead of the line of the program.
+macro_rules! read_exact_by {
+    ($buf:expr, |$rest:ident| $read:expr) => {
+        'whole: {
+            let mut done = 0;
+            while done < $buf.len() {
+                let $rest = &mut $buf[done..];
+                match $read {
+                    Ok(0) => break 'whole Err($crate::op::whole::not_all_read()),
+                    Ok(count) => done += count,
+                    Err(error) => {
+                        if let Err(error) = $crate::op::whole::check(error, done) {
+                            break 'whole Err(error);
+                        }
+                    }
+                }
+            }
+            Ok(())
+        }
+    };
+}
+
+/// The body of `write_all`; a macro for the same reason.
+macro_rules! write_all_by {
+    ($buf:expr, |$rest:ident| $write:expr) => {
+        'whole: {
+            let mut done = 0;
+            while done < $buf.len() {
+                let $rest = &$buf[done..];
+                match $write {
+                    Ok(0) => break 'whole Err($crate::op::whole::not_all_written()),
+                    Ok(count) => done += count,
+                    Err(error) => {
+                        if let Err(error) = $crate::op::whole::check(error, done) {
+                            break 'whole Err(error);
+                        }
+                    }
+                }
+            }
+            Ok(())
+        }
+    };
+}
 
 /// The method of an `impl Read`.
 macro_rules! counted_read_exact {
@@ -52,7 +75,7 @@ macro_rules! counted_read_exact {
         #[track_caller]
         #[inline]
         fn read_exact(&mut self, buf: &mut [u8]) -> std::io::Result<()> {
-            $crate::op::whole::read_exact(buf, |rest| self.read(rest))
+            $crate::op::whole::read_exact_by!(buf, |rest| self.read(rest))
         }
     };
 }
@@ -63,9 +86,9 @@ macro_rules! counted_write_all {
         #[track_caller]
         #[inline]
         fn write_all(&mut self, buf: &[u8]) -> std::io::Result<()> {
-            $crate::op::whole::write_all(buf, |rest| self.write(rest))
+            $crate::op::whole::write_all_by!(buf, |rest| self.write(rest))
         }
     };
 }
 
-pub(crate) use {counted_read_exact, counted_write_all};
+pub(crate) use {counted_read_exact, counted_write_all, read_exact_by, write_all_by};

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-static WAIT: WaitKind = WaitKind::new("a process to end");
+static WAIT: WaitKind = WaitKind::of_op("a process to end");
 
 /// A process started by this one; twin of [`std::process::Child`].
 ///
@@ -36,13 +36,13 @@ pub struct Child {
 }
 
 impl Child {
-    /// Returns the process's id.
+    /// Returns the id of the process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills the process (SIGKILL), unless it was waited for already.
+    /// Kills the process (SIGKILL), unless its end was waited for already.
     ///
     /// # Errors
     /// Those of [`std::process::Child::kill`].
@@ -50,18 +50,18 @@ impl Child {
         self.child.kill()
     }
 
-    /// Waits until the process has ended. Its standard input is closed first.
+    /// Closes the standard input of the process and waits until the process has ended.
     ///
     /// # Blocking
-    /// Parks the strand until then.
+    /// Parks the strand until the process has ended.
     ///
     /// # Cancellation
-    /// A cancel point. If the call is cancelled, the process continues, and may be waited for
+    /// A cancel point. If the call is cancelled, the process continues, and `wait` may be called
     /// again.
     ///
     /// # Errors
-    /// Those of [`std::process::Child::wait`]. If SIGCHLD is ignored (the parent of the program may
-    /// have done that), the kernel keeps no status, so after the end of the process the error is
+    /// Those of [`std::process::Child::wait`]. If this process ignores SIGCHLD (a setting that it
+    /// may have inherited), the kernel keeps no status, so the error after the end of the child is
     /// `ECHILD`, as in std.
     #[track_caller]
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
@@ -73,7 +73,8 @@ impl Child {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);
         }
-        // The process was not waited for yet, so the id is still its own.
+        // No call has waited for the process yet, so the kernel has not given its id to another
+        // one.
         let Ok(process) = sys::pidfd_open(self.child.id()) else {
             let child = &mut self.child;
             return blocking(|| child.wait());
@@ -93,15 +94,15 @@ impl Child {
     }
 
     /// Closes the standard input of the process, collects its output, and waits until it has ended.
-    /// Both streams are read at the same time, so that neither fills up.
+    /// Both output streams are read at the same time, so that neither pipe fills up.
     ///
     /// # Blocking
-    /// Parks the strand until then.
+    /// Parks the strand until the process has ended.
     ///
     /// # Cancellation
     /// A cancel point. If the call is cancelled, the process is killed (SIGKILL) and waited for,
-    /// because its handle is gone, and its output so far is dropped. To keep the output, read the
-    /// streams and [`wait`](Self::wait).
+    /// because the call has consumed its handle, and the output read so far is dropped. To keep the
+    /// output, read the streams yourself and then call [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`std::process::Child::wait_with_output`].
@@ -129,12 +130,13 @@ impl Child {
         Ok(Output { status: self.wait()?, stdout, stderr })
     }
 
-    /// Kills the process and waits for it, because its handle is gone.
+    /// If the error is a cancellation, kills the process and waits for it, because its handle is
+    /// dropped.
     #[track_caller]
     pub(super) fn end_if_cancelled(&mut self, error: &io::Error) {
         if cancel::is_cancelled(error) {
-            // These fail only if the process was waited for already, or if a driver is out of
-            // memory.
+            // The two calls fail only if the process was waited for already, or if a driver is out
+            // of memory.
             let _ = self.kill();
             let _ = cancel::shield(|| {
                 self.wait().or_else(|_| {
@@ -153,7 +155,7 @@ impl Child {
     }
 }
 
-/// Whether a call is made by std: on a thread that may block, and that cannot be cancelled.
+/// Whether std makes the call: on a thread that may block and that cannot be cancelled.
 #[track_caller]
 fn is_stds() -> bool {
     route() == Route::Here && (std::thread::panicking() || !cancel::may_be_cancelled())

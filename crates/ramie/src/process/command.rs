@@ -23,14 +23,15 @@ use crate::op::blocking_io;
 /// ```
 pub struct Command {
     pub(super) command: process::Command,
-    /// Which of the three streams the caller has chosen.
+    /// Whether the caller has chosen the stream; otherwise the method that starts the process does.
     has_stdin: bool,
     has_stdout: bool,
     has_stderr: bool,
 }
 
 impl Command {
-    /// Describes a program without arguments, in the environment of this process.
+    /// Describes a process that runs `program` without arguments, in the environment of this
+    /// process.
     pub fn new<S: AsRef<OsStr>>(program: S) -> Command {
         let command = process::Command::new(program);
         Command { command, has_stdin: false, has_stdout: false, has_stderr: false }
@@ -52,7 +53,7 @@ impl Command {
         self
     }
 
-    /// Sets a variable of the environment.
+    /// Sets an environment variable of the child.
     pub fn env<K, V>(&mut self, key: K, val: V) -> &mut Command
     where
         K: AsRef<OsStr>,
@@ -62,7 +63,7 @@ impl Command {
         self
     }
 
-    /// Sets variables of the environment.
+    /// Sets environment variables of the child.
     pub fn envs<I, K, V>(&mut self, vars: I) -> &mut Command
     where
         I: IntoIterator<Item = (K, V)>,
@@ -73,7 +74,7 @@ impl Command {
         self
     }
 
-    /// Removes a variable from the environment.
+    /// Removes an environment variable, so that the child does not inherit it.
     pub fn env_remove<K: AsRef<OsStr>>(&mut self, key: K) -> &mut Command {
         self.command.env_remove(key);
         self
@@ -85,27 +86,27 @@ impl Command {
         self
     }
 
-    /// Sets the working directory.
+    /// Sets the working directory of the child.
     pub fn current_dir<P: AsRef<Path>>(&mut self, dir: P) -> &mut Command {
         self.command.current_dir(dir);
         self
     }
 
-    /// Chooses the standard input.
+    /// Chooses the child's standard input.
     pub fn stdin<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.has_stdin = true;
         self.command.stdin(cfg);
         self
     }
 
-    /// Chooses the standard output.
+    /// Chooses the child's standard output.
     pub fn stdout<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.has_stdout = true;
         self.command.stdout(cfg);
         self
     }
 
-    /// Chooses the standard error.
+    /// Chooses the child's standard error.
     pub fn stderr<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.has_stderr = true;
         self.command.stderr(cfg);
@@ -115,11 +116,11 @@ impl Command {
     /// Starts the process. Streams that were not chosen are inherited.
     ///
     /// # Blocking
-    /// Parks the fiber until the child has executed its program, or failed to.
+    /// Parks the fiber until the child has executed its program, or that has failed.
     ///
     /// # Cancellation
-    /// A cancel point before the start: in a cancelled scope no process is started. Once begun, the
-    /// start is completed.
+    /// A cancel point before the start: in a cancelled scope no process is started. A start that
+    /// has begun is completed.
     ///
     /// # Errors
     /// Those of [`std::process::Command::spawn`].
@@ -129,7 +130,7 @@ impl Command {
     }
 
     /// Runs the process to its end and collects its output. Streams that were not chosen are
-    /// captured; its standard input is empty.
+    /// captured; the standard input is empty.
     ///
     /// # Blocking
     /// Parks the fiber until the process has ended and both streams are closed.
@@ -152,7 +153,7 @@ impl Command {
     ///
     /// # Cancellation
     /// A cancel point. If the call is cancelled, the process is killed (SIGKILL) and waited for,
-    /// because it has no other handle.
+    /// because no handle to the process is left.
     ///
     /// # Errors
     /// Those of [`std::process::Command::status`].

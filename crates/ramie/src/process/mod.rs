@@ -1,21 +1,23 @@
-//! Twins of `std::process`: children whose pipes and ends park the strand, never the worker.
+//! Twins of `std::process`: reading from and writing to a child process, and waiting for its end,
+//! park the strand and never block the worker.
 //!
-//! [`Stdio`], [`ExitStatus`], [`Output`] and the like are std's own; [`Stdio`] can be made from
-//! this crate's files and pipes, too. A fiber's calls are made in these places:
+//! [`Stdio`], [`ExitStatus`], [`Output`] and other types that cannot block are std's own; [`Stdio`]
+//! can be made from this crate's files and pipes, too. The table shows where a fiber's call is
+//! made:
 //!
 //! | call | where |
 //! |---|---|
-//! | `spawn`, and so `output` and `status` | the blocking pool: it waits until the child has executed its program |
+//! | `spawn`, and so `output` and `status` | the blocking pool, because the call blocks until the child has executed its program |
 //! | reads and writes of a child's pipes | at once if possible, otherwise the driver waits for readiness |
 //! | `wait` | the driver waits for a descriptor of the process (pidfd, Linux 5.3); otherwise the pool |
 //! | `try_wait`, `kill`, `id` | at once |
 //!
-//! A difference from std: a thread of the pool starts the child. That matters only to
-//! `PR_SET_PDEATHSIG`, which refers to the parent thread, because a thread of the pool ends when it
-//! has been idle.
+//! A difference from std: a thread of the pool starts the child. This matters only if the child
+//! sets `PR_SET_PDEATHSIG`: the kernel then signals the child when that thread ends, and a thread
+//! of the pool ends when it has been idle for a while.
 //!
 //! # Outside a fiber
-//! Every call is made by std, on the calling thread.
+//! std makes every call, on the calling thread.
 
 mod child;
 mod command;

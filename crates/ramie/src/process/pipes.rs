@@ -11,7 +11,7 @@ use crate::{
     op::forward::{read_by_field, write_by_field},
 };
 
-/// The parts of an end besides reading and writing.
+/// Makes the types of the ends, with all their methods except reading and writing.
 macro_rules! ends {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*

@@ -1,15 +1,16 @@
-//! Becoming the parent of orphans.
+//! Whether this process adopts orphaned descendants.
 
 use std::io;
 
 use ramie_driver::sys;
 
-/// Chooses whether this process, instead of init, becomes the parent of its descendants whose own
-/// parents end before them.
+/// Chooses whether this process, instead of init, becomes the parent of a descendant whose own
+/// parent ends first.
 ///
-/// A supervisor can thereby wait for programs that put themselves into the background, and must
-/// wait for all of them: [`ring::waitid`](crate::ring::waitid) takes any process id, or
-/// `WaitId::All`. The choice applies to the whole process; its children do not inherit it.
+/// A supervisor can thereby wait for programs that put themselves into the background. It must wait
+/// for each of them, because otherwise they remain as zombies:
+/// [`ring::waitid`](crate::ring::waitid) takes any process id, or `WaitId::All`. The choice applies
+/// to the whole process; its children do not inherit it.
 ///
 /// # Blocking
 /// Never.

@@ -5,8 +5,8 @@ use std::{ffi::OsStr, io, os::unix::process};
 
 use super::Command;
 
-/// Methods of a [`Command`] on Unix; twin of [`std::os::unix::process::CommandExt`], which is
-/// sealed, like this.
+/// Methods of a [`Command`] on Unix; twin of [`std::os::unix::process::CommandExt`]. Both traits
+/// are sealed.
 pub trait CommandExt: Sealed {
     /// Sets the user that the child runs as.
     fn uid(&mut self, id: u32) -> &mut Command;
@@ -18,8 +18,7 @@ pub trait CommandExt: Sealed {
     ///
     /// # Safety
     /// As for [`std::os::unix::process::CommandExt::pre_exec`]: the child is a fork with one
-    /// thread, and the closure may make only calls that are safe after a fork. Calls of Ramie are
-    /// not.
+    /// thread, and the closure may make only calls that are safe after a fork. No call of Ramie is.
     unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Command
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static;
@@ -40,10 +39,10 @@ pub trait CommandExt: Sealed {
     /// Executes the program in place of this process; returns only if that failed.
     fn exec(&mut self) -> io::Error;
 
-    /// Sets the name under which the program is called.
+    /// Sets the first argument (`argv[0]`), by default the name of the program.
     fn arg0<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command;
 
-    /// Sets the process group of the child; 0: a new one.
+    /// Sets the process group of the child; 0 means a new group.
     fn process_group(&mut self, pgroup: i32) -> &mut Command;
 }
 

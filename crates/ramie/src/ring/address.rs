@@ -8,7 +8,7 @@ use std::{
 
 use ramie_driver::{SockAddrStorage, sys};
 
-/// A socket address as the kernel reads and writes it; made from std's, and read as std's.
+/// A socket address as the kernel reads and writes it; converts from and into std's types.
 ///
 /// # Examples
 /// ```
@@ -22,42 +22,43 @@ use ramie_driver::{SockAddrStorage, sys};
 #[derive(Clone, Debug)]
 pub struct Address {
     pub(crate) storage: SockAddrStorage,
-    /// The number of bytes that count.
+    /// The number of bytes of `storage` that are in use.
     pub(crate) len: u32,
 }
 
 impl Address {
-    /// Room for the kernel to fill.
+    /// Makes an empty address for the kernel to fill.
     pub(crate) fn new() -> Self {
         Address { storage: SockAddrStorage::new(), len: SockAddrStorage::LEN }
     }
 
-    /// The address of an accepted connection's peer.
+    /// Returns the address of an accepted connection's peer.
     pub(crate) fn of_peer(fd: &OwnedFd) -> io::Result<Self> {
         match sys::peer_storage(fd) {
             Ok((storage, len)) => Ok(Address { storage, len }),
-            // The peer has closed the connection already, and probably had no name.
+            // The peer has closed the connection already. Peers of Unix sockets rarely have a name.
             Err(_) if sys::local_addr_unix(fd).is_ok() => {
                 let (storage, len) = SockAddrStorage::unnamed_unix();
                 Ok(Address { storage, len })
             }
-            // The peer has closed the connection already, as if it had done so before the accept.
+            // The peer has closed the connection already: the error is that of an accept after the
+            // close.
             Err(_) => Err(sys::Errno::CONNABORTED.into()),
         }
     }
 
-    /// Reads an IP address.
+    /// Converts the address to an IP address with a port.
     ///
     /// # Errors
-    /// `InvalidInput`: it is of another family.
+    /// `InvalidInput`: the address is of another family.
     pub fn to_ip(&self) -> io::Result<SocketAddr> {
         self.storage.to_std(self.len).ok_or_else(sys::not_an_ip_address)
     }
 
-    /// Reads the address of a Unix socket.
+    /// Converts the address to that of a Unix socket.
     ///
     /// # Errors
-    /// `InvalidInput`: it is of another family.
+    /// `InvalidInput`: the address is of another family.
     pub fn to_unix(&self) -> io::Result<unix::SocketAddr> {
         self.storage.to_unix(self.len).ok_or_else(sys::not_a_unix_address)
     }

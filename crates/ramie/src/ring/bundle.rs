@@ -1,4 +1,4 @@
-//! A receive into the runtime's own buffers, as many as the available bytes fill.
+//! A receive of all available bytes, into buffers of the runtime.
 #![allow(unsafe_code)]
 
 use std::{
@@ -17,19 +17,19 @@ use crate::{
     op::{self, OpError, inboxes, multishot, readiness::Readiness},
 };
 
-/// The number of buffers that one call fills without the op; the op fills as many as there are.
+/// The largest number of buffers that one call fills without the op. The op has no such limit.
 const MOST_BUFFERS: usize = 8;
 
-/// Receives the available bytes into as many buffers of the runtime as they fill: a bundle, a
-/// ring's op since Linux 6.15 (into one buffer since 5.19). No buffer is held while the call waits.
-/// An empty list is the end of the stream.
+/// Receives all available bytes into buffers of the runtime: a bundle, a ring's op since Linux 6.15
+/// (with one buffer since 5.19). The call holds no buffer while it waits. An empty list means the
+/// end of the stream.
 ///
-/// For sockets of streams; a datagram may be cut off. For repeated receives use
-/// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each), which yields leases; bytes that such
-/// an iterator has received and the program has not taken come first here, too.
+/// The call is for stream sockets; of a datagram, the end may be lost. For repeated receives use
+/// [`TcpStream::recv_each`](crate::net::TcpStream::recv_each), which yields leases. Bytes that such
+/// an iterator has received and the program has not taken come first.
 ///
 /// # Blocking
-/// Parks the strand until something arrives.
+/// Parks the strand until data arrives.
 ///
 /// # Cancellation
 /// A cancel point. Bytes that arrived are returned.
@@ -65,9 +65,9 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
     if has_buffers {
         let mut leases = Vec::new();
         let op = Op::RecvBundle { fd: fd.as_raw_fd(), into: &raw mut leases };
-        // SAFETY: the list lies in this frame, and is not looked at before the call returns.
+        // SAFETY: the list lies in this frame, and is not accessed before the call returns.
         match unsafe { op::request(&RECEIVE, op).perform() } {
-            // The kernel takes no buffers from the driver.
+            // The driver has no buffers that the kernel could fill.
             Err(OpError::Errno(errno)) if errno == Errno::NOBUFS.raw_os_error() => {}
             done => return Ok(done.map(|_| leases)?),
         }
@@ -75,7 +75,7 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
     receive_plainly(fd)
 }
 
-/// Takes the bytes that a `recv_each` on this socket has left behind, which came first.
+/// Takes the bytes that a `recv_each` on this socket has received and the program has not taken.
 #[track_caller]
 fn receive_leftover(inbox: &MultishotInbox) -> io::Result<Option<Vec<Lease>>> {
     let mut leases = Vec::new();
@@ -83,14 +83,14 @@ fn receive_leftover(inbox: &MultishotInbox) -> io::Result<Option<Vec<Lease>>> {
     while let Some(this) = item {
         match this {
             MultishotItem::Bytes(bytes) => leases.push(bytes),
-            // One at a time, as by the op.
+            // A datagram is returned alone, as by the op.
             MultishotItem::Datagram(datagram) if leases.is_empty() => {
                 return Ok(Some(vec![datagram.bytes]));
             }
             MultishotItem::Failed(errno) if leases.is_empty() => {
                 return Err(io::Error::from_raw_os_error(errno));
             }
-            // The kernel repeats its answer.
+            // The next call gets the same result from the kernel.
             MultishotItem::End | MultishotItem::Ready(_) => break,
             other => {
                 inbox.put_back(other);
@@ -110,10 +110,10 @@ fn receive_plainly(fd: BorrowedFd<'_>) -> io::Result<Vec<Lease>> {
     loop {
         let has_ended = readiness.is_end(fd);
         match worker::current().io.with_driver(|driver| driver.receive_now(fd, None))? {
-            // The end of the stream is seen again by the next call.
+            // The next call finds the end of the stream again.
             Ok(lease) if lease.is_empty() => return Ok(leases),
             Ok(lease) => leases.push(lease),
-            // Another strand was faster.
+            // Another strand has received the data.
             Err(_) if !leases.is_empty() => return Ok(leases),
             Err(errno) if errno == Errno::AGAIN.raw_os_error() => {
                 if has_ended {
@@ -124,7 +124,8 @@ fn receive_plainly(fd: BorrowedFd<'_>) -> io::Result<Vec<Lease>> {
             Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
         }
         worker::note_complete_at_once();
-        // An error behind the bytes is for the next call: a receive would take it off the socket.
+        // No further receive, because it could take an error off the socket that the next call must
+        // report.
         let is_enough = leases.len() == MOST_BUFFERS;
         if is_enough || (!leases.is_empty() && sys::bytes_queued(fd) == 0) {
             return Ok(leases);

@@ -1,4 +1,4 @@
-//! Ending the waits of other strands, by descriptor or all; messages to rings of other code.
+//! Ending the I/O calls of other strands, and messages to other rings.
 #![allow(unsafe_code)]
 
 use std::{io, os::fd::AsFd};
@@ -10,18 +10,18 @@ use crate::{
     op::call::{make_at_once, raw},
 };
 
-static MESSAGE: WaitKind = WaitKind::new("a message to be in another ring");
+static MESSAGE: WaitKind = WaitKind::of_op("a message to be in another ring");
 
-/// Ends every call that waits on this worker for that descriptor: `async_cancel` by descriptor, a
-/// ring's since Linux 5.19, and one op at a time before. Returns their number.
+/// Ends every call that waits for this descriptor on this worker, and returns their number:
+/// `async_cancel` by descriptor, since Linux 5.19; before that, one op at a time.
 ///
-/// Such a call fails with `ECANCELED`, unless it has its result already. Calls of other workers
-/// continue, so a connection that several workers use is best ended by
-/// [`shutdown`](super::shutdown). To end one call, or all calls in a closure, use a scope around it
+/// Such a call fails with `ECANCELED`, unless it has its result already. Calls on other workers
+/// continue, so use [`shutdown`](super::shutdown) for a connection that several workers use. To end
+/// one call, or all calls in a closure, use a scope around it
 /// ([`cancel::scope`](crate::cancel::scope)).
 ///
 /// # Blocking
-/// Never: the other strands return when they are scheduled.
+/// Never. The other strands return when they run next.
 ///
 /// # Examples
 /// ```
@@ -44,42 +44,42 @@ pub fn cancel_fd(fd: impl AsFd) -> usize {
     cancel_on(Some(raw(&fd)))
 }
 
-/// Ends every call that waits in the driver of this worker, on any strand: `async_cancel` of all,
-/// one op at a time. Returns their number.
+/// Ends every call of any strand that waits in the driver of this worker, and returns their number:
+/// `async_cancel`, one op at a time.
 ///
-/// They fail with `ECANCELED`, as for [`cancel_fd`]. Waits within the program (locks, channels,
-/// sleeps) continue.
+/// The calls fail with `ECANCELED`, as for [`cancel_fd`]. Waits within the program (locks,
+/// channels, sleeps) continue.
 ///
 /// # Blocking
-/// Never: the other strands return when they are scheduled.
+/// Never. The other strands return when they run next.
 pub fn cancel_all() -> usize {
     cancel_on(None)
 }
 
 fn cancel_on(fd: Option<i32>) -> usize {
-    // No driver, no op.
+    // Without a driver there is no op to end.
     worker::current().io.with_driver(|driver| driver.cancel_on(fd)).unwrap_or(0)
 }
 
-/// Puts a completion with this result and this word into another ring: `msg_ring`, a ring's op
-/// since Linux 5.18. Without it a ring is made for the one message.
+/// Posts a completion with the given result and user data to another ring: `msg_ring`, a ring's op
+/// since Linux 5.18. If this worker has no ring, the call makes one for the message.
 ///
 /// # Blocking
 /// Parks the strand until the completion has been posted.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
-/// Those of the op: among them `EBADF` and `EBADFD` if the descriptor is no ring, `EOVERFLOW` if
-/// the ring is full.
+/// Those of the op, among them `EBADF` and `EBADFD`: the descriptor is no ring; `EOVERFLOW`: the
+/// ring is full.
 ///
 /// # Safety
-/// The ring's owner accepts any word: the ring is none of Ramie's, nor of an owner that converts
-/// such words to pointers, unless the word is one that it expects.
+/// The owner of the ring must accept `data`. If the owner converts user data to pointers, as Ramie
+/// does, `data` must be a value that the owner expects.
 #[track_caller]
 pub unsafe fn msg_ring(ring: impl AsFd, result: i32, data: u64) -> io::Result<()> {
-    // SAFETY: it points to nothing; the caller vouches for the meaning of the word.
+    // SAFETY: the call points to nothing; the caller promises that the ring's owner accepts the
+    // data.
     unsafe { make_at_once(&MESSAGE, &Call::Message { ring: raw(&ring), result, data }) }.map(drop)
 }

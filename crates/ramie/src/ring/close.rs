@@ -1,6 +1,6 @@
-//! Closing descriptors. Dropping a descriptor closes it, too, on the calling thread; these two
-//! calls do not delay the worker if the close takes long (a socket that lingers, a file on a
-//! network).
+//! Closing descriptors. Dropping a descriptor closes it on the calling thread. These two calls do
+//! not delay the worker if the close takes long (a socket with `SO_LINGER`, a file on a network
+//! file system).
 #![allow(unsafe_code)]
 
 use std::{
@@ -18,19 +18,20 @@ use crate::{
     },
 };
 
-static CLOSE: WaitKind = WaitKind::new("a descriptor to be closed");
+static CLOSE: WaitKind = WaitKind::of_op("a descriptor to be closed");
 
-/// Closes a descriptor, waits until it is closed, and returns the error, if there is one: `close`,
-/// a ring's op since Linux 5.6. The descriptor is closed even on an error.
+/// Closes a descriptor and waits until it is closed: `close`, a ring's op since Linux 5.6. The
+/// descriptor is closed even if the call returns an error.
 ///
 /// # Blocking
-/// Parks the strand until it is closed.
+/// Parks the strand until the descriptor is closed.
 ///
 /// # Cancellation
 /// Not a cancel point, because the descriptor is closed in any case.
 ///
 /// # Errors
-/// Those of close(2), but never `EINTR`: a write that was not finished has failed.
+/// Those of close(2), but never `EINTR`: an earlier write, which the system had not finished, has
+/// failed.
 #[track_caller]
 pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
     let fd = fd.into();
@@ -38,18 +39,19 @@ pub fn close(fd: impl Into<OwnedFd>) -> io::Result<()> {
         return blocking(move || sys::close(fd));
     }
     let op = Op::Close { fd: fd.as_raw_fd() };
-    // From here on the descriptor belongs to the op, which no cancellation prevents.
+    // The op owns the descriptor from here on; the shield ensures that no cancellation prevents the
+    // op.
     let _ = fd.into_raw_fd();
     // SAFETY: it points to nothing.
     let closed = cancel::shield(|| unsafe { op::request(&CLOSE, op).perform() });
     Ok(closed.map(drop)?)
 }
 
-/// Closes a descriptor without waiting: a ring closes it with its next ops, the polling driver at
+/// Closes a descriptor without waiting: a ring with its next batch of ops, the polling driver at
 /// once.
 ///
-/// Its error is not reported. The descriptor's number, and the address that it is bound to, become
-/// free only a moment later. To bind the same address again, [`close`] the old socket.
+/// An error is not reported. The descriptor's number, and the address that a socket is bound to,
+/// become free only later. To bind the same address again, use [`close`] for the old socket.
 ///
 /// # Blocking
 /// Never.

@@ -1,13 +1,14 @@
 //! Reads and writes: at a position or at the current one, of one buffer or of several.
 //!
 //! # The current position
-//! A ring's op at the current position (offset -1) does not advance it in two cases (seen on Linux
-//! 6.18): if the kernel moves part of the bytes and then fails, because the disk is full or the
-//! file has reached its limit, although the result is the length of that part; and if a device
-//! moves the bytes directly (`O_DIRECT`) and in the background. The next write would overwrite
-//! these bytes. So the op takes place at an explicit offset, and its result moves the position
-//! ([`read_at_position`], [`write_at_position`]). In append mode the kernel chooses the offset of a
-//! write, and only the position is corrected. Streams have no position, so lseek(2) fails.
+//! A ring's op at the current position (offset -1) does not advance the position in two cases (seen
+//! on Linux 6.18). First, if the kernel writes part of the bytes and then fails, because the disk
+//! is full or the file has reached its size limit; the result is then the length of that part.
+//! Second, if the device transfers the bytes directly (`O_DIRECT`) in the background. The next
+//! write would overwrite these bytes. So the op takes place at an explicit offset, and afterwards
+//! the position is moved by its result ([`read_at_position`], [`write_at_position`]). In append
+//! mode the kernel chooses the offset of a write, and only the position is corrected. Streams have
+//! no position, which the failure of lseek(2) shows.
 #![allow(unsafe_code)]
 
 use std::{
@@ -29,19 +30,20 @@ use crate::{
     },
 };
 
-static READ: WaitKind = WaitKind::new("data to be read");
-static WRITE: WaitKind = WaitKind::new("data to be written");
+static READ: WaitKind = WaitKind::of_op("data to be read");
+static WRITE: WaitKind = WaitKind::of_op("data to be written");
 
 /// The most bytes that one call moves, which is also the limit of Linux.
 const MAX_BYTES: usize = 0x7fff_f000;
 /// The most buffers of one vectored call (`IOV_MAX`).
 pub(crate) const MAX_BUFFERS: usize = 1024;
 
-/// Reads, at `offset` or at the file's current position; streams have none: `read` and `pread`, a
-/// ring's op since Linux 5.6. May be short; 0 is the end.
+/// Reads at `offset`, or at the file's current position (streams have none): `read` and `pread`, a
+/// ring's op since Linux 5.6. Returns the number of bytes read, which may be smaller than the
+/// buffer; 0 means the end.
 ///
-/// Two calls at the current position of one file at the same time may move the same bytes; those of
-/// [`File`](crate::fs::File) wait for each other.
+/// Two calls at the current position of one file at the same time may transfer the same bytes.
+/// Calls of [`File`](crate::fs::File) wait for each other.
 ///
 /// # Blocking
 /// Parks the strand until there is something to read.
@@ -50,7 +52,7 @@ pub(crate) const MAX_BUFFERS: usize = 1024;
 /// A cancel point. Bytes that arrived are returned.
 ///
 /// # Errors
-/// Those of pread(2), but never `EINTR`; `EAGAIN` of a nonblocking stream is waited for.
+/// Those of pread(2), but never `EINTR`; if a nonblocking stream is not ready, the call waits.
 ///
 /// # Examples
 /// ```
@@ -75,8 +77,8 @@ pub fn read(fd: impl AsFd, buf: &mut [u8], offset: Option<u64>) -> io::Result<us
     read_on_pool(fd, &mut [IoSliceMut::new(buf)], offset)
 }
 
-/// Reads into several buffers: `readv` and `preadv`, a ring's op since Linux 5.1. Up to 1,024
-/// buffers count.
+/// Reads into several buffers: `readv` and `preadv`, a ring's op since Linux 5.1. Buffers after the
+/// first 1,024 are ignored.
 ///
 /// # Blocking
 /// As [`read`].
@@ -95,17 +97,18 @@ pub fn readv(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: Option<u64>) ->
     read_on_pool(fd, bufs, offset)
 }
 
-/// Writes, at `offset` or at the file's current position; streams have none: `write` and `pwrite`,
-/// a ring's op since Linux 5.6. May be short.
+/// Writes at `offset`, or at the file's current position (streams have none): `write` and `pwrite`,
+/// a ring's op since Linux 5.6. Returns the number of bytes written, which may be smaller than the
+/// buffer.
 ///
 /// # Blocking
-/// Parks the strand until something could be written.
+/// Parks the strand until bytes were written.
 ///
 /// # Cancellation
-/// A cancel point. If bytes were written, it returns their number.
+/// A cancel point. If bytes were written, the call returns their number.
 ///
 /// # Errors
-/// Those of pwrite(2), but never `EINTR`; `EAGAIN` of a nonblocking stream is waited for.
+/// Those of pwrite(2), but never `EINTR`; if a nonblocking stream is not ready, the call waits.
 #[track_caller]
 pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
@@ -116,14 +119,14 @@ pub fn write(fd: impl AsFd, buf: &[u8], offset: Option<u64>) -> io::Result<usize
     blocking_io(|| sys::write_vectored(fd, &[IoSlice::new(buf)], offset))
 }
 
-/// Writes several buffers: `writev` and `pwritev`, a ring's op since Linux 5.1. Up to 1,024 buffers
-/// count.
+/// Writes several buffers: `writev` and `pwritev`, a ring's op since Linux 5.1. Buffers after the
+/// first 1,024 are ignored.
 ///
 /// # Blocking
 /// As [`write()`].
 ///
 /// # Cancellation
-/// A cancel point. If bytes were written, it returns their number.
+/// A cancel point. If bytes were written, the call returns their number.
 ///
 /// # Errors
 /// As [`write()`].
@@ -139,10 +142,10 @@ pub fn writev(fd: impl AsFd, bufs: &[IoSlice<'_>], offset: Option<u64>) -> io::R
     blocking_io(|| sys::write_vectored(fd, bufs, offset))
 }
 
-/// Reads at `offset`. If `offset` means the current position, and the file has one, the read
-/// advances it.
+/// Reads at `offset`. If `offset` means the current position and the file has one, moves the
+/// position by the number of bytes read.
 ///
-/// The caller must keep others from using the position of the same file meanwhile.
+/// The caller must prevent other uses of the position of the same file during the call.
 #[track_caller]
 pub(crate) fn read_at_position(
     fd: BorrowedFd<'_>,
@@ -170,8 +173,9 @@ pub(crate) fn write_at_position(
     advance(fd, at, write(at))
 }
 
-/// The same, at the current position, where the page cache takes the bytes: a ring then advances
-/// the position itself, unless the write is short. It spares two system calls.
+/// As `write_at_position`, at the current position and for a file whose writes go to the page
+/// cache. A ring then advances the position itself, unless the write is short, which saves two
+/// system calls.
 #[track_caller]
 pub(crate) fn write_buffered_at_position(
     fd: BorrowedFd<'_>,
@@ -184,7 +188,7 @@ pub(crate) fn write_buffered_at_position(
     }
 }
 
-/// The current position, if `offset` means that and the file has one.
+/// Returns the current position if `offset` means the current one and the file has one.
 fn position(fd: BorrowedFd<'_>, offset: u64) -> Option<u64> {
     if offset == CURRENT_POSITION { sys::position(fd).ok() } else { None }
 }
@@ -197,7 +201,8 @@ fn advance(fd: BorrowedFd<'_>, at: u64, moved: io::Result<usize>) -> io::Result<
     Ok(count)
 }
 
-/// Advances the position, as a ring does not, after a write at the position `at`.
+/// After a write at the position `at`: advances the position if the write was short, because the
+/// ring has not.
 fn advance_if_short(
     fd: BorrowedFd<'_>,
     at: u64,
@@ -214,7 +219,8 @@ fn advance_if_short(
     Ok(count)
 }
 
-/// A position that could be taken for the current one is refused as the kernel would.
+/// Converts an offset for the op. Refuses values that could mean the current position, with the
+/// kernel's error.
 pub(super) fn file_offset(offset: Option<u64>) -> io::Result<u64> {
     match offset {
         None => Ok(CURRENT_POSITION),
@@ -223,10 +229,11 @@ pub(super) fn file_offset(offset: Option<u64>) -> io::Result<u64> {
     }
 }
 
-/// A file on a disk has no readiness, for which the polling driver waits.
+/// Whether the call goes to the blocking pool: on the polling driver, which waits for readiness, a
+/// file on a disk does, because it has no readiness.
 #[track_caller]
 fn is_for_the_pool(fd: BorrowedFd<'_>) -> bool {
-    route() == Route::Pool && sys::file_kind(fd) != FileKind::Stream
+    route() == Route::WithoutRing && sys::file_kind(fd) != FileKind::Stream
 }
 
 #[track_caller]
@@ -239,8 +246,8 @@ fn read_on_pool(fd: BorrowedFd<'_>, bufs: &mut [IoSliceMut<'_>], offset: u64) ->
         .or_else(|_| blocking_io(|| sys::read_vectored(fd, bufs, offset)))
 }
 
-/// One read, by the strand's driver; inlined into the fiber's code because that makes its switch
-/// cheaper.
+/// Makes one read through the strand's driver. Inlined into the fiber's code, because that makes
+/// the switch cheaper.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn read_op(
@@ -251,12 +258,12 @@ pub(crate) fn read_op(
 ) -> io::Result<usize> {
     let len = buf.len().min(MAX_BYTES) as u32;
     let op = Op::Read { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, offset };
-    // SAFETY: the buffer is borrowed mutably for the length of this call; a name's fixed file is
-    // that of its descriptor.
+    // SAFETY: the buffer is borrowed mutably for the length of this call; `fd.fixed_file()` is the
+    // registered file of the same descriptor.
     Ok(unsafe { op::request(kind, op).on(fd.fixed_file()).perform_inline() }? as usize)
 }
 
-/// One read into several buffers. If it `is_large`, a ring leaves it to a kernel thread.
+/// Makes one read into several buffers. If `is_large`, a ring leaves the read to a kernel thread.
 #[track_caller]
 pub(crate) fn read_vectored_op(
     kind: &'static WaitKind,
@@ -266,14 +273,14 @@ pub(crate) fn read_vectored_op(
     is_large: bool,
 ) -> io::Result<usize> {
     let count = bufs.len().min(MAX_BUFFERS) as u32;
-    // `IoSliceMut` is an `iovec` by std's promise.
+    // The cast is valid because std guarantees that `IoSliceMut` has the layout of `iovec`.
     let iov = bufs.as_mut_ptr().cast::<IoVec>();
     let op = Op::ReadVectored { fd: fd.as_raw_fd(), iov, count, offset };
     // SAFETY: the buffers are borrowed mutably for the length of this call.
     Ok(unsafe { op::request_frame(kind, frame(op, is_large)).perform() }? as usize)
 }
 
-/// One write, by the strand's driver; inlined as [`read_op`].
+/// Makes one write through the strand's driver; inlined as [`read_op`].
 #[inline(always)]
 #[track_caller]
 pub(crate) fn write_op(
@@ -284,12 +291,12 @@ pub(crate) fn write_op(
 ) -> io::Result<usize> {
     let len = buf.len().min(MAX_BYTES) as u32;
     let op = Op::Write { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, offset };
-    // SAFETY: the buffer is borrowed for the length of this call; a name's fixed file is that of
-    // its descriptor.
+    // SAFETY: the buffer is borrowed for the length of this call; `fd.fixed_file()` is the
+    // registered file of the same descriptor.
     Ok(unsafe { op::request(kind, op).on(fd.fixed_file()).perform_inline() }? as usize)
 }
 
-/// One write of several buffers. If it `is_large`, a ring leaves it to a kernel thread.
+/// Makes one write of several buffers. If `is_large`, a ring leaves the write to a kernel thread.
 #[track_caller]
 pub(crate) fn write_vectored_op(
     kind: &'static WaitKind,
@@ -299,7 +306,7 @@ pub(crate) fn write_vectored_op(
     is_large: bool,
 ) -> io::Result<usize> {
     let count = bufs.len().min(MAX_BUFFERS) as u32;
-    // `IoSlice` is an `iovec` by std's promise.
+    // The cast is valid because std guarantees that `IoSlice` has the layout of `iovec`.
     let iov = bufs.as_ptr().cast::<IoVec>();
     let op = Op::WriteVectored { fd: fd.as_raw_fd(), iov, count, offset };
     // SAFETY: the buffers are borrowed for the length of this call.

@@ -1,4 +1,4 @@
-//! Connections without a descriptor, which are only in the file table of one ring.
+//! Connections without a descriptor, which exist only in the file table of one ring.
 #![allow(unsafe_code)]
 
 use std::{
@@ -22,14 +22,15 @@ use crate::{
     },
 };
 
-/// A connection in the file table of this worker's ring that has no descriptor, so it does not use
-/// the process's table and its lock, nor count for `ulimit -n`. It stays on its worker.
+/// A connection in the file table of this worker's ring. It has no descriptor, so it neither uses
+/// the process's descriptor table and its lock nor counts towards `ulimit -n`. It stays on its
+/// worker.
 ///
-/// If there is no such table (Linux before 6.8, the polling driver, an ordinary thread) or it is
-/// full, the connection has a descriptor, and otherwise behaves the same.
+/// If there is no such table (before Linux 6.8, on the polling driver, on a thread outside the
+/// runtime) or the table is full, the connection has a descriptor, and otherwise behaves the same.
 ///
-/// Dropping it closes the connection. When its runtime ends, the connection is closed, and its
-/// calls fail.
+/// Dropping the stream closes the connection. When its runtime ends, the connection is closed, and
+/// later calls fail.
 ///
 /// # Cancellation
 /// Reads and writes are cancel points.
@@ -120,8 +121,8 @@ fn accept_once_into(
         flags: 0,
     };
     let fixed_file = file.named().fixed_file();
-    // SAFETY: address and length lie in this frame. The index is that of the connection, which the
-    // op puts there, as an accept expects.
+    // SAFETY: address and length lie in this frame. The file is the reserved index at which the
+    // accept stores the connection.
     unsafe { op::request(&ACCEPT, op).until(deadline).on(fixed_file).perform_inline() }?;
     Ok(address)
 }
@@ -130,14 +131,14 @@ impl DirectStream {
     /// Gives the connection a descriptor, and frees its index in the table.
     ///
     /// # Errors
-    /// The process is out of descriptors, or the runtime of the connection has ended: it is closed
-    /// then.
+    /// The process has no free descriptor, or the runtime of the connection has ended. In both
+    /// cases the connection is closed.
     pub fn try_into_fd(self) -> io::Result<OwnedFd> {
         match self.file {
             AcceptedFile::Plain(fd) => Ok(fd.into_fd()),
             AcceptedFile::Direct(file) => {
                 let fd = file.install()?;
-                // SAFETY: the ring made this descriptor just now, for its caller.
+                // SAFETY: the ring has made this descriptor for this call.
                 Ok(unsafe { OwnedFd::from_raw_fd(fd) })
             }
         }

@@ -1,4 +1,4 @@
-//! Calls on files: opening, describing, sizing, syncing.
+//! Calls on files: opening, attributes, size, syncing.
 #![allow(unsafe_code)]
 
 use std::{
@@ -18,22 +18,21 @@ use crate::{
     op::call::{c_string, make, own, plainly, raw},
 };
 
-static OPEN: WaitKind = WaitKind::new("a file to be opened");
-static STATX: WaitKind = WaitKind::new("the attributes of a file");
-static SYNC: WaitKind = WaitKind::new("a file to reach the disk");
-static SIZE: WaitKind = WaitKind::new("a file to be sized");
+static OPEN: WaitKind = WaitKind::of_op("a file to be opened");
+static STATX: WaitKind = WaitKind::of_op("the attributes of a file");
+static SYNC: WaitKind = WaitKind::of_op("a file to reach the disk");
+static SIZE: WaitKind = WaitKind::of_op("a file to be sized");
 
 /// Opens a file: `openat2`, a ring's op since Linux 5.6. `O_CLOEXEC` is added.
 ///
-/// `mode` applies if a file is created. A ring opens cached files at once, and then a FIFO as if by
-/// `O_NONBLOCK`.
+/// `mode` applies if a file is created. If the path is cached, a ring opens it at once, a FIFO as
+/// if by `O_NONBLOCK`.
 ///
 /// # Blocking
-/// Parks the strand until it is open.
+/// Parks the strand until the file is open.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of openat2(2); `InvalidInput` for a path with a zero byte.
@@ -69,19 +68,18 @@ pub fn openat2(
     let call = Call::OpenAt2 { dir: raw(&dir), path: path.as_ptr().cast(), how: &raw const how };
     // SAFETY: path and flags lie in this frame, and the directory is borrowed.
     let fd = unsafe { make(&OPEN, call) }?;
-    // SAFETY: a new descriptor.
+    // SAFETY: the call has returned a new descriptor.
     Ok(unsafe { own(fd) })
 }
 
-/// Describes a file: `statx`, a ring's op since Linux 5.6. With `AtFlags::EMPTY_PATH` and `""` it
-/// is `dir` itself.
+/// Reads the attributes of a file: `statx`, a ring's op since Linux 5.6. With `AtFlags::EMPTY_PATH`
+/// and the path `""` the file is `dir` itself.
 ///
 /// # Blocking
-/// Parks the strand until it is done. A ring always runs it on a thread of the kernel.
+/// Parks the strand until the call is complete. A ring always makes it on a kernel thread.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of statx(2); `InvalidInput` for a path with a zero byte.
@@ -103,19 +101,18 @@ pub fn statx(
     };
     // SAFETY: path and room lie in this frame, and the directory is borrowed.
     unsafe { make(&STATX, call) }?;
-    // SAFETY: numbers only, zeroed, and then filled by the kernel.
+    // SAFETY: the struct contains only integers; it was zeroed, and then filled by the kernel.
     Ok(unsafe { statx.assume_init() })
 }
 
-/// Waits until a file has reached the disk: `fsync`, or `fdatasync`, which leaves out attributes
-/// that are not needed to read it; a ring's op since Linux 5.1.
+/// Waits until a file has reached the disk: `fsync`, or `fdatasync`, which omits attributes that
+/// are not needed to read the file; a ring's op since Linux 5.1.
 ///
 /// # Blocking
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of fsync(2).
@@ -131,8 +128,7 @@ pub fn fsync(fd: impl AsFd, data_only: bool) -> io::Result<()> {
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of fallocate(2).
@@ -149,8 +145,7 @@ pub fn fallocate(fd: impl AsFd, mode: FallocateFlags, offset: u64, len: u64) -> 
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of ftruncate(2).
@@ -161,15 +156,14 @@ pub fn ftruncate(fd: impl AsFd, len: u64) -> io::Result<()> {
 }
 
 /// Announces how a part of a file will be used: `posix_fadvise`, a ring's op since Linux 5.6; a
-/// `len` of 0 means to the end. Parts of 4 GiB and more go to the blocking pool, since the op has
-/// no room for their length.
+/// `len` of 0 means up to the end. Parts of 4 GiB and more go to the blocking pool, because the op
+/// has only 32 bits for the length.
 ///
 /// # Blocking
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of posix_fadvise(2).

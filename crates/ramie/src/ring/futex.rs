@@ -12,28 +12,29 @@ use crate::{
     core::wait::park::WaitKind,
     op::{
         blocking_io,
-        call::{Way, by_ring, make_at_once, plainly, way},
+        call::{by_ring, make_at_once, plainly},
+        route::{Route, route_of_wait},
     },
 };
 
-static FUTEX: WaitKind = WaitKind::new("a futex to be woken");
+static FUTEX: WaitKind = WaitKind::of_op("a futex to be woken");
 
-/// The time for which the pool waits at once, because a fiber's wait on the pool cannot be ended
-/// otherwise.
+/// The length of one wait on the pool. A wait on the pool cannot be interrupted, so a cancellation
+/// takes effect after at most this time.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Waits until the waiters of `word` are woken, if the word still is `expected`: `futex_wait`, a
+/// Waits until the waiters of `word` are woken, if the word is still `expected`: `futex_wait`, a
 /// ring's op since Linux 6.7.
 ///
 /// Fibers, plain threads (`FUTEX_WAIT`) and, without the flag `PRIVATE`, other processes may wait
-/// for the same word. Among fibers a lock of [`sync`](crate::sync) is far cheaper. The call may
-/// return spuriously, so check the word again. Without the op it waits on the blocking pool.
+/// for the same word. Between fibers a lock of [`sync`](crate::sync) is far cheaper. The call may
+/// return spuriously, so check the word again. Without the op, the call waits on the blocking pool.
 ///
 /// # Blocking
-/// Parks the strand until then.
+/// Parks the strand until it is woken.
 ///
 /// # Cancellation
-/// A cancel point. Without the op it is noticed within 20 ms.
+/// A cancel point. Without the op, a cancellation takes effect within 20 ms.
 ///
 /// # Errors
 /// `WouldBlock` (`EAGAIN`): the word is not `expected`.
@@ -61,15 +62,15 @@ const SLICE: Duration = Duration::from_millis(20);
 pub fn futex_wait(word: &AtomicU32, expected: u32, flags: FutexFlags) -> io::Result<()> {
     let is_shared = !flags.contains(FutexFlags::PRIVATE);
     let call = Call::FutexWait { word: word.as_ptr().cast_const(), value: expected, is_shared };
-    match way(&call) {
+    match route_of_wait(&call) {
         // SAFETY: the word is borrowed.
-        Way::Ring => unsafe { by_ring(&FUTEX, &call) }.map(drop),
+        Route::Ring => unsafe { by_ring(&FUTEX, &call) }.map(drop),
         // SAFETY: as above.
-        Way::Here => unsafe { plainly(call) }.map(drop),
-        Way::Otherwise => loop {
+        Route::Here => unsafe { plainly(call) }.map(drop),
+        Route::WithoutRing => loop {
             match blocking_io(|| sys::futex_wait_for(word, expected, is_shared, SLICE)) {
-                // While unwinding the call returns spuriously, because the worker would otherwise
-                // stand still.
+                // On a strand that unwinds the call returns spuriously, because the worker would
+                // otherwise be blocked.
                 Err(error) if is_over(&error) && thread::panicking() => return Ok(()),
                 Err(error) if is_over(&error) => {}
                 result => return result,
@@ -90,11 +91,10 @@ fn is_over(error: &io::Error) -> bool {
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
-/// Cancelled.
+/// The strand was cancelled.
 #[track_caller]
 pub fn futex_wake(word: &AtomicU32, count: u32, flags: FutexFlags) -> io::Result<usize> {
     let is_shared = !flags.contains(FutexFlags::PRIVATE);

@@ -1,6 +1,6 @@
-//! Leftovers of iterators over a socket (`recv_each`, `recv_from_each`, `incoming`), which have
-//! received or accepted data that nobody took, for calls that have only the descriptor of the
-//! socket.
+//! Leftovers: data and connections that an iterator over a socket (`recv_each`, `recv_from_each`,
+//! `incoming`) has received and the program has not taken. Calls that get only the descriptor of
+//! the socket find them here.
 
 use std::{
     io::{self, IoSliceMut},
@@ -25,7 +25,8 @@ pub(super) fn receive(
     bufs: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
 ) -> io::Result<Option<Message>> {
-    // Out-of-band bytes and errors are separate from the other bytes, and no iterator takes them.
+    // Out-of-band bytes and queued errors are separate from the stream, and no iterator receives
+    // them.
     if flags.intersects(RecvFlags::OOB | RecvFlags::ERRQUEUE) {
         return Ok(None);
     }
@@ -55,12 +56,12 @@ pub(super) fn receive(
             inbox.put_back(connection);
             Ok(None)
         }
-        // The kernel repeats its answer.
+        // The next call gets the same result from the kernel.
         Some(MultishotItem::End | MultishotItem::Ready(_)) | None => Ok(None),
     }
 }
 
-/// Accepts the connection that came first, if one did.
+/// Takes the oldest connection that an iterator has accepted, if there is one.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -75,7 +76,7 @@ pub(super) fn accept(inbox: &MultishotInbox) -> io::Result<Option<(OwnedFd, Addr
     }
 }
 
-/// Takes the leftover bytes of a stream, as many as there is room for.
+/// Takes leftover bytes of a stream, up to the room in the buffers.
 fn take_bytes(inbox: &MultishotInbox, bufs: &mut [IoSliceMut<'_>], is_peek: bool) -> usize {
     let room: usize = bufs.iter().map(|buf| buf.len()).sum();
     let mut done = 0;
@@ -100,8 +101,8 @@ fn take_bytes(inbox: &MultishotInbox, bufs: &mut [IoSliceMut<'_>], is_peek: bool
     done
 }
 
-/// Receives into the room behind the first bytes. An error is for the next call, since bytes have
-/// been received.
+/// Receives into the room after the first bytes. Ignores an error, because bytes were received
+/// already.
 #[track_caller]
 fn receive_rest(
     fd: BorrowedFd<'_>,
@@ -115,7 +116,7 @@ fn receive_rest(
     recvmsg(fd, rest, flags).map_or(0, |message| message.bytes)
 }
 
-/// Copies to the buffers, behind their first bytes; returns the number of bytes copied.
+/// Copies to the buffers, after their first bytes; returns the number of bytes copied.
 fn fill(bufs: &mut [IoSliceMut<'_>], first: usize, mut bytes: &[u8]) -> usize {
     let (whole, mut skip) = (bytes.len(), first);
     for buf in bufs {
@@ -128,7 +129,7 @@ fn fill(bufs: &mut [IoSliceMut<'_>], first: usize, mut bytes: &[u8]) -> usize {
     whole - bytes.len()
 }
 
-/// The sender of the bytes of a connection.
+/// The empty address, which recvmsg(2) returns for a connection.
 fn nobody() -> Address {
     Address { len: 0, ..Address::new() }
 }

@@ -1,13 +1,14 @@
-//! The ops of io_uring, one function each: thin calls into borrowed memory that park the strand.
+//! The ops of io_uring, one function each. The functions work on borrowed memory and park the
+//! strand.
 //!
-//! Most programs use the twins of std. This module has the ops themselves, including ops that std
-//! has no name for: `openat2` with its flags, extended attributes, `splice`, futexes. Descriptors
-//! are borrowed ([`AsFd`](std::os::fd::AsFd)), so that none can be closed while the kernel works on
-//! it; buffers, paths and addresses are borrowed until the op is complete, because no call returns
-//! before that.
+//! Most programs use the twins of std. This module has the ops themselves, including some without a
+//! counterpart in std: `openat2` with its flags, extended attributes, `splice`, futexes.
+//! Descriptors are borrowed ([`AsFd`](std::os::fd::AsFd)), so that none can be closed while the
+//! kernel uses it. Buffers, paths and addresses are borrowed until the op is complete, because no
+//! call returns earlier.
 //!
 //! If the kernel lacks an op, if `RAMIE_CAPS` masks it, or if there is no ring, the plain twin of
-//! the op takes its place: a system call that does not wait, repeated on readiness, or a call on
+//! the op replaces it: a system call that does not wait and is repeated on readiness, or a call on
 //! the blocking pool. `ramie doctor` lists the ops that the ring has. Flags are those of the
 //! `rustix` crate, and are passed on unchanged.
 //!
@@ -25,16 +26,16 @@
 //! | [`cancel_fd`], [`cancel_all`] | the same, because the driver implements them |
 //!
 //! To cancel a call, cancel a scope around it ([`cancel`](crate::cancel)). The timeouts and the
-//! nonblocking mode of a stream apply only to its own calls; here, use
+//! nonblocking mode of a stream apply only to the stream's own methods; for the functions here, use
 //! [`with_timeout`](crate::cancel::with_timeout). Multishot ops (accept, receive) belong to the
 //! sockets of [`net`](crate::net).
 //!
 //! # Outside a fiber
-//! Every call works on a thread without fibers, and blocks it.
+//! Every call works on an ordinary thread, and blocks it.
 //!
-//! # Other features of the ring, and their places
-//! Runtimes that expose their ring to programs, such as UringMachine for Ruby, offer these
-//! features; most of them are in other modules here.
+//! # Where other features of the ring are
+//! Runtimes that expose their ring to programs, such as UringMachine for Ruby, offer the features
+//! below; most of them are in other modules of this crate.
 //!
 #![doc = include_str!("../../docs/offers.md")]
 

@@ -1,4 +1,4 @@
-//! Calls on names: they change directories.
+//! Calls that create, rename and remove directory entries.
 #![allow(unsafe_code)]
 
 use std::{io, os::fd::AsFd, path::Path};
@@ -13,16 +13,15 @@ use crate::{
     op::call::{c_string, make, raw},
 };
 
-static NAME: WaitKind = WaitKind::new("a file to be made, renamed or removed");
+static NAME: WaitKind = WaitKind::of_op("a file to be made, renamed or removed");
 
-/// Gives a file another name: `renameat2`, a ring's op since Linux 5.11.
+/// Renames a file: `renameat2`, a ring's op since Linux 5.11.
 ///
 /// # Blocking
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of renameat2(2); `InvalidInput` for a name with a zero byte.
@@ -60,15 +59,14 @@ pub fn rename(
     unsafe { make(&NAME, call) }.map(drop)
 }
 
-/// Removes a name: `unlinkat`, a ring's op since Linux 5.11. With `AtFlags::REMOVEDIR` an empty
-/// directory's.
+/// Removes a name: `unlinkat`, a ring's op since Linux 5.11. With `AtFlags::REMOVEDIR` it removes
+/// an empty directory.
 ///
 /// # Blocking
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of unlinkat(2); `InvalidInput` for a name with a zero byte.
@@ -86,8 +84,7 @@ pub fn unlink(dir: impl AsFd, path: impl AsRef<Path>, flags: AtFlags) -> io::Res
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of linkat(2); `InvalidInput` for a name with a zero byte.
@@ -118,8 +115,7 @@ pub fn link(
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of symlinkat(2); `InvalidInput` for a name with a zero byte.
@@ -141,8 +137,7 @@ pub fn symlink(target: impl AsRef<Path>, dir: impl AsFd, path: impl AsRef<Path>)
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of mkdirat(2); `InvalidInput` for a name with a zero byte.

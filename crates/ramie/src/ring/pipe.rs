@@ -1,4 +1,4 @@
-//! Pipes, and moves from descriptor to descriptor within the kernel.
+//! Pipes, and transfers between descriptors inside the kernel.
 #![allow(unsafe_code)]
 
 use std::{
@@ -14,23 +14,23 @@ use ramie_driver::{
 use crate::{
     core::{time::Deadline, wait::park::WaitKind},
     op::{
-        call::{Way, by_ring, cut, make_at_once, own, plainly, raw, way},
+        call::{by_ring, cut, make_at_once, own, plainly, raw},
         readiness::Readiness,
+        route::{Route, route_of_wait},
     },
 };
 
-static PIPE: WaitKind = WaitKind::new("a pipe to be made");
-static MOVE: WaitKind = WaitKind::new("data to move from descriptor to descriptor");
+static PIPE: WaitKind = WaitKind::of_op("a pipe to be made");
+static MOVE: WaitKind = WaitKind::of_op("data to move between descriptors");
 
-/// Makes a pipe, its reading end first; both are closed on exec: `pipe2`, a ring's op since Linux
-/// 6.16.
+/// Makes a pipe and returns its reading end and its writing end, both close-on-exec: `pipe2`, a
+/// ring's op since Linux 6.16.
 ///
 /// # Blocking
-/// Parks the strand until it is made.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of pipe2(2).
@@ -40,24 +40,26 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let call = Call::Pipe { into: &raw mut ends, flags: sys::O_CLOEXEC as u32 };
     // SAFETY: the ends lie in this frame.
     unsafe { make_at_once(&PIPE, &call) }?;
-    // SAFETY: a new descriptor.
+    // SAFETY: the call has returned two new descriptors; this is one.
     let from = unsafe { own(ends[0] as u32) };
-    // SAFETY: another.
+    // SAFETY: this is the other one.
     Ok((from, unsafe { own(ends[1] as u32) }))
 }
 
 /// Moves up to `len` bytes between two descriptors, one of which is a pipe, without copying them
-/// through the program: `splice`, a ring's op since Linux 5.7. The other may have an offset.
+/// through the program: `splice`, a ring's op since Linux 5.7. For a descriptor that is no pipe an
+/// offset may be given.
 ///
-/// 0 is the end of `from`. Without a ring it waits until both are ready and makes the call on the
-/// blocking pool, where a slow socket occupies a thread.
+/// Returns the number of bytes moved; 0 means the end of `from`. Without the op, the call waits
+/// until both descriptors are ready and is then made on the blocking pool, where a slow socket
+/// occupies a thread.
 ///
 /// # Blocking
-/// Parks the strand until something has moved, unless `SpliceFlags::NONBLOCK` forbids to wait for a
+/// Parks the strand until bytes have moved. With `SpliceFlags::NONBLOCK` it does not wait for a
 /// pipe.
 ///
 /// # Cancellation
-/// A cancel point. If bytes have moved, it returns their number.
+/// A cancel point. If bytes have moved, the call returns their number.
 ///
 /// # Errors
 /// Those of splice(2).
@@ -83,13 +85,13 @@ pub fn splice(
 }
 
 /// Copies up to `len` bytes from one pipe to another and leaves them in the first: `tee`, a ring's
-/// op since Linux 5.8. 0 is the end of `from`.
+/// op since Linux 5.8. Returns the number of bytes copied; 0 means the end of `from`.
 ///
 /// # Blocking
-/// Parks the strand until something was copied, unless `SpliceFlags::NONBLOCK` forbids that.
+/// Parks the strand until bytes were copied, unless `SpliceFlags::NONBLOCK` is set.
 ///
 /// # Cancellation
-/// A cancel point. If bytes were copied, it returns their number.
+/// A cancel point. If bytes were copied, the call returns their number.
 ///
 /// # Errors
 /// Those of tee(2).
@@ -112,16 +114,16 @@ fn moved(
     call: impl Fn(SpliceFlags) -> Call,
 ) -> io::Result<usize> {
     let asked = call(flags);
-    let count = match way(&asked) {
+    let count = match route_of_wait(&asked) {
         // SAFETY: it points to nothing, and both ends are borrowed.
-        Way::Ring => unsafe { by_ring(&MOVE, &asked) },
+        Route::Ring => unsafe { by_ring(&MOVE, &asked) },
         // SAFETY: as above.
-        Way::Here => unsafe { plainly(asked) },
-        Way::Otherwise if flags.contains(SpliceFlags::NONBLOCK) => {
+        Route::Here => unsafe { plainly(asked) },
+        Route::WithoutRing if flags.contains(SpliceFlags::NONBLOCK) => {
             // SAFETY: as above.
             unsafe { plainly(asked) }
         }
-        Way::Otherwise => {
+        Route::WithoutRing => {
             let (mut full, mut taken) = (Readiness::default(), Readiness::default());
             loop {
                 full.wait(&MOVE, from.into(), sys::POLL_IN, Deadline::NEVER)?;

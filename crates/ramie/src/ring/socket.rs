@@ -23,25 +23,24 @@ use crate::{
     },
 };
 
-static SOCKET: WaitKind = WaitKind::new("a socket to be made or changed");
-pub(crate) static ACCEPT: WaitKind = WaitKind::new("a connection");
-static CONNECT: WaitKind = WaitKind::new("a connection to be made");
-pub(crate) static RECEIVE: WaitKind = WaitKind::new("data from a socket");
-pub(crate) static SEND: WaitKind = WaitKind::new("room in a socket's send buffer");
+static SOCKET: WaitKind = WaitKind::of_op("a socket to be made or changed");
+pub(crate) static ACCEPT: WaitKind = WaitKind::of_op("a connection");
+static CONNECT: WaitKind = WaitKind::of_op("a connection to be made");
+pub(crate) static RECEIVE: WaitKind = WaitKind::of_op("data from a socket");
+pub(crate) static SEND: WaitKind = WaitKind::of_op("room in a socket's send buffer");
 
 /// The most bytes that one call moves, which is also the limit of Linux.
 const MAX_BYTES: usize = 0x7fff_f000;
 /// The most buffers of one vectored call (`IOV_MAX`).
 pub(crate) const MAX_BUFFERS: usize = 1024;
 
-/// Makes a socket, closed on exec: `socket`, a ring's op since Linux 5.19.
+/// Makes a socket that is close-on-exec: `socket`, a ring's op since Linux 5.19.
 ///
 /// # Blocking
-/// Parks the strand until it is made.
+/// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of socket(2).
@@ -72,18 +71,17 @@ pub fn socket(
     };
     // SAFETY: it points to nothing.
     let fd = unsafe { make_at_once(&SOCKET, &call) }?;
-    // SAFETY: a new descriptor.
+    // SAFETY: the call has returned a new descriptor.
     Ok(unsafe { own(fd) })
 }
 
-/// Gives a socket its address: `bind`, a ring's op since Linux 6.11.
+/// Binds a socket to an address: `bind`, a ring's op since Linux 6.11.
 ///
 /// # Blocking
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of bind(2).
@@ -96,15 +94,14 @@ pub fn bind(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
     unsafe { make_at_once(&SOCKET, &call) }.map(drop)
 }
 
-/// Lets a socket take connections: `listen`, a ring's op since Linux 6.11. Up to `backlog` of them
-/// wait to be accepted.
+/// Makes a socket accept connections: `listen`, a ring's op since Linux 6.11. Up to `backlog`
+/// connections wait to be accepted.
 ///
 /// # Blocking
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of listen(2).
@@ -115,15 +112,14 @@ pub fn listen(fd: impl AsFd, backlog: u32) -> io::Result<()> {
     unsafe { make_at_once(&SOCKET, &Call::Listen { fd: raw(&fd), backlog }) }.map(drop)
 }
 
-/// Ends one half of a connection, or both: `shutdown`, a ring's op since Linux 5.11. A strand that
-/// waits in a call on that half sees its end.
+/// Shuts down one half of a connection, or both: `shutdown`, a ring's op since Linux 5.11. Calls
+/// that wait for that half end.
 ///
 /// # Blocking
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of shutdown(2).
@@ -133,17 +129,18 @@ pub fn shutdown(fd: impl AsFd, how: Shutdown) -> io::Result<()> {
     unsafe { make_at_once(&SOCKET, &Call::Shutdown { fd: raw(&fd), how: how as i32 }) }.map(drop)
 }
 
-/// Takes a connection, with the address it comes from; closed on exec: `accept4`, a ring's op since
-/// Linux 5.5.
+/// Accepts a connection, and returns it with the peer's address; the descriptor is close-on-exec:
+/// `accept4`, a ring's op since Linux 5.5.
 ///
 /// # Blocking
-/// Parks the strand until there is one.
+/// Parks the strand until there is a connection.
 ///
 /// # Cancellation
-/// A cancel point. A connection that was taken is returned.
+/// A cancel point. A connection that was accepted is returned.
 ///
 /// # Errors
-/// Those of accept4(2), but never `EINTR`; `EAGAIN` of a nonblocking listener is waited for.
+/// Those of accept4(2), but never `EINTR`; if a nonblocking listener has no connection, the call
+/// waits.
 #[track_caller]
 pub fn accept(fd: impl AsFd) -> io::Result<(OwnedFd, Address)> {
     cancel::check_io()?;
@@ -172,19 +169,20 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
     Ok(connect_op(fd.as_fd(), &address.into(), Deadline::NEVER)?)
 }
 
-/// Receives: `recv`, a ring's op since Linux 5.6. 0 is a stream's end.
+/// Receives bytes, and returns their number: `recv`, a ring's op since Linux 5.6. 0 means the end
+/// of a stream.
 ///
-/// Leftover data of an iterator over the same socket (`recv_each`) comes first. The same applies to
-/// [`recvmsg`], and to the connections that `incoming` has accepted for [`accept`].
+/// Data that an iterator over the same socket (`recv_each`) has received and the program has not
+/// taken comes first. The same applies to [`recvmsg`], and to [`accept`] after `incoming`.
 ///
 /// # Blocking
-/// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` is set.
+/// Parks the strand until data arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
 /// A cancel point. Bytes that arrived are returned.
 ///
 /// # Errors
-/// Those of recv(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
+/// Those of recv(2), but never `EINTR`; `EAGAIN` only with `DONTWAIT`.
 #[track_caller]
 pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
     let fd = fd.as_fd();
@@ -196,20 +194,21 @@ pub fn recv(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize
     Ok(receive_op(fd.into(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
 }
 
-/// Sends, without SIGPIPE: `send`, a ring's op since Linux 5.6. May be short.
+/// Sends bytes, without SIGPIPE, and returns their number, which may be smaller than the buffer:
+/// `send`, a ring's op since Linux 5.6.
 ///
-/// Send datagrams with `SendFlags::DONTWAIT`, and [`poll`](super::poll) if there is no room, as the
-/// datagram sockets of [`net`](crate::net) do: a datagram that a ring keeps until there is room is
-/// sent empty (Unix datagrams, Linux 6.18).
+/// Send datagrams with `SendFlags::DONTWAIT`, and call [`poll`](super::poll) if there is no room,
+/// as the datagram sockets of [`net`](crate::net) do. Otherwise a ring that has to wait for room
+/// sends the datagram empty (seen with Unix datagrams on Linux 6.18).
 ///
 /// # Blocking
-/// Parks the strand until something could be sent, unless `SendFlags::DONTWAIT` is set.
+/// Parks the strand until bytes were sent, unless `SendFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. If bytes were sent, it returns their number.
+/// A cancel point. If bytes were sent, the call returns their number.
 ///
 /// # Errors
-/// Those of send(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
+/// Those of send(2), but never `EINTR`; `EAGAIN` only with `DONTWAIT`.
 #[track_caller]
 pub fn send(fd: impl AsFd, buf: &[u8], flags: SendFlags) -> io::Result<usize> {
     Ok(send_op(fd.as_fd().into(), buf, flags.bits() as i32, Deadline::NEVER)? as usize)
@@ -219,11 +218,11 @@ pub fn send(fd: impl AsFd, buf: &[u8], flags: SendFlags) -> io::Result<usize> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Message {
-    /// Bytes received, in the buffers in their order.
+    /// The number of bytes received, which fill the buffers in order.
     pub bytes: usize,
-    /// The sender; none for a connection.
+    /// The sender's address; empty for a connection.
     pub from: Address,
-    /// A datagram was longer than the buffers; its end is lost.
+    /// Whether a datagram was longer than the buffers, so that its end is lost.
     pub is_truncated: bool,
 }
 
@@ -232,13 +231,13 @@ pub struct Message {
 /// To receive descriptors, use the sockets of [`os::unix::net`](crate::os::unix::net).
 ///
 /// # Blocking
-/// Parks the strand until something arrives, unless `RecvFlags::DONTWAIT` is set.
+/// Parks the strand until data arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
 /// A cancel point. Bytes that arrived are returned.
 ///
 /// # Errors
-/// Those of recvmsg(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
+/// Those of recvmsg(2), but never `EINTR`; `EAGAIN` only with `DONTWAIT`.
 #[track_caller]
 pub fn recvmsg(
     fd: impl AsFd,
@@ -263,18 +262,17 @@ pub fn recvmsg(
     Ok(Message { bytes: bytes as usize, from, is_truncated })
 }
 
-/// Sends several buffers as one message, to the given address or otherwise to the peer, without
-/// SIGPIPE: `sendmsg`, a ring's op since Linux 5.3. The rules of [`send`] for datagrams hold here,
-/// too.
+/// Sends several buffers as one message, without SIGPIPE, to the given address or, without one, to
+/// the peer: `sendmsg`, a ring's op since Linux 5.3. For datagrams see [`send`].
 ///
 /// # Blocking
-/// Parks the strand until something could be sent, unless `SendFlags::DONTWAIT` is set.
+/// Parks the strand until bytes were sent, unless `SendFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. If bytes were sent, it returns their number.
+/// A cancel point. If bytes were sent, the call returns their number.
 ///
 /// # Errors
-/// Those of sendmsg(2), but never `EINTR`; `EAGAIN` with `DONTWAIT` only.
+/// Those of sendmsg(2), but never `EINTR`; `EAGAIN` only with `DONTWAIT`.
 #[track_caller]
 pub fn sendmsg(
     fd: impl AsFd,
@@ -292,7 +290,7 @@ pub fn sendmsg(
     Ok(unsafe { send_message(fd.as_fd(), &header, flags, Deadline::NEVER) }? as usize)
 }
 
-/// One receive with a deadline.
+/// Makes one receive, with a deadline.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn receive_op(
@@ -303,12 +301,12 @@ pub(crate) fn receive_op(
 ) -> Result<u32, OpError> {
     let len = buf.len().min(MAX_BYTES) as u32;
     let op = Op::Recv { fd: fd.as_raw_fd(), buf: buf.as_mut_ptr(), len, flags };
-    // SAFETY: the buffer is borrowed mutably for the length of this call; a name's fixed file is
-    // that of its descriptor.
+    // SAFETY: the buffer is borrowed mutably for the length of this call; `fd.fixed_file()` is the
+    // registered file of the same descriptor.
     unsafe { op::request(&RECEIVE, op).until(deadline).on(fd.fixed_file()).perform_inline() }
 }
 
-/// One send with a deadline.
+/// Makes one send, with a deadline.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn send_op(
@@ -320,12 +318,12 @@ pub(crate) fn send_op(
     let len = buf.len().min(MAX_BYTES) as u32;
     let flags = flags | sys::MSG_NOSIGNAL;
     let op = Op::Send { fd: fd.as_raw_fd(), buf: buf.as_ptr(), len, flags };
-    // SAFETY: the buffer is borrowed for the length of this call; a name's fixed file is that of
-    // its descriptor.
+    // SAFETY: the buffer is borrowed for the length of this call; `fd.fixed_file()` is the
+    // registered file of the same descriptor.
     unsafe { op::request(&SEND, op).until(deadline).on(fd.fixed_file()).perform_inline() }
 }
 
-/// One message received, with a deadline.
+/// Receives one message, with a deadline.
 ///
 /// # Safety
 /// The header points to memory that is valid for writes until this has returned.
@@ -337,11 +335,12 @@ pub(crate) unsafe fn receive_message(
     deadline: Deadline,
 ) -> Result<u32, OpError> {
     let op = Op::RecvMessage { fd: fd.as_raw_fd(), message: &raw mut *header, flags };
-    // SAFETY: the header is borrowed mutably, and the caller promises for the rest.
+    // SAFETY: the header is borrowed mutably; the memory that it points to is valid by the caller's
+    // promise.
     unsafe { op::request(&RECEIVE, op).until(deadline).perform() }
 }
 
-/// One message sent, with a deadline.
+/// Sends one message, with a deadline.
 ///
 /// # Safety
 /// The header points to memory that is valid for reads until this has returned.
@@ -354,11 +353,12 @@ pub(crate) unsafe fn send_message(
 ) -> Result<u32, OpError> {
     let flags = flags | sys::MSG_NOSIGNAL;
     let op = Op::SendMessage { fd: fd.as_raw_fd(), message: header, flags };
-    // SAFETY: the header is borrowed, and the caller promises for the rest.
+    // SAFETY: the header is borrowed; the memory that it points to is valid by the caller's
+    // promise.
     unsafe { op::request(&SEND, op).until(deadline).perform() }
 }
 
-/// One accept with a deadline.
+/// Makes one accept, with a deadline.
 #[track_caller]
 pub(crate) fn accept_op(
     fd: BorrowedFd<'_>,
@@ -372,9 +372,9 @@ pub(crate) fn accept_op(
     }
 }
 
-/// Looks once more, by an op that `accept` performs, for a wait that was ended from outside. A
-/// connection wakes one of several waiters in the kernel; if that waiter is just being cancelled,
-/// the connection stays in the queue, and the other waiters are not woken.
+/// Accepts a connection that is in the queue, by `accept`, after a wait was ended from outside. A
+/// connection wakes one of several waiters in the kernel. If that waiter is being cancelled at that
+/// moment, the connection stays in the queue, and the other waiters are not woken.
 #[cold]
 pub(super) fn accept_available_connections<T>(
     listener: BorrowedFd<'_>,
@@ -383,7 +383,7 @@ pub(super) fn accept_available_connections<T>(
     while sys::poll_now(listener, sys::POLL_IN).is_ok_and(|events| events & sys::POLL_IN != 0) {
         match cancel::shield(|| accept(Deadline::after(Duration::ZERO))) {
             Ok(accepted) => return Some(accepted),
-            // Another strand was faster.
+            // Another strand has accepted the connection.
             Err(OpError::Elapsed) => {}
             Err(_) => return None,
         }
@@ -406,7 +406,7 @@ fn accept_once(fd: BorrowedFd<'_>, deadline: Deadline) -> Result<(OwnedFd, Addre
     Ok((unsafe { op::own_fd(fd) }, address))
 }
 
-/// One connect with a deadline.
+/// Makes one connect, with a deadline.
 #[track_caller]
 pub(crate) fn connect_op(
     fd: BorrowedFd<'_>,
@@ -419,13 +419,13 @@ pub(crate) fn connect_op(
     unsafe { op::request(&CONNECT, op).until(deadline).perform() }.map(drop)
 }
 
-/// `IoSlice` is an `iovec` by std's promise; a send only reads it.
+/// std guarantees that `IoSlice` has the layout of `iovec`; a send only reads it.
 pub(crate) fn header_of(buffers: &[IoSlice<'_>]) -> MessageHeader {
     let iov = buffers.as_ptr().cast::<IoVec>().cast_mut();
     MessageHeader::vectored(iov, buffers.len().min(MAX_BUFFERS))
 }
 
-/// `IoSliceMut` is an `iovec` by std's promise.
+/// std guarantees that `IoSliceMut` has the layout of `iovec`.
 pub(crate) fn header_of_mut(buffers: &mut [IoSliceMut<'_>]) -> MessageHeader {
     MessageHeader::vectored(buffers.as_mut_ptr().cast(), buffers.len().min(MAX_BUFFERS))
 }

@@ -1,4 +1,4 @@
-//! Waits: for readiness, for an epoll set of other code, for children, for time.
+//! Waiting for readiness, for events of an epoll set, for children, and for time to pass.
 #![allow(unsafe_code)]
 
 use std::{
@@ -19,18 +19,20 @@ use crate::{
     fiber,
     op::{
         self,
-        call::{Way, by_ring, can_wait_for_epoll, plainly, raw, result_of, way},
+        call::{by_ring, can_wait_for_epoll, plainly, raw, result_of},
         retry::Pauses,
+        route::{Route, route_of_wait},
     },
 };
 
-static NOP: WaitKind = WaitKind::new("the ring");
-static READY: WaitKind = WaitKind::new("a descriptor to be ready");
-static EPOLL: WaitKind = WaitKind::new("events of an epoll set");
-static CHILD: WaitKind = WaitKind::new("a process to change");
-static TIME: WaitKind = WaitKind::new("time to pass in the kernel");
+static NOP: WaitKind = WaitKind::of_op("the ring");
+static READY: WaitKind = WaitKind::of_op("a descriptor to be ready");
+static EPOLL: WaitKind = WaitKind::of_op("events of an epoll set");
+static CHILD: WaitKind = WaitKind::of_op("a process to change");
+static TIME: WaitKind = WaitKind::of_op("time to pass in the kernel");
 
-/// Sends an op without effect through the kernel: `nop`, a ring's op since Linux 5.1.
+/// Submits an op that does nothing, and waits for its completion: `nop`, a ring's op since Linux
+/// 5.1.
 ///
 /// # Blocking
 /// Parks the strand until the op is complete. The polling driver completes it at once.
@@ -39,7 +41,7 @@ static TIME: WaitKind = WaitKind::new("time to pass in the kernel");
 /// A cancel point.
 ///
 /// # Errors
-/// Cancelled.
+/// The strand was cancelled.
 #[track_caller]
 pub fn nop() -> io::Result<()> {
     // SAFETY: it points to nothing.
@@ -48,7 +50,7 @@ pub fn nop() -> io::Result<()> {
 }
 
 /// Waits until a descriptor is ready, and returns the events: `poll`, a ring's op since Linux 5.1.
-/// Errors and the end are always reported.
+/// Errors and hang-ups are always reported.
 ///
 /// # Blocking
 /// Parks the strand until one of `events` occurs.
@@ -57,30 +59,30 @@ pub fn nop() -> io::Result<()> {
 /// A cancel point.
 ///
 /// # Errors
-/// Those of poll(2). A file on a disk is always ready.
+/// Those of poll(2). A file on a disk counts as ready.
 #[track_caller]
 pub fn poll(fd: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
-    // Under Miri, where rustix calls libc, the bits are signed.
+    // A cast, because the bits are signed under Miri, where rustix calls libc.
     let op = Op::Poll { fd: raw(&fd), events: events.bits() as u32 & 0xffff };
     // SAFETY: it points to nothing, and the descriptor is borrowed.
     match unsafe { op::request(&READY, op).perform() } {
-        // An epoll set does not accept such a descriptor.
+        // The polling driver's epoll set refuses descriptors that are always ready.
         Err(op::OpError::Errno(errno)) if errno == Errno::PERM.raw_os_error() => Ok(events),
         ready => Ok(PollFlags::from_bits_retain(ready? as _)),
     }
 }
 
-/// Waits for events of an epoll set that other code fills, and writes them into `events`:
-/// `epoll_wait`, a ring's op since Linux 6.15. So an event loop of a library can run on a fiber.
+/// Waits for events of an epoll set and writes them into `events`: `epoll_wait`, a ring's op since
+/// Linux 6.15. With this call, the event loop of a library can run on a fiber.
 ///
 /// # Blocking
 /// Parks the strand until there is an event.
 ///
 /// # Cancellation
-/// A cancel point. Events that were taken are returned.
+/// A cancel point. Events that were taken from the set are returned.
 ///
 /// # Errors
-/// Those of epoll_wait(2), but never `EINTR`; `EINVAL` if there is no room for any.
+/// Those of epoll_wait(2), but never `EINTR`; `EINVAL` if `events` is empty.
 #[track_caller]
 pub fn epoll_wait(
     epoll: impl AsFd,
@@ -109,17 +111,17 @@ pub fn epoll_wait(
 /// a ring's op since Linux 6.7. Returns `None` if `options` contain `WaitIdOptions::NOHANG` and no
 /// child has changed.
 ///
-/// Without a ring it waits for a descriptor of the process, or tries again every 50 ms or sooner if
-/// there is no such descriptor (any child, a group, children that stop).
+/// Without the op, the call waits for a descriptor of the process (pidfd). If there is none (for
+/// any child, for a group, for children that stop), it tries again every 50 ms or sooner.
 ///
 /// # Blocking
-/// Parks the strand until then.
+/// Parks the strand until a child has changed its state.
 ///
 /// # Cancellation
-/// A cancel point. A child that was waited for is returned.
+/// A cancel point. If the call has taken a change from the kernel, it returns the change.
 ///
 /// # Errors
-/// Those of waitid(2), but never `EINTR`: among them `ECHILD`.
+/// Those of waitid(2), but never `EINTR`; `ECHILD` if there is no such child.
 ///
 /// # Examples
 /// ```
@@ -142,12 +144,12 @@ pub fn waitid(id: WaitId<'_>, options: WaitIdOptions) -> io::Result<Option<Child
         options: options.bits(),
     };
     let asked = call(options, &mut info);
-    match way(&asked) {
+    match route_of_wait(&asked) {
         // SAFETY: the room lies in this frame.
-        Way::Ring => unsafe { by_ring(&CHILD, &asked) }?,
+        Route::Ring => unsafe { by_ring(&CHILD, &asked) }?,
         // SAFETY: as above.
-        Way::Here => unsafe { plainly(asked) }?,
-        Way::Otherwise => {
+        Route::Here => unsafe { plainly(asked) }?,
+        Route::WithoutRing => {
             let asked = call(options | WaitIdOptions::NOHANG, &mut info);
             wait_otherwise(&id, options, asked)?
         }
@@ -155,7 +157,7 @@ pub fn waitid(id: WaitId<'_>, options: WaitIdOptions) -> io::Result<Option<Child
     Ok((info.pid != 0).then_some(info))
 }
 
-/// As for the system call: the kind of the id, and the id.
+/// Returns the kind of the id and the id, as the system call expects them.
 fn numbers_of(id: &WaitId<'_>) -> io::Result<(u32, u32)> {
     Ok(match id {
         WaitId::All => (0, 0),
@@ -166,16 +168,17 @@ fn numbers_of(id: &WaitId<'_>) -> io::Result<(u32, u32)> {
     })
 }
 
-/// Asks without waiting, and waits until it is worth asking again. `into` is where `asked` writes.
+/// Makes the call without waiting, until it returns a change, and waits between the attempts: for
+/// the process's descriptor, or for a while. `asked` writes the change to its `into`.
 #[track_caller]
 fn wait_otherwise(id: &WaitId<'_>, options: WaitIdOptions, asked: Call) -> io::Result<u32> {
     let Call::WaitId { into, .. } = asked else { unreachable!("made by `waitid`") };
     let mut pauses = Pauses::long();
     loop {
         cancel::check_io()?;
-        // SAFETY: the room lies in the frame of `waitid`, which waits.
+        // SAFETY: `into` lies in the frame of `waitid`, which waits for this call.
         result_of(unsafe { asked.make() })?;
-        // SAFETY: as above; nobody else has it.
+        // SAFETY: as above; no other code has a reference to it.
         if unsafe { (*into).pid } != 0 || options.contains(WaitIdOptions::NOHANG) {
             return Ok(0);
         }
@@ -183,7 +186,7 @@ fn wait_otherwise(id: &WaitId<'_>, options: WaitIdOptions, asked: Call) -> io::R
             || !wait_for_end(id)?
         {
             if thread::panicking() {
-                // A strand that unwinds does not sleep.
+                // A strand that unwinds must not sleep, because that would stop its worker.
                 return Err(io::ErrorKind::TimedOut.into());
             }
             pauses.pause();
@@ -191,7 +194,7 @@ fn wait_otherwise(id: &WaitId<'_>, options: WaitIdOptions, asked: Call) -> io::R
     }
 }
 
-/// Waits for the end of a process that has a descriptor; returns whether it could.
+/// Waits for the end of one process; returns false if the process has no descriptor.
 #[track_caller]
 fn wait_for_end(id: &WaitId<'_>) -> io::Result<bool> {
     let opened: OwnedFd;
@@ -219,16 +222,16 @@ fn wait_for_end(id: &WaitId<'_>) -> io::Result<bool> {
 /// A cancel point.
 ///
 /// # Errors
-/// Cancelled.
+/// The strand was cancelled.
 #[track_caller]
 pub fn timeout(duration: Duration) -> io::Result<()> {
     if thread::panicking() {
-        // A strand that unwinds does not sleep.
+        // A strand that unwinds must not sleep, because that would stop its worker.
         return Ok(());
     }
     let time = Timespec::from(duration);
     let call = Call::Timeout { time: &raw const time };
-    if way(&call) == Way::Ring {
+    if route_of_wait(&call) == Route::Ring {
         // SAFETY: the time lies in this frame.
         return match unsafe { by_ring(&TIME, &call) } {
             Err(error) if error.raw_os_error() == Some(Errno::TIME.raw_os_error()) => Ok(()),

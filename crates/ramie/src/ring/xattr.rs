@@ -1,4 +1,4 @@
-//! Extended attributes: a ring's ops since Linux 5.19.
+//! Extended attributes of files: ops of a ring since Linux 5.19.
 #![allow(unsafe_code)]
 
 use std::{ffi::OsStr, io, os::fd::AsFd, path::Path};
@@ -10,7 +10,7 @@ use crate::{
     op::call::{c_string, cut, make, raw},
 };
 
-static XATTR: WaitKind = WaitKind::new("an attribute of a file");
+static XATTR: WaitKind = WaitKind::of_op("an attribute of a file");
 
 /// Sets an attribute of the file at `path`: `setxattr` (5.19).
 ///
@@ -18,8 +18,7 @@ static XATTR: WaitKind = WaitKind::new("an attribute of a file");
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of setxattr(2); `InvalidInput` for a name with a zero byte.
@@ -42,15 +41,14 @@ pub fn setxattr(
     unsafe { make(&XATTR, call) }.map(drop)
 }
 
-/// Reads an attribute of the file at `path`: `getxattr` (5.19). Returns its length; with an empty
-/// buffer it reads only the length.
+/// Reads an attribute of the file at `path`: `getxattr` (5.19). Returns its length in bytes; with
+/// an empty buffer it reads only the length.
 ///
 /// # Blocking
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of getxattr(2), among them `ERANGE`: the buffer is too small; `InvalidInput` for a name
@@ -78,8 +76,7 @@ pub fn getxattr(
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// Those of fsetxattr(2); `InvalidInput` for a name with a zero byte.
@@ -102,15 +99,14 @@ pub fn fsetxattr(
     unsafe { make(&XATTR, call) }.map(drop)
 }
 
-/// Reads an attribute of an open file: `fgetxattr` (5.19). Returns its length; with an empty buffer
-/// it reads only the length.
+/// Reads an attribute of an open file: `fgetxattr` (5.19). Returns its length in bytes; with an
+/// empty buffer it reads only the length.
 ///
 /// # Blocking
 /// Parks the strand until the call is complete.
 ///
 /// # Cancellation
-/// A cancel point before the start; once begun, the op is waited for, and its own result is
-/// returned.
+/// A cancel point. Once the op has begun, the call waits for its end and returns its result.
 ///
 /// # Errors
 /// As [`getxattr`].

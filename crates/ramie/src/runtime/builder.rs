@@ -1,13 +1,20 @@
 //! The options of a runtime, their defaults and ranges.
 
-use std::{env, fmt, io, num::NonZero, sync::Arc, time::Duration};
+use std::{env, fmt, io, num::NonZero, path::PathBuf, sync::Arc, time::Duration};
 
 use ramie_driver::{Choice, Submitter};
 
 use super::Runtime;
-use crate::core::{
-    time::{Clock, ManualClock},
-    worker::{DEFAULT_BLOCKING_THREADS, Policy, checked_stack_size, invalid, stack_size_from_env},
+use crate::{
+    core::{
+        time::{Clock, ManualClock},
+        worker::{
+            DEFAULT_BLOCKING_THREADS, Policy, checked_stack_size, invalid, stack_size_from_env,
+        },
+    },
+    deadlock::Deadlock,
+    inspect,
+    stall::{self, Reaction, Stall},
 };
 
 /// The most workers a runtime may have.
@@ -26,15 +33,15 @@ pub enum Driver {
     Poll,
 }
 
-/// The kind of a program's strands, on which `fiber::spawn`, `fiber::scope` and the closure of
-/// `run` run. The same program has the same meaning on either kind.
+/// The kind of a program's strands: `fiber::spawn`, `fiber::scope` and `run` run their closures on
+/// strands of this kind. The same program has the same meaning on either kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strands {
     /// Fibers, on as many workers as the runtime has: one, or several (a hybrid).
     #[default]
     Fibers,
-    /// OS threads: each spawn makes one. `spawn_local` still makes a fiber, which runs while its
-    /// thread waits, because its closure cannot move to another thread.
+    /// OS threads: each spawn makes a thread. `spawn_local` still makes a fiber, which runs while
+    /// its thread waits, because the closure cannot move to another thread.
     Threads,
 }
 
@@ -51,7 +58,8 @@ impl AbandonedFibers {
         self.lines.len()
     }
 
-    /// Names each fiber, its wait with the place in the source, and the closure that it ran.
+    /// Describes each fiber: its name, its wait with the object and the place in the source, and
+    /// the closure that it ran. A thread is described by its name only.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(String::as_str)
     }
@@ -75,6 +83,11 @@ pub(super) struct Config {
     pub(super) clock: Clock,
     pub(super) policy: Option<MakePolicy>,
     pub(super) on_abandoned: Option<OnAbandoned>,
+    pub(super) watch: stall::Settings,
+    /// Whether other processes may ask for dumps.
+    pub(super) is_inspected: bool,
+    pub(super) dumps_on_quit: bool,
+    pub(super) dump_file: Option<PathBuf>,
 }
 
 impl fmt::Debug for Config {
@@ -98,17 +111,20 @@ impl fmt::Debug for Config {
 /// |---|---|---|
 /// | `workers` | the CPUs this process may use | 1 to 1,024 |
 /// | `strands` | `Fibers`, or `RAMIE_STRANDS` (`fibers`, `threads`) | |
-/// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes); of the closure of `run` 2 MiB at least | 32 KiB to 1 GiB |
+/// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes); the closure of `run` gets at least 2 MiB | 32 KiB to 1 GiB |
 /// | `driver` | `Auto`, or `RAMIE_DRIVER` (`uring`, `poll`) | |
 /// | `submitter` | `Worker`, or `RAMIE_SUBMIT` (`worker`, `kernel-thread`, `sidecar`) | |
 /// | `blocking_threads` | 512 | 1 to 16,384 |
 /// | `thread_name` | `ramie-worker` | no NUL bytes |
 /// | `grace` | for ever | |
+/// | `stall_limit` | 25 ms, or `RAMIE_STALL_MS` (ms; 0: no reports) | 1 ms to 1 hour |
+/// | `inspect` | off, or `RAMIE_INSPECT` (1: on, 0: off) | |
+/// | `dump_on_quit` | off | |
 ///
 /// `RAMIE_CAPS` masks features of io_uring, for tests ([`ramie_driver::masked_from_env`]). An empty
-/// variable counts as unset. Any other value makes [`build`](Builder::build) return an error that
-/// names the values allowed. Threads outside `run` use the default instead, because their calls
-/// cannot report such an error.
+/// variable counts as unset. A value that is not allowed makes [`build`](Builder::build) return an
+/// error that names the allowed values. Threads outside `run` use the default instead, because
+/// their calls cannot report such an error.
 #[derive(Default)]
 #[must_use = "a builder does nothing until build is called"]
 pub struct Builder {
@@ -123,6 +139,25 @@ pub struct Builder {
     clock: Clock,
     policy: Option<MakePolicy>,
     on_abandoned: Option<OnAbandoned>,
+    watch: WatchOptions,
+    inspect: Option<bool>,
+    dump_on_quit: bool,
+}
+
+/// The options of the watchdog.
+#[derive(Default)]
+struct WatchOptions {
+    stall_limit: Option<Option<Duration>>,
+    on_stall: Reaction<Stall>,
+    on_deadlock: Reaction<Deadlock>,
+    test: Option<&'static str>,
+}
+
+impl WatchOptions {
+    fn check(self) -> io::Result<stall::Settings> {
+        let WatchOptions { stall_limit, on_stall, on_deadlock, test } = self;
+        Ok(stall::Settings { limit: stall::limit(stall_limit)?, on_stall, on_deadlock, test })
+    }
 }
 
 impl Builder {
@@ -226,6 +261,121 @@ impl Builder {
         self
     }
 
+    /// Sets for how long a fiber may run without a switch before that counts as a stall of its
+    /// worker, or `None` for no reports; overrides `RAMIE_STALL_MS`.
+    ///
+    /// A fiber that computes, or that blocks its thread in a system call or on a lock of std,
+    /// keeps the other fibers of its worker from running. A thread of the runtime, the watchdog,
+    /// reports that within twice the limit, once for each run of a fiber, and once in 10 s for each
+    /// closure. The report names the fiber, its closure and the cause; if the fiber waits for a
+    /// lock, also the fibers of the worker that may hold the lock, with the places where they wait.
+    ///
+    /// Time in which the thread waits for a CPU, or the process is stopped, does not count. A fiber
+    /// that is the only strand of its runtime is not reported, because it keeps nobody waiting.
+    /// There are no reports about strands that are threads, and none where /proc does not have the
+    /// times of threads (`/proc/self/task/ID/schedstat`) or a filter refuses process_vm_readv(2).
+    /// Turn the reports off if a filter kills the process for that call.
+    ///
+    /// The watchdog sends no signals, and sleeps while all workers sleep.
+    pub fn stall_limit(mut self, limit: Option<Duration>) -> Self {
+        self.watch.stall_limit = Some(limit);
+        self
+    }
+
+    /// Sets what happens when a fiber [stalls](Self::stall_limit) its worker. By default the report
+    /// goes to stderr, and to the program's logger as a warning once the worker runs on.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::{Reaction, Runtime};
+    ///
+    /// // For tests: a stall of any fiber fails them.
+    /// let runtime = Runtime::builder().on_stall(Reaction::Abort).build()?;
+    /// runtime.run(|| ());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_stall(mut self, reaction: Reaction<Stall>) -> Self {
+        self.watch.on_stall = reaction;
+        self
+    }
+
+    /// Lets other processes of the same user, and root, ask for [dumps](crate::inspect) while this
+    /// runtime runs, by `ramie dump PID`; overrides `RAMIE_INSPECT`.
+    ///
+    /// The runtime then has a thread and a Unix socket, which it shares with the other runtimes of
+    /// the process ([`inspect::socket_path`](crate::inspect::socket_path)). If the socket cannot be
+    /// opened, a warning with the reason goes to stderr and to the log, and the runtime runs
+    /// without it.
+    pub fn inspect(mut self, is_inspected: bool) -> Self {
+        self.inspect = Some(is_inspected);
+        self
+    }
+
+    /// Sets what happens when strands can never go on. By default a report goes to stderr, and to
+    /// the program's logger as a warning, once for each deadlock.
+    ///
+    /// - Strands that wait for one another in a cycle: to lock a `Mutex` or a `RwLock`, for the end
+    ///   of a strand, or for the end of a scope. If other fibers run meanwhile, the cycle is found
+    ///   about two seconds after it has begun, otherwise within a second. The report has each
+    ///   strand's name, the line where it waits, and the line where it was spawned.
+    /// - A process all of whose strands wait, also for channels and other primitives of this crate,
+    ///   and that has nothing left that could wake one of them: no op in flight, no limit, no
+    ///   timer, and no thread besides those of the runtime. A thread of the program might hold a
+    ///   sender or a handle, so a process with such a thread is not reported.
+    ///
+    /// Waits with a time limit do not count, and neither do waits that a cancel scope around them
+    /// can end. Strands that are threads are reported only as part of a cycle with fibers.
+    ///
+    /// The watchdog, a thread of the runtime, asks the workers once a second, or less often if they
+    /// have so many fibers that this would take more than 0.1 % of a CPU: a million fibers are
+    /// asked about every few minutes. It does not ask while all workers sleep.
+    ///
+    /// With [`Reaction::Ignore`] there is no search.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::{Deadlock, Reaction, Runtime};
+    ///
+    /// let log = Reaction::call(|deadlock: &Deadlock| {
+    ///     deadlock.iter().for_each(|strand| eprintln!("{strand}"));
+    /// });
+    /// let runtime = Runtime::builder().on_deadlock(log).build()?;
+    /// runtime.run(|| ());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_deadlock(mut self, reaction: Reaction<Deadlock>) -> Self {
+        self.watch.on_deadlock = reaction;
+        self
+    }
+
+    /// Lets a deadlock end the process with the name of the test; for `#[ramie::test]`.
+    #[doc(hidden)]
+    pub fn __in_test(mut self, name: &'static str) -> Self {
+        self.watch.test = Some(name);
+        self
+    }
+
+    /// Makes SIGQUIT (Ctrl-\ in a terminal, or `kill -QUIT PID`) write a [dump](crate::inspect) to
+    /// stderr while this runtime runs, instead of ending the process.
+    ///
+    /// The handler only wakes a thread, which writes the dump, so this works while all workers
+    /// hang. The environment variable `RAMIE_DUMP_FILE`, an absolute path, names a file to which
+    /// the dump is added, instead of stderr. If stderr is a pipe that nobody reads, the rest of a
+    /// dump is lost.
+    ///
+    /// The thread takes no descriptor, but 64 MiB of address space (`ulimit -v`) once it has
+    /// allocated memory, as each thread does.
+    ///
+    /// If the signal was ignored when the program was started, as in the background of a shell
+    /// script, it is answered by a dump nevertheless. A handler that the program has installed
+    /// before is called first, and a [`Signals`](crate::signal::Signals) receives the signal, too.
+    /// A handler that the program installs later replaces this one. When no such runtime runs any
+    /// more, the signal has the effect that it had before.
+    pub fn dump_on_quit(mut self, dumps: bool) -> Self {
+        self.dump_on_quit = dumps;
+        self
+    }
+
     /// Makes sleeps, timeouts and deadlines follow a clock that the caller advances.
     pub fn clock(mut self, clock: ManualClock) -> Self {
         self.clock = Clock::Manual(clock);
@@ -242,12 +392,13 @@ impl Builder {
         self
     }
 
-    /// Checks the options and tries the driver.
+    /// Checks the options. If io_uring is required ([`Driver::Uring`], or `RAMIE_DRIVER=uring`),
+    /// also tries to open a ring.
     ///
     /// # Errors
     /// `InvalidInput`: an option is out of its range, or an environment variable does not parse;
-    /// the text names the values allowed. Other kinds: the driver cannot be opened, because
-    /// io_uring was demanded and is not available, or because no descriptors are left.
+    /// the text names the allowed values. Other kinds: io_uring is required and cannot be used,
+    /// because the kernel refuses it or no descriptors are left.
     pub fn build(self) -> io::Result<Runtime> {
         let driver = match self.driver {
             Some(Driver::Auto) => Choice::Auto,
@@ -289,9 +440,13 @@ impl Builder {
             clock: self.clock,
             policy: self.policy,
             on_abandoned: self.on_abandoned,
+            is_inspected: inspect::is_served(self.inspect)?,
+            watch: self.watch.check()?,
+            dumps_on_quit: self.dump_on_quit,
+            dump_file: inspect::dump_file()?,
         };
         if driver == Choice::Uring {
-            // The kernel may forbid io_uring, so this choice is tried now.
+            // The kernel may refuse a ring, and only this function can report that as an error.
             let mut trial = ramie_driver::Driver::open(driver, &ramie_driver::Config::default())?;
             trial.note_thread_goes_on();
         }

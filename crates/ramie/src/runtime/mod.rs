@@ -3,6 +3,8 @@
 mod builder;
 mod start;
 mod threads;
+#[cfg(test)]
+mod view_tests;
 
 pub use builder::{AbandonedFibers, Builder, Driver, Strands};
 
@@ -29,8 +31,9 @@ use builder::Config;
 ///
 /// # Panics
 /// If `f` panics: with its panic, after the other fibers have ended. If the runtime cannot be
-/// started: with the text of the error that [`Builder::build`] would return. If it is called inside
-/// another `run`.
+/// started: with the text of the error, for example an error of [`Builder::build`] or of a driver
+/// that cannot be opened. If it is called inside another `run`, or in a destructor that runs during
+/// a panic.
 ///
 /// # Examples
 /// ```
@@ -51,7 +54,7 @@ where
     }
 }
 
-/// A tested configuration, with which closures can be run; made by [`Runtime::builder`].
+/// A checked configuration, with which closures can be run; made by [`Runtime::builder`].
 ///
 /// Several runtimes may run in one process, each on threads of its own.
 #[derive(Debug)]

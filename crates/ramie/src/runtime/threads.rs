@@ -1,8 +1,9 @@
 //! `run` where strands are OS threads.
 //!
-//! The closure runs on the calling thread itself, and its strands are OS threads. Each thread has a
-//! small worker of its own, as threads outside `run` have. It waits by that worker, which also runs
-//! the fibers of `spawn_local`, because their closures cannot move to another thread.
+//! The closure runs on the calling thread itself, and each strand that it spawns is an OS thread.
+//! Each thread has a small worker of its own, as threads outside `run` have. The worker ends the
+//! waits of its thread, and it runs the fibers of `spawn_local`, because their closures cannot move
+//! to another thread.
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +28,8 @@ where
     name_main(&worker);
     let (outcome, abandoned) = {
         let _installed = Installed::new(&worker);
-        // The closure is a strand of its own, so that a coroutine around `run` cannot suspend
-        // inside.
+        // The closure gets a context of its own, so code inside it cannot suspend a coroutine that
+        // surrounds `run`.
         let outcome = worker.root.run_in_own_context(worker.current_header(), || {
             crate::core::strand::catch_raised(|| {
                 crate::core::panic::__rust_begin_short_backtrace(f)

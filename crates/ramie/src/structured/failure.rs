@@ -1,4 +1,4 @@
-//! The traits by which joiners distinguish failures from cancellations.
+//! The traits by which the calls of this module distinguish failures from cancellations.
 
 use std::{borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num, str, string};
 
@@ -57,7 +57,7 @@ use crate::{
             `anyhow::Error`, into which `?` converts it"
 )]
 pub trait Failure {
-    /// Returns whether the call failed because it was cancelled, and for no reason of its own.
+    /// Returns whether the call failed only because it was cancelled.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -76,11 +76,11 @@ pub trait Failure {
     }
 }
 
-/// The errors that the calls of this module accept: each [`Failure`], and each handle to a [`dyn
-/// Error`](Error) that converts as those of the crates `anyhow` and `eyre` do.
+/// The errors that the calls of this module accept: each [`Failure`], and each type that converts
+/// to a reference to a [`dyn Error`](Error), as those of the crates `anyhow` and `eyre` do.
 ///
-/// It is implemented for both kinds, so there is nothing to implement. The compiler infers `Via`,
-/// which distinguishes the two.
+/// Do not implement this trait: it is implemented for all types of both kinds. The compiler infers
+/// `Via`, which distinguishes the two.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Failure`, which lets Ramie recognise cancellations",
     label = "this error type is no `Failure`",
@@ -120,7 +120,8 @@ impl<E: Failure> AsFailure<via::Itself> for E {
     }
 }
 
-// Both references, because a `Box<dyn Error + Send + Sync>` has only the second: it is a `Failure`.
+// Both conversions are required, because a `Box<dyn Error + Send + Sync>`, which is a `Failure`
+// already, has only the second.
 #[diagnostic::do_not_recommend]
 impl<E> AsFailure<via::Reference> for E
 where
@@ -135,7 +136,8 @@ where
     }
 }
 
-/// For errors, which report a cancellation if their chain of sources contains one.
+/// Implements [`Failure`] for errors that report a cancellation if their chain of sources contains
+/// one.
 macro_rules! failures_by_source {
     ($($error:ty),* $(,)?) => {
         $(impl Failure for $error {
@@ -202,7 +204,7 @@ impl<T> Failure for channel::SendTimeoutError<T> {
     }
 }
 
-/// For boxed errors, which behave as the error in the box.
+/// Implements [`Failure`] for boxed errors, which behave as the error in the box.
 macro_rules! boxed_failures {
     ($($error:ty),* $(,)?) => {
         $(impl Failure for Box<$error> {
@@ -223,7 +225,7 @@ boxed_failures! {
     dyn Error + Send + Sync,
 }
 
-/// For texts and similar types, which never report a cancellation.
+/// Implements [`Failure`] for texts and similar types, which never report a cancellation.
 macro_rules! own_failures {
     ($($error:ty),* $(,)?) => {
         $(impl Failure for $error {})*

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::core::cancel::STRAND_CANCELLED;
 
-/// The errors of the strands of a scope, the cause first. There is at least one.
+/// One or more errors of the strands of a scope, the cause first.
 ///
 /// It implements [`Error`] if the errors can be displayed, so that `?` converts it into a `Box<dyn
 /// Error + Send + Sync>` or an `anyhow::Error`.
@@ -25,14 +25,14 @@ enum FailureSource {
     /// The result of [`as_error`] for the cause.
     ///
     /// INVARIANT: the function is `as_error::<E, _>` for the type `E` with which the failures were
-    /// made. Their type may have become one of shorter lifetimes since.
+    /// made. By variance, the lifetimes in `E` may have become shorter since.
     Cause(unsafe fn(*const ()) -> Option<*const (dyn Error + 'static)>),
     /// The cause reports a cancellation, and no error in its chain of sources is one.
     Cancellation,
 }
 
-/// [`AsFailure::to_error`] without a type in its signature. A field of type `fn(&E)` would make
-/// [`Failures`] invariant in `E`.
+/// [`AsFailure::to_error`] without a type in its signature, because a field of type `fn(&E)` is
+/// contravariant in `E` and the vector covariant, so [`Failures`] would be invariant.
 ///
 /// # Safety
 /// `cause` points to an `E`, to which no `&mut` exists while the result is in use.
@@ -45,7 +45,7 @@ unsafe fn as_error<E: AsFailure<Via>, Via>(
 }
 
 impl<E> Failures<E> {
-    /// Makes failures of at least one error.
+    /// Makes a value from errors, of which there must be at least one.
     pub(super) fn new<Via>(errors: Vec<E>) -> Self
     where
         E: AsFailure<Via>,
@@ -62,18 +62,18 @@ impl<E> Failures<E> {
         Failures { errors, source }
     }
 
-    /// As [`Error::source`], also for errors that cannot be displayed.
+    /// Returns the [`source`](Error::source), also if the errors cannot be displayed.
     fn source_of_any(&self) -> Option<&(dyn Error + 'static)> {
         let as_error = match self.source {
             FailureSource::Cancellation => return Some(&STRAND_CANCELLED),
             FailureSource::Cause(as_error) => as_error,
         };
-        // SAFETY: the cause was put in as a value of the type for which the function was made (the
-        // invariants of both fields); it is the same value if the type's lifetimes were shortened,
-        // and its borrows live as long as they did. It is borrowed by `&self`.
+        // SAFETY: the cause is a value of the type for which the function was made (the invariants
+        // of both fields). Shorter lifetimes in the type change neither the value nor how long its
+        // borrows live. The cause is borrowed by `&self`.
         let error = unsafe { as_error(ptr::from_ref(self.cause()).cast()) }?;
-        // SAFETY: made of a reference into the cause, or of a longer one; the cause is borrowed for
-        // as long as the result.
+        // SAFETY: the pointer was made from a reference that lives at least as long as the borrow
+        // of the cause, which lasts as long as the result.
         Some(unsafe { &*error })
     }
 
@@ -87,7 +87,7 @@ impl<E> Failures<E> {
         self.errors.into_iter().next().expect("at least one error")
     }
 
-    /// Displays the errors in the order in which they happened.
+    /// Iterates over the errors in the order in which they happened.
     pub fn iter(&self) -> std::slice::Iter<'_, E> {
         self.errors.iter()
     }

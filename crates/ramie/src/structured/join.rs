@@ -9,12 +9,13 @@ pub fn finish<T>(handle: ScopedJoinHandle<'_, T>) -> T {
     handle.join_or_raise()
 }
 
-/// Evaluates expressions at the same time, each but the last on a fiber of its own, and returns a
-/// tuple of their values when all are done. They may borrow; if one panics, the panic is resumed
-/// when all have ended.
+/// Evaluates expressions at the same time, each except the last on a fiber of its own, and returns
+/// a tuple of their values when all have ended. The expressions may borrow. If one panics, the
+/// panic is resumed when all have ended.
 ///
-/// The captures and values of all but the last must be `Send`, because any worker may run them; an
-/// expression cannot leave the function around it by `?` or `return`.
+/// The captures and values of all expressions except the last must be `Send`, because any worker
+/// may run them. An expression cannot leave the function around it by `?` or `return`, because it
+/// runs in a closure.
 ///
 /// # Examples
 /// ```
@@ -41,8 +42,8 @@ macro_rules! join {
 
 /// Evaluates expressions of type `Result` at the same time, and returns a tuple of their values;
 /// the first error cancels the others, and the result is
-/// [`Err(Failures)`](struct@crate::structured::Failures) when all have ended. Each is evaluated on
-/// a fiber of its own, and all have the same type of error.
+/// [`Err(Failures)`](struct@crate::structured::Failures) when all have ended. Each expression is
+/// evaluated on a fiber of its own, and all have the same type of error.
 ///
 /// # Examples
 /// ```

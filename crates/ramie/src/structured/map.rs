@@ -8,13 +8,14 @@ use std::sync::{
 use super::{AsFailure, Failures, TryScope, merged::FirstPanic, try_scope};
 use crate::{channel, core::strand::catch_raised, fiber};
 
-/// Applies `f` to each item, on `limit` fibers at most, and returns the results in order.
+/// Applies `f` to each item, on at most `limit` fibers, and returns the results in the order of the
+/// items.
 ///
 /// A free fiber takes the next item from the iterator, so the items need not fit into memory at
 /// once; the results are collected.
 ///
 /// # Blocking
-/// Parks the fiber, or the thread outside one, until all is done.
+/// Parks the fiber, or the thread outside one, until `f` has returned for every item.
 ///
 /// # Cancellation
 /// Not a cancel point itself; `f` runs inside the cancel scopes around this call.
@@ -56,8 +57,8 @@ where
     in_order(results)
 }
 
-/// Applies `f` as [`par_map`] does, and calls `each` with each result as it comes, on the calling
-/// strand. At most `limit` results wait for `each`.
+/// Applies `f` as [`par_map`] does, and calls `each` on the calling strand with each result as soon
+/// as there is one, in any order. At most `limit` results wait for `each`.
 ///
 /// # Blocking
 /// As [`par_map`].
@@ -142,8 +143,8 @@ where
     Ok(in_order(results))
 }
 
-/// Records that a call ended by an error or a panic. A cancellation from outside does not count,
-/// because the function decides whether to return all results or an error.
+/// Records, when it is dropped, that a call ended by an error or a panic. A cancellation from
+/// outside is not recorded, because then `f` decides whether it returns results or errors.
 struct MarkWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for MarkWhenDropped<'_> {
@@ -154,7 +155,7 @@ impl Drop for MarkWhenDropped<'_> {
 
 #[track_caller]
 fn check(limit: usize) {
-    assert!(limit > 0, "the limit is 0, so that nothing could be done; give at least 1");
+    assert!(limit > 0, "the limit is 0, so no fiber could call the function; pass at least 1");
 }
 
 fn push<R>(results: &Mutex<Vec<(usize, R)>>, index: usize, result: R) {
@@ -167,10 +168,10 @@ fn in_order<R>(results: Mutex<Vec<(usize, R)>>) -> Vec<R> {
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The items, with their numbers, for many fibers.
+/// The iterator of the items, shared by the fibers, which numbers the items.
 struct ItemSource<I> {
     items: crate::sync::Mutex<(usize, Option<I>)>,
-    /// No more items are to be taken.
+    /// Whether no more items are to be taken.
     is_over: AtomicBool,
     /// The first panic of a call or of the iterator.
     panic: FirstPanic,
@@ -185,7 +186,7 @@ impl<I: Iterator> ItemSource<I> {
         }
     }
 
-    /// Calls `f` with one item after another, until it returns false, no item is left, or a call
+    /// Calls `f` with one item after another, until `f` returns false, no item is left, or a call
     /// has panicked on any fiber.
     fn for_each(&self, f: impl Fn(usize, I::Item) -> bool) {
         let call_for_each = || {
@@ -203,7 +204,8 @@ impl<I: Iterator> ItemSource<I> {
         }
     }
 
-    /// No more fibers than items, if the iterator knows their number.
+    /// Returns the number of fibers: `limit`, or the number of items if the iterator knows that
+    /// there are fewer.
     fn fibers(&self, limit: usize) -> usize {
         let state = self.items.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let most = state.1.as_ref().and_then(|items| items.size_hint().1);

@@ -1,4 +1,4 @@
-//! The one place where errors of several strands are merged, and their panics with them. A plain
+//! Merging the errors and panics of several strands, for all calls of this module. A plain
 //! `fiber::scope` has no errors to merge, and keeps its first panic in `core/strand/scope_data.rs`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crate::core::{
     strand::{Raised, catch_raised},
 };
 
-/// The failures so far; merges them by the rule in the module above.
+/// The failures so far, merged by the rule in the docs of [`structured`](super).
 pub(super) struct Merged<E> {
     panic: FirstPanic,
     errors: Mutex<Errors<E>>,
@@ -22,12 +22,12 @@ struct Errors<E> {
     cancelled: Option<E>,
 }
 
-/// The way in which a strand failed.
+/// How a strand failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failed {
     /// By an error that only reports the cancellation of its scope.
     Cancelled,
-    /// By an error in its own right.
+    /// By any other error.
     Error,
     Panic,
 }
@@ -50,7 +50,7 @@ impl<E> Merged<E> {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `f`, a call of the current strand, and adds the error or panic with which it fails.
+    /// Runs `f` on the current strand, and adds its error or panic if it fails.
     pub(super) fn run<T>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<T, Failed> {
         // `add` calls `Failure::is_cancelled`, which is user code and may panic as `f` may.
         match catch_raised(|| f().map_err(|error| self.add(error))) {
@@ -68,8 +68,8 @@ impl<E> Merged<E> {
 
     /// Adds an error of the current strand.
     fn add(&self, error: E) -> Failed {
-        // If the strand is not cancelled, its error reports something else, perhaps a limit of its
-        // own.
+        // If the strand is not cancelled, its error does not follow from another failure. It may
+        // report a limit that the strand had set itself.
         let is_cancelled = (self.is_cancelled)(&error) && check_cancelled().is_err();
         let mut errors = self.errors();
         if !is_cancelled {
@@ -103,7 +103,7 @@ impl<E> Merged<E> {
     }
 }
 
-/// The first of the panics of several strands; the payloads of the others are dropped.
+/// The first panic of several strands; the payloads of later ones are dropped.
 #[derive(Default)]
 pub(super) struct FirstPanic(Mutex<Option<Raised>>);
 

@@ -1,10 +1,10 @@
-//! Structured concurrency: strands that live no longer than the call that starts them, with a rule
-//! for the failure of one of them.
+//! Structured concurrency: strands that live no longer than the call that starts them, and a rule
+//! for the case that one of them fails.
 //!
 //! All calls are built on [`fiber::scope`](crate::fiber::scope()): children borrow from their
-//! parent, and the call returns when all have ended. As there, a call inside
-//! [`no_switch`](crate::no_switch()) panics before its first child is made. If one outcome decides
-//! the result, the other strands are cancelled (see [`cancel`](crate::cancel)) and waited for.
+//! parent, and the call returns when all have ended. Like `fiber::scope`, each call panics inside
+//! [`no_switch`](crate::no_switch()), before it starts its first child. If one outcome decides the
+//! result, the other strands are cancelled (see [`cancel`](crate::cancel)) and waited for.
 //!
 //! | call | ends early if | returns |
 //! |---|---|---|
@@ -16,22 +16,23 @@
 //! | [`try_join!`](crate::try_join) | one fails | all values, or all failures |
 //! | [`set`] | its closure cancels it | outcomes one by one, in the order in which strands end |
 //! | [`par_map`], [`par_map_unordered`] | never | the results of a function applied to the items of an iterator, a limited number at a time |
-//! | [`try_par_map`] | one fails | the same, or all failures |
+//! | [`try_par_map`] | one fails | the results as [`par_map`], or all failures |
 //! | [`Supervisor`] | a child fails too often | - |
 //!
 //! # How failures merge
-//! 1. A panic takes precedence over errors: when all have ended, the first panic is resumed in the
-//!    parent.
+//! 1. A panic takes precedence over errors: when all strands have ended, the first panic is resumed
+//!    in the parent.
 //! 2. Otherwise all errors are kept, in the order in which they happened: the first is the *cause*.
-//! 3. An error that reports a cancellation ([`Failure::is_cancelled`]), of a strand that is
-//!    cancelled, follows from another failure and is dropped. If there is no other failure, because
-//!    the scope was cancelled from outside, the first such error is kept. A limit that the strand
-//!    had set itself, by [`with_timeout`](crate::cancel::with_timeout), does not cancel the strand:
-//!    its error is a failure like any other.
+//! 3. If a cancelled strand returns an error that reports a cancellation
+//!    ([`Failure::is_cancelled`]), the error is dropped, because it follows from another failure.
+//!    If there is no other failure, because the scope was cancelled from outside, the first such
+//!    error is kept. A limit that the strand had set itself, by
+//!    [`with_timeout`](crate::cancel::with_timeout), does not cancel the strand: its error is a
+//!    failure like any other.
 //!
 //! # Types of errors
-//! The errors of strands are [`Failure`]s: Ramie's own and those of std, texts, `Box<dyn Error +
-//! Send + Sync>`, and types of yours that implement it; or `anyhow::Error` and similar types
+//! The errors of strands are [`Failure`]s (Ramie's own and std's errors, texts, `Box<dyn Error +
+//! Send + Sync>`, and your types that implement the trait), or `anyhow::Error` and similar types
 //! ([`AsFailure`]). Values and errors may borrow from outside of the call, as closures may. `?`
 //! converts [`Failures`] into a boxed error or into an `anyhow::Error`.
 //!

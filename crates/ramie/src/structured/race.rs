@@ -20,7 +20,7 @@ use crate::{
 const DECIDED: &str = "another strand ended first";
 
 /// Runs strands until the first has ended, and cancels the others. When all have ended, it returns
-/// the value of the first; `None` if none was spawned.
+/// the value of the first; `None` if no strand was spawned.
 ///
 /// The value of `f` itself is dropped; `f` may wait and then end the race by [`Racers::cancel`].
 ///
@@ -65,7 +65,8 @@ where
 /// Not a cancel point itself; cancelling a scope around it cancels its strands.
 ///
 /// # Errors
-/// If none has succeeded: all errors, merged [by the rule](super); `None` if none was spawned.
+/// No strand has succeeded: all errors, merged [by the rule](super); `None` if no strand was
+/// spawned.
 ///
 /// # Panics
 /// As [`race`].
@@ -97,7 +98,7 @@ where
     }
 }
 
-/// The error of strands that have none.
+/// The error type of strands that cannot fail.
 #[derive(Debug)]
 pub enum Never {}
 
@@ -188,7 +189,7 @@ impl<'scope, T, E> Racers<'scope, '_, T, E> {
 
     fn win(&self, value: T) {
         let mut winner = self.lock();
-        // A value that comes second is dropped after the lock was released, because its destructor
+        // A value that comes second is dropped after the lock is released, because its destructor
         // is user code.
         let second = match *winner {
             None => winner.replace(value),

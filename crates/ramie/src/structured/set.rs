@@ -1,4 +1,4 @@
-//! Strands whose outcomes are taken one by one, in the order in which they end.
+//! Strands whose outcomes are taken one by one, in the order in which the strands end.
 
 use std::{fmt, mem, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
 
@@ -12,8 +12,8 @@ use crate::{
     fiber::Scope,
 };
 
-/// Runs `f` with a set of strands, to which `f` may add at any time, and whose outcomes it takes in
-/// the order in which they end.
+/// Runs `f` with a set of strands. `f` may add strands at any time, and takes their outcomes in the
+/// order in which they end.
 ///
 /// # Blocking
 /// Parks the fiber, or the thread outside one, until every strand of the set has ended.
@@ -22,7 +22,7 @@ use crate::{
 /// Not a cancel point itself; cancelling a scope around it cancels its strands.
 ///
 /// # Panics
-/// After all strands have ended: with the panic of `f`, if it panicked; otherwise with that of a
+/// After all strands have ended: with the panic of `f` if `f` panicked; otherwise with that of a
 /// strand whose outcome was not taken.
 ///
 /// # Examples
@@ -98,7 +98,7 @@ impl<'scope, T> Set<'scope, '_, T> {
         let _ = self.sender.send_uncancelled(outcome);
     }
 
-    /// Decrements the count of outcomes, unless it is 0.
+    /// Claims one of the pending outcomes; returns `None` if none is left.
     fn claim(&self) -> Option<usize> {
         self.pending.fetch_update(Relaxed, Relaxed, |pending| pending.checked_sub(1)).ok()
     }
@@ -107,11 +107,11 @@ impl<'scope, T> Set<'scope, '_, T> {
     /// `None` when all outcomes have been taken.
     ///
     /// # Blocking
-    /// Parks the strand until one has ended.
+    /// Parks the strand until a strand of the set has ended.
     ///
     /// # Cancellation
     /// Not a cancel point. Cancelling a scope around the set cancels its strands; the wait ends
-    /// when one ends.
+    /// when one of them ends.
     #[track_caller]
     pub fn next(&self) -> Option<thread::Result<T>> {
         self.claim()?;
@@ -122,7 +122,7 @@ impl<'scope, T> Set<'scope, '_, T> {
         Some(outcome.map_err(Raised::into_payload))
     }
 
-    /// Takes an outcome if there is one now.
+    /// Takes an outcome if a strand has ended.
     pub fn try_next(&self) -> Option<thread::Result<T>> {
         Some(self.try_take()?.map_err(Raised::into_payload))
     }
@@ -143,7 +143,7 @@ impl<'scope, T> Set<'scope, '_, T> {
         std::iter::from_fn(|| self.next())
     }
 
-    /// Counts the strands whose outcomes have not been taken.
+    /// Returns the number of strands whose outcomes have not been taken.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pending.load(Relaxed)
@@ -161,8 +161,8 @@ impl<'scope, T> Set<'scope, '_, T> {
     }
 }
 
-/// The outcome of a strand that has been counted, for which `next` may wait already. If the strand
-/// is never run, its outcome reports that.
+/// The promise to send the outcome of a strand that is counted as pending, for which `next` may
+/// wait already. If the strand is never run, the destructor sends an outcome that reports this.
 struct Owed<'set, 'scope, 'env: 'scope, T: 'env>(&'set Set<'scope, 'env, T>);
 
 impl<T> Drop for Owed<'_, '_, '_, T> {

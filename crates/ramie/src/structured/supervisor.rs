@@ -18,30 +18,30 @@ use crate::{
     fiber,
 };
 
-/// Selects the ends after which a child is started again.
+/// Selects after which ends a child is started again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Restart {
-    /// After it returned an error or panicked.
+    /// After the child has returned an error or panicked.
     #[default]
     OnFailure,
     /// After every end.
     Always,
-    /// Never; if it fails, the supervisor fails.
+    /// Never; if the child fails, the supervisor fails.
     Never,
 }
 
-/// Selects the children that are started again when one fails.
+/// Selects which children are started again when one fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strategy {
     /// Only the child that failed.
     #[default]
     OneForOne,
-    /// All children: they are cancelled, and when all have ended, all are started.
+    /// All children: the others are cancelled, and when all have ended, all are started.
     OneForAll,
 }
 
-/// The pauses before restarts, which double each time up to a limit, and begin anew if a child has
-/// run for longer than that limit.
+/// The pauses before restarts. The pause doubles with each restart up to a limit, and starts at the
+/// first value again if a child has run for longer than that limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BackOff {
     /// The pause before the first restart.
@@ -120,7 +120,7 @@ pub struct Supervised<'env, E> {
 }
 
 impl<'env, E> Supervised<'env, E> {
-    /// Adds a child. It is called again for each restart.
+    /// Adds a child. The closure is called once for each start.
     pub fn add(&mut self, name: &str, child: impl Fn() -> Result<(), E> + Sync + 'env) {
         self.children.push((name.to_owned(), Box::new(child)));
     }
@@ -132,7 +132,7 @@ impl<E> fmt::Debug for Supervised<'_, E> {
     }
 }
 
-/// A child failed more often than the supervisor allows.
+/// The error of a supervisor: a child failed more often than the limit allows.
 #[derive(Debug)]
 pub struct GaveUp<E> {
     child: String,
@@ -142,12 +142,12 @@ pub struct GaveUp<E> {
     within: Duration,
 }
 
-/// The way in which a child ended that is to be started again.
+/// How the last run of a child ended.
 #[derive(Debug)]
 enum Last<E> {
     Returned,
     Failed(E),
-    /// It panicked, with this message.
+    /// By a panic with this message.
     Panicked(String),
 }
 
@@ -158,8 +158,8 @@ impl<E> GaveUp<E> {
         &self.child
     }
 
-    /// Returns the child's last error; `None` if it panicked, or if it returned although it was
-    /// always to be restarted.
+    /// Returns the child's last error; `None` if the child panicked, or if it returned `Ok` under
+    /// [`Restart::Always`].
     pub fn error(&self) -> Option<&E> {
         match &self.last {
             Last::Failed(error) => Some(error),
@@ -185,7 +185,7 @@ impl<E: fmt::Display> fmt::Display for GaveUp<E> {
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for GaveUp<E> {}
 
-/// The way in which a run of a child ended.
+/// How a run of a child ended.
 enum ChildEnd<E> {
     Cancelled,
     Last(Last<E>),
@@ -197,7 +197,7 @@ impl Supervisor {
         Self::default()
     }
 
-    /// Sets the ends after which a child is started again.
+    /// Sets after which ends a child is started again.
     pub fn restart(mut self, restart: Restart) -> Self {
         self.restart = restart;
         self
@@ -222,7 +222,7 @@ impl Supervisor {
         self
     }
 
-    /// Runs the children that `add` adds, until all have ended for good.
+    /// Runs the children that `add` adds, until all have ended and none is to be restarted.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, until every child has ended.
@@ -232,7 +232,8 @@ impl Supervisor {
     /// not restarted.
     ///
     /// # Errors
-    /// Children failed, or ended, more often than the limit allows. All others were cancelled.
+    /// Children failed, or ended, more often than the limit allows. All other children were
+    /// cancelled.
     pub fn run<'env, E, Via>(
         self,
         add: impl FnOnce(&mut Supervised<'env, E>),
@@ -266,7 +267,7 @@ impl Supervisor {
         outcome.map_err(Failures::into_cause)
     }
 
-    /// Runs one child, and restarts it.
+    /// Runs one child, and restarts it until it ends for good.
     fn keep_alive<E: AsFailure<Via>, Via>(
         &self,
         (name, child): &(String, ChildFn<'_, E>),
@@ -333,7 +334,7 @@ impl Supervisor {
         others.cancel_because("another child is restarted");
     }
 
-    /// Returns the way in which a run ended, if another run is to follow.
+    /// Returns how a run ended if the child is to be restarted; otherwise `None`.
     fn wants_restart<E>(&self, end: ChildEnd<E>) -> Option<Last<E>> {
         match (end, self.restart) {
             (ChildEnd::Cancelled, _) => None,
@@ -342,7 +343,7 @@ impl Supervisor {
         }
     }
 
-    /// Records a restart, unless there were too many.
+    /// Records a restart; fails if there were too many.
     fn allow<E>(
         &self,
         name: &str,
@@ -382,9 +383,9 @@ fn run_once<E: AsFailure<Via>, Via>(child: &ChildFn<'_, E>) -> ChildEnd<E> {
             ChildEnd::Cancelled
         }
         Ok(Err(error)) => ChildEnd::Last(Last::Failed(error)),
-        // The panic hook has reported the panic, and the supervisor continues.
+        // The panic hook has reported the panic already, so only its message is kept.
         Err(payload) => {
-            let message = message(&*payload).unwrap_or("no text came with it").to_owned();
+            let message = message(&*payload).unwrap_or("(no message)").to_owned();
             drop_quietly(payload);
             ChildEnd::Last(Last::Panicked(message))
         }

@@ -21,13 +21,13 @@ use crate::{
 const SIBLING_FAILED: &str = "another strand of the scope failed";
 
 /// Runs `f` with a scope that fails fast: the first error or panic, of a strand or of `f` itself,
-/// cancels all the others, and the call returns when they have ended.
+/// cancels all others, and the call returns when all have ended.
 ///
 /// # Blocking
 /// Parks the fiber, or the thread outside one, until every strand of the scope has ended.
 ///
 /// # Cancellation
-/// Not a cancel point itself; cancelling a scope around it cancels its strands.
+/// Not a cancel point itself; cancelling a scope around the call cancels its strands.
 ///
 /// # Errors
 /// The errors of the strands and of `f`, merged [by the rule](super).
@@ -62,7 +62,7 @@ where
     try_calls(|scope| scope.watch(|| f(scope)))
 }
 
-/// Runs [`try_join!`](crate::try_join), whose `f` returns no value only if a strand has failed.
+/// Runs [`try_join!`](crate::try_join). `f` returns `None` only if a strand has failed.
 #[doc(hidden)]
 #[track_caller]
 pub fn try_calls<'env, T, E, Via>(
@@ -96,9 +96,9 @@ where
 }
 
 /// The scope of [`try_scope`].
-// The bound on `E` keeps closures free to borrow: a closure that gets this scope then knows one
-// upper bound of `'scope`, which is `'env`. A second one, from an error with a lifetime of its own,
-// would make the compiler take `'static`, which is the only lifetime above both.
+// The bound on `E` lets closures borrow. With it, the only upper bound of `'scope` that a closure
+// with this scope knows is `'env`. Without it, an error with a lifetime of its own would be a
+// second upper bound, and the compiler would require `'static`, the only lifetime above both.
 pub struct TryScope<'scope, 'env: 'scope, E: 'env> {
     strands: Scope<'scope, 'env>,
     cancel: CancelHandle,
@@ -137,8 +137,8 @@ impl<'scope, E> TryScope<'scope, '_, E> {
         TryJoinHandle { strand: self.strands.spawn_local(|| self.watch(f)) }
     }
 
-    /// Spawns a fiber and waits until it reports that it is ready, with a value, for example the
-    /// address that it listens on.
+    /// Spawns a fiber and waits until the fiber reports that it is ready, with a value, for example
+    /// the address that it listens on.
     ///
     /// # Blocking
     /// Parks the strand until the fiber calls [`Ready::set`], or ends.
@@ -182,7 +182,8 @@ impl<'scope, E> TryScope<'scope, '_, E> {
         let at_end = Arc::clone(&start);
         self.strands.spawn(move || {
             self.watch(|| f(ready));
-            // Only now, after a failure was recorded, so that the failure is the cause.
+            // After the failure was recorded, so that the failure, and not the error of `start`, is
+            // the cause.
             at_end.is_over.set();
         });
         let waited = start.is_over.wait();
@@ -252,10 +253,10 @@ impl<E> fmt::Debug for TryScope<'_, '_, E> {
     }
 }
 
-/// The state that a fiber and its starter share.
+/// The state shared by a fiber and the strand that started it.
 struct Start<V> {
     value: Mutex<Option<V>>,
-    /// The fiber is ready, or has ended.
+    /// Set when the fiber is ready, or has ended.
     is_over: Event,
 }
 
@@ -301,8 +302,8 @@ impl<T> TryJoinHandle<'_, T> {
     /// fiber does.
     ///
     /// # Errors
-    /// The fiber failed. The scope keeps its error or panic, and is cancelled, so the closure can
-    /// leave by `?`, and the scope returns the cause.
+    /// The fiber failed. The scope has recorded its error or panic and is cancelled, so the closure
+    /// can leave by `?`, and the scope returns the cause.
     ///
     /// # Panics
     /// If the fiber was not run, because there was no memory for its stack or its runtime ended.
@@ -311,7 +312,7 @@ impl<T> TryJoinHandle<'_, T> {
         // The scope gets the panic of the closure.
         let value = match self.strand.join_raised() {
             Ok(value) => value,
-            // A strand that unwinds does not wait, and a second panic would end the process.
+            // A strand that unwinds did not wait, and a second panic would end the process.
             Err(_) if std::thread::panicking() => None,
             Err(raised) => raised.raise(),
         };

@@ -36,18 +36,18 @@ struct BarrierState {
 pub struct BarrierWaitResult(bool);
 
 impl Barrier {
-    /// Makes a barrier that opens each time that `n` strands wait for it; with 0 and 1, a wait
-    /// returns at once.
+    /// Makes a barrier that opens whenever `n` strands wait for it; with 0 or 1, a wait returns at
+    /// once.
     #[must_use]
     pub const fn new(n: usize) -> Self {
         let state = Mutex::new(BarrierState { waiting: 0, generation: 0 });
         Barrier { state, opened: Condvar::new(), size: n }
     }
 
-    /// Waits until `n` strands wait.
+    /// Waits until `n` strands, this one included, wait.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one; for the last strand, which is the leader, the
+    /// Parks the fiber, or the thread outside one. For the last strand, which is the leader, the
     /// call returns at once.
     ///
     /// # Cancellation
@@ -73,8 +73,8 @@ impl Barrier {
 }
 
 impl BarrierWaitResult {
-    /// Returns whether the strand is the leader, which is one strand of those that were released
-    /// together.
+    /// Returns whether the strand is the leader. Of the strands that were released together, one
+    /// is.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.0

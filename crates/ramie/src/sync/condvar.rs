@@ -3,8 +3,8 @@
 //! # Protocol
 //! `turn` counts notifications. A waiter reads it while it holds the Mutex, releases the Mutex, and
 //! parks only if it finds the turn unchanged under the lot's lock; a notifier increments the turn
-//! and unparks afterwards. *The race to fear*: a notification between the release and the park.
-//! Then the turn has changed, and the waiter does not park.
+//! and unparks afterwards. *The race to fear*: a notification between the release and the park. It
+//! changes `turn`, so the waiter does not park.
 
 use std::{
     fmt,
@@ -18,17 +18,17 @@ use crate::core::{
     primitive::{AtomicU64, Ordering},
     time::Deadline,
     wait::{
-        park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+        park::{Refused, Subject, WaitKind, WaitRecord, abort_wait_while_unwinding},
         parking_lot::{LEFT, Parked, ParkingLot},
     },
 };
 
-static NOTIFY: WaitKind = WaitKind::new("a Condvar");
+static NOTIFY: WaitKind = WaitKind::about("a Condvar", Subject::Object);
 
 /// The way in which a wait ended.
 #[derive(PartialEq, Eq)]
 enum Slept {
-    /// Notified, or woken without a reason.
+    /// Notified, or woken without a notification.
     Notified,
     TimedOut,
     Cancelled,
@@ -37,7 +37,7 @@ enum Slept {
 }
 
 impl Slept {
-    /// For a caller that has no way to report that it could not wait.
+    /// Aborts if the strand could not wait; for callers whose signature cannot report that.
     fn or_abort(self) -> Slept {
         if self == Slept::Unwinding {
             abort_wait_while_unwinding("a Condvar");
@@ -50,7 +50,7 @@ impl Slept {
 /// of [`std::sync::Condvar`].
 ///
 /// Waiters are notified in the order in which they came. As in std, a wait may end without a
-/// reason, so check the condition in a loop, or use [`Condvar::wait_while`].
+/// notification, so check the condition in a loop, or use [`Condvar::wait_while`].
 ///
 /// # Examples
 /// ```
@@ -124,8 +124,8 @@ impl Condvar {
     /// As [`Condvar::wait`].
     ///
     /// # Cancellation
-    /// A cancel point until the notification; the wait for the lock that follows is not one. A
-    /// cancellation loses no notification that wakes this strand.
+    /// A cancel point until the notification; the wait for the lock that follows is not one. If a
+    /// notification has woken this strand, a cancellation does not turn that into an error.
     ///
     /// # Errors
     /// The outer error: the strand was cancelled, or is a fiber that runs a destructor during a
@@ -207,7 +207,7 @@ impl Condvar {
         Ok(Ok(guard))
     }
 
-    /// Waits for a notification, for `timeout` at most; then takes the lock, however long that
+    /// Waits for a notification, for at most `timeout`; then takes the lock, however long that
     /// takes.
     ///
     /// # Blocking
@@ -230,8 +230,8 @@ impl Condvar {
         self.wait_until(guard, Deadline::after(timeout), true)
     }
 
-    /// Waits for a notification, for `ms` milliseconds at most; returns `true` if it was notified
-    /// in time. Deprecated in std in favour of [`Condvar::wait_timeout`].
+    /// Waits for a notification, for at most `ms` milliseconds; returns `true` if there was one in
+    /// time. Deprecated in std in favour of [`Condvar::wait_timeout`].
     ///
     /// # Blocking
     /// As [`Condvar::wait`].
@@ -257,7 +257,7 @@ impl Condvar {
         }
     }
 
-    /// Waits as long as `condition` holds, for `timeout` at most.
+    /// Waits as long as `condition` holds, for at most `timeout`.
     ///
     /// # Blocking
     /// As [`Condvar::wait`].
@@ -311,7 +311,7 @@ impl Condvar {
         }
     }
 
-    /// Releases the lock and waits.
+    /// Releases the lock and parks until a notification, the deadline or a cancellation.
     #[track_caller]
     fn sleep<T>(
         &self,
@@ -340,7 +340,7 @@ impl Condvar {
         }
     }
 
-    /// Wakes the strand that has waited longest, if any.
+    /// Wakes the strand that has waited longest, if one waits.
     ///
     /// # Blocking
     /// Never.

@@ -1,12 +1,12 @@
 //! A flag that strands wait for.
 //!
 //! # Protocol: one word
-//! The word counts the changes: odd is set, even is not. A waiter records the even number that it
-//! found, and parks only if the word still has this value under the lot's lock; `set` increments an
-//! even number and wakes waiters that found this number or an earlier one.
+//! The word counts the changes; an odd number means that the flag is set. A waiter records the even
+//! number that it found, and parks only if the word still has this value under the lot's lock.
+//! `set` increments an even number and wakes waiters that found this number or an earlier one.
 //!
 //! *The race to fear*: the flag is set and, before the setter has woken a waiter, reset. A strand
-//! that comes then has found a later number, and must not be woken by that setter, because the flag
+//! that begins to wait then has found a later number. The setter must not wake it, because the flag
 //! was not set while the strand waited.
 
 use std::{fmt, time::Duration};
@@ -16,12 +16,12 @@ use crate::core::{
     primitive::{AtomicU64, Ordering},
     time::Deadline,
     wait::{
-        park::{Refused, WaitKind, WaitRecord},
+        park::{Refused, Subject, WaitKind, WaitRecord},
         parking_lot::{Parked, ParkingLot},
     },
 };
 
-static SET: WaitKind = WaitKind::new("an Event");
+static SET: WaitKind = WaitKind::about("an Event", Subject::Object);
 
 /// A flag that strands can wait for, and that stays set until it is reset.
 ///
@@ -64,20 +64,20 @@ impl Event {
     /// # Blocking
     /// Never.
     pub fn set(&self) {
-        // Release: earlier writes are visible to a strand that finds it set.
+        // Release: earlier writes are visible to a strand that finds the flag set.
         let before = self.changes.fetch_or(1, Ordering::Release);
         if !is_odd(before) {
             self.lot.unpark_while(|found| found <= before, |_| 0, || ());
         }
     }
 
-    /// Resets the event, so that strands that come from now on wait.
+    /// Resets the event, so that later waits wait.
     ///
     /// # Blocking
     /// Never.
     pub fn reset(&self) {
         let next = |changes: u64| is_odd(changes).then_some(changes + 1);
-        // Release: earlier writes are visible to a strand that sets it again.
+        // Release: earlier writes are visible to the strand that sets the flag again.
         let _ = self.changes.fetch_update(Ordering::Release, Ordering::Relaxed, next);
     }
 
@@ -90,8 +90,8 @@ impl Event {
     /// A cancel point, even if the event is set.
     ///
     /// # Errors
-    /// Cancelled. Also if the call would have to wait on a fiber in a destructor that runs during a
-    /// panic.
+    /// The strand was cancelled, or would have to wait on a fiber in a destructor that runs during
+    /// a panic.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
@@ -101,7 +101,7 @@ impl Event {
         self.wait_until(Deadline::NEVER).map(drop)
     }
 
-    /// Waits until the event is set, for `timeout` at most; returns whether it was set.
+    /// Waits until the event is set, for at most `timeout`; returns whether it was set.
     ///
     /// # Blocking
     /// As [`Event::wait`].
@@ -110,7 +110,7 @@ impl Event {
     /// A cancel point, as [`Event::wait`].
     ///
     /// # Errors
-    /// Cancelled.
+    /// As [`Event::wait`].
     ///
     /// # Panics
     /// As [`Event::wait`].
@@ -138,7 +138,8 @@ impl Event {
                 Ok(Parked::Cancelled) | Err(Refused::Cancelled | Refused::Unwinding) => {
                     Err(cancel::cancelled())
                 }
-                // Woken without a reason: by the cancellation of a scope outside a shield.
+                // Woken by the cancellation of a scope outside a shield, which does not end this
+                // wait.
                 Ok(Parked::Woken(_)) if is_unchanged() => continue,
                 // The event was set, and perhaps reset since.
                 Ok(Parked::Refused | Parked::Woken(_)) => Ok(true),

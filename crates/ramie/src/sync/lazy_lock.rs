@@ -11,7 +11,7 @@ use super::OnceLock;
 
 /// A value that is made when first used; twin of [`std::sync::LazyLock`], poisoning included.
 ///
-/// Using it parks the strand while another makes the value.
+/// A strand that uses the value parks while another one makes it.
 ///
 /// # Examples
 /// ```
@@ -22,8 +22,8 @@ use super::OnceLock;
 /// ```
 pub struct LazyLock<T, F = fn() -> T> {
     value: OnceLock<T>,
-    /// `None` once it was called. The lock is never contended, because it is held only to take the
-    /// closure out.
+    /// `None` once the closure was called. The lock is never contended, because it is held only
+    /// while the closure is taken out, which one strand does.
     make: sync::Mutex<Option<F>>,
 }
 
@@ -36,7 +36,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         LazyLock { value: OnceLock::new(), make: sync::Mutex::new(Some(f)) }
     }
 
-    /// Returns the value, and makes it first if this is the first use; the same as dereferencing.
+    /// Returns the value, and makes it if this is the first use; the same as dereferencing.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while another strand makes the value.

@@ -1,7 +1,6 @@
 //! Twins of `std::sync` that park the strand, never the worker, and primitives that std lacks:
-//! [`Semaphore`], [`Event`], [`oneshot`], [`broadcast`], [`watch`]. They work between fibers,
-//! between threads and between both, across workers and runtimes. Items that cannot block are std's
-//! own.
+//! [`Semaphore`], [`Event`], [`oneshot`], [`broadcast`], [`watch`]. They work between fibers and
+//! threads in any combination, across workers and runtimes. Items that cannot block are std's own.
 
 mod barrier;
 pub mod broadcast;
@@ -14,8 +13,8 @@ mod once;
 mod once_lock;
 pub mod oneshot;
 mod poison;
-mod raw_mutex;
-mod raw_rwlock;
+pub(crate) mod raw_mutex;
+pub(crate) mod raw_rwlock;
 mod rwlock;
 mod semaphore;
 pub mod watch;

@@ -2,8 +2,8 @@
 //! [`ramie::channel`](crate::channel).
 //!
 //! The errors are std's own, so that code which matches on them needs no change. They cannot
-//! express a cancellation, so neither the calls nor the iterators are cancel points; variants of
-//! the calls that are return the errors of [`ramie::channel`](crate::channel).
+//! express a cancellation, so neither std's calls nor the iterators are cancel points. The variants
+//! named `…_or_cancelled` are; they return the errors of [`ramie::channel`](crate::channel).
 //!
 //! # Fairness
 //! Senders that wait for room are served in the order in which they came.
@@ -26,7 +26,7 @@ pub struct Sender<T>(channel::Sender<T>);
 pub struct SyncSender<T>(channel::Sender<T>);
 
 // Same name as `channel::Receiver`: the twin of the type in `std::sync::mpsc`.
-/// The receiving end.
+/// The receiving end of [`channel`](channel()) and [`sync_channel`].
 ///
 /// It is `Send`, but not `Sync`:
 /// ```compile_fail,E0277
@@ -38,7 +38,7 @@ pub struct Receiver<T> {
     not_sync: PhantomData<Cell<()>>,
 }
 
-// As for std's: the cell only stands for "not `Sync`".
+// As std's is; the cell serves only to make the type not `Sync`.
 impl<T> RefUnwindSafe for Receiver<T> {}
 
 // Same name as `channel::Iter`: the twin of the iterator in `std::sync::mpsc`.
@@ -52,7 +52,7 @@ pub struct Iter<'a, T>(&'a Receiver<T>);
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 
 // Same name as `channel::IntoIter`: the twin of the iterator in `std::sync::mpsc`.
-/// Waits for each value of a receiver that it owns; ends when every sender is gone.
+/// Waits for each value, and owns the receiver; ends when every sender is gone.
 #[derive(Debug)]
 pub struct IntoIter<T>(Receiver<T>);
 
@@ -78,7 +78,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (Sender(sender), Receiver { inner, not_sync: PhantomData })
 }
 
-/// Makes a channel that holds `bound` values; with 0, a send waits for its receive.
+/// Makes a channel that holds `bound` values; with 0, each send waits until its value is received.
 #[must_use]
 pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
     let (sender, inner) = channel::bounded(bound);
@@ -99,10 +99,11 @@ impl<T> Sender<T> {
 }
 
 impl<T> SyncSender<T> {
-    /// Sends a value; waits for room, or with bound 0 for the receiver.
+    /// Sends a value; waits for room in the channel, or with a bound of 0 until the value is
+    /// received.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one.
+    /// Parks the fiber, or the thread outside one, while the channel is full.
     ///
     /// # Cancellation
     /// Not a cancel point; [`send_or_cancelled`](Self::send_or_cancelled) is.
@@ -135,7 +136,7 @@ impl<T> SyncSender<T> {
         self.0.send(value)
     }
 
-    /// Sends a value if that needs no waiting.
+    /// Sends a value if that is possible without waiting.
     ///
     /// # Blocking
     /// Never.
@@ -201,7 +202,7 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Waits for a value, for `timeout` at most.
+    /// Waits for a value, for at most `timeout`.
     ///
     /// # Blocking
     /// As [`Receiver::recv`].

@@ -54,7 +54,7 @@ unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: the value is reached through a guard only, by one strand at a time.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-/// A guard through which the value is used; unlocks the Mutex when dropped.
+/// A guard that gives access to the value; unlocks the Mutex when dropped.
 ///
 /// It is not `Send`, as std's is not:
 /// ```compile_fail,E0277
@@ -92,7 +92,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        // It ends with the lock only.
+        // Cannot fail: it has no deadline and is no cancel point.
         let _ = self.raw.lock(Deadline::NEVER, false);
         self.guard()
     }
@@ -138,10 +138,10 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Waits for the lock, for `timeout` at most; not in std.
+    /// Waits for the lock, for at most `timeout`; not in std.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one.
+    /// Parks the fiber, or the thread outside one, while another strand holds the lock.
     ///
     /// # Cancellation
     /// Not a cancel point.

@@ -20,12 +20,12 @@ use std::{
 use crate::core::{
     primitive::{AtomicU32, Ordering},
     wait::{
-        park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+        park::{Subject, WaitKind, WaitRecord, abort_wait_while_unwinding},
         parking_lot::ParkingLot,
     },
 };
 
-static RUN: WaitKind = WaitKind::new("a Once");
+static RUN: WaitKind = WaitKind::about("a Once", Subject::Object);
 
 const INCOMPLETE: u32 = 0;
 const POISONED: u32 = 1;
@@ -46,7 +46,7 @@ pub struct Once {
     lot: ParkingLot,
 }
 
-// As for std's: a panic poisons it.
+// As std's is, because a panic poisons it.
 impl UnwindSafe for Once {}
 impl RefUnwindSafe for Once {}
 
@@ -70,7 +70,7 @@ impl OnceState {
     }
 }
 
-/// Ends the run, by a panic too.
+/// Ends the run when it is dropped, also if the closure panics.
 struct Running<'a> {
     once: &'a Once,
     next: u32,
@@ -92,7 +92,7 @@ impl Once {
         Once { state: AtomicU32::new(INCOMPLETE), lot: ParkingLot::new() }
     }
 
-    /// Calls `f` if no closure has run, or waits for the closure that runs.
+    /// Calls `f` if no closure has run; if another strand's closure is running, waits for its end.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while another strand's closure runs. A closure
@@ -124,7 +124,7 @@ impl Once {
     /// Not a cancel point.
     ///
     /// # Panics
-    /// As [`Once::call_once`], except because of an earlier panic.
+    /// As [`Once::call_once`], except that an earlier panic is no reason.
     #[track_caller]
     #[inline]
     pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
@@ -206,7 +206,7 @@ impl Once {
         begun.is_ok()
     }
 
-    /// Waits as long as the state is this one, or less long.
+    /// Parks while the state is `state`; may return earlier.
     #[track_caller]
     fn park_in(&self, state: u32) {
         let record = WaitRecord::new(&RUN)

@@ -1,7 +1,7 @@
 //! A cell that is written once.
 //!
-//! std's cell keeps the value; this crate's [`Once`] decides which strand may write, so std's cell
-//! never has to wait.
+//! The value is in std's cell. This crate's [`Once`] decides which strand may write it, so a call
+//! of std's cell never waits.
 
 use std::{fmt, sync};
 
@@ -63,7 +63,7 @@ impl<T> OnceLock<T> {
     /// Writes the value.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, while another strand initialises.
+    /// Parks the fiber, or the thread outside one, while another strand initialises it.
     ///
     /// # Cancellation
     /// Not a cancel point.
@@ -80,10 +80,11 @@ impl<T> OnceLock<T> {
         value.map_or(Ok(()), Err)
     }
 
-    /// Returns the value; if the cell is empty, `f` makes it. If `f` panics, the cell stays empty.
+    /// Returns the value; if the cell is empty, calls `f` to make it. If `f` panics, the cell stays
+    /// empty.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, while another strand initialises. An `f` that
+    /// Parks the fiber, or the thread outside one, while another strand initialises it. An `f` that
     /// initialises the same cell waits for itself forever.
     ///
     /// # Cancellation

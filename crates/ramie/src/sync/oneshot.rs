@@ -10,8 +10,8 @@
 //
 // The sender first changes the state and then unparks. The receiver reads the state under the lot's
 // lock before it parks. So either the receiver sees the change, or the sender finds the receiver in
-// the lot. A receiver that wakes also wakes the next one, if there is one, so all of them see that
-// the value is gone.
+// the lot. If several strands wait through a shared receiver, each one that wakes also wakes the
+// next, so all see that the value was taken.
 #![allow(unsafe_code)]
 
 use std::{cell::Cell, fmt, marker::PhantomData, mem::MaybeUninit, task::Waker, time::Duration};
@@ -21,12 +21,12 @@ use crate::core::{
     primitive::{Arc, AtomicU32, Ordering, UnsafeCell},
     time::Deadline,
     wait::{
-        park::{Refused, WaitKind, WaitRecord},
+        park::{Refused, Subject, WaitKind, WaitRecord},
         parking_lot::{Parked, ParkingLot},
     },
 };
 
-static RECEIVE: WaitKind = WaitKind::new("a oneshot's value");
+static RECEIVE: WaitKind = WaitKind::about("a oneshot's value", Subject::Channel);
 
 const EMPTY: u32 = 0;
 const FULL: u32 = 1;
@@ -37,11 +37,13 @@ struct Inner<T> {
     lot: ParkingLot,
     /// INVARIANT: initialised iff `state` is `FULL`.
     value: UnsafeCell<MaybeUninit<T>>,
-    /// Of a receiver that is awaited. INVARIANT: touched only under the lot's lock.
+    /// The waker of a receiver that is awaited as a future. INVARIANT: accessed only under the
+    /// lot's lock.
     waker: UnsafeCell<Option<Waker>>,
 }
 
-// SAFETY: the value goes from the sender to the receiver, by the state's release and acquire.
+// SAFETY: the value moves from the sender to the receiver, ordered by the release and acquire on
+// the state.
 unsafe impl<T: Send> Send for Inner<T> {}
 // SAFETY: as above; there is one sender and one receiver.
 unsafe impl<T: Send> Sync for Inner<T> {}
@@ -51,12 +53,12 @@ impl<T> Inner<T> {
     fn take(&self) -> Option<T> {
         // Acquire: pairs with the release in `send`.
         let taken = self.state.compare_exchange(FULL, CLOSED, Ordering::Acquire, Ordering::Acquire);
-        // SAFETY: the state was `FULL`, and only one caller ever moves it on.
+        // SAFETY: the state was `FULL`, and only one compare-and-swap can change it to `CLOSED`.
         taken.is_ok().then(|| unsafe { self.read() })
     }
 
-    /// Wakes a receiver, with a token for whether it has to wake the next: a receiver that is
-    /// shared on its worker, by an `Rc`, may have several waiters.
+    /// Wakes one waiter. Its token shows whether it has to wake the next one: several fibers of one
+    /// worker may share the receiver by an `Rc` and wait at the same time.
     fn wake_one(&self) {
         let mut waker = None;
         self.lot.unpark_one(|next| {
@@ -219,8 +221,8 @@ impl<T> Receiver<T> {
     /// otherwise be lost. A cancelled call drops the receiver, so the sender gets its value back.
     ///
     /// # Errors
-    /// The sender was dropped without having sent, or it was cancelled. Also `Closed` when the
-    /// value is not there in a destructor that runs during a panic on a fiber.
+    /// `Closed`: the sender was dropped without having sent, or the call would have to wait on a
+    /// fiber in a destructor that runs during a panic. `Cancelled`: the strand is cancelled.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
@@ -233,20 +235,21 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Refuses the value; returns the value if it was sent before.
+    /// Closes the channel, so that a later send fails; returns the value if it was sent before.
     fn close(&self) -> Option<T> {
         let state = &self.inner.state;
         let closed = state.compare_exchange(EMPTY, CLOSED, Ordering::AcqRel, Ordering::Acquire);
         closed.err().and_then(|_| self.inner.take())
     }
 
-    /// Takes the value if it is there.
+    /// Takes the value if it was sent.
     ///
     /// # Blocking
     /// Never.
     ///
     /// # Errors
-    /// It is not there yet, or will never be.
+    /// `Empty`: the value was not sent yet. `Closed`: it was taken, or the sender was dropped
+    /// without having sent.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.inner.take().ok_or_else(|| match self.inner.state.load(Ordering::Acquire) {
             CLOSED => TryRecvError::Closed,
@@ -254,7 +257,7 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Takes the value, or leaves a waker for when it comes.
+    /// Takes the value, or leaves a waker that is called when it is sent.
     pub(crate) fn poll_recv(&self, waker: &Waker) -> Result<T, TryRecvError> {
         match self.try_recv() {
             Err(TryRecvError::Empty) => {}
@@ -274,18 +277,18 @@ impl<T> Receiver<T> {
         drop(old);
     }
 
-    /// Waits for the value, for `timeout` at most. A value that comes later is not lost; a later
+    /// Waits for the value, for at most `timeout`. A value that is sent later is not lost: a later
     /// call returns it.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one.
     ///
     /// # Cancellation
-    /// A cancel point, unless the value is there. One that comes later is not lost.
+    /// A cancel point, unless the value was sent. A value that is sent later is not lost.
     ///
     /// # Errors
-    /// The timeout passed first, it was cancelled, or the value will never be there. Also `Closed`
-    /// when the value is not there in a destructor that runs during a panic on a fiber.
+    /// `Timeout`: the timeout passed first. Otherwise as [`Receiver::recv`]; also `Closed` if the
+    /// value was taken before.
     ///
     /// # Panics
     /// As [`Receiver::recv`].
@@ -305,7 +308,10 @@ impl<T> Receiver<T> {
                 }
                 Err(TryRecvError::Empty) => {}
             }
-            let record = WaitRecord::new(&RECEIVE).until(deadline).cancellable();
+            let record = WaitRecord::new(&RECEIVE)
+                .with_detail(std::ptr::from_ref(&*self.inner).addr() as u64, 0)
+                .until(deadline)
+                .cancellable();
             let is_empty = || self.inner.state.load(Ordering::Acquire) == EMPTY;
             let wake_next = |token| {
                 if token != 0 {

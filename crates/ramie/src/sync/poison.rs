@@ -1,4 +1,4 @@
-//! The parts that both locks share: poisoning, and the traits of std's locks and guards.
+//! The code that Mutex and RwLock share: poisoning, and the traits of std's locks and guards.
 
 use std::{
     sync::{LockResult, PoisonError},
@@ -37,17 +37,18 @@ impl Poison {
     }
 }
 
-/// Adds the methods about poisoning and the traits of a lock, whose fields are `raw`, the lock
-/// without the value, `poison` and `value`. `$try_lock` lends the value, `$locked` is written if
-/// the value cannot be lent, and `$how` is how a strand that poisons the lock held it.
+/// Adds to a lock the methods about poisoning, and std's traits. The lock has the fields `raw` (the
+/// lock without the value), `poison` and `value`. `Debug` borrows the value by `$try_lock`, and
+/// writes `$locked` if it cannot. `$how` completes the sentence about a strand that panicked "while
+/// it held the lock".
 macro_rules! lock_like_std {
     ($lock:ident, $raw:expr, $try_lock:ident, $locked:expr, $how:literal) => {
-        // As for std's: poisoning shows whether a panic left the value half changed.
+        // As std's are, because poisoning shows whether a panic left the value half changed.
         impl<T: ?Sized> std::panic::UnwindSafe for $lock<T> {}
         impl<T: ?Sized> std::panic::RefUnwindSafe for $lock<T> {}
 
         impl<T> $lock<T> {
-            /// Makes a free lock around `value`.
+            /// Makes an unlocked lock around `value`.
             pub const fn new(value: T) -> Self {
                 $lock { raw: $raw, poison: Poison::new(), value: UnsafeCell::new(value) }
             }
@@ -67,12 +68,12 @@ macro_rules! lock_like_std {
                 self.poison.is_set()
             }
 
-            /// Clears the poisoning after a panic.
+            /// Marks the lock as no longer poisoned.
             pub fn clear_poison(&self) {
                 self.poison.clear();
             }
 
-            /// Returns the value mutably, without locking, because `&mut self` excludes other
+            /// Borrows the value mutably, without locking, because `&mut self` excludes other
             /// references.
             ///
             /// # Errors
@@ -108,7 +109,7 @@ macro_rules! lock_like_std {
     };
 }
 
-/// Writes guards as their values.
+/// Makes guards write themselves as their values.
 macro_rules! guards_like_std {
     ($($guard:ident)+) => {$(
         impl<T: ?Sized + std::fmt::Debug> std::fmt::Debug for $guard<'_, T> {

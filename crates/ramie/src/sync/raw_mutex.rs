@@ -1,52 +1,74 @@
-//! The protocol of a mutual exclusion lock that parks the strand that waits for it.
+//! The protocol of a mutual exclusion lock that parks the strands that wait for it.
 //!
 //! # Protocol: one word
-//! `0`: free. Otherwise the id of the owner; bit 31, unused in ids, is set while strands wait in
-//! the lot. (A free lock may have the bit set too: the waiter that was woken has not come yet.)
+//! Without its two flags, the word is `0` if the lock is free, and otherwise the id of the owner.
+//! Ids use neither bit of the flags:
+//! - `WAITERS`: strands wait in the lot;
+//! - `WOKEN`: `unlock` has woken a waiter, which has neither taken the lock nor parked again.
 //!
-//! | from | to | by |
-//! |---|---|---|
-//! | `0` | owner | `lock`, `try_lock` |
-//! | `WAITERS` | owner + `WAITERS` | `lock`, `try_lock` that barge in; the waiter that was woken |
-//! | owner | owner + `WAITERS` | a strand that is about to park |
-//! | owner | `0` | `unlock` |
-//! | owner + `WAITERS` | `0`, `WAITERS`, or another owner (+ `WAITERS`) | `unlock`, under the lot's lock |
+//! | change | by |
+//! |---|---|
+//! | free to owner, flags kept | `lock`, `try_lock` |
+//! | free to owner, `WOKEN` cleared | the waiter that was woken |
+//! | owner, `WAITERS` set | a strand that is about to park |
+//! | owner, `WAITERS` set and `WOKEN` cleared | the waiter that was woken, about to park again |
+//! | owner to free, flags kept | `unlock`, unless the flags are `WAITERS` alone |
+//! | owner + `WAITERS` to `WOKEN` or another owner, `WAITERS` if more wait | `unlock`, in the lot |
+//! | `WOKEN` cleared | whoever abandons the waiter that was woken, before it runs |
+//!
+//! At most one woken waiter is on its way, as in Go's `sync.Mutex`. While it is, `unlock` wakes no
+//! other one, because all but one would find the lock taken and park again. So each lock that is
+//! held while its owner yields would cost a wake-up on another worker.
+//!
+//! The race to fear: `unlock` relies on the woken waiter, and this waiter parks again without a
+//! wake-up to come. It cannot, because one compare-and-swap clears `WOKEN` and sees the owner: this
+//! owner's `unlock` finds `WAITERS` alone, and wakes the next waiter.
 //!
 //! # Fairness
-//! The first strand that comes may take a released lock, which keeps a running strand running. But
-//! if a waiter was woken [`LOSSES`] times and found the lock taken again, it requests that the next
-//! `unlock` hands the lock to it, so no strand loses the race more often. (If the lock were handed
-//! over at the first loss, a lock that two workers contend for would be unused while the new owner
-//! wakes: 300 to 600 ns for each lock instead of 30.)
+//! Any strand may take a released lock before the waiter that was woken, so that a running strand
+//! need not stop. But if a waiter was woken [`LOSSES`] times and found the lock taken each time, it
+//! requests that the next `unlock` hands the lock over to it, so no waiter starves. (The lock is
+//! not handed over at the first loss, because a lock that two workers contend for would then be
+//! idle while the new owner wakes up: each lock would take 300 to 600 ns instead of 30.)
 
 use crate::core::{
     primitive::{AtomicU64, Ordering},
     spin_lock::SpinWait,
     time::Deadline,
     wait::{
-        park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+        park::{Refused, Subject, WaitKind, WaitRecord, abort_wait_while_unwinding},
         parking_lot::{LEFT, Parked, ParkingLot, Token},
     },
-    worker,
+    worker::{self, Turns},
 };
 
-static LOCK: WaitKind = WaitKind::new("a Mutex");
+static LOCK: WaitKind = WaitKind::about("a Mutex", Subject::Mutex);
 
 const FREE: u64 = 0;
+// The low half of an id is an index of less than 28 bits (`core/strand/slab.rs`).
 const WAITERS: u64 = 1 << 31;
+const WOKEN: u64 = 1 << 30;
+const FLAGS: u64 = WAITERS | WOKEN;
 
 /// The number of times that a woken waiter may lose the race before it requests the lock.
 const LOSSES: u32 = 16;
-/// The number of times that a strand tries again before it waits for an owner on another worker.
+/// The number of times that a strand tries again before it waits for an owner on another worker,
+/// unless the CPU is crowded.
 const LOOKS: u32 = 10;
 
-/// A waiter's request: to be given the lock rather than a chance to take it.
+/// A waiter's request that `unlock` hands the lock over, instead of waking the waiter to compete
+/// for it.
 const HAND_OVER: u64 = 1;
-/// The token with which a waiter was given the lock.
+/// The token of a waiter to which the lock was handed over.
 const HANDED_OVER: Token = 1;
 
 /// The timeout passed first, or the strand was cancelled.
 pub(super) struct NotLocked;
+
+/// The id of the owner in the word of a lock; 0: it has none.
+pub(crate) fn owner_of(word: u64) -> u64 {
+    word & !FLAGS
+}
 
 /// The lock without the value.
 pub(super) struct RawMutex {
@@ -59,8 +81,8 @@ impl RawMutex {
         RawMutex { word: AtomicU64::new(FREE), lot: ParkingLot::new() }
     }
 
-    /// Waits for the lock. Without a deadline, and if it is no cancel point, it ends with the lock
-    /// only.
+    /// Waits for the lock. Without a deadline, and if the wait is no cancel point, it always
+    /// succeeds.
     #[track_caller]
     #[inline]
     pub(super) fn lock(&self, deadline: Deadline, is_cancel_point: bool) -> Result<(), NotLocked> {
@@ -72,17 +94,16 @@ impl RawMutex {
         self.lock_contended(me, deadline, is_cancel_point)
     }
 
-    /// Takes the lock if it is free; returns whether it did.
+    /// Takes the lock if it is free; returns whether it was.
     pub(super) fn try_lock(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
-        let is_free = word & !WAITERS == FREE;
-        let new = own_id() | word & WAITERS;
-        is_free
+        let new = own_id() | word & FLAGS;
+        owner_of(word) == FREE
             && self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// `inline`, because the caller's crate then compiles it with the caller's deadline, a constant
-    /// as a rule: 540 instructions for each contended lock instead of 550.
+    /// `inline`, because the caller's crate then compiles it with the caller's deadline, usually a
+    /// constant: 540 instructions for each contended lock instead of 550.
     #[cold]
     #[inline]
     #[track_caller]
@@ -93,36 +114,41 @@ impl RawMutex {
         is_cancel_point: bool,
     ) -> Result<(), NotLocked> {
         let mut losses = 0;
+        // `WOKEN` from the wake-up of this waiter until it has taken the lock or is about to park.
+        let mut woken = 0;
         let (mut looks, mut back_off) = (looks_worth(), SpinWait::new());
+        let mut turns = Turns::default();
         loop {
             let word = self.word.load(Ordering::Relaxed);
-            if word & !WAITERS == FREE {
-                let new = me | word & WAITERS;
+            if owner_of(word) == FREE {
+                let new = me | word & FLAGS & !woken;
                 if self.try_change(word, new) {
                     return Ok(());
                 }
                 continue;
             }
             assert!(
-                word & !WAITERS != me,
+                owner_of(word) != me,
                 "this strand holds the Mutex already and would wait for itself forever; drop the \
                  first guard before locking again"
             );
             if word & WAITERS == 0 && looks > 0 {
-                looks -= 1;
-                back_off.pause();
+                let is_worth = back_off.spin() || turns.give();
+                looks = if is_worth { looks - 1 } else { 0 };
                 continue;
             }
-            if word & WAITERS == 0 && !self.try_change(word, word | WAITERS) {
+            let waiting = (word | WAITERS) & !woken;
+            if word != waiting && !self.try_change(word, waiting) {
                 continue;
             }
+            woken = 0;
             let record = WaitRecord::new(&LOCK)
                 .until(deadline)
                 .cancellable_if(is_cancel_point)
-                .with_detail(std::ptr::from_ref(&self.word).addr() as u64, word);
+                .with_detail(std::ptr::from_ref(&self.word).expose_provenance() as u64, word);
             let still_held = || {
                 let word = self.word.load(Ordering::Relaxed);
-                word & WAITERS != 0 && word != WAITERS
+                word & WAITERS != 0 && owner_of(word) != FREE
             };
             let request = if losses < LOSSES { 0 } else { HAND_OVER };
             match self.lot.park(record, request, still_held, &|token| self.pass_on(token)) {
@@ -133,7 +159,9 @@ impl RawMutex {
                 Ok(Parked::Refused) => {}
                 Ok(_) => {
                     losses += 1;
+                    woken = WOKEN;
                     (looks, back_off) = (looks_worth(), SpinWait::new());
+                    turns = Turns::default();
                 }
                 Err(Refused::Unwinding) if is_cancel_point || deadline != Deadline::NEVER => {
                     return Err(NotLocked);
@@ -145,36 +173,62 @@ impl RawMutex {
         }
     }
 
-    /// Passes on what an abandoned waiter got: the lock, or the wake-up to take it.
+    /// Called when the strand of a waiter is abandoned: passes on the lock that was handed over to
+    /// it, or the wake-up.
     fn pass_on(&self, token: Token) {
         match token {
             HANDED_OVER => self.unlock(),
             LEFT => {}
-            // Its owner wakes the next waiter, which is this strand if the lock is free.
-            _ if self.try_lock() => self.unlock(),
-            _ => {}
+            _ => self.clear_woken(),
+        }
+    }
+
+    /// Lets the next `unlock` wake the next waiter. If the lock is free, takes it in order to
+    /// unlock it.
+    fn clear_woken(&self) {
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            let is_free = owner_of(word) == FREE;
+            let owner = if is_free { own_id() } else { FREE };
+            if self.try_change(word, (word | owner) & !WOKEN) {
+                if is_free {
+                    self.unlock();
+                }
+                return;
+            }
         }
     }
 
     fn try_change(&self, word: u64, new: u64) -> bool {
-        // Acquire: if it takes the lock, it pairs with the release in `unlock`.
+        // Acquire: pairs with the release in `unlock`, if this takes the lock.
         self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
     pub(super) fn unlock(&self) {
         let word = self.word.load(Ordering::Relaxed);
-        let is_plain = word & WAITERS == 0;
-        // Release: the writes of the owner are visible to the next one.
-        let freed = is_plain
-            && self.word.compare_exchange(word, FREE, Ordering::Release, Ordering::Relaxed).is_ok();
-        if !freed {
+        if word & FLAGS == WAITERS || !self.try_free(word) {
             self.unlock_contended();
         }
     }
 
+    fn try_free(&self, word: u64) -> bool {
+        let flags = word & FLAGS;
+        // Release: the writes of this owner are visible to the next one.
+        self.word.compare_exchange(word, flags, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
     #[cold]
     fn unlock_contended(&self) {
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            if word & FLAGS == WAITERS {
+                break;
+            }
+            if self.try_free(word) {
+                return;
+            }
+        }
         self.lot.unpark_one(|candidate| {
             let Some(next) = candidate else {
                 self.word.store(FREE, Ordering::Release);
@@ -182,14 +236,15 @@ impl RawMutex {
             };
             let waiters = if next.has_more { WAITERS } else { 0 };
             let is_handed_over = next.request == HAND_OVER;
-            let owner = if is_handed_over { next.strand.as_u64() } else { FREE };
+            let owner = if is_handed_over { next.strand.as_u64() } else { FREE | WOKEN };
             self.word.store(owner | waiters, Ordering::Release);
             if is_handed_over { HANDED_OVER } else { 0 }
         });
     }
 }
 
-/// Returns 0 if all rivals are fibers of one worker, because then none unlocks meanwhile.
+/// Returns how often to try again before parking: 0 if all rivals are fibers of one worker, because
+/// then the owner cannot unlock while this fiber runs.
 fn looks_worth() -> u32 {
     if worker::current().has_rivals() { LOOKS } else { 0 }
 }

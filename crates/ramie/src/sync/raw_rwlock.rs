@@ -1,15 +1,16 @@
 //! The protocol of a lock for many readers or one writer.
 //!
 //! # Protocol: one word
-//! Bit 0: a writer holds the lock. Bit 1: strands wait in the lot. The rest: the number of readers
-//! that hold the lock. While bit 1 is set, the lock is only granted, under the lot's lock, and not
-//! taken; the bit is set and cleared only under that lock. A release subtracts from the word
-//! without the lot's lock; the release that leaves the lock free while strands wait grants the
-//! lock.
+//! Bit 0: a writer holds the lock. Bit 1: strands wait in the lot. The other bits: the number of
+//! readers that hold the lock. While bit 1 is set, strands do not take the lock themselves; it is
+//! granted to them, under the lot's lock. The bit is set and cleared only under that lock. A
+//! release subtracts from the word without the lot's lock; the release that leaves the lock free
+//! while strands wait grants the lock.
 //!
 //! *The race to fear*: the last holder releases the lock while a strand decides to wait. The strand
 //! sets bit 1 in the same step in which it sees the lock held, so the holder, which releases later,
-//! sees the bit. A writer that is cancelled may have held back readers, so it grants, too.
+//! sees the bit. A writer that is cancelled may have held back readers behind it, so it grants the
+//! lock, too.
 //!
 //! # Fairness
 //! First come, first served: a reader or writer that comes while others wait goes to the end of the
@@ -21,23 +22,33 @@ use crate::core::{
     cancel::{self, Cancelled},
     primitive::{AtomicU64, Ordering},
     wait::{
-        park::{Refused, WaitKind, WaitRecord, abort_wait_while_unwinding},
+        park::{Refused, Subject, WaitKind, WaitRecord, abort_wait_while_unwinding},
         parking_lot::{LEFT, Parked, ParkingLot, Token},
     },
+    worker,
 };
 
-static READ: WaitKind = WaitKind::new("a RwLock, to read");
-static WRITE: WaitKind = WaitKind::new("a RwLock, to write");
+static READ: WaitKind = WaitKind::about("a RwLock, for reading", Subject::RwLock);
+static WRITE: WaitKind = WaitKind::about("a RwLock, for writing", Subject::RwLock);
 
 const FREE: u64 = 0;
 pub(super) const WRITER: u64 = 1;
 const WAITERS: u64 = 2;
-/// One reader. A strand's request and its token are the value that it adds to the word.
+/// One reader. The request and the token of a waiter are the value that a holder adds to the word:
+/// this, or [`WRITER`].
 pub(super) const READER: u64 = 4;
 
-/// The lock without the value, so that a guard to read is covariant in the value's type.
+/// The number of readers in the word of a lock.
+pub(crate) fn readers_of(word: u64) -> u64 {
+    word / READER
+}
+
+/// The lock without the value, so that a guard for reading is covariant in the value's type.
 pub(super) struct RawRwLock {
     word: AtomicU64,
+    /// The id of the writer, for dumps; 0 if none has noted itself. Not one of the atomics that
+    /// models check, because no protocol depends on it.
+    writer: std::sync::atomic::AtomicU64,
     lot: ParkingLot,
 }
 
@@ -45,7 +56,8 @@ impl RefUnwindSafe for RawRwLock {}
 
 impl RawRwLock {
     pub(super) const fn new() -> Self {
-        RawRwLock { word: AtomicU64::new(FREE), lot: ParkingLot::new() }
+        let writer = std::sync::atomic::AtomicU64::new(0);
+        RawRwLock { word: AtomicU64::new(FREE), writer, lot: ParkingLot::new() }
     }
 
     #[track_caller]
@@ -69,30 +81,53 @@ impl RawRwLock {
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    self.note_holder(holder);
+                    return true;
+                }
                 Err(seen) => word = seen,
             }
         }
         false
     }
 
-    /// Waits until it is a holder; returns `false` if the wait is a cancel point and was cancelled.
+    /// Notes the writer, so that a dump can name the owner of the lock.
+    #[inline]
+    fn note_holder(&self, holder: u64) {
+        if holder == WRITER {
+            let id = worker::current().current_header().id_bits();
+            self.writer.store(id, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// Called by the writer before it gives the lock up.
+    #[inline]
+    fn forget_writer(&self) {
+        self.writer.store(0, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Waits until the strand holds the lock; returns `false` if the wait is a cancel point and was
+    /// cancelled.
     #[cold]
     #[track_caller]
     pub(super) fn wait_for(&self, holder: u64, is_cancel_point: bool) -> bool {
         let kind = if holder == READER { &READ } else { &WRITE };
-        let detail = std::ptr::from_ref(&self.word).addr() as u64;
+        let detail = std::ptr::from_ref(&self.word).expose_provenance() as u64;
+        let writer = std::ptr::from_ref(&self.writer).expose_provenance() as u64;
         loop {
             let record =
-                WaitRecord::new(kind).cancellable_if(is_cancel_point).with_detail(detail, holder);
+                WaitRecord::new(kind).cancellable_if(is_cancel_point).with_detail(detail, writer);
             let must_wait = || self.mark_waiting(holder);
             match self.lot.park(record, holder, must_wait, &|token| self.pass_on(token)) {
-                Ok(Parked::Woken(token)) if token == holder => return true,
+                Ok(Parked::Woken(token)) if token == holder => {
+                    self.note_holder(holder);
+                    return true;
+                }
                 Err(Refused::Unwinding) if !is_cancel_point => {
                     abort_wait_while_unwinding("a RwLock that another strand holds")
                 }
                 Ok(Parked::Cancelled) | Err(Refused::Cancelled | Refused::Unwinding) => {
-                    // The waiters behind it may have waited only because it was before them.
+                    // The waiters behind this strand may have waited only because of it.
                     self.grant();
                     return false;
                 }
@@ -102,7 +137,7 @@ impl RawRwLock {
         }
     }
 
-    /// Sets the bit, unless the lock can be had. Under the lot's lock.
+    /// Sets the bit for waiters, unless the lock can be taken. Called under the lot's lock.
     fn mark_waiting(&self, holder: u64) -> bool {
         use Ordering::Relaxed;
         let mut word = self.word.load(Relaxed);
@@ -120,7 +155,8 @@ impl RawRwLock {
         }
     }
 
-    /// Passes on what an abandoned waiter got: by its token, the lock.
+    /// Called when the strand of a waiter is abandoned: releases the lock if it was granted, which
+    /// the token shows.
     fn pass_on(&self, token: Token) {
         match token {
             LEFT => self.grant(),
@@ -130,6 +166,9 @@ impl RawRwLock {
 
     #[inline]
     pub(super) fn release(&self, holder: u64) {
+        if holder == WRITER {
+            self.forget_writer();
+        }
         // Release: the writes of a writer and the reads of a reader come before the next holder.
         let word = self.word.fetch_sub(holder, Ordering::Release) - holder;
         if word == WAITERS {
@@ -139,7 +178,8 @@ impl RawRwLock {
 
     /// Turns the writer into a reader.
     pub(super) fn downgrade(&self) {
-        // Release: the writes are visible to the readers that are let in.
+        self.forget_writer();
+        // Release: the writes are visible to the readers that follow.
         let word = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if word & WAITERS != 0 {
             self.grant();
@@ -152,7 +192,7 @@ impl RawRwLock {
         self.lot.unpark_while(
             |holder| may_join(self.word.load(Ordering::Relaxed), holder),
             |holder| {
-                // Acquire: in place of the granted strand's, which follows by its wake-up.
+                // Acquire: on behalf of the waiter; its wake-up orders this before the waiter runs.
                 self.word.fetch_add(holder, Ordering::Acquire);
                 holder
             },

@@ -20,8 +20,9 @@ use crate::core::cancel::Cancelled;
 /// A lock around a value for many readers or one writer; twin of [`std::sync::RwLock`], poisoning
 /// included.
 ///
-/// Requests are granted in order, so neither readers nor writers starve. A reader that locks it
-/// again while a writer waits therefore waits for itself forever; std's may do the same.
+/// Requests are granted in order, so neither readers nor writers starve. Therefore a strand that
+/// holds the lock for reading and takes it again while a writer waits, waits for itself forever, as
+/// it may in std.
 ///
 /// # Examples
 /// ```
@@ -44,14 +45,14 @@ unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 // SAFETY: shared guards give `&T` to many strands, exclusive ones `&mut T` to one.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
-/// A guard through which the value is read; releases the lock when dropped.
+/// A guard for reading the value; releases the lock when dropped.
 #[must_use = "the lock is held only as long as the guard lives"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     lock: &'a RawRwLock,
     value: NonNull<T>,
 }
 
-/// A guard through which the value is changed; releases the lock when dropped.
+/// A guard for changing the value; releases the lock when dropped.
 #[must_use = "the lock is held only as long as the guard lives"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
@@ -65,20 +66,22 @@ unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
 unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
 impl<T: ?Sized> RwLock<T> {
-    /// Takes the lock to read, and waits until that is possible.
+    /// Waits for the lock for reading.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, while a writer holds the lock or others wait.
+    /// Parks the fiber, or the thread outside one, while a writer holds the lock or earlier
+    /// requests wait.
     ///
     /// # Cancellation
     /// Not a cancel point; [`read_or_cancelled`](Self::read_or_cancelled) is.
     ///
     /// # Errors
-    /// A strand panicked while it held the lock to write; the error contains the guard.
+    /// A strand panicked while it held the lock for writing; the error contains the guard.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. In a destructor
-    /// that runs during a panic on a fiber, having to wait ends the process with a message.
+    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have
+    /// to wait on a fiber in a destructor that runs during a panic, the process ends with a
+    /// message.
     #[track_caller]
     #[inline]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
@@ -88,13 +91,13 @@ impl<T: ?Sized> RwLock<T> {
         self.read_guard()
     }
 
-    /// Takes the lock to read, as [`RwLock::read`], unless the strand is cancelled; not in std.
+    /// Waits for the lock for reading, unless the strand is cancelled; not in std.
     ///
     /// # Blocking
     /// As [`RwLock::read`].
     ///
     /// # Cancellation
-    /// A cancel point, even if it could read at once.
+    /// A cancel point, even if the lock can be taken at once.
     ///
     /// # Errors
     /// The outer error: the strand was cancelled. The inner error: as for [`RwLock::read`].
@@ -107,14 +110,14 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.read_guard())
     }
 
-    /// Takes the lock to read if that needs no waiting.
+    /// Takes the lock for reading if that is possible without waiting.
     ///
     /// # Blocking
     /// Never.
     ///
     /// # Errors
-    /// `WouldBlock`: a writer holds it, or strands wait. `Poisoned`: taken; the error contains the
-    /// guard.
+    /// `WouldBlock`: a writer holds the lock, or strands wait for it. `Poisoned`: the lock is
+    /// taken, and the error contains the guard.
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
         if self.raw.try_add(READER) {
             Ok(self.read_guard()?)
@@ -123,10 +126,11 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Takes the lock to write, and waits until that is possible.
+    /// Waits for the lock for writing.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, while others hold the lock.
+    /// Parks the fiber, or the thread outside one, while other strands hold the lock or earlier
+    /// requests wait.
     ///
     /// # Cancellation
     /// Not a cancel point; [`write_or_cancelled`](Self::write_or_cancelled) is.
@@ -145,7 +149,7 @@ impl<T: ?Sized> RwLock<T> {
         self.write_guard()
     }
 
-    /// Takes the lock to write, as [`RwLock::write`], unless the strand is cancelled; not in std.
+    /// Waits for the lock for writing, unless the strand is cancelled; not in std.
     ///
     /// # Blocking
     /// As [`RwLock::write`].
@@ -164,13 +168,14 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.write_guard())
     }
 
-    /// Takes the lock to write if it is free.
+    /// Takes the lock for writing if it is free.
     ///
     /// # Blocking
     /// Never.
     ///
     /// # Errors
-    /// `WouldBlock`: a strand holds the lock. `Poisoned`: taken, and the error contains the guard.
+    /// `WouldBlock`: a strand holds the lock. `Poisoned`: the lock is taken, and the error contains
+    /// the guard.
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         if self.raw.try_add(WRITER) {
             Ok(self.write_guard()?)
@@ -180,7 +185,7 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     fn value(&self) -> NonNull<T> {
-        // SAFETY: a cell's value has an address.
+        // SAFETY: the address of a cell's value is not null.
         unsafe { NonNull::new_unchecked(self.value.get()) }
     }
 
@@ -195,7 +200,7 @@ impl<T: ?Sized> RwLock<T> {
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Converts the guard into one to read, with no writer in between.
+    /// Converts the guard into one for reading, without a writer in between.
     ///
     /// # Blocking
     /// Never.
@@ -211,7 +216,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the value of the lock that is borrowed for the guard's life, held to read.
+        // SAFETY: the guard borrows the lock, and its strand holds it for reading.
         unsafe { self.value.as_ref() }
     }
 }
@@ -220,14 +225,14 @@ impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard's strand holds the lock to write.
+        // SAFETY: the guard's strand holds the lock for writing.
         unsafe { &*self.lock.value.get() }
     }
 }
 
 impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the guard's strand holds the lock to write, and the guard is borrowed mutably.
+        // SAFETY: the guard's strand holds the lock for writing, and the guard is borrowed mutably.
         unsafe { &mut *self.lock.value.get() }
     }
 }
@@ -247,5 +252,5 @@ impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
     }
 }
 
-lock_like_std!(RwLock, RawRwLock::new(), try_read, format_args!("<locked>"), " to write");
+lock_like_std!(RwLock, RawRwLock::new(), try_read, format_args!("<locked>"), " for writing");
 guards_like_std!(RwLockReadGuard RwLockWriteGuard);

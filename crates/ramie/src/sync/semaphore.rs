@@ -1,15 +1,15 @@
 //! A semaphore.
 //!
 //! # Protocol: one word
-//! Bit 0: strands wait in the lot. Bit 1: closed. The rest: the permits that are free. While bit 0
-//! is set, permits are only granted, under the lot's lock, and not taken; the bit is set and
-//! cleared only under that lock. A strand that gives permits back adds them to the word and then,
-//! if strands wait, grants them.
+//! Bit 0: strands wait in the lot. Bit 1: closed. The other bits: the number of free permits. While
+//! bit 0 is set, strands do not take permits themselves; permits are granted to them, under the
+//! lot's lock. The bit is set and cleared only under that lock. A strand that gives permits back
+//! adds them to the word and then, if strands wait, grants them.
 //!
 //! *The race to fear*: permits come back while a strand decides to wait. The strand sets bit 0 in
 //! the same step in which it finds too few permits, so a strand that gives permits back afterwards
-//! finds the bit set. A waiter for many permits that gives up may have held back waiters for few,
-//! so it grants, too.
+//! finds the bit set. A waiter for many permits that gives up may have held back waiters for few
+//! behind it, so it grants permits, too.
 //!
 //! *Another race*: one strand closes the semaphore, and a second sees that and gives permits back
 //! before the first has refused the waiters. So a strand that grants reads bit 1 in the step in
@@ -22,12 +22,12 @@ use crate::core::{
     primitive::{AtomicU64, Ordering},
     time::Deadline,
     wait::{
-        park::{Refused, WaitKind, WaitRecord},
+        park::{Refused, Subject, WaitKind, WaitRecord},
         parking_lot::{LEFT, Parked, ParkingLot, Token},
     },
 };
 
-static ACQUIRE: WaitKind = WaitKind::new("a Semaphore's permits");
+static ACQUIRE: WaitKind = WaitKind::about("a Semaphore's permits", Subject::Object);
 
 const WAITERS: u64 = 1;
 const CLOSED: u64 = 2;
@@ -36,7 +36,7 @@ const PERMIT: u64 = 4;
 const REFUSED: Token = 0;
 const GRANTED: Token = 1;
 
-/// A number of permits, which strands take and give back.
+/// A counting semaphore: a number of permits, which strands take and give back.
 ///
 /// Permits are granted in the order of requests, so strands that want few do not overtake a strand
 /// that wants many.
@@ -63,7 +63,7 @@ pub struct Semaphore {
     lot: ParkingLot,
 }
 
-/// Permits of a borrowed [`Semaphore`]; given back when dropped.
+/// Permits of a borrowed [`Semaphore`], which are given back when this is dropped.
 #[must_use = "the permits are held only as long as this lives"]
 #[derive(Debug)]
 pub struct SemaphorePermit<'a> {
@@ -71,7 +71,7 @@ pub struct SemaphorePermit<'a> {
     count: u32,
 }
 
-/// Permits of a shared [`Semaphore`]; given back when dropped.
+/// Permits of a shared [`Semaphore`], which are given back when this is dropped.
 #[must_use = "the permits are held only as long as this lives"]
 #[derive(Debug)]
 pub struct OwnedSemaphorePermit {
@@ -91,7 +91,7 @@ pub enum AcquireError {
 /// The error of a call that does not wait for permits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryAcquireError {
-    /// Too few are free, or others wait.
+    /// Too few permits are free, or other strands wait.
     NoPermits,
     /// The semaphore is closed.
     Closed,
@@ -131,14 +131,15 @@ impl Semaphore {
     /// Waits for one permit.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, while none is free or others wait.
+    /// Parks the fiber, or the thread outside one, while too few permits are free or earlier
+    /// requests wait.
     ///
     /// # Cancellation
     /// A cancel point, even if permits are free.
     ///
     /// # Errors
-    /// The semaphore is closed, or it was cancelled. Also `Cancelled` if the call would have to
-    /// wait on a fiber in a destructor that runs during a panic.
+    /// The semaphore is closed, or the strand was cancelled. Also `Cancelled` if the call would
+    /// have to wait on a fiber in a destructor that runs during a panic.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
@@ -147,7 +148,7 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Waits for `count` permits together.
+    /// Waits until `count` permits are free, and takes them together.
     ///
     /// # Blocking
     /// As [`Semaphore::acquire`].
@@ -156,7 +157,7 @@ impl Semaphore {
     /// A cancel point, even if permits are free.
     ///
     /// # Errors
-    /// The semaphore is closed, or it was cancelled.
+    /// As [`Semaphore::acquire`].
     ///
     /// # Panics
     /// As [`Semaphore::acquire`].
@@ -166,7 +167,7 @@ impl Semaphore {
         Ok(SemaphorePermit { semaphore: self, count })
     }
 
-    /// Waits for `count` permits, for `timeout` at most.
+    /// Waits for `count` permits, for at most `timeout`.
     ///
     /// # Blocking
     /// As [`Semaphore::acquire`].
@@ -175,7 +176,7 @@ impl Semaphore {
     /// A cancel point, as [`Semaphore::acquire`].
     ///
     /// # Errors
-    /// The timeout passed first, the semaphore is closed, or it was cancelled.
+    /// The timeout passed first. Otherwise as [`Semaphore::acquire`].
     ///
     /// # Panics
     /// As [`Semaphore::acquire`].
@@ -189,7 +190,7 @@ impl Semaphore {
         Ok(SemaphorePermit { semaphore: self, count })
     }
 
-    /// Waits for `count` permits of a shared semaphore, which do not borrow it.
+    /// Waits for `count` permits, which share the semaphore instead of borrowing it.
     ///
     /// # Blocking
     /// As [`Semaphore::acquire`].
@@ -198,7 +199,7 @@ impl Semaphore {
     /// A cancel point, even if permits are free.
     ///
     /// # Errors
-    /// The semaphore is closed, or it was cancelled.
+    /// As [`Semaphore::acquire`].
     ///
     /// # Panics
     /// As [`Semaphore::acquire`].
@@ -211,19 +212,19 @@ impl Semaphore {
         Ok(OwnedSemaphorePermit { semaphore: self, count })
     }
 
-    /// Takes `count` permits if that needs no waiting.
+    /// Takes `count` permits if that is possible without waiting.
     ///
     /// # Blocking
     /// Never.
     ///
     /// # Errors
-    /// Too few are free, others wait, or the semaphore is closed.
+    /// Too few permits are free, other strands wait, or the semaphore is closed.
     pub fn try_acquire_many(&self, count: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         self.try_take(count)?;
         Ok(SemaphorePermit { semaphore: self, count })
     }
 
-    /// Takes one permit if that needs no waiting.
+    /// Takes one permit if that is possible without waiting.
     ///
     /// # Blocking
     /// Never.
@@ -234,7 +235,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Adds permits.
+    /// Adds `count` free permits.
     ///
     /// # Blocking
     /// Never.
@@ -247,7 +248,7 @@ impl Semaphore {
         self.give_back(count as u64);
     }
 
-    /// Closes the semaphore: waits end with an error, as do later calls. Permits that are held stay
+    /// Closes the semaphore: present waits and later calls fail. Permits that strands hold stay
     /// valid.
     ///
     /// # Blocking
@@ -318,7 +319,7 @@ impl Semaphore {
         }
     }
 
-    /// Sets the bit, unless the permits can be had. Under the lot's lock.
+    /// Sets the bit for waiters, unless the permits can be taken. Called under the lot's lock.
     fn mark_waiting(&self, request: u64) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -344,12 +345,13 @@ impl Semaphore {
         }
     }
 
-    /// Clears the bit, because no strand waits any more. Under the lot's lock.
+    /// Clears the bit for waiters, because no strand waits any more. Called under the lot's lock.
     fn unmark_waiting(&self) {
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
     }
 
-    /// A waiter is given up that may have been granted its permits.
+    /// Called when the strand of a waiter is abandoned: gives back the permits that the waiter was
+    /// granted, or grants permits to the waiters behind it.
     fn pass_on(&self, request: u64, token: Token) {
         match token {
             GRANTED => self.give_back(request / PERMIT),
@@ -359,15 +361,15 @@ impl Semaphore {
     }
 
     fn give_back(&self, count: u64) {
-        // Release: the actions under the permits come before those of the next holder.
+        // Release: the work of this holder happens before that of the next one.
         let word = self.word.fetch_add(count * PERMIT, Ordering::Release);
         if word & WAITERS != 0 {
             self.grant();
         }
     }
 
-    /// Grants the requests of the first waiters, as far as the permits go. Refuses them once the
-    /// semaphore is closed: `close` may not have come to them yet.
+    /// Grants the requests of the first waiters for which there are permits. If the semaphore is
+    /// closed, refuses them, because `close` may not have reached them yet.
     #[cold]
     fn grant(&self) {
         self.lot.unpark_while(
@@ -380,10 +382,10 @@ impl Semaphore {
         );
     }
 
-    /// Takes permits that are free, unless the semaphore is closed. Under the lot's lock, with the
-    /// bit for waiters set, so that no other strand takes any.
+    /// Takes free permits, unless the semaphore is closed. Called under the lot's lock with the bit
+    /// for waiters set, so that no other strand takes permits.
     fn take_for_waiter(&self, request: u64) -> bool {
-        // Acquire: in place of the granted strand's, which follows by its wake-up.
+        // Acquire: on behalf of the waiter; its wake-up orders this before the waiter runs.
         let taken = self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
             (word & CLOSED == 0).then(|| word - request)
         });
@@ -468,7 +470,7 @@ impl fmt::Display for TryAcquireError {
 impl fmt::Display for AcquireTimeoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            AcquireTimeoutError::Timeout => "too few permits came free in time",
+            AcquireTimeoutError::Timeout => "too few permits became free before the timeout",
             AcquireTimeoutError::Closed => "the semaphore is closed",
             AcquireTimeoutError::Cancelled => CANCELLED,
         })

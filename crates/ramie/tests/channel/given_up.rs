@@ -1,4 +1,4 @@
-//! Values of receivers that are given up between their wake-up and their turn.
+//! Values of receivers that are abandoned after they were woken and before they run.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},
@@ -12,7 +12,8 @@ use ramie::{
     fiber,
 };
 
-/// Runs a receiver that is handed a value and given up before its turn comes; `then` runs between.
+/// Runs a receiver that is handed a value and abandoned before it runs again; calls `then` in
+/// between.
 fn give_up_a_receiver<T: Send + 'static>(
     sender: &Sender<T>,
     receiver: &Receiver<T>,
@@ -25,7 +26,7 @@ fn give_up_a_receiver<T: Send + 'static>(
     runtime.run(|| {
         let received = fiber::spawn_local(move || drop(theirs.recv()));
         fiber::yield_now();
-        // More than the switches between two looks at the grace period.
+        // More switches than between two checks of the grace period.
         for _ in 0..100 {
             drop(fiber::spawn_local(|| {
                 loop {
@@ -41,14 +42,14 @@ fn give_up_a_receiver<T: Send + 'static>(
 }
 
 #[test]
-fn a_value_comes_back_before_later_values() {
+fn the_value_of_an_abandoned_receiver_comes_before_later_values() {
     let (sender, receiver) = channel::bounded(4);
     give_up_a_receiver(&sender, &receiver, 1, || assert!(sender.try_send(2).is_ok()));
     assert_eq!((receiver.try_recv(), receiver.try_recv()), (Ok(1), Ok(2)));
 }
 
 #[test]
-fn a_value_goes_to_the_receiver_that_waits_behind() {
+fn the_value_of_an_abandoned_receiver_goes_to_the_next_one() {
     static WAITS: AtomicBool = AtomicBool::new(false);
     let (sender, receiver) = channel::bounded(4);
     let theirs = receiver.clone();

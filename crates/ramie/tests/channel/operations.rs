@@ -1,4 +1,4 @@
-//! Channels: the answer of each operation, for each capacity; ends dropped; timeouts; errors.
+//! Channels: the result of each operation for each capacity, dropped ends, timeouts, errors.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -52,7 +52,7 @@ fn an_unbounded_channel_takes_all() {
 }
 
 #[test]
-fn a_rendezvous_needs_both() {
+fn a_rendezvous_needs_both_ends() {
     everywhere(|| {
         let (sender, receiver) = channel::bounded(0);
         assert!(sender.is_empty() && sender.is_full());
@@ -175,7 +175,7 @@ fn each_value_is_dropped_once() {
     });
 }
 
-/// Dropping the values in the queue may use the channel itself.
+/// The destructors of the values in the queue use the channel itself.
 #[test]
 fn values_are_dropped_outside_the_lock() {
     struct Nosy(channel::Sender<Option<Nosy>>);
@@ -214,7 +214,7 @@ fn senders_and_receivers_are_served_in_order() {
 }
 
 #[test]
-fn it_works_between_threads_fibers_and_runtimes() {
+fn a_channel_works_between_threads_fibers_and_runtimes() {
     for capacity in [0, 1, 64] {
         let (to_fibers, from_thread) = channel::bounded(capacity);
         let (to_thread, from_fibers) = channel::bounded(capacity);
@@ -271,7 +271,7 @@ fn waits_end_in_time_and_not_before() {
 }
 
 #[test]
-fn moments_come_by_the_clock() {
+fn receivers_of_the_clock_get_their_values_in_time() {
     let clock = ManualClock::new();
     let runtime = ramie::Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
     runtime.run(|| {

@@ -1,5 +1,5 @@
-//! Channels whose ends are on different workers, where a strand looks again before it waits: the
-//! values, their order, and each way in which such a wait ends.
+//! Channels whose ends are on different workers, where a strand tries a second time before it
+//! waits: the values, their order, and each way in which such a wait ends.
 
 use std::{
     sync::{Mutex, mpsc},
@@ -15,7 +15,7 @@ use ramie::{
 };
 
 const LONG: Duration = Duration::from_secs(30);
-/// Whether a strand looks again depends on which end was faster before: so there are many rounds.
+/// Many rounds, because a strand tries a second time only if the other end was faster before.
 const ROUNDS: u64 = 100;
 const FIBERS: u64 = 4;
 const VALUES: u64 = 500;
@@ -108,7 +108,8 @@ fn a_place_that_comes_free_is_taken() {
         let (tell, thread) = receives_as_told(receiver);
         for value in 0..ROUNDS {
             tell.send(1).unwrap();
-            // At most two values ahead: each that is received must let the next one go.
+            // The sender is at most two values ahead, so each receive must make room for the next
+            // send.
             sender.send_timeout(value, LONG).unwrap();
         }
         thread
@@ -137,7 +138,7 @@ fn other_fibers_run_before_a_sender_is_done() {
 }
 
 #[test]
-fn time_is_over_though_the_ends_are_apart() {
+fn a_timeout_ends_a_send_to_another_worker() {
     when_full(|sender| {
         let sent = sender.send_timeout(7, Duration::from_micros(50));
         assert_eq!(sent, Err(SendTimeoutError::Timeout(7)));
@@ -158,7 +159,7 @@ fn a_cancelled_sender_gets_its_value_back() {
 }
 
 #[test]
-fn nothing_else_runs_where_nothing_may() {
+fn no_other_fiber_runs_inside_no_switch() {
     when_full(|sender| {
         let other = fiber::spawn_local(|| ());
         let said = ramie::no_switch(|| {

@@ -1,4 +1,4 @@
-//! `select!` and `Select`: each arm, fairness, that nothing is lost or doubled.
+//! `select!` and `Select`: each kind of arm, fairness, and that no value is lost or duplicated.
 
 use std::{
     collections::VecDeque,
@@ -120,7 +120,7 @@ fn a_select_built_at_run_time_does_the_same() {
 }
 
 #[test]
-fn a_select_with_itself_does_not_meet_itself() {
+fn a_select_does_not_receive_its_own_value() {
     everywhere(|| {
         let (sender, receiver) = channel::bounded(0);
         let met = select! {
@@ -133,7 +133,7 @@ fn a_select_with_itself_does_not_meet_itself() {
 }
 
 #[test]
-fn two_selects_meet() {
+fn two_selects_exchange_a_value() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             let (there, back) = (channel::bounded(0), channel::bounded(0));
@@ -162,7 +162,7 @@ fn two_selects_meet() {
     });
 }
 
-/// With all arms ready, each gets its share.
+/// If all arms are ready, each is chosen equally often.
 #[test]
 fn no_arm_starves() {
     one_worker().run(|| {
@@ -207,7 +207,7 @@ fn a_select_ends_by_the_clock() {
             }
         });
         for _ in 0..10 {
-            // Often enough that the worker looks at its timers.
+            // Often enough for the worker to check its timers.
             (0..200).for_each(|_| fiber::yield_now());
             clock.advance(Duration::from_secs(1));
         }
@@ -217,7 +217,7 @@ fn a_select_ends_by_the_clock() {
 }
 
 #[test]
-fn a_select_that_is_given_up_passes_its_value_on() {
+fn an_abandoned_select_passes_its_value_on() {
     let (sender, receiver) = channel::bounded(0);
     let other = channel::bounded::<u8>(0);
     let runtime = ramie::Runtime::builder()
@@ -235,7 +235,7 @@ fn a_select_that_is_given_up_passes_its_value_on() {
                 send(unused.0, 1) -> _ => {}
             }
         });
-        // So many that the runtime ends before the woken one's turn has come.
+        // Enough fibers for the runtime to end before the woken one runs.
         for _ in 0..100 {
             fiber::spawn(|| {
                 loop {
@@ -258,7 +258,7 @@ const PRODUCERS: u64 = 3;
 
 type Ends<'a> = [(&'a Sender<u64>, &'a Receiver<u64>); 3];
 
-/// Sends each of its values once, now in this way, now in that.
+/// Sends each of its values once, in ways that alternate.
 fn produce(seed: u64, [(a, _), (b, _), (c, _)]: Ends<'_>, values: std::ops::Range<u64>) {
     let mut random = Random::from_seed(seed);
     for value in values {
@@ -288,7 +288,8 @@ fn produce(seed: u64, [(a, _), (b, _), (c, _)]: Ends<'_>, values: std::ops::Rang
     }
 }
 
-/// Receives in all ways until all senders are gone; each producer's values come once each.
+/// Receives in all ways until all senders are gone; the values of each producer must come once
+/// each.
 fn consume(seed: u64, [(_, a), (_, b), (_, c)]: Ends<'_>, taken: &[AtomicU64], left: &AtomicU64) {
     let mut random = Random::from_seed(seed);
     while left.load(Ordering::SeqCst) > 0 {
@@ -352,21 +353,21 @@ fn on_threads(roles: std::ops::Range<u64>, body: &(dyn Fn(u64) + Sync)) {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_among_fibers() {
-    let seed = Random::new("nothing_is_lost_or_doubled_among_fibers").below(1 << 40);
+fn no_value_is_lost_or_duplicated_among_fibers() {
+    let seed = Random::new("no_value_is_lost_or_duplicated_among_fibers").below(1 << 40);
     for workers in [1, 2] {
         stress(seed, |body| with_workers(workers).run(|| on_fibers(0..6, body)));
     }
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_among_threads() {
-    let seed = Random::new("nothing_is_lost_or_doubled_among_threads").below(1 << 40);
+fn no_value_is_lost_or_duplicated_among_threads() {
+    let seed = Random::new("no_value_is_lost_or_duplicated_among_threads").below(1 << 40);
     stress(seed, |body| on_threads(0..6, body));
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_among_runtimes_and_threads() {
+fn no_value_is_lost_or_duplicated_among_runtimes_and_threads() {
     let seed = Random::new("nothing_is_lost_or_doubled_among_runtimes").below(1 << 40);
     stress(seed, |body| {
         std::thread::scope(|s| {
@@ -377,10 +378,10 @@ fn nothing_is_lost_or_doubled_among_runtimes_and_threads() {
     });
 }
 
-/// A channel beside a plain queue: operations that do not wait must answer alike.
+/// A channel compared with a plain queue: operations that do not wait must have the same results.
 #[test]
-fn a_channel_answers_as_its_model() {
-    let mut random = Random::new("a_channel_answers_as_its_model");
+fn random_operations_match_a_model() {
+    let mut random = Random::new("random_operations_match_a_model");
     for _ in 0..200 {
         let capacity = random.below(5) as usize;
         let (sender, receiver) = channel::bounded(capacity);
@@ -406,7 +407,7 @@ fn a_channel_answers_as_its_model() {
 }
 
 #[test]
-fn a_cancelled_select_takes_nothing_though_an_arm_is_ready() {
+fn a_cancelled_select_takes_no_value_although_an_arm_is_ready() {
     everywhere(|| {
         let (sender, receiver) = channel::bounded(1);
         sender.send(5).unwrap();

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod cancel;
+pub mod program;
 
 use std::{
     cell::Cell,
@@ -119,6 +120,12 @@ pub fn everywhere(f: impl Fn() + Send + Sync) {
 
 pub fn one_worker() -> Runtime {
     with_workers(1)
+}
+
+/// One worker without a watchdog, whose thread would need memory, too.
+pub fn unwatched_worker() -> Runtime {
+    let builder = Runtime::builder().workers(1).stall_limit(None);
+    builder.on_deadlock(ramie::Reaction::Ignore).build().unwrap()
 }
 
 pub fn with_workers(count: usize) -> Runtime {
@@ -253,6 +260,8 @@ pub fn child_for(seconds: u32, limits: &str, test: &str, variables: &[(&str, &st
         .env_remove("RAMIE_DRIVER")
         .env_remove("RAMIE_SUBMIT")
         .env_remove("RAMIE_STACK")
+        // Tests count the lines on stderr and in the log; a backtrace of a debug build is a stall.
+        .env("RAMIE_STALL_MS", "0")
         .env_remove("RAMIE_STRANDS")
         .env(CHILD, "1")
         .envs(variables.iter().copied())

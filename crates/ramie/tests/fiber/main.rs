@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod contexts;
 mod effects;
 mod fibers;
 mod forgetting;

@@ -225,7 +225,7 @@ fn exhaust_the_memory<'scope>(s: &'scope fiber::Scope<'scope, '_>) {
 fn a_spawn_that_panics_leaves_the_scope_whole() {
     if is_child() {
         common::limit_memory(64 << 20);
-        return one_worker().run(|| {
+        return common::unwatched_worker().run(|| {
             // Leaves a stack, on which all that were spawned can run when there are no more.
             fiber::spawn(|| ()).join().unwrap();
             fiber::scope(exhaust_the_memory);

@@ -210,7 +210,7 @@ fn a_set_does_not_wait_for_a_strand_that_could_not_be_made() {
     if !is_child() {
         return assert_success(&common::child_with("true", test, &[("RAMIE_DRIVER", "poll")]));
     }
-    one_worker().run(|| {
+    common::unwatched_worker().run(|| {
         structured::set(|set| {
             common::limit_memory(1 << 20);
             let text = common::panic_text(|| {

@@ -1,4 +1,4 @@
-//! Fibers that wait for files, children and signals when their runtime's patience is over.
+//! Fibers that wait for files, children and signals when the grace period of their runtime ends.
 
 use std::{
     io::Read,
@@ -56,7 +56,7 @@ fn wait_for_all(fifo: &Path, locked: &Path) {
 }
 
 #[test]
-fn a_runtime_without_patience_ends_at_once() {
+fn a_runtime_without_a_grace_period_ends_at_once() {
     let dir = std::env::temp_dir().join(format!("ramie-fs-abandon-{}", std::process::id()));
     std::fs::create_dir(&dir).unwrap();
     let (fifo, locked) = (dir.join("fifo"), dir.join("locked"));

@@ -1,7 +1,7 @@
-//! A program on files and processes with `use ramie as std` that is otherwise std's: it has the
-//! same result on a fiber, on a plain thread, and with std.
+//! A program that uses files and processes, compiled with std and with `use ramie as std`: it has
+//! the same result with std, on a fiber, and on a plain thread.
 
-/// The program, with whichever library goes by the name of `std`.
+/// The program, with the library that is named `std` at the place of the call.
 macro_rules! program {
     ($library:ident as $name:ident) => {
         mod $name {
@@ -72,7 +72,7 @@ program!(ramie as with_ours);
 program!(std as with_std);
 
 #[test]
-fn it_means_the_same() {
+fn the_program_has_the_same_result_as_with_std() {
     let dir = std::env::temp_dir().join(format!("ramie-as-std-{}", std::process::id()));
     let theirs = with_std::run(&dir).unwrap();
     assert_eq!(with_ours::run(&dir).unwrap(), theirs);

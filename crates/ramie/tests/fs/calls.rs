@@ -1,4 +1,4 @@
-//! Files and directories on each driver and on a plain thread, beside std.
+//! Files and directories on each driver and on a plain thread, compared with std.
 
 use std::{
     fs as theirs,
@@ -45,13 +45,13 @@ impl Drop for Scratch {
     }
 }
 
-/// Bytes that identify their place.
+/// Bytes whose values depend on their position.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
 #[test]
-fn one_end_reads_the_bytes_that_the_other_writes() {
+fn written_bytes_are_read_by_std_and_by_its_twin() {
     everywhere(|dir| {
         let path = dir.join("file");
         for len in [0, 1, 4096, 65_536, 65_537, 1_000_000] {
@@ -70,7 +70,7 @@ fn one_end_reads_the_bytes_that_the_other_writes() {
 }
 
 #[test]
-fn one_read_of_a_large_file_is_whole() {
+fn one_read_fills_a_large_buffer() {
     everywhere(|dir| {
         let path = dir.join("file");
         let bytes = pattern(1 << 20);
@@ -86,7 +86,7 @@ fn one_read_of_a_large_file_is_whole() {
 }
 
 #[test]
-fn positions_are_those_of_std() {
+fn positions_move_as_with_std() {
     everywhere(|dir| {
         let path = dir.join("file");
         let mut file =
@@ -100,7 +100,8 @@ fn positions_are_those_of_std() {
         file.write_all_at(b"xy", 4).unwrap();
         file.read_exact_at(&mut two, 4).unwrap();
         assert_eq!(&two, b"xy");
-        // A position of its own leaves the current one alone; a duplicate shares it.
+        // A read at a given position does not move the current one; a duplicate shares the current
+        // one.
         let mut twin = file.try_clone().unwrap();
         twin.read_exact(&mut two).unwrap();
         assert_eq!(&two, b"23");
@@ -160,7 +161,7 @@ fn readers_of_one_file_share_its_position_and_no_byte_is_read_twice() {
 }
 
 #[test]
-fn appenders_lose_nothing() {
+fn concurrent_appends_lose_no_bytes() {
     everywhere(|dir| {
         let path = dir.join("log");
         fiber::scope(|s| {
@@ -205,7 +206,7 @@ fn directories_are_made_listed_and_removed() {
 }
 
 #[test]
-fn names_are_changed_linked_and_followed() {
+fn paths_are_renamed_linked_and_resolved() {
     everywhere(|dir| {
         let (one, two, link) = (dir.join("one"), dir.join("two"), dir.join("link"));
         fs::write(&one, "text").unwrap();
@@ -228,7 +229,7 @@ fn names_are_changed_linked_and_followed() {
 }
 
 #[test]
-fn metadata_is_that_of_std() {
+fn metadata_equals_that_of_std() {
     everywhere(|dir| {
         let path = dir.join("file");
         let file = File::create(&path).unwrap();
@@ -250,7 +251,7 @@ fn metadata_is_that_of_std() {
 }
 
 #[test]
-fn a_lock_is_waited_for() {
+fn a_lock_waits_until_it_is_released() {
     everywhere(|dir| {
         let path = &dir.join("locked");
         let holder = File::create(path).unwrap();

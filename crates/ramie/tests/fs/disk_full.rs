@@ -1,5 +1,5 @@
-//! A disk that is full, or a file that has reached its limit: each way to write reports that, and
-//! the file holds the bytes that the calls reported.
+//! A full disk, or a file that has reached its size limit: each way to write reports it, and the
+//! file contains the bytes that the calls reported as written.
 
 use std::{
     fs,
@@ -15,19 +15,20 @@ use ramie::{
     ring::{self, RegisteredBuffer},
 };
 
-/// Where the child's files go, and how many bytes at most one of them takes there.
+/// The environment variables for the folder of the child's files and for the most bytes that a file
+/// takes there.
 const PLACE: &str = "RAMIE_TEST_PLACE";
 const ROOM: &str = "RAMIE_TEST_ROOM";
-/// A file that is too large for that place.
+/// The environment variable for a file that is too large for that folder.
 const SOURCE: &str = "RAMIE_TEST_SOURCE";
 
 const MIB: usize = 1 << 20;
 
 type Call = fn(&File, &[u8]) -> io::Result<usize>;
-/// Writes all, in several calls.
+/// Ways to write all bytes, in several calls.
 type Way<'a> = &'a dyn Fn(&File) -> io::Result<()>;
 
-/// One call of each sort that writes at the current position.
+/// Each call that writes at the current position.
 const CALLS: [(&str, Call); 6] = [
     ("write", |mut file, bytes| file.write(bytes)),
     ("write of 50,000", |mut file, bytes| file.write(&bytes[..bytes.len().min(50_000)])),
@@ -47,7 +48,7 @@ fn halves(bytes: &[u8]) -> [IoSlice<'_>; 2] {
     [IoSlice::new(one), IoSlice::new(two)]
 }
 
-/// Bytes of which no two parts of the same length are alike.
+/// Bytes of which no two parts of the same length are equal.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len.div_ceil(4) as u32).flat_map(|n| (n ^ 0xa5c3_0f00).to_ne_bytes()).take(len).collect()
 }
@@ -56,7 +57,7 @@ fn too_much(room: usize) -> Vec<u8> {
     pattern(2 * room + 12_345)
 }
 
-/// Calls until all is written or a call fails.
+/// Repeats the call until all bytes are written or a call fails.
 fn write_all_by(call: Call, file: &File, bytes: &[u8]) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
@@ -68,7 +69,7 @@ fn write_all_by(call: Call, file: &File, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes more than there is room for, in each way.
+/// Writes more bytes than there is room for, in each way.
 fn fill(place: &Path, room: usize) {
     let bytes = too_much(room);
     let path = place.join("file");
@@ -110,14 +111,15 @@ fn fill(place: &Path, room: usize) {
     }
 }
 
-/// The kernel keeps a file's space until its last reference is gone. A thread of io_uring can hold
-/// one for a moment longer than the op's result is on its way, and the next file needs the space.
+/// The kernel keeps a file's space until its last reference is gone. A kernel thread of io_uring
+/// can hold one for a moment after the op's completion, and the next file needs the space.
 fn empty_and_remove(path: &Path) {
     fs::File::create(path).unwrap();
     fs::remove_file(path).unwrap();
 }
 
-/// The file holds the beginning of the bytes, and ends at its position; and the call failed.
+/// Asserts that the call failed, and that the file contains the first of the bytes and ends at its
+/// position.
 #[track_caller]
 fn check(name: &str, result: io::Result<()>, mut file: File, bytes: &[u8]) {
     let errno = result.expect_err(name).raw_os_error();
@@ -168,13 +170,13 @@ impl Drop for Place {
 }
 
 #[test]
-fn a_limit_of_the_files_size_is_noticed() {
+fn writes_report_the_limit_of_the_file_size() {
     if common::is_child() {
         return fill_everywhere();
     }
-    // In blocks of 512 or 1,024 bytes, as the shell has it. The signal is inherited as ignored.
+    // In blocks of 512 or 1,024 bytes, depending on the shell. The signal is inherited as ignored.
     let first = format!("trap '' XFSZ; ulimit -f {}", MIB / 512);
-    let test = "a_limit_of_the_files_size_is_noticed";
+    let test = "writes_report_the_limit_of_the_file_size";
     Place::new("limit").child(&first, test, MIB);
 }
 
@@ -189,7 +191,7 @@ fn can(first: &str) -> bool {
 }
 
 #[test]
-fn a_full_tmpfs_is_noticed() {
+fn writes_report_a_full_tmpfs() {
     if common::is_child() {
         return fill_everywhere();
     }
@@ -198,11 +200,11 @@ fn a_full_tmpfs_is_noticed() {
     if !can(&format!("unshare -m sh -c '{mount}'")) {
         return common::skipped("no tmpfs can be mounted here");
     }
-    place.child(&mounted(&mount), "a_full_tmpfs_is_noticed", MIB);
+    place.child(&mounted(&mount), "writes_report_a_full_tmpfs", MIB);
 }
 
 #[test]
-fn a_full_ext4_is_noticed() {
+fn writes_report_a_full_ext4() {
     if common::is_child() {
         return fill_everywhere();
     }
@@ -215,10 +217,10 @@ fn a_full_ext4_is_noticed() {
     if !can(&make) {
         return common::skipped("no ext4 can be made or mounted here");
     }
-    place.child(&mounted(&mount), "a_full_ext4_is_noticed", 4 * MIB);
+    place.child(&mounted(&mount), "writes_report_a_full_ext4", 4 * MIB);
 }
 
-/// A part of a file's bytes that begins where the device wants it to.
+/// A part of a file's bytes that begins at an address that direct I/O accepts.
 fn aligned(buffer: &mut [u8]) -> &mut [u8] {
     let start = buffer.as_ptr().align_offset(4096);
     let len = (buffer.len() - start) / 4096 * 4096;
@@ -249,7 +251,7 @@ fn direct_reads_and_writes_move_the_position() {
             assert_eq!(file.stream_position().unwrap(), bytes.len() as u64, "{name}");
             assert!(fs::read(&path).unwrap() == *bytes, "{name}: the file has other bytes");
         }
-        // Over existing bytes: the device is awaited in the background.
+        // Over existing bytes, because the kernel then waits for the device in the background.
         file.rewind().unwrap();
         for (nth, part) in bytes.chunks(4096).enumerate() {
             assert_eq!(ring::write(&file, part, None).unwrap(), 4096);

@@ -1,4 +1,5 @@
-//! Each mistake with a file, made through std and through the twin: the same kind, the same errno.
+//! Mistakes with files, made through std and through the twin: kind and errno of the error are the
+//! same.
 
 use std::{
     fmt::Debug,
@@ -23,7 +24,7 @@ fn everywhere(f: impl Fn() + Send + Sync) {
     std::thread::scope(|s| s.spawn(&f).join().expect("the plain thread's run"));
 }
 
-/// Kind, errno where the system has one, else the text.
+/// The kind, and the errno if there is one, otherwise the text.
 fn described<T: Debug>(result: io::Result<T>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
@@ -39,7 +40,7 @@ fn same<T: Debug>(what: &str, theirs: io::Result<T>, ours: io::Result<T>) {
     assert_eq!(described(ours), described(theirs), "{what}: ours, then std's");
 }
 
-/// The same call with a path, through both; a success is undone by `undo`.
+/// Makes the same call with a path through both; `undo` undoes a success.
 macro_rules! each_way {
     ($path:expr; $($call:ident $(($($argument:expr),*))?),* $(,)?) => {$(
         same(
@@ -79,7 +80,7 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn paths_that_lead_nowhere() {
+fn errors_of_invalid_paths_equal_those_of_std() {
     everywhere(|| {
         let scratch = Scratch::new();
         let too_long = "x".repeat(256);
@@ -124,7 +125,7 @@ fn paths_that_lead_nowhere() {
 }
 
 #[test]
-fn things_of_another_sort() {
+fn errors_of_files_of_the_wrong_type_equal_those_of_std() {
     everywhere(|| {
         let scratch = Scratch::new();
         let (file, dir) = (&scratch.at("full/file"), &scratch.at("full"));
@@ -138,7 +139,7 @@ fn things_of_another_sort() {
         same("a name", theirs::hard_link(dir.join("file"), file), fs::hard_link(file, file));
         let theirs = theirs::File::create_new(file).map(drop);
         same("create_new", theirs, fs::File::create_new(file).map(drop));
-        // A directory can be opened; it is the read that fails.
+        // Opening a directory succeeds; the read fails.
         let (mut their_dir, mut our_dir) =
             (theirs::File::open(dir).unwrap(), fs::File::open(dir).unwrap());
         let (mut one, mut two) = ([0; 8], [0; 8]);
@@ -149,7 +150,7 @@ fn things_of_another_sort() {
 }
 
 #[test]
-fn options_that_make_no_sense() {
+fn errors_of_invalid_open_options_equal_those_of_std() {
     everywhere(|| {
         let scratch = Scratch::new();
         let file = &scratch.at("full/file");
@@ -166,7 +167,7 @@ fn options_that_make_no_sense() {
         let theirs = theirs::OpenOptions::new().read(true).custom_flags(O_DIRECTORY).open(file);
         let ours = fs::OpenOptions::new().read(true).custom_flags(O_DIRECTORY).open(file);
         same("O_DIRECTORY", theirs.map(drop), ours.map(drop));
-        // Nobody reads from this FIFO.
+        // This FIFO has no reader.
         let fifo = &scratch.at("fifo");
         assert!(std::process::Command::new("mkfifo").arg(fifo).status().unwrap().success());
         const O_NONBLOCK: i32 = 0o4000;
@@ -190,7 +191,7 @@ fn bad_fd() -> i32 {
 }
 
 #[test]
-fn files_opened_for_something_else() {
+fn errors_of_files_in_the_wrong_mode_equal_those_of_std() {
     everywhere(|| {
         let scratch = Scratch::new();
         let path = &scratch.at("full/file");
@@ -233,14 +234,15 @@ fn files_opened_for_something_else() {
 }
 
 #[test]
-fn a_descriptor_that_is_not_open() {
+fn errors_of_a_closed_descriptor_equal_those_of_std() {
     if !common::is_child() {
-        // In a process of its own: no other test may open this number meanwhile.
-        let output = common::child("a_descriptor_that_is_not_open");
+        // In a process of its own, because another test could open this number meanwhile.
+        let output = common::child("errors_of_a_closed_descriptor_equal_those_of_std");
         return common::assert_success(&output);
     }
     everywhere(|| {
-        // SAFETY: deliberately not open; nothing else has the number in this process.
+        // SAFETY: the descriptor is deliberately not open, and no other code of this process uses
+        // the number.
         let mut theirs = unsafe { theirs::File::from_raw_fd(bad_fd()) };
         // SAFETY: as above.
         let mut ours = unsafe { fs::File::from_raw_fd(theirs.as_raw_fd()) };
@@ -258,10 +260,10 @@ fn a_descriptor_that_is_not_open() {
     });
 }
 
-/// Root may do anything, so this runs as nobody.
+/// Runs as the user nobody, because root may do everything.
 #[test]
-fn what_is_forbidden() {
-    let name = "what_is_forbidden";
+fn errors_of_missing_permissions_equal_those_of_std() {
+    let name = "errors_of_missing_permissions_equal_those_of_std";
     if !common::is_child() {
         let scratch = Scratch::new();
         theirs::set_permissions(scratch.at("full/file"), PermissionsExt::from_mode(0o000)).unwrap();

@@ -1,4 +1,5 @@
-//! Files under random use beside a model in memory, and in places where nothing may be suspended.
+//! Random operations on files compared with a model in memory, and calls in places that must not
+//! suspend.
 
 use std::{
     io::{BufWriter, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write},
@@ -52,7 +53,7 @@ impl Model {
 const LARGEST: u64 = 300_000;
 
 fn step(random: &mut common::Random, file: &mut File, model: &mut Model) {
-    // Small ones, those about the size of a part, and large ones.
+    // Small lengths, lengths near the size of a part, and large ones.
     let bound = [100, 70_000, LARGEST / 2][random.below(3) as usize];
     let len = random.below(bound) as usize;
     let at = random.below(LARGEST) as usize;
@@ -106,7 +107,7 @@ fn step(random: &mut common::Random, file: &mut File, model: &mut Model) {
 }
 
 #[test]
-fn random_use_is_as_in_the_model() {
+fn random_reads_and_writes_match_a_model() {
     let mut random = common::Random::new("files");
     let seeds: Vec<u64> = (0..4).map(|_| random.below(u64::MAX)).collect();
     common::on_each(&[1, 2], |runtime| {

@@ -15,7 +15,7 @@ use ramie::{
     ring::{self, CWD, RenameFlags},
 };
 
-/// A folder of a test's own.
+/// A folder for one test, which is removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,7 +34,7 @@ impl Drop for Folder {
     }
 }
 
-/// The changes up to one of a kind of a path; asserts that it is among them.
+/// Reads changes up to one of a given kind and path, which must come.
 fn until(watcher: &mut Watcher, path: &Path, kind: &ChangeKind) -> Vec<Change> {
     let mut changes = Vec::new();
     let is_last = |change: &Change| change.path == path && change.kind == *kind;
@@ -105,7 +105,7 @@ fn the_changes_of_a_file_are_reported_in_order() {
 }
 
 #[test]
-fn a_fiber_waits_for_a_change_while_others_run_and_loses_none_when_cancelled() {
+fn a_cancelled_wait_for_a_change_loses_no_change() {
     everywhere(|| {
         let folder = Folder::new();
         let file = folder.0.join("file");
@@ -132,7 +132,7 @@ fn a_tree_is_watched_with_new_and_renamed_folders() {
         theirs::write(folder.0.join("a/b/deep"), "").unwrap();
         until(&mut watcher, &folder.0.join("a/b/deep"), &ChangeKind::Written);
 
-        // Filled before it can be watched, and after.
+        // Folders that get entries before and after they can be watched.
         theirs::create_dir_all(folder.0.join("new/er/est")).unwrap();
         theirs::write(folder.0.join("new/er/early"), "").unwrap();
         until(&mut watcher, &folder.0.join("new/er/early"), &ChangeKind::Created);
@@ -146,7 +146,7 @@ fn a_tree_is_watched_with_new_and_renamed_folders() {
         theirs::write(folder.0.join("c/b/deep"), "more").unwrap();
         until(&mut watcher, &folder.0.join("c/b/deep"), &ChangeKind::Written);
 
-        // Moved to a place that nobody watches: its entries are no longer reported.
+        // After a move to a folder that is not watched, its entries are no longer reported.
         let elsewhere = Folder::new();
         theirs::rename(folder.0.join("c"), elsewhere.0.join("c")).unwrap();
         until(&mut watcher, &folder.0.join("c"), &ChangeKind::Removed);
@@ -190,7 +190,7 @@ fn folders_that_swap_names_are_reported_by_their_new_paths() {
     });
 }
 
-/// The usual way to install a folder whole.
+/// A folder is filled under a temporary name and then renamed, so that it appears complete.
 #[test]
 fn a_folder_that_is_renamed_before_it_was_seen_is_watched() {
     everywhere(|| {
@@ -222,10 +222,10 @@ fn a_path_that_cannot_be_watched_is_named_in_the_error() {
     });
 }
 
-/// A `for` loop that goes on after errors ends in a cancelled scope, and another one can go on
-/// outside it.
+/// A `for` loop that continues after errors ends in a cancelled scope, and another one can continue
+/// outside the scope.
 #[test]
-fn in_a_cancelled_scope_the_steps_end() {
+fn a_loop_over_changes_ends_in_a_cancelled_scope() {
     everywhere(|| {
         let folder = Folder::new();
         let mut watcher = Watcher::tree(&folder.0).unwrap();

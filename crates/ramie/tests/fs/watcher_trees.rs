@@ -1,5 +1,5 @@
-//! Trees that change at random while they are watched: in the end each folder is watched, under its
-//! right path, and nothing else is.
+//! Trees that change at random while they are watched: in the end all their folders are watched
+//! under the right paths, and no others.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use ramie::{
     ring::{self, CWD, RenameFlags},
 };
 
-/// A watched tree, and a folder beside it that nobody watches.
+/// A watched tree, and a folder beside it that is not watched.
 struct Ground {
     whole: PathBuf,
     tree: PathBuf,
@@ -73,7 +73,7 @@ fn pick(random: &mut Random, paths: &[PathBuf]) -> PathBuf {
     paths[random.below(paths.len() as u64) as usize].clone()
 }
 
-/// Few names, so that they meet.
+/// Few names, so that changes conflict.
 fn new_name(random: &mut Random, folder: &Path) -> PathBuf {
     folder.join(["a", "b", "c", "d", "e"][random.below(5) as usize])
 }
@@ -87,7 +87,7 @@ fn change(random: &mut Random, ground: &Ground) {
             let parent = new_name(random, &in_tree);
             let _ = fs::create_dir_all(new_name(random, &parent));
         }
-        // The usual way to install a folder.
+        // Fills a folder under a temporary name and renames it.
         3 | 4 => {
             let temporary = in_tree.join("temporary");
             let _ = fs::create_dir_all(new_name(random, &temporary));
@@ -119,8 +119,8 @@ fn change(random: &mut Random, ground: &Ground) {
     }
 }
 
-/// The numbers of the files that are watched by that queue among this process's descriptors which
-/// watches `root`.
+/// The numbers of the files that the inotify queue of this process watches which also watches
+/// `root`.
 fn watched(root: &Path) -> BTreeSet<u64> {
     let root = fs::metadata(root).unwrap().ino();
     let numbers = |info: String| -> BTreeSet<u64> {
@@ -133,8 +133,8 @@ fn watched(root: &Path) -> BTreeSet<u64> {
     infos.map(numbers).find(|numbers| numbers.contains(&root)).expect("a queue that watches it")
 }
 
-/// Reads up to the creation of a file that this makes; returns the entries that were created on the
-/// way.
+/// Creates a file and reads changes up to its creation; returns the entries whose creation was
+/// reported before.
 fn catch_up(watcher: &mut Watcher, root: &Path) -> (BTreeSet<PathBuf>, bool) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let mark = root.join(format!("mark-{}", COUNT.fetch_add(1, SeqCst)));
@@ -179,7 +179,7 @@ fn check(watcher: &mut Watcher, ground: &Ground, what: &str) {
     }
 }
 
-/// Compared after few changes each, so that few later changes hide an error.
+/// Compares after every few changes, so that later changes cannot hide an error.
 #[test]
 fn all_folders_of_a_tree_that_changes_at_random_are_watched() {
     let mut random = Random::new("trees");
@@ -201,7 +201,7 @@ fn all_folders_of_a_tree_that_changes_at_random_are_watched() {
     });
 }
 
-/// The watcher looks at folders while they move.
+/// The watcher lists folders while they move.
 #[test]
 fn a_tree_that_changes_while_it_is_looked_at_is_watched_in_the_end() {
     let mut random = Random::new("trees");
@@ -224,7 +224,7 @@ fn a_tree_that_changes_while_it_is_looked_at_is_watched_in_the_end() {
     }
 }
 
-/// More happens than the kernel keeps.
+/// More events happen than the kernel keeps.
 #[test]
 fn a_tree_is_watched_after_changes_were_lost() {
     let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
@@ -238,7 +238,8 @@ fn a_tree_is_watched_after_changes_were_lost() {
     let mut watcher = Watcher::tree(&ground.tree).unwrap();
     let (one, other) = (ground.tree.join("one"), ground.tree.join("other"));
     fs::write(&one, "").unwrap();
-    // Two events each, and none like the one before, which the kernel would leave out.
+    // Two events each. Consecutive events differ, because the kernel drops an event that equals the
+    // previous one.
     for _ in 0..=kept / 4 {
         fs::rename(&one, &other).unwrap();
         fs::rename(&other, &one).unwrap();

@@ -380,7 +380,7 @@ fn nothing_is_left_open() {
 }
 
 #[test]
-fn older_kernels_are_as_good() {
+fn older_kernels_give_the_same_results() {
     if is_child() {
         every_connection_is_accepted_once();
         several_strands_share_a_listener();
@@ -389,7 +389,7 @@ fn older_kernels_are_as_good() {
         return sends_that_do_not_copy_arrive_whole();
     }
     for caps in ["-multishot", "-zerocopy", "linux-6.6", "linux-6.1", "linux-5.15"] {
-        let test = "older_kernels_are_as_good";
+        let test = "older_kernels_give_the_same_results";
         assert_success(&child_with("true", test, &[("RAMIE_CAPS", caps)]));
     }
 }

@@ -470,7 +470,7 @@ fn a_fiber_that_is_given_up_takes_no_buffer_along() {
 /// Each of these takes another way: no op that completes again and again, no buffers that the
 /// kernel picks, such as it does not fill part by part.
 #[test]
-fn older_kernels_are_as_good() {
+fn older_kernels_give_the_same_results() {
     if common::is_child() {
         bytes_come_in_order_to_the_end();
         kept_leases_keep_their_bytes();
@@ -480,7 +480,7 @@ fn older_kernels_are_as_good() {
         return datagrams_come_whole_with_their_senders();
     }
     for caps in ["-bufring_inc", "-bufring", "-multishot", "linux-6.1", "linux-5.15"] {
-        let test = "older_kernels_are_as_good";
+        let test = "older_kernels_give_the_same_results";
         common::assert_success(&common::child_with("true", test, &[("RAMIE_CAPS", caps)]));
     }
 }

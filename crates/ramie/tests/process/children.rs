@@ -1,4 +1,4 @@
-//! Children: their pipes, their ends, and the same answers as std's.
+//! Children: pipes, exit statuses, and results compared with those of std.
 
 use std::{
     fmt::Debug,
@@ -37,7 +37,7 @@ fn same<T: Debug>(theirs: io::Result<T>, ours: io::Result<T>) {
 }
 
 #[test]
-fn ends_are_those_of_std() {
+fn exit_statuses_equal_those_of_std() {
     everywhere(|| {
         for script in ["exit 0", "exit 7", "kill -9 $$", "sleep 0.01; exit 3"] {
             let theirs = theirs::Command::new("sh").args(["-c", script]).status();
@@ -47,10 +47,10 @@ fn ends_are_those_of_std() {
     });
 }
 
-/// The parent of the program may have ignored the signal; the kernel keeps no status then.
+/// If a process inherits an ignored SIGCHLD from its parent, the kernel keeps no exit status.
 #[test]
-fn ends_are_those_of_std_where_sigchld_is_ignored() {
-    let name = "ends_are_those_of_std_where_sigchld_is_ignored";
+fn exit_statuses_equal_those_of_std_if_sigchld_is_ignored() {
+    let name = "exit_statuses_equal_those_of_std_if_sigchld_is_ignored";
     if !common::is_child() {
         let output = theirs::Command::new("timeout")
             .args(["60", "env", "--ignore-signal=CHLD", "RAMIE_TEST_CHILD=1"])
@@ -69,7 +69,7 @@ fn ends_are_those_of_std_where_sigchld_is_ignored() {
 }
 
 #[test]
-fn mistakes_are_those_of_std() {
+fn errors_equal_those_of_std() {
     everywhere(|| {
         for program in
             ["/nowhere/at/all", "no-such-program-here", "/etc/passwd", "/etc", "a\0b", ""]
@@ -92,7 +92,7 @@ fn both_outputs_are_collected_though_each_overflows_its_pipe() {
         let output = shell(script).output().unwrap();
         assert!(output.status.success());
         assert_eq!((output.stdout.len(), output.stderr.len()), (400_000, 400_000));
-        // Not captured where the caller chose otherwise, and the input is empty.
+        // A stream that the caller has chosen is not captured, and the input is empty.
         let output = shell("cat; echo err >&2").stderr(Stdio::null()).output().unwrap();
         assert_eq!((output.stdout, output.stderr), (vec![], vec![]));
     });
@@ -111,7 +111,7 @@ fn a_conversation_through_pipes() {
             stdout.read_exact(&mut back).unwrap();
             assert_eq!(back, word);
         }
-        // More than a pipe holds, both ways at once.
+        // More bytes than a pipe holds, in both directions at the same time.
         let sent = vec![7; 500_000];
         fiber::scope(|s| {
             let length = sent.len();
@@ -214,13 +214,13 @@ fn options_that_were_set_can_be_read_back() {
 #[test]
 fn a_subreaper_gets_the_orphans() {
     if !common::is_child() {
-        // The orphans of other tests would come to this process, too.
+        // In a process of its own, because this process would also get the orphans of other tests.
         return common::assert_success(&common::child("a_subreaper_gets_the_orphans"));
     }
     set_subreaper(true).unwrap();
     assert!(is_subreaper().unwrap());
     everywhere(|| {
-        // The shell goes; its child waits for the end of the shell's input.
+        // The shell ends; its child waits for the end of the shell's input.
         let mut parent = shell("exec 3<&0; (read line <&3; exit 7) >/dev/null & echo $!");
         let mut parent = parent.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = parent.stdin.take();

@@ -44,7 +44,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("a text")
 }
 
-/// One line on how to use it, and the exit code for that.
+/// Asserts that the example has failed with one line of usage and the exit code for wrong usage.
 #[track_caller]
 fn assert_usage(output: &Output) {
     let said = common::stderr(output);
@@ -109,7 +109,7 @@ fn echo_echoes_many_connections_on_both_drivers() {
 }
 
 #[test]
-fn echo_goes_on_when_descriptors_have_run_out() {
+fn echo_continues_after_descriptors_have_run_out() {
     let mut command = Command::new("bash");
     let limited = format!("{CLOSE_INHERITED}; ulimit -n 40; exec \"$0\" 127.0.0.1:0");
     command.args(["-c", &limited]).arg(example("echo"));
@@ -117,7 +117,7 @@ fn echo_goes_on_when_descriptors_have_run_out() {
     let mut streams: Vec<_> = (0..60).map(|_| server.connect()).collect();
     let mut last = streams.pop().expect("there are sixty");
     last.write_all(b"late").expect("the kernel takes it");
-    // The first was accepted; when the others go, the last has its turn.
+    // The first connection was accepted; the last one is accepted after the others are closed.
     let mut back = [0; 4];
     streams[0].write_all(b"soon").expect("it reads");
     streams[0].read_exact(&mut back).expect("it writes");
@@ -169,7 +169,7 @@ fn servers_report_why_they_cannot_listen() {
 }
 
 #[test]
-fn chat_tells_everybody() {
+fn chat_sends_each_line_to_all_guests() {
     for strands in STRANDS {
         let server = Server::start("chat", &[("RAMIE_STRANDS", strands)]);
         let hear = |guest: &mut BufReader<TcpStream>| {
@@ -227,7 +227,7 @@ fn grep_finds_each_line_once() {
         assert_eq!(nowhere.status.code(), Some(2));
         assert!(common::stderr(&nowhere).contains("/nowhere: No such file"));
         assert_usage(&run("grep", strands, &[]));
-        // It also ends if nobody can read its results.
+        // It also ends if its results cannot be written.
         let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
         let mut command = Command::new("timeout");
         command.arg("60").arg(example("grep")).args(["needle", path]).env("RAMIE_STRANDS", strands);
@@ -256,7 +256,7 @@ fn pipeline_carries_bytes_from_program_to_program() {
 }
 
 #[test]
-fn pipeline_reports_that_nobody_got_its_bytes() {
+fn pipeline_reports_that_its_output_cannot_be_written() {
     let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
     let mut command = Command::new("timeout");
     command.arg("60").arg(example("pipeline")).arg("seq 3").stdin(Stdio::null()).stdout(full);
@@ -321,8 +321,8 @@ fn a_port_is_not_closed_because_no_descriptor_is_left() {
     assert_eq!(stdout(&output), "");
 }
 
-/// A server that answers so much to everybody, or nothing at all. Others than the example may come:
-/// a port scanner that runs at the same time.
+/// A server that sends a fixed answer to every client, or none. Other clients than the example may
+/// connect, such as the port scanner of a test that runs at the same time.
 fn page_server(page: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
@@ -362,7 +362,7 @@ fn page_sizes_come_from_the_servers_that_answer_in_time() {
     }
 }
 
-/// The number behind each of these words on the line that begins so.
+/// The numbers after two given words on the line that begins with `start`.
 fn turns(text: &str, begin: &str) -> (f64, f64) {
     let line = text.lines().find(|line| line.starts_with(begin)).expect(text);
     let numbers: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
@@ -370,7 +370,7 @@ fn turns(text: &str, begin: &str) -> (f64, f64) {
 }
 
 #[test]
-fn a_policy_of_ones_own_shares_the_turns_among_classes() {
+fn a_custom_policy_shares_the_turns_among_classes() {
     let output = run("round_robin", "fibers", &[]);
     let text = stdout(&output);
     let (polite, greedy) = turns(&text, "first in");

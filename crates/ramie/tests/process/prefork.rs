@@ -1,5 +1,5 @@
-//! Processes under a supervisor: the consequences of each end, of signals, and for connections
-//! meanwhile.
+//! Processes under a supervisor: how it reacts to each way to end and to signals, and that
+//! connections survive.
 
 use crate::common;
 use std::{
@@ -34,7 +34,7 @@ fn program(name: &str) -> PathBuf {
         if profile.ends_with("release") {
             build.arg("--release");
         }
-        // Beside programs for another target than cargo's own choice, or in another folder.
+        // For tests that were built for an explicit target, or in another folder.
         let above = profile.parent().expect("target");
         let triple =
             above.file_name().and_then(|name| name.to_str()).filter(|n| n.contains("-linux-"));
@@ -46,7 +46,7 @@ fn program(name: &str) -> PathBuf {
     examples.join(name)
 }
 
-/// Whether a program is younger than all of its sources by cargo's list.
+/// Whether a program is newer than all of its sources, which cargo lists.
 fn is_up_to_date(program: &Path) -> bool {
     let time_of = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
     let (Some(made), Ok(rule)) =
@@ -59,7 +59,7 @@ fn is_up_to_date(program: &Path) -> bool {
     sources.split_whitespace().all(is_older)
 }
 
-/// Plays a scene that ends by itself.
+/// Runs a scene that ends by itself.
 fn play(scene: &str) -> Output {
     let mut command = Command::new("timeout");
     command.arg("60").arg(program("prefork_scenes")).arg(scene).stdin(Stdio::null());
@@ -71,8 +71,8 @@ fn signal(id: u32, name: &str) {
     assert!(sent.expect("kill is there").success(), "{id} has ended already");
 }
 
-/// A supervisor that is killed at the end of its test, or when that takes too long; its processes
-/// go with it.
+/// A supervisor that is killed at the end of its test, or when the test takes too long; its
+/// processes end with it.
 struct Supervisor {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -103,7 +103,7 @@ impl Supervisor {
         Self::start(command)
     }
 
-    /// The same, in a process that has inherited these signals in the state that `env` sets.
+    /// The same, in a process that inherits signals in the state that `env` sets.
     fn scene_under(env: &str, scene: &str) -> Self {
         let mut command = Command::new("env");
         command.args(env.split(' ')).arg(program("prefork_scenes")).arg(scene);
@@ -195,7 +195,7 @@ fn pauses_grow_and_the_limit_ends_all() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     let pauses = said.lines().filter_map(|line| line.split_once("started again in "));
     let pauses: Vec<_> = pauses.map(|(_, pause)| pause).collect();
-    // A life that was longer than the longest pause, 4 ms here, begins the row anew.
+    // After a life longer than the longest pause, here 4 ms, the pauses begin anew.
     assert_eq!(pauses.len(), 5, "{said}");
     assert!(pauses[0] == "1ms" && pauses.iter().all(|pause| ["1ms", "2ms", "4ms"].contains(pause)));
     assert!(said.contains("process 0 ") && said.contains(", as it was asked to"), "{said}");
@@ -203,7 +203,7 @@ fn pauses_grow_and_the_limit_ends_all() {
     assert!(complaint.contains("that exceeds the limit of ends"), "{complaint}");
 }
 
-/// Pauses are doubled up to the longest, and begin anew after a life that was longer than that.
+/// Pauses double up to the longest, and begin anew after a life longer than that.
 #[test]
 fn pauses_begin_anew_after_a_long_life() {
     let mut supervisor = Supervisor::scene("recovers");
@@ -213,8 +213,8 @@ fn pauses_begin_anew_after_a_long_life() {
     assert_eq!(supervisor.end().code(), Some(0));
 }
 
-/// SIGHUP may mean that a missing file is there now, so no pause goes on, and earlier failures make
-/// none long.
+/// SIGHUP may mean that a missing file exists now, so it ends pauses, and earlier failures do not
+/// lengthen later ones.
 #[test]
 fn sighup_ends_pauses_and_lets_them_begin_anew() {
     let mut supervisor = Supervisor::scene("fails");
@@ -252,7 +252,8 @@ fn a_successor_takes_the_place_of_one_that_fails() {
     assert_eq!(supervisor.end().code(), Some(0));
 }
 
-/// The file that a successor is to read again may have changed after its start.
+/// A second SIGHUP also replaces successors that have just started, because the file that they read
+/// may have changed since.
 #[test]
 fn a_second_sighup_replaces_the_successors_of_the_first() {
     let mut supervisor = Supervisor::scene("renewed");
@@ -274,7 +275,7 @@ fn a_second_sighup_replaces_the_successors_of_the_first() {
 
 /// The state that a process inherits through exec: signals that are ignored, or blocked.
 #[test]
-fn inherited_signals_do_not_matter() {
+fn inherited_signal_states_have_no_effect() {
     for env in ["--ignore-signal=CHLD", "--block-signal=CHLD"] {
         let mut supervisor = Supervisor::scene_under(env, "recovers");
         for pause in ["1ms", "2ms", "4ms"] {
@@ -296,8 +297,8 @@ fn inherited_signals_do_not_matter() {
     }
 }
 
-/// A service is not given up because its processes are killed, nor because one of them was asked to
-/// end by another than the supervisor.
+/// The supervisor does not give up a service because its processes are killed, or because another
+/// program asks one of them to end.
 #[test]
 fn a_service_outlives_its_processes() {
     let mut supervisor = Supervisor::scene("servers");
@@ -323,7 +324,7 @@ fn a_service_that_never_begins_is_given_up() {
 }
 
 #[test]
-fn a_process_that_cannot_be_forked_gets_the_reason() {
+fn a_fork_that_is_impossible_fails_with_reason_and_remedy() {
     for (scene, why) in [
         ("thread", "it has 2 threads"),
         ("fiber", "is a strand of Ramie already"),
@@ -366,7 +367,7 @@ fn a_request_to_end_is_passed_on_and_waited_for() {
 }
 
 #[test]
-fn a_panic_of_on_end_goes_on_when_all_have_ended() {
+fn a_panic_of_on_end_is_resumed_when_all_have_ended() {
     let output = play("panics");
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{:?}: {}", output.status, common::stderr(&output));
@@ -392,7 +393,7 @@ fn a_second_request_to_end_kills_at_once() {
     processes.iter().for_each(|process| signal(process.2, "STOP"));
     supervisor.signal("TERM");
     supervisor.signal("INT");
-    // The kernel may have made one of the two that came together; SIGKILL ends the stopped.
+    // The supervisor may see the two signals together; SIGKILL ends stopped processes, too.
     let start = Instant::now();
     while supervisor.child.try_wait().unwrap().is_none() {
         assert!(start.elapsed() < Duration::from_secs(20), "not before its grace was over");
@@ -406,7 +407,7 @@ fn a_second_request_to_end_kills_at_once() {
 fn the_same_signal_twice_is_one_request_to_end() {
     let mut supervisor = Supervisor::scene("sleepers");
     let processes = [supervisor.up(), supervisor.up()];
-    // They end when they go on, unless they have been killed.
+    // The processes end when they continue, unless they were killed.
     processes.iter().for_each(|process| signal(process.2, "STOP"));
     supervisor.signal("TERM");
     supervisor.signal("TERM");
@@ -435,7 +436,7 @@ fn a_successor_that_fails_leaves_the_one_before_in_place() {
     assert_eq!(supervisor.end().code(), Some(0));
 }
 
-/// The example under load: clients that ask one question by connection, or several.
+/// The example under load: clients that send one question on each connection, or several.
 struct Load {
     address: String,
     is_over: AtomicBool,
@@ -453,7 +454,7 @@ impl Load {
         stream
     }
 
-    /// Asks on connections of its own until it is stopped, and every question is answered.
+    /// Opens connections and asks questions until it is stopped; every question must be answered.
     fn ask(&self) {
         while !self.is_over.load(Ordering::SeqCst) {
             let mut stream = self.connect();
@@ -473,7 +474,7 @@ impl Load {
         wait_until(|| self.answered.load(Ordering::SeqCst) >= before + count);
     }
 
-    /// Asks who answers.
+    /// Asks for the process that answers.
     fn name(&self) -> String {
         let mut stream = self.connect();
         stream.write_all(b"hello\n").expect("the kernel takes it");
@@ -523,7 +524,7 @@ fn a_restart_loses_no_request() {
 /// A process that crashes takes its own connections along; no other question goes unanswered, and
 /// no connection is refused.
 #[test]
-fn a_crash_is_noticed_by_its_own_connections_alone() {
+fn a_crash_ends_only_the_connections_of_its_process() {
     for driver in ["auto", "poll"] {
         let (mut supervisor, load) = example(driver);
         for _ in 0..6 {
@@ -544,9 +545,9 @@ fn a_crash_is_noticed_by_its_own_connections_alone() {
     }
 }
 
-/// Its descriptors are its own: a process has neither the supervisor's signals nor its mask.
+/// A process inherits neither the supervisor's descriptor for signals nor its mask.
 #[test]
-fn a_process_begins_as_any_other() {
+fn a_process_inherits_no_signals_of_its_supervisor() {
     let mut supervisor = Supervisor::scene("sleepers");
     let process = supervisor.up();
     let proc = PathBuf::from(format!("/proc/{}", process.2));

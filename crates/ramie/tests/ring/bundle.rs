@@ -1,4 +1,5 @@
-//! Receives into the runtime's own buffers: each driver, a plain thread, older kernels.
+//! Receives into the runtime's own buffers: on each driver, on a plain thread, and as on older
+//! kernels.
 
 use std::{
     io::{ErrorKind, Write},
@@ -15,12 +16,12 @@ use ramie::{
     ring,
 };
 
-/// The byte at that place of every stream here: none may be lost, doubled or moved.
+/// The byte at a position of every stream here, so that lost, duplicated and moved bytes are found.
 fn byte(at: usize) -> u8 {
     (at % 251) as u8
 }
 
-/// Adds the received bytes, and returns whether that was the end.
+/// Checks and counts the received bytes; returns whether this was the end.
 #[track_caller]
 fn take(leases: &[Lease], received: &mut usize) -> bool {
     for lease in leases {
@@ -73,8 +74,8 @@ fn available_data_comes_in_few_calls() {
     });
 }
 
-/// A peer that goes without having read all resets the connection, behind the bytes that it has
-/// sent.
+/// A peer that closes the connection before it has read all bytes resets it, after the bytes that
+/// it has sent.
 #[test]
 fn an_error_behind_the_bytes_is_no_end() {
     everywhere(|| {
@@ -146,7 +147,7 @@ fn kept_leases_keep_their_bytes() {
 }
 
 #[test]
-fn older_kernels_are_as_good() {
+fn older_kernels_give_the_same_results() {
     if is_child() {
         bytes_come_in_order_to_the_end();
         available_data_comes_in_few_calls();
@@ -154,14 +155,18 @@ fn older_kernels_are_as_good() {
         return kept_leases_keep_their_bytes();
     }
     for caps in ["-bundle", "-bufring_inc", "-bufring", "linux-6.1", "linux-5.15"] {
-        assert_success(&child_with("true", "older_kernels_are_as_good", &[("RAMIE_CAPS", caps)]));
+        assert_success(&child_with(
+            "true",
+            "older_kernels_give_the_same_results",
+            &[("RAMIE_CAPS", caps)],
+        ));
     }
 }
 
-/// An iterator that is forgotten leaves its op behind, and one that is dropped leaves its received
-/// bytes: a bundle takes over, by whatever descriptor of the socket, on whatever worker.
+/// A forgotten iterator leaves its op behind, and a dropped one its received bytes. A bundle
+/// continues there, by any descriptor of the socket and on any worker.
 #[test]
-fn the_leftover_of_an_iterator_comes_first() {
+fn leftover_bytes_of_an_iterator_come_first() {
     const LIMIT: Duration = Duration::from_secs(20);
     everywhere(|| {
         for is_forgotten in [true, false] {

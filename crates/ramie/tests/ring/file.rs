@@ -1,4 +1,4 @@
-//! The ring's calls on files and their names: on each driver, on a plain thread, as older kernels.
+//! The ring's calls on files and names: on each driver, on a plain thread, and as on older kernels.
 
 use std::{
     fs, io,
@@ -16,7 +16,7 @@ use ramie::{
     },
 };
 
-/// A directory of its own, which is removed.
+/// A directory for one test, which is removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -62,7 +62,7 @@ fn a_file_is_opened_beneath_a_directory_sized_and_described() {
         assert_eq!((statx.stx_size, statx.stx_mode & 0o777), (4321, 0o600));
         let itself = ring::statx(&file, "", AtFlags::EMPTY_PATH, size).unwrap();
         assert_eq!(itself.stx_size, 4321);
-        // The descriptor does not outlive an exec.
+        // The descriptor is close-on-exec.
         let flags = fd_info(file.as_raw_fd());
         assert!(flags.contains("flags:\t02"), "{flags}");
         let none = Mode::empty();
@@ -124,7 +124,7 @@ fn attributes_are_set_and_read() {
 }
 
 #[test]
-fn none_begins_in_a_scope_that_is_cancelled() {
+fn no_call_begins_in_a_cancelled_scope() {
     everywhere(|| {
         let folder = Folder::new();
         let file = fs::File::create(folder.0.join("file")).unwrap();

@@ -1,4 +1,5 @@
-//! Streams whose descriptors have places in a ring's table of files: only the table shows them.
+//! Streams whose descriptors have indices in a ring's file table, which only the table itself
+//! shows.
 
 use std::{
     fs,
@@ -16,11 +17,11 @@ use ramie::{
     os::unix::net::UnixStream,
 };
 
-/// More ops than a stream does before it takes a place.
+/// More ops than a stream makes before it takes an index.
 const MANY: u8 = 100;
 
-/// How many places of this process's rings are taken. The kernel shows a ring's table only while
-/// nobody is in the ring, so the most of several looks counts.
+/// The number of indices in use in the rings of this process. The kernel shows a ring's table only
+/// while no thread is in the ring, so the largest of several readings counts.
 fn places() -> usize {
     (0..5).map(|_| places_seen()).max().unwrap_or(0)
 }
@@ -43,7 +44,7 @@ fn places_seen() -> usize {
     places
 }
 
-/// Sends so many bytes one by one, so that both ends take a place where there are any.
+/// Sends bytes one by one, often enough for both ends to take an index if there is a table.
 fn exchange(writer: &mut impl Write, reader: &mut impl Read, count: u8) {
     for byte in 0..count {
         let mut got = [0];
@@ -59,7 +60,7 @@ fn busy_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// Runs `f` in a process of its own, in which the test of this name runs again.
+/// Runs `f` in a process of its own, which runs only the test `name`.
 fn alone(test: &str, limits: &str, variables: &[(&str, &str)], f: impl Fn()) {
     match is_child() {
         true => f(),
@@ -129,7 +130,7 @@ fn the_end_is_seen_when_a_descriptor_that_was_given_away_is_closed() {
 }
 
 #[test]
-fn a_duplicate_goes_on_and_keeps_the_stream_open() {
+fn a_duplicate_still_works_and_keeps_the_stream_open() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             let (mut reader, mut writer) = busy_pipe();
@@ -147,9 +148,9 @@ fn a_duplicate_goes_on_and_keeps_the_stream_open() {
 }
 
 #[test]
-fn a_number_and_a_place_that_are_used_again_mean_the_new_file() {
-    // In a process of its own: other tests would take the numbers.
-    alone("a_number_and_a_place_that_are_used_again_mean_the_new_file", "true", &[], || {
+fn a_reused_descriptor_and_index_mean_the_new_file() {
+    // In a process of its own, because other tests would take the descriptor numbers.
+    alone("a_reused_descriptor_and_index_mean_the_new_file", "true", &[], || {
         on_each(&[1], |runtime| {
             runtime.run(|| {
                 let mut kept = Vec::new();
@@ -187,14 +188,15 @@ fn a_stream_outlives_the_ring_whose_table_it_was_in() {
 }
 
 #[test]
-fn a_stream_whose_fiber_is_given_up_stays_as_it_is() {
+fn the_stream_of_an_abandoned_fiber_stays_open() {
     let runtime = Runtime::builder().workers(1).grace(std::time::Duration::ZERO).build().unwrap();
     let (theirs, ours) = std::io::pipe().unwrap();
     let second = theirs.try_clone().unwrap();
     let writer = runtime.run(|| {
         let (mut reader, mut writer) = (PipeReader::from(theirs), PipeWriter::from(ours));
         exchange(&mut writer, &mut reader, MANY);
-        // It waits with its stream in use, and is given up with it: the descriptor stays open.
+        // The fiber is abandoned while it waits with its stream in use, so the descriptor stays
+        // open.
         drop(fiber::spawn(move || drop(reader.read(&mut [0; 4]))));
         fiber::yield_now();
         writer
@@ -208,7 +210,7 @@ fn two_runtimes_use_a_stream_in_turn() {
     let (mut reader, mut writer) = first.run(busy_pipe);
     let other = thread::spawn(move || {
         second.run(|| {
-            // Places of the same numbers, of other files, in this runtime's rings.
+            // Indices of the same value, for other files, in the rings of this runtime.
             let (mut near, mut far) = busy_pipe();
             for byte in 0..50 {
                 writer.write_all(&[byte]).unwrap();
@@ -222,7 +224,7 @@ fn two_runtimes_use_a_stream_in_turn() {
             reader
         })
     });
-    // The first runtime's ring, in which the writer had its place, is gone.
+    // The ring of the first runtime, in which the writer had its index, is gone.
     assert_at_end(other.join().unwrap());
 }
 
@@ -253,8 +255,8 @@ fn one_fiber_waits_on_a_stream_while_another_registers_it() {
 }
 
 #[test]
-fn places_are_taken_by_busy_streams_and_given_back() {
-    alone("places_are_taken_by_busy_streams_and_given_back", "true", &[], || {
+fn busy_streams_take_indices_and_give_them_back() {
+    alone("busy_streams_take_indices_and_give_them_back", "true", &[], || {
         if !common::has_ring() {
             return;
         }
@@ -271,9 +273,9 @@ fn places_are_taken_by_busy_streams_and_given_back() {
 }
 
 #[test]
-fn without_the_feature_no_place_is_taken() {
+fn without_the_feature_no_index_is_taken() {
     let variables = [("RAMIE_CAPS", "-fixed_files")];
-    alone("without_the_feature_no_place_is_taken", "true", &variables, || {
+    alone("without_the_feature_no_index_is_taken", "true", &variables, || {
         common::one_worker().run(|| {
             let (reader, writer) = busy_pipe();
             assert_eq!(places(), 0);

@@ -1,5 +1,5 @@
-//! Calls by a descriptor alone, after an iterator on the same socket was forgotten or dropped: the
-//! data or connections that it has not given out come first.
+//! Calls that get only the descriptor, after an iterator on the same socket was forgotten or
+//! dropped: the data or connections that the iterator has received and not yielded come first.
 
 use std::{
     io::{self, IoSliceMut, Write},
@@ -19,13 +19,13 @@ use crate::common::everywhere;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Makes a call that has to end soon.
+/// Makes a call, which must end before the limit.
 #[track_caller]
 fn soon<T: std::fmt::Debug>(call: impl FnOnce() -> io::Result<T>) -> T {
     with_timeout(LIMIT, call).expect("it waits for what came early").unwrap()
 }
 
-/// Ends an iterator in either way.
+/// Ends an iterator by dropping or by forgetting it.
 fn leave<T>(iterator: T, is_forgotten: bool) {
     match is_forgotten {
         true => mem::forget(iterator),
@@ -33,7 +33,8 @@ fn leave<T>(iterator: T, is_forgotten: bool) {
     }
 }
 
-/// A connection of which an iterator was left after its first bytes, "ab"; "cdefgh" has come since.
+/// A connection whose iterator has yielded the bytes "ab" and was then left; "cdefgh" has arrived
+/// since.
 fn left_stream(is_forgotten: bool) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut to = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -124,7 +125,7 @@ fn connections_that_an_iterator_has_left_come_first() {
     });
 }
 
-/// A second socket object over the same socket does not take the place of the first.
+/// The leftover stays with the first socket object when a second one is made over the same socket.
 #[test]
 fn a_leftover_is_found_beside_another_object_of_the_socket() {
     everywhere(|| {
@@ -144,7 +145,7 @@ fn a_leftover_is_found_beside_another_object_of_the_socket() {
             fiber::sleep(Duration::from_millis(2));
             mem::forget(iterator);
             drop(other.recv_each());
-            // One byte, which no fault makes fewer.
+            // One byte, because no injected fault can shorten that.
             let mut buf = [0];
             assert_eq!(soon(|| ring::recv(&from, &mut buf, RecvFlags::PEEK)), 1);
             drop(other);

@@ -1,4 +1,4 @@
-//! The ring's own calls, and the memory and the descriptors that are registered with it.
+//! The ring's own calls, and memory and descriptors that are registered with a ring.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Reads and writes of memory that the rings know.
+//! Reads and writes of buffers that are registered with the rings.
 
 use std::io::{ErrorKind, Read, Write};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use ramie::os::unix::net::UnixStream;
 use ramie::ring::{self, RegisteredBuffer};
 use ramie::{cancel, fiber};
 
-/// Writes all of a part; each call may write less.
+/// Writes all bytes of a part, in several calls if necessary.
 fn write_all(buffer: &RegisteredBuffer, to: impl AsFd, part: Range<usize>, at: Option<u64>) {
     let mut done = 0;
     while done < part.len() {
@@ -20,7 +20,8 @@ fn write_all(buffer: &RegisteredBuffer, to: impl AsFd, part: Range<usize>, at: O
     }
 }
 
-/// Fills a part, or reads to the end; each call may read less. Returns how much it read.
+/// Fills a part or reads to the end, in several calls if necessary; returns the number of bytes
+/// read.
 fn read_to(
     buffer: &mut RegisteredBuffer,
     from: impl AsFd,
@@ -39,7 +40,7 @@ fn read_to(
 }
 
 #[test]
-fn files_sockets_and_pipes_take_parts_of_it() {
+fn parts_of_a_buffer_are_used_with_files_sockets_and_pipes() {
     everywhere(|| {
         let path = std::env::temp_dir().join(format!(
             "ramie-registered-{}-{:?}",
@@ -77,9 +78,10 @@ fn files_sockets_and_pipes_take_parts_of_it() {
     });
 }
 
-/// More buffers than a ring knows at a time, each used again when others have had its number.
+/// More buffers than a ring registers at a time; each is used again after others have had its
+/// index.
 #[test]
-fn many_take_turns() {
+fn more_buffers_than_entries_take_turns() {
     everywhere(|| {
         let (from, to) = ring::pipe().unwrap();
         let mut buffers: Vec<_> = (0..150).map(|_| RegisteredBuffer::new(4096).unwrap()).collect();
@@ -90,22 +92,22 @@ fn many_take_turns() {
                 assert_eq!(read_to(buffer, &from, 200..300, None), 100);
                 assert!(buffer[200..300].iter().all(|byte| *byte == n as u8 ^ round));
             }
-            // Numbers of those that are gone are given away.
+            // The indices of dropped buffers go to others.
             buffers.truncate(150 - 30 * (round as usize + 1));
             buffers.push(RegisteredBuffer::new(8192).unwrap());
         }
     });
 }
 
-/// Queued ops whose numbers change hands before they are submitted.
+/// Ops are queued, and their indices would go to other buffers before the ops are submitted.
 #[test]
 fn ops_of_many_fibers_do_not_mix_their_buffers() {
     everywhere(mix);
 }
 
-/// Then somebody else empties the queue before a number changes hands.
+/// Here another thread empties the queue before an index goes to another buffer.
 #[test]
-fn nor_where_others_enter_the_kernel() {
+fn ops_do_not_mix_their_buffers_with_other_submitters() {
     for submitter in [ramie::Submitter::Sidecar, ramie::Submitter::KERNEL_THREAD] {
         ramie::Runtime::builder().workers(1).submitter(submitter).build().unwrap().run(mix);
     }
@@ -139,14 +141,14 @@ fn mistakes_are_reported() {
 }
 
 #[test]
-fn without_it_the_same_is_done_plainly() {
+fn without_the_feature_plain_ops_have_the_same_result() {
     if is_child() {
-        files_sockets_and_pipes_take_parts_of_it();
-        return many_take_turns();
+        parts_of_a_buffer_are_used_with_files_sockets_and_pipes();
+        return more_buffers_than_entries_take_turns();
     }
     for (limits, caps) in [("true", "-fixed_buffers"), ("true", "linux-5.15"), ("ulimit -l 64", "")]
     {
-        let test = "without_it_the_same_is_done_plainly";
+        let test = "without_the_feature_plain_ops_have_the_same_result";
         assert_success(&child_with(limits, test, &[("RAMIE_CAPS", caps)]));
     }
 }

@@ -1,4 +1,5 @@
-//! The ring's calls that wait: on each driver, on a plain thread, as older kernels; how each ends.
+//! The ring's calls that wait: on each driver, on a plain thread, as on older kernels; and how each
+//! wait ends.
 
 use std::{
     fs::File,
@@ -39,7 +40,8 @@ fn errno<T>(result: io::Result<T>) -> Option<i32> {
     result.err().and_then(|error| error.raw_os_error())
 }
 
-/// Makes a call that may be short until all of `len` bytes have moved; it gets their number so far.
+/// Repeats a call that may be short until `len` bytes have moved; passes it the number of bytes so
+/// far.
 #[track_caller]
 fn whole(len: usize, mut call: impl FnMut(usize) -> io::Result<usize>) {
     let mut moved = 0;
@@ -65,7 +67,7 @@ fn listener() -> (OwnedFd, SocketAddr) {
 }
 
 #[test]
-fn everything_here_as_older_kernels_have_it() {
+fn all_calls_here_work_as_on_older_kernels() {
     for caps in ["linux-5.15", "linux-6.1", "linux-6.6", "-futex,-waitid,-tee"] {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let command = command.args(["waits::", "--skip", "older_kernels"]).env("RAMIE_CAPS", caps);
@@ -186,7 +188,7 @@ fn bytes_move_from_pipe_to_pipe_and_from_file_to_pipe() {
         assert_eq!(ring::splice(&program, Some(1), &to, None, 3, NONE).unwrap(), 3);
         whole(3, |at| ring::read(&out, &mut bytes[at..], None));
         assert_eq!(&bytes[..3], b"ELF");
-        // It waits for later data.
+        // `tee` waits for further data.
         fiber::scope(|s| {
             let moved = s.spawn_local(|| ring::splice(&from, None, &to, None, 100, NONE));
             fiber::yield_now();
@@ -199,7 +201,7 @@ fn bytes_move_from_pipe_to_pipe_and_from_file_to_pipe() {
 }
 
 #[test]
-fn a_foreign_event_loop_waits_on_a_strand() {
+fn an_epoll_loop_of_other_code_waits_on_a_strand() {
     everywhere(|| {
         let set = epoll();
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -220,16 +222,16 @@ fn a_foreign_event_loop_waits_on_a_strand() {
 }
 
 fn epoll() -> OwnedFd {
-    // SAFETY: no pointers.
+    // SAFETY: the call has no pointers.
     let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    // SAFETY: new, and nobody else's.
+    // SAFETY: the call has returned a new descriptor.
     unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) }
 }
 
 fn add(set: &OwnedFd, fd: &impl AsFd, data: u64) {
     let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: data };
     let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: the event lies here.
+    // SAFETY: the event lies in this frame.
     let added = unsafe { libc::epoll_ctl(set.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
     assert_eq!(added, 0);
 }
@@ -257,7 +259,7 @@ fn children_are_waited_for() {
 }
 
 #[test]
-fn a_word_is_shared_with_threads_and_other_fibers() {
+fn a_futex_works_between_threads_and_fibers() {
     everywhere(|| {
         let private = FutexFlags::PRIVATE;
         let word = Arc::new(AtomicU32::new(0));
@@ -281,7 +283,7 @@ fn a_word_is_shared_with_threads_and_other_fibers() {
 }
 
 #[test]
-fn time_passes_in_the_kernel() {
+fn a_timeout_of_the_kernel_ends_after_its_duration() {
     everywhere(|| {
         let (started, limit) = (Instant::now(), Duration::from_millis(3));
         ring::timeout(limit).unwrap();
@@ -289,25 +291,25 @@ fn time_passes_in_the_kernel() {
     });
 }
 
-/// Whether a descriptor of that number is open.
+/// Whether a descriptor with this number is open.
 fn is_open(fd: i32) -> bool {
     std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok()
 }
 
 #[test]
-fn a_closed_descriptor_is_closed() {
+fn close_closes_the_descriptor() {
     everywhere(|| {
         let (from, to) = UnixStream::pair().unwrap();
         ring::close(from).unwrap();
         assert_eq!((&to).read(&mut [0]).unwrap(), 0);
-        // In a scope that is cancelled, too.
+        // Also in a cancelled scope.
         let (from, to) = UnixStream::pair().unwrap();
         cancel::scope(|scope| {
             scope.cancel();
             ring::close(from).unwrap();
         });
         assert_eq!((&to).read(&mut [0]).unwrap(), 0);
-        // The other end sees it close, though nobody waits for that.
+        // The other end sees the close, although no strand waits for it.
         let (from, to) = UnixStream::pair().unwrap();
         ring::close_async(from);
         assert_eq!(ring::recv(&to, &mut [0], RecvFlags::empty()).unwrap(), 0);
@@ -325,13 +327,13 @@ fn delayed_closes_are_complete_when_the_runtime_ends() {
 }
 
 #[test]
-fn waits_are_ended_by_descriptor_and_altogether() {
+fn waits_are_cancelled_by_descriptor_or_all_together() {
     let pipes = || [ring::pipe().unwrap(), ring::pipe().unwrap()];
     on_each(&[1], |runtime| {
         runtime.run(|| {
             let [(one, to_one), (two, to_two)] = pipes();
             fiber::scope(|s| {
-                // Their ends end the reads, should this here fail.
+                // Dropping these ends the reads if this test fails.
                 let (_to_one, to_two) = (to_one, to_two);
                 let ended = s.spawn_local(|| errno(ring::read(&one, &mut [0], None)));
                 let spared = s.spawn_local(|| ring::read(&two, &mut [0], None));
@@ -368,9 +370,9 @@ fn a_message_goes_to_a_foreign_ring() {
     let has_ring = common::has_ring();
     everywhere(|| {
         let file = File::open("/dev/null").unwrap();
-        // SAFETY: this is no ring.
+        // SAFETY: the descriptor is no ring, so no owner of one gets the word.
         let refused = errno(unsafe { ring::msg_ring(&file, 0, 1) });
-        // No message is sent where this machine refuses io_uring.
+        // Without io_uring no message is sent.
         assert!(matches!(refused, Some(77 | 22)) || !has_ring, "{refused:?}");
     });
 }
@@ -382,7 +384,7 @@ fn waits_are_cancel_points() {
         let (stream, _peer) = UnixStream::pair().unwrap();
         let (listener, _) = listener();
         let (set, word) = (epoll(), AtomicU32::new(0));
-        // It ends with this test, however that ends.
+        // Dropped, and so ended, with the test, even if the test fails.
         let mut child =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let id = || WaitId::Pid(Pid::from_raw(child.id() as i32).unwrap());
@@ -410,7 +412,8 @@ fn waits_are_cancel_points() {
         ended("sendmsg", || {
             ring::sendmsg(&stream, &[IoSlice::new(&full)], None, SendFlags::empty())
         });
-        // At once: short writes would leave room in its pages, and it would take less.
+        // In one write, because short writes would leave room in the pipe's pages, and the pipe
+        // would take fewer bytes.
         (&File::from(to.try_clone().unwrap())).write_all(&full[..65536]).unwrap();
         ended("write", || ring::write(&to, b"x", None));
         ended("writev", || ring::writev(&to, &[IoSlice::new(b"x")], None));
@@ -432,7 +435,7 @@ fn calls_that_do_not_wait_are_cancel_points_too() {
         refused("shutdown", || ring::shutdown(&socket, Shutdown::Both));
         refused("connect", || ring::connect(&socket, loopback()));
         refused("futex_wake", || ring::futex_wake(&word, 1, FutexFlags::empty()));
-        // SAFETY: this is no ring.
+        // SAFETY: the descriptor is no ring, so no owner of one gets the word.
         refused("msg_ring", || unsafe { ring::msg_ring(&socket, 0, 1) });
         let unbound = std::net::TcpListener::from(socket);
         assert_eq!(unbound.local_addr().map(|address| address.port()).unwrap_or(0), 0);
@@ -442,7 +445,7 @@ fn calls_that_do_not_wait_are_cancel_points_too() {
 #[test]
 fn mistakes_are_errors_of_the_call() {
     everywhere(|| {
-        // SAFETY: nobody has so many descriptors open; the calls find none there.
+        // SAFETY: the number is above the limit of descriptors, so the calls find none open there.
         let nothing = unsafe { std::os::fd::BorrowedFd::borrow_raw(900_000) };
         assert_eq!(errno(ring::shutdown(nothing, Shutdown::Both)), EBADF);
         assert_eq!(errno(ring::recv(nothing, &mut [0], RecvFlags::empty())), EBADF);
@@ -474,7 +477,7 @@ impl Drop for Waits {
 }
 
 #[test]
-fn waits_come_to_an_end_while_unwinding() {
+fn waits_end_on_a_strand_that_unwinds() {
     on_each(&[1], |runtime| {
         let mut cat = Command::new("cat");
         let mut child = cat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

@@ -1,6 +1,6 @@
 //! The options of a runtime: their ranges, the environment, and refusals of the kernel.
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, time::Duration};
 
 use crate::common;
 use crate::common::{assert_success, child, child_with, is_child, panic_text};
@@ -23,6 +23,9 @@ fn options_out_of_range_are_refused() {
     let sentence = "blocking_threads is 0, but must be between 1 and 16384";
     assert_refused(new().blocking_threads(0), sentence);
     assert_refused(new().thread_name("nul\0"), "thread_name contains a NUL byte; leave it out");
+    for limit in [Duration::ZERO, Duration::from_micros(999), Duration::from_secs(3601)] {
+        assert_refused(new().stall_limit(Some(limit)), "but must be between 1 ms and 1 hour");
+    }
 }
 
 #[test]
@@ -52,7 +55,8 @@ fn an_environment_that_does_not_parse_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         let sentence = error.to_string();
         assert_eq!(panic_text(|| ramie::run(|| ())), sentence);
-        let given = ["RAMIE_STACK", "RAMIE_DRIVER", "RAMIE_CAPS", "RAMIE_SUBMIT"];
+        let given = ["STACK", "DRIVER", "CAPS", "SUBMIT", "STALL_MS", "INSPECT", "DUMP_FILE"]
+            .map(|name| format!("RAMIE_{name}"));
         let given = given.into_iter().find_map(|name| std::env::var(name).ok()).unwrap();
         assert!(sentence.contains("RAMIE_") || sentence.contains(&given), "{sentence}");
         return;
@@ -65,6 +69,10 @@ fn an_environment_that_does_not_parse_is_refused() {
         ("RAMIE_DRIVER", "kqueue"),
         ("RAMIE_CAPS", "-multishto"),
         ("RAMIE_SUBMIT", "sqpoll"),
+        ("RAMIE_STALL_MS", "25ms"),
+        ("RAMIE_STALL_MS", "3600001"),
+        ("RAMIE_INSPECT", "yes"),
+        ("RAMIE_DUMP_FILE", "dumps"),
     ] {
         assert_success(&child_with("true", name, &[(variable, value)]));
     }
@@ -105,7 +113,8 @@ fn an_unknown_variable_is_logged_once_at_the_start() {
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     let expected = "WARN ignoring unknown environment variable RAMIE_ENTER: expected RAMIE_CAPS, \
-                    RAMIE_DRIVER, RAMIE_STACK, RAMIE_STRANDS, RAMIE_SUBMIT";
+                    RAMIE_DRIVER, RAMIE_DUMP_FILE, RAMIE_INSPECT, RAMIE_STACK, RAMIE_STALL_MS, \
+                    RAMIE_STRANDS, RAMIE_SUBMIT";
     assert_eq!(lines(&[("RAMIE_ENTER", "sidecar")]), [expected]);
     assert!(lines(&[("RAMIE_STACK", "65536"), ("RAMIE_CAPS", "")]).is_empty());
 }
@@ -118,7 +127,7 @@ fn a_value_that_is_not_utf_8_is_refused() {
         return;
     }
     let name = "a_value_that_is_not_utf_8_is_refused";
-    for variable in ["RAMIE_STACK", "RAMIE_STRANDS"] {
+    for variable in ["RAMIE_STACK", "RAMIE_STALL_MS", "RAMIE_STRANDS"] {
         let export = format!("export {variable}=$(printf '6\\377')");
         assert_success(&child_with(&export, name, &[]));
     }

@@ -46,7 +46,7 @@ fn waits_that_end() {
 }
 
 #[test]
-fn older_kernels_are_as_good() {
+fn older_kernels_give_the_same_results() {
     if is_child() {
         for workers in [1, 2] {
             Runtime::builder().workers(workers).build().unwrap().run(|| {
@@ -66,12 +66,16 @@ fn older_kernels_are_as_good() {
         ("RAMIE_SUBMIT", "sidecar"),
         ("RAMIE_SUBMIT", "kernel-thread"),
     ] {
-        assert_success(&child_with("true", "older_kernels_are_as_good", &[(variable, value)]));
+        assert_success(&child_with(
+            "true",
+            "older_kernels_give_the_same_results",
+            &[(variable, value)],
+        ));
     }
     for submitter in ["sidecar", "kernel-thread"] {
         for caps in ["linux-5.15", "linux-6.1", "linux-6.6", "-ext_arg"] {
             let variables = [("RAMIE_SUBMIT", submitter), ("RAMIE_CAPS", caps)];
-            assert_success(&child_with("true", "older_kernels_are_as_good", &variables));
+            assert_success(&child_with("true", "older_kernels_give_the_same_results", &variables));
         }
     }
 }

@@ -1,20 +1,22 @@
 //! `run`: its value, the time of its return, and the state that it leaves behind.
 
 use std::{
+    io::ErrorKind,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::common::{
     self, assert_success, child, child_with, descriptors, is_child, on_each, one_worker,
     panic_text, stderr, text, threads, wait_until, with_workers,
 };
-use ramie::{Runtime, Strands, channel, fiber, sync::Event, time::ManualClock};
+use ramie::{Runtime, Strands, channel, fiber, io::Polled, sync::Event, time::ManualClock};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 #[test]
 fn run_returns_the_value_and_lends_the_callers_locals() {
@@ -239,7 +241,8 @@ fn a_runtime_that_cannot_start_its_threads_panics() {
     if is_child() {
         common::limit_memory(512 << 20);
         let text = panic_text(|| with_workers(3).run(|| ()));
-        assert!(text.contains("a worker could not be started"), "{text}");
+        assert!(text.contains("a worker could not be started: no thread for it"), "{text}");
+        assert!(text.contains("use fewer workers"), "{text}");
         return;
     }
     let name = "a_runtime_that_cannot_start_its_threads_panics";
@@ -299,5 +302,32 @@ fn a_strand_stays_a_daemon_when_an_inner_one_ends() {
             })
         });
         assert_eq!(received, Some(7), "{strands:?}");
+    }
+}
+
+/// A sandbox may forbid new descriptors once all are open. poll(2) then takes none at all.
+#[test]
+fn a_process_that_may_open_nothing_more_still_waits() {
+    let name = "a_process_that_may_open_nothing_more_still_waits";
+    if is_child() {
+        return with_workers(1).run(|| {
+            let (reader, _writer) = ramie::io::pipe().unwrap();
+            let none = Rlimit { current: Some(0), maximum: Some(0) };
+            setrlimit(Resource::Nofile, none).unwrap();
+            let start = Instant::now();
+            fiber::sleep(Duration::from_micros(300));
+            assert!(start.elapsed() >= Duration::from_micros(300));
+            let error = ramie::io::wait_any(&mut [Polled::readable(&reader)]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            let text = error.to_string();
+            assert!(text.contains("at once: 1,") && text.contains("have 0;"), "{text}");
+            assert!(text.contains("`ulimit -n`"), "{text}");
+        });
+    }
+    for driver in ["poll", "uring"] {
+        if driver == "uring" && !common::has_ring() {
+            continue;
+        }
+        assert_success(&child_with("true", name, &[("RAMIE_DRIVER", driver)]));
     }
 }

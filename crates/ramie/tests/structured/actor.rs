@@ -1,4 +1,4 @@
-//! Actors: order, answers, each way to end, on every kind of strand.
+//! Actors: order of closures, results, each way to end, on every kind of strand.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -63,7 +63,7 @@ fn calls_of_a_stopped_actor_fail() {
 }
 
 #[test]
-fn the_last_handle_lets_it_finish_and_end() {
+fn the_drop_of_the_last_handle_lets_the_actor_finish() {
     struct Says(Arc<AtomicUsize>);
     impl Drop for Says {
         fn drop(&mut self) {
@@ -93,7 +93,7 @@ fn a_panic_ends_the_actor_and_its_callers_get_an_error() {
             let waits = s.spawn(|| actor.call(|()| 1));
             gate.add_permits(1);
             assert_eq!(panics.join().unwrap(), Err::<(), _>(CallError::Panicked));
-            // It came before the panic, or after it.
+            // The call came either before the panic or after it.
             let waited = waits.join().unwrap();
             assert!([Ok(1), Err(CallError::Panicked)].contains(&waited), "{waited:?}");
         });
@@ -101,7 +101,7 @@ fn a_panic_ends_the_actor_and_its_callers_get_an_error() {
 }
 
 #[test]
-fn after_a_panic_every_call_fails_with_it() {
+fn after_a_panic_every_call_fails_with_panicked() {
     everywhere(|| {
         let actor = Actor::spawn(1);
         let result = actor.call(|_| -> u8 { panic!("as the test wants") });
@@ -147,7 +147,7 @@ fn a_full_mailbox_is_a_cancel_point() {
 }
 
 #[test]
-fn a_closure_that_was_sent_runs_though_its_caller_left() {
+fn a_closure_that_was_sent_runs_although_its_caller_was_cancelled() {
     everywhere(|| {
         let (actor, gate) = busy_actor();
         let token = Arc::new(());
@@ -156,7 +156,7 @@ fn a_closure_that_was_sent_runs_though_its_caller_left() {
             actor.call(move |count| *count = i32::from(Arc::strong_count(&theirs) > 1))
         });
         assert_eq!(called.unwrap_err().into_value(), Err(CallError::Cancelled));
-        // The time may have been over before it was sent.
+        // The timeout may have passed before the closure was sent.
         let was_sent = Arc::strong_count(&token) > 1;
         gate.add_permits(1);
         assert_eq!(actor.call(|count| *count), Ok(i32::from(was_sent)));
@@ -164,7 +164,7 @@ fn a_closure_that_was_sent_runs_though_its_caller_left() {
 }
 
 #[test]
-fn an_actor_that_waits_for_itself_panics_with_the_reason() {
+fn an_actor_that_calls_itself_panics_with_a_message() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             let actor = Actor::with_mailbox(1, ());
@@ -179,9 +179,9 @@ fn an_actor_that_waits_for_itself_panics_with_the_reason() {
                 })
                 .unwrap();
             for _ in 0..2 {
-                assert!(hears.recv().unwrap().contains("cannot wait for itself"));
+                assert!(hears.recv().unwrap().contains("cannot call itself"));
             }
-            assert!(hears.recv().unwrap().contains("mailbox is full"));
+            assert!(hears.recv().unwrap().contains("its own full mailbox"));
         });
     });
 }

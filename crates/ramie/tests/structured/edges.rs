@@ -1,5 +1,5 @@
-//! Structured concurrency where several things happen at once: a child that ends while it is waited
-//! for, panics among many, two who take from one set.
+//! Structured concurrency when several events happen at the same time: a child that ends before it
+//! is ready, several panics, two strands that take from one set.
 
 use std::{
     io,
@@ -34,7 +34,7 @@ fn a_child_that_fails_before_it_is_ready_is_the_cause() {
 }
 
 #[test]
-fn a_child_that_panics_before_it_is_ready_goes_on_in_the_parent() {
+fn the_panic_of_a_child_before_it_is_ready_is_resumed_in_the_parent() {
     on_workers(|| {
         let start = || {
             try_scope(|scope| {
@@ -109,7 +109,7 @@ fn a_map_whose_iterator_panics_or_is_empty_ends() {
         assert_eq!(par_map(0..0, 4, |item: u32| item), []);
         assert_eq!(par_map(7..8, 1, |item: u32| item), [7]);
         par_map_unordered(0..0, 4, |item: u32| item, |_| unreachable!("there is none"));
-        // An iterator that goes on after its end is not asked again.
+        // `next` is not called again on an iterator that has returned `None`.
         let mut calls = 0;
         let blinks = std::iter::from_fn(move || {
             calls += 1;
@@ -128,7 +128,7 @@ fn a_map_whose_receiver_panics_ends() {
 }
 
 #[test]
-fn two_may_take_from_one_set() {
+fn two_strands_may_take_from_one_set() {
     const ALL: usize = 500;
     on_workers(|| {
         let taken = AtomicUsize::new(0);
@@ -155,9 +155,9 @@ fn two_may_take_from_one_set() {
 }
 
 #[test]
-fn waiting_for_a_set_while_unwinding_aborts_with_a_sentence() {
+fn waiting_for_a_set_while_unwinding_aborts_with_a_message() {
     if !is_child() {
-        let output = child("waiting_for_a_set_while_unwinding_aborts_with_a_sentence");
+        let output = child("waiting_for_a_set_while_unwinding_aborts_with_a_message");
         return assert_aborted(&output, "a destructor that runs during a panic waits for");
     }
     struct Waits<F: Fn()>(F);
@@ -175,8 +175,8 @@ fn waiting_for_a_set_while_unwinding_aborts_with_a_sentence() {
     });
 }
 
-/// Of many panics one goes on. The payloads of the others are dropped, and so are their panics: a
-/// second one while the first unwinds would abort the process.
+/// Of many panics one is resumed. The payloads of the others are dropped, and panics of their
+/// destructors are ignored, because a panic while the first one unwinds would abort the process.
 #[test]
 fn payloads_whose_destructors_panic_do_not_end_the_process() {
     struct Odd;

@@ -1,4 +1,4 @@
-//! The reports of the ends of a scope's strands: values, causes, cancellations.
+//! How scopes report the ends of their strands: values, causes, cancellations.
 
 use std::time::Duration;
 
@@ -60,11 +60,12 @@ fn the_first_of_several_ends_is_the_cause() {
 }
 
 #[test]
-fn a_child_that_reports_a_cancellation_is_believed_if_it_was_cancelled() {
+fn a_reported_cancellation_is_dropped_only_if_the_child_was_cancelled() {
     one_worker().run(|| {
         let cancelled = cancel::scope(|scope| {
             let handle = scope.handle();
-            // From the child itself: one that is cancelled before it began is not called at all.
+            // Sent by the child itself, because a child that is cancelled before it begins is not
+            // called at all.
             let child = || {
                 handle.cancel();
                 Event::new().wait()

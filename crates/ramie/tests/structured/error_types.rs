@@ -1,5 +1,5 @@
-//! Values and errors of every kind in every joiner: with lifetimes, boxed, of other crates. Most of
-//! these tests check by compiling.
+//! Values and errors with lifetimes, boxed errors, and errors of other crates in each call of
+//! `structured`. Most of these tests only have to compile.
 
 use std::{error::Error, io, num::ParseIntError, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ fn text() -> String {
     String::from("borrowed")
 }
 
-/// Calls each joiner that knows errors, with children that borrow and fail with `$error`.
+/// Makes each call that takes errors, with children that borrow and fail with `$error`.
 macro_rules! joiners {
     ($name:ident, $type:ty, $text:ident, $error:expr) => {
         #[test]
@@ -112,7 +112,7 @@ joiners!(a_borrowed_error, Unknown<'_>, text, Unknown(&text));
 joiners!(an_error_of_anyhow, anyhow::Error, text, anyhow::anyhow!("{text}"));
 joiners!(an_io_error, io::Error, text, io::Error::other(text.as_str()));
 
-/// A cancelled sibling is no failure in its own right, whatever box its error comes in.
+/// The error of a cancelled sibling is dropped, even if it is boxed in another crate's error.
 #[test]
 fn a_cancellation_inside_another_crates_error_is_found() {
     fn fails<E: From<io::Error>>(error: &str) -> Result<(), E> {
@@ -137,7 +137,7 @@ fn a_cancellation_inside_another_crates_error_is_found() {
     });
 }
 
-/// `?` leads from the failures of a scope into the error that its caller returns.
+/// `?` converts the failures of a scope into the error that the caller returns.
 #[test]
 fn failures_become_the_callers_error() {
     fn by_anyhow() -> anyhow::Result<()> {
@@ -155,8 +155,8 @@ fn failures_become_the_callers_error() {
     });
 }
 
-/// The program's own error, around one of Ramie's. It knows only whether it reports a cancellation,
-/// or is also an `Error`; in neither case does its `source` lead to Ramie's.
+/// An error of the program that contains one of Ramie's. It implements `Failure`, and perhaps
+/// `Error`, but its `source` does not return Ramie's error.
 #[derive(Debug)]
 struct Own<const IS_ERROR: bool>(io::Error);
 
@@ -205,7 +205,7 @@ fn an_own_error_of_an_inner_scope_is_found<const IS_ERROR: bool>() {
 }
 
 #[test]
-fn a_cancellation_is_found_in_an_own_error_of_an_inner_scope() {
+fn a_cancellation_is_found_in_a_custom_error_of_an_inner_scope() {
     an_own_error_of_an_inner_scope_is_found::<false>();
     an_own_error_of_an_inner_scope_is_found::<true>();
 }
@@ -237,9 +237,9 @@ fn the_source_of_failures_is_their_cause_or_a_cancellation() {
     });
 }
 
-/// As a `Vec` of them does.
+/// Compiles only if the failures are covariant in the lifetime, as a `Vec` is.
 #[test]
-fn failures_of_a_longer_lifetime_serve_where_a_shorter_one_is_asked() {
+fn failures_are_covariant_in_the_lifetime_of_their_errors() {
     fn shorter<'short>(failures: Failures<&'static str>, _: &'short str) -> Failures<&'short str> {
         failures
     }

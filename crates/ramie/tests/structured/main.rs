@@ -1,4 +1,4 @@
-//! Scopes with policies, actors, and the errors that both merge.
+//! The calls of `structured`, the errors that they merge, and actors.
 
 #[path = "../common/mod.rs"]
 mod common;

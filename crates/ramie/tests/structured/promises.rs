@@ -1,5 +1,4 @@
-//! Promises of scopes, locks and supervisors that hold although other tests would not notice if
-//! they did not.
+//! Documented behaviour of scopes, locks and supervisors that no other test would find broken.
 
 use std::{
     sync::{
@@ -100,7 +99,7 @@ fn the_nearest_deadline_ends_a_wait_wherever_it_was_set() {
     });
 }
 
-/// A loop that ignores the cancellation must not keep a worker busy.
+/// A loop that ignores a cancellation must not keep a worker busy.
 #[test]
 fn calls_that_return_early_pause_longer_and_longer() {
     on_workers(|| {
@@ -116,9 +115,9 @@ fn calls_that_return_early_pause_longer_and_longer() {
     });
 }
 
-/// A long life ends the row of failures, after which pauses grow.
+/// After a long life the pauses between restarts begin anew.
 #[test]
-fn a_supervisor_s_pauses_begin_anew_after_a_long_life() {
+fn the_pauses_of_a_supervisor_begin_anew_after_a_long_life() {
     for strategy in [Strategy::OneForOne, Strategy::OneForAll] {
         let clock = ManualClock::new();
         let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
@@ -149,7 +148,8 @@ fn a_supervisor_s_pauses_begin_anew_after_a_long_life() {
                 });
                 while !supervised.is_finished() {
                     clock.advance(Duration::from_millis(1));
-                    // The worker looks at its timers now and then.
+                    // Later than the pause, because the worker checks its timers only from time to
+                    // time.
                     (0..100).for_each(|_| fiber::yield_now());
                 }
                 assert!(supervised.join().unwrap().is_ok());
@@ -164,8 +164,8 @@ fn a_supervisor_s_pauses_begin_anew_after_a_long_life() {
     }
 }
 
-/// An outcome that `next` has claimed is not taken by `try_next`: as many outcomes are taken as
-/// there are, and nobody waits for one that is gone.
+/// `try_next` does not take an outcome that `next` has claimed: each outcome is taken once, and no
+/// strand waits for one that another has taken.
 #[test]
 fn outcomes_of_a_set_are_each_taken_once() {
     let rounds = AtomicUsize::new(0);
@@ -224,7 +224,7 @@ fn a_downgraded_lock_lets_waiting_readers_in() {
             *guard = 2;
             let guard = ramie::sync::RwLockWriteGuard::downgrade(guard);
             let start = Instant::now();
-            // Not forever: the guard is let go also if this fails.
+            // With a limit, so that the guard is dropped even if the assertion fails.
             while !is_in.load(SeqCst) && start.elapsed() < LIMIT {
                 fiber::yield_now();
             }
@@ -236,13 +236,14 @@ fn a_downgraded_lock_lets_waiting_readers_in() {
     });
 }
 
-/// A strand to which a lock was handed, and that is given up before it ran, hands it on.
+/// If a strand is abandoned after a lock was handed over to it and before it has run, the lock goes
+/// to the next waiter.
 #[test]
 fn a_lock_is_not_lost_with_the_strand_to_which_it_was_handed() {
     let abandoned = Arc::new(AtomicUsize::new(0));
-    // The worker looks whether it is time to give up after each 61 switches. In some of these
-    // rounds it is just before the strand would run; and the strand, which has lost the lock to the
-    // other so often, has asked for it to be handed over.
+    // The worker checks the grace period after every 61 switches. In some of these rounds that is
+    // just before the strand would run, after it has lost the lock often enough to have requested
+    // the hand-over.
     for (losses, yields) in (14..20).flat_map(|losses| (0..62).map(move |yields| (losses, yields)))
     {
         let lock: &'static Mutex<()> = Box::leak(Box::default());

@@ -1,4 +1,4 @@
-//! Scopes with policies: cancellations, merged failures, borrows.
+//! The calls of `structured`: cancellations, merged failures, borrows.
 
 use std::{
     error::Error,
@@ -92,7 +92,7 @@ fn the_scopes_own_closure_counts_as_a_strand() {
 }
 
 #[test]
-fn a_cancellation_from_outside_is_kept_if_there_is_nothing_else() {
+fn a_cancellation_from_outside_is_kept_if_there_is_no_other_error() {
     with_workers(1).run(|| {
         let error = cancel::scope(|outer| {
             try_scope(|scope| {
@@ -110,7 +110,7 @@ fn a_cancellation_from_outside_is_kept_if_there_is_nothing_else() {
     });
 }
 
-/// Waits for longer than it has set itself.
+/// Waits for longer than the limit that it has set itself.
 fn too_slow() -> io::Result<()> {
     cancel::with_timeout(Duration::from_millis(1), until_cancelled)?
 }
@@ -162,7 +162,7 @@ fn an_error_that_contains_a_cancellation_reports_it() {
     assert!(!io::Error::other(channel::RecvError::Disconnected).is_cancelled());
 }
 
-/// As each error does that has a variant for it.
+/// As each error with a variant for a cancellation does.
 #[test]
 fn errors_that_report_a_cancellation_have_it_as_their_source() {
     let errors: [Box<dyn Error + Send + Sync>; 13] = [
@@ -198,7 +198,7 @@ fn errors_of_std_are_failures() {
 }
 
 #[test]
-fn a_panic_outweighs_errors_and_goes_on_when_all_have_ended() {
+fn a_panic_takes_precedence_over_errors_and_is_resumed_at_the_end() {
     on_workers(|| {
         let ended = AtomicUsize::new(0);
         let text = panic_text(|| {
@@ -231,7 +231,7 @@ fn joining_a_failed_strand_leaves_the_closure_with_the_cause() {
 }
 
 #[test]
-fn a_child_reports_that_it_is_ready_or_ends_before() {
+fn a_child_reports_that_it_is_ready_or_ends_earlier() {
     on_workers(|| {
         let value = try_scope(|scope| {
             let value = scope.start(|ready: Ready<i32>| {
@@ -254,7 +254,7 @@ fn a_child_reports_that_it_is_ready_or_ends_before() {
 }
 
 #[test]
-fn a_race_is_over_when_one_has_ended() {
+fn a_race_ends_when_one_strand_has_ended() {
     on_workers(|| {
         let lost = AtomicUsize::new(0);
         let winner = race(|racers| {
@@ -280,7 +280,7 @@ fn a_race_is_over_when_one_has_ended() {
 }
 
 #[test]
-fn any_goes_on_until_one_succeeds() {
+fn any_waits_until_one_strand_succeeds() {
     on_workers(|| {
         let found = any(|racers| {
             racers.spawn_try(|| Err(io::Error::other("first mirror")));
@@ -301,7 +301,7 @@ fn any_goes_on_until_one_succeeds() {
 }
 
 #[test]
-fn join_gives_all_values_and_try_join_the_first_error() {
+fn join_returns_all_values_and_try_join_the_first_error() {
     on_workers(|| {
         let text = String::from("abc");
         let (a, b, c) = ramie::join!(text.len(), text.as_str(), [1.5]);
@@ -316,7 +316,7 @@ fn join_gives_all_values_and_try_join_the_first_error() {
 }
 
 #[test]
-fn a_set_gives_outcomes_as_they_come() {
+fn a_set_returns_outcomes_in_the_order_of_the_ends() {
     with_workers(1).run(|| {
         let order = set(|set| {
             for n in [3, 1, 2] {
@@ -362,7 +362,7 @@ fn a_set_keeps_panics_until_they_are_taken() {
 }
 
 #[test]
-fn no_more_than_the_limit_run_at_once() {
+fn par_map_runs_no_more_fibers_than_its_limit() {
     on_workers(|| {
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let map = |n: u64| {
@@ -384,7 +384,7 @@ fn no_more_than_the_limit_run_at_once() {
 }
 
 #[test]
-fn as_many_as_the_limit_run_at_once() {
+fn par_map_runs_as_many_fibers_as_its_limit() {
     on_workers(|| {
         let all_are_here = Barrier::new(7);
         let meet = |_| all_are_here.wait().is_leader();
@@ -506,7 +506,8 @@ fn one_for_all_restarts_the_others_too() {
             });
             children.add("fails", || {
                 let round = second.fetch_add(1, SeqCst);
-                // A child that is cancelled before it began is not called at all.
+                // After the child has begun, because a child that is cancelled earlier is not
+                // called at all.
                 while first.load(SeqCst) <= round {
                     fiber::yield_now();
                 }
@@ -519,7 +520,7 @@ fn one_for_all_restarts_the_others_too() {
 }
 
 #[test]
-fn restarts_wait_longer_each_time_and_old_ones_are_forgiven() {
+fn pauses_before_restarts_grow_and_old_restarts_do_not_count() {
     let clock = ManualClock::new();
     let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
     let starts = Mutex::new(Vec::new());
@@ -544,7 +545,8 @@ fn restarts_wait_longer_each_time_and_old_ones_are_forgiven() {
             });
             while !ticking.is_finished() {
                 mover.advance(Duration::from_millis(1));
-                // The worker looks at its timers now and then.
+                // Later than the pause, because the worker checks its timers only from time to
+                // time.
                 (0..100).for_each(|_| fiber::yield_now());
             }
             assert!(ticking.join().unwrap().is_ok());

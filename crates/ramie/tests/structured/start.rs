@@ -1,4 +1,5 @@
-//! Strands that cannot start, in scopes that take their values; and panics that only sound so.
+//! Strands that cannot start, in scopes that return their values; and panics with a similar
+//! message.
 
 use std::{
     io,
@@ -18,9 +19,9 @@ fn panics() -> u8 {
     panic_any(SOUNDS_SO.to_owned())
 }
 
-/// A panic of the program is handed on as it is, whatever its text.
+/// A panic of the program is resumed unchanged, whatever its message.
 #[test]
-fn a_panic_that_sounds_like_a_failed_start_keeps_its_words() {
+fn a_panic_with_the_text_of_a_failed_start_keeps_its_text() {
     common::on_workers(|| {
         let cases: [(&str, fn()); 4] = [
             ("join!", || {
@@ -39,12 +40,12 @@ fn a_panic_that_sounds_like_a_failed_start_keeps_its_words() {
     });
 }
 
-/// The reason is neither lost nor taken for a cancellation.
+/// The reason is reported, and not taken for a cancellation.
 #[test]
 fn a_joined_strand_without_a_stack_is_the_panic_of_its_scope() {
     let test = "a_joined_strand_without_a_stack_is_the_panic_of_its_scope";
     if !is_child() {
-        // Room for some stacks, which are mapped together.
+        // Room for one arena of stacks, but not for all strands.
         let variables = [("RUST_BACKTRACE", "0")];
         return assert_success(&child_with("ulimit -v 1900000", test, &variables));
     }

@@ -1,5 +1,5 @@
-//! The channel whose receivers see every value: each answer, each end dropped, the values that a
-//! slow one misses, and all of it against a model.
+//! Broadcast channels: each result, each end dropped, the values that a slow receiver misses, and
+//! random operations compared with a model.
 
 use std::{
     collections::VecDeque,
@@ -56,7 +56,7 @@ fn a_slow_receiver_gets_the_number_of_missed_values() {
         assert_eq!((slow.len(), sender.len()), (8, 3));
         assert_eq!(slow.recv(), Err(RecvError::Lagged(5)));
         assert_eq!((slow.len(), slow.recv()), (3, Ok(5)));
-        // Two places are taken, one is free: the third value more pushes one out.
+        // Two places are taken and one is free, so the second further value overwrites one.
         (8..11).for_each(|n| assert!(sender.send(n).is_ok()));
         assert_eq!(slow.try_recv(), Err(TryRecvError::Lagged(2)));
         (11..15).for_each(|n| assert!(sender.send(n).is_ok()));
@@ -69,7 +69,7 @@ fn a_slow_receiver_gets_the_number_of_missed_values() {
 }
 
 #[test]
-fn values_outlive_the_senders_and_then_it_is_closed() {
+fn values_outlive_the_senders_and_then_the_channel_is_closed() {
     everywhere(|| {
         let (sender, mut receiver) = broadcast::channel(2);
         let other = sender.clone();
@@ -88,7 +88,7 @@ fn values_outlive_the_senders_and_then_it_is_closed() {
 }
 
 #[test]
-fn a_value_that_nobody_would_see_comes_back() {
+fn a_send_without_receivers_returns_the_value() {
     everywhere(|| {
         let (sender, receiver) = broadcast::channel(1);
         drop(receiver);
@@ -144,7 +144,7 @@ struct Tracked<'a>(&'a AtomicUsize, &'a AtomicUsize);
 
 impl Clone for Tracked<'_> {
     fn clone(&self) -> Self {
-        // Nothing is locked here.
+        // Uses the channel, which would block if its lock were held.
         fiber::yield_now();
         self.0.fetch_add(1, Ordering::SeqCst);
         self.1.fetch_add(1, Ordering::SeqCst);
@@ -159,7 +159,7 @@ impl Drop for Tracked<'_> {
 }
 
 #[test]
-fn a_value_goes_as_soon_as_all_saw_it_and_the_last_is_no_clone() {
+fn a_value_is_dropped_once_all_have_seen_it_and_the_last_gets_no_clone() {
     everywhere(|| {
         let (clones, alive) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let send = |sender: &Sender<_>| {
@@ -189,7 +189,7 @@ fn a_value_goes_as_soon_as_all_saw_it_and_the_last_is_no_clone() {
     });
 }
 
-/// A value whose destructor uses the channel it was sent through.
+/// A value whose destructor uses the channel that it was sent through.
 struct Echo(Option<Arc<Sender<Arc<Echo>>>>);
 
 impl Drop for Echo {
@@ -208,7 +208,7 @@ fn destructors_run_outside_the_lock() {
         let other = sender.subscribe();
         let echo = || Arc::new(Echo(Some(Arc::clone(&sender))));
         assert!(sender.send(echo()).is_ok() && sender.send(echo()).is_ok());
-        // Each that was pushed out sent another, which pushed out one more.
+        // Each overwritten value has sent another one, which overwrote the next.
         assert!(matches!(receiver.recv(), Err(RecvError::Lagged(3))));
         drop(receiver);
         drop(other);
@@ -217,8 +217,8 @@ fn destructors_run_outside_the_lock() {
 }
 
 #[test]
-fn mistakes_are_answered_with_a_sentence() {
-    assert!(panic_text(|| broadcast::channel::<u8>(0)).contains("room for one value"));
+fn mistakes_are_reported_with_a_message() {
+    assert!(panic_text(|| broadcast::channel::<u8>(0)).contains("pass at least 1"));
     let errors = [
         SendError(1).to_string(),
         RecvError::Lagged(2).to_string(),
@@ -227,7 +227,7 @@ fn mistakes_are_answered_with_a_sentence() {
         RecvError::Closed.to_string(),
     ];
     let expected = [
-        "nobody receives",
+        "there is no receiver",
         "2 values were overwritten before they were received",
         "no value was sent in time",
         "no value has been sent yet",
@@ -259,7 +259,8 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// The model of a channel and one receiver: all values ever sent, and a place among them.
+/// The model of a channel and its receivers: all values ever sent, and the position of each
+/// receiver.
 #[derive(Default)]
 struct Model {
     sent: Vec<u64>,
@@ -277,7 +278,7 @@ impl Model {
         }
     }
 
-    /// Lets the first receiver take a value and puts it last.
+    /// Lets the first receiver take a value, and moves this receiver to the end of the list.
     fn receive(&mut self, capacity: usize, is_closed: bool) {
         let Some((mut receiver, place)) = self.receivers.pop_front() else { return };
         let expected = self.expect(place, capacity, is_closed);
@@ -298,7 +299,7 @@ impl Model {
 }
 
 #[test]
-fn it_answers_as_its_model() {
+fn random_operations_match_a_model() {
     let mut random = Random::new("broadcast against its model");
     for capacity in [1, 2, 3, 7, 64] {
         let sender = Sender::new(capacity);
@@ -328,8 +329,8 @@ type Role<'a> = Box<dyn FnOnce() + Send + 'a>;
 const SENDERS: u64 = 3;
 const VALUES: u64 = 150;
 
-/// Receives to the end and notes each value at its place in the common order: `seen` holds the
-/// value that the first receiver found there.
+/// Receives all values and checks their order: `seen` contains, for each position, the value that
+/// the first receiver found there.
 fn receive_all(seed: u64, mut receiver: Receiver<u64>, seen: &[OnceLock<u64>]) {
     let mut random = Random::from_seed(seed);
     let mut place = 0;
@@ -370,7 +371,7 @@ fn send_all(seed: u64, number: u64, sender: &Sender<u64>) {
     }
 }
 
-/// Each sender's values are in order, and no value is there twice.
+/// The values of each sender are in order, and no value comes twice.
 fn check_order(seen: &[OnceLock<u64>]) {
     let values: Vec<_> = seen.iter().filter_map(|place| place.get().copied()).collect();
     for number in 0..SENDERS {
@@ -380,7 +381,7 @@ fn check_order(seen: &[OnceLock<u64>]) {
 }
 
 #[test]
-fn all_see_one_order_and_miss_only_the_values_reported_as_missed() {
+fn receivers_see_one_order_and_miss_only_values_reported_as_missed() {
     let mut random = Random::new("broadcast order");
     let mut round = |capacity: usize, run: &dyn Fn(Vec<Role<'_>>)| {
         let seen: Vec<_> = (0..SENDERS * VALUES).map(|_| OnceLock::new()).collect();

@@ -1,4 +1,5 @@
-//! The twins of std's mpsc: the same steps show the same, and nothing is lost or doubled.
+//! The twins of std's mpsc: the same steps have the same results, and no value is lost or
+//! duplicated.
 
 use std::{sync::atomic::AtomicUsize, time::Duration};
 
@@ -38,7 +39,7 @@ macro_rules! steps {
 }
 
 #[test]
-fn it_behaves_as_stds() {
+fn each_channel_behaves_as_in_std() {
     let expected = steps!(std);
     everywhere(|| assert_eq!(steps!(ramie), expected));
 }
@@ -53,7 +54,7 @@ fn a_rendezvous_waits_for_the_receiver() {
     });
 }
 
-/// Each sender's values come in order, each once, across runtimes and threads.
+/// The values of each sender arrive in order, each once, across runtimes and threads.
 #[test]
 fn values_keep_their_order_for_each_sender() {
     let mut random = Random::new("values_keep_their_order_for_each_sender");

@@ -1,4 +1,4 @@
-//! The Mutex, against std's and under contention.
+//! The Mutex, compared with std's and under contention.
 
 use std::{
     sync::{
@@ -57,7 +57,7 @@ macro_rules! steps {
 }
 
 #[test]
-fn it_behaves_as_stds() {
+fn the_mutex_behaves_as_in_std() {
     let expected = steps!(std::sync::Mutex, std::thread::spawn);
     assert_eq!(steps!(ramie::sync::Mutex, fiber::spawn), expected);
     on_each(&[1, 2], |runtime| {
@@ -134,7 +134,7 @@ fn contention_among_fibers_threads_and_runtimes() {
 }
 
 #[test]
-fn try_lock_returns_the_reason() {
+fn try_lock_returns_why_it_failed() {
     on_each(&[1, 2], |runtime| {
         runtime.run(|| {
             let lock = Arc::new(Mutex::new(()));
@@ -150,7 +150,7 @@ fn try_lock_returns_the_reason() {
 }
 
 #[test]
-fn locking_twice_is_refused_with_a_sentence() {
+fn locking_twice_panics_with_a_message() {
     let locks_twice = || {
         let lock = Mutex::new(());
         let _held = lock.lock().unwrap();
@@ -162,7 +162,7 @@ fn locking_twice_is_refused_with_a_sentence() {
     one_worker().run(|| assert_eq!(panic_text(locks_twice), sentence));
 }
 
-/// One that takes the lock again and again may win some times against a waiter, not forever.
+/// A strand that takes the lock repeatedly may overtake a waiter several times, but not forever.
 #[test]
 fn a_waiter_gets_its_turn() {
     on_each(&[1, 2], |runtime| {

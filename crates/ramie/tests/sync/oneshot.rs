@@ -1,4 +1,4 @@
-//! The channel for one value: each state, each end dropped, timeouts that race.
+//! Oneshot channels: each state, each end dropped, timeouts that race with sends.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -12,7 +12,7 @@ use ramie::{
 };
 
 #[test]
-fn each_state_answers() {
+fn each_state_has_its_result() {
     let check = || {
         let (sender, receiver) = oneshot::channel();
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
@@ -82,7 +82,7 @@ fn a_value_is_dropped_once_however_it_ends() {
     });
 }
 
-/// Either the value comes in time, or a later look finds it: it is never lost.
+/// Either the value comes before the timeout, or a later receive gets it: it is never lost.
 #[test]
 fn timeouts_race_with_sends() {
     on_each(&[1, 2], |runtime| {
@@ -129,7 +129,7 @@ fn drops_race_with_sends() {
 }
 
 #[test]
-fn it_works_between_threads_fibers_and_runtimes() {
+fn a_oneshot_works_between_threads_fibers_and_runtimes() {
     let (to_fiber, from_thread) = oneshot::channel();
     let (to_thread, from_fiber) = oneshot::channel();
     let other = std::thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! The twins of std's locks and cells: the same steps on std's and on ours must show the same.
+//! The twins of std's locks and cells: the same steps must have the same results with std and with
+//! the twin.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -123,7 +124,7 @@ macro_rules! condvar_steps {
 }
 
 #[test]
-fn they_behave_as_stds() {
+fn the_twins_behave_as_in_std() {
     let rwlock = rwlock_steps!(std);
     let once = once_steps!(std);
     let condvar = condvar_steps!(std);
@@ -183,7 +184,7 @@ fn readers_share_and_writers_do_not() {
 }
 
 #[test]
-fn a_writer_is_not_passed_by_readers() {
+fn later_readers_do_not_overtake_a_writer() {
     one_worker().run(|| {
         let (lock, order) = (RwLock::new(()), Mutex::new(Vec::new()));
         let held = lock.read().unwrap();
@@ -207,7 +208,8 @@ fn a_writer_is_not_passed_by_readers() {
     });
 }
 
-/// A bounded buffer under a Mutex and two Condvars: nothing lost, nothing doubled, no hang.
+/// A bounded buffer under a Mutex and two Condvars: no value is lost or duplicated, and no strand
+/// hangs.
 #[test]
 fn a_condvar_loses_no_notification() {
     let (buffer, not_full, not_empty) = (Mutex::new(Vec::new()), Condvar::new(), Condvar::new());
@@ -229,7 +231,8 @@ fn a_condvar_loses_no_notification() {
         }
     });
     assert!(buffer.into_inner().unwrap().is_empty());
-    // Both drivers with one worker and with two, threads, the mix; four producers each.
+    // With one worker and with two, each with both drivers; with threads; and mixed. Four producers
+    // each.
     assert_eq!(sum.into_inner() % (4 * 4950), 0);
 }
 
@@ -306,7 +309,7 @@ fn an_event_stays_set_until_reset() {
 }
 
 #[test]
-fn a_semaphore_never_gives_more_than_it_has() {
+fn a_semaphore_never_grants_more_permits_than_it_has() {
     let (semaphore, taken) = (Semaphore::new(5), AtomicUsize::new(0));
     let seeds = Mutex::new(Random::new("semaphore"));
     eight_strands(|_| {
@@ -362,9 +365,9 @@ fn a_semaphore_closes_forgets_and_adds() {
     });
 }
 
-/// A waiter for many that gives up lets those behind it have the few they want.
+/// When a waiter for many permits gives up, the waiters behind it, which want few, get them.
 #[test]
-fn a_timed_out_waiter_holds_nobody_back() {
+fn a_timed_out_waiter_holds_back_no_other_waiter() {
     let clock = ManualClock::new();
     Runtime::builder().workers(1).clock(clock.clone()).build().unwrap().run(|| {
         let semaphore = Semaphore::new(1);
@@ -400,9 +403,9 @@ fn a_lock_with_a_timeout_gives_up() {
     });
 }
 
-/// As std's guard: it may stand for the guard of a value that borrows for less.
+/// Compiles only if the guard is covariant in its value, as std's is.
 #[test]
-fn a_guard_to_read_is_covariant() {
+fn a_guard_for_reading_is_covariant() {
     fn len<'a>(guard: ramie::sync::RwLockReadGuard<'_, &'a str>, other: &'a str) -> usize {
         guard.len() + other.len()
     }

@@ -1,5 +1,5 @@
-//! Waits that end otherwise: given up, timed out, in a place where a strand must not wait; and
-//! poison that another strand sees.
+//! Waits that end by abandonment or by a timeout, waits where a strand must not wait, and poison
+//! that another strand sees.
 
 use std::{
     env,
@@ -25,13 +25,14 @@ use ramie::{
 
 const MS: Duration = Duration::from_millis(1);
 
-/// For values that abandoned strands refer to.
+/// Leaks a value, because abandoned strands refer to it.
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-/// Calls `waits` in two fibers that come to wait, the second on another worker; then `wakes`. The
-/// first is given up after it was woken and before it has run again: the second must come through.
+/// Calls `waits` in two fibers, the second on another worker, and when both wait, `wakes`. The
+/// first fiber is abandoned after it was woken and before it has run again; the wait of the second
+/// must end.
 fn the_next_one_gets_it(
     waits: impl Fn() + Clone + Send + 'static,
     prepares: impl FnOnce(),
@@ -47,13 +48,13 @@ fn the_next_one_gets_it(
         thread::spawn(move || {
             one_worker().run(|| {
                 let waits = fiber::spawn(waits);
-                // This one runs when the other waits.
+                // This fiber runs when the other one waits.
                 drop(fiber::spawn(move || parked.send(())));
                 done.send(waits.join()).unwrap();
             });
         });
         is_parked.recv().unwrap();
-        // So many that the runtime ends before the woken one's turn has come.
+        // Enough fibers for the runtime to end before the woken one runs.
         for _ in 0..100 {
             drop(fiber::spawn(|| {
                 loop {
@@ -68,13 +69,13 @@ fn the_next_one_gets_it(
 }
 
 #[test]
-fn a_lock_on_its_way_to_one_that_is_given_up_goes_on() {
+fn a_lock_granted_to_an_abandoned_strand_goes_to_the_next() {
     let mutex = leak(Mutex::new(0));
     let held = mutex.lock().unwrap();
     the_next_one_gets_it(move || drop(mutex.lock()), || (), || drop(held));
     assert!(mutex.try_lock().is_ok());
 
-    // A lock that is handed over, after the first try was in vain.
+    // A lock that is handed over because the waiter has lost the race.
     let held = std::cell::RefCell::new(Some(mutex.lock().unwrap()));
     let try_in_vain = || {
         held.take();
@@ -98,7 +99,7 @@ fn a_lock_on_its_way_to_one_that_is_given_up_goes_on() {
 }
 
 #[test]
-fn permits_notifications_and_values_go_on_too() {
+fn permits_notifications_and_values_of_abandoned_strands_go_to_the_next() {
     let semaphore = leak(Semaphore::new(3));
     let held = semaphore.acquire_many(2).unwrap();
     the_next_one_gets_it(move || drop(semaphore.acquire_many(3)), || (), || drop(held));
@@ -119,9 +120,9 @@ fn permits_notifications_and_values_go_on_too() {
     }
 }
 
-/// A value given to a `recv` that is given up is there for the next receiver.
+/// A value handed to a `recv` that is abandoned goes to the next receiver.
 #[test]
-fn a_value_of_a_receive_that_is_given_up_is_not_lost() {
+fn a_value_of_an_abandoned_receive_is_not_lost() {
     let (sender, receiver) = channel::bounded(2);
     let kept = receiver.clone();
     let builder = Runtime::builder().workers(1).grace(Duration::ZERO).on_abandoned(|_| {});
@@ -143,8 +144,9 @@ fn a_value_of_a_receive_that_is_given_up_is_not_lost() {
     assert!(sender.try_send(9).is_ok() && sender.try_send(10).is_ok());
 }
 
-/// Where `waits` has a timeout of 1 ms, lets it wait, lets that pass, and calls `wakes` after each
-/// number of switches: before and after the timer has fired, and before and after it runs again.
+/// Lets `waits`, which has a timeout of 1 ms, wait until that has passed, and calls `wakes` after a
+/// number of switches that grows: so before and after the timer fires, and before and after the
+/// waiter runs again.
 fn at_each_switch_after_the_timeout(f: impl Fn(&dyn Fn())) {
     for switches in 0..140 {
         let clock = ManualClock::new();
@@ -261,7 +263,7 @@ fn poison_is_seen_by_other_strands() {
                 panic!("with the lock");
             });
             fiber::yield_now();
-            // These may be waiting when it happens.
+            // These strands may be waiting when the panic happens.
             let reads = s.spawn(|| lock.read().map(|value| *value).map_err(|e| **e.get_ref()));
             let writes = s.spawn(|| lock.write().map(|value| *value).map_err(|e| **e.get_ref()));
             assert!(panics.join().is_err());
@@ -273,7 +275,7 @@ fn poison_is_seen_by_other_strands() {
         lock.clear_poison();
         assert_eq!(*lock.read().unwrap(), 2);
     });
-    // On one worker it is certain that they wait.
+    // On one worker they certainly wait.
     one_worker().run(|| {
         let lock = RwLock::new(1);
         fiber::scope(|s| {
@@ -295,7 +297,7 @@ fn refused<T>(f: impl Fn() -> T) {
 }
 
 #[test]
-fn no_switch_refuses_each_wait_and_leaves_all_as_it_was() {
+fn a_wait_inside_no_switch_panics_and_changes_nothing() {
     one_worker().run(|| {
         let (mutex, rwlock, semaphore) = (Mutex::new(0), RwLock::new(0), Semaphore::new(1));
         let held = (mutex.lock().unwrap(), rwlock.write().unwrap(), semaphore.acquire().unwrap());

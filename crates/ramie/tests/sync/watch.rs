@@ -1,4 +1,4 @@
-//! The watched value: the versions that receivers see, each end dropped, changes that race.
+//! Watch channels: the versions that receivers see, each end dropped, changes that race.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -46,7 +46,7 @@ fn a_receiver_sees_the_latest_value_once() {
 }
 
 #[test]
-fn each_way_to_change_it() {
+fn each_way_to_change_the_value() {
     everywhere(|| {
         let (sender, mut receiver) = watch::channel(vec![1]);
         sender.send_modify(|value| value.push(2));
@@ -185,7 +185,7 @@ fn a_wait_ends_in_time_and_not_before() {
 
 /// A borrow may be held across calls that suspend; a sender that changes the value parks.
 #[test]
-fn a_borrow_holds_the_value_still() {
+fn a_borrow_keeps_senders_waiting() {
     one_worker().run(|| {
         let (sender, receiver) = watch::channel(1);
         let changes = fiber::spawn(move || {
@@ -218,7 +218,7 @@ fn while_unwinding(f: impl FnMut()) {
 }
 
 #[test]
-fn where_a_strand_must_not_wait() {
+fn calls_that_would_wait_where_a_strand_must_not_wait() {
     one_worker().run(|| {
         let (sender, mut receiver) = watch::channel(0);
         let sentence = "inside no_switch";
@@ -246,7 +246,7 @@ fn waiting_for_the_receivers_end_while_unwinding_is_an_error() {
 }
 
 #[test]
-fn it_shows_itself_and_its_errors() {
+fn debug_output_and_the_texts_of_errors() {
     let (sender, receiver) = watch::channel(7);
     assert!(format!("{sender:?}").starts_with("Sender { value: RwLock { data: 7"));
     assert!(format!("{receiver:?}").starts_with("Receiver { value: RwLock { data: 7"));
@@ -255,7 +255,7 @@ fn it_shows_itself_and_its_errors() {
     assert_eq!(RecvError::Closed.to_string(), closed);
     assert_eq!(RecvTimeoutError::Closed.to_string(), closed);
     assert_eq!(RecvTimeoutError::Timeout.to_string(), "the value did not change in time");
-    assert_eq!(SendError(1).to_string(), "nobody watches the value");
+    assert_eq!(SendError(1).to_string(), "there is no receiver");
     assert_eq!(format!("{:?}", SendError(1)), "SendError(..)");
 }
 
@@ -284,7 +284,7 @@ struct Model {
 }
 
 impl Model {
-    /// One call of a receiver, with the answer it must give.
+    /// Makes one call of a receiver and checks its result.
     fn ask(&mut self, call: u64, number: usize, senders: usize) {
         let Some((receiver, seen)) = self.receivers.get_mut(number) else { return };
         let is_new = *seen != Some(self.version);
@@ -325,7 +325,7 @@ impl Model {
 }
 
 #[test]
-fn it_answers_as_its_model() {
+fn random_operations_match_a_model() {
     let mut random = Random::new("watch against its model");
     let mut senders = vec![Sender::new(0)];
     let mut model = Model::default();
@@ -360,7 +360,7 @@ fn it_answers_as_its_model() {
 
 const CHANGES: u64 = 400;
 
-/// Two senders count up together; receivers see the count rise, and its end.
+/// Two senders increment a count together; receivers see it rise to its end.
 fn watch_a_count(seed: u64, n: u64, sender: Option<Sender<u64>>, mut receiver: Receiver<u64>) {
     let mut random = Random::from_seed(seed.wrapping_add(n));
     if let Some(sender) = sender {

@@ -1,7 +1,8 @@
 //! The style of the sources, as a test: sizes, words, the inventory of unsafe code, and whether
-//! the documents name files and tests that exist.
+//! the documents name files, tests and parts of the code that exist.
 
 mod cancel_table;
+mod code_names;
 mod imports;
 mod layers;
 mod type_names;

@@ -8,8 +8,11 @@ use super::{fail_if_any, sources};
 const SUSPENDING: &[(&str, &[&str])] = &[
     // The switch itself.
     ("yielder.suspend(", &["core/worker/fiber_stack.rs"]),
-    // A plain wait; in the worker, `switch_out` and `yield_now`, which is no wait.
-    ("stack.suspend(", &["core/wait/plain.rs", "core/worker/mod.rs"]),
+    // A plain wait; in the worker, `switch_out` and `yield_now`, which is no wait, and the cold
+    // path of both for a fiber that holds contexts.
+    ("stack.suspend(", &["core/wait/plain.rs", "core/worker/mod.rs", "core/worker/contexts.rs"]),
+    // A hook, which suspends no strand.
+    (".context.suspend(", &["core/local/attached.rs"]),
     ("self.suspend(", &["core/wait/park.rs"]),
     (".switch_out(", &["core/wait/park.rs"]),
 ];

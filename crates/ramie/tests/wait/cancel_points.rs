@@ -277,11 +277,13 @@ fn processes() {
 fn the_output_of_a_child_before_its_end_is_returned() {
     everywhere(|| {
         let mut command = Command::new("sh");
-        command.args(["-c", "echo word; exec sleep 1000"]).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        command.args(["-c", "echo word; echo written >&2; exec sleep 1000"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut written = [0; 8];
+        child.stderr.take().unwrap().read_exact(&mut written).unwrap();
         let mut stdout = child.stdout.take().unwrap();
         let mut said = Vec::new();
-        let late = with_timeout(SHORT * 500, || stdout.read_to_end(&mut said)).unwrap_err();
+        let late = with_timeout(SHORT * 50, || stdout.read_to_end(&mut said)).unwrap_err();
         assert!(is_cancelled(&late.into_value().unwrap_err()));
         assert_eq!(said, b"word\n");
         child.kill().unwrap();

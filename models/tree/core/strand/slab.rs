@@ -32,7 +32,7 @@ pub(crate) fn take() -> &'static StrandHeader {
         link: AtomicPtr::new(ptr::null_mut()),
         join: Completion::new(),
         stack: Cell::new(ptr::null()),
-        table: Cell::new(None),
+        table: Cell::new(ptr::null()),
         attributes: Default::default(),
         payload: Cell::new([MaybeUninit::uninit(); _]),
     };

@@ -81,6 +81,10 @@ impl RunningStrand {
     pub(crate) fn check_may_wait(&self, _record: &WaitRecord) {}
     pub(crate) fn check_stack(&self) {}
 
+    pub(crate) fn now_ms(&self) -> u32 {
+        0
+    }
+
     pub(crate) fn has_no_context(&self) -> bool {
         context::is_empty()
     }
@@ -117,6 +121,16 @@ impl Deref for Current {
         // SAFETY: `CURRENT` keeps the box until its thread ends, and this value stays on that
         // thread.
         unsafe { &*self.0 }
+    }
+}
+
+/// As if the CPU were crowded, because a turn that is given away is one more interleaving.
+#[derive(Default)]
+pub(crate) struct Turns(());
+
+impl Turns {
+    pub(crate) fn give(&mut self) -> bool {
+        false
     }
 }
 

@@ -93,17 +93,23 @@ impl Frame {
 
 /// Shows the frames in reach to `f`, the innermost first, until it returns false. `f` must not
 /// suspend.
-fn visit(mut f: impl FnMut(&Frame) -> bool) {
-    let mut show = |key: &'static context::Key, value: *const ()| {
+fn visit(f: impl FnMut(&Frame) -> bool) {
+    // SAFETY: the callers in this file pass closures that compute and never suspend.
+    unsafe { context::visit(shown_to(f)) };
+}
+
+/// The function that shows those values of a context that are frames to `f`.
+fn shown_to(
+    mut f: impl FnMut(&Frame) -> bool,
+) -> impl FnMut(&'static context::Key, *const ()) -> bool {
+    move |key, value| {
         if !std::ptr::eq(key, &KEY) {
             return true;
         }
         // SAFETY: the value under this key is a frame, by `Frame::enter`, which keeps it alive.
         let frame = unsafe { &*value.cast::<Frame>() };
         f(frame) && !matches!(frame.kind, Kind::Shield(_))
-    };
-    // SAFETY: the callers in this file pass closures that compute and never suspend.
-    unsafe { context::visit(&mut show) };
+    }
 }
 
 /// The sum of the limits and scopes around a wait.
@@ -128,6 +134,33 @@ pub(crate) fn ambient() -> Ambient {
         true
     });
     sum
+}
+
+/// The limits and scopes around a strand, for dumps.
+pub(crate) struct Around {
+    pub(crate) deadline: Deadline,
+    /// The address of the innermost scope that can be cancelled.
+    pub(crate) scope: Option<usize>,
+    pub(crate) cause: Option<Cancelled>,
+}
+
+/// Describes the limits and scopes around a strand of this thread.
+///
+/// # Safety
+/// The strand belongs to this thread: it is suspended, or runs this call.
+pub(crate) unsafe fn around(strand: &context::Strand) -> Around {
+    let mut around = Around { deadline: Deadline::NEVER, scope: None, cause: None };
+    let add = |frame: &Frame| {
+        around.deadline = around.deadline.min(frame.limit());
+        around.scope = around.scope.or(frame.scope().map(|node| Arc::as_ptr(node).addr()));
+        if around.cause.is_none() {
+            around.cause = frame.cause();
+        }
+        true
+    };
+    // SAFETY: the caller's promise, and `add` does not suspend.
+    unsafe { context::visit_of(strand, shown_to(add)) };
+    around
 }
 
 /// The reason why the current strand is cancelled, if it is.

@@ -65,7 +65,7 @@ pub use self::{
 };
 pub(crate) use self::{
     error::{STRAND_CANCELLED, errors_with_cancelled},
-    frame::{InheritedLimits, ambient, back_off, cause, inherit, snapshot},
+    frame::{InheritedLimits, ambient, around, back_off, cause, inherit, snapshot},
     node::fence_after_begin,
     partial::after,
     steps::Steps,

@@ -190,6 +190,13 @@ impl Locals {
         })
     }
 
+    /// A context is attached to the strand: from now on, there is something to do at its end.
+    pub(crate) fn note_context(&self) {
+        if self.is_empty() {
+            self.with_table(|_| ());
+        }
+    }
+
     /// Runs the destructors, in the reverse order of initialization, also of values that
     /// destructors initialize meanwhile. Values without a destructor stay usable.
     #[cold]

@@ -11,7 +11,7 @@
 use std::{mem::ManuallyDrop, ptr, sync::Arc};
 
 use crate::core::{
-    primitive::{AtomicPtr, Ordering},
+    primitive::{AtomicPtr, Ordering, fence},
     strand::ScopeData,
 };
 
@@ -74,7 +74,7 @@ impl AttributesWord {
     }
 
     #[inline]
-    fn shared_address(&self) -> *const SpawnAttributes {
+    pub(crate) fn shared_address(&self) -> *const SpawnAttributes {
         let word = self.get();
         match word.addr() & IS_SHARED {
             0 => ptr::null(),
@@ -123,6 +123,9 @@ impl AttributesWord {
         let shared = self.shared_address();
         self.set(ptr::null());
         if !shared.is_null() {
+            // A watchdog that still finds the address has copied the attributes before their end
+            // (`core/worker/view.rs`).
+            fence(Ordering::Release);
             // SAFETY: the address came from `Arc::into_raw`; the word, which held the count, has
             // just given it up.
             drop(unsafe { Arc::from_raw(shared) });

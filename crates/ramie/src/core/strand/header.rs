@@ -9,7 +9,8 @@
 //! | `word` | anyone, by compare-and-swap under the protocol below |
 //! | `link` | the thread that holds the right to start or to schedule the strand, or the free list |
 //! | `join` | the strand's end and the holder of its handle, by the protocol in `core/wait/completion.rs` |
-//! | `stack` | the worker that starts the strand, before the strand first waits; read by the winner of the claim of a wait |
+//! | `stack` | the spawner, with the tagged location of the spawn; the worker that starts the strand, before the strand first waits; read by the winner of the claim of a wait, and by dumps |
+//! | `table` | the spawner; the worker that runs the strand, with its outcome; read by their owners and by watchdogs |
 //! | the other cells | the worker that runs the strand; before the start, the spawner; after `join` is done, the holder of the handle |
 //!
 //! Data that a strand needs only while it runs or waits lies in its [`FiberStack`]. So a closure
@@ -21,8 +22,8 @@
 //! | state | left by | to |
 //! |---|---|---|
 //! | `RUNNING` (also: runnable) | the strand: [`StrandHeader::begin_wait`] | `WAITING`, epoch + 1 |
-//! | `WAITING` | the winner of the compare-and-swap in [`StrandHeader::claim`], [`StrandHeader::unpark`] or [`StrandHeader::cancel`] | `WOKEN`, `TIMED_OUT`, `CANCELLED` |
-//! | `WOKEN`, `TIMED_OUT`, `CANCELLED` | the strand, by beginning its next wait | `WAITING`, epoch + 1 |
+//! | `WAITING` | the winner of the compare-and-swap in [`StrandHeader::claim`], [`StrandHeader::unpark`] or [`StrandHeader::cancel`] | [`Wake::Woken`], [`Wake::TimedOut`], [`Wake::Cancelled`] |
+//! | [`Wake::Woken`], [`Wake::TimedOut`], [`Wake::Cancelled`] | the strand, by beginning its next wait | `WAITING`, epoch + 1 |
 //!
 //! The winner of the compare-and-swap, and nobody else, schedules the strand. Until it does, the
 //! strand stays suspended, so the frame in which the strand waits does not change: the winner may
@@ -45,7 +46,7 @@
 //! started, so the word itself makes `stack` visible to that caller. The token, like std's, makes
 //! the writes before the `unpark` visible to the parked strand.
 
-use std::{mem::MaybeUninit, ptr};
+use std::{mem::MaybeUninit, panic::Location, ptr};
 
 use super::{
     FiberId, WakeRef,
@@ -55,7 +56,7 @@ use super::{
     slab,
 };
 use crate::core::{
-    primitive::{AtomicPtr, AtomicU64, Cell, Ordering},
+    primitive::{AtomicPtr, AtomicU64, Cell, Ordering, PointerCell},
     wait::completion::Completion,
     worker::FiberStack,
 };
@@ -88,6 +89,10 @@ pub(crate) enum Unpark {
     Nothing,
 }
 
+/// Set in `stack` while it holds a location instead of a stack.
+const IS_LOCATION: usize = 1;
+const _: () = assert!(align_of::<Location<'static>>() > IS_LOCATION);
+
 /// Room for a small closure, a small value, or the two words of a panic's payload.
 pub(super) const INLINE_WORDS: usize = 2;
 
@@ -97,8 +102,8 @@ pub(crate) struct StrandHeader {
     pub(super) word: AtomicU64,
     pub(crate) link: AtomicPtr<StrandHeader>,
     pub(crate) join: Completion,
-    pub(crate) stack: Cell<*const FiberStack>,
-    pub(super) table: Cell<Option<&'static JobTable>>,
+    pub(crate) stack: PointerCell<FiberStack>,
+    pub(super) table: PointerCell<JobTable>,
     pub(crate) attributes: AttributesWord,
     pub(super) payload: Cell<[MaybeUninit<u64>; INLINE_WORDS]>,
 }
@@ -122,7 +127,7 @@ impl StrandHeader {
         self.word.store(word, Ordering::Relaxed);
         self.join.reset();
         self.stack.set(ptr::null());
-        self.table.set(None);
+        self.table.set(ptr::null());
     }
 
     /// Makes every outstanding id and wait reference of this header stale. Returns whether the
@@ -137,6 +142,36 @@ impl StrandHeader {
         // this store overwrites it, or their compare-and-swap fails because the word has changed.
         self.word.store(new, Ordering::Release);
         (old >> GENERATION_SHIFT) as u32 & !THREAD_TAG < THREAD_TAG - 2
+    }
+
+    /// Notes where a strand that has not started was spawned.
+    #[inline(always)]
+    pub(crate) fn note_spawn(&self, location: &'static Location<'static>) {
+        let tagged = ptr::from_ref(location).map_addr(|address| address | IS_LOCATION);
+        self.stack.set(tagged.cast());
+    }
+
+    /// Forgets the location of the spawn, because the strand will never start.
+    pub(super) fn forget_spawn(&self) {
+        self.stack.set(ptr::null());
+    }
+
+    /// The stack of a strand that has started; null before that.
+    #[inline(always)]
+    pub(crate) fn stack_if_started(&self) -> *const FiberStack {
+        let stack = self.stack.get();
+        if stack.addr() & IS_LOCATION == 0 { stack } else { ptr::null() }
+    }
+
+    /// Where a strand that has not started was spawned.
+    #[inline(always)]
+    pub(crate) fn spawned_at(&self) -> Option<&'static Location<'static>> {
+        spawned_at(self.stack.get())
+    }
+
+    /// The number of full waits that have begun in this header, modulo 2^24, over all its strands.
+    pub(crate) fn epoch(&self) -> u32 {
+        ((self.word.load(Ordering::Relaxed) >> EPOCH_SHIFT) & EPOCH_MASK) as u32
     }
 
     #[inline(always)]
@@ -284,4 +319,24 @@ impl StrandHeader {
     pub(crate) fn is_thread(&self) -> bool {
         self.id().is_thread()
     }
+
+    /// The id and the spawn location of a strand that has not started. Any thread may ask.
+    pub(crate) fn unstarted(&self) -> Option<(FiberId, &'static Location<'static>)> {
+        // The word is the same before and after, so the location is that of this strand. A thread
+        // that sees old values reports a strand that has just started or ended, which dumps allow.
+        let before = self.id_bits();
+        let location = self.spawned_at()?;
+        let is_same = self.id_bits() == before;
+        (is_same && before != 0).then(|| (self.id(), location))
+    }
+}
+
+/// The location in a word of `stack`.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn spawned_at(stack: *const FiberStack) -> Option<&'static Location<'static>> {
+    let location: *const Location<'static> =
+        stack.map_addr(|address| address & !IS_LOCATION).cast();
+    // SAFETY: a tagged word is a location of `note_spawn`, which is never unmapped.
+    (stack.addr() & IS_LOCATION != 0).then(|| unsafe { &*location })
 }

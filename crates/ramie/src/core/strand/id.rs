@@ -40,12 +40,23 @@ impl FiberId {
     pub(crate) fn as_u64(self) -> u64 {
         self.0.get()
     }
+
+    /// The id of a word that locks and records keep; none: 0.
+    pub(crate) fn from_u64(id: u64) -> Option<FiberId> {
+        NonZero::new(id).map(FiberId)
+    }
+}
+
+/// Writes the index and the generation, as in `12.1`.
+impl fmt::Display for FiberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.index(), self.generation() & !THREAD_TAG)
+    }
 }
 
 impl fmt::Debug for FiberId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let generation = self.generation() & !THREAD_TAG;
-        write!(f, "FiberId({}.{generation})", self.index())
+        write!(f, "FiberId({self})")
     }
 }
 

@@ -8,10 +8,7 @@
 //! | ended | the value; or a payload, and then the table is one of [`WITHOUT_VALUE`] | [`take_outcome`] or [`JobTable::drop_outcome`] |
 #![allow(unsafe_code)]
 
-use std::{
-    any::{self, Any},
-    ptr,
-};
+use std::any::{self, Any};
 
 use super::header::{INLINE_WORDS, StrandHeader};
 use crate::core::{
@@ -26,7 +23,7 @@ type Payload = Box<dyn Any + Send>;
 /// The operations on a payload whose types only the spawner and the joiner know.
 pub(crate) struct JobTable {
     /// Runs the installed closure and stores its outcome. Returns whether the closure panicked.
-    run: unsafe fn(&StrandHeader) -> bool,
+    pub(super) run: unsafe fn(&StrandHeader) -> bool,
     /// Drops the installed closure.
     discard: unsafe fn(&StrandHeader),
     /// Drops the stored value or payload.
@@ -147,7 +144,8 @@ unsafe fn drop_as<V>(header: &StrandHeader) {
 pub(crate) unsafe fn install<F: FnOnce() -> T, T>(header: &StrandHeader, closure: F) {
     // SAFETY: a fresh header's payload is empty and belongs to the spawner.
     unsafe { write(header, closure) };
-    header.table.set(Some(&TableOf::<F, T>::TABLE));
+    let table: &'static JobTable = &TableOf::<F, T>::TABLE;
+    header.table.set(table);
 }
 
 /// Moves the outcome out of an ended strand's header.
@@ -177,17 +175,23 @@ unsafe fn take_raised(header: &StrandHeader) -> Raised {
 
 impl StrandHeader {
     fn table(&self) -> &'static JobTable {
-        self.table.get().expect("a strand's header has a job from its spawn on")
+        self.try_table().expect("a strand's header has a job from its spawn on")
     }
 
-    /// The name of the closure of a strand that has not ended; empty if it has none of its own.
+    fn try_table(&self) -> Option<&'static JobTable> {
+        // SAFETY: null, or a constant of the program, which is never unmapped.
+        unsafe { self.table.get().as_ref() }
+    }
+
+    /// The name of the closure of a strand that has not ended; empty if it has none of its own. Any
+    /// thread may ask, and gets the name of the strand that has the header then.
     pub(crate) fn closure_name(&self) -> &'static str {
-        self.table.get().map_or("", |table| (table.name)())
+        self.try_table().map_or("", |table| (table.name)())
     }
 
     /// Whether the strand has, or had, a closure of its own.
     pub(crate) fn is_spawned(&self) -> bool {
-        self.table.get().is_some()
+        !self.table.get().is_null()
     }
 
     /// Runs the closure; returns whether it panicked.
@@ -227,14 +231,13 @@ impl StrandHeader {
         unsafe { write(self, payload) };
         let table = &WITHOUT_VALUE[why as usize];
         debug_assert_eq!(table.end, Some(why));
-        self.table.set(Some(table));
+        self.table.set(table);
     }
 
     /// Whether the payload holds a panic, or the reason why there is no value.
     #[inline]
     fn has_no_value(&self) -> bool {
-        let table = self.table.get().map_or(ptr::null(), ptr::from_ref);
-        WITHOUT_VALUE.as_ptr_range().contains(&table)
+        WITHOUT_VALUE.as_ptr_range().contains(&self.table.get())
     }
 
     /// Returns the reason why there is no value, with the payload's text, if it is a text.

@@ -9,7 +9,7 @@ use ramie_driver::say;
 use crate::core::{
     strand::{ScopeData, SpawnOptions, StrandHeader},
     wait::completion::Finished,
-    worker::{FiberStack, NoSwitch, Worker},
+    worker::{FiberStack, NoSwitch, Worker, end_contexts},
 };
 
 /// The payload of the error from joining an abandoned fiber.
@@ -53,7 +53,7 @@ fn run_and_end(worker: &Worker, stack: &FiberStack, header: &'static StrandHeade
     unsafe { end(worker, header, panicked, Some(stack)) };
     // The destructors ran while the header was still this strand's. Only the memory is left.
     if !stack.locals.is_empty() {
-        stack.locals.free();
+        free_locals(worker, stack);
     }
 }
 
@@ -70,7 +70,18 @@ fn destroy_locals(worker: &Worker, stack: &FiberStack) {
         // They may wait, even if a coroutine was left suspended in a `no_switch` region.
         worker.running.leave_no_switch();
         stack.locals.destroy();
+        // Hooks and destructors may initialize locals and attach contexts.
+        while end_contexts(worker, stack) {
+            stack.locals.destroy();
+        }
     }
+}
+
+/// Frees the locals of a strand that has ended; their destructors have run.
+#[cold]
+fn free_locals(worker: &Worker, stack: &FiberStack) {
+    destroy_locals(worker, stack);
+    stack.locals.free();
 }
 
 /// Publishes the outcome, or drops it if no handle is left, and leaves the scope. `stack` is the
@@ -172,6 +183,7 @@ pub(crate) unsafe fn end_unstarted(
     header: &'static StrandHeader,
     why: Box<dyn Any + Send>,
 ) {
+    header.forget_spawn();
     // SAFETY: the caller's promise.
     unsafe { header.discard_job(why) };
     // SAFETY: `discard_job` has stored the outcome.
@@ -228,8 +240,13 @@ pub(crate) unsafe fn end_abandoned(
 
 /// Returns the name of a strand for messages.
 pub(crate) fn label(header: &StrandHeader) -> String {
+    label_with(header, header.attributes.shared().and_then(|shared| shared.options.name.as_deref()))
+}
+
+/// The same for a strand of that name.
+pub(crate) fn label_with(header: &StrandHeader, name: Option<&str>) -> String {
     let noun = if header.is_thread() { "thread" } else { "fiber" };
-    match header.attributes.shared().and_then(|shared| shared.options.name.as_deref()) {
+    match name {
         Some(name) => format!("{noun} '{name}'"),
         None => format!("{noun} {:?}", header.id()),
     }

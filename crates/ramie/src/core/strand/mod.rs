@@ -5,6 +5,7 @@
 //! parks and wakes serves both.
 
 mod attributes;
+mod debugger;
 mod header;
 mod id;
 mod job;
@@ -13,17 +14,20 @@ mod memory;
 mod raised;
 mod scope_data;
 mod slab;
+mod unstarted;
 
 pub(crate) use attributes::{SpawnAttributes, SpawnOptions};
+pub(crate) use debugger::be_open_to_debuggers;
 pub(crate) use header::{StrandHeader, Unpark, Wake};
 pub use id::FiberId;
 pub(crate) use id::WakeRef;
 pub(crate) use job::{install, take_outcome};
 pub(crate) use life::{
     ABANDONED, describe_overflows, destroy_own_locals, end_abandoned, end_unstarted, fail_to_start,
-    free_root, is_placed, label, name_after_thread, requested_stack_size, run_thread_to_end,
-    run_to_end,
+    free_root, is_placed, label, label_with, name_after_thread, requested_stack_size,
+    run_thread_to_end, run_to_end,
 };
 pub(crate) use raised::{NoValue, Raised, catch_raised};
 pub(crate) use scope_data::ScopeData;
-pub(crate) use slab::{FreeList, free_without_worker, header_at};
+pub(crate) use slab::{FreeList, find_header, free_without_worker, header_at};
+pub(crate) use unstarted::visit_unstarted;

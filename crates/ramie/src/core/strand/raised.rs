@@ -15,7 +15,8 @@ pub(crate) enum NoValue {
     /// Its closure panicked by [`resume_unwind`], which does not call the hook, or under a hook
     /// that the program set instead of the runtime's.
     PanickedSilently,
-    /// It was not started, or was given up, for the reason in the payload. No hook was called.
+    /// The strand was not started, or was abandoned, for the reason in the payload. No hook was
+    /// called.
     NotRun,
 }
 

@@ -14,18 +14,18 @@ use std::sync::Mutex;
 
 use ramie_driver::sys::{HandedOut, Lent};
 
-use super::NoValue;
+use super::{FiberId, NoValue};
 use crate::core::{
     local::Inherited,
     primitive::{AtomicBool, AtomicUsize, Ordering},
     wait::{
         completion::Completion,
-        park::{WaitKind, WaitRecord, abort_wait_while_unwinding},
+        park::{Subject, WaitKind, WaitRecord, abort_wait_while_unwinding},
     },
     worker::{self, Shared, try_install_hook},
 };
 
-static SCOPE_END: WaitKind = WaitKind::new("the strands of a scope");
+static SCOPE_END: WaitKind = WaitKind::about("the strands of a scope", Subject::Scope);
 
 /// The message of a scope about a strand whose panic nobody took.
 pub(crate) struct Sentence {
@@ -44,6 +44,8 @@ pub(crate) struct ScopeData {
     panicked: Mutex<Option<Sentence>>,
     /// The worker of the strand that waits for the scope.
     owner: &'static Shared,
+    /// The strand that opened the scope.
+    opener: FiberId,
     /// The limits and values that were set where the scope was opened.
     inherited: Option<Inherited>,
 }
@@ -68,8 +70,14 @@ impl ScopeData {
             is_lost: AtomicBool::new(false),
             panicked: Mutex::new(None),
             owner: worker.shared,
+            opener: worker.current_header().id(),
             inherited: Inherited::snapshot(),
         }
+    }
+
+    /// The strand that opened the scope, and waits for its strands.
+    pub(crate) fn opener(&self) -> FiberId {
+        self.opener
     }
 
     /// The number of strands that have not ended, without the parent.
@@ -133,7 +141,8 @@ impl ScopeData {
         if self.strands.fetch_sub(1, Ordering::AcqRel) == 1 {
             return children.settle();
         }
-        let record = WaitRecord::new(&SCOPE_END);
+        let address = std::ptr::from_ref(self).addr() as u64;
+        let record = WaitRecord::new(&SCOPE_END).with_detail(address, 0);
         if self.done.wait(&record).is_err() {
             abort_wait_while_unwinding("a scope with strands that have not ended");
         }

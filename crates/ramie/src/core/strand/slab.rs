@@ -14,13 +14,13 @@ use super::{
 use crate::core::primitive::Ordering;
 
 /// Bounds the strands alive at once to 2^28: far beyond the memory of any machine.
-const CHUNKS: usize = (1 << 28) / CHUNK_HEADERS;
+pub(super) const CHUNKS: usize = (1 << 28) / CHUNK_HEADERS;
 const BATCH: usize = 256;
 /// From this index on headers are committed ahead of their use.
 const FIRST_COMMITTED: usize = 4096;
 
 // A plain static, also under a model checker: it holds no protocol, only addresses.
-static TABLE: [std::sync::atomic::AtomicPtr<StrandHeader>; CHUNKS] =
+pub(super) static TABLE: [std::sync::atomic::AtomicPtr<StrandHeader>; CHUNKS] =
     [const { std::sync::atomic::AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
 
 static DEPOT: Mutex<Depot> =
@@ -87,6 +87,12 @@ fn depot() -> std::sync::MutexGuard<'static, Depot> {
     DEPOT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// The indices of all headers that some strand has or had.
+pub(super) fn headers_in_use() -> impl Iterator<Item = u32> {
+    // The first header of each chunk is the chunk's head.
+    (0..depot().fresh).filter(|index| !(*index as usize).is_multiple_of(CHUNK_HEADERS))
+}
+
 /// Finds the header of an index that some strand has or had.
 #[inline]
 pub(crate) fn header_at(index: u32) -> &'static StrandHeader {
@@ -98,6 +104,21 @@ pub(crate) fn header_at(index: u32) -> &'static StrandHeader {
     // SAFETY: chunks are never unmapped, zeroed memory is a valid header, headers are shared only
     // (`&StrandHeader`), never borrowed mutably.
     unsafe { &*header }
+}
+
+/// Finds the header at an address that need not be a header's. Only headers that some strand has or
+/// had are ever in use.
+pub(crate) fn find_header(address: usize) -> Option<&'static StrandHeader> {
+    let (chunk, place) = (address - address % CHUNK_BYTES, address % CHUNK_BYTES);
+    let chunks = TABLE.iter().map(|chunk| chunk.load(Ordering::Acquire));
+    let chunk = chunks.take_while(|chunk| !chunk.is_null()).find(|found| found.addr() == chunk)?;
+    if place == 0 || !place.is_multiple_of(size_of::<StrandHeader>()) {
+        return None;
+    }
+    // SAFETY: the offset lies within the chunk.
+    let header = unsafe { chunk.byte_add(place) };
+    // SAFETY: as in `header_at`; the place of the chunk's head is excluded.
+    Some(unsafe { &*header })
 }
 
 /// The index of a header: computed from the number in its chunk's head and its position in the

@@ -6,7 +6,7 @@ pub(crate) mod completion;
 pub(crate) mod park;
 pub(crate) mod parking_lot;
 pub(crate) mod plain;
-mod record;
+pub(crate) mod record;
 mod sleep;
 mod waker;
 pub(crate) mod word;

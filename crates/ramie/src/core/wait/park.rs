@@ -21,7 +21,8 @@
 //! 5. It runs again, with the reason that the winner stored.
 //!
 //! The record is read only by the worker that owns the strand (dumps, abandonment), and only while
-//! the strand is suspended, so it needs no synchronisation.
+//! the strand is suspended, so it needs no synchronisation. (A watchdog reads copies of records,
+//! which the kernel makes: `core/worker/view.rs`.)
 //!
 //! Between 1 and 5 the waiter's frame and the references to it are lent: a panic that would leave
 //! the frame ends the process ([`HandedOut`]). All checks that could refuse the wait come before 1.
@@ -48,7 +49,7 @@
 
 use ramie_driver::sys::{HandedOut, Lent};
 
-pub(crate) use super::record::{WaitKind, WaitRecord};
+pub(crate) use super::record::{Subject, WaitKind, WaitRecord};
 use super::word::WakeWord;
 use crate::core::{
     cancel,
@@ -135,6 +136,7 @@ impl<'a> Prepared<'a> {
         record: &'a WaitRecord,
         wait: WakeRef,
     ) -> Self {
+        record.since_ms.set(worker.running.now_ms());
         stack.record.set(record);
         Prepared { worker, stack, record, wait, begun: HandedOut::<Wait>::new() }
     }

@@ -14,8 +14,8 @@
 //!
 //! | a waiter is | left by |
 //! |---|---|
-//! | queued | the unparker that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is given up |
-//! | taken off, claimed | - (its strand is being woken by that unparker; if it is given up before it runs, the unlink hook passes the wake-up on) |
+//! | queued | the unparker that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is abandoned |
+//! | taken off, claimed | - (its strand is being woken by that unparker; if it is abandoned before it runs, the unlink hook passes the wake-up on) |
 //! | taken off, not claimed | - (its wait had ended already; the unparker went on to the next) |
 //!
 //! *The race to fear*: a wake-up is spent on a waiter that has just timed out. The claim decides:

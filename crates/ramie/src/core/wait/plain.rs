@@ -26,7 +26,8 @@ impl RunningStrand {
 /// Suspends a fiber in a plain wait. Its op names the fiber to the driver by
 /// [`WakeWord::plain`](super::word::WakeWord::plain).
 #[inline(always)]
-pub(crate) fn suspend_plainly(stack: &FiberStack, record: &WaitRecord) {
+pub(crate) fn suspend_plainly(running: &RunningStrand, stack: &FiberStack, record: &WaitRecord) {
+    record.since_ms.set(running.now_ms());
     stack.record.set(record);
     stack.suspend();
     stack.record.set(std::ptr::null());

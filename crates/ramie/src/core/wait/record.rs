@@ -8,11 +8,67 @@ use crate::core::time::Deadline;
 #[derive(Debug)]
 pub(crate) struct WaitKind {
     pub(crate) name: &'static str,
+    pub(crate) subject: Subject,
+}
+
+/// The meaning of the two numbers of a record's detail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Subject {
+    /// The numbers mean nothing.
+    Nothing,
+    /// The numbers mean nothing. Only a strand or a thread of the program ends the wait.
+    Unpark,
+    /// A descriptor, or `u64::MAX` for an op without one; and a position in the file, or
+    /// [`NO_OFFSET`].
+    Descriptor,
+    /// The address of the word of a Mutex: see [`mutex_owner`].
+    Mutex,
+    /// The addresses of the word of a RwLock and of the word with the id of its writer.
+    RwLock,
+    /// The address of a channel.
+    Channel,
+    /// The number of the arms of a select.
+    Select,
+    /// The address of another primitive.
+    Object,
+    /// The id of a strand.
+    Strand,
+    /// The address of the data of a scope.
+    Scope,
+}
+
+/// The position of an op that has none, such as a receive from a socket.
+pub(crate) const NO_OFFSET: u64 = u64::MAX;
+
+/// The bits of a Mutex's word that are not of its owner's id.
+const MUTEX_FLAGS: u64 = 0b11 << 30;
+
+/// The id of the owner in the word of a Mutex; 0: it has none.
+pub(crate) fn mutex_owner(word: u64) -> u64 {
+    word & !MUTEX_FLAGS
+}
+
+impl Subject {
+    /// Whether the detail may lead to the strands that have to act first.
+    pub(crate) fn may_name_strands(self) -> bool {
+        matches!(self, Subject::Mutex | Subject::RwLock | Subject::Strand | Subject::Scope)
+    }
 }
 
 impl WaitKind {
+    /// A wait whose record has no detail.
     pub(crate) const fn new(name: &'static str) -> Self {
-        WaitKind { name }
+        WaitKind { name, subject: Subject::Nothing }
+    }
+
+    /// A wait for an op, whose detail is [`Subject::Descriptor`].
+    pub(crate) const fn of_op(name: &'static str) -> Self {
+        WaitKind { name, subject: Subject::Descriptor }
+    }
+
+    /// A wait whose detail is about `subject`.
+    pub(crate) const fn about(name: &'static str, subject: Subject) -> Self {
+        WaitKind { name, subject }
     }
 }
 
@@ -20,7 +76,7 @@ impl WaitKind {
 pub(crate) struct WaitRecord {
     pub(crate) kind: &'static WaitKind,
     pub(crate) location: &'static Location<'static>,
-    /// Two numbers to which the kind gives a meaning: a descriptor, an address, an id.
+    /// Two numbers to which the kind gives a meaning: see [`Subject`].
     pub(crate) detail: [u64; 2],
     pub(crate) deadline: Deadline,
     pub(super) is_cancel_point: bool,
@@ -30,6 +86,8 @@ pub(crate) struct WaitRecord {
     pub(super) ends_at: Cell<Deadline>,
     /// A scope around the wait may be cancelled by request.
     pub(super) is_in_scope: Cell<bool>,
+    /// When the wait began, in ms by the worker's coarse clock.
+    pub(crate) since_ms: Cell<u32>,
     /// Takes the waiter off its list when its strand is abandoned.
     pub(crate) unlink: Option<Unlink>,
 }
@@ -67,6 +125,7 @@ impl WaitRecord {
             is_plain,
             ends_at: Cell::new(Deadline::NEVER),
             is_in_scope: Cell::new(false),
+            since_ms: Cell::new(0),
             unlink: None,
         }
     }
@@ -100,6 +159,18 @@ impl WaitRecord {
     /// it.
     pub(crate) fn ends_at(&self) -> Deadline {
         self.ends_at.get()
+    }
+
+    /// Whether only strands and threads of the program can end the wait: neither time nor an op nor
+    /// a job on the blocking pool. Asked about a strand that is suspended.
+    pub(crate) fn is_bound_to_others(&self) -> bool {
+        let by_itself = matches!(self.kind.subject, Subject::Nothing | Subject::Descriptor);
+        !self.is_plain && !by_itself && self.ends_at() == Deadline::NEVER
+    }
+
+    /// Whether a scope around the wait may end it. Asked about a strand that is suspended.
+    pub(crate) fn is_cancellable(&self) -> bool {
+        self.is_cancel_point && self.is_in_scope.get()
     }
 
     #[inline]

@@ -1,10 +1,12 @@
-//! Fibers that have not ended when their worker goes are given up.
+//! Abandoning the fibers that have not ended when their worker ends.
 //!
 //! A started fiber's stack may be referred to from anywhere: by a kernel op, by a child's borrow,
-//! by an intrusive list. It cannot be unwound from outside (its code may catch the unwind and wait
-//! on), so it is leaked as it lies, and nothing on it is dropped. In this order:
-//! 1. its wait's unlink hook takes it off the list it waits on, so that no wake-up is spent on it;
-//! 2. its outcome becomes an error that reports this, and its joiner wakes;
+//! by an intrusive list. The stack cannot be unwound from outside (the fiber's code may catch the
+//! unwinding and continue to wait), so the stack is leaked as it is, and nothing on it is dropped.
+//! In this order:
+//! 1. the unlink hook of the fiber's wait takes it off the queue in which it waits, so that no
+//!    wake-up is spent on it;
+//! 2. the fiber's outcome becomes an error that reports this, and its joiner is woken;
 //! 3. the ops in flight are cancelled and awaited to the last completion: after that the kernel
 //!    writes into no stack of ours;
 //! 4. the stack is leaked and counted.
@@ -12,20 +14,62 @@
 //! Closures that never started are dropped here, on their own worker.
 #![allow(unsafe_code)]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use super::{Daemons, FiberStack, Stacks, Worker, run_queue::Next};
+use super::{Daemons, FiberStack, Stacks, Worker, facts, run_queue::Next};
 use crate::core::{
-    strand::{self, StrandHeader, Wake},
-    wait::park::WaitRecord,
+    strand::{self, FiberId, StrandHeader, Wake},
+    wait::{
+        park::{Subject, WaitRecord},
+        record::mutex_owner,
+    },
 };
 
 /// A fiber that had not ended when the grace period was over.
 #[derive(Debug, Clone)]
 pub(crate) struct AbandonedFiber {
-    pub(crate) label: String,
-    /// The end of a sentence: "waits for a Mutex", "is still running".
-    pub(crate) state: String,
+    id: Option<FiberId>,
+    label: String,
+    /// The end of a sentence, or its middle: "waits for a Mutex", "is still running".
+    state: String,
+    /// The object of its wait.
+    object: Option<AwaitedObject>,
+    /// The place of its wait, and its closure.
+    rest: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum AwaitedObject {
+    Descriptor(u64),
+    LockOf(FiberId),
+    EndOf(FiberId),
+}
+
+impl AbandonedFiber {
+    /// A strand that still runs.
+    pub(super) fn running(label: String) -> Self {
+        let state = "is still running".to_owned();
+        AbandonedFiber { id: None, label, state, object: None, rest: String::new() }
+    }
+
+    /// A line for each fiber. Names the strand for which it waits if that is one of them.
+    pub(crate) fn lines(fibers: &[AbandonedFiber]) -> impl Iterator<Item = String> {
+        let label = |fiber: &'_ AbandonedFiber| Some((fiber.id?, fiber.label.clone()));
+        let labels: HashMap<_, _> = fibers.iter().filter_map(label).collect();
+        fibers.iter().map(move |fiber| fiber.line(&labels))
+    }
+
+    fn line(&self, labels: &HashMap<FiberId, String>) -> String {
+        let name = |id| labels.get(&id).cloned().unwrap_or_else(|| format!("{id:?}"));
+        let object = match self.object {
+            None => String::new(),
+            Some(AwaitedObject::Descriptor(fd)) => format!(" (descriptor {fd})"),
+            Some(AwaitedObject::LockOf(id)) => format!(" (held by {})", name(id)),
+            Some(AwaitedObject::EndOf(id)) => format!(" ({})", name(id)),
+        };
+        let AbandonedFiber { label, state, rest, .. } = self;
+        format!("{label} {state}{object}{rest}")
+    }
 }
 
 /// The fibers of a worker that have been abandoned so far.
@@ -98,7 +142,7 @@ impl Abandonment<'_> {
         }
     }
 
-    /// Makes sure that nobody else has, or will get, the right to schedule the fiber.
+    /// Makes sure that no other thread has, or will get, the right to schedule the fiber.
     fn settle(&mut self, stack: *const FiberStack, header: &'static StrandHeader) {
         let record = wait_of(header);
         let unlink = record.and_then(|record| record.unlink);
@@ -144,21 +188,38 @@ impl Stacks {
 }
 
 fn describe(header: &StrandHeader) -> AbandonedFiber {
-    let mut state = match wait_of(header) {
-        Some(record) => format!("waits for {} at {}", record.kind.name, record.location),
-        None => "waits for its turn to run".to_owned(),
+    let wait = wait_of(header);
+    let (state, mut rest) = match wait {
+        Some(record) => {
+            (format!("waits for {}", record.kind.name), format!(" at {}", record.location))
+        }
+        None => ("waits for its turn to run".to_owned(), String::new()),
     };
     let closure = header.closure_name();
     if !closure.is_empty() {
-        state.push_str(&format!("; it runs {closure}"));
+        rest.push_str(&format!("; it runs {closure}"));
     }
-    AbandonedFiber { label: strand::label(header), state }
+    let (id, label) = (Some(header.id()), strand::label(header));
+    AbandonedFiber { id, label, state, object: wait.and_then(object_of), rest }
+}
+
+fn object_of(record: &WaitRecord) -> Option<AwaitedObject> {
+    let lock = || facts::read_lock(record);
+    match record.kind.subject {
+        Subject::Descriptor if record.detail[0] != u64::MAX => {
+            Some(AwaitedObject::Descriptor(record.detail[0]))
+        }
+        Subject::Mutex => FiberId::from_u64(mutex_owner(lock()[0])).map(AwaitedObject::LockOf),
+        Subject::RwLock => FiberId::from_u64(lock()[1]).map(AwaitedObject::LockOf),
+        Subject::Strand => FiberId::from_u64(record.detail[0]).map(AwaitedObject::EndOf),
+        _ => None,
+    }
 }
 
 /// The wait of a fiber of this worker, if it has started and does not run.
 fn wait_of(header: &StrandHeader) -> Option<&WaitRecord> {
     // SAFETY: null before the start; then the fiber's stack, which lives until the fiber has ended.
-    let stack = unsafe { header.stack.get().as_ref() }?;
+    let stack = unsafe { header.stack_if_started().as_ref() }?;
     // SAFETY: a live fiber that does not run is suspended: its record is null or lies in its frame.
     unsafe { stack.record.get().as_ref() }
 }

@@ -37,7 +37,7 @@ impl Worker {
     #[inline(never)]
     fn give_way_after_many(&self) {
         self.io.restart_complete_at_once();
-        if self.running.fiber().is_some() && !std::thread::panicking() {
+        if self.running.is_fiber_that_may_switch() && !std::thread::panicking() {
             self.scheduler.poll_after(1);
             self.yield_now();
         }

@@ -1,12 +1,14 @@
 //! The small worker of an OS thread outside `run`.
 //!
-//! Every thread that waits in Ramie owns one, made at its first wait: an inbox, timers, a driver
-//! once an op needs it. The thread itself is the worker's root strand, so its waits are timed,
-//! woken and seen like any fiber's, and fibers spawned there with `spawn_local` run while it waits.
-//! When the thread ends, those that have not ended are given up: nobody is left to run them. That
-//! is done as soon as the destructors of thread-locals are known to run
-//! ([`thread_end`](ramie_coro::thread_end)), because a fiber may be suspended inside
-//! `LocalKey::with` of a value that is destroyed before a later destructor waits.
+//! Every thread that waits in Ramie owns one, made at its first wait: an inbox, timers, and a
+//! driver once an op needs one. The thread itself is the worker's root strand, so its waits are
+//! timed, woken and dumped like those of a fiber, and fibers spawned there with `spawn_local` run
+//! while it waits.
+//!
+//! When the thread ends, the fibers that have not ended are abandoned, because no thread is left to
+//! run them. They are abandoned as soon as the destructors of thread-locals are known to run
+//! ([`thread_end`](ramie_coro::thread_end)): a later destructor may wait, and then a fiber that is
+//! suspended inside `LocalKey::with` would continue with a value that is already destroyed.
 
 use std::{cell::Cell, ffi::c_void, io, ptr, sync::OnceLock};
 
@@ -20,49 +22,52 @@ use crate::core::{
     time::{Clock, Deadline},
 };
 
-/// Gives up the thread's fibers and destroys its fiber-locals while the destructors of
-/// thread-locals run, so that those may use them. The worker itself goes later.
-struct Farewell {
+/// Abandons the thread's fibers and destroys its fiber-locals when the destructors of thread-locals
+/// run, so that the destructors of fiber-locals may use thread-locals. [`end`] frees the worker
+/// itself later.
+struct AbandonAtThreadEnd {
     worker: Cell<*const Worker>,
 }
 
 thread_local! {
-    static FAREWELL: Farewell = const { Farewell { worker: Cell::new(ptr::null()) } };
+    static AT_THREAD_END: AbandonAtThreadEnd =
+        const { AbandonAtThreadEnd { worker: Cell::new(ptr::null()) } };
 }
 
-impl Drop for Farewell {
+impl Drop for AbandonAtThreadEnd {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
         // SAFETY: null, or set by `attach` on this thread: `end` comes after these destructors.
         let Some(worker) = (unsafe { self.worker.get().as_ref() }) else { return };
-        say_farewell(worker);
+        abandon_fibers(worker);
     }
 }
 
-/// The same, called as early among the destructors as can be.
-fn say_farewell_early() {
-    // Gone, it has done it already.
-    let _ = FAREWELL.try_with(|farewell| {
+/// Abandons the thread's fibers as early among the destructors of thread-locals as possible.
+fn abandon_fibers_early() {
+    // If `AT_THREAD_END` is destroyed, its destructor has abandoned the fibers.
+    let _ = AT_THREAD_END.try_with(|at_thread_end| {
         // SAFETY: as in `drop`.
         #[allow(unsafe_code)]
-        if let Some(worker) = unsafe { farewell.worker.get().as_ref() } {
-            say_farewell(worker);
+        if let Some(worker) = unsafe { at_thread_end.worker.get().as_ref() } {
+            abandon_fibers(worker);
         }
     });
 }
 
-fn say_farewell(worker: &Worker) {
+fn abandon_fibers(worker: &Worker) {
     // The fibers' closures and the locals may refer to values that are destroyed afterwards.
     thread_end::begin();
-    // If one of its fibers ends the process, that fiber runs on to the very end.
+    // If a fiber of this worker ends the process, the destructors run on that fiber, so it cannot
+    // be abandoned.
     if !worker.running.is_fiber() {
         worker.abandon_all();
     }
 }
 
-/// The thread's own strand continues after fibers have run, some of which are suspended. They may
-/// refer to thread-locals that are in use now, so if this thread ends, they are to be abandoned
-/// before those are destroyed.
+/// Called when the thread's own strand continues after fibers have run. Fibers that are suspended
+/// now may refer to thread-locals that are in use. If this thread ends, they have to be abandoned
+/// before those thread-locals are destroyed.
 #[inline]
 pub(super) fn note_suspended_fibers(shared: &Shared) {
     if shared.live() > 0 {
@@ -75,40 +80,43 @@ pub(super) fn note_suspended_fibers(shared: &Shared) {
 #[allow(unsafe_code)]
 pub(super) fn attach() {
     let worker = Box::into_raw(Box::new(outside()));
-    // SAFETY: the key is valid, and `end` is what it does with the worker.
+    // SAFETY: the key is valid, and its destructor, `end`, expects a worker from `Box::into_raw`.
     let error = unsafe { libc::pthread_setspecific(key(), worker.cast()) };
     assert!(error == 0, "no memory for a worker: {}", io::Error::from_raw_os_error(error));
     super::CURRENT.set(worker);
-    // Attached by one of those destructors, it says farewell at its end.
-    let _ = FAREWELL.try_with(|farewell| farewell.worker.set(worker));
-    thread_end::set_hook(say_farewell_early);
+    // If a destructor of a thread-local attaches this worker, `AT_THREAD_END` may be destroyed
+    // already; then `end` abandons the fibers.
+    let _ = AT_THREAD_END.try_with(|at_thread_end| at_thread_end.worker.set(worker));
+    thread_end::set_hook(abandon_fibers_early);
 }
 
 fn outside() -> Worker {
     Worker::new(None, default_driver_choice(), Clock::System, default_stack_size(), None)
 }
 
-/// The key of the threads' workers. What the C library does for keys at a thread's exit comes after
-/// the destructors of Rust's thread-locals, so that those may wait, as std's types let them. (At
-/// the end of `main` it does nothing: then the process ends, and all workers with it.)
+/// The key of the threads' workers. When a thread exits, the C library calls the destructors of
+/// keys after those of Rust's thread-locals, so the latter may still wait, as they may with std's
+/// types. (At the end of `main` it calls no destructor of a key, because the process ends, and all
+/// workers with it.)
 #[allow(unsafe_code)]
 fn key() -> libc::pthread_key_t {
     static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
     *KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: `key` is written to; `end` has the type that is asked for.
+        // SAFETY: the C library writes to `key`, which outlives the call; `end` has the type of a
+        // destructor.
         let error = unsafe { libc::pthread_key_create(&mut key, Some(end)) };
         assert!(error == 0, "no thread-specific key is left for Ramie: the process has 1,024");
         key
     })
 }
 
-/// The thread ends.
+/// Frees the worker of a thread that ends.
 #[allow(unsafe_code)]
 unsafe extern "C" fn end(worker: *mut c_void) {
     // SAFETY: the key's values are workers from `attach`, each given to this function once.
     let worker = unsafe { Box::from_raw(worker.cast::<Worker>()) };
-    // Fibers of `spawn_local` that are still there go no further: nobody will run them.
+    // No thread will run the remaining fibers of `spawn_local` any more.
     worker.abandon_all();
     if ptr::eq(super::CURRENT.get(), &raw const *worker) {
         super::CURRENT.set(ptr::null());
@@ -122,7 +130,8 @@ impl Lent for Strand {
     const WHAT: &'static str = "a thread's strand and its fibers had not ended";
 }
 
-/// Runs `f` on an OS thread that is the strand `header`; of a runtime, if it has an entry there.
+/// Runs `f` on this OS thread as the strand `header`. If the thread belongs to a runtime, `counted`
+/// is its entry there.
 pub(crate) fn on_thread_strand(
     header: &'static StrandHeader,
     counted: Option<&CountedThread>,

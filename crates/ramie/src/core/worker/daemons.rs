@@ -1,15 +1,15 @@
 //! Daemons: strands that a runtime does not wait for.
 //!
-//! A daemon serves others, and by itself would wait for ever: for a stream to be ready, say, whose
-//! owner has left the runtime. So when only daemons are left, `run` ends their waits: each runs in
-//! a scope of its own, which is cancelled then, and the runtime ends when they have ended. A
-//! strand is a daemon from [`Enrolled`] being made to its being dropped.
+//! A daemon serves other strands and might otherwise wait for ever, for example for the readiness
+//! of a stream whose owner has left the runtime. So when only daemons are left, `run` ends their
+//! waits: each daemon runs in a cancel scope of its own, which is then cancelled, and the runtime
+//! ends when all daemons have ended. A strand is a daemon while it has an [`Enrolled`].
 //!
-//! *The race to fear* is to take a strand for a daemon that is none, and cancel those that serve
-//! it. A daemon counts only after it was counted as spawned, and no more before it is counted as
-//! ended; so the count, read between those two (ending.rs), is never above the truth. A strand that
-//! is made a daemon inside a daemon counts once; the scope to cancel is the inner one until that is
-//! left.
+//! *The race to fear*: a strand that is not a daemon is counted as one, and the daemons that serve
+//! it are cancelled. A daemon is counted here after it was counted as spawned, and is taken off
+//! before it is counted as ended. The end of a runtime reads this count between the other two
+//! (ending.rs), so it never finds more daemons than there are. A strand that becomes a daemon again
+//! inside its scope counts once; until it leaves the inner scope, that is the one to cancel.
 
 use std::{
     collections::BTreeMap,
@@ -31,9 +31,9 @@ pub(crate) struct Daemons {
 }
 
 impl Daemons {
-    /// How many there are; none more than have been spawned and not ended.
+    /// The number of daemons, at most that of the strands that were spawned and have not ended.
     pub(super) fn count(&self) -> usize {
-        // Acquire: those counted here are counted as spawned by whoever reads that afterwards.
+        // Acquire: a thread that reads the spawned strands after this finds each daemon among them.
         self.count.load(Ordering::Acquire)
     }
 
@@ -47,7 +47,7 @@ impl Daemons {
         strands.all(|strand| scopes.contains_key(strand))
     }
 
-    /// Ends the waits of all: nobody else is left.
+    /// Ends the waits of all daemons, because no other strand is left.
     pub(super) fn cancel_all(&self) {
         let scopes: Vec<_> = self.scopes().values().cloned().collect();
         for scope in scopes {
@@ -56,7 +56,7 @@ impl Daemons {
     }
 }
 
-/// Of which runtime a daemon is.
+/// The runtime of a daemon.
 enum DaemonRuntime {
     Workers(Arc<Workers>),
     ThreadStrands(Arc<ThreadStrands>),
@@ -71,17 +71,17 @@ impl DaemonRuntime {
     }
 }
 
-/// A strand is a daemon for as long as it has this.
+/// Makes a strand a daemon until dropped.
 pub(crate) struct Enrolled {
     runtime: DaemonRuntime,
     strand: FiberId,
-    /// The scope in which it was a daemon before; it is counted once.
+    /// The scope in which the strand was a daemon before; the strand is counted once.
     outer: Option<CancelHandle>,
 }
 
 impl Enrolled {
-    /// Makes the current strand of `worker` a daemon. `None` outside a runtime, because nothing
-    /// waits for strands there.
+    /// Makes the current strand of `worker` a daemon. Returns `None` outside a runtime, because
+    /// nothing waits for strands there.
     pub(crate) fn new(worker: &Worker, scope: CancelHandle) -> Option<Enrolled> {
         let runtime = match (worker.workers(), &worker.thread_strands) {
             (Some(workers), _) => DaemonRuntime::Workers(Arc::clone(workers)),
@@ -108,13 +108,13 @@ impl Drop for Enrolled {
         if let Some(outer) = self.outer.take() {
             daemons.scopes().insert(self.strand, outer);
             if let DaemonRuntime::ThreadStrands(threads) = &self.runtime {
-                // Those before have ended the waits of the inner scope alone.
+                // If only daemons were left, only the inner scope of this one was cancelled.
                 threads.end_daemons_if_alone();
             }
             return;
         }
         daemons.scopes().remove(&self.strand);
-        // Release: what a look at the strands that have ended finds comes after this.
+        // Release: a thread that finds this strand among those that have ended sees this, too.
         daemons.count.fetch_sub(1, Ordering::Release);
     }
 }

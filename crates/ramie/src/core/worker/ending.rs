@@ -120,7 +120,9 @@ impl Workers {
         let finished = sum(|shared| shared.finished.load(Ordering::Acquire));
         let daemons = self.daemons.count() as u64;
         let spawned = sum(|shared| shared.spawned.load(Ordering::Acquire));
-        match spawned - finished {
+        // A worker whose loop has ended may be gone, and a later runtime may have restarted its
+        // counts. That is no matter, because then this runtime has ended, but no overflow either.
+        match spawned.wrapping_sub(finished) {
             0 => Census::Empty,
             left if left == daemons => Census::OnlyDaemons,
             _ => Census::Others,

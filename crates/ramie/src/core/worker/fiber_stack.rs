@@ -3,7 +3,7 @@
 //!
 //! Creating a stack is expensive (a guard, a page fault), so stacks are pooled
 //! ([`stacks`](super::stacks)). The coroutine of a pooled stack has not finished: it is suspended
-//! at the bottom of its loop, so starting the next closure there takes one resume.
+//! between two closures, so starting the next closure there takes one resume.
 //!
 //! | state | `header` | left by |
 //! |---|---|---|
@@ -16,7 +16,8 @@
 
 use std::{
     cell::{Cell, UnsafeCell},
-    mem::MaybeUninit,
+    mem::{self, MaybeUninit},
+    panic::Location,
     ptr,
 };
 
@@ -33,9 +34,10 @@ type Yielder = BareYielder<(), ()>;
 
 /// The stack of a fiber, or of a thread that is a strand.
 ///
-/// A fiber's lies at the base of the stack, in the page that every switch touches. The fields that
-/// a switch touches share one cache line with the link to the resumer, which the switch keeps in
-/// the 16 bytes below. The fields that only a wait touches are in the next line:
+/// The `FiberStack` of a fiber lies at the base of its stack, in the page that every switch
+/// touches. The fields that a switch touches share one cache line with the link to the resumer,
+/// which the switch keeps in the 16 bytes below. The fields that only a wait touches are in the
+/// next line:
 ///
 /// ```text
 ///   base of the stack (a multiple of 64)     ┐
@@ -60,11 +62,18 @@ pub(crate) struct FiberStack {
     pub(crate) owner: &'static Shared,
     pub(crate) armed: Armed,
     uses: Cell<u32>,
-    /// For which panic of its strand the panic hook was called last (panic_hook.rs).
+    /// The mark of the panic for which the panic hook was called last on this strand
+    /// (panic_hook.rs).
     pub(crate) panic_reported: Cell<u32>,
     /// INVARIANT: the index of this stack in `Stacks::all`.
     pub(super) position: Cell<usize>,
     pub(crate) locals: Locals,
+    /// Where the strand was spawned; the word of its header before its start.
+    spawned_at: Cell<Option<&'static Location<'static>>>,
+    /// When the strand started, in ms by the worker's coarse clock.
+    started_ms: Cell<u32>,
+    /// The epoch of the header when the strand started.
+    first_epoch: Cell<u32>,
 }
 
 /// The bytes at the base that an idle stack keeps; if it was used deeper, the rest is given back.
@@ -87,6 +96,9 @@ impl FiberStack {
             panic_reported: Cell::new(UNREPORTED),
             position: Cell::new(position),
             locals: Locals::default(),
+            spawned_at: Cell::new(None),
+            started_ms: Cell::new(0),
+            first_epoch: Cell::new(0),
         }
     }
 
@@ -94,6 +106,15 @@ impl FiberStack {
     pub(crate) fn of_thread(owner: &'static Shared) -> Self {
         FiberStack::new(owner, 0, 0)
     }
+
+    /// Where a copy of this from another thread finds the address of the header, and that of the
+    /// record.
+    pub(crate) const HEADER_OFFSET: usize = mem::offset_of!(FiberStack, header);
+    pub(crate) const RECORD_OFFSET: usize = mem::offset_of!(FiberStack, record);
+    /// Where a debugger finds the coroutine, with its saved stack pointer, and the size.
+    pub(crate) const COROUTINE_OFFSET: usize = mem::offset_of!(FiberStack, coroutine);
+    pub(crate) const COROUTINE_BYTES: usize = size_of::<Coroutine>();
+    pub(crate) const SIZE_OFFSET: usize = mem::offset_of!(FiberStack, stack_size);
 
     /// The bytes at the base of a stack that are not the coroutine's: 16 less than whole lines.
     const RESERVED: usize = size_of::<FiberStack>().next_multiple_of(64) + 48;
@@ -160,8 +181,8 @@ impl FiberStack {
     /// returns wrongly (20 ns of a switch that takes 5).
     #[inline(always)]
     pub(crate) fn suspend(&self) {
-        // SAFETY: set by `main` before any closure runs; it lies in `main`'s caller's frame, at the
-        // bottom of this stack, which is alive while a closure runs.
+        // SAFETY: set by `main` before any closure runs; it lies in the frame of `main`'s caller,
+        // the first of this stack, which is alive while a closure runs.
         let yielder = unsafe { &*self.yielder.get() };
         // SAFETY: the worker's current strand calls this: on this stack, or on a coroutine's that
         // its code is resuming.
@@ -206,7 +227,7 @@ impl FiberStack {
         coroutine.into_stack()
     }
 
-    /// Gives up the coroutine and its memory for good.
+    /// Leaks the coroutine and its memory.
     ///
     /// # Safety
     /// The fiber is suspended and nobody will ever resume it.
@@ -228,7 +249,7 @@ impl FiberStack {
         self.uses.get().is_multiple_of(USES_PER_CHECK)
     }
 
-    /// Gives the pages of an idle stack back that only deep calls have used.
+    /// Gives back the pages of an idle stack that only deep calls have used.
     #[cold]
     pub(super) fn give_back_deep_pages(&self) {
         debug_assert!(self.is_idle(), "a fiber uses the pages");
@@ -237,7 +258,7 @@ impl FiberStack {
         // SAFETY: the invariant of the field.
         let memory = unsafe { coroutine.assume_init_ref() }.stack();
         if memory.high_water_mark() > KEEP_BYTES {
-            // SAFETY: the stack is idle: its coroutine is suspended in `main`, at the bottom, far
+            // SAFETY: the stack is idle: its coroutine is suspended in `main`, near the base, far
             // above the part that is released.
             unsafe { memory.release_unused(KEEP_BYTES) };
         }
@@ -257,10 +278,11 @@ fn main(stack: *const FiberStack, yielder: &Yielder) {
     }
 }
 
-/// Runs a closure, then those fresh ones whose turn it is: each saves two switches.
+/// Runs a closure, and then each fresh closure whose turn it is, which saves two switches for each.
 fn run_closures(worker: &Worker, stack: &FiberStack, header: &'static StrandHeader) {
     let mut header = header;
     loop {
+        stack.started_ms.set(worker.running.now_ms());
         crate::core::strand::run_to_end(worker, stack, header);
         match worker.next_fresh_for(stack) {
             Some(next) => header = next,
@@ -279,12 +301,35 @@ impl FiberStack {
         self.stand_for(header);
     }
 
-    /// A thread's strand has ended.
+    /// Forgets the strand of a thread, which has ended.
     pub(super) fn stand_for_none(&self) {
         self.header.set(ptr::null());
     }
 
-    /// Whether it stands for a thread.
+    /// Where the strand was spawned; none for a thread that was not spawned.
+    pub(super) fn spawned_at(&self) -> Option<&'static Location<'static>> {
+        self.spawned_at.get()
+    }
+
+    /// The number of full waits that the strand has begun, modulo 2^24.
+    pub(super) fn waits(&self, header: &StrandHeader) -> u32 {
+        header.epoch().wrapping_sub(self.first_epoch.get()) & ((1 << 24) - 1)
+    }
+
+    /// The time since the fiber started.
+    pub(super) fn age_ms(&self, now_ms: u32) -> Option<u32> {
+        (!self.is_of_thread()).then(|| now_ms.wrapping_sub(self.started_ms.get()))
+    }
+
+    /// The memory of the stack; none for a thread's. The caller is not on the stack, or runs there.
+    pub(super) fn info(&self) -> Option<ramie_coro::StackInfo> {
+        if self.is_of_thread() {
+            return None;
+        }
+        ramie_coro::stack_of(ptr::from_ref(self).addr())
+    }
+
+    /// Whether this stands for the stack of a thread.
     pub(crate) fn is_of_thread(&self) -> bool {
         self.stack_size == 0
     }
@@ -299,6 +344,8 @@ impl FiberStack {
     #[inline]
     pub(crate) fn stand_for(&self, header: &'static StrandHeader) {
         self.header.set(header);
+        self.spawned_at.set(header.spawned_at());
+        self.first_epoch.set(header.epoch());
         header.stack.set(self);
     }
 }

@@ -1,65 +1,31 @@
-//! A worker without runnable strands looks for work, gives memory back, and sleeps.
-//!
-//! # Lingering
-//! If two workers have fibers that answer one another, each would fall asleep while the other
-//! works, and each value would cost a wake-up through the kernel: 5 to 10 us. So a worker that was
-//! woken by another's mail lingers the next time for some microseconds before it sleeps. At first
-//! it spins; then it gives way, because the other may wait for this very CPU. If nothing comes
-//! [`PATIENCE`] times in a row, the worker lingers no more until mail has ended a sleep again. So
-//! a worker that is alone, or that waits for I/O, never lingers.
+//! A worker without runnable strands looks for work, lingers ([`patience`](super::patience)),
+//! gives memory back, and sleeps.
 //!
 //! A sleeping worker costs no CPU time. Before its first long sleep it sleeps for [`QUIET`] to
 //! learn that it really is idle, and only then gives stacks back: a server that pauses for some
 //! milliseconds between bursts keeps its stacks in the cache.
 
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
 use ramie_driver::{Driver, sys::monotonic_ns};
 
-use super::{Membership, Shared, Until, Worker, lingering, run_loop::deliver_log, spread::Taken};
+use super::{
+    Membership, Until, Worker, lingering, patience::ThisCpu, run_loop::deliver_log, spread::Taken,
+    survey,
+};
 use crate::core::primitive::pause;
 
 /// How long a worker has to be idle before it gives surplus memory back.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// The number of times in a row that a worker lingers in vain.
-const PATIENCE: u32 = 4;
 /// Pauses between two looks at the clock.
 const SPIN: u32 = 2;
-/// Looks with a growing number of pauses between them: 1, 2, 4, …
-const SPINS: u32 = 6;
-/// Looks after that, each when other threads of this CPU had their turn.
-const TURNS_GIVEN: u32 = 14;
 
-/// How often a worker may yet linger in vain.
-#[derive(Default)]
-pub(super) struct Patience(Cell<u32>);
-
-impl Patience {
-    fn is_left(&self) -> bool {
-        self.0.get() > 0
-    }
-
-    fn restore(&self) {
-        self.0.set(PATIENCE);
-    }
-
-    /// Waits a little for mail of other workers, or for something to run or to steal. Returns
-    /// whether that came.
-    fn linger(&self, shared: &Shared, has_ready: impl Fn() -> bool) -> bool {
-        for look in 0..SPINS + TURNS_GIVEN {
-            if shared.has_mail() || has_ready() {
-                self.restore();
-                return true;
-            }
-            match look < SPINS {
-                true => pause(1 << look),
-                false => std::thread::yield_now(),
-            }
-        }
-        self.0.set(self.0.get() - 1);
-        false
-    }
+/// Stays awake for a moment. Returns whether work has come up.
+fn linger(worker: &Worker) -> bool {
+    let has_mail = || worker.shared.has_mail();
+    let is_timer_due = || worker.timers.are_due(&worker.clock);
+    worker.patience.linger(&ThisCpu, || has_mail() || worker.has_ready() || is_timer_due())
 }
 
 impl Worker {
@@ -67,6 +33,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(super) fn idle(&self, until: Until) -> bool {
+        self.watched.end_fibers();
         self.membership.iter().for_each(|member| member.set_idle(true));
         let is_over = loop {
             if let Some(is_over) = self.look_around(until) {
@@ -74,6 +41,7 @@ impl Worker {
             }
         };
         self.membership.iter().for_each(|member| member.set_idle(false));
+        self.watched.begin_fibers();
         is_over
     }
 
@@ -85,7 +53,9 @@ impl Worker {
             self.membership.iter().for_each(Membership::pass_search_on);
             Some(false)
         };
+        self.running.read_clock();
         lingering::answer_if_due(self);
+        survey::answer_if_asked(self);
         deliver_log(self);
         self.drain_inbox();
         self.timers.fire(&self.clock, &self.scheduler);
@@ -105,15 +75,14 @@ impl Worker {
             if self.workers().is_some_and(|workers| workers.check_finished()) {
                 return Some(true);
             }
-            // It may have ended the waits of daemons.
+            // `check_finished` may have ended the waits of daemons.
             if self.has_runnable() {
                 return go_on();
             }
         }
         match left_for {
             Some(time) => self.nap(time),
-            None if self.patience.is_left()
-                && self.patience.linger(self.shared, || self.has_ready()) => {}
+            None if self.patience.is_left() && linger(self) => {}
             None => self.sleep(),
         }
         if self.has_runnable() { go_on() } else { None }
@@ -123,7 +92,7 @@ impl Worker {
     /// strand that may have to wait next, so this does no more than a wait may do.
     #[cold]
     pub(crate) fn give_way(&self, moment_ns: u64) {
-        let may_suspend = self.running.fiber().is_some() && !std::thread::panicking();
+        let may_suspend = self.running.is_fiber_that_may_switch() && !std::thread::panicking();
         if may_suspend && self.has_ready() {
             return self.yield_now();
         }
@@ -143,7 +112,8 @@ impl Worker {
         let may_sleep = || {
             let has_nothing_to_steal =
                 self.membership.as_ref().is_none_or(Membership::announce_sleep);
-            if !has_nothing_to_steal || self.timers.are_due(&self.clock) {
+            let is_asked = self.surveys.is_asked();
+            if !has_nothing_to_steal || is_asked || self.timers.are_due(&self.clock) {
                 return false;
             }
             self.clock.rest(self.shared, &self.timers, &self.io);
@@ -161,7 +131,7 @@ impl Worker {
 
     /// Sleeps for a time in which others may start the closures that this worker left to them.
     fn nap(&self, time: Duration) {
-        let may_sleep = || !self.timers.are_due(&self.clock);
+        let may_sleep = || !self.surveys.is_asked() && !self.timers.are_due(&self.clock);
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(Some(time)));
     }
 
@@ -178,7 +148,7 @@ impl Worker {
         let is_quiet = has_surplus && bound.is_none_or(|bound| bound > QUIET);
         let (nap, start) =
             if is_quiet { (Some(QUIET), Some(self.clock.now_ns())) } else { (bound, None) };
-        self.io.wait(nap, &self.scheduler);
+        self.watched.while_asleep(|| self.io.wait(nap, &self.scheduler));
         let Some(start) = start else { return };
         let slept_through = ready.is_empty() && !self.shared.has_mail();
         let is_manual = self.clock.is_manual();
@@ -202,14 +172,14 @@ mod tests {
     use super::*;
     use crate::core::{
         time::{Clock, Deadline, ManualClock},
-        worker::{Pool, Workers},
+        worker::{Pool, Shared, ThreadWaker, Workers},
     };
 
-    /// How long a sleep may take that must not last.
+    /// How long a sleep that must be ended may take.
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// Calls `sleep`, which must return of itself: on a thread of its own, left behind if it does
-    /// not.
+    /// Calls `sleep`, which must return by itself. It runs on a thread of its own, so the test can
+    /// fail if it does not.
     #[track_caller]
     fn must_wake(why: &str, sleep: impl FnOnce() + Send + 'static) {
         let (done, is_done) = mpsc::channel();
@@ -220,7 +190,7 @@ mod tests {
         assert!(is_done.recv_timeout(LIMIT).is_ok(), "a worker sleeps on though {why}");
     }
 
-    /// A worker that has no driver, and sleeps as a thread parks.
+    /// Makes a worker that has no driver, so it sleeps by `std::thread::park`.
     fn worker(clock: Clock, membership: Option<Membership>) -> Worker {
         Worker::new(None, ramie_driver::Choice::Auto, clock, 64 << 10, membership)
     }
@@ -229,8 +199,8 @@ mod tests {
         Workers::new(count, grace, std::sync::Arc::new(Pool::new(1))).1
     }
 
-    /// The race to fear: the clock is moved, and the worker told, between its look at the timers
-    /// and its announcement that it sleeps. Nobody wakes it after that.
+    /// The race to fear: the clock is moved, and the worker notified, between the worker's look at
+    /// its timers and its announcement that it sleeps. No other wake-up follows.
     #[test]
     fn a_clock_moved_before_the_announcement_keeps_a_worker_awake() {
         fn armed(sleep: fn(&Worker)) -> impl FnOnce() {
@@ -272,6 +242,17 @@ mod tests {
         });
     }
 
+    /// A worker that reads them late finds fewer strands spawned than ended.
+    #[test]
+    fn counts_that_a_later_runtime_has_restarted_are_no_overflow() {
+        let member = members(1, None).remove(0);
+        let shared = Shared::take(ThreadWaker::Thread(thread::current()));
+        member.register(shared);
+        member.workers.main_done();
+        shared.note_finished();
+        assert!(!member.workers.check_finished());
+    }
+
     #[test]
     fn a_timer_ends_a_sleep_when_it_is_due() {
         must_wake("a timer was armed for 10 ms from now", || {
@@ -292,14 +273,5 @@ mod tests {
             // The first may be ended by what came before.
             (0..2).for_each(|_| worker.nap(Duration::from_millis(1)));
         });
-    }
-
-    #[test]
-    fn a_worker_that_lingers_in_vain_lingers_no_more() {
-        let worker = worker(Clock::System, None);
-        worker.patience.restore();
-        let linger = || worker.patience.linger(worker.shared, || worker.has_ready());
-        (0..PATIENCE).for_each(|_| assert!(!linger(), "there is no mail"));
-        assert!(!worker.patience.is_left(), "then it sleeps");
     }
 }

@@ -51,15 +51,23 @@ impl WorkerIo {
         if let Some(driver) = self.driver.borrow_mut().as_mut() {
             return Ok(f(driver));
         }
+        self.open_driver()?;
+        let mut driver = self.driver.borrow_mut();
+        Ok(f(driver.as_mut().expect("it was opened by this call or before")))
+    }
+
+    /// Opens the driver of a thread outside `run`.
+    #[cold]
+    fn open_driver(&self) -> Result<(), OpenError> {
         // Opening writes to the log, and this may be a call of the program's logger.
         let open = || Driver::open(self.choice, &Config::small());
         let opened = logging::on_another_thread(open)?;
-        let mut driver = self.driver.borrow_mut();
-        let driver = driver.get_or_insert_with(|| {
+        // The program's logger may have opened the driver meanwhile; then this one is closed.
+        self.driver.borrow_mut().get_or_insert_with(|| {
             self.shared.set_waker(Some(ThreadWaker::Driver(opened.waker())));
             opened
         });
-        Ok(f(driver))
+        Ok(())
     }
 
     /// Runs `f` with the driver, if there is one.

@@ -1,17 +1,17 @@
 //! Reports the fibers that `run` still waits for, a second after its closure has returned.
 //!
-//! `run` returns when every fiber has ended, so one detached fiber that never ends keeps it for
-//! ever. After [`Unended::PATIENCE`] a line of the log lists the fibers with their waits; once, and
-//! not if a grace period ends the wait.
+//! `run` returns when every fiber has ended, so one detached fiber that never ends keeps `run` from
+//! returning. After [`Unended::PATIENCE`] a line of the log lists the fibers with their waits. The
+//! line is written once, and not at all if a grace period ends the wait.
 //!
 //! # Protocol
-//! Only a fiber's own worker may look at its wait. So each worker describes its fibers when the
-//! second is over: a worker that sleeps wakes for it, one that is busy does it at a look outside.
-//! The last worker to answer logs all answers. A worker that runs a fiber which never suspends does
-//! not answer; then the others report that after [`ANSWERS`].
+//! Only a fiber's own worker may look at the fiber's wait. So each worker describes its own fibers
+//! when the second is over: a worker that sleeps wakes up for this, a busy worker does it at its
+//! next poll. The last worker to answer logs all answers. A worker that runs a fiber which never
+//! suspends does not answer; after [`ANSWERS`] the other workers report that.
 //!
-//! Before the closure of `run` has returned, this costs a worker one load for each sleep and for
-//! each look outside.
+//! Before the closure of `run` has returned, a worker does one load for this at each sleep and at
+//! each poll.
 
 use std::{
     fmt::Write,
@@ -32,7 +32,7 @@ const NAMED: usize = 10;
 
 /// The answers of the workers of one runtime.
 pub(crate) struct Lingering {
-    /// When to look, in ns on the system's clock; 0: not yet, or never again.
+    /// When the workers have to answer, in ns on the system's clock; 0: not yet, or no longer.
     due_ns: AtomicU64,
     answers: Mutex<Answers>,
 }
@@ -72,8 +72,8 @@ impl Unended {
             self.count
         );
         // Writing to a string does not fail.
-        for AbandonedFiber { label, state } in &self.named {
-            let _ = write!(text, "\n  {label} {state}");
+        for line in AbandonedFiber::lines(&self.named) {
+            let _ = write!(text, "\n  {line}");
         }
         if self.count > self.named.len() {
             let _ = write!(text, "\n  and {} more", self.count - self.named.len());
@@ -110,7 +110,8 @@ impl Lingering {
         Lingering { due_ns: AtomicU64::new(0), answers: Mutex::default() }
     }
 
-    /// The closure of `run` has returned, and nothing bounds the wait for the others.
+    /// Starts the second of silence: the closure of `run` has returned, and no grace period bounds
+    /// the wait for the other fibers.
     pub(super) fn begin(&self, workers: usize) {
         self.answers().missing = (0..workers).collect();
         // Relaxed: the workers are woken after this, and lock before they read the rest.
@@ -121,7 +122,7 @@ impl Lingering {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a worker may sleep until it has to look.
+    /// How long a worker may sleep until it has to answer, or to report missing answers.
     pub(super) fn left(&self) -> Option<Duration> {
         let due = self.due_ns.load(Ordering::Relaxed);
         if due == 0 {

@@ -2,30 +2,37 @@
 //!
 //! Rooms, from the inside out:
 //! - fibers: [`fiber_stack`] (the stack of one fiber), [`stacks`] (the stacks of a worker),
-//!   [`scheduler`] (what runs next), [`run_queue`] (in which order), [`plugged`] (a policy of the
-//!   program in the place of that order), [`running`] (the strand that runs), [`run_loop`] (the
+//!   [`scheduler`] (what runs next), [`run_queue`] (in which order), [`policy`] and [`plugged`]
+//!   (an order that the program chooses), [`running`] (the strand that runs), [`run_loop`] (the
 //!   loop), [`timers`], [`io`] (the driver), [`prefetch`];
-//! - idling: [`idle`] (a worker that has nothing to run), [`shared`] (inbox and sleep, the part
-//!   that other threads touch), [`on_clock`] (clocks that jump);
+//! - idling: [`idle`] (a worker that has nothing to run), [`patience`] (staying awake for a
+//!   moment), [`shared`] (inbox and sleep, the part that other threads touch), [`thread_waker`],
+//!   [`on_clock`] (clocks that jump);
 //! - the workers of one runtime: [`workers`] (their list), [`stealing`], [`spread`] (spreading
 //!   fibers), [`placed`] (fibers for a certain worker), [`ending`], [`thread_strands`] (runtimes
 //!   whose strands are threads), [`daemons`] (strands for which `run` does not wait),
 //!   [`lingering`] (the fibers for which it still waits), [`pool`] (threads for blocking calls);
 //! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
 //!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
-//! - the rest: [`no_switch`] (regions without suspension), [`at_once`] (calls that never wait),
-//!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`defaults`].
+//! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers);
+//! - the rest: [`no_switch`] (regions without suspension), [`contexts`] (suspensions of strands
+//!   that hold contexts), [`at_once`] (calls that never wait),
+//!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`watched`] and [`view`] (what a
+//!   watchdog sees from outside), [`defaults`].
 //!
 //! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
 //! thread-locals. What moves between workers is closures that have no stack yet.
 
 mod abandon;
+mod asking;
 mod at_once;
 mod attach;
+mod contexts;
 mod current;
 mod daemons;
 mod defaults;
 mod ending;
+mod facts;
 mod fiber_stack;
 mod figures;
 mod idle;
@@ -34,6 +41,7 @@ mod lingering;
 mod no_switch;
 mod on_clock;
 mod panic_hook;
+mod patience;
 mod placed;
 mod plugged;
 mod policy;
@@ -48,9 +56,12 @@ mod shared;
 mod spread;
 mod stacks;
 mod stealing;
+mod survey;
 mod thread_strands;
 mod thread_waker;
 mod timers;
+mod view;
+mod watched;
 mod workers;
 
 use std::{ptr, sync::Arc};
@@ -59,11 +70,14 @@ use ramie_driver::Driver;
 
 pub(crate) use self::{
     abandon::AbandonedFiber,
+    asking::{PendingSurvey, Surveyed, survey},
     at_once::note_complete_at_once,
     attach::on_thread_strand,
+    contexts::{end_contexts, note_context, note_no_context},
     current::{Installed, current, is_inside_run, with_existing, yield_now},
     daemons::{Daemons, Enrolled},
     defaults::{checked_stack_size, invalid, stack_size_from_env},
+    facts::{LimitFacts, StrandFacts, WaitFacts},
     fiber_stack::FiberStack,
     figures::tally,
     io::{SWITCHES_PER_POLL, WorkerIo},
@@ -73,6 +87,7 @@ pub(crate) use self::{
     panic_hook::{
         UNREPORTED, install_hook, note_reported, set_reported, try_install_hook, was_reported,
     },
+    patience::Turns,
     pool::{DEFAULT_BLOCKING_THREADS, Pool},
     root::RootStrand,
     run_loop::Until,
@@ -82,12 +97,15 @@ pub(crate) use self::{
     shared::Shared,
     stacks::Stacks,
     stealing::Membership,
+    survey::{Question, SurveyInbox, WorkerAnswer, WorkerFacts},
     thread_strands::{CountedThread, ThreadStrands},
     thread_waker::ThreadWaker,
     timers::WorkerTimers,
+    view::{ParkedFiber, RunningFiber, WorkerView},
+    watched::{Turn, WatchdogRest},
     workers::Workers,
 };
-use self::{current::CURRENT, idle::Patience, plugged::Plugged};
+use self::{current::CURRENT, patience::Patience, plugged::Plugged, watched::Watched};
 pub use self::{
     figures::WorkerMetrics,
     no_switch::no_switch,
@@ -118,6 +136,9 @@ pub(crate) struct Worker {
     /// The runtime of which this thread is a strand.
     pub(crate) thread_strands: Option<Arc<ThreadStrands>>,
     patience: Patience,
+    /// By which other threads ask for facts about the strands of this worker.
+    pub(crate) surveys: Arc<SurveyInbox>,
+    pub(crate) watched: Watched,
 }
 
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
@@ -126,7 +147,7 @@ pub(crate) fn schedule(header: &'static StrandHeader) {
     schedule_elsewhere(header);
 }
 
-/// The same; returns whether the strand belongs to another thread's worker.
+/// Schedules a strand as [`schedule`] does; returns whether it belongs to another thread's worker.
 #[inline]
 #[allow(unsafe_code)]
 pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
@@ -173,6 +194,7 @@ impl Worker {
         if let Some(member) = &membership {
             member.register(shared);
         }
+        let surveys = SurveyInbox::register(shared, membership.as_ref().map(|member| member.index));
         Worker {
             scheduler: Scheduler::new(has_peers, io.switches_per_poll),
             running: RunningStrand::new(),
@@ -182,11 +204,13 @@ impl Worker {
             headers: FreeList::new(),
             stacks: Stacks::new(shared, stack_size),
             clock: WorkerClock::new(clock, shared),
-            root: RootStrand::new(shared),
+            root: RootStrand::new(shared, Arc::clone(&surveys)),
             membership,
             plugged: Plugged::default(),
             thread_strands: None,
             patience: Patience::default(),
+            surveys,
+            watched: Watched::new(),
         }
     }
 
@@ -298,7 +322,7 @@ impl Worker {
             Some(stack) => {
                 stack.suspend();
             }
-            None => self.run(Until::Root),
+            None => contexts::switch_out_slowly(self),
         }
     }
 
@@ -311,15 +335,19 @@ impl Worker {
                 self.scheduler.ready.push_fiber(stack);
                 stack.suspend();
             }
-            None => self.yield_root(),
+            None => self.yield_slowly(),
         }
     }
 
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn yield_root(&self) {
+    fn yield_slowly(&self) {
         self.running.check_root_may_switch();
+        if let Some(stack) = self.running.masked_fiber() {
+            let make_ready = || self.scheduler.ready.push_fiber(stack);
+            return contexts::suspend_with_contexts(self, stack, make_ready);
+        }
         if !self.has_runnable() {
             // The fibers of a thread that only yields may wait for a time, or for ops.
             self.poll();
@@ -339,6 +367,7 @@ impl Drop for Worker {
         if let Some(header) = self.root.stack().try_header() {
             crate::core::strand::free_root(self, header);
         }
+        self.surveys.unregister();
         self.shared.release();
     }
 }

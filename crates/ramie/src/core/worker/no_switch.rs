@@ -45,13 +45,13 @@ impl NoSwitch {
     pub(crate) fn new(worker: &Worker) -> Self {
         let running = &worker.running;
         running.forbid_switches();
-        NoSwitch { worker, masked: running.masked.get(), depth: running.no_switch_depth.get() }
+        NoSwitch { worker, masked: running.masked.get(), depth: running.no_switch_depth() }
     }
 
     fn is_innermost_of(&self, worker: &Worker) -> bool {
         ptr::eq(worker, self.worker)
             && worker.running.masked.get() == self.masked
-            && worker.running.no_switch_depth.get() == self.depth
+            && worker.running.no_switch_depth() == self.depth
     }
 }
 
@@ -103,15 +103,25 @@ pub(crate) fn check_may_switch() {
 impl RunningStrand {
     /// Begins a region in which the strand that runs must not suspend.
     fn forbid_switches(&self) {
-        if self.no_switch_depth.get() == 0 {
+        self.mask();
+        self.regions.set(self.regions.get() + 1);
+    }
+
+    /// Hides the fiber that runs from all suspensions, before `regions` is raised.
+    pub(super) fn mask(&self) {
+        if self.regions.get() == 0 {
             self.masked.set(self.current.replace(ptr::null()));
         }
-        self.no_switch_depth.set(self.no_switch_depth.get() + 1);
     }
 
     fn allow_switches(&self) {
-        self.no_switch_depth.set(self.no_switch_depth.get() - 1);
-        if self.no_switch_depth.get() == 0 {
+        self.regions.set(self.regions.get() - 1);
+        self.unmask_if_free();
+    }
+
+    /// The reverse of [`mask`](Self::mask), after `regions` was lowered.
+    pub(super) fn unmask_if_free(&self) {
+        if self.regions.get() == 0 && !self.masked.get().is_null() {
             self.current.set(self.masked.replace(ptr::null()));
         }
     }
@@ -120,10 +130,15 @@ impl RunningStrand {
     /// suspended inside one and was left so; the next strand is not.
     #[inline]
     pub(crate) fn leave_no_switch(&self) {
-        if self.no_switch_depth.get() != 0 {
-            self.no_switch_depth.set(1);
-            self.allow_switches();
+        if self.regions.get() != 0 {
+            self.leave_all();
         }
+    }
+
+    #[cold]
+    fn leave_all(&self) {
+        self.regions.set(self.regions.get() - self.no_switch_depth());
+        self.unmask_if_free();
     }
 
     /// Refuses a call that may suspend inside a `no_switch` region.
@@ -164,6 +179,7 @@ impl RunningStrand {
     #[track_caller]
     pub(super) fn check_root_may_switch(&self) {
         assert!(self.root_may_switch(), "{NO_SWITCH}");
+        self.check_masked_stack();
     }
 
     #[cold]
@@ -171,6 +187,15 @@ impl RunningStrand {
     fn check_root_may_wait(&self, record: &WaitRecord) {
         let (kind, location) = (record.kind.name, record.location);
         assert!(self.root_may_switch(), "{NO_SWITCH}. It would wait for {kind}, at {location}");
+        self.check_masked_stack();
+    }
+
+    /// As [`check_stack`](Self::check_stack), for a fiber that holds contexts.
+    fn check_masked_stack(&self) {
+        let here = 0_u8;
+        if self.masked_fiber().is_some_and(|stack| !stack.has_on_its_stack(&here)) {
+            check_other_stack();
+        }
     }
 
     fn may_switch(&self) -> bool {
@@ -179,6 +204,6 @@ impl RunningStrand {
 
     /// In a destructor that runs during a panic the call finds its own way not to suspend.
     fn root_may_switch(&self) -> bool {
-        self.no_switch_depth.get() == 0 || std::thread::panicking()
+        self.no_switch_depth() == 0 || std::thread::panicking()
     }
 }

@@ -1,5 +1,5 @@
-//! A worker and its clock: what it reads, and what it tells one that jumps when every strand waits
-//! (`core/time/clock.rs`).
+//! The clock of a worker: reading it, and reporting to a clock that jumps when every strand waits
+//! whether this worker has something to run (`core/time/clock.rs`).
 
 use std::{cell::Cell, thread, time::Duration};
 
@@ -21,11 +21,13 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 /// Suspends the strand for `duration` on the system's clock. For calls of this crate that try again
-/// because nothing can tell them when it is worth it: what they wait for happens in real time.
+/// after a pause, because nothing notifies them of the event that they wait for, which happens in
+/// real time.
 ///
 /// On a [`ManualClock`](crate::time::ManualClock) a sleep would not end if the clock stands still,
-/// and would move it if it jumps. There the strand stays runnable, so the clock does not jump, and
-/// the worker looks around after each [`SLICE`]. That costs CPU time, but only on such clocks.
+/// and would move the clock if it jumps. So there the strand stays runnable, which keeps the clock
+/// from jumping, and the worker polls after each [`SLICE`]. This costs CPU time, but only with such
+/// clocks.
 #[track_caller]
 pub(crate) fn pause(duration: Duration) {
     if with_existing(|worker| worker.clock.is_manual()) != Some(true) {
@@ -41,7 +43,8 @@ pub(crate) fn pause(duration: Duration) {
     }
 }
 
-/// Polls and lets the other fibers of this worker run once; without any, sleeps with the thread.
+/// Polls and lets the other fibers of this worker run once. If none is runnable, blocks the thread
+/// for `slice`.
 fn let_others_run(worker: &Worker, slice: Duration) {
     worker.scheduler.poll_after(1);
     worker.yield_now();

@@ -1,18 +1,19 @@
 //! The report of a panic on a fiber: once, under the fiber's name, with a short backtrace.
 //!
-//! A hook that the program has set, and that of the test harness, is called as usual: it learns
-//! from [`fiber::current`](crate::fiber::current) which fiber has panicked. This one replaces only
-//! std's own hook, which knows threads alone, and writes the same report with "fiber 'name'" in the
+//! A hook that the program or a test harness has set is called as usual; it can ask
+//! [`fiber::current`](crate::fiber::current) which fiber has panicked. Ramie's hook replaces only
+//! std's own hook, which knows only threads. It writes the same report, with "fiber 'name'" in
 //! place of the thread.
 //!
 //! The hook also marks the strand that panics with a fingerprint of the payload. `resume_unwind`
 //! calls no hook. So if a strand ends with a payload that its mark does not match, no hook has
-//! reported that panic yet, and the strand's scope does. The strand may have caught the panic that
-//! the hook did report, and then have raised something else.
+//! reported that panic yet, and the strand's scope reports it. This happens, for example, if the
+//! strand caught the panic that the hook reported, and then raised another payload.
 //!
-//! A backtrace ends above `__rust_begin_short_backtrace`, the function of `core/strand/job.rs` that
-//! runs a strand's closure, and above it std's frames for catching panics are left out. std's hook
-//! cuts at that name, too; it shows the few frames of the catch.
+//! A short backtrace ends above `__rust_begin_short_backtrace`. Two functions have that name: in
+//! `core/strand/job.rs` the one that runs a strand's closure, and in `core/panic.rs` the one that
+//! runs the closure of `run`. std's frames for catching panics, directly above it, are left out,
+//! too. (std's hook cuts at the same name, but shows those frames.)
 
 use std::{
     any::Any,
@@ -34,8 +35,8 @@ use crate::core::{panic, strand};
 
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Sync + Send>;
 
-/// Makes panics on fibers known by the fiber's name, and marks the strands that panic; once for the
-/// process.
+/// Installs the hook, once for the process: it reports a panic on a fiber under the fiber's name,
+/// and marks each strand that panics.
 pub(crate) fn install_hook() {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
@@ -59,7 +60,7 @@ fn current_fiber_label() -> Option<String> {
     .flatten()
 }
 
-/// The same, unless this thread panics, when std refuses to change the hook.
+/// Installs the hook, unless this thread is panicking, because then std refuses to change the hook.
 #[inline]
 pub(crate) fn try_install_hook() {
     if !std::thread::panicking() {
@@ -69,7 +70,7 @@ pub(crate) fn try_install_hook() {
 
 thread_local! {
     /// The mark of a thread without a worker, such as one of the blocking pool.
-    static TOLD: Cell<u32> = const { Cell::new(UNREPORTED) };
+    static MARK_OF_THREAD: Cell<u32> = const { Cell::new(UNREPORTED) };
 }
 
 /// The mark of a strand for which the panic hook was not called.
@@ -79,16 +80,16 @@ pub(crate) const UNREPORTED: u32 = 0;
 /// panic hook was called last.
 fn with_mark<R>(f: impl Fn(&Cell<u32>) -> R) -> R {
     let of_strand = with_existing(|worker| f(&worker.running_stack().panic_reported));
-    of_strand.unwrap_or_else(|| TOLD.with(f))
+    of_strand.unwrap_or_else(|| MARK_OF_THREAD.with(f))
 }
 
-/// A number for the payload of a panic. It is made of the type and the text, because the hook is
-/// not shown the payload at the address where a handler finds it.
+/// A number for the payload of a panic. It is made of the type and the text rather than of the
+/// address, because the hook gets the payload at another address than the code that catches it.
 fn fingerprint(payload: &(dyn Any + Send)) -> u32 {
     let mut hasher = DefaultHasher::new();
     (*payload).type_id().hash(&mut hasher);
     panic::message(payload).hash(&mut hasher);
-    // Never `UNREPORTED`.
+    // An odd number is never `UNREPORTED`.
     hasher.finish() as u32 | 1
 }
 
@@ -99,7 +100,7 @@ pub(crate) fn note_reported(payload: &(dyn Any + Send)) {
 
 /// Sets the mark of the strand that runs, and returns the earlier one.
 pub(crate) fn set_reported(mark: u32) -> u32 {
-    with_mark(|told| told.replace(mark))
+    with_mark(|cell| cell.replace(mark))
 }
 
 /// Returns whether the panic hook was called for a panic of the strand that runs with this payload,
@@ -108,12 +109,12 @@ pub(crate) fn was_reported(payload: &(dyn Any + Send)) -> bool {
     with_mark(Cell::get) == fingerprint(payload)
 }
 
-/// Whether a hook that was just taken is std's: a second one, which is std's for certain, is the
-/// same function.
+/// Whether a hook that was just taken is std's own. The hook taken after it certainly is, so the
+/// two are compared.
 fn is_default(hook: &Hook) -> bool {
     let default = take_hook();
-    // A function has no size, so their addresses are no identity; their tables are. std makes the
-    // box in one place, so it is one table.
+    // std's hook is a function item, which has no size, so the addresses of two boxes of it do not
+    // identify it. Their vtables do: std makes that box at one place, so both have the same vtable.
     #[allow(ambiguous_wide_pointer_comparisons)]
     std::ptr::eq(&raw const **hook, &raw const *default)
 }
@@ -127,8 +128,8 @@ fn report(label: &str, info: &PanicHookInfo<'_>) {
     };
     match env::var("RUST_BACKTRACE").as_deref() {
         Err(_) | Ok("0") => {
-            static TOLD: AtomicBool = AtomicBool::new(false);
-            if !TOLD.swap(true, Relaxed) {
+            static IS_NOTE_WRITTEN: AtomicBool = AtomicBool::new(false);
+            if !IS_NOTE_WRITTEN.swap(true, Relaxed) {
                 text.push_str(
                     "note: run with `RUST_BACKTRACE=1` environment variable to display a \
                      backtrace\n",
@@ -151,8 +152,8 @@ fn report(label: &str, info: &PanicHookInfo<'_>) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Adds the frames of a backtrace's text between the two names at which std cuts, too; all, if they
-/// are not there.
+/// Adds the frames of a backtrace between the two functions at which std cuts its own backtraces.
+/// If those functions are missing, adds all frames.
 fn push_short(text: &mut String, backtrace: &str) {
     let mut frames: Vec<TraceFrame<'_>> = frames_of(backtrace);
     if let Some(end) = frames.iter().rposition(|frame| frame.is("__rust_end_short_backtrace")) {
@@ -172,7 +173,7 @@ fn push_short(text: &mut String, backtrace: &str) {
     }
 }
 
-/// One frame: "  12: name", and lines behind it with the place.
+/// One frame: a line such as "  12: name", and the lines after it, which give the place.
 struct TraceFrame<'a> {
     name: &'a str,
     places: Vec<&'a str>,
@@ -183,7 +184,7 @@ impl TraceFrame<'_> {
         self.name.contains(name)
     }
 
-    /// Whether it is one of std's frames for catching a panic.
+    /// Whether this is a frame for catching a panic, of std or of `core/panic.rs`.
     fn catches(&self) -> bool {
         let names =
             ["catch_unwind", "do_call", "__rust_try", "unwind_safe", "ramie::core::panic::catch"];

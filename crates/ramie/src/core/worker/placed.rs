@@ -39,7 +39,7 @@ impl WorkerEntry {
 }
 
 impl Workers {
-    /// Sends a closure that any worker may start, unless the gate of that worker is closed.
+    /// Sends a closure to the worker of this index and counts it there, unless its gate is closed.
     pub(super) fn hand_over(&self, header: &'static StrandHeader, index: usize) -> bool {
         let entry = &self.entries[index];
         entry.state.waiting.fetch_add(1, Ordering::Relaxed);
@@ -52,8 +52,8 @@ impl Workers {
 }
 
 impl Membership {
-    /// Checks the worker that was asked for; finds the one with the fewest fibers if none was, of
-    /// several the first one from this worker on.
+    /// Checks the index of a worker that was asked for. If none was, returns the index of the
+    /// worker with the fewest fibers; among several the first, beginning with this worker.
     ///
     /// # Errors
     /// The runtime has no such worker.
@@ -80,13 +80,16 @@ impl Membership {
     /// because it is that worker, or because the gate is closed, so the runtime abandons its
     /// fibers.
     fn place(&self, header: &'static StrandHeader, index: usize) -> bool {
-        let entry = &self.workers.entries[index];
-        entry.state.waiting.fetch_add(1, Ordering::Relaxed);
-        self.index != index && entry.send(header)
+        if self.index != index && self.workers.hand_over(header, index) {
+            return true;
+        }
+        // This worker starts it, and then counts it off (`note_taken`).
+        self.state().waiting.fetch_add(1, Ordering::Relaxed);
+        false
     }
 
-    /// Lets no more closures come in, and waits for those that are on their way, which `drain`
-    /// takes out of the inbox.
+    /// Closes the gate, and waits for the closures that are on their way, which `drain` takes out
+    /// of the inbox.
     pub(super) fn close_gate(&self, drain: impl Fn()) {
         let gate = &self.state().gate;
         gate.fetch_or(CLOSED, Ordering::AcqRel);
@@ -126,7 +129,7 @@ impl Scheduler {
         root: &RootStrand,
         member: Option<&Membership>,
     ) {
-        if !header.stack.get().is_null() {
+        if !header.stack_if_started().is_null() {
             return self.make_ready(header, root);
         }
         let Some(member) = member else { return self.ready.push_fresh(header) };
@@ -136,5 +139,32 @@ impl Scheduler {
         }
         member.state().waiting.fetch_sub(1, Ordering::Relaxed);
         member.share(header);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ptr, sync::Arc, thread};
+
+    use super::*;
+    use crate::core::{
+        strand::{FreeList, SpawnOptions},
+        worker::{Pool, Shared, ThreadWaker},
+    };
+
+    #[test]
+    fn a_closure_that_finds_its_gate_closed_counts_where_it_starts() {
+        let members = Workers::new(2, None, Arc::new(Pool::new(1))).1;
+        members[1].register(Shared::take(ThreadWaker::Thread(thread::current())));
+        members[1].close_gate(|| ());
+        let header = FreeList::new().take(false).expect("memory for a header");
+        let options = SpawnOptions { is_placed: true, ..SpawnOptions::default() };
+        header.attributes.install(ptr::null(), options);
+
+        let loads = || [0, 1].map(|index| members[0].workers.entries[index].load());
+        assert!(!members[0].place(header, 1));
+        assert_eq!(loads(), [1, 0]);
+        note_taken(Some(&members[0]), header);
+        assert_eq!(loads(), [0, 0]);
     }
 }

@@ -9,9 +9,12 @@ use crate::core::strand::{FiberId, StrandHeader};
 /// Decides which of the runnable fibers of a worker runs next.
 ///
 /// # Panics
-/// A policy that panics ends the process with a sentence, because its fibers could not be run any
-/// more. So does one that holds fibers and gives none, or keeps them beyond its own end. It runs
-/// inside [`no_switch`](crate::no_switch()): it may unpark and spawn fibers, and may not wait.
+/// A policy that panics ends the process with a message, because its fibers could not be run any
+/// more. A policy also ends the process if [`pop`](Self::pop) returns a fiber of another worker, or
+/// `None` although the policy holds fibers, or if fibers are left that it kept when it was dropped.
+///
+/// A policy runs inside [`no_switch`](crate::no_switch()): it may unpark and spawn fibers, and must
+/// not wait.
 pub trait Policy {
     /// Takes charge of a fiber that has become runnable.
     fn push(&mut self, runnable: Runnable);
@@ -20,10 +23,10 @@ pub trait Policy {
     fn pop(&mut self) -> Option<Runnable>;
 }
 
-/// The right to run one fiber, once. Dropped, it goes to the end of the worker's queue, and from
-/// there to the policy again.
+/// The right to run one fiber, once. If it is dropped, the fiber goes to the end of the worker's
+/// queue, and from there to the policy again.
 ///
-/// It stays on its worker:
+/// A `Runnable` stays on its worker:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// needs_send::<ramie::policy::Runnable>();

@@ -1,14 +1,13 @@
 //! The blocking pool: OS threads for calls that cannot be made through the driver.
 //!
 //! Threads are made on demand up to a limit and end after [`IDLE`] without a job, or with their
-//! runtime. A job lies in the frame of the strand that waits for it and may borrow: the strand
-//! waits to the job's end. A panic in between would end the process ([`HandedOut`]).
+//! runtime. A job lies in the frame of the strand that waits for it and may borrow, because the
+//! strand waits until the job has ended. A panic in between would end the process ([`HandedOut`]).
 #![allow(unsafe_code)]
 
 use std::{
     cell::UnsafeCell,
     collections::VecDeque,
-    mem::ManuallyDrop,
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
     time::Duration,
@@ -16,7 +15,7 @@ use std::{
 
 use ramie_driver::{
     say,
-    sys::{HandedOut, Lent},
+    sys::{HandedOut, Lent, RuntimeThread},
 };
 
 use super::{current, with_existing};
@@ -37,46 +36,36 @@ pub(crate) const DEFAULT_BLOCKING_THREADS: usize = 512;
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A job in the frame of the strand that waits for it.
-#[repr(C)]
-struct Job<F, T> {
-    header: JobHeader,
-    closure: UnsafeCell<ManuallyDrop<F>>,
-    outcome: UnsafeCell<Option<Result<T, Raised>>>,
-}
-
-struct JobHeader {
-    run: unsafe fn(*const JobHeader),
+///
+/// The closure is behind a pointer to a trait object, so that the code that queues, runs and awaits
+/// a job is compiled once and not for each of the closures.
+struct Job<'a> {
+    call: UnsafeCell<&'a mut (dyn FnMut() + Send)>,
+    /// The panic of the call.
+    raised: UnsafeCell<Option<Raised>>,
     done: Completion,
 }
 
 /// INVARIANT: the job stays in place until its `done` is finished.
-struct JobRef(*const JobHeader);
+struct JobRef(*const Job<'static>);
 
-// SAFETY: a job's closure and value are `Send` (`Pool::run` demands it), the rest is atomic.
+// SAFETY: a job's closure and the payload of its panic are `Send`, the rest is atomic.
 unsafe impl Send for JobRef {}
 
 impl JobRef {
     fn run(self) {
         // SAFETY: the invariant: the job is there.
-        let run = unsafe { (*self.0).run };
-        // SAFETY: `run` was made for the type that this header is the head of.
-        unsafe { run(self.0) };
+        let job = unsafe { &*self.0 };
+        // SAFETY: a job is queued once, so it is run once, and until it is done only this thread
+        // accesses its cells.
+        let call = unsafe { &mut *job.call.get() };
+        let raised = catch_raised(call).err();
+        // SAFETY: as above.
+        unsafe { *job.raised.get() = raised };
+        // After `finish` the job may be gone; `wake` works on a copy.
+        let finished = job.done.finish();
+        finished.wake();
     }
-}
-
-unsafe fn run_job<F: FnOnce() -> T, T>(header: *const JobHeader) {
-    // SAFETY: the header is the first field of a `Job<F, T>`, which is `repr(C)`.
-    let job = unsafe { &*header.cast::<Job<F, T>>() };
-    // SAFETY: a job is queued once, so it is run once, and until it is done it is this thread's.
-    let closure = unsafe { &mut *job.closure.get() };
-    // SAFETY: as above: taken once.
-    let closure = unsafe { ManuallyDrop::take(closure) };
-    let outcome = catch_raised(closure);
-    // SAFETY: as above.
-    unsafe { *job.outcome.get() = Some(outcome) };
-    // After `finish` the job may be gone; `wake` works on a copy.
-    let finished = job.header.done.finish();
-    finished.wake();
 }
 
 /// Lent to the pool: a job.
@@ -86,6 +75,7 @@ impl Lent for LentJob {
     const WHAT: &'static str = "a job in its frame was on the blocking pool";
 }
 
+/// The threads of one runtime for calls that block.
 pub(crate) struct Pool {
     state: Mutex<PoolState>,
     has_work: Condvar,
@@ -112,43 +102,63 @@ impl Pool {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Runs `f` on a thread of the pool, and waits for it. If the pool has no thread and cannot
+    /// start one, runs `f` here.
+    ///
+    /// # Panics
+    /// With the panic of `f`.
     #[track_caller]
     pub(crate) fn run<F, T>(self: &Arc<Self>, f: F) -> T
     where
         F: FnOnce() -> T + Send,
         T: Send,
     {
+        let mut closure = Some(f);
+        let mut value = None;
+        let mut call = || value = closure.take().map(|f| f());
+        if !self.run_on_a_thread(&mut call) {
+            // Better to block this worker than to wait for ever.
+            call();
+        }
+        value.expect("the closure was called once and did not panic")
+    }
+
+    /// Runs `call` once on a thread of the pool, and waits for it. Returns false if the pool has no
+    /// thread and cannot start one; then `call` has not been called.
+    ///
+    /// # Panics
+    /// With the panic of `call`.
+    #[track_caller]
+    fn run_on_a_thread(self: &Arc<Self>, call: &mut (dyn FnMut() + Send)) -> bool {
         let job = Job {
-            header: JobHeader { run: run_job::<F, T>, done: Completion::new() },
-            closure: UnsafeCell::new(ManuallyDrop::new(f)),
-            outcome: UnsafeCell::new(None),
+            call: UnsafeCell::new(call),
+            raised: UnsafeCell::new(None),
+            done: Completion::new(),
         };
         let mut state = self.lock_with_a_thread();
         if state.threads == 0 {
-            drop(state);
-            // Better to block this worker than to wait for ever.
-            return ManuallyDrop::into_inner(job.closure.into_inner())();
+            return false;
         }
         let queued = HandedOut::<LentJob>::new();
-        state.queue.push_back(JobRef(&raw const job.header));
+        state.queue.push_back(JobRef((&raw const job).cast()));
         drop(state);
         self.has_work.notify_one();
         let record = WaitRecord::new(&BLOCKING);
-        let waited = current().clock.count_blocking_job(|| job.header.done.wait(&record));
+        let waited = current().clock.count_blocking_job(|| job.done.wait(&record));
         if waited.is_err() {
-            // `blocking` runs the closure in place while unwinding, and nothing unwinds in between.
+            // This call would fail only on a strand that unwinds, and `op::blocking` runs the
+            // closure in place on such a strand.
             park_failed();
         }
         queued.settle();
-        match job.outcome.into_inner() {
-            Some(Ok(value)) => value,
-            Some(Err(raised)) => raised.raise(),
-            None => unreachable!("a job that is done has stored its outcome"),
+        match job.raised.into_inner() {
+            Some(raised) => raised.raise(),
+            None => true,
         }
     }
 
     /// Locks the pool, so that a job can be queued. If no thread is idle and the limit allows one
-    /// more, starts one first. The pool may have no thread afterwards, which could run the job.
+    /// more, starts one first. If none can be started, the pool may be left without a thread.
     fn lock_with_a_thread(self: &Arc<Self>) -> MutexGuard<'_, PoolState> {
         let mut state = self.lock();
         if state.idle > state.queue.len() || state.threads >= self.limit {
@@ -182,7 +192,11 @@ impl Pool {
     fn start_thread(self: &Arc<Self>, index: usize) -> std::io::Result<()> {
         let pool = Arc::clone(self);
         let builder = thread::Builder::new().name(format!("ramie-blocking-{index}"));
-        builder.spawn(move || pool.work()).map(drop)
+        let work = move || {
+            let _mark = RuntimeThread::enter();
+            pool.work();
+        };
+        builder.spawn(work).map(drop)
     }
 
     fn work(&self) {

@@ -1,4 +1,5 @@
-//! Prefetches for fibers whose turn comes soon. Any address will do: a prefetch cannot fault.
+//! Prefetches for fibers whose turn comes soon. Any address will do, because a prefetch cannot
+//! fault.
 
 use ramie_driver::sys;
 
@@ -17,10 +18,10 @@ pub(super) enum Prefetch {
 
 /// A line of the cache, in bytes.
 const LINE: usize = 64;
-/// How many lines of a fiber's frames are brought nearer.
+/// The number of lines of a fiber's frames that are prefetched.
 const FRAME_LINES: usize = 4;
-/// How far below its record the frame of a fiber ends that waits for an op, in bytes
-/// (`op/perform.rs`).
+/// The distance in bytes from the wait record of a fiber that waits for an op down to the end of
+/// the frame in which the record lies (`op/perform.rs`).
 const BELOW_RECORD: usize = 176;
 
 #[inline(always)]
@@ -40,8 +41,8 @@ pub(super) fn frames_below(stack: *const FiberStack) {
     lines::<FRAME_LINES>(stack.cast::<u8>().wrapping_sub(FRAME_LINES * LINE));
 }
 
-/// The frames in which a fiber goes on: they lie about its wait's record. One that has only yielded
-/// has none, and is taken for shallow.
+/// The frames in which a fiber continues, which lie around the record of its wait. A fiber that has
+/// only yielded has no record, and is assumed to be shallow.
 #[inline(always)]
 pub(super) fn frames_of_wait(stack: &FiberStack) {
     let record: *const u8 = stack.record.get().cast();

@@ -19,7 +19,14 @@ use ramie_driver::{
     sys::{HandedOut, Lent},
 };
 
-use super::{FiberStack, NoSwitch, Worker, attach, lingering, placed::note_taken, run_queue::Next};
+use super::{
+    FiberStack, NoSwitch, Worker, attach,
+    contexts::{resume_contexts, suspend_contexts},
+    lingering,
+    placed::note_taken,
+    run_queue::Next,
+    survey,
+};
 use crate::core::strand::StrandHeader;
 
 /// Lent to the loop: its fibers, and the frame of the thread that waits in it.
@@ -74,17 +81,28 @@ impl Order for ByPolicy {
 
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
+        // Nobody else runs on a thread without fibers, so its contexts may stay.
+        let may_run_fibers =
+            until == Until::Finished || self.membership.is_some() || self.has_fibers();
+        let contexts = may_run_fibers.then(|| suspend_contexts(self, self.root.stack()));
         self.membership.iter().for_each(|member| member.set_idle(false));
         // Without their loop, fibers would continue on the thread that takes this worker's place,
         // and a thread that waits in the loop would leave what it lent. Not in the loop's own
         // function, where it would cost an instruction a switch.
         let fibers = HandedOut::<Loop>::new();
+        self.surveys.set_in_loop(true);
+        self.watched.begin_fibers();
         match (self.plugged.is_some(), self.scheduler.has_peers) {
             (true, _) => self.run_loop::<ByPolicy>(until),
             (false, true) => self.run_loop::<InTurns>(until),
             (false, false) => self.run_loop::<InOrder>(until),
         }
+        self.surveys.set_in_loop(false);
+        self.watched.end_fibers();
         fibers.settle();
+        if let Some(contexts) = contexts {
+            resume_contexts(self, self.root.stack(), contexts);
+        }
     }
 
     #[inline(never)]
@@ -192,7 +210,9 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn poll_in_loop(&self) -> bool {
+        self.watched.end_fibers();
         lingering::answer_if_due(self);
+        survey::answer_if_asked(self);
         deliver_log(self);
         if let Some(member) = &self.membership
             && self.scheduler.has_peers
@@ -200,13 +220,16 @@ impl Worker {
         {
             self.scheduler.push_stolen(header);
         }
-        self.poll()
+        let is_over = self.poll();
+        self.watched.begin_fibers();
+        is_over
     }
 
     /// Looks at everything that comes from outside the run queue, without waiting. Returns whether
     /// the runtime's grace period is over.
     #[cold]
     pub(super) fn poll(&self) -> bool {
+        self.running.read_clock();
         self.io.restart_counts(&self.scheduler);
         self.scheduler.ready.measure();
         self.drain_inbox();

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::core::{primitive::Ordering, strand::StrandHeader};
 
-/// What can be run next.
+/// An entry of the run queue: a strand that can be run next.
 #[derive(Clone, Copy)]
 pub(crate) enum Next {
     /// A fiber that has started, suspended on its own stack.
@@ -46,7 +46,7 @@ impl Next {
     /// The header of the fiber.
     pub(crate) fn header(&self) -> Option<&'static StrandHeader> {
         match self {
-            // SAFETY: what can be run next is alive until it has run.
+            // SAFETY: a strand that can be run next is alive until it has run.
             Next::Fiber(stack) => Some(unsafe { &**stack }.header()),
             Next::Fresh(header) => Some(header),
             Next::Root => None,
@@ -65,9 +65,9 @@ const ONE_FRESH: usize = 4;
 
 /// How many places down the queue stacks are prefetched; that many words lie behind the ring's end.
 const AHEAD: usize = 6;
-/// How many places down the queue the frames of waits are, which takes a look at the stack.
+/// How many places down the queue the frames of waits are prefetched, which reads the stack.
 const NEAR: usize = 3;
-/// Prefetching pays from about so many fibers on: fewer stay in the first-level cache anyway.
+/// The number of fibers from which prefetching pays; fewer stay in the first-level cache anyway.
 const LONG: usize = 32;
 
 /// Words in a new ring, and how many an empty one may keep through a quiet time.
@@ -84,7 +84,8 @@ pub(crate) struct RunQueue {
     head: Cell<NonNull<Word>>,
     tail: Cell<NonNull<Word>>,
     prefetch: Cell<Prefetch>,
-    /// The closures of all runs, in order. INVARIANT: as many as the runs in the ring say.
+    /// The closures of all runs, in order. INVARIANT: their number is the sum of the lengths of the
+    /// runs in the ring.
     first_fresh: Cell<*const StrandHeader>,
     last_fresh: Cell<*const StrandHeader>,
 }
@@ -119,7 +120,7 @@ impl RunQueue {
         self.push(stack);
     }
 
-    /// Queues again what `pop` gave.
+    /// Queues an entry again that `pop` has returned.
     pub(crate) fn push_stack(&self, stack: *const FiberStack) {
         self.push(stack);
     }
@@ -270,7 +271,7 @@ impl RunQueue {
         header
     }
 
-    /// How many can be run; goes through the ring.
+    /// The number of strands that can be run; reads the whole ring.
     pub(super) fn len(&self) -> usize {
         let (mut place, mut count) = (self.head.get(), 0);
         while place != self.tail.get() {
@@ -281,7 +282,7 @@ impl RunQueue {
         count
     }
 
-    /// Finds out whether prefetching pays; asked now and then.
+    /// Finds out whether prefetching pays; called now and then.
     pub(crate) fn measure(&self) {
         let prefetch = match (self.is_long(), self.prefetch.get()) {
             (false, _) => Prefetch::Nothing,
@@ -291,7 +292,7 @@ impl RunQueue {
         self.prefetch.set(prefetch);
     }
 
-    /// The same, when the queue has just got fibers whose ops are complete.
+    /// Finds out whether prefetching pays, after the queue has got fibers whose ops are complete.
     pub(crate) fn measure_waits(&self) {
         let prefetch = if self.is_long() { Prefetch::Waits } else { Prefetch::Nothing };
         self.prefetch.set(prefetch);

@@ -4,8 +4,9 @@ use std::{cell::Cell, mem::size_of};
 
 use ramie_driver::{Driver, OpFrame};
 
-use super::{Membership, Next, RootStrand, run_queue::RunQueue};
+use super::{Membership, Next, RootStrand, run_queue::RunQueue, stealing::GROUP};
 use crate::core::{
+    primitive::{AtomicU32, Ordering},
     strand::{StrandHeader, Wake},
     wait::word::{Waiting, WakeWord},
 };
@@ -14,14 +15,14 @@ use crate::core::{
 #[repr(C)]
 pub(crate) struct Scheduler {
     pub(super) ready: RunQueue,
-    /// Switches left until the next poll.
-    countdown: Cell<u32>,
+    /// Switches left until the next poll. Written by the worker alone; the watchdog reads it.
+    countdown: AtomicU32,
     /// Whether there are other workers to share closures with.
     pub(super) has_peers: bool,
     /// Whether a fiber that has ended may run the next closure in its place.
     pub(super) may_chain: bool,
-    /// Whether the next turn prefers a closure without a stack to a suspended fiber.
-    prefers_fresh: Cell<bool>,
+    /// The number of turns in which a closure without a stack is preferred to a suspended fiber.
+    fresh_turns: Cell<u8>,
 }
 
 const _: () = assert!(size_of::<Scheduler>() == 64);
@@ -30,18 +31,18 @@ impl Scheduler {
     pub(super) fn new(has_peers: bool, switches_per_poll: u32) -> Self {
         Scheduler {
             ready: RunQueue::new(),
-            countdown: Cell::new(switches_per_poll),
+            countdown: AtomicU32::new(switches_per_poll),
             has_peers,
             may_chain: !has_peers,
-            prefers_fresh: Cell::new(false),
+            fresh_turns: Cell::new(0),
         }
     }
 
     /// Counts a switch; returns whether the poll is due.
     #[inline(always)]
     pub(super) fn count_switch(&self) -> bool {
-        let switches_left = self.countdown.get() - 1;
-        self.countdown.set(switches_left);
+        let switches_left = self.switches_left() - 1;
+        self.poll_after(switches_left);
         switches_left == 0
     }
 
@@ -49,20 +50,29 @@ impl Scheduler {
     /// strand.
     #[inline(always)]
     pub(super) fn poll_after(&self, switches: u32) {
-        self.countdown.set(switches);
+        // Relaxed: nothing else follows from it.
+        self.countdown.store(switches, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn switches_left(&self) -> u32 {
+        self.countdown.load(Ordering::Relaxed)
     }
 
     /// Takes from the worker's own queue and from the closures that others may steal, in turns.
     #[inline(always)]
     pub(super) fn next_in_turn(&self, member: &Membership, own: usize) -> Option<Next> {
-        if self.prefers_fresh.get()
+        let turns = self.fresh_turns.get();
+        if turns > 0
             && let Some(header) = member.pop_to_start(own)
         {
-            // A group is started in a row, so that no thief parts it.
-            self.prefers_fresh.set(member.place_in_group() != 0);
+            // A group is started in a row, so that no thief parts it. The turns bound the row,
+            // because a thief that parts the group changes the place.
+            let is_last = member.place_in_group() == 0;
+            self.fresh_turns.set(if is_last { 0 } else { turns - 1 });
             return Some(Next::Fresh(header));
         }
-        self.prefers_fresh.set(true);
+        self.fresh_turns.set(GROUP as u8);
         self.ready.pop().or_else(|| member.pop_to_start(own).map(Next::Fresh))
     }
 
@@ -73,7 +83,7 @@ impl Scheduler {
         &self,
         fits: impl FnOnce(&StrandHeader) -> bool,
     ) -> Option<&'static StrandHeader> {
-        if self.countdown.get() == 1 || !self.may_chain {
+        if self.switches_left() == 1 || !self.may_chain {
             return None;
         }
         let header = self.ready.pop_fresh()?;
@@ -81,15 +91,15 @@ impl Scheduler {
             self.ready.push_fresh(header);
             return None;
         }
-        self.countdown.set(self.countdown.get() - 1);
+        self.poll_after(self.switches_left() - 1);
         Some(header)
     }
 
-    /// Queues the first closure of a stolen batch, and lets it run first, because no other worker
-    /// can steal it from this queue.
+    /// Queues the first closure of a stolen batch, and lets this queue have the next turn, because
+    /// no other worker can steal the closure from there.
     pub(super) fn push_stolen(&self, header: &'static StrandHeader) {
         self.ready.push_fresh(header);
-        self.prefers_fresh.set(false);
+        self.fresh_turns.set(0);
     }
 
     /// Queues a strand of this worker whose wait has ended.
@@ -129,5 +139,44 @@ impl Scheduler {
         // A batch of completions makes the queue long at once. If it were measured only now and
         // then, its last part would find it short, and the next batch would have no prefetches.
         self.ready.measure_waits();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::core::{
+        strand::FreeList,
+        worker::{Pool, Workers},
+    };
+
+    /// A thief takes the rest of each group as soon as the worker has begun it, so the worker is
+    /// always in the middle of a group.
+    #[test]
+    fn a_strand_that_can_continue_has_its_turn_though_thieves_part_each_group() {
+        let members = Workers::new(2, None, Arc::new(Pool::new(1))).1;
+        let [owner, thief] = &members[..] else { unreachable!("2 members") };
+        let headers = FreeList::new();
+        for _ in 0..100 * GROUP {
+            owner.share(headers.take(false).expect("memory for a header"));
+        }
+        let scheduler = Scheduler::new(true, 61);
+        scheduler.ready.push_root();
+        let mut starts = 0;
+        while !owner.is_empty() {
+            match scheduler.next_in_turn(owner, 0) {
+                Some(Next::Root) => {
+                    starts = 0;
+                    scheduler.ready.push_root();
+                }
+                _ => starts += 1,
+            }
+            assert!(starts <= GROUP, "{starts} closures in a row while a strand can continue");
+            // With more fibers than the owner the thief takes an eighth of the closures.
+            thief.search(usize::MAX / 2, false);
+            while thief.pop().is_some() {}
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The part of a worker that other threads touch: its inbox and its sleep.
 //!
-//! `Shared` values are type-stable: made once, reused by later workers, never freed. A waker that
-//! is late by a whole life of the worker finds a valid inbox and wakes somebody spuriously.
+//! `Shared` values are type-stable: made once, reused by later workers, never freed. If a waker
+//! comes after its worker has ended, it finds a valid inbox, and wakes a later worker for nothing.
 //!
 //! # Protocol of falling asleep
 //!
@@ -97,11 +97,11 @@ impl Shared {
     #[inline]
     pub(crate) fn note_finished(&self) {
         let finished = self.finished.load(Ordering::Relaxed);
-        // Release: whoever sums up the finished strands sees all that they spawned before.
+        // Release: a thread that sums up the finished strands sees all strands that they spawned.
         self.finished.store(finished + 1, Ordering::Release);
     }
 
-    /// How many fibers of this worker are alive. To other threads an old number, as a load may be.
+    /// The number of live fibers of this worker. Another thread may read an old number.
     #[inline]
     pub(crate) fn live(&self) -> usize {
         self.live.load(Ordering::Relaxed)
@@ -177,12 +177,12 @@ impl Shared {
 
     /// Whether somebody has woken the worker since it last fell asleep or woke.
     pub(crate) fn is_notified(&self) -> bool {
-        // Relaxed: who acts on it looks again after the swap of step 4.
+        // Relaxed: a caller that acts on this looks at the inbox again after the swap of step 4.
         self.state.load(Ordering::Relaxed) == NOTIFIED
     }
 
-    /// Lets the worker fall asleep in `sleep`, unless there is mail or `may_sleep`, the rest of the
-    /// look of step 2, says no.
+    /// Lets the worker fall asleep in `sleep`, unless there is mail, or `may_sleep`, the rest of
+    /// the look of step 2, returns false.
     pub(crate) fn fall_asleep(&self, may_sleep: impl FnOnce() -> bool, sleep: impl FnOnce()) {
         // AcqRel, both: the module's doc says why.
         self.state.swap(SLEEPING, Ordering::AcqRel);

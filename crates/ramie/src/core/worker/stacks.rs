@@ -9,18 +9,20 @@ use std::cell::{Cell, RefCell};
 
 use ramie_coro::{StackError, StackPool, StackSize};
 
-use super::{FiberStack, Shared};
+use super::{FiberStack, Shared, prefetch};
 use crate::core::strand::StrandHeader;
 
 /// The number of idle stacks that a worker keeps through any quiet time.
 const IDLE_KEPT: usize = 256;
-/// How many are given back between two looks for other work; each takes some microseconds.
+/// How many stacks are given back between two looks for other work; each takes some microseconds.
 const GIVEN_BACK_AT_ONCE: usize = 64;
+/// How far ahead of a visit to all stacks their lines are prefetched.
+const PREFETCHED: usize = 4;
 
 /// The stacks of one worker.
 pub(crate) struct Stacks {
-    /// Suspended at the bottom of their loop, with the default stack size, the last used at the
-    /// end.
+    /// The idle stacks of the default size, each suspended between two closures, the last used at
+    /// the end.
     idle: RefCell<Vec<*const FiberStack>>,
     /// All stacks, for dumps and for abandoning fibers.
     all: RefCell<Vec<*const FiberStack>>,
@@ -197,7 +199,7 @@ impl Stacks {
             idle.drain(end.saturating_sub(count)..end).collect()
         };
         for stack in surplus {
-            // SAFETY: it was in `idle`: alive, and suspended at the bottom of its loop.
+            // SAFETY: it was in `idle`: alive, and suspended between two closures.
             let stack = unsafe { &*stack };
             // Dropped rather than pooled, a stack gives all its memory back.
             drop(self.retire(stack));
@@ -217,6 +219,32 @@ impl Stacks {
         }
     }
 
+    /// Shows the stacks at up to `count` places below `below` to `visit`, from the last on, and
+    /// lowers `below` by as many. Returns whether places are left.
+    pub(super) fn visit_down(
+        &self,
+        below: &mut usize,
+        count: usize,
+        mut visit: impl FnMut(&FiberStack),
+    ) -> bool {
+        let all = self.all.borrow();
+        let end = all.len().min(*below);
+        *below = end.saturating_sub(count);
+        for (at, stack) in all.iter().enumerate().take(end).skip(*below).rev() {
+            if let Some(ahead) = at.checked_sub(PREFETCHED).and_then(|ahead| all.get(ahead)) {
+                prefetch::line(*ahead);
+            }
+            // SAFETY: stacks in `all` are alive.
+            visit(unsafe { &**stack });
+        }
+        *below > 0
+    }
+
+    /// The list of all stacks, for a copy of it by [`view`](super::view).
+    pub(super) fn list(&self) -> *const RefCell<Vec<*const FiberStack>> {
+        &raw const self.all
+    }
+
     /// The fibers that have started and not ended.
     pub(crate) fn live(&self) -> Vec<(*const FiberStack, &'static StrandHeader)> {
         let all = self.all.borrow();
@@ -224,7 +252,7 @@ impl Stacks {
         all.iter().filter_map(|stack| Some((*stack, unsafe { &**stack }.try_header()?))).collect()
     }
 
-    /// Gives up a live fiber for good: its stack is never touched, freed or reused again.
+    /// Leaks the stack of a live fiber: it is never accessed, freed or reused again.
     ///
     /// # Safety
     /// The fiber is suspended and nobody will ever schedule it.
@@ -240,7 +268,7 @@ impl Stacks {
 impl Drop for Stacks {
     fn drop(&mut self) {
         for stack in self.idle.take() {
-            // SAFETY: it was in `idle`: alive and suspended at the bottom of its loop.
+            // SAFETY: it was in `idle`: alive, and suspended between two closures.
             self.retire(unsafe { &*stack });
         }
     }

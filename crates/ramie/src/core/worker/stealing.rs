@@ -7,7 +7,9 @@
 //!
 //! *The race to fear*: a closure is queued while its would-be thief falls asleep. The spawner
 //! queues, then (SeqCst fence) reads `sleepers`; the thief announces itself there (SeqCst), then
-//! reads the queues. One of the two sees the other.
+//! reads the queues. One of the two sees the other. The same holds for a thief that steals several
+//! closures, runs the first and queues the others, because in between the others are in no queue,
+//! so no searcher finds them.
 //!
 //! # What is not stolen
 //! - A fiber that has started, because it never changes thread.
@@ -39,8 +41,8 @@ pub(super) const FEW: usize = 8;
 /// after the worker's loop has found its queue empty, then with every fourth.
 pub(super) const GROUP: usize = 4;
 
-/// Whether a worker that has `own` fibers leaves new ones to a worker that has `other`, because
-/// with one more group it would have more than that.
+/// Whether a worker that has `own` fibers leaves closures to a worker that has `other`, because
+/// with half a group more it would have more fibers than the other.
 #[inline]
 fn has_its_share(own: usize, other: usize) -> bool {
     own > FEW && own + GROUP / 2 > other
@@ -147,18 +149,15 @@ impl Membership {
     }
 
     /// Looks at the queues of all others once, beginning behind this worker's own, which is empty.
-    /// This worker has `own` fibers. If it `has_enough`, it leaves the closures of the workers that
-    /// have no more, and wakes another worker for them.
+    /// This worker has `own` fibers. If it `has_enough`, it leaves closures to the workers that
+    /// have no more fibers than it, and wakes another worker to take them.
     pub(super) fn search(&self, own: usize, has_enough: bool) -> Search {
         let count = self.workers.len();
         let mut outcome = Search::Nothing;
         for offset in 1..count {
             let victim = &self.workers.entries[(self.index + offset) % count];
             match self.steal_from(victim, own, has_enough) {
-                Search::Found(header) => {
-                    self.pass_search_on();
-                    return Search::Found(header);
-                }
+                Search::Found(header) => return Search::Found(header),
                 Search::Left(live) => outcome = Search::Left(live),
                 Search::Nothing => {}
             }
@@ -169,8 +168,8 @@ impl Membership {
         outcome
     }
 
-    /// Takes closures of that worker if it has far more to do than this one, which has `own` fibers
-    /// and an empty queue.
+    /// Takes closures of the worker `index` if it has far more to do than this one, which has `own`
+    /// fibers and an empty queue.
     pub(super) fn steal_surplus(&self, index: usize, own: usize) -> Option<&'static StrandHeader> {
         let victim = &self.workers.entries[index];
         if victim.stealer.len() <= GROUP || victim.load() < own + 2 * GROUP {
@@ -182,6 +181,7 @@ impl Membership {
         }
     }
 
+    /// Steals from one worker, and wakes the next searcher if closures are left.
     fn steal_from(&self, victim: &WorkerEntry, own: usize, has_enough: bool) -> Search {
         let stealer = &victim.stealer;
         loop {
@@ -197,6 +197,9 @@ impl Membership {
             match stealer.steal_batch_with_limit_and_pop(&self.queue, batch(own, theirs, fresh)) {
                 Steal::Success(header) => {
                     self.complete_group(victim);
+                    // Behind the writes of this worker's queue: the module's doc says why.
+                    fence(Ordering::SeqCst);
+                    self.pass_search_on();
                     return Search::Found(header);
                 }
                 Steal::Empty => return Search::Nothing,
@@ -205,8 +208,8 @@ impl Membership {
         }
     }
 
-    /// Takes the rest of a group that was just parted. The numbers may be old; then the group stays
-    /// parted, which costs time and nothing else.
+    /// Takes the rest of a group that was just parted. If the numbers are old, the group stays
+    /// parted, which only costs time.
     fn complete_group(&self, victim: &WorkerEntry) {
         let place = victim.place_in_group();
         if place == 0 {
@@ -224,8 +227,8 @@ impl Membership {
     /// whether the worker may sleep.
     pub(super) fn announce_sleep(&self) -> bool {
         if self.has_peers() {
-            // A swap, like every write of a flag, so that each write follows the one before it,
-            // whichever thread made that.
+            // A swap, like every write of a flag, so that each write reads the one before it, even
+            // one of another thread.
             self.state().is_asleep.swap(true, Ordering::SeqCst);
             self.workers.sleepers.fetch_add(1, Ordering::SeqCst);
         }

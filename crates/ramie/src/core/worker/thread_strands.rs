@@ -2,8 +2,9 @@
 //! waits for them.
 //!
 //! The count begins with 1 for the thread that called `run`, which takes itself off when it begins
-//! to wait; whoever takes off the last one finishes `ended`. A thread counts until its closure has
-//! returned, the fibers that it spawned with `spawn_local` have ended, and its worker is gone.
+//! to wait. The thread that takes the count to 0 finishes `ended`. A thread counts until its
+//! closure has returned, the fibers that it spawned with `spawn_local` have ended, and its worker
+//! is gone.
 
 use std::{
     cell::Cell,
@@ -25,12 +26,13 @@ use crate::core::{
 static THREADS_END: WaitKind = WaitKind::new("the threads of a runtime");
 static FIBERS_END: WaitKind = WaitKind::new("the fibers of a thread");
 
+/// The threads of one runtime.
 pub(crate) struct ThreadStrands {
     threads: AtomicUsize,
     ended: Completion,
     /// The threads alive, with their names for messages.
     labels: Mutex<BTreeMap<FiberId, String>>,
-    /// `run` waits for the threads alive.
+    /// Whether `run` waits for the threads alive.
     is_awaited: AtomicBool,
     pub(crate) daemons: Daemons,
     driver: ramie_driver::Choice,
@@ -38,11 +40,11 @@ pub(crate) struct ThreadStrands {
     stack_size: usize,
 }
 
-/// One thread's place on the count; leaves it when dropped.
+/// One thread's share of the count; dropping it takes the thread off.
 pub(crate) struct CountedThread {
     threads: Arc<ThreadStrands>,
     id: FiberId,
-    /// [`hold_clock`](Self::hold_clock) was called.
+    /// Whether the clock must not jump for this thread ([`hold_clock`](Self::hold_clock)).
     holds_clock: Cell<bool>,
 }
 
@@ -77,7 +79,7 @@ impl ThreadStrands {
 
     /// Counts a thread that is about to be made.
     pub(crate) fn add(self: &Arc<Self>, header: &StrandHeader) -> CountedThread {
-        // Relaxed: the making of the thread hands it over.
+        // Relaxed: starting the thread makes this visible to it.
         self.threads.fetch_add(1, Ordering::Relaxed);
         self.labels().insert(header.id(), crate::core::strand::label(header));
         let counted = CountedThread {
@@ -96,11 +98,11 @@ impl ThreadStrands {
         }
     }
 
-    /// Ends the waits of daemons if no other thread is left. Called by everybody who may have made
-    /// that so: by a thread that ends or becomes a daemon, and by `run` when it begins to wait.
-    /// *The race to fear* is two of them at a time: the last to take the lock sees what both did.
+    /// Ends the waits of daemons if no other thread is left. Called after each event that may leave
+    /// only daemons: a thread ends or becomes a daemon, or `run` begins to wait. *The race to fear*
+    /// is two such events at the same time: the thread that takes the lock last sees both.
     pub(super) fn end_daemons_if_alone(&self) {
-        // Before the lock: most threads end while nobody waits for the last.
+        // Checked before locking, because most threads end before `run` waits for them.
         if !self.is_awaited.load(Ordering::SeqCst) {
             return;
         }
@@ -112,7 +114,8 @@ impl ThreadStrands {
         }
     }
 
-    /// Waits until no thread is left, or for the deadline; names those that are.
+    /// Waits until no thread is left, or until the deadline; then describes the threads that are
+    /// left. If `is_silent`, there is no deadline, and the threads left after a second are logged.
     pub(crate) fn wait(&self, deadline: Deadline, mut is_silent: bool) -> Vec<AbandonedFiber> {
         self.leave();
         self.is_awaited.store(true, Ordering::SeqCst);
@@ -132,11 +135,7 @@ impl ThreadStrands {
     }
 
     pub(crate) fn describe_threads(&self) -> Vec<AbandonedFiber> {
-        let still_running = |label: &String| {
-            let state = "is still running".to_owned();
-            AbandonedFiber { label: label.clone(), state }
-        };
-        self.labels().values().map(still_running).collect()
+        self.labels().values().cloned().map(AbandonedFiber::running).collect()
     }
 }
 
@@ -156,8 +155,8 @@ impl CountedThread {
         worker
     }
 
-    /// Lets no clock jump while the thread has no worker that would hold it: before it has made
-    /// one, and from that one's end until `run` has been told.
+    /// Prevents the clock from jumping while the thread has no worker that would prevent it: before
+    /// the thread has made its worker, and from the worker's end until the thread is off the count.
     pub(super) fn hold_clock(&self) {
         if let Clock::Manual(clock) = &self.threads.clock
             && !self.holds_clock.replace(true)
@@ -176,7 +175,7 @@ impl CountedThread {
 }
 
 impl Worker {
-    /// Runs the fibers of this thread until they have ended, or for the deadline.
+    /// Runs the fibers of this thread until they have ended, or until the deadline.
     pub(crate) fn wait_for_fibers(&self, deadline: Deadline) {
         let record = WaitRecord::new(&FIBERS_END).until(deadline);
         while self.has_fibers() && !deadline.has_passed() {

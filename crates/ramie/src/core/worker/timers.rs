@@ -47,8 +47,8 @@ impl WorkerTimers {
         self.heap.borrow().next_ns()
     }
 
-    /// Whether a timer is due. A clock that is moved by hand wakes as a pusher does: it moves
-    /// first, then notifies.
+    /// Whether a timer is due. A clock that is moved by hand moves first and then wakes the worker,
+    /// as a thread that pushes to the inbox does, so this check before a sleep misses no timer.
     pub(super) fn are_due(&self, clock: &WorkerClock) -> bool {
         let next = self.next_ns();
         next != u64::MAX && next <= clock.now_ns()

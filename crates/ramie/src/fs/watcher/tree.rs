@@ -6,21 +6,22 @@
 //! answers the question "which folder is there now?", and that answer, not the notice, decides
 //! where a folder is ([`Tree::look_at`]). *The races to fear* are three:
 //!
-//! 1. A folder fills before it is watched. Therefore a folder is watched first and listed then.
+//! 1. Entries appear in a new folder before it is watched. Therefore a folder is first watched and
+//!    then listed.
 //! 2. A notice is old: its folder, or a folder above, has another name by now, and the path that
 //!    the tree knows leads to nothing, or to another folder. Therefore a folder is opened by its
-//!    path, its number is compared, and all that follows goes by the open descriptor
-//!    ([`Tree::open`]). If the numbers differ, the folder is *doubtful*: notices are in the queue
-//!    that change its path. Doubtful folders are listed again when the notices read so far are
-//!    worked off.
-//! 3. A folder has left its place, and nobody knows yet whether it has another one. It is *adrift*,
-//!    with all that is below it, until the notices read so far are worked off. Then it has left
-//!    the tree, and its watch ends; if it is met again, it is new.
+//!    path, its number is compared, and later calls use the open descriptor ([`Tree::open`]). If
+//!    the numbers differ, the folder is *doubtful*: notices that change its path are still in the
+//!    queue. Doubtful folders are listed again when all notices read so far are translated.
+//! 3. A folder has left its parent, and it is not known yet whether it has another parent in the
+//!    tree. The folder and all folders below it are *adrift* until all notices read so far are
+//!    translated. A folder that is adrift then has left the tree, and its watch ends; if it comes
+//!    back, it counts as new.
 //!
-//! *Why each folder is right in the end*: where a folder is was true when it was looked at. Each
-//! later move has left notices in its old and in its new parent, which are both watched, and each
-//! notice makes the tree look again. Where the tree could not look, the parent is doubtful, and is
-//! listed when the paths of all folders above it are right.
+//! *Why each path becomes right*: the place of a folder was right when the tree looked at it. Each
+//! later move adds notices for the old and for the new parent, which are both watched, and each
+//! notice makes the tree look again. If the tree cannot look, the parent becomes doubtful, and is
+//! listed once the paths of all folders above it are right.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -48,12 +49,12 @@ pub(super) type ReadyChanges = VecDeque<io::Result<Change>>;
 /// A number that the kernel has given to a watched file or folder.
 type Number = i32;
 
-/// The watched folders; without any when the root is gone.
+/// The watched folders; empty when the root is gone.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: Number,
     root_path: PathBuf,
-    /// Whether /proc is mounted, so that an open folder has a path of its own.
+    /// Whether /proc is mounted, so that an open folder has a path that no rename changes.
     has_proc: bool,
     folders: HashMap<Number, Folder>,
     /// The folders whose entries may differ from those that the tree knows.
@@ -68,7 +69,7 @@ struct Folder {
     parent: Option<Number>,
     name: OsString,
     folders: HashMap<OsString, Number>,
-    /// Whether its entries were looked at since it came to the tree.
+    /// Whether its entries were listed since it came into the tree.
     is_listed: bool,
 }
 
@@ -86,14 +87,14 @@ pub(super) enum Entries {
 }
 
 impl Tree {
-    /// Watches a path alone.
+    /// Watches one path, without the folders below it.
     pub(super) fn of_one(queue: BorrowedFd<'_>, path: PathBuf) -> io::Result<Tree> {
         let watched = sys::inotify_watch(queue, &path, Watched::Anything);
         let number = watched.map_err(|error| at(&path, &error))?;
         Ok(Tree::new(number, path))
     }
 
-    /// Watches a folder and all that are below it.
+    /// Watches a folder and all folders below it.
     pub(super) fn of_all(queue: BorrowedFd<'_>, path: PathBuf) -> io::Result<Tree> {
         let watched = sys::inotify_watch(queue, &path, Watched::Folder);
         let number = watched.map_err(|error| at(&path, &error))?;
@@ -149,7 +150,7 @@ impl Tree {
         Some(path)
     }
 
-    /// The kernel has ended a watch.
+    /// Handles the notice that the kernel has ended a watch.
     pub(super) fn ended(&mut self, number: Number) {
         if number == self.root {
             self.clear();
@@ -184,8 +185,8 @@ impl Tree {
         }
     }
 
-    /// Finds the folder that has a name in a folder now, if there is one. Returns its number if it
-    /// was known; otherwise reports everything below it.
+    /// Looks up which folder now has the name `name` in `folder`. If the tree knows the folder
+    /// found, returns its number; otherwise adds it and reports everything below it.
     pub(super) fn look_at(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -212,7 +213,7 @@ impl Tree {
         None
     }
 
-    /// Opens a folder, if its path leads to it; else it is doubtful.
+    /// Opens a folder by its path. If the path leads elsewhere, marks the folder as doubtful.
     fn open(&mut self, queue: BorrowedFd<'_>, number: Number) -> io::Result<Option<Open>> {
         let Some(path) = self.path(number) else {
             if self.folders.contains_key(&number) {
@@ -225,7 +226,8 @@ impl Tree {
                 true => Path::new(DESCRIPTORS).join(descriptor.as_raw_fd().to_string()),
                 false => path.clone(),
             };
-            // Opens the folder behind the link of /proc, which must be followed.
+            // Without the flag that forbids links, because this path is a link of /proc to the
+            // folder.
             let found = sys::inotify_watch(queue, &of_its_own, Watched::Anything)?;
             Ok((Open { _descriptor: descriptor, path: of_its_own }, found))
         });
@@ -243,7 +245,7 @@ impl Tree {
         Ok(None)
     }
 
-    /// Watches the entry at a name of an open folder; returns its number if it is a folder.
+    /// Watches the entry `name` of an open folder; returns its number if the entry is a folder.
     fn watch(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -266,10 +268,10 @@ impl Tree {
         }
     }
 
-    /// Records the parent and name of a folder. False if that contradicts the tree.
+    /// Records the parent and name of a folder; returns false if the tree contradicts them.
     fn place(&mut self, parent: Number, name: &OsStr, number: Number) -> bool {
         if number == self.root {
-            // The tree is mounted inside itself.
+            // The root is mounted below itself.
             return false;
         }
         if self.is_below(parent, number) {
@@ -300,7 +302,7 @@ impl Tree {
         std::iter::successors(Some(number), parent).any(|at| at == above)
     }
 
-    /// Notes that no known folder is at this name.
+    /// Records that no known folder has this name any more.
     fn vacate(&mut self, parent: Number, name: &OsStr) {
         if let Some(number) = self.folder_at(parent, name) {
             self.detach(number);
@@ -324,7 +326,8 @@ impl Tree {
         }
     }
 
-    /// Makes the entries of a folder, and of folders below it, be reported once more.
+    /// Marks a folder and those below it as not listed, so that their entries are reported once
+    /// more.
     fn forget_listings(&mut self, number: Number) {
         let mut numbers = vec![number];
         while let Some(folder) = numbers.pop().and_then(|at| self.folders.get_mut(&at)) {
@@ -333,7 +336,7 @@ impl Tree {
         }
     }
 
-    /// Lists a folder, and those below that were not listed yet.
+    /// Lists a folder, and all folders below it that were not listed yet.
     fn list_new(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -350,7 +353,7 @@ impl Tree {
     }
 
     /// Compares a folder's entries with the known ones, and adds folders that must be listed, too,
-    /// to `next`. If the folder cannot be found now, it is doubtful.
+    /// to `next`. If the folder cannot be found now, marks it as doubtful.
     fn list(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -364,7 +367,7 @@ impl Tree {
         let Some(folder) = self.folders.get_mut(&number) else { return Ok(()) };
         let reports = entries == Entries::Reported && !folder.is_listed;
         folder.is_listed = true;
-        let mut missing: BTreeSet<OsString> = folder.folders.keys().cloned().collect();
+        let mut missing = folder.folders.clone();
         for entry in fs::read_dir(&open.path).map_err(|error| at(&path, &error))? {
             let entry = entry.map_err(|error| at(&path, &error))?;
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -383,13 +386,13 @@ impl Tree {
                 Err(error) => ready.push_back(Err(error)),
             }
         }
-        missing.iter().for_each(|name| self.vacate(number, name));
+        missing.keys().for_each(|name| self.vacate(number, name));
         Ok(())
     }
 
-    /// Lists doubtful folders, and ends the watches of folders that have left the tree. Continues
-    /// as long as each round makes another folder certain. If the tree keeps changing, the
-    /// remaining folders wait for the notices of these changes.
+    /// Lists doubtful folders, and ends the watches of folders that have left the tree. Repeats
+    /// while each round settles at least one folder. If the tree keeps changing, the remaining
+    /// folders wait for the notices of these changes.
     pub(super) fn settle(&mut self, queue: BorrowedFd<'_>, ready: &mut ReadyChanges) {
         for round in 1.. {
             let doubtful = std::mem::take(&mut self.doubtful);
@@ -407,7 +410,7 @@ impl Tree {
     fn end_adrift(&mut self, queue: BorrowedFd<'_>) {
         let mut left: Vec<_> = std::mem::take(&mut self.adrift).into_iter().collect();
         while let Some(number) = left.pop() {
-            // It may have ended already.
+            // Fails if the watch has ended already.
             let _ = sys::inotify_unwatch(queue, number);
             self.doubtful.remove(&number);
             if let Some(folder) = self.folders.remove(&number) {
@@ -416,7 +419,8 @@ impl Tree {
         }
     }
 
-    /// The kernel has lost notices: looks at everything again. Without its root the tree is empty.
+    /// Lists all folders again, after the kernel has lost notices. If the root is gone, the tree
+    /// becomes empty.
     pub(super) fn retake(
         &mut self,
         queue: BorrowedFd<'_>,
@@ -439,7 +443,7 @@ impl Tree {
     }
 }
 
-/// Opens a folder; the root may be a symbolic link to it.
+/// Opens a folder; only the path of the root may be a symbolic link.
 fn open_folder(path: &Path, is_root: bool) -> io::Result<fs::File> {
     let flags = libc::O_DIRECTORY | if is_root { 0 } else { libc::O_NOFOLLOW };
     fs::OpenOptions::new().read(true).custom_flags(flags).open(path)

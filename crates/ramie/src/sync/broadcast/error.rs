@@ -1,32 +1,32 @@
-//! Why a value was not sent or received; the names are tokio's.
+//! The errors of sends and receives; the names are tokio's.
 
 use std::{error::Error, fmt};
 
 use crate::core::cancel::errors_with_cancelled;
 
 // Same name as `channel::SendError`: all channels have the names of std.
-/// Nobody receives; the value comes back.
+/// The error of a send: there is no receiver. It contains the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
 // Same name as `channel::RecvError`: all channels have the names of std.
-/// Why a wait ended without a value.
+/// The error of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvError {
     /// All values were received and all senders are gone.
     Closed,
-    /// This many values were overwritten before this receiver came to them. It goes on with the
-    /// oldest that is left.
+    /// This number of values were overwritten before the receiver saw them. The next call returns
+    /// the oldest value left.
     Lagged(u64),
     /// The strand is cancelled.
     Cancelled,
 }
 
 // Same name as `channel::TryRecvError`: all channels have the names of std.
-/// Why there was no value at once.
+/// The error of a receive that does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
-    /// There is none yet.
+    /// There is no value yet.
     Empty,
     /// All values were received and all senders are gone.
     Closed,
@@ -35,7 +35,7 @@ pub enum TryRecvError {
 }
 
 // Same name as `channel::RecvTimeoutError`: all channels have the names of std.
-/// Why there was no value in time.
+/// The error of a receive with a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
     /// The timeout passed first.
@@ -63,7 +63,7 @@ impl<T> fmt::Debug for SendError<T> {
 
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody receives")
+        f.write_str("there is no receiver")
     }
 }
 

@@ -1,13 +1,13 @@
 //! Channels whose receivers each see every value that is sent after they subscribed.
 //!
-//! The shapes are tokio's. The channel holds as many values as its capacity; a send never waits,
-//! but overwrites the oldest when the channel is full, and a receiver that had yet to see it gets
-//! the number of missed values, as `Lagged`. A value is dropped as soon as all have seen it; the
-//! last one gets the value itself, the others clones.
+//! The API is that of `tokio::sync::broadcast`. The channel holds as many values as its capacity. A
+//! send never waits: if the channel is full, it overwrites the oldest value. A receiver that had
+//! not seen overwritten values gets their number, as `Lagged`. A value is dropped as soon as all
+//! receivers have seen it; the last one gets the value itself, the others get clones.
 //!
-//! The differences from tokio: the capacity is exact, not rounded up to a power of two; and since
-//! values are shared until they are cloned, which takes no lock, they have to be [`Sync`] if the
-//! channel goes from one thread to another:
+//! Differences from tokio: the capacity is exact, not rounded up to a power of two. If the channel
+//! connects threads, values must be [`Sync`], because receivers clone a shared value at the same
+//! time, without a lock:
 //! ```compile_fail,E0277
 //! fn send<T: Send>(_: T) {}
 //! send(ramie::sync::broadcast::channel::<std::cell::Cell<u8>>(1));
@@ -40,16 +40,16 @@ use crate::core::{
     primitive::{AtomicU64, AtomicUsize, Ordering},
     time::Deadline,
     wait::{
-        park::{Refused, WaitKind, WaitRecord},
+        park::{Refused, Subject, WaitKind, WaitRecord},
         parking_lot::ParkingLot,
     },
 };
 
-static RECEIVE: WaitKind = WaitKind::new("a broadcast value");
+static RECEIVE: WaitKind = WaitKind::about("a broadcast value", Subject::Channel);
 
 struct SharedRing<T> {
     ring: Mutex<Ring<T>>,
-    /// The ring's end, for strands that do not hold its lock.
+    /// A copy of the ring's end, for strands that do not hold its lock.
     end: AtomicU64,
     senders: AtomicUsize,
     lot: ParkingLot,
@@ -62,9 +62,10 @@ pub struct Sender<T> {
 }
 
 // Same name as `channel::Receiver`: all channels have the names of std.
-/// An end that sees every value sent since it was made.
+/// An end that receives every value sent since it was made.
 ///
-/// It is not cloned, since a clone could start here or there: see [`Receiver::resubscribe`].
+/// It is not `Clone`, because it is not clear at which value a clone should start; see
+/// [`Receiver::resubscribe`].
 pub struct Receiver<T> {
     shared: Arc<SharedRing<T>>,
     next: u64,
@@ -73,7 +74,7 @@ pub struct Receiver<T> {
 /// Makes a channel that holds `capacity` values, with one receiver.
 ///
 /// # Panics
-/// When the capacity is 0.
+/// If the capacity is 0.
 ///
 /// # Examples
 /// ```
@@ -113,14 +114,14 @@ impl<T> SharedRing<T> {
 }
 
 impl<T> Sender<T> {
-    /// Makes a channel that holds `capacity` values, without a receiver as yet.
+    /// Makes a channel that holds `capacity` values, without a receiver yet.
     ///
     /// # Panics
-    /// When the capacity is 0.
+    /// If the capacity is 0.
     #[must_use]
     #[track_caller]
     pub fn new(capacity: usize) -> Self {
-        assert!(capacity > 0, "a broadcast channel needs room for one value at least");
+        assert!(capacity > 0, "the capacity of a broadcast channel is 0; pass at least 1");
         let shared = SharedRing {
             ring: Mutex::new(Ring::new(capacity)),
             end: AtomicU64::new(0),
@@ -130,7 +131,7 @@ impl<T> Sender<T> {
         Sender { shared: Arc::new(shared) }
     }
 
-    /// Sends a value to all receivers; returns how many there are.
+    /// Sends a value to all receivers; returns their number.
     ///
     /// # Blocking
     /// Never: when the channel is full, the oldest value makes room.
@@ -163,7 +164,7 @@ impl<T> Sender<T> {
         self.shared.subscribe()
     }
 
-    /// Returns how many values some receiver has yet to see.
+    /// Returns the number of values that at least one receiver has not seen.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.ring().len()
@@ -175,13 +176,13 @@ impl<T> Sender<T> {
         self.len() == 0
     }
 
-    /// Returns how many receivers there are.
+    /// Returns the number of receivers.
     #[must_use]
     pub fn receiver_count(&self) -> usize {
         self.shared.ring().receivers()
     }
 
-    /// Returns whether both send to the same receivers.
+    /// Returns whether both senders belong to the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -195,25 +196,25 @@ impl<T> Receiver<T> {
         self.shared.subscribe()
     }
 
-    /// Returns how many values there are to receive, those included that were overwritten.
+    /// Returns the number of values that this receiver has not seen, including overwritten ones.
     #[must_use]
     pub fn len(&self) -> usize {
         (self.shared.end.load(Ordering::Acquire) - self.next) as usize
     }
 
-    /// Returns whether there is nothing to receive now.
+    /// Returns whether there is no value to receive now.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether all senders are gone; there may be values to receive still.
+    /// Returns whether all senders are gone; values may still be left to receive.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
 
-    /// Returns whether both receive from the same senders.
+    /// Returns whether both receivers belong to the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -224,16 +225,16 @@ impl<T: Clone> Receiver<T> {
     /// Waits for the next value.
     ///
     /// # Blocking
-    /// Parks the fiber, or the thread outside one, until there is one or all senders are gone.
+    /// Parks the fiber, or the thread outside one, until there is a value or all senders are gone.
     ///
     /// # Cancellation
-    /// A cancel point, even if a value is there: it stays.
+    /// A cancel point, even if there is a value, which then stays.
     ///
     /// # Errors
-    /// [`RecvError::Lagged`]: values were overwritten; ask again, for the oldest that is left.
-    /// [`RecvError::Cancelled`]: the strand is cancelled.
-    /// [`RecvError::Closed`]: nothing is left and all senders are gone. Also when it would have to
-    /// wait in a destructor that runs during a panic on a fiber.
+    /// [`RecvError::Lagged`]: values were overwritten; the next call returns the oldest value left.
+    /// [`RecvError::Cancelled`]: the strand is cancelled. [`RecvError::Closed`]: no value is left
+    /// and all senders are gone, or the call would have to wait on a fiber in a destructor that
+    /// runs during a panic.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
@@ -246,13 +247,13 @@ impl<T: Clone> Receiver<T> {
         })
     }
 
-    /// Takes the next value if it is there.
+    /// Takes the next value if there is one.
     ///
     /// # Blocking
     /// Never.
     ///
     /// # Errors
-    /// There is none yet, or as [`Receiver::recv`].
+    /// `Empty`: there is no value yet. Otherwise as [`Receiver::recv`].
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let is_closed = self.shared.is_closed();
         let taken = self.shared.ring().take(&mut self.next);
@@ -263,7 +264,7 @@ impl<T: Clone> Receiver<T> {
         }
     }
 
-    /// Waits for the next value, for `timeout` at most.
+    /// Waits for the next value, for at most `timeout`.
     ///
     /// # Blocking
     /// As [`Receiver::recv`].
@@ -322,7 +323,7 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: the sends of other senders come before a strand sees the number at 0.
+        // AcqRel: the sends of all senders happen before a strand sees that the number is 0.
         if self.shared.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.lot.unpark_all();
         }
@@ -332,7 +333,7 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let unseen = self.shared.ring().unsubscribe(self.next);
-        // The values' destructors are code of the program, which must not run under the lock.
+        // Without the lock, because the destructors of the values are user code.
         drop(unseen);
     }
 }

@@ -1,4 +1,5 @@
-//! The values that some receiver has not seen yet, by position. Nothing here waits.
+//! A ring buffer of the values that at least one receiver has not seen yet, by position. No call
+//! here waits.
 
 use std::{collections::VecDeque, mem, sync::Arc};
 

@@ -1,7 +1,7 @@
-//! A value that changes, and strands that wait for its changes.
+//! Channels for the latest value only: senders replace the value, receivers wait for changes.
 //!
-//! The shapes are tokio's. Receivers see only the latest value, so of changes that follow each
-//! other quickly, some may be seen by no receiver.
+//! The API is that of `tokio::sync::watch`. If the value changes several times in quick succession,
+//! receivers may see only the last change.
 
 // # Protocol
 // A [`RwLock`] protects the value. `version` counts the changes and is incremented while the lock
@@ -12,8 +12,8 @@
 // number of receivers to become 0.
 //
 // *The race to fear*: after a receiver has seen no change, the last sender changes the value and is
-// dropped. A receiver that then read the number of senders would miss the change. So it reads the
-// number of senders before it looks at the version.
+// dropped. A receiver that then read the number of senders would miss the change. So a receiver
+// reads the number of senders before it looks at the version.
 
 mod receiver;
 mod sender;
@@ -33,34 +33,34 @@ struct SharedValue<T> {
     version: AtomicU64,
     senders: AtomicUsize,
     receivers: AtomicUsize,
-    /// Receivers, for a change.
+    /// Receivers that wait for a change.
     changes: ParkingLot,
-    /// Senders, for the end of the last receiver.
+    /// Senders that wait until no receiver is left.
     departures: ParkingLot,
 }
 
-/// The value, which does not change as long as this lives.
+/// A borrow of the value, which does not change while the borrow lives.
 ///
-/// A sender that wants to change it waits meanwhile. A strand that holds one must not send, and
-/// should not borrow again: with a sender waiting in between, it would wait for itself for ever. It
-/// stays on its thread:
+/// A sender that wants to change the value waits meanwhile. A strand that holds a `Ref` must not
+/// send, because it would wait for itself forever. It should not borrow again either, because the
+/// second borrow waits behind a sender that waits for the first. A `Ref` stays on its thread:
 /// ```compile_fail,E0277
 /// fn send<T: Send>(_: T) {}
 /// send(ramie::sync::watch::Sender::new(1).borrow());
 /// ```
-#[must_use = "it does nothing but show the value"]
+#[must_use = "the borrow keeps senders waiting and has no other effect"]
 pub struct Ref<'a, T> {
     guard: RwLockReadGuard<'a, T>,
     has_changed: bool,
 }
 
 // Same name as `channel::SendError`: all channels have the names of std.
-/// All receivers are gone; the value comes back.
+/// The error of a send: there is no receiver. It contains the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
 // Same name as `channel::RecvError`: all channels have the names of std.
-/// Why there is no change.
+/// The error of a wait for a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvError {
     /// All senders are gone.
@@ -70,7 +70,7 @@ pub enum RecvError {
 }
 
 // Same name as `channel::RecvTimeoutError`: all channels have the names of std.
-/// Why a wait for a change ended without one.
+/// The error of a wait for a change with a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvTimeoutError {
     /// The timeout passed first.
@@ -81,7 +81,7 @@ pub enum RecvTimeoutError {
     Cancelled,
 }
 
-/// Makes a value that is watched, with one receiver, which has seen it.
+/// Makes a watched value with one receiver, which counts the initial value as seen.
 ///
 /// # Examples
 /// ```
@@ -113,7 +113,8 @@ impl<T> SharedValue<T> {
         }
     }
 
-    /// Ignores poisoning, because a closure that panicked left a valid value, changed or not.
+    /// Ignores poisoning, because the value is valid even if a closure that changed it has
+    /// panicked.
     #[track_caller]
     fn read(&self) -> RwLockReadGuard<'_, T> {
         self.value.read().unwrap_or_else(PoisonError::into_inner)
@@ -136,7 +137,7 @@ impl<T> SharedValue<T> {
 }
 
 impl<T> Ref<'_, T> {
-    /// Returns whether the value was new to the receiver that borrowed it; never, to a sender.
+    /// Returns whether the value was new to the receiver that borrowed it; `false` for a sender.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         self.has_changed
@@ -171,7 +172,7 @@ impl<T> fmt::Debug for SendError<T> {
 
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody watches the value")
+        f.write_str("there is no receiver")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The end that watches the value.
+//! The receiving end of a watched value.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,13 +7,13 @@ use crate::core::{
     cancel,
     primitive::Ordering,
     time::Deadline,
-    wait::park::{Refused, WaitKind, WaitRecord},
+    wait::park::{Refused, Subject, WaitKind, WaitRecord},
 };
 
-static CHANGE: WaitKind = WaitKind::new("a change of a watched value");
+static CHANGE: WaitKind = WaitKind::about("a change of a watched value", Subject::Object);
 
 // Same name as `channel::Receiver`: all channels have the names of std.
-/// The end that watches the value. A clone has seen the same version as its original.
+/// The end that watches the value. A clone counts the same version as seen as its original.
 pub struct Receiver<T> {
     shared: Arc<SharedValue<T>>,
     /// The version seen last.
@@ -22,12 +22,12 @@ pub struct Receiver<T> {
 
 impl<T> Receiver<T> {
     pub(super) fn new(shared: Arc<SharedValue<T>>, seen: u64) -> Self {
-        // Relaxed: its maker holds a handle of the same channel.
+        // Relaxed: the caller holds another handle of the channel.
         shared.receivers.fetch_add(1, Ordering::Relaxed);
         Receiver { shared, seen }
     }
 
-    /// Borrows the value; whether this receiver has seen it stays as it was.
+    /// Borrows the value without counting it as seen.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, while a sender changes the value or waits to.
@@ -45,7 +45,7 @@ impl<T> Receiver<T> {
         Ref { has_changed: self.shared.version() != self.seen, guard }
     }
 
-    /// Borrows the value, and has seen it.
+    /// Borrows the value and counts it as seen.
     ///
     /// # Blocking
     /// As [`Receiver::borrow`].
@@ -66,7 +66,7 @@ impl<T> Receiver<T> {
     /// Never.
     ///
     /// # Errors
-    /// All senders are gone, whether the last value was seen or not.
+    /// All senders are gone, even if the last value was not seen.
     pub fn has_changed(&self) -> Result<bool, RecvError> {
         if self.shared.is_closed() {
             return Err(RecvError::Closed);
@@ -74,27 +74,27 @@ impl<T> Receiver<T> {
         Ok(self.shared.version() != self.seen)
     }
 
-    /// Takes the value as one that was not seen.
+    /// Counts the present value as not seen.
     pub fn mark_changed(&mut self) {
         self.seen = self.shared.version().wrapping_sub(1);
     }
 
-    /// Takes the value as one that was seen.
+    /// Counts the present value as seen.
     pub fn mark_unchanged(&mut self) {
         self.seen = self.shared.version();
     }
 
-    /// Waits until there is a value that this receiver has not seen; it then has.
+    /// Waits until there is a value that this receiver has not seen, and counts it as seen.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, until the value changes or all senders are gone.
     ///
     /// # Cancellation
-    /// A cancel point, even if there is a change: it stays unseen.
+    /// A cancel point, even if there is a change, which then stays unseen.
     ///
     /// # Errors
-    /// The last value was seen and all senders are gone, or it was cancelled. Also `Closed` if the
-    /// call would have to wait on a fiber in a destructor that runs during a panic.
+    /// `Closed`: the last value was seen and all senders are gone, or the call would have to wait
+    /// on a fiber in a destructor that runs during a panic. `Cancelled`: the strand is cancelled.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
@@ -103,7 +103,7 @@ impl<T> Receiver<T> {
         wait(&self.shared, &mut self.seen, Deadline::NEVER).map_err(untimed)
     }
 
-    /// Waits until there is a value that this receiver has not seen, for `timeout` at most.
+    /// Waits until there is a value that this receiver has not seen, for at most `timeout`.
     ///
     /// # Blocking
     /// As [`Receiver::changed`].
@@ -121,19 +121,21 @@ impl<T> Receiver<T> {
         wait(&self.shared, &mut self.seen, Deadline::after(timeout))
     }
 
-    /// Waits until `condition` holds for the value, which is borrowed and seen; at once if it holds
-    /// now.
+    /// Waits until `condition` holds for the value, borrows the value and counts it as seen. If the
+    /// condition holds already, the call returns at once.
     ///
-    /// `condition` is not asked about values that were replaced before this strand could look.
+    /// `condition` is not called for values that were replaced before this strand ran.
     ///
     /// # Blocking
     /// As [`Receiver::changed`] and [`Receiver::borrow`].
     ///
     /// # Cancellation
-    /// A cancel point, if the condition does not hold now. (The borrow is none.)
+    /// A cancel point if the condition does not hold now. Waiting for a sender that changes the
+    /// value is not one.
     ///
     /// # Errors
-    /// It does not hold for the last value and all senders are gone. Also as [`Receiver::changed`].
+    /// `Closed`: the condition does not hold for the last value, and all senders are gone.
+    /// Otherwise as [`Receiver::changed`].
     ///
     /// # Panics
     /// As [`Receiver::borrow`].
@@ -142,7 +144,7 @@ impl<T> Receiver<T> {
         wait_for(&self.shared, &mut self.seen, Deadline::NEVER, condition).map_err(untimed)
     }
 
-    /// Waits until `condition` holds for the value, for `timeout` at most.
+    /// Waits until `condition` holds for the value, for at most `timeout`.
     ///
     /// # Blocking
     /// As [`Receiver::wait_for`].
@@ -164,7 +166,7 @@ impl<T> Receiver<T> {
         wait_for(&self.shared, &mut self.seen, Deadline::after(timeout), condition)
     }
 
-    /// Returns whether both watch the same value.
+    /// Returns whether both receivers watch the same value.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -178,7 +180,7 @@ fn untimed(error: RecvTimeoutError) -> RecvError {
     }
 }
 
-/// Borrows the value and takes its version as seen.
+/// Borrows the value and counts its version as seen.
 #[track_caller]
 fn look<'a, T>(shared: &'a SharedValue<T>, seen: &mut u64) -> Ref<'a, T> {
     let guard = shared.read();
@@ -247,7 +249,7 @@ impl<T> Clone for Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // Release: uses of the value come before a strand sees the number at 0.
+        // Release: uses of the value happen before a strand sees that the number is 0.
         if self.shared.receivers.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.departures.unpark_all();
         }

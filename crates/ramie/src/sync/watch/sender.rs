@@ -1,4 +1,4 @@
-//! The end that changes the value.
+//! The sending end of a watched value.
 
 use std::{fmt, mem, sync::Arc, time::Duration};
 
@@ -8,12 +8,13 @@ use crate::core::{
     primitive::Ordering,
     time::Deadline,
     wait::{
-        park::{Refused, WaitKind, WaitRecord},
+        park::{Refused, Subject, WaitKind, WaitRecord},
         parking_lot::Parked,
     },
 };
 
-static DEPARTURE: WaitKind = WaitKind::new("the end of a watched value's receivers");
+static DEPARTURE: WaitKind =
+    WaitKind::about("the end of a watched value's receivers", Subject::Object);
 
 // Same name as `channel::Sender`: all channels have the names of std.
 /// The end that changes the value; clones change the same value.
@@ -22,7 +23,7 @@ pub struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Makes a value that is watched, without a receiver as yet.
+    /// Makes a watched value, without a receiver yet.
     #[must_use]
     pub fn new(initial: T) -> Self {
         Sender { shared: Arc::new(SharedValue::new(initial)) }
@@ -92,8 +93,8 @@ impl<T> Sender<T> {
         });
     }
 
-    /// Changes the value in place, and wakes all that wait for a change if `modify` returns `true`;
-    /// returns the result of `modify`.
+    /// Changes the value in place, and wakes all strands that wait for a change if `modify` returns
+    /// `true`; returns the result of `modify`.
     ///
     /// # Blocking
     /// As [`Sender::send`].
@@ -133,7 +134,7 @@ impl<T> Sender<T> {
         Ref { guard: self.shared.read(), has_changed: false }
     }
 
-    /// Makes a receiver that has seen the value as it is now.
+    /// Makes a receiver that counts the present value as seen.
     #[must_use]
     pub fn subscribe(&self) -> Receiver<T> {
         Receiver::new(Arc::clone(&self.shared), self.shared.version())
@@ -151,11 +152,11 @@ impl<T> Sender<T> {
     /// Parks the fiber, or the thread outside one, while there are receivers.
     ///
     /// # Cancellation
-    /// A cancel point, even if there is none.
+    /// A cancel point, even if there is no receiver.
     ///
     /// # Errors
-    /// Cancelled. Also if the call would have to wait on a fiber in a destructor that runs during a
-    /// panic.
+    /// The strand was cancelled, or would have to wait on a fiber in a destructor that runs during
+    /// a panic.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
@@ -164,7 +165,7 @@ impl<T> Sender<T> {
         self.wait_closed(Deadline::NEVER).map(drop)
     }
 
-    /// Waits until there is no receiver, for `timeout` at most; returns whether there is none.
+    /// Waits until there is no receiver, for at most `timeout`; returns whether there is none.
     ///
     /// # Blocking
     /// As [`Sender::closed`].
@@ -173,8 +174,8 @@ impl<T> Sender<T> {
     /// A cancel point, as [`Sender::closed`].
     ///
     /// # Errors
-    /// Cancelled. Also if the call would have to wait on a fiber in a destructor that runs during a
-    /// panic.
+    /// The strand was cancelled, or would have to wait on a fiber in a destructor that runs during
+    /// a panic.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait.
@@ -201,20 +202,20 @@ impl<T> Sender<T> {
         Ok(true)
     }
 
-    /// Returns how many receivers there are.
+    /// Returns the number of receivers.
     #[must_use]
     pub fn receiver_count(&self) -> usize {
         // Acquire: pairs with the release in `Receiver`'s drop.
         self.shared.receivers.load(Ordering::Acquire)
     }
 
-    /// Returns how many senders there are.
+    /// Returns the number of senders.
     #[must_use]
     pub fn sender_count(&self) -> usize {
         self.shared.senders.load(Ordering::Relaxed)
     }
 
-    /// Returns whether both change the same value.
+    /// Returns whether both senders change the same value.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -237,7 +238,7 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: the sends of other senders come before a strand sees the number at 0.
+        // AcqRel: the sends of all senders happen before a strand sees that the number is 0.
         if self.shared.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.changes.unpark_all();
         }

@@ -92,13 +92,14 @@ impl UnixListener {
         Ok((UnixStream::from_socket(socket), peer.to_unix()?))
     }
 
-    /// Iterates over the connections; each step is as an [`accept`](UnixListener::accept).
-    /// Connections accepted early are kept as by
-    /// [`TcpListener::incoming`](crate::net::TcpListener::incoming).
+    /// Iterates over the connections; each step is an [`accept`](UnixListener::accept) of its own.
+    /// So unlike [`TcpListener::incoming`](crate::net::TcpListener::incoming), the iterator accepts
+    /// no connection before the program asks for it.
     ///
     /// # Cancellation
-    /// As for [`TcpListener::incoming`](crate::net::TcpListener::incoming): the iteration ends
-    /// after the error of a cancelled step.
+    /// As for [`TcpListener::incoming`](crate::net::TcpListener::incoming): after the error of a
+    /// cancelled step, the iteration ends if the next step is made inside the same cancelled scope,
+    /// or after the same deadline.
     pub fn incoming(&self) -> Incoming<'_> {
         // A multishot accept does not end when a Unix listener is shut down: the kernel tries it
         // without waiting, which then fails with `EAGAIN`, whereas an accept that waits fails with

@@ -1,0 +1,139 @@
+//! The asker's side of a [`survey`](super::survey): posting it, waiting for the answers, and
+//! putting them together.
+//!
+//! A strand or a thread that makes a dump waits for the answers ([`survey`]). A watchdog must not
+//! wait, so it posts a survey ([`PendingSurvey::post`]), and looks now and then whether all workers
+//! have answered.
+
+use std::{
+    collections::HashSet,
+    mem,
+    sync::{Arc, Condvar, Mutex},
+    thread,
+    time::Duration,
+};
+
+use ramie_driver::sys::monotonic_ns;
+
+use super::{
+    WorkerAnswer, WorkerFacts,
+    facts::Tally,
+    pause,
+    survey::{INBOXES, Progress, Question, Survey, SurveyAnswers, SurveyInbox, answer_slice, lock},
+    with_existing, yield_now,
+};
+use crate::core::primitive::{AtomicBool, Ordering};
+
+/// How long a strand that asks pauses between two looks at the answers.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// A survey that was posted to all workers of the process except the caller's own.
+pub(crate) struct PendingSurvey {
+    survey: Arc<Survey>,
+    inboxes: Vec<Arc<SurveyInbox>>,
+    own: Option<Arc<SurveyInbox>>,
+}
+
+/// The answers to a survey.
+pub(crate) struct Surveyed {
+    pub(crate) workers: Vec<WorkerFacts>,
+    /// The time that the workers have spent.
+    pub(crate) spent: Duration,
+}
+
+impl PendingSurvey {
+    pub(crate) fn post(question: Question) -> PendingSurvey {
+        let survey = Arc::new(Survey {
+            question,
+            answers: Mutex::default(),
+            has_answer: Condvar::new(),
+            is_over: AtomicBool::new(false),
+        });
+        let inboxes = lock(&INBOXES).clone();
+        let own = with_existing(|worker| Arc::clone(&worker.surveys));
+        let pending = PendingSurvey { survey, inboxes, own };
+        pending.others().for_each(|inbox| inbox.ask(&pending.survey));
+        pending
+    }
+
+    fn others(&self) -> impl Iterator<Item = &Arc<SurveyInbox>> {
+        self.inboxes.iter().filter(|inbox| self.own.as_ref() != Some(*inbox))
+    }
+
+    /// Whether each worker in whose loop a strand may run has answered.
+    pub(crate) fn is_answered(&self) -> bool {
+        let answers = lock(&self.survey.answers);
+        let is_complete = |inbox| find(&answers, inbox).is_some();
+        self.inboxes.iter().all(|inbox| is_complete(inbox) || !inbox.is_in_loop())
+    }
+
+    /// Waits until all have answered, or until the asker gives up.
+    fn wait(&self, gives_up: impl Fn() -> bool) {
+        while !self.is_answered() && !gives_up() {
+            if may_suspend() == Some(true) {
+                pause(LOOK);
+                continue;
+            }
+            // A thread that is no strand, or a strand that must not suspend.
+            let answers = lock(&self.survey.answers);
+            drop(self.survey.has_answer.wait_timeout(answers, LOOK));
+        }
+    }
+
+    /// The answers so far, in the order of the workers, each strand once.
+    pub(crate) fn finish(self) -> Surveyed {
+        self.survey.is_over.store(true, Ordering::Relaxed);
+        self.others().for_each(|inbox| inbox.withdraw(&self.survey));
+        let mut answers = mem::take(&mut *lock(&self.survey.answers));
+        let inboxes = &self.inboxes;
+        let describe = |inbox: &Arc<SurveyInbox>| match find(&answers, inbox) {
+            Some(tally) => WorkerFacts { tally: *tally, ..inbox.describe(WorkerAnswer::Complete) },
+            None if inbox.is_in_loop() => inbox.describe(WorkerAnswer::Silent),
+            None => inbox.describe(WorkerAnswer::NotInLoop),
+        };
+        let mut workers: Vec<_> = inboxes.iter().map(describe).collect();
+        let mut seen = HashSet::new();
+        for (inbox, mut facts) in mem::take(&mut answers.slices) {
+            facts.retain(|strand| seen.insert(strand.id));
+            if let Some(at) = inboxes.iter().position(|other| Arc::ptr_eq(other, &inbox)) {
+                workers[at].strands.append(&mut facts);
+            }
+        }
+        Surveyed { workers, spent: answers.spent }
+    }
+}
+
+fn find<'a>(answers: &'a SurveyAnswers, inbox: &Arc<SurveyInbox>) -> Option<&'a Tally> {
+    let mut complete = answers.complete.iter();
+    complete.find(|(other, _)| Arc::ptr_eq(other, inbox)).map(|(_, tally)| tally)
+}
+
+/// Whether the strand that asks may suspend; none: this thread has no worker.
+fn may_suspend() -> Option<bool> {
+    with_existing(|worker| !worker.running.is_in_no_switch() && !thread::panicking())
+}
+
+/// Asks all workers of the process for facts about their strands, and waits for the answers until
+/// `limit` has passed or `is_unwanted` holds.
+#[track_caller]
+pub(crate) fn survey(limit: Duration, is_unwanted: impl Fn() -> bool) -> Vec<WorkerFacts> {
+    let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    let end_ns = monotonic_ns().saturating_add(limit_ns);
+    let pending = PendingSurvey::post(Question::Strands);
+    if pending.own.is_some() {
+        answer_for_own_worker(&pending.survey);
+    }
+    pending.wait(|| monotonic_ns() >= end_ns || is_unwanted());
+    pending.finish().workers
+}
+
+/// The strand that asks answers for its own worker: all other strands of that worker are suspended.
+/// They have their turns between two slices.
+fn answer_for_own_worker(survey: &Survey) {
+    let mut progress = Progress::default();
+    while with_existing(|worker| answer_slice(worker, survey, &mut progress)) == Some(false) {
+        if may_suspend() == Some(true) {
+            yield_now();
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The report of a deadlock.
+
+use std::fmt;
+
+use super::graph::Need;
+use crate::{
+    core::{
+        strand::FiberId,
+        wait::park::Subject,
+        worker::{StrandFacts, WaitFacts},
+    },
+    sync::raw_rwlock,
+};
+
+/// The most strands that a report names.
+const NAMED: usize = 20;
+
+/// Describes strands none of which can ever go on; given to the reaction of
+/// [`Builder::on_deadlock`](crate::Builder::on_deadlock). Its `Display` is the report.
+#[derive(Debug, Clone)]
+pub struct Deadlock {
+    is_cycle: bool,
+    lines: Vec<String>,
+    count: usize,
+    help: &'static str,
+}
+
+impl Deadlock {
+    /// Returns whether the strands wait for one another in a cycle. Otherwise all strands of the
+    /// process wait, and nothing is left that could wake one of them.
+    #[must_use]
+    pub fn is_cycle(&self) -> bool {
+        self.is_cycle
+    }
+
+    /// Returns the number of the strands.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Describes each strand: its name, its wait with the strand for which it waits, the line of
+    /// the waiting call, and the line of the spawn. In a cycle each strand waits for the next one.
+    /// Twenty at most are listed.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(String::as_str)
+    }
+
+    /// The strands of a cycle, each with its need.
+    pub(super) fn of_cycle(cycle: &[(&StrandFacts, Need)]) -> Deadlock {
+        let next = cycle.iter().cycle().skip(1).take(NAMED.min(cycle.len()));
+        let lines = cycle.iter().zip(next).filter_map(|((strand, need), (next, _))| {
+            let wait = strand.wait.as_ref()?;
+            let other = match strand.id == next.id {
+                true => "itself".to_owned(),
+                false => label(next),
+            };
+            let awaited = match (need, wait.kind.subject) {
+                (Need::Scope(_), _) => format!("the end of {other}, a strand of its scope"),
+                (_, Subject::Strand) => format!("the end of {other}"),
+                (_, Subject::RwLock) => format!("{}, that {other} holds", wait.kind.name),
+                _ => format!("{} that {other} holds", wait.kind.name),
+            };
+            Some(line(strand, wait, &awaited))
+        });
+        let is_lock =
+            |(_, subject): &(_, Subject)| matches!(subject, Subject::Mutex | Subject::RwLock);
+        let subjects =
+            || cycle.iter().filter_map(|(s, _)| Some(((), s.wait.as_ref()?.kind.subject)));
+        let help = match (subjects().all(|subject| is_lock(&subject)), cycle.len()) {
+            (true, 1) => "drop the first guard before locking again",
+            (true, _) => {
+                "take these locks in the same order everywhere, or release one before waiting for \
+                 the other; try_lock and Mutex::lock_timeout do not wait forever"
+            }
+            (false, _) => {
+                "release locks before joining a strand or leaving a scope, and let no strand wait \
+                 for one that waits for it"
+            }
+        };
+        Deadlock { is_cycle: true, lines: lines.collect(), count: cycle.len(), help }
+    }
+
+    /// All strands of the process.
+    pub(super) fn of_standstill(strands: &[StrandFacts]) -> Deadlock {
+        let find = |id| strands.iter().find(|strand| strand.id == id);
+        let lines = strands.iter().take(NAMED).filter_map(|strand| {
+            let wait = strand.wait.as_ref()?;
+            let name = wait.kind.name;
+            let holder = |id: FiberId| match find(id) {
+                Some(holder) => label(holder),
+                None => format!("{id:?}, which has ended,"),
+            };
+            let awaited = match (super::search::need_of(wait), wait.kind.subject) {
+                (Need::Strand(id), Subject::Strand) => format!("the end of {}", holder(id)),
+                (Need::Strand(id), _) => format!("{name}, that {} holds", holder(id)),
+                (_, Subject::RwLock) => {
+                    format!("{name}, that readers hold ({})", raw_rwlock::readers_of(wait.lock[0]))
+                }
+                _ => name.to_owned(),
+            };
+            Some(line(strand, wait, &awaited))
+        });
+        let help = "drop each sender when its last value was sent, so that its receivers end; \
+                    look for a guard, a sender or a handle that was leaked or that a waiting \
+                    strand keeps; ramie::inspect::dump() describes all strands";
+        Deadlock { is_cycle: false, lines: lines.collect(), count: strands.len(), help }
+    }
+}
+
+/// What messages call a strand.
+fn label(strand: &StrandFacts) -> String {
+    let noun = if strand.id.is_thread() { "thread" } else { "fiber" };
+    let attributes = strand.attributes.as_ref();
+    match attributes.and_then(|attributes| attributes.options.name.as_deref()) {
+        Some(name) => format!("{noun} '{name}'"),
+        None => format!("{noun} {:?}", strand.id),
+    }
+}
+
+fn line(strand: &StrandFacts, wait: &WaitFacts, awaited: &str) -> String {
+    let mut line = format!("{} waits for {awaited}, at {}", label(strand), wait.location);
+    if let Some(spawned_at) = strand.spawned_at {
+        line.push_str(&format!("; spawned at {spawned_at}"));
+    }
+    line
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.is_cycle, self.count) {
+            (true, 1) => f.write_str("deadlock: a strand waits for itself, and cannot go on")?,
+            (true, count) => write!(
+                f,
+                "deadlock: {count} strands wait for one another, and none of them can go on"
+            )?,
+            (false, 1) => f.write_str(
+                "deadlock: the only strand of the process waits, and nothing can wake it",
+            )?,
+            (false, count) => write!(
+                f,
+                "deadlock: all {count} strands of the process wait, and nothing can wake one of \
+                 them"
+            )?,
+        }
+        for line in &self.lines {
+            write!(f, "\n  {line}")?;
+        }
+        if self.count > self.lines.len() {
+            write!(f, "\n  and {} more", self.count - self.lines.len())?;
+        }
+        write!(f, "\n  help: {}", self.help)
+    }
+}

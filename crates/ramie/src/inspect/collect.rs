@@ -1,0 +1,171 @@
+//! From the facts of the workers to the value of a dump.
+
+use std::time::{Duration, Instant};
+
+use super::dump::{
+    CancelDump, Dump, StackDump, StrandDump, StrandState, WaitDump, WaitTarget, WorkerDump,
+    WorkerStatus,
+};
+use crate::{
+    core::{
+        strand::{FiberId, visit_unstarted},
+        wait::{park::Subject, record::NO_OFFSET},
+        worker::{self, LimitFacts, StrandFacts, WaitFacts, WorkerAnswer, WorkerFacts},
+    },
+    sync::{raw_mutex, raw_rwlock},
+};
+
+/// Asks all workers, and waits for their answers for `limit`, or until nobody wants the dump.
+#[track_caller]
+pub(super) fn dump(limit: Duration, is_unwanted: impl Fn() -> bool) -> Dump {
+    let start = Instant::now();
+    let mut workers = worker::survey(limit, is_unwanted);
+    workers.retain(|worker| worker.is_worth_a_line());
+    workers.sort_by_key(|worker| worker.index.unwrap_or(usize::MAX));
+    let mut dump = Dump::default();
+    for (place, mut worker) in workers.into_iter().enumerate() {
+        let strands = std::mem::take(&mut worker.strands);
+        let is_root_known = strands.iter().any(|strand| strand.id.as_u64() == worker.root);
+        dump.strands.extend(strands.into_iter().map(|strand| of_strand(strand, place)));
+        if !is_root_known {
+            dump.strands.extend(of_root(&worker, place));
+        }
+        dump.workers.push(of_worker(worker));
+    }
+    add_unstarted(&mut dump);
+    dump.took = start.elapsed();
+    dump
+}
+
+impl WorkerFacts {
+    /// Whether it belongs to a runtime, or to a thread that is a strand. The small worker of a
+    /// thread that is in `run` has neither.
+    fn is_worth_a_line(&self) -> bool {
+        self.index.is_some() || self.root != 0 || self.fibers > 0 || !self.strands.is_empty()
+    }
+}
+
+fn of_worker(worker: WorkerFacts) -> WorkerDump {
+    let status = match worker.answer {
+        WorkerAnswer::Complete => WorkerStatus::Complete,
+        WorkerAnswer::NotInLoop => WorkerStatus::OutsideLoop,
+        WorkerAnswer::Silent => WorkerStatus::Silent,
+    };
+    WorkerDump {
+        index: worker.index,
+        thread_name: worker.thread_name,
+        thread_id: worker.thread_id,
+        fibers: worker.fibers,
+        status,
+    }
+}
+
+/// A thread that runs code of its own, of which only its id is known.
+fn of_root(worker: &WorkerFacts, place: usize) -> Option<StrandDump> {
+    let id = FiberId::from_u64(worker.root)?;
+    let name = worker.thread_name.clone();
+    Some(StrandDump { name, worker: Some(place), ..empty(id, StrandState::Running) })
+}
+
+fn empty(id: FiberId, state: StrandState) -> StrandDump {
+    StrandDump {
+        id,
+        name: None,
+        state,
+        worker: None,
+        waits: 0,
+        age: None,
+        parent: None,
+        spawned_at: None,
+        closure: None,
+        wait: None,
+        cancel: None,
+        stack: None,
+    }
+}
+
+fn add_unstarted(dump: &mut Dump) {
+    let started: std::collections::HashSet<_> =
+        dump.strands.iter().map(|strand| strand.id).collect();
+    visit_unstarted(|id, location| {
+        if !started.contains(&id) {
+            let spawned_at = Some(location.into());
+            let strand = empty(id, StrandState::NotStarted);
+            dump.strands.push(StrandDump { spawned_at, ..strand });
+        }
+    });
+}
+
+fn of_strand(facts: StrandFacts, place: usize) -> StrandDump {
+    let state = match &facts.wait {
+        _ if facts.is_running => StrandState::Running,
+        Some(_) => StrandState::Waiting,
+        None => StrandState::Runnable,
+    };
+    let name = facts.attributes.and_then(|attributes| attributes.options.name.clone());
+    StrandDump {
+        id: facts.id,
+        name,
+        state,
+        worker: Some(place),
+        waits: facts.waits,
+        age: facts.age_ms.map(|ms| Duration::from_millis(ms.into())),
+        parent: facts.parent,
+        spawned_at: facts.spawned_at.map(Into::into),
+        closure: Some(facts.closure).filter(|name| !name.is_empty()),
+        wait: facts.wait.map(of_wait),
+        cancel: facts.limits.map(|limits| of_limits(*limits)),
+        stack: facts
+            .stack
+            .map(|stack| StackDump { size: stack.base() - stack.floor(), base: stack.base() }),
+    }
+}
+
+fn of_wait(facts: WaitFacts) -> WaitDump {
+    WaitDump {
+        purpose: facts.kind.name,
+        target: target_of(&facts),
+        location: facts.location.into(),
+        since: Duration::from_millis(facts.since_ms.into()),
+        left: facts.left_ns.map(Duration::from_nanos),
+    }
+}
+
+fn target_of(facts: &WaitFacts) -> WaitTarget {
+    let [first, second] = facts.detail;
+    let address = first as usize;
+    match facts.kind.subject {
+        Subject::Nothing | Subject::Unpark => WaitTarget::None,
+        Subject::Descriptor if first == u64::MAX => WaitTarget::None,
+        Subject::Descriptor => WaitTarget::Descriptor {
+            fd: first as i32,
+            offset: Some(second).filter(|offset| *offset != NO_OFFSET),
+            name: None,
+        },
+        Subject::Mutex => {
+            let owner = FiberId::from_u64(raw_mutex::owner_of(facts.lock[0]));
+            WaitTarget::Mutex { address, owner }
+        }
+        Subject::RwLock => WaitTarget::RwLock {
+            address,
+            writer: FiberId::from_u64(facts.lock[1]),
+            readers: raw_rwlock::readers_of(facts.lock[0]),
+        },
+        Subject::Channel => WaitTarget::Channel { address },
+        Subject::Select => WaitTarget::Select { arms: first as usize },
+        Subject::Object => WaitTarget::Object { address },
+        Subject::Strand => match FiberId::from_u64(first) {
+            Some(id) => WaitTarget::Strand { id },
+            None => WaitTarget::None,
+        },
+        Subject::Scope => WaitTarget::Scope { address },
+    }
+}
+
+fn of_limits(facts: LimitFacts) -> CancelDump {
+    CancelDump {
+        left: facts.left_ns.map(Duration::from_nanos),
+        scope: facts.scope,
+        cancelled: facts.cancelled,
+    }
+}

@@ -1,0 +1,245 @@
+//! The text of a dump: the workers, then the strands as a tree of scopes.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    time::Duration,
+};
+
+use super::{
+    descriptor::name_of,
+    dump::{
+        CancelDump, Dump, StrandDump, StrandState, WaitDump, WaitTarget, WorkerDump, WorkerStatus,
+    },
+};
+use crate::fiber::FiberId;
+
+impl fmt::Display for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |state| self.strands.iter().filter(|strand| strand.state == state).count();
+        writeln!(
+            f,
+            "{} strands ({} running, {} runnable, {} waiting, {} not started), {} workers",
+            self.strands.len(),
+            count(StrandState::Running),
+            count(StrandState::Runnable),
+            count(StrandState::Waiting),
+            count(StrandState::NotStarted),
+            self.workers.len()
+        )?;
+        for worker in &self.workers {
+            writeln!(f, "{worker}")?;
+        }
+        StrandTree::new(self).write(f)
+    }
+}
+
+impl fmt::Display for WorkerDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.index {
+            Some(index) => write!(f, "worker {index}")?,
+            None => write!(f, "thread")?,
+        }
+        let name = self.thread_name.as_deref().unwrap_or("unnamed");
+        write!(f, " ({name}, thread id {}), {} fibers", self.thread_id, self.fibers)?;
+        match self.status {
+            WorkerStatus::Complete => Ok(()),
+            WorkerStatus::OutsideLoop => f.write_str(": runs code outside of waits"),
+            WorkerStatus::Silent => f.write_str(
+                ": did not answer, because it runs a fiber that does not suspend; its strands are \
+                 missing",
+            ),
+        }
+    }
+}
+
+/// The most strands of a dump whose text has the depth to which each stack was used, because the
+/// kernel is asked about each.
+const MOST_MEASURED: usize = 10_000;
+
+/// The strands of a dump, with the children of each.
+struct StrandTree<'a> {
+    dump: &'a Dump,
+    places: HashMap<FiberId, usize>,
+    children: HashMap<FiberId, Vec<usize>>,
+}
+
+impl<'a> StrandTree<'a> {
+    fn new(dump: &'a Dump) -> Self {
+        let places = dump.strands.iter().enumerate().map(|(place, strand)| (strand.id, place));
+        let mut tree = StrandTree { dump, places: places.collect(), children: HashMap::new() };
+        for (place, strand) in dump.strands.iter().enumerate() {
+            if let Some(parent) = tree.known_parent(strand) {
+                tree.children.entry(parent).or_default().push(place);
+            }
+        }
+        tree
+    }
+
+    fn known_parent(&self, strand: &StrandDump) -> Option<FiberId> {
+        strand.parent.filter(|parent| self.places.contains_key(parent) && *parent != strand.id)
+    }
+
+    /// Writes each strand once, under its parent if that is known. Not recursive, because scopes
+    /// may be nested deeply.
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let strands = &self.dump.strands;
+        let mut seen = HashSet::new();
+        let roots = (0..strands.len()).filter(|at| self.known_parent(&strands[*at]).is_none());
+        // The facts are not of one moment, so parents could form a ring; its strands come last.
+        for root in roots.chain(0..strands.len()) {
+            let mut left = vec![(root, 0)];
+            while let Some((place, depth)) = left.pop() {
+                if !seen.insert(place) {
+                    continue;
+                }
+                self.write_strand(f, &strands[place], depth)?;
+                let children = self.children.get(&strands[place].id).into_iter().flatten();
+                left.extend(children.rev().map(|child| (*child, depth + 1)));
+            }
+        }
+        Ok(())
+    }
+
+    fn write_strand(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        strand: &StrandDump,
+        depth: usize,
+    ) -> fmt::Result {
+        let indent = "  ".repeat(depth.min(MOST_INDENTS));
+        write!(f, "\n{indent}{}", Label(strand))?;
+        match (strand.state, &strand.wait) {
+            (StrandState::Waiting, Some(wait)) => {
+                write!(f, " waits for {}", self.purpose(wait))?;
+                write!(f, " since {}", Short(wait.since))?;
+                if let Some(left) = wait.left {
+                    write!(f, ", for {} at most", Short(left))?;
+                }
+                write!(f, "\n{indent}    at {}", wait.location)?;
+            }
+            (StrandState::Waiting, None) => f.write_str(" waits")?,
+            (StrandState::Running, _) => f.write_str(" runs")?,
+            (StrandState::Runnable, _) => f.write_str(" waits for its turn")?,
+            (StrandState::NotStarted, _) => f.write_str(" has not started")?,
+        }
+        self.write_origin(f, strand, &indent)?;
+        if let Some(cancel) = &strand.cancel {
+            write!(f, "\n{indent}    {cancel}")?;
+        }
+        writeln!(f)
+    }
+
+    fn write_origin(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        strand: &StrandDump,
+        indent: &str,
+    ) -> fmt::Result {
+        if let Some(spawned_at) = &strand.spawned_at {
+            write!(f, "\n{indent}    spawned at {spawned_at}")?;
+        }
+        if let Some(age) = strand.age {
+            write!(f, "\n{indent}    {} old, {} waits", Short(age), strand.waits)?;
+        }
+        if let Some(worker) = strand.worker.and_then(|place| self.dump.workers.get(place)) {
+            match worker.index {
+                Some(index) => write!(f, ", worker {index}")?,
+                None if !strand.id.is_thread() => {
+                    write!(f, ", on thread id {}", worker.thread_id)?;
+                }
+                None => {}
+            }
+        }
+        if let Some(stack) = &strand.stack {
+            let size = stack.size / 1024;
+            if self.dump.strands.len() <= MOST_MEASURED {
+                let used = stack.high_water_mark() / 1024;
+                write!(f, ", stack {used} of {size} KiB used")?;
+            } else {
+                write!(f, ", stack of {size} KiB")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The purpose of a wait, with the object's name.
+    fn purpose(&self, wait: &WaitDump) -> String {
+        let purpose = wait.purpose;
+        let strand = |id: &FiberId| match self.places.get(id) {
+            Some(place) => Label(&self.dump.strands[*place]).to_string(),
+            None => format!("strand {id}, which is not in this dump"),
+        };
+        match &wait.target {
+            WaitTarget::None => purpose.to_owned(),
+            WaitTarget::Descriptor { fd, offset, name } => {
+                let name = name.clone().or_else(|| name_of(*fd)).unwrap_or("closed".into());
+                let offset = offset.map(|at| format!(", offset {at}")).unwrap_or_default();
+                format!("{purpose} (fd {fd}: {name}{offset})")
+            }
+            WaitTarget::Mutex { address, owner: Some(owner) } => {
+                format!("{purpose} ({address:#x}, held by {})", strand(owner))
+            }
+            WaitTarget::RwLock { address, writer: Some(writer), .. } => {
+                format!("{purpose} ({address:#x}, held by {} to write)", strand(writer))
+            }
+            WaitTarget::RwLock { address, readers, .. } if *readers > 0 => {
+                format!("{purpose} ({address:#x}, held to read, {readers} times)")
+            }
+            WaitTarget::Mutex { address, .. }
+            | WaitTarget::RwLock { address, .. }
+            | WaitTarget::Channel { address }
+            | WaitTarget::Object { address }
+            | WaitTarget::Scope { address } => format!("{purpose} ({address:#x})"),
+            WaitTarget::Select { arms } => format!("{purpose} ({arms} arms)"),
+            WaitTarget::Strand { id } => format!("{purpose} ({})", strand(id)),
+        }
+    }
+}
+
+/// The depth from which strands are not indented further.
+const MOST_INDENTS: usize = 20;
+
+/// A strand, as texts name it.
+struct Label<'a>(&'a StrandDump);
+
+impl fmt::Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = if self.0.id.is_thread() { "thread" } else { "fiber" };
+        match &self.0.name {
+            Some(name) => write!(f, "{noun} '{name}' ({})", self.0.id),
+            None => write!(f, "{noun} {}", self.0.id),
+        }
+    }
+}
+
+impl fmt::Display for CancelDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("in ")?;
+        match self.scope {
+            Some(scope) => write!(f, "cancel scope {scope:#x}")?,
+            None => f.write_str("a time limit")?,
+        }
+        if let Some(left) = self.left {
+            write!(f, ", {} left", Short(left))?;
+        }
+        match &self.cancelled {
+            Some(reason) => write!(f, ", cancelled: {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A time in the unit that suits it.
+struct Short(Duration);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_secs() {
+            0 => write!(f, "{} ms", self.0.as_millis()),
+            1..60 => write!(f, "{:.1} s", self.0.as_secs_f64()),
+            seconds @ 60..3600 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
+            seconds => write!(f, "{} h {} min", seconds / 3600, seconds / 60 % 60),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The JSON of a dump, the same as that of `serde_json` with the feature `serde`. A program that
+//! does not have this feature can be asked for JSON from outside, too.
+
+use std::{fmt::Write, time::Duration};
+
+use super::dump::{
+    CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
+    WorkerDump, WorkerStatus,
+};
+
+impl Dump {
+    /// Writes the dump as JSON: one object, whose members are the fields of [`Dump`]. Times are in
+    /// milliseconds, and the id of a strand is a string such as `"12.1"`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        object(&mut out, |object| {
+            object.list("workers", &self.workers, worker);
+            object.list("strands", &self.strands, strand);
+            object.ms("took_ms", Some(self.took));
+        });
+        out
+    }
+}
+
+/// An object whose members are being written.
+struct Object<'a> {
+    out: &'a mut String,
+    is_empty: bool,
+}
+
+fn object(out: &mut String, write: impl FnOnce(&mut Object<'_>)) {
+    out.push('{');
+    let mut object = Object { out, is_empty: true };
+    write(&mut object);
+    out.push('}');
+}
+
+impl Object<'_> {
+    fn key(&mut self, key: &str) -> &mut String {
+        if !std::mem::replace(&mut self.is_empty, false) {
+            self.out.push(',');
+        }
+        // A name of a field, in which nothing has to be escaped.
+        self.out.push('"');
+        self.out.push_str(key);
+        self.out.push_str("\":");
+        self.out
+    }
+
+    fn number(&mut self, key: &str, value: Option<impl std::fmt::Display>) {
+        let out = self.key(key);
+        // Writing to a string does not fail.
+        let _ = match value {
+            Some(value) => write!(out, "{value}"),
+            None => out.write_str("null"),
+        };
+    }
+
+    fn ms(&mut self, key: &str, value: Option<Duration>) {
+        self.number(key, value.map(|value| value.as_millis() as u64));
+    }
+
+    fn text(&mut self, key: &str, value: Option<&str>) {
+        let out = self.key(key);
+        match value {
+            Some(value) => text(out, value),
+            None => out.push_str("null"),
+        }
+    }
+
+    fn id(&mut self, key: &str, id: Option<crate::fiber::FiberId>) {
+        self.text(key, id.map(|id| id.to_string()).as_deref());
+    }
+
+    fn object<T>(&mut self, key: &str, value: Option<&T>, write: impl Fn(&mut Object<'_>, &T)) {
+        let out = self.key(key);
+        match value {
+            Some(value) => object(out, |object| write(object, value)),
+            None => out.push_str("null"),
+        }
+    }
+
+    fn list<T>(&mut self, key: &str, values: &[T], write: impl Fn(&mut Object<'_>, &T)) {
+        let out = self.key(key);
+        out.push('[');
+        for (at, value) in values.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            object(out, |object| write(object, value));
+        }
+        out.push(']');
+    }
+}
+
+/// Writes a string in quotes.
+fn text(out: &mut String, text: &str) {
+    out.push('"');
+    let mut rest = text;
+    let is_special = |byte: u8| byte < 0x20 || matches!(byte, b'"' | b'\\');
+    while let Some(at) = rest.bytes().position(is_special) {
+        out.push_str(&rest[..at]);
+        let _ = match rest.as_bytes()[at] {
+            special @ (b'"' | b'\\') => write!(out, "\\{}", char::from(special)),
+            b'\n' => out.write_str("\\n"),
+            b'\r' => out.write_str("\\r"),
+            b'\t' => out.write_str("\\t"),
+            control => write!(out, "\\u{control:04x}"),
+        };
+        // All special bytes are characters of their own.
+        rest = &rest[at + 1..];
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+fn worker(object: &mut Object<'_>, worker: &WorkerDump) {
+    object.number("index", worker.index);
+    object.text("thread_name", worker.thread_name.as_deref());
+    object.number("thread_id", Some(worker.thread_id));
+    object.number("fibers", Some(worker.fibers));
+    let status = match worker.status {
+        WorkerStatus::Complete => "complete",
+        WorkerStatus::OutsideLoop => "outside_loop",
+        WorkerStatus::Silent => "silent",
+    };
+    object.text("status", Some(status));
+}
+
+fn strand(object: &mut Object<'_>, strand: &StrandDump) {
+    object.id("id", Some(strand.id));
+    object.text("name", strand.name.as_deref());
+    let state = match strand.state {
+        StrandState::NotStarted => "not_started",
+        StrandState::Running => "running",
+        StrandState::Runnable => "runnable",
+        StrandState::Waiting => "waiting",
+    };
+    object.text("state", Some(state));
+    object.number("worker", strand.worker);
+    object.number("waits", Some(strand.waits));
+    object.ms("age_ms", strand.age);
+    object.id("parent", strand.parent);
+    object.object("spawned_at", strand.spawned_at.as_ref(), location);
+    object.text("closure", strand.closure);
+    object.object("wait", strand.wait.as_ref(), wait);
+    object.object("cancel", strand.cancel.as_ref(), cancel);
+    object.object("stack", strand.stack.as_ref(), stack);
+}
+
+fn location(object: &mut Object<'_>, location: &SourceLocation) {
+    object.text("file", Some(location.file));
+    object.number("line", Some(location.line));
+    object.number("column", Some(location.column));
+}
+
+fn wait(object: &mut Object<'_>, wait: &WaitDump) {
+    object.text("purpose", Some(wait.purpose));
+    object.object("target", Some(&wait.target), target);
+    object.object("location", Some(&wait.location), location);
+    object.ms("since_ms", Some(wait.since));
+    object.ms("left_ms", wait.left);
+}
+
+fn target(object: &mut Object<'_>, target: &WaitTarget) {
+    let mut address = |kind, address: usize| {
+        object.text("kind", Some(kind));
+        object.number("address", Some(address));
+    };
+    match target {
+        WaitTarget::None => object.text("kind", Some("none")),
+        WaitTarget::Descriptor { fd, offset, name } => {
+            object.text("kind", Some("descriptor"));
+            object.number("fd", Some(fd));
+            object.number("offset", *offset);
+            object.text("name", name.as_deref());
+        }
+        WaitTarget::Mutex { address: at, owner } => {
+            address("mutex", *at);
+            object.id("owner", *owner);
+        }
+        WaitTarget::RwLock { address: at, writer, readers } => {
+            address("rw_lock", *at);
+            object.id("writer", *writer);
+            object.number("readers", Some(readers));
+        }
+        WaitTarget::Channel { address: at } => address("channel", *at),
+        WaitTarget::Object { address: at } => address("object", *at),
+        WaitTarget::Scope { address: at } => address("scope", *at),
+        WaitTarget::Select { arms } => {
+            object.text("kind", Some("select"));
+            object.number("arms", Some(arms));
+        }
+        WaitTarget::Strand { id } => {
+            object.text("kind", Some("strand"));
+            object.id("id", Some(*id));
+        }
+    }
+}
+
+fn cancel(object: &mut Object<'_>, cancel: &CancelDump) {
+    object.ms("left_ms", cancel.left);
+    object.number("scope", cancel.scope);
+    object.text("cancelled", cancel.cancelled.as_deref());
+}
+
+fn stack(object: &mut Object<'_>, stack: &StackDump) {
+    object.number("size", Some(stack.size));
+    object.number("base", Some(stack.base));
+}

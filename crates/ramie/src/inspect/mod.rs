@@ -1,0 +1,142 @@
+//! Inspection of a running program: every strand, its state, and what it waits for.
+//!
+//! [`dump`] describes all strands of the process, of all its runtimes, as a value. Its `Display`
+//! prints the tree of the strands; [`Dump::to_json`] writes it as JSON, and with the crate feature
+//! `serde` its types implement `Serialize`.
+//!
+//! # From outside the process
+//! A runtime that is built with [`Builder::inspect`](crate::Builder::inspect), or started with
+//! `RAMIE_INSPECT=1`, opens a Unix socket, on which a thread of its own answers: `ramie dump PID`
+//! prints the dump, also while all workers hang. Nothing is opened without that. Only processes of
+//! the same user, and root, may connect. All runtimes of a process share the socket
+//! ([`socket_path`]) and the thread; both end with the last of them. After a crash the file of the
+//! socket remains; a later process removes it.
+//!
+//! Other programs may ask, too. The request is the line `dump text` or `dump json`, and the answer
+//! is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason. A request
+//! must come within 2 s, and the answer must be taken within 60 s, without a pause of 5 s or more.
+//!
+//! # By a signal
+//! While a runtime that was built with [`Builder::dump_on_quit`](crate::Builder::dump_on_quit)
+//! runs, SIGQUIT (Ctrl-\) makes the process write its dump to stderr, or add it to the file that
+//! `RAMIE_DUMP_FILE` names, and go on.
+//!
+//! # How a dump is made
+//! Each worker describes its own strands between turns of its loop, for about 2 ms at a time, so a
+//! dump neither stops a program nor resumes or moves a fiber. While the workers answer, the program
+//! continues. So a dump is not a picture of one moment: a strand that lives all the time is in it
+//! once, and a strand that starts or ends meanwhile may be in it or not.
+//!
+//! The workers copy facts that the runtime keeps anyway: each wait leaves a record in the frame of
+//! the waiting function, with the kind of the wait, the location of the call and two numbers, such
+//! as a descriptor or the address of a lock. The thread that prints the dump looks the rest up: the
+//! peer of a socket, the path of a file, the depth to which a stack was used.
+//!
+//! These cannot be described, and the dump names them instead:
+//! - a worker that runs one fiber for longer than the [limit](DumpOptions::limit) of the dump;
+//! - the fibers of `spawn_local` on a thread outside [`run`](crate::run()) that is not in a call of
+//!   this crate.
+//!
+//! # Times
+//! The age of a strand and of a wait are measured by the kernel's coarse clock, which each worker
+//! reads once in 61 switches. So they are accurate to about 10 ms if fibers suspend often. If
+//! fibers run for long between two waits, a wait may seem longer by up to 61 of these runs.
+
+mod collect;
+mod descriptor;
+mod display;
+mod dump;
+mod json;
+mod option;
+mod per_process;
+mod quit;
+mod serve;
+mod socket;
+
+use std::time::Duration;
+
+pub use self::dump::{
+    CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
+    WorkerDump, WorkerStatus,
+};
+pub use self::serve::socket_path;
+pub(crate) use self::{
+    option::{dump_file, is_served},
+    quit::dump_on_quit,
+    serve::serve,
+};
+
+/// The options of a dump; [`dump`] uses the defaults.
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until they are used for a dump"]
+pub struct DumpOptions {
+    limit: Duration,
+}
+
+impl Default for DumpOptions {
+    fn default() -> Self {
+        DumpOptions { limit: Duration::from_secs(5) }
+    }
+}
+
+impl DumpOptions {
+    /// Returns the default options.
+    pub fn new() -> Self {
+        DumpOptions::default()
+    }
+
+    /// Sets how long the dump waits for a worker that runs one fiber without suspending; 5 seconds
+    /// by default. The dump contains such a worker with the status [`WorkerStatus::Silent`].
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Describes all strands of the process, as [`dump`](dump()) does.
+    ///
+    /// # Blocking
+    /// Parks the strand, or blocks the thread, until the workers have answered.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    #[must_use]
+    #[track_caller]
+    pub fn dump(&self) -> Dump {
+        collect::dump(self.limit, || false)
+    }
+}
+
+/// Describes all strands of the process.
+///
+/// May be called on a fiber, on a thread of the program, and while a runtime ends.
+///
+/// # Blocking
+/// Parks the strand, or blocks the thread, until the workers have answered: usually for less than a
+/// millisecond, for about a second if there are a million fibers, and for 5 seconds at most if a
+/// worker runs one fiber without suspending ([`DumpOptions::limit`]).
+///
+/// # Cancellation
+/// Not a cancel point.
+///
+/// # Examples
+/// ```
+/// use ramie::{fiber, inspect::{self, StrandState}, sync::Event};
+///
+/// ramie::run(|| {
+///     let event = Event::new();
+///     fiber::scope(|s| {
+///         s.spawn(|| event.wait());
+///         fiber::yield_now();
+///         let dump = inspect::dump();
+///         println!("{dump}");
+///         let waiting = dump.strands.iter().filter(|s| s.state == StrandState::Waiting);
+///         assert_eq!(waiting.count(), 1);
+///         event.set();
+///     });
+/// });
+/// ```
+#[must_use]
+#[track_caller]
+pub fn dump() -> Dump {
+    DumpOptions::default().dump()
+}

@@ -1,0 +1,252 @@
+//! Dumps for other processes: one thread of the process answers requests on a socket.
+//!
+//! It is a plain thread, because it has to answer while all workers hang. The first runtime that
+//! asks for it starts it, all runtimes share it, and it ends with the last of them.
+//!
+//! # Protocol on the socket
+//! The client sends one line, `dump text` or `dump json`. The process answers `ok LENGTH`, a line
+//! break and that many bytes, or `error TEXT` and a line break, and closes the connection. So a
+//! client notices an answer that was cut off.
+//!
+//! # Limits
+//! One client is served at a time; others wait in the socket's queue. A client that sends no
+//! request within [`REQUEST_TIME`], or takes nothing of its answer within [`PAUSE`], or not all of
+//! it within [`ANSWER_TIME`], is disconnected.
+//!
+//! # The end
+//!
+//! | the server is | left by |
+//! |---|---|
+//! | serving | the last runtime: it removes the file, sets `is_over`, shuts down the listener and the connection, and joins the thread |
+//! | over | the thread, which returns |
+//!
+//! *The race to fear* is an end that misses the connection which the thread has just accepted. The
+//! thread puts the connection into `client`, under the lock, before it looks at `is_over`; the end
+//! sets `is_over` before it looks into `client`. So one of them sees the other.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use ramie_driver::{
+    logging, say,
+    sys::{self, Errno, RecvFlags, RuntimeThread, SendFlags, Shutdown},
+};
+
+use super::{
+    collect,
+    per_process::{PartUse, PerProcess},
+    socket::DumpSocket,
+};
+
+/// How long the thread waits for a request.
+const REQUEST_TIME: Duration = Duration::from_secs(2);
+/// The most bytes of a request, its line break included.
+const MAX_REQUEST: usize = 64;
+/// How long a client may take nothing of its answer.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How long a client may take for its whole answer.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// How long a dump waits for workers that run a fiber without suspending.
+pub(super) const SILENCE: Duration = Duration::from_secs(5);
+/// How long the thread waits if the process is out of descriptors.
+const RETRY: Duration = Duration::from_millis(100);
+/// The thread's stack.
+pub(super) const STACK: usize = 256 * 1024;
+
+static SERVER: PerProcess<DumpServer> = PerProcess::new();
+
+/// Lets other processes ask this one for dumps until the value is dropped. If the socket cannot be
+/// opened, a warning goes to stderr and to the log.
+pub(crate) fn serve() -> Option<PartUse<DumpServer>> {
+    let served = SERVER.begin(DumpServer::start);
+    served.map_err(|error| warn(&format!("no `ramie dump` of this process: {error}"))).ok()
+}
+
+/// Warns of something that a program goes on without.
+pub(super) fn warn(line: &str) {
+    logging::print_unless_full(format_args!("ramie: {line}"));
+    say!(Warn, "{line}");
+}
+
+/// Returns the path of the socket on which this process answers requests for dumps; `None` if no
+/// runtime that runs now has asked for it.
+///
+/// The file has the name `PID.sock`. It lies in `$XDG_RUNTIME_DIR/ramie`, or in
+/// `/run/user/UID/ramie`, or in `/tmp/ramie-UID`: in the first of them whose parent directory
+/// exists and belongs to the user.
+///
+/// # Examples
+/// ```
+/// let runtime = ramie::Runtime::builder().workers(1).inspect(true).build()?;
+/// let path = runtime.run(|| ramie::inspect::socket_path());
+/// assert!(path.is_some_and(|path| path.ends_with(format!("{}.sock", std::process::id()))));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use]
+pub fn socket_path() -> Option<PathBuf> {
+    let path_of = |server: &DumpServer| Some(server.socket.as_ref()?.path().to_owned());
+    SERVER.with(path_of).flatten()
+}
+
+/// The socket and the thread that serves it; both end when this is dropped.
+pub(crate) struct DumpServer {
+    /// `None`: the file is removed.
+    socket: Option<DumpSocket>,
+    state: Arc<ServerState>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct ServerState {
+    listener: OwnedFd,
+    /// The connection that is being served.
+    client: Mutex<Option<Arc<OwnedFd>>>,
+    is_over: AtomicBool,
+}
+
+impl DumpServer {
+    fn start() -> io::Result<DumpServer> {
+        let (socket, listener) = DumpSocket::open()?;
+        let client = Mutex::default();
+        let state = Arc::new(ServerState { listener, client, is_over: AtomicBool::new(false) });
+        let theirs = Arc::clone(&state);
+        let builder = thread::Builder::new().name("ramie-inspect".to_owned()).stack_size(STACK);
+        let thread = builder.spawn(move || theirs.run()).map_err(|error| {
+            let text = format!("no thread for it ({error}); raise `ulimit -u` or `ulimit -v`");
+            io::Error::new(error.kind(), text)
+        })?;
+        Ok(DumpServer { socket: Some(socket), state, thread: Some(thread) })
+    }
+}
+
+impl Drop for DumpServer {
+    fn drop(&mut self) {
+        drop(self.socket.take());
+        self.state.is_over.store(true, Ordering::SeqCst);
+        // Both end calls of the thread that wait.
+        let _ = sys::shutdown(&self.state.listener, Shutdown::Both);
+        if let Some(client) = &*self.state.client() {
+            let _ = sys::shutdown(client, Shutdown::Both);
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+impl ServerState {
+    fn client(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn run(&self) {
+        let _mark = RuntimeThread::enter();
+        sys::block_signals();
+        while !self.is_over() {
+            // The kernel reserves the descriptor before it waits. So a process that has used up its
+            // descriptors since then can still be dumped.
+            match sys::accept(&self.listener) {
+                Ok((client, _)) => self.attend(client),
+                // The client has gone, or the process is out of descriptors or memory.
+                Err(_) if !self.is_over() => thread::park_timeout(RETRY),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Serves one client.
+    fn attend(&self, client: OwnedFd) {
+        let client = Arc::new(client);
+        *self.client() = Some(Arc::clone(&client));
+        if !self.is_over() {
+            // A client that has gone needs no answer.
+            let _ = self.answer(&client);
+        }
+        *self.client() = None;
+    }
+
+    fn answer(&self, client: &OwnedFd) -> io::Result<()> {
+        let peer = sys::peer_credentials(client)?;
+        if ![0, sys::effective_user_id()].contains(&peer.user) {
+            return send(client, b"error this process belongs to another user\n");
+        }
+        let is_json = match &receive(client)?[..] {
+            b"dump text" => false,
+            b"dump json" => true,
+            _ => return send(client, b"error unknown request; expected dump text or dump json\n"),
+        };
+        let mut dump = collect::dump(SILENCE, || self.is_over());
+        if self.is_over() {
+            return Ok(());
+        }
+        let text = if is_json {
+            dump.name_descriptors();
+            dump.to_json() + "\n"
+        } else {
+            dump.to_string()
+        };
+        drop(dump);
+        send(client, format!("ok {}\n", text.len()).as_bytes())?;
+        send(client, text.as_bytes())
+    }
+}
+
+/// Receives a line, without its line break.
+fn receive(client: &OwnedFd) -> io::Result<Vec<u8>> {
+    let end = Instant::now() + REQUEST_TIME;
+    let mut line = Vec::new();
+    loop {
+        let mut room = [0; MAX_REQUEST];
+        let left = end.saturating_duration_since(Instant::now());
+        if !sys::wait_until_ready(client, sys::POLL_IN, left)? {
+            return Err(Errno::TIMEDOUT.into());
+        }
+        match sys::recv(client, &mut room[line.len()..], RecvFlags::empty()) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => line.extend_from_slice(&room[line.len()..line.len() + len]),
+            Err(error) if is_for_now(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if let Some(len) = line.iter().position(|byte| *byte == b'\n') {
+            line.truncate(len);
+            return Ok(line);
+        }
+        if line.len() == MAX_REQUEST {
+            // Not a request.
+            return Ok(line);
+        }
+    }
+}
+
+fn send(client: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    let end = Instant::now() + ANSWER_TIME;
+    while !bytes.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        if !sys::wait_until_ready(client, sys::POLL_OUT, left.min(PAUSE))? {
+            return Err(Errno::TIMEDOUT.into());
+        }
+        match sys::send(client, bytes, SendFlags::empty()) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if is_for_now(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn is_for_now(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

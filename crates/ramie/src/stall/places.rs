@@ -1,0 +1,80 @@
+//! Limits the number of reports: a closure that stalls its worker again and again is reported once
+//! in a while.
+
+use std::{collections::HashMap, mem, time::Duration};
+
+use super::{report::StallCause, suspicion::Now};
+
+/// The time in which one place is reported once.
+const QUIET: Duration = Duration::from_secs(10);
+/// The most places that are remembered; there are as many as a program has closures that stall.
+const MOST: usize = 1024;
+
+/// A closure, and the way in which it stalls its worker.
+type StallPlace = (&'static str, mem::Discriminant<StallCause>);
+
+/// The places that were reported.
+#[derive(Default)]
+pub(super) struct Places {
+    /// The last report of each, and the number of stalls that were not reported since.
+    reported: HashMap<StallPlace, (Now, u32)>,
+}
+
+impl Places {
+    /// Whether a stall of that closure is to be reported now, with the number of stalls that were
+    /// not.
+    pub(super) fn admit(
+        &mut self,
+        now: Now,
+        closure: &'static str,
+        cause: &StallCause,
+    ) -> Option<u32> {
+        let place = (closure, mem::discriminant(cause));
+        if let Some((last, unreported)) = self.reported.get_mut(&place) {
+            if now.saturating_sub(*last) < QUIET {
+                *unreported = unreported.saturating_add(1);
+                return None;
+            }
+            *last = now;
+            return Some(mem::take(unreported));
+        }
+        if self.reported.len() == MOST {
+            self.reported.clear();
+        }
+        self.reported.insert(place, (now, 0));
+        Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_reported_once_in_ten_seconds() {
+        let mut places = Places::default();
+        let (call, fault) = (StallCause::SystemCall("read".to_owned()), StallCause::PageFault);
+        let mut admit = |second, closure, cause: &StallCause| {
+            places.admit(Duration::from_secs(second), closure, cause)
+        };
+        assert_eq!(admit(100, "a", &call), Some(0));
+        assert_eq!(admit(101, "a", &call), None);
+        assert_eq!(admit(101, "a", &StallCause::SystemCall("write".to_owned())), None);
+        // Another closure, and another way.
+        assert_eq!(admit(101, "b", &call), Some(0));
+        assert_eq!(admit(101, "a", &fault), Some(0));
+        assert_eq!(admit(109, "a", &call), None);
+        assert_eq!(admit(110, "a", &call), Some(3));
+        assert_eq!(admit(121, "a", &call), Some(0));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut places = Places::default();
+        for n in 0..2 * MOST {
+            let closure: &'static str = n.to_string().leak();
+            assert_eq!(places.admit(Duration::ZERO, closure, &StallCause::PageFault), Some(0));
+        }
+        assert!(places.reported.len() <= MOST);
+    }
+}

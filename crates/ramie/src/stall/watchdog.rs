@@ -1,0 +1,342 @@
+//! The watchdog of a runtime: the thread that looks at the workers.
+
+use std::{
+    fmt, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use ramie_driver::{
+    logging, say,
+    sys::{self, RuntimeThread, monotonic_ns, thread_id},
+};
+
+use super::{
+    Reaction, Stall, StallCause,
+    examine::{Examination, examine},
+    places::Places,
+    suspicion::{Look, Now, Suspicion, Times},
+    thread_state::usage,
+};
+use crate::{
+    core::{
+        primitive::{AtomicBool, Ordering},
+        worker::{RunningFiber, Turn, WatchdogRest, Worker, WorkerView},
+    },
+    deadlock::{Activity, Deadlock, DeadlockSearch},
+};
+
+/// The looks in each limit. A stall that begins after a look is suspected two looks later, and
+/// reported at the latest another limit and a look later: within twice the limit.
+const LOOKS: u32 = 4;
+/// The least time between two looks.
+const LEAST_TICK: Duration = Duration::from_millis(1);
+/// The thread's stack; a function of the program may run there ([`Reaction::Call`]).
+const STACK: usize = 256 * 1024;
+
+/// The time between two looks if stalls are not reported.
+const TICK_WITHOUT_LIMIT: Duration = Duration::from_millis(10);
+
+/// The options of a watchdog.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    /// None: stalls are not reported.
+    pub(crate) limit: Option<Duration>,
+    pub(crate) on_stall: Reaction<Stall>,
+    pub(crate) on_deadlock: Reaction<Deadlock>,
+    /// The name of the test that the runtime runs; a deadlock ends its process.
+    pub(crate) test: Option<&'static str>,
+}
+
+impl Settings {
+    fn searches_deadlocks(&self) -> bool {
+        !matches!(self.on_deadlock, Reaction::Ignore)
+    }
+
+    fn tick(&self) -> Duration {
+        self.limit.map_or(TICK_WITHOUT_LIMIT, |limit| (limit / LOOKS).max(LEAST_TICK))
+    }
+}
+
+/// The thread of a watchdog, which ends when this is dropped.
+pub(crate) struct Watchdog {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a worker needs in order to be watched.
+#[derive(Clone, Default)]
+pub(crate) struct Watching(Option<Arc<State>>);
+
+struct State {
+    settings: Settings,
+    rest: Arc<WatchdogRest>,
+    entries: Mutex<Vec<WatchedWorker>>,
+    is_over: AtomicBool,
+}
+
+/// A worker that is watched.
+struct WatchedWorker {
+    index: usize,
+    thread: i32,
+    view: WorkerView,
+    suspicion: Suspicion,
+    /// The fiber whose stall was reported last.
+    reported: String,
+}
+
+/// Something to report.
+enum Finding {
+    Stall(Stall),
+    End(String),
+    Deadlock(Deadlock),
+}
+
+impl Watchdog {
+    /// Starts a watchdog, if it has something to report. Without memory for its thread there is
+    /// none.
+    pub(crate) fn start(settings: Settings) -> Option<Watchdog> {
+        if settings.limit.is_none() && !settings.searches_deadlocks() {
+            return None;
+        }
+        let state = Arc::new(State {
+            settings,
+            rest: Arc::default(),
+            entries: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        });
+        let theirs = Arc::clone(&state);
+        let builder = thread::Builder::new().name("ramie-watchdog".to_owned()).stack_size(STACK);
+        match builder.spawn(move || theirs.run()) {
+            Ok(thread) => Some(Watchdog { state, thread: Some(thread) }),
+            Err(error) => {
+                say!(
+                    Debug,
+                    "stalls and deadlocks are not reported, because there is no thread for it: \
+                     {error}"
+                );
+                None
+            }
+        }
+    }
+
+    pub(crate) fn watching(watchdog: Option<&Watchdog>) -> Watching {
+        Watching(watchdog.map(|watchdog| Arc::clone(&watchdog.state)))
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Ordering::SeqCst);
+        let Some(thread) = self.thread.take() else { return };
+        thread.thread().unpark();
+        // It has no panics of its own, and catches those of the program.
+        let _ = thread.join();
+    }
+}
+
+impl Watching {
+    /// Lets a worker wake the watchdog, before it runs anything.
+    pub(crate) fn introduce(&self, worker: &mut Worker) {
+        if let Some(state) = &self.0 {
+            worker.watched.set_watchdog(Arc::clone(&state.rest));
+        }
+    }
+
+    /// Runs `f`, the loop of this thread's worker, while the watchdog looks at it.
+    #[allow(unsafe_code)]
+    pub(crate) fn while_watched(&self, worker: &Worker, f: impl FnOnce()) {
+        struct Unwatch<'a>(&'a State, usize);
+        impl Drop for Unwatch<'_> {
+            fn drop(&mut self) {
+                self.0.entries().retain(|entry| entry.index != self.1);
+            }
+        }
+        let Some(state) = &self.0 else { return f() };
+        let Some(member) = &worker.membership else { return f() };
+        // SAFETY: the entry with the view is removed when `leave` is dropped, before this returns.
+        let Some(view) = (unsafe { WorkerView::new(worker) }) else { return f() };
+        let leave = Unwatch(state, member.index);
+        state.entries().push(WatchedWorker {
+            index: member.index,
+            thread: thread_id(),
+            view,
+            suspicion: Suspicion::default(),
+            reported: String::new(),
+        });
+        state.rest.wake();
+        f();
+        drop(leave);
+    }
+}
+
+impl State {
+    fn entries(&self) -> MutexGuard<'_, Vec<WatchedWorker>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        sys::block_signals();
+        let _mark = RuntimeThread::enter();
+        self.rest.set_thread();
+        let tick = self.settings.tick();
+        let mut places = Places::default();
+        let mut last = now();
+        let mut search = self
+            .settings
+            .searches_deadlocks()
+            .then(|| DeadlockSearch::new(last, self.settings.test.is_some()));
+        while !self.is_over() {
+            let now = now();
+            // The process was stopped, the machine suspended, or this thread had no CPU.
+            let is_late = now.saturating_sub(last) > tick * 5 / 2;
+            last = now;
+            for finding in self.look(now, is_late, &mut places) {
+                self.react(&finding);
+            }
+            let found = search.as_mut().map(|search| self.search(now, search));
+            for deadlock in found.unwrap_or_default() {
+                self.react(&Finding::Deadlock(deadlock));
+            }
+            self.sleep(tick, search.as_ref().and_then(|search| search.rest(now)));
+        }
+    }
+
+    /// Sleeps until the next look, or for `longest` while all workers sleep.
+    fn sleep(&self, tick: Duration, longest: Option<Duration>) {
+        // A function of the program that waited on this thread may have taken the wake-up at the
+        // end of the runtime.
+        let are_asleep = || self.entries().iter().all(|entry| entry.view.is_asleep());
+        let may_rest = || !self.is_over() && are_asleep();
+        if longest.is_none_or(|longest| longest > tick) && may_rest() {
+            self.rest.rest_if(may_rest, longest);
+        }
+        // Also after a rest: otherwise a worker that wakes up for moments would end a rest, with a
+        // system call, each time.
+        if !self.is_over() {
+            thread::park_timeout(tick);
+        }
+    }
+
+    fn search(&self, now: Now, search: &mut DeadlockSearch) -> Vec<Deadlock> {
+        let activity = {
+            let entries = self.entries();
+            let turns = || entries.iter().map(|entry| entry.view.turn());
+            Activity {
+                is_idle: !entries.is_empty() && !turns().any(Turn::runs_fibers),
+                rounds: turns().fold(0, |sum, turn| sum.wrapping_add(turn.rounds.into())),
+            }
+        };
+        // Without the lock, because a worker that ends takes it.
+        search.look(now, activity, || self.entries().iter().map(|entry| entry.thread).collect())
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn look(&self, now: Now, is_late: bool, places: &mut Places) -> Vec<Finding> {
+        let Some(limit) = self.settings.limit else { return Vec::new() };
+        self.entries()
+            .iter_mut()
+            .filter_map(|entry| {
+                if is_late {
+                    entry.suspicion.forget();
+                }
+                entry.look(now, limit, places)
+            })
+            .collect()
+    }
+
+    fn react(&self, finding: &Finding) {
+        match (finding, &self.settings.on_stall) {
+            (Finding::Deadlock(deadlock), _) => match self.settings.test {
+                Some(test) => sys::fatal(&format!(
+                    "{deadlock}\nAborting, because the test {test} can never end."
+                )),
+                None => react(&self.settings.on_deadlock, deadlock),
+            },
+            (Finding::Stall(stall), reaction) => react(reaction, stall),
+            (Finding::End(line), Reaction::Report | Reaction::Abort) => print(line),
+            (Finding::End(_), Reaction::Ignore | Reaction::Call(_)) => {}
+        }
+    }
+}
+
+fn react<T: fmt::Display>(reaction: &Reaction<T>, found: &T) {
+    match reaction {
+        Reaction::Ignore => {}
+        Reaction::Call(f) => drop(crate::core::panic::call_quietly(|| f(found))),
+        Reaction::Report => print(&found.to_string()),
+        Reaction::Abort => sys::fatal(&format!(
+            "{found}\nAborting, because the runtime was built with Reaction::Abort."
+        )),
+    }
+}
+
+fn now() -> Now {
+    Duration::from_nanos(monotonic_ns())
+}
+
+/// Writes to stderr at once; `run` waits for this thread, so not if a pipe is full that nobody
+/// reads. The program's logger gets the line from a worker, because the stalled fiber may hold a
+/// lock of the logger.
+fn print(text: &str) {
+    logging::print_unless_full(format_args!("ramie: {text}"));
+    logging::later(logging::Level::Warn, module_path!(), text.to_owned());
+}
+
+impl WatchedWorker {
+    fn look(&mut self, now: Now, limit: Duration, places: &mut Places) -> Option<Finding> {
+        let turn = self.view.turn();
+        let thread = self.thread;
+        match self.suspicion.look(now, turn, limit, || usage(thread)) {
+            Look::Nothing => None,
+            Look::Ended(total) => {
+                let (fiber, worker) = (mem::take(&mut self.reported), self.index);
+                let ms = total.as_millis();
+                Some(Finding::End(format!(
+                    "stall: {fiber} has ended its run on worker {worker} after about {ms} ms"
+                )))
+            }
+            Look::Stall(times) => match examine(&self.view, thread, turn, &times, limit) {
+                Examination::Nothing => None,
+                Examination::Stopped => {
+                    self.suspicion.forget();
+                    None
+                }
+                Examination::Stall(fiber, cause) => {
+                    let computes = matches!(cause, StallCause::Computing(_));
+                    if computes && self.suspicion.is_known_to_compute() {
+                        return None;
+                    }
+                    let unreported = places.admit(now, fiber.closure, &cause);
+                    self.suspicion.note_known(computes, unreported.is_some());
+                    let unreported = unreported?;
+                    self.reported.clone_from(&fiber.label);
+                    Some(Finding::Stall(self.stall(fiber, cause, &times, unreported)))
+                }
+            },
+        }
+    }
+
+    fn stall(
+        &self,
+        fiber: RunningFiber,
+        cause: StallCause,
+        times: &Times,
+        unreported: u32,
+    ) -> Stall {
+        let RunningFiber { label, closure, is_in_no_switch } = fiber;
+        Stall {
+            fiber: label,
+            closure,
+            worker: self.index,
+            is_in_no_switch,
+            duration: times.total,
+            cause,
+            unreported,
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The states of strands, their tree, strands on threads, and the forms of a dump.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ramie::{
+    Runtime, Strands, cancel,
+    fiber::{self, Builder},
+    inspect::{self, DumpOptions, StrandState, WaitTarget, WorkerStatus},
+    no_switch,
+    sync::Event,
+    time::ManualClock,
+};
+
+use crate::{common, named, unique, waiting};
+
+fn spawned_in<'a>(
+    s: &'a fiber::Scope<'a, '_>,
+    name: &str,
+    f: impl FnOnce() + Send + 'a,
+) -> fiber::ScopedJoinHandle<'a, ()> {
+    Builder::new().name(name.to_owned()).spawn_scoped(s, f).expect("a fiber")
+}
+
+#[test]
+fn states_parents_and_counts_are_those_of_the_strands() {
+    let runtime = common::one_worker();
+    runtime.run(|| {
+        let event = Event::new();
+        let (waits, ready, fresh) = (unique("waits"), unique("ready"), unique("fresh"));
+        fiber::scope(|s| {
+            spawned_in(s, &waits, || event.wait().unwrap());
+            spawned_in(s, &ready, || fiber::yield_now());
+            fiber::yield_now();
+            let line = line!() + 1;
+            let unstarted = s.spawn(|| ());
+            let unstarted = unstarted.fiber().id();
+            // In the region the strand answers for its own worker without giving it away.
+            let dump = no_switch(inspect::dump);
+            let me = fiber::current().id();
+
+            let strand = named(&dump, &waits).unwrap();
+            assert_eq!((strand.state, strand.parent), (StrandState::Waiting, Some(me)));
+            assert_eq!(strand.waits, 1);
+            let stack = strand.stack.unwrap();
+            assert!(stack.size >= 32 * 1024 && stack.high_water_mark() > 0);
+            let worker = &dump.workers[strand.worker.unwrap()];
+            assert_eq!((worker.index, worker.status), (Some(0), WorkerStatus::Complete));
+            assert_eq!(named(&dump, &ready).unwrap().state, StrandState::Runnable);
+            let running = dump.strands.iter().find(|strand| strand.id == me).unwrap();
+            assert_eq!(
+                (running.state, running.name.as_deref()),
+                (StrandState::Running, Some("main"))
+            );
+            let strand = dump.strands.iter().find(|strand| strand.id == unstarted).unwrap();
+            assert_eq!(strand.state, StrandState::NotStarted);
+            assert_eq!(strand.spawned_at.unwrap().line, line);
+            let _ = fresh;
+            event.set();
+        });
+    });
+}
+
+/// A worker answers between two turns, when none of its fibers runs.
+#[test]
+fn a_fiber_that_has_just_suspended_does_not_run() {
+    common::one_worker().run(|| {
+        let (names, stop) = ([unique("ping"), unique("pong")], AtomicBool::new(false));
+        let dumps = thread::scope(|threads| {
+            let asker = threads.spawn(|| {
+                let dumps: Vec<_> = (0..20).map(|_| inspect::dump()).collect();
+                stop.store(true, Ordering::Relaxed);
+                dumps
+            });
+            let turns = || {
+                while !stop.load(Ordering::Relaxed) {
+                    fiber::yield_now();
+                }
+            };
+            fiber::scope(|s| names.iter().for_each(|name| drop(spawned_in(s, name, turns))));
+            asker.join().unwrap()
+        });
+        let in_dump = |dump| names.iter().filter_map(move |name| named(dump, name));
+        let strands = dumps.iter().flat_map(in_dump);
+        let states: Vec<_> = strands.map(|strand| strand.state).collect();
+        assert!(states.contains(&StrandState::Runnable), "{states:?}");
+        assert!(!states.contains(&StrandState::Running), "{states:?}");
+    });
+}
+
+#[test]
+fn limits_and_cancellations_around_a_strand_are_described() {
+    common::on_each(&[1, 2], |runtime| {
+        runtime.run(|| {
+            let (event, name) = (Event::new(), unique("limited"));
+            fiber::scope(|s| {
+                spawned_in(s, &name, || {
+                    let _ = cancel::with_timeout(Duration::from_secs(3600), || {
+                        cancel::shield(|| drop(event.wait()));
+                        drop(event.wait());
+                    });
+                });
+                let hidden = waiting(&name).cancel;
+                assert!(hidden.is_none(), "a shield hides the limit: {hidden:?}");
+                event.set();
+            });
+            event.reset();
+            fiber::scope(|s| {
+                spawned_in(s, &name, || {
+                    let _ = cancel::with_timeout(Duration::from_secs(3600), || event.wait());
+                });
+                let left = waiting(&name).cancel.unwrap().left.unwrap();
+                assert!(left > Duration::from_secs(3000), "{left:?}");
+                event.set();
+            });
+            event.reset();
+            let joined = unique("cancelled");
+            fiber::scope(|s| {
+                let stays = s.spawn(|| event.wait());
+                spawned_in(s, &joined, || {
+                    cancel::scope(|scope| {
+                        scope.cancel_because("enough");
+                        // No cancel point.
+                        let _ = stays.join();
+                    });
+                });
+                let cancel = waiting(&joined).cancel.unwrap();
+                assert_eq!(cancel.cancelled.as_deref(), Some("enough"));
+                assert!(cancel.scope.is_some());
+                event.set();
+            });
+        });
+    });
+}
+
+#[test]
+fn a_plain_thread_dumps_and_threads_are_strands() {
+    let event = Event::new();
+    let name = unique("thread");
+    thread::scope(|s| {
+        thread::Builder::new().name(name.clone()).spawn_scoped(s, || event.wait()).unwrap();
+        let strand = waiting(&name);
+        assert!(strand.id.is_thread() && strand.stack.is_none());
+        assert!(matches!(strand.wait.unwrap().target, WaitTarget::Object { .. }));
+        event.set();
+    });
+    let runtime = Runtime::builder().strands(Strands::Threads).build().unwrap();
+    event.reset();
+    runtime.run(|| {
+        let name = unique("spawned");
+        fiber::scope(|s| {
+            spawned_in(s, &name, || drop(event.wait()));
+            let strand = waiting(&name);
+            assert!(strand.id.is_thread() && strand.spawned_at.is_some());
+            event.set();
+        });
+    });
+}
+
+#[test]
+fn a_thread_outside_of_waits_is_named_and_not_waited_for() {
+    let (name, stop) = (unique("busy thread"), AtomicBool::new(false));
+    let has_waited = std::sync::Barrier::new(2);
+    thread::scope(|s| {
+        let busy = || {
+            fiber::sleep(Duration::from_millis(1));
+            has_waited.wait();
+            while !stop.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+        };
+        thread::Builder::new().name(name.clone()).spawn_scoped(s, busy).unwrap();
+        has_waited.wait();
+        let dump = DumpOptions::new().limit(Duration::MAX).dump();
+        stop.store(true, Ordering::Relaxed);
+        let strand = named(&dump, &name).expect("it has waited before");
+        assert_eq!(strand.state, StrandState::Running);
+        assert_eq!(dump.workers[strand.worker.unwrap()].status, WorkerStatus::OutsideLoop);
+    });
+}
+
+#[test]
+fn a_worker_that_does_not_answer_is_named() {
+    let runtime = common::with_workers(2);
+    let (started, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    runtime.run(|| {
+        fiber::scope(|s| {
+            let other = 1 - fiber::worker().unwrap();
+            let busy = || {
+                started.store(true, Ordering::Relaxed);
+                while !stop.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            };
+            let builder = Builder::new().on(fiber::Place::Worker(other));
+            builder.spawn_scoped(s, busy).unwrap();
+            common::wait_until(|| started.load(Ordering::Relaxed));
+            let dump = DumpOptions::new().limit(Duration::from_millis(20)).dump();
+            stop.store(true, Ordering::Relaxed);
+            let is_silent = |worker: &&inspect::WorkerDump| worker.status == WorkerStatus::Silent;
+            let silent = dump.workers.iter().find(is_silent).expect("the busy worker");
+            assert_eq!((silent.index, silent.fibers), (Some(other), 1));
+            assert!(dump.to_string().contains("did not answer"));
+        });
+    });
+}
+
+#[test]
+fn a_dump_needs_no_clock_of_the_runtime() {
+    for clock in [ManualClock::new(), ManualClock::jumping()] {
+        let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
+        runtime.run(|| {
+            let (event, name) = (Event::new(), unique("beside a clock"));
+            fiber::scope(|s| {
+                spawned_in(s, &name, || drop(event.wait()));
+                let start = clock.now();
+                waiting(&name);
+                assert_eq!(clock.now(), start);
+                event.set();
+            });
+        });
+    }
+}
+
+#[test]
+fn each_of_many_strands_is_in_the_dump_once_while_others_come_and_go() {
+    let runtime = common::with_workers(2);
+    runtime.run(|| {
+        let (event, stop) = (Event::new(), AtomicBool::new(false));
+        fiber::scope(|s| {
+            let ids: Vec<_> = (0..5_000).map(|_| s.spawn(|| event.wait()).fiber().id()).collect();
+            common::wait_until(|| ramie::metrics::metrics().unstarted() == 0);
+            let churn = || {
+                while !stop.load(Ordering::Relaxed) {
+                    fiber::scope(|s| (0..50).for_each(|_| drop(s.spawn(fiber::yield_now))));
+                }
+            };
+            s.spawn(churn);
+            s.spawn(churn);
+            for _ in 0..10 {
+                let dump = inspect::dump();
+                let mut found: Vec<_> = dump.strands.iter().map(|strand| strand.id).collect();
+                found.sort_unstable();
+                let count = found.len();
+                found.dedup();
+                assert_eq!(found.len(), count, "a strand is in the dump twice");
+                let is_missing = |id: &&fiber::FiberId| found.binary_search(id).is_err();
+                assert_eq!(ids.iter().filter(is_missing).count(), 0);
+            }
+            stop.store(true, Ordering::Relaxed);
+            event.set();
+        });
+    });
+}
+
+#[test]
+fn dumps_may_be_made_at_once_and_while_runtimes_begin_and_end() {
+    let stop = AtomicBool::new(false);
+    thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let _ = inspect::dump().to_string();
+                }
+            });
+        }
+        for _ in 0..50 {
+            common::with_workers(2).run(|| {
+                fiber::scope(|s| {
+                    (0..10).for_each(|_| drop(s.spawn(|| inspect::dump().strands.len())));
+                });
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn the_text_is_a_tree_and_names_what_is_waited_for() {
+    common::one_worker().run(|| {
+        let (mutex, event) = (ramie::sync::Mutex::new(()), Event::new());
+        let (owner, child) = (unique("owner"), unique("child"));
+        fiber::scope(|s| {
+            spawned_in(s, &owner, || {
+                let _guard = mutex.lock().unwrap();
+                fiber::scope(|s| drop(s.spawn(|| event.wait())));
+            });
+            waiting(&owner);
+            spawned_in(s, &child, || drop(mutex.lock()));
+            waiting(&child);
+            let text = inspect::dump().to_string();
+            let held = format!("fiber '{owner}'");
+            let line = text.lines().find(|line| line.contains(&format!("'{child}'"))).unwrap();
+            assert!(line.contains("waits for a Mutex (0x") && line.contains(&held), "{text}");
+            let mut after = text.lines().skip_while(|line| !line.trim_start().starts_with(&held));
+            let indent = |line: &str| line.len() - line.trim_start().len();
+            let own = indent(after.next().unwrap());
+            let inner = after.find(|line| line.contains("an Event")).unwrap();
+            assert_eq!(indent(inner), own + 2, "{text}");
+            assert!(text.contains(file!()), "{text}");
+            event.set();
+        });
+    });
+}
+
+#[test]
+fn ages_follow_the_clock() {
+    common::one_worker().run(|| {
+        let (event, name) = (Event::new(), unique("old"));
+        fiber::scope(|s| {
+            spawned_in(s, &name, || drop(event.wait()));
+            let start = Instant::now();
+            let first = waiting(&name);
+            let pause = Duration::from_millis(60);
+            fiber::sleep(pause);
+            let later = waiting(&name);
+            let (first, later) = (first.wait.unwrap().since, later.wait.unwrap().since);
+            let tick = Duration::from_millis(25);
+            assert!(later + tick >= first + pause, "{first:?}, then {later:?}");
+            assert!(later <= start.elapsed() + tick + pause);
+            event.set();
+        });
+    });
+}
+
+#[test]
+fn the_json_parses_and_equals_that_of_serde() {
+    common::one_worker().run(|| {
+        let (event, name) = (Event::new(), format!("{} \"\\\n\u{1}é", unique("json")));
+        fiber::scope(|s| {
+            spawned_in(s, &name, || {
+                let _ = cancel::with_timeout(Duration::from_secs(60), || event.wait());
+            });
+            waiting(&name);
+            let mut dump = inspect::dump();
+            dump.name_descriptors();
+            let json: serde_json::Value = serde_json::from_str(&dump.to_json()).unwrap();
+            let strands = json["strands"].as_array().unwrap();
+            let strand = strands.iter().find(|strand| strand["name"] == *name).unwrap();
+            assert_eq!(strand["wait"]["purpose"], "an Event");
+            assert_eq!(strand["wait"]["target"]["kind"], "object");
+            assert_eq!(strand["state"], "waiting");
+            #[cfg(feature = "serde")]
+            assert_eq!(json, serde_json::to_value(&dump).unwrap());
+            event.set();
+        });
+    });
+}

@@ -1,0 +1,267 @@
+//! The reports of fibers that compute or make blocking calls, and the reactions to them.
+
+use std::{
+    fs::OpenOptions,
+    io::{Read, Write},
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use crate::{
+    Program, REPORTED,
+    common::{Limit, assert_aborted, assert_success, child_with, is_child, stderr},
+    compute,
+};
+use ramie::{Builder, Reaction, Runtime, Stall, StallCause, fiber};
+
+const FIFTY: Duration = Duration::from_millis(50);
+
+/// The stalls that a runtime has found.
+#[derive(Clone, Default)]
+struct Found(Arc<Mutex<Vec<Stall>>>, Arc<AtomicBool>);
+
+impl Found {
+    fn any(&self) -> bool {
+        self.1.load(SeqCst)
+    }
+
+    fn builder(&self) -> Builder {
+        let found = self.clone();
+        Runtime::builder().strands(ramie::Strands::Fibers).on_stall(Reaction::call(move |stall| {
+            found.0.lock().unwrap().push(Stall::clone(stall));
+            found.1.store(true, SeqCst);
+        }))
+    }
+}
+
+/// Calls `f` in a fiber until a stall is found, and returns that.
+fn stall_of(workers: usize, f: impl Fn() + Send + 'static) -> Stall {
+    let _limit = Limit::of_this_test();
+    let found = Found::default();
+    found.builder().workers(workers).build().unwrap().run(|| {
+        let found = found.clone();
+        let until_found = move || {
+            while !found.any() {
+                f();
+            }
+        };
+        fiber::Builder::new().name("hog".to_owned()).spawn(until_found).unwrap().join().unwrap();
+    });
+    let stalls = found.0.lock().unwrap();
+    assert_eq!(stalls.len(), 1, "{stalls:?}");
+    stalls[0].clone()
+}
+
+#[test]
+fn a_fiber_that_computes_is_named() {
+    for workers in [1, 2] {
+        let stall = stall_of(workers, || compute(Duration::from_millis(1)));
+        assert_eq!(stall.fiber(), "fiber 'hog'");
+        assert!(stall.closure().starts_with("stall::reports::stall_of<"), "{stall:?}");
+        assert!(stall.worker() < workers && !stall.is_in_no_switch());
+        let least = Duration::from_millis(25);
+        let StallCause::Computing(cpu) = *stall.cause() else { panic!("{stall:?}") };
+        assert!(cpu >= least && stall.duration() >= least, "{stall:?}");
+    }
+}
+
+#[test]
+fn a_no_switch_region_is_named() {
+    let stall = stall_of(1, || ramie::no_switch(|| compute(2 * FIFTY)));
+    assert!(stall.is_in_no_switch() && stall.to_string().contains("no_switch"), "{stall}");
+}
+
+#[test]
+fn a_blocking_call_is_named() {
+    let stall = stall_of(1, || std::thread::sleep(6 * FIFTY));
+    assert_eq!(*stall.cause(), StallCause::SystemCall("clock_nanosleep".to_owned()));
+    let file = std::env::temp_dir().join(format!("ramie-stall-{}", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(made.success());
+    let path = file.clone();
+    let stall = stall_of(1, move || {
+        // Opening a fifo blocks until another thread opens its other end.
+        let path = path.clone();
+        let open = path.clone();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(6 * FIFTY);
+            drop(std::fs::File::create(open).unwrap());
+        });
+        drop(std::fs::File::open(path).unwrap());
+        other.join().unwrap();
+    });
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(*stall.cause(), StallCause::SystemCall("openat".to_owned()));
+}
+
+/// A name that the fiber does not have.
+#[test]
+fn a_fiber_without_a_name_is_named_by_its_id() {
+    let _limit = Limit::of_this_test();
+    let found = Found::default();
+    let id = found.builder().workers(1).build().unwrap().run(|| {
+        let found = found.clone();
+        let hog = fiber::spawn(move || while !found.any() {});
+        let id = hog.fiber().id();
+        hog.join().unwrap();
+        id
+    });
+    assert_eq!(found.0.lock().unwrap()[0].fiber(), format!("fiber {id:?}"));
+}
+
+/// By default the report goes to stderr, once for each stall, with its end.
+#[test]
+fn a_stall_is_reported_once() {
+    let test = "a_stall_is_reported_once";
+    if is_child() {
+        let is_over = AtomicBool::new(false);
+        return std::thread::scope(|s| {
+            s.spawn(|| {
+                let _ = std::io::stdin().read(&mut [0]);
+                is_over.store(true, SeqCst);
+                let _ = std::io::stdin().read(&mut [0]);
+                is_over.store(false, SeqCst);
+            });
+            ramie::run(|| {
+                let hog = || {
+                    while !is_over.load(SeqCst) {
+                        std::hint::spin_loop();
+                    }
+                    while is_over.load(SeqCst) {
+                        fiber::yield_now();
+                    }
+                    // A second stall of the same closure comes too soon for another report.
+                    compute(2 * FIFTY);
+                };
+                fiber::scope(|s| drop(s.spawn(hog)));
+            });
+        });
+    }
+    let mut program = Program::start(test);
+    let mut text = program.read_to("  help: ");
+    program.write(b".");
+    text.push_str(&program.read_to("has ended its run on worker "));
+    text.push_str(&program.end());
+    assert_eq!(text.matches("ramie: stall: ").count(), 2, "{text}");
+    assert_eq!(text.matches("  it computes: at least ").count(), 1, "{text}");
+    assert_eq!(text.matches(&format!("  it runs stall::reports::{test}::")).count(), 1, "{text}");
+    assert_eq!(text.matches("yield_now").count(), 1, "{text}");
+}
+
+#[test]
+fn reactions() {
+    static IS_CALLED: AtomicBool = AtomicBool::new(false);
+    fn panics(_: &Stall) {
+        IS_CALLED.store(true, SeqCst);
+        panic!("a reaction that panics");
+    }
+    let stall_until = |is_over: fn() -> bool| {
+        let waits = fiber::spawn(fiber::park);
+        compute(10 * FIFTY);
+        // On a machine that stops for moments, the first looks come too late to count.
+        while !is_over() {
+            compute(FIFTY);
+        }
+        waits.fiber().unpark();
+        waits.join().unwrap();
+    };
+    let run = |reaction, is_over| {
+        Runtime::builder().on_stall(reaction).build().unwrap().run(|| stall_until(is_over));
+    };
+    if is_child() {
+        return match &*std::env::var("REACTION").unwrap() {
+            "ignore" => run(Reaction::Ignore, || true),
+            "abort" => run(Reaction::Abort, || false),
+            "panic" => run(Reaction::call(panics), || IS_CALLED.load(SeqCst)),
+            _ => {
+                let off = Runtime::builder().stall_limit(None).on_deadlock(Reaction::Ignore);
+                off.build().unwrap().run(|| {
+                    let names = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+                    let mut names = names.map(|task| {
+                        std::fs::read_to_string(task.path().join("comm")).unwrap_or_default()
+                    });
+                    assert!(names.all(|name| name != "ramie-watchdog\n"));
+                    stall_until(|| true);
+                });
+            }
+        };
+    }
+    let output = |reaction| child_with("true", "reactions", &[("REACTION", reaction), REPORTED]);
+    for silent in ["ignore", "off"] {
+        assert_success(&output(silent));
+        assert!(!stderr(&output(silent)).contains("stall:"));
+    }
+    assert_success(&output("panic"));
+    assert!(stderr(&output("panic")).contains("a reaction that panics"));
+    assert_aborted(&output("abort"), "was built with Reaction::Abort");
+    assert_aborted(&output("abort"), "fiber 'main' has run on worker ");
+}
+
+/// The parent of a process may wait for its end before it reads from the pipe.
+#[test]
+fn a_full_stderr_does_not_keep_a_process() {
+    let test = "a_full_stderr_does_not_keep_a_process";
+    if is_child() {
+        return Runtime::builder().workers(1).build().unwrap().run(|| {
+            let waits = fiber::spawn(fiber::park);
+            compute(4 * FIFTY);
+            waits.fiber().unpark();
+            waits.join().unwrap();
+        });
+    }
+    let (_reader, writer) = std::io::pipe().unwrap();
+    // Opened anew, because the flag belongs to the open file.
+    let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    let mut filler = OpenOptions::new();
+    let mut filler = filler.write(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
+    while filler.write(&[0; 4096]).is_ok() {}
+    let mut program = Program::with_stderr(test, writer.into());
+    assert!(program.child.wait().unwrap().success());
+}
+
+/// A panic or a lock in the program's logger cannot hinder the report.
+#[test]
+fn a_stalled_logger_does_not_hinder_the_report() {
+    struct Log;
+    static LOCK: Mutex<u32> = Mutex::new(0);
+    static IS_LOGGED: AtomicBool = AtomicBool::new(false);
+    impl log::Log for Log {
+        fn enabled(&self, _: &log::Metadata) -> bool {
+            true
+        }
+        fn log(&self, record: &log::Record) {
+            let _guard = LOCK.lock().unwrap();
+            eprintln!("logged: {}", record.args());
+            IS_LOGGED.store(true, SeqCst);
+        }
+        fn flush(&self) {}
+    }
+    let test = "a_stalled_logger_does_not_hinder_the_report";
+    if !is_child() {
+        let output = child_with("true", test, &[REPORTED]);
+        assert_success(&output);
+        let text = stderr(&output);
+        let (report, logged) = (text.find("ramie: stall: "), text.find("logged: stall: "));
+        assert!(
+            report.is_some_and(|report| logged.is_some_and(|logged| report < logged)),
+            "{text}"
+        );
+        return;
+    }
+    log::set_logger(&Log).unwrap();
+    log::set_max_level(log::LevelFilter::Warn);
+    Runtime::builder().workers(1).build().unwrap().run(|| {
+        // Once, unless the machine stops for moments: then the looks may come too late to count.
+        while !IS_LOGGED.load(SeqCst) {
+            let waiter = fiber::spawn(|| fiber::sleep(FIFTY));
+            let guard = LOCK.lock().unwrap();
+            compute(6 * FIFTY);
+            drop(guard);
+            waiter.join().unwrap();
+        }
+    });
+}

@@ -1,0 +1,163 @@
+//! A process whose strands all wait, with nothing left to wake one, is reported.
+//!
+//! No test harness, because its threads could wake a strand as far as Ramie knows. Each scene is
+//! played in a process of its own, on the main thread.
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    mem,
+    process::{Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ramie::{
+    Runtime, channel, fiber,
+    sync::{Mutex, RwLock},
+};
+
+/// A scene, and texts of its report.
+type Scene = (&'static str, fn(), &'static [&'static str]);
+
+const SCENES: &[Scene] = &[
+    (
+        "a_channel_whose_sender_was_leaked",
+        a_channel_whose_sender_was_leaked,
+        &[
+            "all 2 strands of the process wait, and nothing can wake one of them",
+            "fiber 'main' waits for the end of fiber 'receiver', at crates/ramie/tests/",
+            "fiber 'receiver' waits for a channel's value, at crates/ramie/tests/standstill.rs:",
+            "; spawned at crates/ramie/tests/standstill.rs:",
+            "help: drop each sender",
+        ],
+    ),
+    (
+        "locks_that_nobody_releases",
+        locks_that_nobody_releases,
+        &[
+            "all 3 strands of the process wait",
+            "which has ended, holds, at",
+            "a RwLock, for writing, that readers hold (1), at",
+        ],
+    ),
+    (
+        "a_park_without_an_unpark",
+        a_park_without_an_unpark,
+        &["the only strand of the process waits", "'main' waits for an unpark, at"],
+    ),
+    (
+        "threads_of_the_runtime_do_not_matter",
+        threads_of_the_runtime_do_not_matter,
+        &["the only strand of the process waits", "waits for room in a channel, at"],
+    ),
+    (
+        "a_thread_that_has_ended_does_not_matter",
+        a_thread_that_has_ended_does_not_matter,
+        &["the only strand", "waits for a channel's value, at"],
+    ),
+];
+
+fn run(workers: usize, f: impl FnOnce()) {
+    Runtime::builder().workers(workers).build().unwrap().run(f);
+}
+
+fn a_channel_whose_sender_was_leaked() {
+    run(2, || {
+        let (sender, receiver) = channel::unbounded::<()>();
+        mem::forget(sender);
+        let builder = fiber::Builder::new().name("receiver".to_owned());
+        builder.spawn(move || receiver.recv()).unwrap().join().unwrap().unwrap();
+    });
+}
+
+fn locks_that_nobody_releases() {
+    run(1, || {
+        let (lock, shared) = (Mutex::new(()), RwLock::new(()));
+        fiber::scope(|s| {
+            s.spawn(|| mem::forget(lock.lock()));
+            s.spawn(|| mem::forget(shared.read()));
+            fiber::yield_now();
+            s.spawn(|| drop(lock.lock()));
+            s.spawn(|| drop(shared.write()));
+        });
+    });
+}
+
+fn a_park_without_an_unpark() {
+    run(1, || {
+        loop {
+            fiber::park();
+        }
+    });
+}
+
+/// The blocking pool has a thread that is idle for some seconds.
+fn threads_of_the_runtime_do_not_matter() {
+    run(2, || {
+        ramie::blocking(|| ());
+        let (sender, receiver) = channel::bounded(1);
+        mem::forget(receiver);
+        sender.send(()).unwrap();
+        sender.send(()).unwrap();
+    });
+}
+
+/// While the thread runs, there is no report, and after that one.
+fn a_thread_that_has_ended_does_not_matter() {
+    let (sender, receiver) = channel::unbounded::<()>();
+    let start = Instant::now();
+    thread::spawn(move || {
+        thread::sleep(Duration::from_secs(2));
+        mem::forget(sender);
+    });
+    let report = ramie::Reaction::call(move |deadlock: &ramie::Deadlock| {
+        assert!(start.elapsed() >= Duration::from_secs(2));
+        eprintln!("{deadlock}");
+    });
+    let runtime = Runtime::builder().workers(2).on_deadlock(report).build().unwrap();
+    runtime.run(|| receiver.recv()).unwrap();
+}
+
+const VARIABLE: &str = "RAMIE_TEST_SCENE";
+
+fn main() {
+    if let Ok(name) = env::var(VARIABLE) {
+        let (_, play, _) = SCENES.iter().find(|scene| scene.0 == name).expect("a scene");
+        return play();
+    }
+    for (name, _, texts) in SCENES {
+        let start = Instant::now();
+        let report = report_of(name);
+        let took = start.elapsed();
+        for text in *texts {
+            assert!(report.contains(text), "'{text}' is not in the report of {name}:\n{report}");
+        }
+        println!("{name} ... ok ({took:?})");
+    }
+}
+
+fn report_of(name: &str) -> String {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.env(VARIABLE, name).env_remove("RAMIE_STRANDS");
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (end, is_over) = mpsc::channel::<()>();
+    thread::scope(|s| {
+        s.spawn(move || {
+            // The end of the test, or the time limit of its process.
+            let _ = is_over.recv_timeout(Duration::from_secs(120));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        let mut report = String::new();
+        while !report.contains("help:") {
+            let Some(line) = lines.next() else { break };
+            report.push_str(&line.unwrap());
+            report.push('\n');
+        }
+        drop(end);
+        report
+    })
+}
