@@ -1,14 +1,14 @@
-//! Records the commit, toolchain and profile of the build for the lab's reports.
+//! Records the commit, toolchain, profile and flags of the build for the lab's reports.
 
 use std::{env, path::Path, process::Command};
 
 fn main() {
-    let git = Path::new("../../.git");
     println!("cargo::rerun-if-changed=build.rs");
     for file in ["HEAD", "logs/HEAD"] {
-        let path = git.join(file);
-        if path.exists() {
-            println!("cargo::rerun-if-changed={}", path.display());
+        // Not ../../.git/HEAD, because .git is a file in a worktree.
+        let path = first_line("git", &["rev-parse", "--git-path", file]).unwrap_or_default();
+        if Path::new(&path).is_file() {
+            println!("cargo::rerun-if-changed={path}");
         }
     }
     let commit = first_line("git", &["rev-parse", "--short=12", "HEAD"]);
@@ -18,6 +18,11 @@ fn main() {
     println!("cargo::rustc-env=RAMIE_BUILD_COMMIT={}", commit.unwrap_or_default());
     println!("cargo::rustc-env=RAMIE_BUILD_TOOLCHAIN={}", toolchain.unwrap_or_default());
     println!("cargo::rustc-env=RAMIE_BUILD_PROFILE={profile}");
+    let level = env::var("OPT_LEVEL").unwrap_or_default();
+    // Its separator cannot be typed.
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default().replace('\u{1f}', " ");
+    let flags = format!("opt-level={level} {flags}");
+    println!("cargo::rustc-env=RAMIE_BUILD_FLAGS={}", flags.trim());
 }
 
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {

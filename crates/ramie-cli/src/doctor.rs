@@ -13,7 +13,7 @@ use crate::{arguments::Doctor, failure::Failure, output, runtime, workload};
 
 pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
     let wrong = runtime::check_environment().err();
-    // Printed before the report, because the report is of no use until this is corrected.
+    // Printed before the report, because the report is wrong until this is corrected.
     let code = wrong.as_ref().map(Failure::report_as_code);
     let report = as_asked(probe_report());
     let stacks = Stacks::found();
@@ -34,7 +34,8 @@ pub(crate) fn doctor(doctor: &Doctor) -> Result<(), Failure> {
 /// Maximum width of the list of ops.
 const COLUMNS: usize = 90;
 
-/// Applies `RAMIE_DRIVER` to the report: programs use that driver, else the one that a trial finds.
+/// Applies `RAMIE_DRIVER` to the report: programs use that driver, otherwise the one that a trial
+/// has selected.
 fn as_asked(mut report: ProbeReport) -> ProbeReport {
     let choice = Choice::from_env();
     let opened = choice.and_then(|choice| match choice {
@@ -72,7 +73,7 @@ fn submitter(report: &ProbeReport) -> Option<(&'static str, String)> {
     let why_not = match report.driver {
         _ if asked == Submitter::Worker => None,
         Some(Kind::Uring) => report.checks.iter().find(refused).map(|check| check.detail.clone()),
-        _ => Some("only a ring has other submitters".to_owned()),
+        _ => Some("other submitters need io_uring".to_owned()),
     };
     Some(match why_not {
         None => (asked.name(), "set by RAMIE_SUBMIT".to_owned()),

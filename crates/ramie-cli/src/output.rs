@@ -9,11 +9,20 @@ use crate::failure::Failure;
 /// If the reader has closed the pipe (`| head`), the failure is silent. A full disk is an error.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    let written = writeln!(out, "{text}").and_then(|()| out.flush());
-    written.map_err(|error| match error.kind() {
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| cannot_write(&error))
+}
+
+/// Prints a part of a result on stdout and flushes it; fails as [`line`] does.
+pub(crate) fn bytes(part: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(part).and_then(|()| out.flush()).map_err(|error| cannot_write(&error))
+}
+
+fn cannot_write(error: &io::Error) -> Failure {
+    match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::broken_pipe(),
         _ => Failure::other(format!("cannot write to stdout: {error}; check its target")),
-    })
+    }
 }
 
 /// Prints a sentence on stderr, by one write, because other processes may write to the same file.

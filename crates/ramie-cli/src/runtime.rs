@@ -4,33 +4,64 @@ use std::env;
 
 use ramie_coro::StackSize;
 use ramie_driver::{Choice, Config, Driver, Submitter};
+use ramie_workloads::http::IoDriver;
 
-use crate::failure::Failure;
+use crate::{counters::CountingFifo, failure::Failure};
 
-/// Builds a runtime whose strands are fibers, with sidecars for its workers if `beside` is set. It
-/// ignores `RAMIE_STRANDS`, and `RAMIE_SUBMIT` if `beside` is set, because the command line decides
-/// which engine is measured.
-pub(crate) fn of_fibers(
-    workers: usize,
-    beside: bool,
-    stack_bytes: usize,
-) -> Result<ramie::Runtime, Failure> {
-    let builder = ramie::Runtime::builder().strands(ramie::Strands::Fibers).workers(workers);
-    let builder = builder.stack_size(stack_bytes);
-    let builder = match beside {
-        true => {
-            check_sidecar()?;
-            builder.submitter(Submitter::Sidecar)
-        }
-        false => builder,
-    };
-    builder.build().map_err(|error| Failure::of_runtime(&error))
+/// The runtime that runs a workload on fibers.
+///
+/// It ignores `RAMIE_STRANDS`, and `RAMIE_SUBMIT` if it has sidecars, because the command line
+/// decides which engine is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RuntimePlan {
+    pub(crate) workers: usize,
+    /// Whether its workers have sidecars.
+    pub(crate) has_sidecars: bool,
+    pub(crate) stack_bytes: usize,
+    /// The I/O driver; `None`: as `RAMIE_DRIVER` says.
+    pub(crate) driver: Option<IoDriver>,
 }
 
-/// Fails if no sidecar is available, because the driver would then quietly fall back to the worker.
-fn check_sidecar() -> Result<(), Failure> {
+impl RuntimePlan {
+    /// Makes a plan with this number of workers and otherwise default options.
+    pub(crate) fn of(workers: usize) -> Self {
+        RuntimePlan { workers, has_sidecars: false, stack_bytes: stack_bytes(), driver: None }
+    }
+
+    pub(crate) fn build(self) -> Result<ramie::Runtime, Failure> {
+        self.builder()?.build().map_err(|error| Failure::of_runtime(&error))
+    }
+
+    /// As [`build`](Self::build), with a policy that counts how often each fiber is run.
+    pub(crate) fn build_counted(self) -> Result<ramie::Runtime, Failure> {
+        let builder = self.builder()?.policy(CountingFifo::default);
+        builder.build().map_err(|error| Failure::of_runtime(&error))
+    }
+
+    fn builder(self) -> Result<ramie::Builder, Failure> {
+        let builder = ramie::Runtime::builder().strands(ramie::Strands::Fibers);
+        let builder = builder.workers(self.workers).stack_size(self.stack_bytes);
+        let builder = match self.driver {
+            None => builder,
+            Some(IoDriver::Uring) => builder.driver(ramie::Driver::Uring),
+            Some(IoDriver::Poll) => builder.driver(ramie::Driver::Poll),
+        };
+        if !self.has_sidecars {
+            return Ok(builder);
+        }
+        check_sidecar(self.driver)?;
+        Ok(builder.submitter(Submitter::Sidecar))
+    }
+}
+
+/// Fails if no sidecar is available, because the driver would then use the worker without an error.
+fn check_sidecar(driver: Option<IoDriver>) -> Result<(), Failure> {
     check_environment()?;
-    let choice = Choice::from_env().map_err(|error| Failure::usage(error.to_string()))?;
+    let choice = match driver {
+        None => Choice::from_env().map_err(|error| Failure::usage(error.to_string()))?,
+        Some(IoDriver::Uring) => Choice::Uring,
+        Some(IoDriver::Poll) => Choice::Poll,
+    };
     let config = Config { submitter: Submitter::Sidecar, ..Config::default() };
     let driver =
         Driver::open(choice, &config).map_err(|error| Failure::other(error.to_string()))?;

@@ -55,12 +55,17 @@ fn sentence(error: &Error) -> String {
         }
         ErrorKind::InvalidSubcommand => {
             let wrong = get(ContextKind::InvalidSubcommand);
-            format!("unknown command `{wrong}`{}; see {help}", suggestion(error))
+            let noun =
+                if command_in_question().get_name() == "run" { "workload" } else { "command" };
+            format!("unknown {noun} `{wrong}`{}; see {help}", suggestion(error))
         }
         ErrorKind::UnknownArgument => {
             format!("unknown argument {argument}{}; see {help}", suggestion(error))
         }
-        ErrorKind::ArgumentConflict => format!("{argument} is given twice; give it once"),
+        ErrorKind::ArgumentConflict => match flag_only(&get(ContextKind::PriorArg)) {
+            other if other == argument => format!("{argument} is given twice; give it once"),
+            other => format!("{argument} and {other} exclude each other; omit one of them"),
+        },
         _ => {
             let text = error.render().to_string();
             let first = text.lines().next().unwrap_or_default();
@@ -77,9 +82,10 @@ fn text(value: &ContextValue) -> String {
     }
 }
 
-/// `--people <P>` becomes `--people`.
+/// `--people <P>` becomes `--people`, and `[PID]` becomes `PID`.
 fn flag_only(argument: &str) -> String {
-    argument.split(" <").next().unwrap_or(argument).to_owned()
+    let flag = argument.split(" <").next().unwrap_or(argument);
+    flag.trim_matches(['[', ']']).to_owned()
 }
 
 fn suggestion(error: &Error) -> String {

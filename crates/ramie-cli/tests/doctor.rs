@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{assert_sentence, has_ring, output, ramie, ramie_under, text};
+use support::{assert_sentence, has_ring, output, ramie, ramie_under, skipped, text};
 
 #[test]
 fn it_reports_the_features_of_the_machine() {
@@ -75,7 +75,7 @@ fn it_reports_the_environment() {
     let polling = text(&output(polling).stdout);
     assert!(polling.contains("submit  worker: RAMIE_SUBMIT asks for sidecar, which"), "{polling}");
     assert!(!polling.contains("in use"), "nothing of a ring is used: {polling}");
-    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_SUBMIT", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    for variable in ramie_driver::VARIABLES {
         let output = run_with(variable, "garbage");
         assert_sentence(&output, 2, &[variable, "garbage"]);
         let report = text(&output.stdout);
@@ -99,9 +99,39 @@ fn it_warns_about_variables_that_ramie_does_not_read() {
     assert!(!text(&output(ramie("doctor")).stdout).contains("unknown environment"));
 }
 
+/// Whether the program can inject faults, as the lane `.ci/faults` builds it.
+fn injects_faults() -> bool {
+    let mut command = ramie("doctor");
+    command.env("RAMIE_FAULTS", "1");
+    !text(&output(command).stdout).contains("RAMIE_FAULTS")
+}
+
+#[test]
+fn faults_that_this_build_does_not_inject_are_mentioned_once() {
+    if std::env::var_os("RAMIE_FAULTS").is_some() || injects_faults() {
+        return skipped("this build injects faults");
+    }
+    let switch = "run switch --count 10";
+    for arguments in [switch, "run switch --count 10,20", "run alive --count 3 --repeat 2"] {
+        let mut command = ramie(arguments);
+        command.env("RAMIE_FAULTS", "7");
+        let parts = ["ignoring RAMIE_FAULTS", "the feature `faults`"];
+        assert_sentence(&output(command), 0, &parts);
+    }
+    for value in ["", "7"] {
+        let mut command = ramie("doctor");
+        command.env("RAMIE_FAULTS", value);
+        let output = output(command);
+        let report = text(&output.stdout);
+        assert_eq!(report.contains("ignoring RAMIE_FAULTS"), value == "7", "{report}");
+        assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    }
+    assert!(output(ramie(switch)).stderr.is_empty());
+}
+
 #[test]
 fn a_wrong_variable_is_named_first() {
-    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_SUBMIT", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    for variable in ramie_driver::VARIABLES {
         let mut command = ramie_under("exec 2>&1", "doctor");
         command.env(variable, "garbage");
         let message = text(&output(command).stdout);
@@ -120,5 +150,6 @@ fn a_wrong_variable_is_named_first() {
 
 #[test]
 fn without_memory_for_a_fiber_it_fails() {
-    assert_sentence(&output(ramie_under("ulimit -v 20000", "doctor")), 1, &["`ulimit -v`"]);
+    // The program itself takes 20 MB; its fibers need some 130.
+    assert_sentence(&output(ramie_under("ulimit -v 60000", "doctor")), 1, &["`ulimit -v`"]);
 }

@@ -8,6 +8,7 @@ use std::{
     env, fs,
     net::TcpListener,
     os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::PathBuf,
     process::{Command, Output},
 };
 
@@ -28,17 +29,22 @@ fn an_address_of_another_machine() {
     assert_sentence(&output, 1, &["192.0.2.1:8080", "no such address"]);
 }
 
+/// A copy of the program that every user can run.
+fn program_for_all(folder: &Folder) -> PathBuf {
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.0.join("ramie");
+    fs::copy(RAMIE, &program).unwrap();
+    program
+}
+
 #[test]
 fn a_port_without_permission() {
     let first_free = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     if first_free.unwrap_or_default().trim() == "0" {
         return support::skipped("anybody may bind any port here");
     }
-    // In a folder that every user can read.
     let folder = Folder::new("setpriv");
-    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
-    let program = folder.0.join("ramie");
-    fs::copy(RAMIE, &program).unwrap();
+    let program = program_for_all(&folder);
     let mut command = Command::new(&program);
     if rustix::process::geteuid().is_root() {
         command = Command::new("setpriv");
@@ -98,7 +104,7 @@ fn more_stacks_than_address_space() {
 
 #[test]
 fn too_little_address_space_for_any() {
-    let output = output(ramie_under("ulimit -v 20000", "run spawn --count 2"));
+    let output = output(ramie_under("ulimit -v 60000", "run spawn --count 2"));
     let message = assert_sentence(&output, 1, &["`ulimit -v`", "raise the limit"]);
     assert!(!message.contains("ask for"), "{message}");
 }
@@ -176,6 +182,18 @@ fn more_stacks_than_memory() {
     }
 }
 
+/// The advice about memory would otherwise name a number of threads that another limit forbids.
+#[test]
+fn no_more_threads_are_advised_than_a_process_may_have() {
+    let output = output(ramie("run alive --count 4294967295 --on threads"));
+    let message = assert_sentence(&output, 1, &["of memory", "ask for about"]);
+    let advised = message.split("ask for about ").nth(1).and_then(|rest| rest.split(' ').next());
+    let advised: u64 = advised.and_then(|number| number.parse().ok()).expect("a number");
+    let mappings = fs::read_to_string("/proc/sys/vm/max_map_count").expect("a sysctl");
+    let mappings: u64 = mappings.trim().parse().expect("a number");
+    assert!(advised <= mappings / 4, "{message}");
+}
+
 #[test]
 fn more_threads_than_allowed() {
     let workloads =
@@ -184,6 +202,27 @@ fn more_threads_than_allowed() {
         let arguments = format!("run {workload} --on threads");
         let output = output(ramie_under("ulimit -v 400000", &arguments));
         assert_sentence(&output, 1, &["only ", " of 5000 threads", "--on fibers"]);
+    }
+}
+
+/// Past the limit on a user's threads the run says how many there were, and all of them end.
+#[test]
+fn the_number_of_threads_that_the_system_allowed_is_named() {
+    if !rustix::process::geteuid().is_root() {
+        return support::skipped("without root, other programs of the user count, too");
+    }
+    let folder = Folder::new("threads");
+    let program = program_for_all(&folder);
+    for (workload, wanted) in [("alive --count 900", 900), ("ring --size 800 --hops 900", 800)] {
+        let mut command = Command::new("setpriv");
+        let script =
+            format!("ulimit -u 200; exec {} run {workload} --on threads", program.display());
+        command.args(["--reuid", "65534", "--clear-groups", "bash", "-c", &script]);
+        let message = assert_sentence(&output(command), 1, &["ulimit -u", "use --on fibers"]);
+        let reached = message.strip_prefix("ramie: only ").and_then(|rest| rest.split_once(' '));
+        let (reached, rest) = reached.expect("a number");
+        assert!((1..200).contains(&reached.parse::<u32>().unwrap()), "{message}");
+        assert!(rest.starts_with(&format!("of {wanted} threads")), "{message}");
     }
 }
 
@@ -244,4 +283,5 @@ fn the_doctor_names_seccomp() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(message.contains("driver  poll"), "{message}");
     assert!(message.contains("likely cause") && message.contains("seccomp"), "{message}");
+    assert!(!message.contains("RAMIE_DRIVER=poll"), "it polls already: {message}");
 }

@@ -149,26 +149,28 @@ fn the_same_signal_twice_is_one_request_to_end() {
 
 #[test]
 fn running_out_of_descriptors_is_survived_and_reported_once() {
-    let command = ramie_under("ulimit -n 40", "serve --hello --addr 127.0.0.1:0 --workers 1");
-    let mut server = Server::started(command);
-    let mut streams: Vec<_> = (0..60).map(|_| server.connect()).collect();
-    let mut stderr = BufReader::new(server.child.stderr.take().unwrap());
-    let mut message = String::new();
-    stderr.read_line(&mut message).unwrap();
-    assert!(
-        message.contains("cannot accept more connections") && message.contains("ulimit -n"),
-        "{message}"
-    );
-    // Accepted connections are served; when they close, the others are accepted.
-    assert_eq!(ask(&mut streams[0], GET), HELLO);
-    let mut last = streams.pop().unwrap();
-    drop(streams);
-    assert_eq!(ask(&mut last, GET), HELLO);
-    signal(&server.child, Signal::TERM);
-    assert_eq!(server.wait().code(), Some(0));
-    let mut rest = String::new();
-    stderr.read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "");
+    for workers in [1, 2] {
+        let arguments = format!("serve --hello --addr 127.0.0.1:0 --workers {workers}");
+        let mut server = Server::started(ramie_under("ulimit -n 40", &arguments));
+        let mut streams: Vec<_> = (0..60).map(|_| server.connect()).collect();
+        let mut stderr = BufReader::new(server.child.stderr.take().unwrap());
+        let mut message = String::new();
+        stderr.read_line(&mut message).unwrap();
+        assert!(
+            message.contains("cannot accept more connections") && message.contains("ulimit -n"),
+            "{message}"
+        );
+        // Accepted connections are served; when they close, the others are accepted.
+        assert_eq!(ask(&mut streams[0], GET), HELLO);
+        let mut last = streams.pop().unwrap();
+        drop(streams);
+        assert_eq!(ask(&mut last, GET), HELLO);
+        signal(&server.child, Signal::TERM);
+        assert_eq!(server.wait().code(), Some(0));
+        let mut rest = String::new();
+        stderr.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "", "with {workers} workers");
+    }
 }
 
 #[test]
@@ -304,7 +306,8 @@ fn is_answered(address: SocketAddr) -> bool {
 #[test]
 fn without_memory_connections_are_refused_and_not_the_service() {
     let (mut served, mut refused) = (0, 0);
-    for limit in [40, 53, 56, 62, 90, 110, 120, 130, 155, 190, 260, 400].map(|mb| mb * 1000) {
+    for mb in [40, 53, 56, 62, 90, 110, 120, 130, 155, 190, 260, 400, 700, 2000] {
+        let limit = mb * 1000;
         let limits = format!("ulimit -c 0; ulimit -v {limit}");
         let mut command =
             ramie_under(&limits, "serve --hello --addr 127.0.0.1:0 --workers 2 --timeout 60");

@@ -36,6 +36,7 @@ fn zero_and_negative_numbers_are_refused() {
         &["invalid value `-2` for --messages"],
     );
     wrong("run pipe --pairs 1 --messages 1 --bytes 0", &["invalid value `0` for --bytes"]);
+    wrong("run server --clients 0", &["invalid value `0` for --clients"]);
     wrong("run switch --count 1 --repeat 0", &["invalid value `0` for --repeat"]);
     wrong("run switch --count 1 --workers 0", &["invalid value `0` for --workers"]);
     wrong("serve --hello --workers -2", &["invalid value `-2` for --workers"]);
@@ -75,19 +76,20 @@ fn missing_numbers_are_named() {
 
 #[test]
 fn unknown_words_are_answered_with_the_likely_one() {
-    wrong("run fed --people 1", &["unknown command `fed`", "did you mean feed?"]);
+    wrong("run nope", &["unknown workload `nope`", "ramie run --help"]);
+    wrong("run fed --people 1", &["unknown workload `fed`", "did you mean feed?"]);
     wrong("run feed --peple 1", &["unknown argument --peple", "--people"]);
     for (workload, offered) in [
         ("spawn --count 1", "fibers, threads, hybrid\n"),
         ("pipe --pairs 1 --messages 1 --bytes 1", "fibers, threads, hybrid, sidecar\n"),
-        ("basic --yields 1", "fibers, futures, coroutines\n"),
+        ("basic --yields 1", "fibers, threads, hybrid, futures, coroutines\n"),
     ] {
         wrong(
             &format!("run {workload} --on thread"),
             &["invalid value `thread` for --on", offered],
         );
     }
-    let of_any = "fibers, threads, hybrid, sidecar, coroutines, futures";
+    let of_any = "fibers, threads, hybrid, sidecar, processes, coroutines, futures";
     wrong("run --on thread spawn --count 1", &["invalid value `thread` for --on", of_any]);
     wrong("run basic --yields 1 --call fast", &["`fast`", "quick, medium, slow"]);
     wrong("frobnicate", &["unknown command `frobnicate`", "ramie --help"]);
@@ -111,13 +113,16 @@ fn a_hybrid_of_one_worker_is_refused() {
 
 #[test]
 fn help_lists_the_engines_of_a_workload() {
-    const ALL: [&str; 6] = ["fibers", "threads", "hybrid", "sidecar", "coroutines", "futures"];
+    const ALL: [&str; 7] =
+        ["fibers", "threads", "hybrid", "sidecar", "processes", "coroutines", "futures"];
     for (workload, offered) in [
-        ("feed", &ALL[..3]),
+        ("feed", &["fibers", "threads", "hybrid", "processes", "coroutines"][..]),
         ("alive", &ALL[..3]),
         ("pipe", &ALL[..4]),
         ("socketpair", &ALL[..4]),
-        ("recurse", &["fibers", "coroutines", "futures"]),
+        ("recurse", &["fibers", "threads", "hybrid", "coroutines", "futures"]),
+        ("mix", &["fibers", "threads", "hybrid", "processes"]),
+        ("server", &ALL[..4]),
         ("", &ALL),
     ] {
         let help = text(&output(ramie(&format!("run {workload} --help"))).stdout);
@@ -131,7 +136,7 @@ fn help_lists_the_engines_of_a_workload() {
 
 #[test]
 fn engines_that_a_workload_does_not_support_are_refused() {
-    let strands = ["feed --people 1 --nutrients 1", "ring --size 1 --hops 1", "spawn --count 1"];
+    let strands = ["ring --size 1 --hops 1", "spawn --count 1"];
     let transfers =
         ["pipe", "socketpair"].map(|name| format!("{name} --pairs 1 --messages 1 --bytes 1"));
     let others = ["alive --count 1", "switch --count 1"]
@@ -144,23 +149,41 @@ fn engines_that_a_workload_does_not_support_are_refused() {
             wrong(&format!("run {workload} --on {on}"), &[&does_not]);
         }
     }
-    for workload in strands {
+    for workload in strands.into_iter().chain(["feed --people 1 --nutrients 1"]) {
         for run in [format!("{workload} --on sidecar"), format!("--on sidecar {workload}")] {
             wrong(&format!("run {run}"), &["does not run on sidecar; use --on fib"]);
         }
     }
     for workload in ["basic --yields 1", "recurse --depth 1", "recurse2 --depth 1"] {
-        for on in ["threads", "hybrid"] {
-            let cure = "use --on fibers, --on futures, --on coroutines";
+        for on in ["sidecar", "processes"] {
+            let cure = "use --on fibers, --on threads, --on hybrid, --on futures, --on coroutines";
             let name = workload.split(' ').next().unwrap();
             let does_not = format!("{name} does not run on {on}; {cure}");
             wrong(&format!("run {workload} --on {on}"), &[&does_not]);
         }
     }
-    for on in ["coroutines", "futures"] {
-        let arguments = format!("run basic --yields 1 --call slow --on {on}");
-        wrong(&arguments, &["basic --call slow does not run on", "use --on fibers"]);
+    for workload in ["basic --yields 1", "recurse --depth 1", "recurse2 --depth 1"] {
+        let arguments = format!("run {workload} --call slow --on coroutines");
+        let parts = ["--call slow does not run on coroutines", "no timers", "--on threads"];
+        wrong(&arguments, &parts);
     }
+}
+
+#[test]
+fn flags_of_feed_are_checked() {
+    let feed = |flags: &str| format!("run feed --people 3 --nutrients 4 {flags}");
+    for on in ["fibers", "threads", "hybrid", "processes"] {
+        let parts = [&format!("--pass does not apply to --on {on}")[..], "--on coroutines"];
+        wrong(&feed(&format!("--pass next --on {on}")), &parts);
+    }
+    wrong(&feed("--pass back --on coroutines"), &["invalid value `back`", "loop, next"]);
+    wrong(&feed("--yield-every -1"), &["invalid value `-1` for --yield-every", "0 or more"]);
+    wrong(&feed("--yield-every 4294967296"), &["too large, at most 4294967295"]);
+    wrong(&feed("--on futures"), &["feed does not run on futures", "--on coroutines"]);
+    wrong(&feed("--on coroutines --workers 2"), &["--workers", "coroutines run on one thread"]);
+    wrong(&feed("--on processes --workers 2"), &["--workers", "use --processes"]);
+    wrong(&feed("--on fibers --processes 2"), &["--processes", "--on processes"]);
+    wrong(&feed("--on processes --processes 4"), &["3 strands are too few for 4 processes"]);
 }
 
 #[test]
@@ -212,7 +235,7 @@ fn environment_variables_are_checked() {
     let mut submitter = ramie("run spawn --count 1");
     submitter.env("RAMIE_SUBMIT", "sqpoll");
     assert_sentence(&output(submitter), 2, &["RAMIE_SUBMIT", "sqpoll", "kernel-thread or sidecar"]);
-    for variable in ["RAMIE_CAPS", "RAMIE_DRIVER", "RAMIE_SUBMIT", "RAMIE_STACK", "RAMIE_STRANDS"] {
+    for variable in ramie_driver::VARIABLES {
         let mut empty = ramie("run spawn --count 1");
         empty.env(variable, "");
         assert!(output(empty).status.success(), "an empty {variable} counts as unset");
@@ -224,19 +247,27 @@ fn help_has_examples_and_goes_to_stdout() {
     for (arguments, part) in [
         ("--help", "Examples:"),
         ("--help", "RAMIE_STRANDS=fibers|threads"),
+        ("--help", "RAMIE_INSPECT=1"),
         ("help --help", "Examples:"),
         ("help run --help", "ramie run ring --size 500"),
         ("run feed --help", "1 to 1024"),
         ("run --help", "ramie run ring --size 500"),
         ("run feed --help", "A fiber yields after each nutrient"),
-        ("run basic --help", "fibers only"),
+        ("run basic --help", "not on coroutines"),
         ("run pipe --help", "compares every byte"),
         ("run socketpair --help", "connected Unix streams"),
         ("run --help", "run pipe --pairs 48"),
         ("run recurse2 --help", "every poll goes through"),
+        ("run mix --help", "misses the page cache"),
+        ("run server --help", "client_wait_us"),
+        ("run ring --help", "--preset"),
+        ("run feed --help", "--yield-every"),
         ("run --help", "recurse --depth 1000 --on futures"),
         ("serve --help", "127.0.0.1:8080"),
         ("lab --help", "Ctrl-C"),
+        ("lab --help", "Exit codes: 0 "),
+        ("lab --help", "130 after a second Ctrl-C"),
+        ("dump --help", "RAMIE_INSPECT=1"),
         ("doctor --help", "--json"),
     ] {
         let output = output(ramie(arguments));

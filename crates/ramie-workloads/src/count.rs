@@ -16,6 +16,14 @@ pub fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     T::try_from(value).map_err(|_| too_large())
 }
 
+/// Parses a number that may be 0.
+pub(crate) fn count_or_none(text: &str) -> Result<u32, String> {
+    match text {
+        "0" => Ok(0),
+        _ => count(text).map_err(|error| error.replace("1 or more", "0 or more")),
+    }
+}
+
 fn largest<T>() -> u64 {
     u64::MAX >> (64 - 8 * size_of::<T>())
 }

@@ -7,7 +7,8 @@ use std::{any::Any, error::Error, fmt};
 pub struct WorkloadError(String);
 
 impl WorkloadError {
-    pub(crate) fn new(sentence: impl Into<String>) -> Self {
+    /// An error of one sentence that names the cause and the remedy.
+    pub fn new(sentence: impl Into<String>) -> Self {
         WorkloadError(sentence.into())
     }
 

@@ -3,38 +3,29 @@
 //! A future cannot contain itself, so each level of a recursion is a box of its own, and each poll
 //! goes through the boxes of all levels.
 
-use std::{future::Future, hint::black_box, pin::Pin};
+use std::{future::Future, pin::Pin};
 
-use crate::task::{Task, TaskCall};
+use crate::task::{Round, Task};
 
-/// Runs the task as futures and returns its sum. `yield_now` is the executor's yield.
-///
-/// # Panics
-/// If the call is [`TaskCall::Slow`], because that is a sleep of Ramie's.
-pub async fn sum<Y: Future + 'static>(
-    task: Task,
-    yield_now: impl Fn() -> Y + Copy + 'static,
-) -> u64 {
+/// Runs the task as futures and returns its sum. `call` makes what the task waits for, by the means
+/// of the executor.
+pub async fn sum<C: Future + 'static>(task: Task, call: impl Fn() -> C + Copy + 'static) -> u64 {
     let mut sum = 0;
-    match task {
-        Task::Basic(calls, call) => {
-            for _ in 0..calls {
-                match call {
-                    TaskCall::Quick => _ = black_box(std::future::ready(calls)).await,
-                    TaskCall::Medium => _ = yield_now().await,
-                    TaskCall::Slow => unreachable!("the slow call runs on fibers only"),
-                }
+    match task.round {
+        Round::Basic(_) => {
+            for _ in 0..task.ops() {
+                call().await;
                 sum += 1;
             }
         }
-        Task::Recurse(depth) => {
-            for _ in 0..task.rounds() {
-                sum += recurse(depth, yield_now).await;
+        Round::Recurse(depth) => {
+            for _ in 0..task.rounds {
+                sum += recurse(depth.into(), call).await;
             }
         }
-        Task::Recurse2(depth) => {
-            for _ in 0..task.rounds() {
-                sum += recurse2(depth, yield_now).await;
+        Round::Recurse2(depth) => {
+            for _ in 0..task.rounds {
+                sum += recurse2(depth.into(), call).await;
             }
         }
     }
@@ -43,22 +34,22 @@ pub async fn sum<Y: Future + 'static>(
 
 type Boxed = Pin<Box<dyn Future<Output = u64>>>;
 
-fn recurse<Y: Future + 'static>(depth: u64, yield_now: impl Fn() -> Y + Copy + 'static) -> Boxed {
+fn recurse<C: Future + 'static>(depth: u64, call: impl Fn() -> C + Copy + 'static) -> Boxed {
     Box::pin(async move {
         if depth == 0 {
-            yield_now().await;
+            call().await;
             return 0;
         }
-        recurse(depth - 1, yield_now).await + depth
+        recurse(depth - 1, call).await + depth
     })
 }
 
-fn recurse2<Y: Future + 'static>(depth: u64, yield_now: impl Fn() -> Y + Copy + 'static) -> Boxed {
+fn recurse2<C: Future + 'static>(depth: u64, call: impl Fn() -> C + Copy + 'static) -> Boxed {
     Box::pin(async move {
-        yield_now().await;
+        call().await;
         if depth == 0 {
             return 0;
         }
-        recurse2(depth - 1, yield_now).await + depth
+        recurse2(depth - 1, call).await + depth
     })
 }

@@ -10,17 +10,22 @@
 
 mod alive;
 mod count;
+mod durations;
 mod error;
 mod feed;
 pub mod futures;
 mod gate;
+pub mod http;
 pub mod messages;
+pub mod mix;
 mod panics;
 mod ring;
+pub mod server;
 mod spawn;
 mod strands;
 mod switch;
 mod task;
+mod thread_limit;
 mod transfer;
 mod usage;
 mod word;
@@ -29,15 +34,23 @@ mod workload;
 pub use self::{
     alive::Alive,
     count::count,
+    durations::{Durations, Moments},
     error::{WorkloadError, payload_text},
-    feed::{Feed, Person},
+    feed::{Fed, Feed, Pass, Person},
+    http::Http,
+    mix::Mix,
     panics::{catch_panic, install_panic_hook, run},
-    ring::Ring,
+    ring::{Ring, RingPreset},
+    server::Server,
     spawn::Spawn,
-    strands::{OnFibers, OnThreads, StrandKind, most_threads},
+    strands::{OnFibers, OnThreads, StrandKind},
     switch::Switch,
-    task::{Basic, Recurse, Recurse2, Task, TaskCall},
+    task::{Basic, Recurse, Recurse2, Round, Task, TaskCall, TaskWait},
+    thread_limit::most_threads,
     transfer::{Load, Setup},
-    usage::{Cost, Memory, Stopwatch, kib_field, resident_bytes},
+    usage::{
+        Cost, Figure, IntervalHooks, Memory, Stopwatch, address_space_left, await_thread_ends,
+        hook_intervals, kib_field, resident_bytes,
+    },
     workload::Workload,
 };

@@ -16,7 +16,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::{
     Cost, WorkloadError,
@@ -35,10 +35,24 @@ use crate::{
 pub struct Ring {
     /// Number of strands in the ring
     #[arg(long, value_name = "R", value_parser = count::<u32>, allow_negative_numbers = true)]
+    #[arg(required = false, required_unless_present = "preset", conflicts_with = "preset")]
+    #[arg(default_value_if("preset", "quasar", "500"))]
     pub size: u32,
     /// Number of hops, in all
     #[arg(long, value_name = "H", value_parser = hops, allow_negative_numbers = true)]
+    #[arg(required = false, required_unless_present = "preset", conflicts_with = "preset")]
+    #[arg(default_value_if("preset", "quasar", "10000"))]
     pub hops: u64,
+    /// Size and hops of a published benchmark
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub preset: Option<RingPreset>,
+}
+
+/// A published benchmark of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+pub enum RingPreset {
+    /// 500 strands, 10,000 hops: the ring of Quasar, a library of fibers for the JVM
+    Quasar,
 }
 
 /// Limits the hops to 32 bits, because more would take minutes at best.
@@ -233,7 +247,7 @@ mod tests {
     #[test]
     fn a_token_makes_every_hop_on_rings_of_any_size() {
         for (size, hops) in [(1, 1), (1, 9), (2, 1), (5, 3), (5, 4), (5, 5), (5, 12), (40, 1000)] {
-            let ring = Ring { size, hops };
+            let ring = Ring { size, hops, preset: None };
             ring.cost::<OnThreads>(1).unwrap();
             for workers in [1, 2] {
                 let runtime = ramie::Runtime::builder().workers(workers).build().unwrap();
@@ -245,7 +259,7 @@ mod tests {
     #[test]
     fn shares_add_up_to_the_hops() {
         for (size, hops) in [(1, 1), (1, 9), (5, 3), (5, 5), (5, 12), (500, 10_000)] {
-            let ring = Ring { size, hops };
+            let ring = Ring { size, hops, preset: None };
             let shares: Vec<_> = (0..size as usize).map(|index| ring.share(index)).collect();
             assert_eq!(shares.iter().map(|share| share.sends).sum::<u64>(), hops);
             // The first token, which the caller sends, is received, too.

@@ -1,22 +1,35 @@
 //! The two kinds of strands, fibers and OS threads, behind one trait.
 
-use std::{any::Any, fs, io, os::unix::net, thread};
+use std::{
+    any::Any,
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net,
+    },
+    thread,
+};
 
 use crate::{
     error::{WorkloadError, payload_text},
+    http::Sockets,
+    mix::Waits,
     panics::catch_panic,
+    thread_limit::ThreadLimit,
+    usage::{ThreadEnd, note_helper},
 };
 
 /// A kind of strand; only used as a type parameter.
-pub trait StrandKind: Sized + 'static {
+pub trait StrandKind: Sockets + Waits + Sized + 'static {
     /// The plural noun for messages.
     const NOUN: &'static str;
     /// Whether a strand has to yield so that others run; the kernel preempts threads.
     const IS_COOPERATIVE: bool;
 
-    /// How many there may be at once before the system fails in a way that cannot be caught.
-    fn most() -> usize {
-        usize::MAX
+    /// How many there may be at once before the system fails in a way that cannot be caught, and
+    /// the limit that sets this number.
+    fn most() -> (usize, &'static str) {
+        (usize::MAX, "")
     }
 
     /// The handle that joins a strand.
@@ -30,6 +43,16 @@ pub trait StrandKind: Sized + 'static {
     ) -> io::Result<Self::Handle<T>>;
     /// Spawns a strand that stays on the caller's worker, if there are workers.
     fn spawn_here<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>>;
+    /// Spawns a strand on this worker, if there are workers.
+    fn spawn_on<T: Send + 'static>(
+        worker: usize,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>>;
+    /// Spawns a strand that is no part of the workload, such as one that starts and stops the
+    /// clocks. Its runs are not counted.
+    fn spawn_helper<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>>;
     /// Waits for the end of a strand. The error is the payload of its panic.
@@ -46,11 +69,11 @@ pub trait StrandKind: Sized + 'static {
     fn yield_now();
 
     /// The reading end of a pipe.
-    type PipeReader: io::Read + Send + 'static;
+    type PipeReader: io::Read + AsFd + From<OwnedFd> + Send + 'static;
     /// The writing end of a pipe.
-    type PipeWriter: io::Write + Send + 'static;
+    type PipeWriter: io::Write + AsFd + From<OwnedFd> + Send + 'static;
     /// A Unix stream.
-    type Stream: io::Read + io::Write + Send + 'static;
+    type Stream: io::Read + io::Write + AsFd + Send + 'static;
 
     /// Makes a pipe.
     fn pipe() -> io::Result<(Self::PipeReader, Self::PipeWriter)>;
@@ -79,6 +102,22 @@ impl StrandKind for OnFibers {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>> {
         ramie::fiber::Builder::new().spawn_local(f)
+    }
+
+    fn spawn_on<T: Send + 'static>(
+        worker: usize,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>> {
+        ramie::fiber::Builder::new().on(ramie::fiber::Place::Worker(worker)).spawn(f)
+    }
+
+    fn spawn_helper<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>> {
+        Self::spawn(|| {
+            note_helper();
+            f()
+        })
     }
 
     #[inline(always)]
@@ -131,10 +170,9 @@ impl StrandKind for OnThreads {
     const IS_COOPERATIVE: bool = false;
     type Handle<T> = thread::JoinHandle<T>;
 
-    /// A thread takes four mappings (its stack, its signal stack, a guard for each), and std aborts
-    /// the process if a new thread cannot map its signal stack.
-    fn most() -> usize {
-        most_threads()
+    fn most() -> (usize, &'static str) {
+        let limit = ThreadLimit::of_process();
+        (limit.threads, limit.set_by)
     }
 
     type Peer = thread::Thread;
@@ -143,13 +181,31 @@ impl StrandKind for OnThreads {
     fn spawn<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>> {
-        thread::Builder::new().spawn(f)
+        let Some(end) = ThreadEnd::new() else { return thread::Builder::new().spawn(f) };
+        thread::Builder::new().spawn(move || {
+            let result = f();
+            end.call();
+            result
+        })
     }
 
     fn spawn_here<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Self::Handle<T>> {
         Self::spawn(f)
+    }
+
+    fn spawn_on<T: Send + 'static>(
+        _worker: usize,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>> {
+        Self::spawn(f)
+    }
+
+    fn spawn_helper<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self::Handle<T>> {
+        thread::Builder::new().spawn(f)
     }
 
     fn join<T>(handle: Self::Handle<T>) -> thread::Result<T> {
@@ -187,16 +243,6 @@ impl StrandKind for OnThreads {
     fn socketpair() -> io::Result<(Self::Stream, Self::Stream)> {
         Self::Stream::pair()
     }
-}
-
-/// Mappings of the program besides its threads' stacks, with room to spare.
-const OTHER_MAPPINGS: usize = 256;
-
-/// How many threads `vm.max_map_count` allows in one process.
-pub fn most_threads() -> usize {
-    let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
-    let mappings: usize = text.trim().parse().unwrap_or(65_530);
-    mappings.saturating_sub(OTHER_MAPPINGS) / 4
 }
 
 /// The error of a spawn in a row of spawns, with the strands spawned before it.
@@ -254,7 +300,8 @@ fn spawn_all_by<S: StrandKind, T: Send + 'static, F>(
     if let Err(error) = handles.try_reserve_exact(count) {
         return Err(short(handles, io::Error::other(error)));
     }
-    let spawnable = count.min(S::most());
+    let (most, set_by) = S::most();
+    let spawnable = count.min(most);
     // The runtime panics if it has no memory for one more strand. A panic that left the closure of
     // `run` would wait for fibers that nobody unparks any more, so it is caught here.
     let spawned = catch_panic(|| {
@@ -271,11 +318,27 @@ fn spawn_all_by<S: StrandKind, T: Send + 'static, F>(
     });
     let error = match spawned {
         Ok(Some(error)) => error,
-        Ok(None) if spawnable < count => io::Error::other("vm.max_map_count allows no more stacks"),
+        Ok(None) if spawnable < count => {
+            io::Error::other(format!("{set_by} allows no more stacks"))
+        }
         Ok(None) => return Ok(handles),
         Err(panic) => io::Error::other(panic),
     };
     Err(short(handles, error))
+}
+
+/// Spawns one strand more than the `reached` ones, of `wanted`.
+pub(crate) fn try_spawn<S: StrandKind, T>(
+    reached: usize,
+    wanted: usize,
+    spawn: impl FnOnce() -> io::Result<S::Handle<T>>,
+) -> Result<S::Handle<T>, WorkloadError> {
+    let why = match catch_panic(spawn) {
+        Ok(Ok(handle)) => return Ok(handle),
+        Ok(Err(error)) => error.to_string(),
+        Err(panic) => panic,
+    };
+    Err(too_many::<S>(reached, wanted, &why))
 }
 
 /// Joins all strands in order and passes each value to `take`. Fails if a strand could not run.

@@ -3,7 +3,7 @@
 use super::plan::Quantity;
 
 /// `12345` becomes `12,345`.
-pub(super) fn thousands(value: u64) -> String {
+pub(crate) fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -15,8 +15,28 @@ pub(super) fn thousands(value: u64) -> String {
     text
 }
 
+/// A number of things, whose noun is given in the plural: `1 person`, `1,024 people`, `1 pair of
+/// strands`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {}", thousands(count), inflected(count, noun))
+}
+
+/// The noun, given in the plural, as this count of it demands.
+pub(crate) fn inflected(count: u64, noun: &str) -> String {
+    if count != 1 {
+        return noun.to_owned();
+    }
+    let (first, rest) = noun.split_at(noun.find(' ').unwrap_or(noun.len()));
+    let one = match first {
+        "people" => "person",
+        "processes" => "process",
+        regular => regular.strip_suffix('s').unwrap_or(regular),
+    };
+    format!("{one}{rest}")
+}
+
 /// A factor with two significant digits: `1.4×`, `17×`, `2,300×`.
-pub(super) fn factor(value: f64) -> String {
+pub(crate) fn factor(value: f64) -> String {
     match value {
         value if value < 9.95 => format!("{value:.1}×"),
         value if value < 99.5 => format!("{value:.0}×"),
@@ -27,12 +47,23 @@ pub(super) fn factor(value: f64) -> String {
     }
 }
 
+/// A share with its sign: `+12 %`, `-3.4 %`.
+pub(crate) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent.abs() < 9.95 => format!("{percent:+.1} %"),
+        percent => format!("{percent:+.0} %"),
+    }
+}
+
 /// A quantity with its unit and three significant digits.
-pub(super) fn amount(quantity: Quantity, value: f64) -> String {
+pub(crate) fn amount(quantity: Quantity, value: f64) -> String {
     match quantity {
-        Quantity::Seconds => time(value),
-        Quantity::PerOp | Quantity::Cpu => time(value * 1e-9),
+        Quantity::Seconds | Quantity::Latency => time(value),
+        Quantity::PerOp | Quantity::Cpu | Quantity::Accept | Quantity::LongestAccept => {
+            time(value * 1e-9)
+        }
         Quantity::Memory => format!("{} B", thousands(value.max(0.0).round() as u64)),
+        Quantity::Requests => format!("{} requests/s", thousands(value.max(0.0).round() as u64)),
     }
 }
 
@@ -55,13 +86,16 @@ fn three_digits(value: f64) -> String {
 }
 
 /// A tick of an axis. Ticks are round numbers, so they are printed without trailing zeros.
-pub(super) fn tick(quantity: Quantity, value: f64) -> String {
+pub(crate) fn tick(quantity: Quantity, value: f64) -> String {
     match quantity {
         Quantity::Memory if value >= 1e6 => format!("{} MB", value / 1e6),
         Quantity::Memory if value >= 1e3 => format!("{} kB", value / 1e3),
         Quantity::Memory => format!("{value} B"),
-        Quantity::Seconds => round_time(value),
-        Quantity::PerOp | Quantity::Cpu => round_time(value * 1e-9),
+        Quantity::Requests => format!("{}/s", count_tick(value)),
+        Quantity::Seconds | Quantity::Latency => round_time(value),
+        Quantity::PerOp | Quantity::Cpu | Quantity::Accept | Quantity::LongestAccept => {
+            round_time(value * 1e-9)
+        }
     }
 }
 
@@ -77,7 +111,7 @@ fn round_time(seconds: f64) -> String {
 }
 
 /// A count on an axis: `1k`, `10k`, `1M`.
-pub(super) fn count_tick(value: f64) -> String {
+pub(crate) fn count_tick(value: f64) -> String {
     match value {
         value if value >= 1e6 => format!("{}M", value / 1e6),
         value if value >= 10_000.0 => format!("{}k", value / 1e3),
@@ -100,6 +134,18 @@ mod tests {
         assert_eq!(amount(Quantity::PerOp, 3.1), "3.10 ns");
         assert_eq!(amount(Quantity::PerOp, 43_600.0), "43.6 µs");
         assert_eq!(amount(Quantity::Memory, 4567.8), "4,568 B");
+        assert_eq!(amount(Quantity::Requests, 103_917.4), "103,917 requests/s");
+        assert_eq!(amount(Quantity::Latency, 0.002_46), "2.46 ms");
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        let nouns = ["people", "pairs of strands", "nutrients each", "levels", "processes"];
+        assert_eq!(
+            nouns.map(|noun| counted(1, noun)),
+            ["1 person", "1 pair of strands", "1 nutrient each", "1 level", "1 process"]
+        );
+        assert_eq!(counted(2048, "people"), "2,048 people");
     }
 
     #[test]
@@ -112,5 +158,6 @@ mod tests {
             ["1", "512", "2,048", "10k", "1M"]
         );
         assert_eq!(tick(Quantity::Memory, 4096.0), "4.096 kB");
+        assert_eq!(tick(Quantity::Requests, 20_000.0), "20k/s");
     }
 }

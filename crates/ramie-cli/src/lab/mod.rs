@@ -1,65 +1,208 @@
 //! `ramie lab`: measures a grid of points within about two minutes and writes a report.
 //!
-//! Modules in the order of their use: [`plan`] (the experiments, as data), [`budget`] (the points
-//! that fit), [`measure`] (one point, in a child process), [`results`] (the figures), [`finding`]
-//! (sentences about the figures), [`chart`] and [`page`] (the report).
-//!
-//! Points are measured in rounds, each point once per round. So a drift of the machine affects all
-//! engines alike, and whenever the lab ends, the readings cover the grid evenly.
+//! Rooms in the order of their use: [`plan`] (the experiments, as data, and their time),
+//! [`measure`] (rounds over all points, each in a child process), [`results`] (the raw record and
+//! its files), [`report`] (sentences, charts and the page, all computed from the record).
+//! [`compare`] compares two records. [`figure`] formats numbers for all of them.
 
-mod budget;
-mod chart;
-mod figure;
-mod finding;
-mod interrupt;
-mod machine;
+mod compare;
+pub(crate) mod figure;
 mod measure;
-mod other_load;
-mod output_dir;
-mod page;
 mod plan;
+mod report;
 mod results;
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Zoned;
 
+pub(crate) use self::plan::Preset;
 use self::{
-    budget::Budget,
-    interrupt::Interrupt,
-    machine::Machine,
-    measure::MeasureError,
-    other_load::OtherLoad,
-    plan::Extent,
-    results::{Finished, NotMeasured, Outcome, Results},
+    measure::Session,
+    plan::{Planned, Selection, peer::Peers},
+    report::{conclusion, finding, page},
+    results::{
+        NotMeasured, Quiet, Request, Results, Subject, csv, folder,
+        journal::{Header, Journal},
+        machine::Machine,
+        record,
+    },
 };
-use crate::{arguments::Lab, failure::Failure, output, runtime, workload::Engine};
-
-const ROUNDS_MAX: u32 = 5;
+use crate::{
+    arguments::{Lab, LabCommand},
+    failure::Failure,
+    interrupt::Interrupt,
+    output, runtime,
+};
 
 pub(crate) fn lab(lab: &Lab) -> Result<(), Failure> {
-    runtime::check_environment()?;
-    let now = Zoned::now();
-    let by_date = || Path::new("ramie-lab").join(now.strftime("%Y-%m-%d").to_string());
-    let folder = output_dir::claim(&lab.out.clone().unwrap_or_else(by_date))?;
-    let machine = Machine::found(&now);
-    let interrupt = Interrupt::watch()?;
-    let extent = if lab.tiny { Extent::Tiny } else { Extent::Quick };
-    let results = experiment(machine, extent, &interrupt);
-    if results.outcomes().all(|outcome| outcome.readings.is_empty()) {
-        // There is nothing to report, so the directory is removed again.
-        let _ = std::fs::remove_dir(&folder);
-        return Err(Failure::other(nothing_measured(&results)));
+    if let Some(LabCommand::Compare(arguments)) = &lab.command {
+        let measures = lab.out.is_some() || lab.resume.is_some() || asked(lab)?.is_some();
+        if measures {
+            return Err(Failure::usage(
+                "the flags of `ramie lab` do not apply to compare, because it measures nothing; \
+                 omit those before `compare`",
+            ));
+        }
+        return compare::compare(arguments);
     }
-    let written = write(&folder, &results);
+    runtime::check_environment()?;
+    let interrupt = Interrupt::watch()?;
+    let now = Zoned::now();
+    let Begun { folder, selection, plan, results, journal } = match &lab.resume {
+        Some(folder) => resume(folder, lab, &now)?,
+        None => begin(lab, &now)?,
+    };
+    // A journal without an end is that of a lab that was cut off.
+    if !results.is_partial {
+        output::warn(&format!(
+            "{} is a finished lab, so nothing is measured; its report is written again from its \
+             readings",
+            folder.display()
+        ));
+        return report(&folder, &results, journal);
+    }
+    let session = Session::new(selection, &plan, &interrupt, results, journal);
+    let (results, journal) = session.run();
+    report(&folder, &results, journal)
+}
+
+/// A lab whose folder is claimed.
+struct Begun {
+    folder: PathBuf,
+    selection: Selection,
+    plan: Vec<Planned>,
+    results: Results,
+    journal: Journal,
+}
+
+/// The selection that the flags ask for, if they ask for any.
+fn asked(lab: &Lab) -> Result<Option<Selection>, Failure> {
+    let tiny = lab.tiny.then_some(Selection::Tiny);
+    let sample = lab.sample.then_some(Selection::Sample);
+    let full = lab.full.then_some(Selection::Full);
+    let preset = lab.preset.map(Selection::Preset);
+    let all: Vec<_> = [tiny, sample, full, preset].into_iter().flatten().collect();
+    match all[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one)),
+        [one, other, ..] => Err(Failure::usage(format!(
+            "{} and {} exclude each other, because each selects the experiments; omit one of them",
+            one.flags(),
+            other.flags()
+        ))),
+    }
+}
+
+fn begin(lab: &Lab, now: &Zoned) -> Result<Begun, Failure> {
+    let selection = asked(lab)?.unwrap_or(Selection::Quick);
+    let mut plan = selection.experiments();
+    let wants_peers = lab.peers || lab.peers_dir.is_some();
+    let peers = wants_peers.then(|| Peers::find(lab.peers_dir.as_deref())).transpose()?;
+    peers.iter().for_each(|peers| peers.add_to(&mut plan));
+    let by_date = || Path::new("ramie-lab").join(now.strftime("%Y-%m-%d").to_string());
+    let (folder, mut journal) = folder::claim(&lab.out.clone().unwrap_or_else(by_date))?;
+    let mut header = header(Machine::found(now), selection, &plan);
+    header.request.peers = peers;
+    if let Err(error) = journal.begin(&header) {
+        // Better now than after the measuring, because nothing could be kept.
+        discard(&folder, journal);
+        return Err(Failure::other(format!(
+            "cannot write into {} ({error}); free some disk space, or name another folder with \
+             --out",
+            folder.display()
+        )));
+    }
+    Ok(Begun { folder, selection, plan, results: header.results(), journal })
+}
+
+/// Reads the journal of an earlier lab. Fails if this one would measure something else.
+fn resume(folder: &Path, lab: &Lab, now: &Zoned) -> Result<Begun, Failure> {
+    let refuse = |why: &str| {
+        Failure::usage(format!(
+            "cannot resume {}: {why}; start a new lab with --out",
+            folder.display()
+        ))
+    };
+    if lab.out.is_some() {
+        return Err(Failure::usage(
+            "--out does not apply to --resume, because the report stays in its folder; omit it",
+        ));
+    }
+    let (journal, recorded, events) = Journal::reopen(folder)?;
+    let name = &recorded.request.selection;
+    let Some(selection) = Selection::of_name(name) else {
+        return Err(refuse(&format!("this version of ramie does not know its plan `{name}`")));
+    };
+    if let Some(asked) = asked(lab)?
+        && asked != selection
+    {
+        return Err(Failure::usage(format!(
+            "cannot resume {}: it was started with {}; omit {}",
+            folder.display(),
+            selection.flags(),
+            asked.flags()
+        )));
+    }
+    let peers = recorded.request.peers.clone();
+    if peers.is_none() && (lab.peers || lab.peers_dir.is_some()) {
+        return Err(refuse("it was started without --peers"));
+    }
+    let mut plan = selection.experiments();
+    peers.iter().for_each(|peers| peers.add_to(&mut plan));
+    let mut present = header(Machine::found(now), selection, &plan);
+    present.request.peers = peers;
+    if let Some(why) = recorded.difference(&present) {
+        return Err(refuse(&why));
+    }
+    let mut results = recorded.results();
+    for event in events {
+        results.apply(event).map_err(|why| refuse(&format!("its journal names {why}")))?;
+    }
+    Ok(Begun { folder: folder.to_owned(), selection, plan, results, journal })
+}
+
+fn header(machine: Machine, selection: Selection, plan: &[Planned]) -> Header {
+    let plan = plan.iter().map(|Planned { experiment, points }| {
+        let subjects = points.iter().map(|point| Subject::new(&experiment.name, point)).collect();
+        (experiment.clone(), subjects)
+    });
+    Header::new(machine, Request::new(selection), selection.posts(), plan)
+}
+
+/// Writes the report and prints its summary.
+fn report(folder: &Path, results: &Results, journal: Journal) -> Result<(), Failure> {
+    if results.outcomes().all(|outcome| outcome.counted().next().is_none()) {
+        // There is nothing to report, so the directory is removed again.
+        discard(folder, journal);
+        return Err(Failure::other(nothing_measured(results)));
+    }
+    let written = write(folder, results);
     // Printed before the error of a failed write, because the figures would otherwise be lost.
-    print_summary(&results)?;
+    print_summary(results)?;
     let partial = if results.is_partial { " (partial: it was interrupted)" } else { "" };
+    let written = written.map_err(|why| {
+        Failure::other(format!("{why}; {}", remedy_for_an_unwritten_report(folder, &journal)))
+    });
     output::line(&format!("report: {}{partial}", written?.display()))
+}
+
+/// Removes the folder of a lab without readings.
+fn discard(folder: &Path, journal: Journal) {
+    journal.remove();
+    let _ = std::fs::remove_dir(folder);
+}
+
+/// Which readings are kept though the report could not be written, and what to do.
+fn remedy_for_an_unwritten_report(folder: &Path, journal: &Journal) -> String {
+    let resume = format!("free some disk space, then `ramie lab --resume {}`", folder.display());
+    match journal.unwritten_lines() {
+        _ if !journal.is_there() => {
+            "its folder is gone, so only the figures above are left; run the lab again".to_owned()
+        }
+        0 => format!("all readings are kept: {resume} writes the report"),
+        _ => format!("some of the last readings are lost: {resume} measures them again"),
+    }
 }
 
 fn nothing_measured(results: &Results) -> String {
@@ -75,167 +218,30 @@ fn nothing_measured(results: &Results) -> String {
     }
 }
 
-fn write(folder: &Path, results: &Results) -> Result<PathBuf, Failure> {
-    let findings = finding::all(results);
-    output_dir::write(folder, "results.csv", &results.to_csv())?;
-    output_dir::write(folder, "results.json", &results.to_json(&findings))?;
-    output_dir::write(folder, "report.html", &page::page(results)?)
+/// Writes all files that there is space for; the error is that of the first that does not fit.
+fn write(folder: &Path, results: &Results) -> Result<PathBuf, String> {
+    let table = folder::write(folder, "results.csv", &csv::table(results));
+    let json = record::to_json(results, finding::all(results));
+    let record = folder::write(folder, record::FILE, &json);
+    let page = page::page(results).map_err(|failure| failure.to_string())?;
+    let page = folder::write(folder, "report.html", &page);
+    table.and(record).and(page)
 }
 
 fn print_summary(results: &Results) -> Result<(), Failure> {
-    for finding in finding::headlines(results) {
+    if let Some(quiet) = Quiet::of(results) {
+        output::line(&quiet.sentence)?;
+    }
+    for finding in finding::headlines(results).into_iter().chain(conclusion::all(results)) {
         output::line(&finding)?;
     }
     for outcome in results.outcomes() {
         if let Some(NotMeasured::Failed(why)) = &outcome.not_measured {
-            output::warn(&format!("{} failed: {why}", outcome.label()));
+            output::warn(&format!("{} failed: {why}", outcome.subject.label()));
         }
     }
     for warning in results.warnings() {
         output::warn(&warning);
     }
     Ok(())
-}
-
-/// Measures until all rounds are done, the time is over, or the user interrupts.
-fn experiment(machine: Machine, extent: Extent, interrupt: &Interrupt) -> Results {
-    let mut finished: Vec<Finished> = plan::experiments(extent)
-        .into_iter()
-        .map(|experiment| {
-            let outcomes = experiment.points.iter().cloned().map(Outcome::new).collect();
-            Finished { experiment, outcomes }
-        })
-        .collect();
-    let (budget, others) = (Budget::start(), OtherLoad::watch());
-    let mut progress = Progress::start();
-    let rounds = if extent == Extent::Tiny { 1 } else { ROUNDS_MAX };
-    let mut rounds_begun = 0;
-    for round in 1..=rounds {
-        if !budget.has_room_for(Duration::ZERO) || interrupt.is_requested() {
-            break;
-        }
-        rounds_begun = round;
-        for index in cheapest_first(&finished, &budget) {
-            let Finished { experiment, outcomes } = &mut finished[index];
-            for index in 0..outcomes.len() {
-                let on = outcomes[index].point.on;
-                progress.show(&budget, round, rounds, &experiment.title, on);
-                if outcomes[index].readings.is_empty() && fails_repeatedly(outcomes, on) {
-                    let why = "two points of the same engine failed".to_owned();
-                    outcomes[index].not_measured.get_or_insert(NotMeasured::Skipped(why));
-                }
-                measure_once(&mut outcomes[index], round, &budget, interrupt);
-            }
-        }
-    }
-    progress.end();
-    Results {
-        machine,
-        finished,
-        is_partial: interrupt.is_requested(),
-        seconds: budget.spent().as_secs_f64(),
-        rounds: rounds_begun,
-        rounds_wanted: rounds,
-        others: others.share(),
-    }
-}
-
-/// The indices of the experiments, cheapest first. If time is short, the most expensive points are
-/// left out rather than all of the last experiments.
-fn cheapest_first(finished: &[Finished], budget: &Budget) -> Vec<usize> {
-    let time = |index: &usize| -> Duration {
-        let points = finished[*index].outcomes.iter().map(|outcome| &outcome.point);
-        points.filter(|point| budget.reason_to_skip(point).is_none()).map(budget::estimate).sum()
-    };
-    let mut numbers: Vec<_> = (0..finished.len()).collect();
-    numbers.sort_by_cached_key(time);
-    numbers
-}
-
-/// Whether two points of the engine failed in this experiment; a third would only cost time.
-fn fails_repeatedly(outcomes: &[Outcome], on: Engine) -> bool {
-    let failed = |outcome: &&Outcome| {
-        outcome.point.on == on && matches!(outcome.not_measured, Some(NotMeasured::Failed(_)))
-    };
-    outcomes.iter().filter(failed).count() >= 2
-}
-
-/// Adds the readings of one round to a point, unless it does not fit or failed before.
-fn measure_once(outcome: &mut Outcome, round: u32, budget: &Budget, interrupt: &Interrupt) {
-    if outcome.not_measured.is_some() || interrupt.is_requested() {
-        return;
-    }
-    if round == 1 {
-        outcome.not_measured = budget.reason_to_skip(&outcome.point).map(NotMeasured::Skipped);
-    }
-    let time = outcome.time.unwrap_or_else(|| budget::estimate(&outcome.point));
-    if outcome.not_measured.is_some() || !budget.has_room_for(time) {
-        return;
-    }
-    let repeat = budget::repeats(&outcome.point);
-    let started = Instant::now();
-    match measure::measure(&outcome.point, repeat, budget.limit(time), interrupt) {
-        Ok(readings) => outcome.readings.extend(readings),
-        Err(MeasureError::Failed(why)) => outcome.not_measured = Some(NotMeasured::Failed(why)),
-        Err(MeasureError::Interrupted) => {}
-    }
-    outcome.time = Some(started.elapsed());
-}
-
-/// A bar on a terminal; elsewhere a line per experiment and round.
-struct Progress {
-    bar: ProgressBar,
-    last_line: String,
-}
-
-const BAR_LENGTH: u64 = 1000;
-
-impl Progress {
-    fn start() -> Self {
-        let bar = ProgressBar::new(BAR_LENGTH);
-        let style = ProgressStyle::with_template("{bar:30.cyan/blue} {elapsed} {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Progress { bar, last_line: String::new() }
-    }
-
-    fn show(&mut self, budget: &Budget, round: u32, rounds: u32, title: &str, on: Engine) {
-        let line = format!("round {round} of {rounds}: {title}");
-        if self.bar.is_hidden() && line != self.last_line {
-            output::warn(&line);
-        }
-        let share = budget.share_spent().max(f64::from(round - 1) / f64::from(rounds));
-        self.bar.set_position((share * BAR_LENGTH as f64) as u64);
-        self.bar.set_message(format!("{line}, {}", on.name()));
-        self.last_line = line;
-    }
-
-    fn end(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Budget, Extent, Finished, Outcome, cheapest_first, plan};
-
-    #[test]
-    fn the_most_expensive_experiment_is_measured_last() {
-        let finished: Vec<_> = plan::experiments(Extent::Quick)
-            .into_iter()
-            .map(|experiment| {
-                let outcomes = experiment.points.iter().cloned().map(Outcome::new).collect();
-                Finished { experiment, outcomes }
-            })
-            .collect();
-        let order = cheapest_first(&finished, &Budget::start());
-        assert_eq!(order.len(), finished.len());
-        let place = |title: &str| {
-            let is_it = |index: &usize| finished[*index].experiment.title == title;
-            order.iter().position(is_it).expect("it is in the plan")
-        };
-        let [long, short] = [10_000, 100].map(|n| {
-            place(&format!("Feeding people {} nutrients each", super::figure::thousands(n)))
-        });
-        assert!(place("Yielding at the bottom of a recursion") < long && short < long);
-    }
 }

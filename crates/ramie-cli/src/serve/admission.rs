@@ -45,6 +45,11 @@ impl Admission {
         Admission { workers, is_limited: is_limited() }
     }
 
+    /// Whether the memory of the process is limited.
+    pub(super) fn is_limited(self) -> bool {
+        self.is_limited
+    }
+
     /// Bytes of one batch of stacks for each worker.
     fn stacks(self) -> usize {
         self.workers * STACKS_AT_ONCE * (runtime::stack_bytes() + GUARD)
@@ -86,7 +91,7 @@ impl Admission {
     }
 }
 
-/// Prints the first time only that new connections are closed.
+/// Prints once that new connections are closed.
 pub(super) fn warn() {
     if !HAS_COMPLAINED.swap(true, Ordering::Relaxed) {
         output::warn(

@@ -3,19 +3,20 @@
 use std::{
     io::{self, Read, Write},
     net::Shutdown,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
 use ramie::net::TcpStream;
+use ramie_workloads::http::{AfterAnswers, Exchange, Page};
 
-use super::{
-    connections::Connection,
-    http::{Exchange, Next},
-};
+use super::connections::Connection;
 
 /// How long, and for how many reads, the peer may still send after the last answer.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_READS: usize = 64;
+
+static PAGE: LazyLock<Page> = LazyLock::new(Page::hello);
 
 /// Serves until either side closes the connection. Errors and timeouts are dropped, because they
 /// concern the peer only and nothing in the server depends on them.
@@ -41,20 +42,22 @@ fn converse(connection: &Connection, timeout: Duration) -> io::Result<()> {
         }
         let Some(bytes) = received.next().transpose()? else { return Ok(()) };
         connection.set_busy();
-        let next = exchange.receive(&bytes, connection.is_stopping());
+        let next = exchange.receive(&bytes, connection.is_stopping(), &PAGE);
         drop(bytes);
-        stream.write_all(exchange.answers())?;
+        for part in exchange.answers(&PAGE).flatten() {
+            stream.write_all(part)?;
+        }
         exchange.answers_are_sent();
         match next {
-            Next::Read => {}
-            Next::Close => return Ok(()),
-            Next::CloseAfterRest => return linger(connection),
+            AfterAnswers::Read => {}
+            AfterAnswers::Close => return Ok(()),
+            AfterAnswers::CloseAfterRest => return linger(connection),
         }
     }
 }
 
-/// The deadline of a request that has arrived in part. A byte now and then does not extend it. Most
-/// requests arrive in one read, so for those the clock is never read.
+/// The deadline of a request that has arrived in part. Further bytes do not extend it. The clock is
+/// read only for requests that arrive in several reads, which is rare.
 #[derive(Default)]
 struct Deadline(Option<Instant>);
 

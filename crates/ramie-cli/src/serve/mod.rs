@@ -1,13 +1,12 @@
 //! `ramie serve`: an HTTP/1.1 server with one fiber per connection.
 //!
-//! Modules: [`http`] (protocol without I/O), [`connection`] (serves one connection),
+//! Modules: [`connection`] (serves one connection; `ramie_workloads` has the protocol),
 //! [`connections`] (all open connections, and how a stop closes them), [`processes`] (several
 //! processes under a supervisor), [`admission`] (memory limits), [`signals`].
 
 mod admission;
 mod connection;
 mod connections;
-mod http;
 mod processes;
 mod signals;
 
@@ -17,7 +16,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -77,7 +76,7 @@ fn in_runtime(
 ) -> Result<(), Failure> {
     let mut builder = ramie::Runtime::builder().grace(GRACE).on_abandoned(|fibers| {
         output::warn(&format!(
-            "{} connections were still busy {} s after the signal, so they were cut off",
+            "{} connections were still busy {} s after the signal, so they were closed",
             fibers.count(),
             GRACE.as_secs()
         ));
@@ -85,6 +84,8 @@ fn in_runtime(
     if let Some(workers) = workers {
         builder = builder.workers(workers as usize);
     }
+    // The thread of the dumps reserves 64 MiB of address space for its allocator.
+    builder = builder.dump_on_quit(!admission.is_limited());
     let runtime = builder.build().map_err(|error| Failure::of_runtime(&error))?;
     admission.check_for_start()?;
     runtime::run(&runtime, f)?
@@ -190,7 +191,7 @@ impl Drop for Admitted {
 fn cure(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE | Errno::NFILE) => "raise the limit with `ulimit -n`",
-        _ => "the system has too little memory for it",
+        _ => "free some memory",
     }
 }
 
@@ -214,18 +215,20 @@ impl Refusal {
     }
 }
 
-/// Waits longer after each failure in a row instead of spinning. Prints the reason once.
+/// Whether the server has printed why it cannot accept. Once, because all its workers are short of
+/// the same resource.
+static HAS_SAID_WHY: AtomicBool = AtomicBool::new(false);
+
+/// Waits longer after each failure in a row instead of spinning. Prints the first reason.
 #[derive(Default)]
 struct Backoff {
-    has_said_why: bool,
     rounds: u32,
 }
 
 impl Backoff {
     fn pause(&mut self, why: &str) {
-        if !self.has_said_why {
+        if !HAS_SAID_WHY.swap(true, Relaxed) {
             output::warn(why);
-            self.has_said_why = true;
         }
         ramie::fiber::sleep(Duration::from_millis(10 << self.rounds));
         self.rounds = (self.rounds + 1).min(4);

@@ -1,18 +1,43 @@
-//! Raises the soft limit on descriptors, up to the hard limit.
+//! The limit on descriptors: raises the soft limit, up to the hard limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, lab::figure::inflected};
 
 /// Other descriptors of the process: its standard streams and inherited ones.
 const RESERVED: u64 = 64;
 /// A worker's ring or epoll set, and the descriptors that wake it.
 const PER_WORKER: u64 = 4;
 
-/// Ensures that `pairs` pairs of descriptors can be open at the same time.
-pub(super) fn raise_limit(pairs: u64, workers: usize) -> Result<(), Failure> {
-    let besides = RESERVED + PER_WORKER * workers as u64;
-    let wanted = pairs.saturating_mul(2).saturating_add(besides);
+/// Raises the soft limit to the hard limit. If that fails, strands that get no descriptor are
+/// reported later.
+pub(super) fn raise_to_hard_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// The number of descriptors that the hard limit leaves to a workload.
+pub(super) fn room(workers: usize) -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // Without a hard limit there is no limit at all.
+    let most = maximum.or(current).unwrap_or(u64::MAX);
+    most.saturating_sub(besides(workers))
+}
+
+/// The descriptors that a process has beside those of its workload.
+fn besides(workers: usize) -> u64 {
+    RESERVED + PER_WORKER * workers as u64
+}
+
+/// Ensures that `count` objects with `each` descriptors each can be open at the same time.
+pub(super) fn raise_limit(
+    noun: &str,
+    count: u64,
+    each: u64,
+    workers: usize,
+) -> Result<(), Failure> {
+    let besides = besides(workers);
+    let wanted = count.saturating_mul(each).saturating_add(besides);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|limit| limit >= wanted) {
         return Ok(());
@@ -22,12 +47,14 @@ pub(super) fn raise_limit(pairs: u64, workers: usize) -> Result<(), Failure> {
         return Ok(());
     }
     let most = maximum.or(current).unwrap_or(wanted);
-    let fewer = match most.saturating_sub(besides) / 2 {
+    let fewer = match most.saturating_sub(besides) / each {
         0 => String::new(),
-        pairs => format!("ask for {pairs} pairs at most, or "),
+        fewer => format!("ask for {fewer} {} at most, or ", inflected(fewer, noun)),
     };
+    let need = if count == 1 { "needs" } else { "need" };
     Err(Failure::other(format!(
-        "{pairs} pairs need {wanted} descriptors, but this process may have {most} at most; {fewer}\
-         raise the hard limit (`ulimit -Hn {wanted}` as root, LimitNOFILE= of systemd)"
+        "{count} {} {need} {wanted} descriptors, but this process may have {most} at most; \
+         {fewer}raise the hard limit (`ulimit -Hn {wanted}` as root, LimitNOFILE= of systemd)",
+        inflected(count, noun)
     )))
 }

@@ -20,11 +20,15 @@ pub(crate) enum Engine {
     Threads,
     /// Fibers on several workers
     Hybrid,
-    /// Fibers with a sidecar thread per worker that enters the kernel (pipe, socketpair)
+    /// Fibers with a sidecar thread per worker that enters the kernel (pipe, socketpair, http,
+    /// server)
     Sidecar,
-    /// A coroutine that a loop resumes, without a scheduler (basic, recurse, recurse2)
+    /// Processes that run their share on one worker of fibers each; --processes sets how many
+    /// (feed, mix, http)
+    Processes,
+    /// Coroutines that a loop resumes, without a scheduler (feed, basic, recurse, recurse2)
     Coroutines,
-    /// A future on tokio's current-thread runtime (basic, recurse, recurse2)
+    /// Futures on tokio's current-thread runtime (basic, recurse, recurse2)
     Futures,
 }
 
@@ -34,8 +38,25 @@ impl Engine {
     /// The engines of the workloads whose strands do I/O.
     pub(crate) const IO: [Engine; 4] =
         [Engine::Fibers, Engine::Threads, Engine::Hybrid, Engine::Sidecar];
+    /// The engines of `feed`.
+    pub(crate) const FEED: [Engine; 5] =
+        [Engine::Fibers, Engine::Threads, Engine::Hybrid, Engine::Processes, Engine::Coroutines];
+    /// The engines of `mix`.
+    pub(crate) const MIX: [Engine; 4] =
+        [Engine::Fibers, Engine::Threads, Engine::Hybrid, Engine::Processes];
+    /// The engines of `http`.
+    pub(crate) const HTTP: [Engine; 5] =
+        [Engine::Fibers, Engine::Threads, Engine::Hybrid, Engine::Sidecar, Engine::Processes];
     /// The engines of the workloads of one task.
-    pub(crate) const TASKS: [Engine; 3] = [Engine::Fibers, Engine::Futures, Engine::Coroutines];
+    pub(crate) const TASKS: [Engine; 5] =
+        [Engine::Fibers, Engine::Threads, Engine::Hybrid, Engine::Futures, Engine::Coroutines];
+    /// Those of them that have timers.
+    const TASKS_WITH_TIMERS: [Engine; 4] =
+        [Engine::Fibers, Engine::Threads, Engine::Hybrid, Engine::Futures];
+    /// The engines on which a lab measures one task: a hybrid runs it as fibers do, and a thread
+    /// yields to the kernel.
+    pub(crate) const TASKS_IN_LAB: [Engine; 3] =
+        [Engine::Fibers, Engine::Futures, Engine::Coroutines];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -43,6 +64,7 @@ impl Engine {
             Engine::Threads => "threads",
             Engine::Hybrid => "hybrid",
             Engine::Sidecar => "sidecar",
+            Engine::Processes => "processes",
             Engine::Coroutines => "coroutines",
             Engine::Futures => "futures",
         }
@@ -55,6 +77,7 @@ impl Engine {
             Engine::Threads => "a thread",
             Engine::Hybrid => "a hybrid",
             Engine::Sidecar => "a fiber with a sidecar",
+            Engine::Processes => "processes",
             Engine::Coroutines => "a coroutine",
             Engine::Futures => "futures",
         }
@@ -72,8 +95,11 @@ impl Engine {
     /// The engines that can run the workload of this name with some parameters.
     pub(crate) fn choice_for(name: &str) -> &'static [Engine] {
         match name {
-            "pipe" | "socketpair" => &Engine::IO,
+            "pipe" | "socketpair" | "server" => &Engine::IO,
             "basic" | "recurse" | "recurse2" => &Engine::TASKS,
+            "feed" => &Engine::FEED,
+            "mix" => &Engine::MIX,
+            "http" => &Engine::HTTP,
             _ => &Engine::STRANDS,
         }
     }
@@ -81,7 +107,7 @@ impl Engine {
     /// Fails if this engine cannot run the workload.
     pub(super) fn check_runs(self, workload: &Workload) -> Result<(), Failure> {
         let choice = match workload.call() {
-            Some(TaskCall::Slow) => &[Engine::Fibers],
+            Some(TaskCall::Slow) => &Engine::TASKS_WITH_TIMERS[..],
             _ => Engine::choice_for(workload.name()),
         };
         if choice.contains(&self) {
@@ -91,8 +117,14 @@ impl Engine {
         let call = workload.call().filter(|_| Engine::TASKS.contains(&self));
         let call = call.map(|call| format!(" --call {}", call.name())).unwrap_or_default();
         let choice: Vec<_> = choice.iter().map(|on| on.name()).collect();
+        let why = match self {
+            Engine::Coroutines if workload.call() == Some(TaskCall::Slow) => {
+                ", because they have no timers"
+            }
+            _ => "",
+        };
         Err(Failure::usage(format!(
-            "{}{call} does not run on {}; use --on {}",
+            "{}{call} does not run on {}{why}; use --on {}",
             workload.name(),
             self.name(),
             choice.join(", --on ")
@@ -108,7 +140,31 @@ impl Engine {
 
     /// Whether Ramie allocates its stacks.
     pub(super) fn has_fiber_stacks(self) -> bool {
-        matches!(self, Engine::Fibers | Engine::Hybrid | Engine::Sidecar | Engine::Coroutines)
+        use Engine::{Coroutines, Fibers, Hybrid, Processes, Sidecar};
+        matches!(self, Fibers | Hybrid | Sidecar | Processes | Coroutines)
+    }
+
+    /// Fails if `--processes` contradicts the engine or the number of strands.
+    pub(super) fn check_processes(
+        self,
+        processes: u32,
+        workload: &Workload,
+    ) -> Result<(), Failure> {
+        if self != Engine::Processes {
+            return Err(Failure::usage(format!(
+                "--processes does not apply to --on {}; omit it, or use --on processes",
+                self.name()
+            )));
+        }
+        let (most, noun) = workload.shares();
+        if u64::from(processes) > most {
+            let few = if most == 1 { format!("{noun} is") } else { format!("{noun}s are") };
+            return Err(Failure::usage(format!(
+                "{most} {few} too few for {processes} processes; use --processes {most} at \
+                 most"
+            )));
+        }
+        Ok(())
     }
 
     /// Fails if `--workers` contradicts the engine.
@@ -122,7 +178,8 @@ impl Engine {
             }
             Engine::Fibers | Engine::Hybrid | Engine::Sidecar => return Ok(()),
             Engine::Threads => ("every strand is an OS thread", "--on hybrid"),
-            Engine::Coroutines => ("a loop resumes the one coroutine", "--on fibers"),
+            Engine::Processes => ("each process has one worker", "--processes"),
+            Engine::Coroutines => ("coroutines run on one thread", "--on fibers"),
             Engine::Futures => ("the one thread of tokio's runtime polls them", "--on fibers"),
         };
         Err(Failure::usage(format!(

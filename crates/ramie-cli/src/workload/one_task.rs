@@ -1,12 +1,19 @@
-//! The workloads of one task: the stack that a recursion needs, and the engines `coroutines` and
-//! `futures`.
+//! The workloads of one task: the stack that a recursion needs, and the engines `threads`,
+//! `coroutines` and `futures`.
+
+use std::{
+    future::{Future, poll_fn},
+    hint::black_box,
+    pin::pin,
+    thread,
+};
 
 use ramie_coro::{Builder, Resumed, StackSize, Yielder};
-use ramie_workloads::{Cost, Stopwatch, Task, TaskCall, futures};
+use ramie_workloads::{Cost, OnThreads, Round, Stopwatch, Task, TaskCall, futures, payload_text};
 use rustix::process::{Resource, getrlimit};
 
 use super::Engine;
-use crate::{failure::Failure, runtime};
+use crate::{counters, failure::Failure, runtime};
 
 /// The stack frame of one level takes no more than this. Builds without optimization take most of
 /// it.
@@ -14,26 +21,31 @@ const FRAME: u64 = if cfg!(debug_assertions) { 256 } else { 96 };
 const POLL_FRAME: u64 = if cfg!(debug_assertions) { 1024 } else { 256 };
 /// The frames below the recursion and above it.
 const OTHER_FRAMES: u64 = 16 * 1024;
+/// std's own stack of a thread.
+const THREAD_STACK: u64 = 2 << 20;
 
 /// A rough estimate of one op, in nanoseconds.
 pub(super) fn op_ns(task: Task, on: Engine) -> f64 {
     let is_future = on == Engine::Futures;
-    match task {
-        Task::Basic(_, TaskCall::Quick) => 2.0,
-        Task::Basic(_, TaskCall::Medium) => 100.0,
-        Task::Basic(_, TaskCall::Slow) => 25_000.0,
-        Task::Recurse(depth) => depth as f64 * if is_future { 40.0 } else { 6.0 },
-        Task::Recurse2(depth) if is_future => 60.0 + depth as f64 * 3.0,
-        Task::Recurse2(_) => 60.0,
+    let call = match (task.call, on) {
+        (TaskCall::Quick, _) => 2.0,
+        (TaskCall::Medium, Engine::Threads) => 600.0,
+        (TaskCall::Medium, _) => 60.0,
+        (TaskCall::Slow, Engine::Futures) => 2_000_000.0,
+        (TaskCall::Slow, Engine::Threads) => 70_000.0,
+        (TaskCall::Slow, _) => 25_000.0,
+    };
+    call + match task.round {
+        Round::Basic(_) => 0.0,
+        Round::Recurse(depth) => f64::from(depth) * if is_future { 40.0 } else { 6.0 },
+        Round::Recurse2(depth) if is_future => f64::from(depth) * 3.0,
+        Round::Recurse2(_) => 0.0,
     }
 }
 
 /// The stack that the recursion of a task needs at most, in bytes.
 pub(super) fn depth_bytes(task: Task) -> u64 {
-    match task {
-        Task::Basic(..) => 0,
-        Task::Recurse(depth) | Task::Recurse2(depth) => depth * FRAME + OTHER_FRAMES,
-    }
+    task.depth().map_or(0, |depth| depth * FRAME + OTHER_FRAMES)
 }
 
 /// The usable bytes of its stack: `RAMIE_STACK` if it is set, else a size that surely suffices.
@@ -43,11 +55,17 @@ pub(super) fn stack_bytes(task: Task) -> usize {
     runtime::asked_stack_bytes().unwrap_or_else(sufficient)
 }
 
+/// The stack of the task's thread: that of std, or more if the recursion needs it.
+fn stack_bytes_of_thread(task: Task) -> u64 {
+    depth_bytes(task).next_power_of_two().clamp(THREAD_STACK, StackSize::MAX_BYTES as u64)
+}
+
 /// Fails if the recursion might not fit into the stack, because an overflow ends the process.
 pub(super) fn check_depth(task: Task, on: Engine) -> Result<(), Failure> {
-    let (Task::Recurse(depth) | Task::Recurse2(depth)) = task else { return Ok(()) };
+    let Some(depth) = task.depth() else { return Ok(()) };
     let (stack, frame) = match on {
-        Engine::Futures => (thread_stack_bytes(), POLL_FRAME),
+        Engine::Futures => (main_stack_bytes(), POLL_FRAME),
+        Engine::Threads => (stack_bytes_of_thread(task), FRAME),
         _ => (stack_bytes(task) as u64, FRAME),
     };
     let most = |stack: u64| stack.saturating_sub(OTHER_FRAMES) / frame;
@@ -59,6 +77,7 @@ pub(super) fn check_depth(task: Task, on: Engine) -> Result<(), Failure> {
             let needed = (depth * frame + OTHER_FRAMES).next_power_of_two();
             format!(", or raise `ulimit -s` to {}", needed >> 10)
         }
+        Engine::Threads => String::new(),
         _ if runtime::asked_stack_bytes().is_some() => {
             let most = depth.min(most(StackSize::MAX_BYTES as u64));
             format!(", or leave RAMIE_STACK unset, which allows {most}")
@@ -73,13 +92,38 @@ pub(super) fn check_depth(task: Task, on: Engine) -> Result<(), Failure> {
 }
 
 /// The main thread's stack.
-fn thread_stack_bytes() -> u64 {
+fn main_stack_bytes() -> u64 {
     const ORDINARY: u64 = 8 << 20;
     getrlimit(Resource::Stack).current.unwrap_or(ORDINARY)
 }
 
-/// Runs the task as a coroutine that a loop resumes.
-pub(super) fn cost_on_coroutine(task: Task) -> Result<Cost, Failure> {
+/// Runs the task on an OS thread.
+pub(super) fn cost_on_thread(task: Task) -> Result<Cost, Failure> {
+    let stack_bytes = stack_bytes_of_thread(task) as usize;
+    let watch = Stopwatch::start();
+    let thread = thread::Builder::new().stack_size(stack_bytes);
+    let body = move || {
+        let sum = task.sum_on::<OnThreads>();
+        counters::end_of_thread();
+        sum
+    };
+    let thread = thread.spawn(body).map_err(|error| {
+        Failure::other(format!(
+            "cannot start the thread ({error}); free some memory, or raise the limits (ulimit -u, \
+             ulimit -v)"
+        ))
+    })?;
+    let sum = thread.join().map_err(|payload| {
+        let why = payload_text(&*payload);
+        Failure::other(format!("the thread panicked ({why}); please report this"))
+    })?;
+    let cost = watch.stop();
+    task.check(sum)?;
+    Ok(cost)
+}
+
+/// Runs the task as a coroutine that a loop resumes, with a call of `on_resume` before each resume.
+pub(super) fn cost_on_coroutine(task: Task, on_resume: impl Fn()) -> Result<Cost, Failure> {
     let watch = Stopwatch::start();
     let body = move |yielder: &Yielder<(), ()>, ()| task.sum(|| yielder.suspend(()));
     let coroutine = Builder::new().stack_size(stack_bytes(task)).build(body);
@@ -87,6 +131,7 @@ pub(super) fn cost_on_coroutine(task: Task) -> Result<Cost, Failure> {
         Failure::other(format!("cannot create the coroutine ({error}); free some memory"))
     })?;
     let sum = loop {
+        on_resume();
         if let Resumed::Returned(sum) = coroutine.resume(()) {
             break sum;
         }
@@ -96,22 +141,48 @@ pub(super) fn cost_on_coroutine(task: Task) -> Result<Cost, Failure> {
     Ok(cost)
 }
 
-/// The executor of the engine `futures`.
-pub(super) fn executor() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
+/// The executor of the engine `futures`, with timers only if the task needs them.
+pub(super) fn executor(task: Task) -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    if task.call == TaskCall::Slow {
+        builder.enable_time();
+    }
+    builder
         .build()
         .map_err(|error| Failure::other(format!("cannot start tokio's runtime: {error}")))
 }
 
-/// Runs the task as futures. `Bench::new` refuses the slow call, because tokio's timers count
-/// milliseconds.
+/// Runs the task as futures, with a call of `on_poll` before each poll of the task.
 pub(super) fn cost_as_futures(
     task: Task,
     executor: &tokio::runtime::Runtime,
+    on_poll: impl Fn(),
 ) -> Result<Cost, Failure> {
     let watch = Stopwatch::start();
-    let sum = executor.block_on(futures::sum(task, tokio::task::yield_now));
+    let sum = match task.call {
+        TaskCall::Quick => {
+            let sum = futures::sum(task, || black_box(std::future::ready(())));
+            executor.block_on(watched(sum, on_poll))
+        }
+        TaskCall::Medium => {
+            executor.block_on(watched(futures::sum(task, tokio::task::yield_now), on_poll))
+        }
+        TaskCall::Slow => {
+            let sum = futures::sum(task, || tokio::time::sleep(TaskCall::SLEEP));
+            executor.block_on(watched(sum, on_poll))
+        }
+    };
     let cost = watch.stop();
     task.check(sum)?;
     Ok(cost)
+}
+
+/// The future, with a call of `on_poll` before each poll.
+async fn watched<T>(future: impl Future<Output = T>, on_poll: impl Fn()) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        on_poll();
+        future.as_mut().poll(context)
+    })
+    .await
 }

@@ -6,11 +6,7 @@
 use std::fs;
 
 use ramie_coro::GUARD_BYTES;
-use ramie_workloads::kib_field;
-use rustix::{
-    param::page_size,
-    process::{Resource, getrlimit},
-};
+use ramie_workloads::{address_space_left, kib_field, most_threads};
 
 use super::Engine;
 use crate::{failure::Failure, runtime};
@@ -39,7 +35,11 @@ impl Requirements {
             // The system refuses surplus threads one by one, so the run itself reports them.
             Engine::Threads => (strands.saturating_mul(THREAD), 0),
             Engine::Futures => (bookkeeping, 0),
-            Engine::Fibers | Engine::Hybrid | Engine::Sidecar | Engine::Coroutines => {
+            Engine::Fibers
+            | Engine::Hybrid
+            | Engine::Sidecar
+            | Engine::Processes
+            | Engine::Coroutines => {
                 let each = (stack_bytes as u64).saturating_add(GUARD_BYTES as u64);
                 let of_stacks = stacks.saturating_mul(each);
                 // Stacks are mapped in batches, so some are mapped and not used.
@@ -63,9 +63,10 @@ impl Requirements {
         let strands = match (on, self.strands) {
             (_, 1) => format!("{} needs", on.one()),
             (Engine::Threads, many) => format!("{many} threads need"),
+            (Engine::Coroutines, many) => format!("{many} coroutines need"),
             (_, many) => format!("{many} fibers need"),
         };
-        let space = address_space_left();
+        let space = address_space_left().unwrap_or(u64::MAX);
         if self.address_space > space {
             let room = space.saturating_sub(HEADROOM);
             return Err(Failure::other(format!(
@@ -82,7 +83,7 @@ impl Requirements {
                 "{strands} about {} of memory, but {} are available; free some memory{}",
                 in_mib(self.memory),
                 in_mib(memory),
-                or_fewer(fitting(self.strands, self.memory, memory)),
+                or_fewer(fitting(self.strands, self.memory, memory).min(most_strands(on))),
             )));
         }
         Ok(())
@@ -90,7 +91,8 @@ impl Requirements {
 
     /// Whether the workload leaves the machine a good part of its memory.
     pub(crate) fn is_comfortable(&self) -> bool {
-        self.memory <= available_memory() / 4 * 3 && self.address_space <= address_space_left()
+        let space = address_space_left().unwrap_or(u64::MAX);
+        self.memory <= available_memory() / 4 * 3 && self.address_space <= space
     }
 }
 
@@ -101,6 +103,14 @@ pub(crate) fn room_for_fibers() -> Result<(), Failure> {
 
 fn in_mib(bytes: u64) -> String {
     format!("{} MiB", bytes >> 20)
+}
+
+/// The number of strands that other limits than the memory allow.
+fn most_strands(on: Engine) -> u64 {
+    match on {
+        Engine::Threads => most_threads() as u64,
+        _ => u64::MAX,
+    }
 }
 
 /// The advice to ask for fewer strands; empty if not even one would fit.
@@ -114,14 +124,6 @@ fn or_fewer(fitting: u64) -> String {
 fn fitting(strands: u64, needed: u64, available: u64) -> u64 {
     let fitting = u128::from(strands) * u128::from(available) / u128::from(needed.max(1));
     u64::try_from(fitting).unwrap_or(strands).min(strands)
-}
-
-/// The address space that `ulimit -v` still allows, in bytes.
-fn address_space_left() -> u64 {
-    let Some(limit) = getrlimit(Resource::As).current else { return u64::MAX };
-    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let mapped = statm.split_whitespace().next().and_then(|pages| pages.parse().ok());
-    limit.saturating_sub(mapped.unwrap_or(0_u64) * page_size() as u64)
 }
 
 /// The memory that a process can still use before the kernel kills one, in bytes.

@@ -190,3 +190,28 @@ pub(crate) fn read_answer(stream: &mut TcpStream, is_head: bool) -> String {
 pub(crate) fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0]), Ok(0))
 }
+
+/// The processes whose parent is this one.
+pub(crate) fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+pub(crate) fn command_line(process: u32) -> String {
+    text(&fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default()).replace('\0', " ")
+}
+
+/// Waits until none of the processes is there, or only as a zombie of a process that is not ours.
+#[track_caller]
+pub(crate) fn assert_gone(processes: &[u32]) {
+    let start = Instant::now();
+    let is_running = |id: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    while processes.iter().any(is_running) {
+        assert!(start.elapsed() < PATIENCE, "some of {processes:?} are left");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,37 @@
+//! The arguments of `ramie dump`.
+
+use clap::Args;
+use ramie_workloads::count;
+
+/// Print every strand of a running process, its state and what it waits for
+///
+/// The process must have been started with RAMIE_INSPECT=1, or have a runtime that was built with
+/// `Builder::inspect(true)`, and belong to the same user, unless root asks. A thread of its own
+/// answers, so a process that hangs can be dumped, too. The process is not stopped meanwhile.
+///
+/// A worker that runs one fiber without suspending is named after 5 seconds.
+#[derive(Args, Debug)]
+#[command(after_help = DUMP_EXAMPLES)]
+pub(crate) struct DumpArguments {
+    /// Process to dump; without it, list the processes of this user that can be dumped
+    #[arg(value_name = "PID", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) pid: Option<u32>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// How long the process may take to begin its answer, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = count::<u32>, default_value = "15")]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) timeout: u32,
+}
+
+const DUMP_EXAMPLES: &str = "\
+Examples:
+  RAMIE_INSPECT=1 ramie serve --hello &    a process that can be dumped
+  ramie dump                               its PID
+  ramie dump $!                            its workers and strands
+  ramie dump --json $! | jq '.strands[] | select(.state == \"waiting\") | .wait.purpose'
+
+Exit codes: 0 success, 1 no dump or not all of it, 2 invalid command line.";

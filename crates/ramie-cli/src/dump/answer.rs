@@ -1,0 +1,103 @@
+//! The request for a dump, and its answer: `ok LENGTH` and as many bytes, or `error TEXT`.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use super::process::Process;
+use crate::{failure::Failure, output};
+
+/// How long the process may take between two parts of its answer.
+const PAUSE: Duration = Duration::from_secs(10);
+/// The most bytes of the first line.
+const MAX_LINE: u64 = 256;
+/// The bytes that are read at a time.
+const PART: usize = 64 * 1024;
+
+/// Asks for a dump and prints it as it arrives. `limit` is the time until the answer begins.
+pub(super) fn print(
+    process: &Process,
+    stream: UnixStream,
+    is_json: bool,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let form = if is_json { "json" } else { "text" };
+    let broken = |error: io::Error| cannot_read(process, limit, &error);
+    stream.set_read_timeout(Some(limit)).map_err(broken)?;
+    stream.set_write_timeout(Some(limit)).map_err(broken)?;
+    (&stream).write_all(format!("dump {form}\n").as_bytes()).map_err(broken)?;
+    let mut answer = BufReader::with_capacity(PART, &stream);
+    let mut line = Vec::new();
+    answer.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(broken)?;
+    let length = length_of(process, &line)?;
+    stream.set_read_timeout(Some(PAUSE)).map_err(broken)?;
+    copy(process, &mut answer, length)
+}
+
+/// Reads the first line of the answer.
+fn length_of(process: &Process, line: &[u8]) -> Result<u64, Failure> {
+    let pid = process.pid;
+    let line = String::from_utf8_lossy(line);
+    if line.is_empty() {
+        return Err(Failure::other(format!(
+            "process {pid} closed the connection without an answer, because its runtime has \
+             ended; `ramie dump` lists the processes that can be dumped"
+        )));
+    }
+    let whole = line.strip_suffix('\n');
+    if let Some(why) = whole.and_then(|line| line.strip_prefix("error ")) {
+        return Err(Failure::other(format!("process {pid} refuses: {why}")));
+    }
+    let length = whole.and_then(|line| line.strip_prefix("ok ")?.parse().ok());
+    length.ok_or_else(|| {
+        let line = line.trim_end();
+        Failure::other(format!(
+            "process {pid} gave an answer that is not one of Ramie (`{line}`); use the program \
+             `ramie` of the version with which the process was built"
+        ))
+    })
+}
+
+fn copy(process: &Process, answer: &mut impl Read, length: u64) -> Result<(), Failure> {
+    let mut part = vec![0; PART];
+    let mut left = length;
+    while left > 0 {
+        let room = left.min(PART as u64) as usize;
+        let why = match answer.read(&mut part[..room]) {
+            Ok(0) => "the process has closed the connection".to_owned(),
+            Ok(len) => {
+                output::bytes(&part[..len])?;
+                left -= len as u64;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if is_timeout(&error) => format!("nothing came for {} s", PAUSE.as_secs()),
+            Err(error) => error.to_string(),
+        };
+        return Err(Failure::other(format!(
+            "the dump of process {} is cut off after {} of {length} bytes ({why}); try again",
+            process.pid,
+            length - left
+        )));
+    }
+    Ok(())
+}
+
+fn cannot_read(process: &Process, limit: Duration, error: &io::Error) -> Failure {
+    let pid = process.pid;
+    if is_timeout(error) {
+        return Failure::other(format!(
+            "process {pid} did not answer within {} s; it may be busy with another request: try \
+             again, wait longer with --timeout, or look at it with a debugger",
+            limit.as_secs()
+        ));
+    }
+    Failure::other(format!("process {pid} closed the connection ({error}); try again"))
+}
+
+/// The kernel reports a timeout of a socket as a call that would block.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}

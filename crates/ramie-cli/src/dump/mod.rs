@@ -1,0 +1,96 @@
+//! `ramie dump`: asks a running process for a description of its strands.
+//!
+//! Modules: [`process`] (facts about a process, and the directories in which its socket may lie),
+//! [`answer`] (the request, and its answer).
+
+mod answer;
+mod process;
+
+use std::{io, os::unix::net::UnixStream, time::Duration};
+
+use ramie_driver::sys;
+use serde_json::json;
+
+use self::process::Process;
+use crate::{arguments::DumpArguments, failure::Failure, output};
+
+/// The remedy for a process without a socket.
+const START: &str =
+    "start it with RAMIE_INSPECT=1, or build its runtime with Builder::inspect(true)";
+
+pub(crate) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
+    match arguments.pid {
+        None => list(arguments.json),
+        Some(pid) => {
+            let process = find(pid)?;
+            let stream = connect(&process)?;
+            let limit = Duration::from_secs(arguments.timeout.into());
+            answer::print(&process, stream, arguments.json, limit)
+        }
+    }
+}
+
+/// Finds a process that may be dumped.
+fn find(pid: u32) -> Result<Process, Failure> {
+    let Some(process) = Process::find(pid).filter(|process| process.state != 'Z') else {
+        return Err(Failure::other(format!(
+            "there is no process {pid}; `ramie dump` lists the processes that can be dumped"
+        )));
+    };
+    let user = sys::effective_user_id();
+    if user != 0 && user != process.user {
+        return Err(Failure::other(format!(
+            "process {pid} belongs to user {}; run `ramie dump` as that user, or as root",
+            process.user
+        )));
+    }
+    let cure = match process.state {
+        'T' => format!("is stopped, so it cannot answer; continue it with `kill -CONT {pid}`"),
+        't' => "is stopped by a debugger, so it cannot answer; continue it there".to_owned(),
+        _ => return Ok(process),
+    };
+    Err(Failure::other(format!("process {pid} {cure}")))
+}
+
+fn connect(process: &Process) -> Result<UnixStream, Failure> {
+    let pid = process.pid;
+    for directory in process.directories() {
+        match process.connect_in(&directory) {
+            Ok(Some(stream)) => return Ok(stream),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(Failure::other(format!(
+                    "process {pid} is busy with other requests for dumps; try again"
+                )));
+            }
+            Err(error) => {
+                return Err(Failure::other(format!(
+                    "cannot connect to process {pid} ({error}: a socket in {}); run `ramie dump` \
+                     as user {}, or as root",
+                    directory.display(),
+                    process.user
+                )));
+            }
+        }
+    }
+    Err(Failure::other(format!("process {pid} has no socket for dumps; {START}")))
+}
+
+/// Lists the processes of this user that can be dumped.
+fn list(is_json: bool) -> Result<(), Failure> {
+    let processes = process::all();
+    if is_json {
+        let row = |process: &Process| json!({ "pid": process.pid, "command": process.command() });
+        let rows: Vec<_> = processes.iter().map(row).collect();
+        return output::line(&json!(rows).to_string());
+    }
+    if processes.is_empty() {
+        output::warn(&format!("no process of this user can be dumped; {START}"));
+        return Ok(());
+    }
+    let mut text = format!("{:>7}  COMMAND", "PID");
+    for process in &processes {
+        text += &format!("\n{:>7}  {}", process.pid, process.command());
+    }
+    output::line(&text)
+}
