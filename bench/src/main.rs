@@ -9,6 +9,7 @@ mod http;
 mod limits;
 mod measure;
 mod one_task;
+mod peer_line;
 mod peers;
 mod process;
 mod rings;
@@ -28,7 +29,10 @@ use crate::{
     workload::Workload,
 };
 
-/// Measures Ramie beside its peers, prints the ratios, and exits with 1 if a target is missed.
+/// Measures Ramie beside its peers, and prints the ratios.
+///
+/// Exit codes: 0 if all targets are met; 1 if one is missed, or something goes wrong; 2 if the
+/// arguments are wrong; 3 if nothing is measured, because a program is missing.
 #[derive(Parser)]
 struct Arguments {
     /// Only the cases whose name contains this.
@@ -50,7 +54,14 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Loads HTTP servers by wrk: Ramie's, loops over a bare ring and a bare epoll set, and peers.
+    /// Exits with 3 if there is no wrk.
     Http(http::Options),
+    /// Loads a server by wrk and by the load generator of `ramie run http`, in turn. Exits with 3
+    /// if there is no wrk.
+    Generators(http::GeneratorOptions),
+    /// Compares the server's CPU time per request in `ramie run http` with that of a loop over a
+    /// bare ring, under the same load generator.
+    RunHttp(http::RunHttpOptions),
     /// Opens 10,000 connections to an echo server and checks for leaks; measures the memory of idle
     /// connections of an HTTP server.
     Connections(connections::Options),
@@ -61,12 +72,18 @@ enum Command {
     Submitter(submitter::Options),
     /// Hands a value there and back between two workers, compared with bare means of the kernel.
     Handover(handover::Options),
+    /// Runs one peer in Rust once and prints the line that the programs in `peers/` print.
+    Peer(peer_line::Options),
     /// Runs one sample in this process; the bench starts itself with this command.
     #[command(hide = true)]
     Sample { peer: Peer, workload: Workload },
     /// Serves HTTP.
     #[command(hide = true)]
-    HttpServer { kind: http::Kind },
+    HttpServer {
+        kind: http::Kind,
+        #[command(flatten)]
+        service: http::Service,
+    },
     /// Echoes on Ramie.
     #[command(hide = true)]
     EchoServer { addresses: usize },
@@ -75,18 +92,31 @@ enum Command {
     EchoClient { addresses: String, count: usize },
 }
 
+/// The exit code of a command that measures nothing, because a program is missing.
+const SKIPPED: u8 = 3;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Some(Command::Sample { peer, workload }) => {
             measure::run_sample(peer, workload).map(|()| true)
         }
+        Some(Command::Peer(options)) => return peer_line::run(&options),
+        Some(Command::Http(_) | Command::Generators(_)) if !http::has_wrk() => {
+            eprintln!(
+                "SKIPPED: NOTHING was measured, because there is no wrk; install it, on Debian by \
+                 `apt-get install wrk`"
+            );
+            return ExitCode::from(SKIPPED);
+        }
         Some(Command::Http(options)) => http::compare(&options),
+        Some(Command::Generators(options)) => http::compare_generators(&options),
+        Some(Command::RunHttp(options)) => http::compare_run_http(&options),
         Some(Command::Connections(options)) => connections::check(&options),
         Some(Command::Files(options)) => files::check(&options),
         Some(Command::Handover(options)) => handover::compare(&options),
-        Some(Command::HttpServer { kind }) => {
-            kind.serve().map(|()| true).map_err(|error| error.to_string())
+        Some(Command::HttpServer { kind, service }) => {
+            kind.serve(service).map(|()| true).map_err(|error| error.to_string())
         }
         Some(Command::EchoServer { addresses }) => connections::echo(addresses).map(|()| true),
         Some(Command::EchoClient { addresses, count }) => {

@@ -49,6 +49,16 @@ pub fn run(peer: Peer, task: Task) -> Option<Sample> {
                 Sample::timed(time)
             }))
         }
+        Peer::Smol => {
+            let executor = smol::LocalExecutor::new();
+            Some(smol::block_on(executor.run(async {
+                let start = Instant::now();
+                let sum = executor.spawn(futures::sum(task, smol::future::yield_now)).await;
+                let time = start.elapsed();
+                task.check(sum).expect("the right sum");
+                Sample::timed(time)
+            })))
+        }
         _ => None,
     }
 }

@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
 
 /// A command that starts this program again.
 pub fn ourselves() -> Result<Command, String> {
@@ -51,6 +54,20 @@ pub fn cpus() -> Result<Vec<usize>, String> {
 pub fn pin_to_first_cpu() -> Result<(), String> {
     let first = *cpus()?.first().ok_or("no CPU is allowed")?;
     try_pin_to(first).map_err(|error| format!("cannot pin to CPU {first}: {error}"))
+}
+
+/// Pins all threads of another process to one CPU.
+pub fn pin_all_threads(process: &str, cpu: usize) -> Result<(), String> {
+    let mut one = CpuSet::new();
+    one.set(cpu);
+    let threads =
+        fs::read_dir(format!("/proc/{process}/task")).map_err(|error| error.to_string())?;
+    for thread in threads {
+        let name = thread.map_err(|error| error.to_string())?.file_name();
+        let thread = name.to_str().and_then(|id| Pid::from_raw(id.parse().ok()?));
+        sched_setaffinity(thread, &one).map_err(|error| format!("affinity: {error}"))?;
+    }
+    Ok(())
 }
 
 /// Pins this thread to one of the CPUs that [`cpus`] returns.

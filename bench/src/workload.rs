@@ -9,6 +9,10 @@ use crate::{
     transfer::{Medium, Plan},
 };
 
+/// The most threads that `spawn` starts. Linux allows 65,530 mappings of memory in a process, and a
+/// thread takes four.
+const THREADS_MAX: u32 = 15_000;
+
 /// A workload with its parameters, as one word on a command line: `feed:2048:1000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
@@ -54,11 +58,11 @@ impl Workload {
     /// The workload cut to the size that a peer can run, and within seconds.
     pub fn cut_for(self, peer: Peer) -> Self {
         match (peer, self) {
-            (Peer::Threads, Workload::Shared(Shared::Ring(Ring { size, hops }))) => {
+            (Peer::Threads, Workload::Shared(Shared::Ring(Ring { size, hops, .. }))) => {
                 Workload::Shared(Shared::ring(size, hops.min(200_000)))
             }
             (Peer::Threads, Workload::Shared(Shared::Spawn(Spawn { count }))) => {
-                Workload::Shared(Shared::spawn(count.min(20_000)))
+                Workload::Shared(Shared::spawn(count.min(THREADS_MAX)))
             }
             (Peer::Threads, Workload::RingChannel { size, hops }) => {
                 Workload::RingChannel { size, hops: hops.min(100_000) }

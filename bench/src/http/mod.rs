@@ -3,10 +3,13 @@
 
 mod blocking;
 mod epoll;
+mod generator;
+mod generators;
 mod load;
 mod owned_buffers;
 mod request;
 mod ring;
+mod run_http;
 mod server;
 mod tokio;
 mod verdict;
@@ -21,23 +24,56 @@ use std::{
 };
 
 use self::load::Load;
-pub use self::server::Kind;
+pub use self::{
+    generators::{GeneratorOptions, compare_generators},
+    load::has_wrk,
+    request::Service,
+    run_http::{RunHttpOptions, compare_run_http},
+    server::Kind,
+};
 use crate::{
     measure::median,
     process::{self, KillOnDrop, Times},
 };
 
+/// The options of all commands that load HTTP servers.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct LoadOptions {
     /// The program `ramie`, built at the root by `cargo build --release --bins`.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/ramie"))]
     ramie: PathBuf,
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
-    connections: u16,
+    /// Length of each measurement.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=600))]
     seconds: u16,
+    /// Measurements of each server or generator, in turn; the median counts.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
     rounds: u16,
+}
+
+impl LoadOptions {
+    /// The CPU of the server and that of the generator. Fails without the program.
+    fn cpus(&self) -> Result<[usize; 2], String> {
+        if !self.ramie.exists() {
+            let path = self.ramie.display();
+            return Err(format!("no {path}: run `cargo build --release --bins` at the root"));
+        }
+        two_cpus()
+    }
+}
+
+fn two_cpus() -> Result<[usize; 2], String> {
+    match process::cpus()?.as_slice() {
+        &[server, load, ..] => Ok([server, load]),
+        _ => Err("one CPU is not enough for a server and a load generator beside it".to_owned()),
+    }
+}
+
+#[derive(clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    load: LoadOptions,
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
+    connections: u16,
     /// Only these servers, with commas between them.
     #[arg(long, value_delimiter = ',')]
     servers: Vec<Kind>,
@@ -61,26 +97,18 @@ struct ServerFigure {
 
 /// Returns whether wrk saw no error and all targets are met.
 pub fn compare(options: &Options) -> Result<bool, String> {
-    if !load::has_wrk() {
-        println!("skipped: install wrk");
-        return Ok(true);
-    }
-    let &[server_cpu, wrk_cpu, ..] = process::cpus()?.as_slice() else {
-        return Err("one CPU is not enough for a server and wrk beside it".to_owned());
-    };
     let kinds = match options.servers.as_slice() {
         [] => Kind::all(),
         some => some.to_vec(),
     };
-    if kinds.iter().any(|kind| kind.is_the_program()) && !options.ramie.exists() {
-        let path = options.ramie.display();
-        return Err(format!("no {path}: run `cargo build --release --bins` at the root"));
-    }
-    let load = Load { cpu: wrk_cpu, connections: options.connections, seconds: options.seconds };
+    let LoadOptions { ramie, seconds, rounds: count } = &options.load;
+    let has_program = kinds.iter().any(|kind| kind.is_the_program());
+    let [server_cpu, cpu] = if has_program { options.load.cpus()? } else { two_cpus()? };
+    let load = Load { cpu, connections: options.connections, seconds: *seconds };
     let mut rounds: Vec<Vec<Round>> = kinds.iter().map(|_| Vec::new()).collect();
-    for _ in 0..options.rounds {
+    for _ in 0..*count {
         for (kind, rounds) in kinds.iter().zip(&mut rounds) {
-            let mut command = pinned(server_cpu, kind.command(&options.ramie)?);
+            let mut command = pinned(server_cpu, kind.command(ramie, Service::HELLO)?);
             let round = measure(&mut command, &load);
             rounds.push(round.map_err(|why| format!("{}: {why}", kind.name()))?);
         }

@@ -1,17 +1,60 @@
 //! The protocol of every server of the bench: the same parser, the same answer.
 
-use std::{io, mem::MaybeUninit};
+use std::{io, mem::MaybeUninit, sync::OnceLock};
 
-/// The answer of `ramie serve --hello`.
-pub const ANSWER: &[u8] =
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\n\
-    Hello, world!\n";
+use ramie_workloads::mix::{compute, iterations_per_ms};
+
+/// The text that bodies repeat; once, it is the body of `ramie serve --hello`.
+const TEXT: &[u8] = b"Hello, world!\n";
+
+/// What every server of this process does for a request.
+static DUTY: OnceLock<Duty> = OnceLock::new();
+
+struct Duty {
+    answer: Vec<u8>,
+    iterations: u64,
+}
+
+/// The parameters of a server.
+#[derive(clap::Args, Clone, Copy)]
+pub struct Service {
+    /// Length of the body of an answer, in bytes.
+    #[arg(long, default_value_t = TEXT.len() as u32)]
+    pub body: u32,
+    /// CPU time that the server computes for each request, in microseconds.
+    #[arg(long, default_value_t = 0)]
+    pub work: u32,
+}
+
+impl Service {
+    /// That of `ramie serve --hello`.
+    pub const HELLO: Service = Service { body: TEXT.len() as u32, work: 0 };
+
+    /// The arguments that select it.
+    pub fn arguments(self) -> [String; 2] {
+        [format!("--body={}", self.body), format!("--work={}", self.work)]
+    }
+
+    /// Makes it the service of all servers of this process, which has not answered anything yet.
+    pub fn begin(self) {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n",
+            self.body
+        );
+        let body = TEXT.iter().copied().cycle().take(self.body as usize);
+        let answer = head.into_bytes().into_iter().chain(body).collect();
+        let per_ms = if self.work == 0 { 0 } else { iterations_per_ms() };
+        let _ = DUTY.set(Duty { answer, iterations: per_ms * u64::from(self.work) / 1000 });
+    }
+}
+
 /// The largest head of a request, in bytes, and the most fields in it.
 pub const HEAD_MAX: usize = 8 * 1024;
 const FIELDS_MAX: usize = 64;
 
 /// Answers all requests that are complete and returns their length.
 pub fn answer(input: &[u8], output: &mut Vec<u8>) -> io::Result<usize> {
+    let duty = DUTY.get().ok_or_else(|| io::Error::other("no service has begun"))?;
     let mut used = 0;
     loop {
         let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
@@ -21,7 +64,8 @@ pub fn answer(input: &[u8], output: &mut Vec<u8>) -> io::Result<usize> {
             httparse::Status::Complete(length) => used += length,
             httparse::Status::Partial => return Ok(used),
         }
-        output.extend_from_slice(ANSWER);
+        compute(1, duty.iterations);
+        output.extend_from_slice(&duty.answer);
     }
 }
 
@@ -66,5 +110,22 @@ impl Exchange {
         self.input[..rest.len()].copy_from_slice(rest);
         self.filled = rest.len();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Service, answer};
+
+    #[test]
+    fn each_request_gets_the_answer_of_the_service() {
+        Service { body: 30, work: 1 }.begin();
+        let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let mut output = Vec::new();
+        let twice_and_a_part = [request.as_slice(), request, b"GET"].concat();
+        assert_eq!(answer(&twice_and_a_part, &mut output).unwrap(), 2 * request.len());
+        let one = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 30\r\n\r\n\
+                   Hello, world!\nHello, world!\nHe";
+        assert_eq!(String::from_utf8(output).unwrap(), one.repeat(2));
     }
 }

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use super::{
     blocking, epoll, owned_buffers,
+    request::Service,
     ring::{self, Files, Receive},
     tokio,
 };
@@ -60,14 +61,15 @@ impl Kind {
         matches!(self, RawSingle | RawMultishot | RawSingleDirect | RawMultishotDirect)
     }
 
-    pub fn command(self, ramie: &Path) -> Result<Command, String> {
+    /// The command that starts it. The program `ramie` has its own service.
+    pub fn command(self, ramie: &Path, service: Service) -> Result<Command, String> {
         let mut command;
         if self.is_the_program() {
             command = Command::new(ramie);
             command.args(["serve", "--hello", "--addr", "127.0.0.1:0", "--workers", "1"]);
         } else {
             command = process::ourselves()?;
-            command.args(["http-server", &self.name()]);
+            command.args(["http-server", &self.name()]).args(service.arguments());
         }
         match self {
             Kind::Ramie | Kind::RamieRead | Kind::RamieServe => {
@@ -80,7 +82,8 @@ impl Kind {
     }
 
     /// Serves in this process, until it is killed.
-    pub fn serve(self) -> io::Result<()> {
+    pub fn serve(self, service: Service) -> io::Result<()> {
+        service.begin();
         match self {
             Kind::RawSingle => ring::serve(Receive::Single, Files::Plain),
             Kind::RawMultishot => ring::serve(Receive::Multishot, Files::Plain),

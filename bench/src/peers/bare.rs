@@ -12,7 +12,7 @@ const STACK: usize = 256 * 1024;
 pub fn run(workload: Workload) -> Option<Sample> {
     match workload {
         Workload::Switch(Switch { count }) => Some(switch(count.into())),
-        Workload::Feed(Feed { people, nutrients }) => Some(feed(people, nutrients)),
+        Workload::Feed(Feed { people, nutrients, .. }) => Some(feed(people, nutrients)),
         Workload::Alive(Alive { count }) => Some(alive(count.into())),
         _ => None,
     }
@@ -20,7 +20,7 @@ pub fn run(workload: Workload) -> Option<Sample> {
 
 /// The loop without the mapping of its stacks, which is a large part of a short feed.
 pub fn run_loop(workload: Workload) -> Option<Sample> {
-    let Workload::Feed(Feed { people, nutrients }) = workload else { return None };
+    let Workload::Feed(Feed { people, nutrients, .. }) = workload else { return None };
     let mut eaters = eaters(people, nutrients);
     let start = Instant::now();
     feed_all(&mut eaters, nutrients);

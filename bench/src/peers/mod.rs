@@ -3,6 +3,7 @@
 mod bare;
 mod monoio;
 mod ramie;
+mod smol;
 mod threads;
 mod tokio;
 mod tokio_slots;
@@ -40,6 +41,7 @@ pub enum Peer {
     Compio,
     May,
     May2,
+    Smol,
     Go,
     Go2,
     Threads,
@@ -63,6 +65,7 @@ impl Peer {
             Peer::TokioApart => "tokio-apart",
             Peer::May => "may",
             Peer::May2 => "may2",
+            Peer::Smol => "smol",
             Peer::Go => "go",
             Peer::Go2 => "go2",
             Peer::Corosensei => "corosensei",
@@ -138,6 +141,7 @@ impl Peer {
             (Peer::TokioNotify, _) => tokio_slots::run::<tokio_slots::Notified>(workload),
             (Peer::TokioCell, _) => tokio_slots::run::<tokio_slots::WakerCell>(workload),
             (Peer::Monoio, _) => monoio::run(workload),
+            (Peer::Smol, _) => smol::run(workload),
             (Peer::Threads, _) => threads::run(workload),
             _ => None,
         }

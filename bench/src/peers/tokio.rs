@@ -28,8 +28,8 @@ pub fn run(workload: Workload) -> Option<Sample> {
 async fn measure(workload: Workload) -> Option<Sample> {
     Some(match workload {
         Workload::Switch(Switch { count }) => switch(count.into()).await,
-        Workload::Feed(Feed { people, nutrients }) => feed(people, nutrients).await,
-        Workload::Ring(Ring { size, hops }) => ring(size as usize, hops).await,
+        Workload::Feed(Feed { people, nutrients, .. }) => feed(people, nutrients).await,
+        Workload::Ring(Ring { size, hops, .. }) => ring(size as usize, hops).await,
         Workload::Spawn(Spawn { count }) => spawn(count.into()).await,
         Workload::Alive(Alive { count }) => alive(count.into()).await,
         _ => return None,

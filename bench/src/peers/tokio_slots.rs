@@ -70,7 +70,7 @@ impl Slot for WakerCell {
 }
 
 pub fn run<P: Slot>(workload: Workload) -> Option<Sample> {
-    let Workload::Ring(Ring { size, hops }) = workload else { return None };
+    let Workload::Ring(Ring { size, hops, .. }) = workload else { return None };
     let runtime = ::tokio::runtime::Builder::new_current_thread()
         .build_local(LocalOptions::default())
         .expect("a runtime");

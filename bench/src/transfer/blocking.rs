@@ -24,9 +24,9 @@ fn read(reader: impl Read, plan: PairPlan) {
 /// Each worker runs its share of the pairs, like a thread in the bare ring's loop.
 pub fn run_fibers(plan: Plan) -> Sample {
     let runtime = ::ramie::Runtime::builder().workers(plan.threads).build().expect("a runtime");
-    let enters = ramie_driver::enters();
+    let enters = ramie_driver::ring_totals().enters;
     let sample = runtime.run(|| run::<OnFibers>(plan));
-    Sample { enters: ramie_driver::enters() - enters, ..sample }
+    Sample { enters: ramie_driver::ring_totals().enters - enters, ..sample }
 }
 
 /// As for every peer, the pipes are made in the measured time.
@@ -41,7 +41,7 @@ fn run<S: StrandKind>(plan: Plan) -> Sample {
 /// One fiber spawns all pairs in a row, and the runtime decides where they run.
 pub fn run_spread_fibers(plan: Plan) -> Sample {
     let runtime = ::ramie::Runtime::builder().workers(plan.threads).build().expect("a runtime");
-    let enters = ramie_driver::enters();
+    let enters = ramie_driver::ring_totals().enters;
     let time = runtime.run(|| {
         let start = Instant::now();
         let pairs = (0..plan.pairs).flat_map(|pair| fiber_pair(plan, pair, fiber::spawn));
@@ -51,7 +51,7 @@ pub fn run_spread_fibers(plan: Plan) -> Sample {
         }
         start.elapsed()
     });
-    Sample { enters: ramie_driver::enters() - enters, ..Sample::timed(time) }
+    Sample { enters: ramie_driver::ring_totals().enters - enters, ..Sample::timed(time) }
 }
 
 /// Spawns the two fibers of a pair.

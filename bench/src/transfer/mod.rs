@@ -7,6 +7,7 @@ mod blocking;
 mod compio;
 mod monoio;
 mod raw;
+mod smol;
 mod tokio;
 
 use std::{
@@ -67,6 +68,7 @@ pub fn run(peer: Peer, workload: Workload) -> Option<Sample> {
         Peer::Tokio => Some(tokio::run(plan)),
         Peer::Monoio => monoio::run(plan),
         Peer::Compio => Some(compio::run(plan)),
+        Peer::Smol => Some(smol::run(plan)),
         Peer::May => Some(blocking::run_coroutines(plan)),
         Peer::Threads => Some(blocking::run_threads(plan)),
         _ => None,

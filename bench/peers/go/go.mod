@@ -1,0 +1,3 @@
+module ramie/peer
+
+go 1.25
