@@ -9,6 +9,8 @@
 mod common;
 
 use std::{
+    collections::VecDeque,
+    fmt::Debug,
     io::{Read, Write},
     net::TcpStream as StdStream,
     sync::{
@@ -29,21 +31,35 @@ use ramie::{
 
 const FIBERS: usize = 96;
 const BURSTS: usize = 20;
+const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Makes bursts until most of some have been spread well over two workers.
-fn most_are_spread(mut burst: impl FnMut() -> Vec<usize>) {
-    let mut found = Vec::new();
-    for _ in 0..BURSTS {
-        let homes = burst();
-        let elsewhere = homes.iter().filter(|home| **home == 1).count();
-        found.push(elsewhere);
-        let third = homes.len() / 3;
-        let is_spread = |elsewhere: &&usize| (third..=homes.len() - third).contains(*elsewhere);
-        if found.iter().filter(is_spread).count() > BURSTS / 2 {
+/// Makes bursts until most of the last ones have been good; fails after some seconds. A machine that
+/// gives its processors to others for a while spoils all bursts of that while, so a fixed number of
+/// bursts would say more about the machine than about the runtime.
+fn most_are_good<T: Debug>(mut burst: impl FnMut() -> T, is_good: impl Fn(&T) -> bool) {
+    let mut last = VecDeque::with_capacity(BURSTS);
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        last.push_back(burst());
+        if last.iter().filter(|burst| is_good(burst)).count() > BURSTS / 2 {
             return;
         }
+        if last.len() == BURSTS {
+            last.pop_front();
+        }
     }
-    panic!("on the other worker there were {found:?}");
+    panic!("the last bursts within {PATIENCE:?} were {last:?}");
+}
+
+/// Makes bursts until most have been spread well over two workers.
+fn most_are_spread(mut burst: impl FnMut() -> Vec<usize>) {
+    let elsewhere_of_all = || {
+        let homes = burst();
+        (homes.iter().filter(|home| **home == 1).count(), homes.len())
+    };
+    most_are_good(elsewhere_of_all, |&(elsewhere, all)| {
+        (all / 3..=all - all / 3).contains(&elsewhere)
+    });
 }
 
 fn homes(fibers: Vec<JoinHandle<usize>>) -> Vec<usize> {
@@ -156,9 +172,7 @@ fn pairs_that_talk_stay_together_in_even_halves() {
             let is_good = |&(parted, elsewhere): &(usize, usize)| {
                 parted <= 1 && (PAIRS - 6..=PAIRS + 6).contains(&elsewhere)
             };
-            let bursts: Vec<_> = (0..2 * BURSTS).map(|_| burst()).collect();
-            let good = bursts.iter().filter(|burst| is_good(burst)).count();
-            assert!(good > BURSTS, "parted pairs, and fibers on the other worker: {bursts:?}");
+            most_are_good(burst, is_good);
         });
     });
 }
