@@ -33,9 +33,9 @@ const FIBERS: usize = 96;
 const BURSTS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Makes bursts until most of the last ones have been good; fails after some seconds. A machine that
-/// gives its processors to others for a while spoils all bursts of that while, so a fixed number of
-/// bursts would say more about the machine than about the runtime.
+/// Makes bursts until most of the last ones have been good; fails after some seconds. A machine
+/// that gives its processors to others for a while spoils all bursts of that while, so a fixed
+/// number of bursts would say more about the machine than about the runtime.
 fn most_are_good<T: Debug>(mut burst: impl FnMut() -> T, is_good: impl Fn(&T) -> bool) {
     let mut last = VecDeque::with_capacity(BURSTS);
     let start = Instant::now();
@@ -146,6 +146,7 @@ fn those_that_wait_for_io() {
 #[test]
 fn pairs_that_talk_stay_together_in_even_halves() {
     const PAIRS: usize = 48;
+    // Parted pairs, and fibers on the other worker.
     let burst = || -> (usize, usize) {
         let fibers = (0..PAIRS).map(|_| {
             let (mut reader, mut writer) = ramie::io::pipe().unwrap();
