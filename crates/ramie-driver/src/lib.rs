@@ -108,7 +108,7 @@ pub use mask::{Profile, masked_from_env};
 pub use multishot::{
     Datagram, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, OneByOne,
 };
-pub use op::{CURRENT_POSITION, Op, OpFrame};
+pub use op::{CURRENT_POSITION, Op, OpFrame, OpKind};
 pub use region::Region;
 pub use remote::RemoteHandle;
 pub use report::{Check, Outcome, ProbeReport, Setting, Topic, probe_report};

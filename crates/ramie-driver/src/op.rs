@@ -134,6 +134,31 @@ impl Op {
         }
     }
 
+    /// Returns the kind of the op.
+    #[inline(always)]
+    #[must_use]
+    pub const fn kind(&self) -> OpKind {
+        match self {
+            Op::Nop => OpKind::Nop,
+            Op::Read { .. } => OpKind::Read,
+            Op::Write { .. } => OpKind::Write,
+            Op::ReadVectored { .. } => OpKind::ReadVectored,
+            Op::WriteVectored { .. } => OpKind::WriteVectored,
+            Op::Recv { .. } => OpKind::Recv,
+            Op::RecvBundle { .. } => OpKind::RecvBundle,
+            Op::Send { .. } => OpKind::Send,
+            Op::RecvMessage { .. } => OpKind::RecvMessage,
+            Op::SendMessage { .. } => OpKind::SendMessage,
+            Op::Accept { .. } => OpKind::Accept,
+            Op::Connect { .. } => OpKind::Connect,
+            Op::Poll { .. } => OpKind::Poll,
+            Op::Open { .. } => OpKind::Open,
+            Op::Close { .. } => OpKind::Close,
+            Op::EpollWait { .. } => OpKind::EpollWait,
+            Op::Call { .. } => OpKind::Call,
+        }
+    }
+
     /// Whether the op works on this descriptor.
     pub(crate) fn is_on(&self, fd: RawFd) -> bool {
         match *self {
@@ -162,6 +187,79 @@ impl Op {
             | Op::RecvMessage { flags, .. }
             | Op::SendMessage { flags, .. } => flags & crate::sys::MSG_DONTWAIT != 0,
             _ => false,
+        }
+    }
+}
+
+/// The kind of an [`Op`], without its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum OpKind {
+    Nop,
+    Read,
+    Write,
+    ReadVectored,
+    WriteVectored,
+    Recv,
+    RecvBundle,
+    Send,
+    RecvMessage,
+    SendMessage,
+    Accept,
+    Connect,
+    Poll,
+    Open,
+    Close,
+    EpollWait,
+    Call,
+}
+
+impl OpKind {
+    /// All kinds, each at the index that it has as a number.
+    pub const ALL: [OpKind; 17] = {
+        use OpKind::*;
+        [
+            Nop,
+            Read,
+            Write,
+            ReadVectored,
+            WriteVectored,
+            Recv,
+            RecvBundle,
+            Send,
+            RecvMessage,
+            SendMessage,
+            Accept,
+            Connect,
+            Poll,
+            Open,
+            Close,
+            EpollWait,
+            Call,
+        ]
+    };
+
+    /// Returns the name of the kind, mostly that of its system call.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            OpKind::Nop => "nop",
+            OpKind::Read => "read",
+            OpKind::Write => "write",
+            OpKind::ReadVectored => "readv",
+            OpKind::WriteVectored => "writev",
+            OpKind::Recv => "recv",
+            OpKind::RecvBundle => "recv_bundle",
+            OpKind::Send => "send",
+            OpKind::RecvMessage => "recvmsg",
+            OpKind::SendMessage => "sendmsg",
+            OpKind::Accept => "accept",
+            OpKind::Connect => "connect",
+            OpKind::Poll => "poll",
+            OpKind::Open => "open",
+            OpKind::Close => "close",
+            OpKind::EpollWait => "epoll_wait",
+            OpKind::Call => "call",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How strands run and wait: shipped modules and stand-ins.
 
 pub(crate) mod cancel;
+pub(crate) mod figures;
 pub(crate) mod primitive;
 pub(crate) mod spin_lock;
 pub(crate) mod strand;

@@ -58,7 +58,7 @@ pub use process::{
     effective_user_id, futex_wait_for, futex_wake, is_subreaper, pidfd_open, set_subreaper,
     thread_id,
 };
-pub use raw::block_signals;
+pub use raw::{block_signals, thread_cpu_ns};
 pub(crate) use ready::await_hang_up;
 pub use ready::{poll_all_now, readiness_of, wait_until_ready};
 pub use rustix::event::PollFlags;

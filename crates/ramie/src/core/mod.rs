@@ -4,6 +4,7 @@
 //! it. The ops of a strand ([`crate::op`]) are built on it, and the modules that users see on both.
 
 pub mod cancel;
+pub(crate) mod figures;
 pub(crate) mod local;
 pub(crate) mod panic;
 pub(crate) mod primitive;

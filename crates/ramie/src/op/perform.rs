@@ -140,6 +140,8 @@ impl<'a> Request<'a> {
             // SAFETY: the caller's promise.
             return unsafe { perform_bounded(&worker, kind, frame, deadline, file) };
         };
+        let op = frame.op().kind();
+        let start = worker.shared.record.begin_op(op);
         // SAFETY: the frame stays in place until it is released; by the caller's promise the memory
         // that the op points to stays valid, and the file belongs to the op's descriptor.
         match unsafe { submit(&worker, frame, file) }? {
@@ -153,6 +155,7 @@ impl<'a> Request<'a> {
                 in_flight.settle();
             }
         }
+        worker.shared.record.end_op(op, start);
         result_of(frame, None)
     }
 }
@@ -208,9 +211,11 @@ unsafe fn perform_bounded(
     if cancel::is_cancelled_here() {
         return Err(OpError::Cancelled);
     }
+    let op = frame.op().kind();
+    let start = worker.shared.record.begin_op(op);
     // SAFETY: the frame stays in place until `wait_for` has seen it complete; by the caller's
     // promise the memory that the op points to stays valid.
-    match unsafe { submit(worker, frame, file) }? {
+    let result = match unsafe { submit(worker, frame, file) }? {
         Submitted::Complete => {
             worker.note_complete_at_once();
             result_of(frame, None)
@@ -221,7 +226,9 @@ unsafe fn perform_bounded(
             in_flight.settle();
             result
         }
-    }
+    };
+    worker.shared.record.end_op(op, start);
+    result
 }
 
 /// The loan of an op's frame, and of the memory that it points to, to the kernel.

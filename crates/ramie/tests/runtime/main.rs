@@ -16,5 +16,6 @@ mod metrics;
 mod policy;
 mod run;
 mod schedule;
+mod snapshot;
 mod submitter;
 mod test_macro;

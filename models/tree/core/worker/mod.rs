@@ -65,7 +65,7 @@ impl FiberStack {
 
 pub(crate) struct Worker {
     stack: FiberStack,
-    shared: &'static Shared,
+    pub(crate) shared: &'static Shared,
     kernel: Arc<Kernel>,
     pub(crate) running: RunningStrand,
     is_ready: Cell<bool>,

@@ -137,6 +137,7 @@ impl<'a> Prepared<'a> {
         wait: WakeRef,
     ) -> Self {
         record.since_ms.set(worker.running.now_ms());
+        worker.shared.record.parks.add_one();
         stack.record.set(record);
         Prepared { worker, stack, record, wait, begun: HandedOut::<Wait>::new() }
     }

@@ -12,7 +12,7 @@
 //! A thread that is a strand only gives way to its fibers of `spawn_local`, which run whenever it
 //! waits.
 
-use super::{Worker, with_existing};
+use super::{Worker, sampling, with_existing};
 
 /// The number of calls that may complete at once between two polls. More than the switches between
 /// two polls, because a request that is received and answered is one of each.
@@ -38,7 +38,7 @@ impl Worker {
     fn give_way_after_many(&self) {
         self.io.restart_complete_at_once();
         if self.running.is_fiber_that_may_switch() && !std::thread::panicking() {
-            self.scheduler.poll_after(1);
+            sampling::poll_next(self);
             self.yield_now();
         }
     }

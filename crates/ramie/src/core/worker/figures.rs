@@ -1,6 +1,15 @@
-//! The figures of a worker, read from data that it keeps anyway.
+//! The figures of a worker, read from data that it keeps anyway; and those of all workers, as they
+//! have recorded them.
 
-use super::Worker;
+use std::sync::Arc;
+
+use ramie_driver::sys::thread_cpu_ns;
+
+use super::{
+    Shared, Worker,
+    survey::{INBOXES, SurveyInbox, lock},
+};
+use crate::core::figures::Recorded;
 
 /// What one worker has to do and what it holds, as [`metrics`](crate::metrics::metrics) reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -52,4 +61,42 @@ pub(crate) fn tally(worker: &Worker) -> (u64, u64, usize) {
     let ended = all.iter().map(|shared| shared.finished.load(acquire)).sum();
     let spawned = all.iter().map(|shared| shared.spawned.load(acquire)).sum();
     (ended, spawned, all.iter().map(|shared| shared.live()).sum())
+}
+
+/// One worker, as any thread may see it: its levels at its last poll.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct WorkerLevels {
+    /// Its index in its runtime.
+    pub index: usize,
+    /// Its thread's name.
+    pub thread_name: Option<String>,
+    /// Its thread's id.
+    pub thread_id: i32,
+    /// The CPU time of its thread, in ns; `None` if the system does not tell.
+    pub cpu_ns: Option<u64>,
+    /// Fibers that have started and not ended.
+    pub fibers: usize,
+    /// Strands that could run and waited for their turn; a row of closures without a stack counts
+    /// as one.
+    pub run_queue: u64,
+    /// Strands with a time at which their wait, or one before it, ends.
+    pub timers: u64,
+}
+
+/// The sums of all workers of this process since it began, and the levels of those of its runtimes.
+pub(crate) fn recorded() -> (Recorded, Vec<WorkerLevels>) {
+    let levels = |inbox: &Arc<SurveyInbox>| {
+        let shared = inbox.shared;
+        Some(WorkerLevels {
+            index: inbox.index?,
+            thread_name: inbox.thread_name.clone(),
+            thread_id: inbox.thread_id,
+            cpu_ns: thread_cpu_ns(inbox.thread_id),
+            fibers: shared.live(),
+            run_queue: shared.record.run_queue.get(),
+            timers: shared.record.timers.get(),
+        })
+    };
+    (Shared::sum_of_all(), lock(&INBOXES).iter().filter_map(levels).collect())
 }

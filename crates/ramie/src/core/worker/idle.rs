@@ -10,8 +10,8 @@ use std::time::Duration;
 use ramie_driver::{Driver, sys::monotonic_ns};
 
 use super::{
-    Membership, Until, Worker, lingering, patience::ThisCpu, run_loop::deliver_log, spread::Taken,
-    survey,
+    Membership, Until, Worker, lingering, patience::ThisCpu, run_loop::deliver_log, sampling,
+    spread::Taken, survey,
 };
 use crate::core::primitive::pause;
 
@@ -41,6 +41,7 @@ impl Worker {
             }
         };
         self.membership.iter().for_each(|member| member.set_idle(false));
+        sampling::begin_if_due(self, 1);
         self.watched.begin_fibers();
         is_over
     }
@@ -58,13 +59,14 @@ impl Worker {
         survey::answer_if_asked(self);
         deliver_log(self);
         self.drain_inbox();
-        self.timers.fire(&self.clock, &self.scheduler);
+        self.timers.fire(&self.clock, &self.scheduler, &self.shared.record);
         if self.has_ready() {
             return go_on();
         }
         let taken = self.membership.as_ref().map(|member| member.steal(self.shared.live()));
         let left_for = match taken.unwrap_or(Taken::Nothing) {
             Taken::First(header) => {
+                self.shared.record.stolen.add_one();
                 self.scheduler.push_stolen(header);
                 return Some(false);
             }
@@ -148,6 +150,10 @@ impl Worker {
         let is_quiet = has_surplus && bound.is_none_or(|bound| bound > QUIET);
         let (nap, start) =
             if is_quiet { (Some(QUIET), Some(self.clock.now_ns())) } else { (bound, None) };
+        // The next poll comes after all switches from here on. If it came with the first op of a
+        // batch in the queue, that op would enter the kernel alone.
+        sampling::restart_counts(self);
+        self.shared.record.sleeps.add_one();
         self.watched.while_asleep(|| self.io.wait(nap, &self.scheduler));
         let Some(start) = start else { return };
         let slept_through = ready.is_empty() && !self.shared.has_mail();

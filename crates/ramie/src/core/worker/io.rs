@@ -119,9 +119,6 @@ impl WorkerIo {
 
     /// Sleeps in the kernel, until an event or for `bound`.
     pub(super) fn wait(&self, bound: Option<Duration>, scheduler: &Scheduler) {
-        // The next poll comes after all switches from here on. If it came with the first op of a
-        // batch in the queue, that op would enter the kernel alone.
-        self.restart_counts(scheduler);
         let mut driver = self.driver.borrow_mut();
         match driver.as_mut() {
             Some(driver) => turn(driver, Wait::Until(bound), scheduler),

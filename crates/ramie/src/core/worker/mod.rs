@@ -17,7 +17,8 @@
 //! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers);
 //! - the rest: [`no_switch`] (regions without suspension), [`contexts`] (suspensions of strands
 //!   that hold contexts), [`at_once`] (calls that never wait),
-//!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`watched`] and [`view`] (what a
+//!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`sampling`] (durations of
+//!   samples), [`watched`] and [`view`] (what a
 //!   watchdog sees from outside), [`defaults`].
 //!
 //! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
@@ -51,6 +52,7 @@ mod root;
 mod run_loop;
 mod run_queue;
 mod running;
+mod sampling;
 mod scheduler;
 mod shared;
 mod spread;
@@ -79,7 +81,7 @@ pub(crate) use self::{
     defaults::{checked_stack_size, invalid, stack_size_from_env},
     facts::{LimitFacts, StrandFacts, WaitFacts},
     fiber_stack::FiberStack,
-    figures::tally,
+    figures::{recorded, tally},
     io::{SWITCHES_PER_POLL, WorkerIo},
     lingering::Unended,
     no_switch::{NoSwitch, check_may_switch},
@@ -88,7 +90,7 @@ pub(crate) use self::{
         UNREPORTED, install_hook, note_reported, set_reported, try_install_hook, was_reported,
     },
     patience::Turns,
-    pool::{DEFAULT_BLOCKING_THREADS, Pool},
+    pool::{DEFAULT_BLOCKING_THREADS, Pool, blocking_pools},
     root::RootStrand,
     run_loop::Until,
     run_queue::Next,
@@ -107,9 +109,10 @@ pub(crate) use self::{
 };
 use self::{current::CURRENT, patience::Patience, plugged::Plugged, watched::Watched};
 pub use self::{
-    figures::WorkerMetrics,
+    figures::{WorkerLevels, WorkerMetrics},
     no_switch::no_switch,
     policy::{Policy, Runnable},
+    pool::BlockingPools,
 };
 use crate::core::{
     strand::{FreeList, StrandHeader, Unpark},
@@ -122,8 +125,8 @@ use crate::core::{
 #[repr(C, align(64))]
 pub(crate) struct Worker {
     pub(crate) scheduler: Scheduler,
-    pub(crate) running: RunningStrand,
     pub(crate) shared: &'static Shared,
+    pub(crate) running: RunningStrand,
     pub(crate) io: WorkerIo,
     pub(crate) timers: WorkerTimers,
     pub(crate) headers: FreeList,
@@ -159,6 +162,7 @@ pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     if let Some(worker) = unsafe { current.as_ref() }
         && ptr::eq(worker.shared, owner)
     {
+        worker.shared.record.woken_here.add_one();
         worker.scheduler.make_ready(header, &worker.root);
         return false;
     }
@@ -194,11 +198,12 @@ impl Worker {
         if let Some(member) = &membership {
             member.register(shared);
         }
+        let switches_per_poll = io.switches_per_poll;
         let surveys = SurveyInbox::register(shared, membership.as_ref().map(|member| member.index));
         Worker {
-            scheduler: Scheduler::new(has_peers, io.switches_per_poll),
-            running: RunningStrand::new(),
+            scheduler: Scheduler::new(has_peers, switches_per_poll),
             shared,
+            running: RunningStrand::new(switches_per_poll),
             io,
             timers: WorkerTimers::default(),
             headers: FreeList::new(),

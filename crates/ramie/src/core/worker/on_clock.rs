@@ -5,7 +5,7 @@ use std::{cell::Cell, thread, time::Duration};
 
 use ramie_driver::sys::monotonic_ns;
 
-use super::{Shared, Worker, WorkerIo, WorkerTimers, current, with_existing};
+use super::{Shared, Worker, WorkerIo, WorkerTimers, current, sampling, with_existing};
 use crate::core::{
     time::{Clock, Deadline},
     wait::sleep_to,
@@ -46,7 +46,7 @@ pub(crate) fn pause(duration: Duration) {
 /// Polls and lets the other fibers of this worker run once. If none is runnable, blocks the thread
 /// for `slice`.
 fn let_others_run(worker: &Worker, slice: Duration) {
-    worker.scheduler.poll_after(1);
+    sampling::poll_next(worker);
     worker.yield_now();
     if !worker.has_ready() {
         thread::sleep(slice);

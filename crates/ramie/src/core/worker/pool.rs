@@ -20,6 +20,7 @@ use ramie_driver::{
 
 use super::{current, with_existing};
 use crate::core::{
+    primitive::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     strand::{Raised, catch_raised},
     wait::{
         completion::Completion,
@@ -73,6 +74,32 @@ enum LentJob {}
 
 impl Lent for LentJob {
     const WHAT: &'static str = "a job in its frame was on the blocking pool";
+}
+
+/// The blocking pools of all runtimes of this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct BlockingPools {
+    /// Threads that run a job, or wait for one.
+    pub threads: usize,
+    /// Jobs that wait for a thread, or run.
+    pub jobs: usize,
+    /// Jobs since the process began.
+    pub begun: u64,
+}
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+static JOBS: AtomicUsize = AtomicUsize::new(0);
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// Reads the figures of all pools.
+pub(crate) fn blocking_pools() -> BlockingPools {
+    // Relaxed: nothing follows from these numbers.
+    BlockingPools {
+        threads: THREADS.load(Relaxed),
+        jobs: JOBS.load(Relaxed),
+        begun: BEGUN.load(Relaxed),
+    }
 }
 
 /// The threads of one runtime for calls that block.
@@ -142,6 +169,8 @@ impl Pool {
         let queued = HandedOut::<LentJob>::new();
         state.queue.push_back(JobRef((&raw const job).cast()));
         drop(state);
+        BEGUN.fetch_add(1, Relaxed);
+        JOBS.fetch_add(1, Relaxed);
         self.has_work.notify_one();
         let record = WaitRecord::new(&BLOCKING);
         let waited = current().clock.count_blocking_job(|| job.done.wait(&record));
@@ -151,6 +180,7 @@ impl Pool {
             park_failed();
         }
         queued.settle();
+        JOBS.fetch_sub(1, Relaxed);
         match job.raised.into_inner() {
             Some(raised) => raised.raise(),
             None => true,
@@ -194,7 +224,9 @@ impl Pool {
         let builder = thread::Builder::new().name(format!("ramie-blocking-{index}"));
         let work = move || {
             let _mark = RuntimeThread::enter();
+            THREADS.fetch_add(1, Relaxed);
             pool.work();
+            THREADS.fetch_sub(1, Relaxed);
         };
         builder.spawn(work).map(drop)
     }

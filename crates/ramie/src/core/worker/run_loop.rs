@@ -25,7 +25,7 @@ use super::{
     lingering,
     placed::note_taken,
     run_queue::Next,
-    survey,
+    sampling, survey,
 };
 use crate::core::strand::StrandHeader;
 
@@ -98,6 +98,7 @@ impl Worker {
             (false, false) => self.run_loop::<InOrder>(until),
         }
         self.surveys.set_in_loop(false);
+        sampling::stop(self);
         self.watched.end_fibers();
         fibers.settle();
         if let Some(contexts) = contexts {
@@ -115,8 +116,8 @@ impl Worker {
             // come back from the stack, and all that follows would wait for the stack pointer
             // (5.7 ns a switch against 5.1).
             let this = super::current();
-            let is_poll_due = this.scheduler.count_switch();
-            if is_poll_due && this.poll_in_loop() && until == Until::Finished {
+            let looks_up = this.scheduler.count_switch();
+            if looks_up && this.look_up() && until == Until::Finished {
                 break;
             }
             match O::next(&this) {
@@ -206,11 +207,15 @@ impl Worker {
         }
     }
 
-    /// The poll of the loop; see [`poll`](Self::poll).
+    /// The poll of the loop ([`poll`](Self::poll)), or its part in a sample.
     #[cold]
     #[inline(never)]
-    fn poll_in_loop(&self) -> bool {
+    fn look_up(&self) -> bool {
         self.watched.end_fibers();
+        if !sampling::look_up(self) {
+            self.watched.begin_fibers();
+            return false;
+        }
         lingering::answer_if_due(self);
         survey::answer_if_asked(self);
         deliver_log(self);
@@ -218,9 +223,11 @@ impl Worker {
             && self.scheduler.has_peers
             && let Some(header) = member.steal_surplus_of_next(self.shared.live())
         {
+            self.shared.record.stolen.add_one();
             self.scheduler.push_stolen(header);
         }
         let is_over = self.poll();
+        sampling::begin_if_due(self, 0);
         self.watched.begin_fibers();
         is_over
     }
@@ -230,10 +237,10 @@ impl Worker {
     #[cold]
     pub(super) fn poll(&self) -> bool {
         self.running.read_clock();
-        self.io.restart_counts(&self.scheduler);
+        sampling::restart_counts(self);
         self.scheduler.ready.measure();
         self.drain_inbox();
-        self.timers.fire(&self.clock, &self.scheduler);
+        self.timers.fire(&self.clock, &self.scheduler, &self.shared.record);
         self.io.poll(&self.scheduler);
         self.workers().is_some_and(|workers| workers.is_grace_over())
     }
@@ -242,7 +249,10 @@ impl Worker {
     pub(super) fn drain_inbox(&self) {
         if self.shared.has_mail() {
             let member = self.membership.as_ref();
-            self.shared.drain(|header| self.scheduler.receive(header, &self.root, member));
+            self.shared.drain(|header| {
+                self.shared.record.woken_by_threads.add_one();
+                self.scheduler.receive(header, &self.root, member);
+            });
         }
     }
 }

@@ -62,6 +62,7 @@ const FRESH: usize = 1;
 const ROOT: usize = 2;
 const TAG: usize = 3;
 const ONE_FRESH: usize = 4;
+const WORD: isize = size_of::<Word>() as isize;
 
 /// How many places down the queue stacks are prefetched; that many words lie behind the ring's end.
 const AHEAD: usize = 6;
@@ -73,6 +74,14 @@ const LONG: usize = 32;
 /// Words in a new ring, and how many an empty one may keep through a quiet time.
 const FIRST: usize = 32;
 const KEPT: usize = 1024;
+
+/// A place in the ring, by which a queued fiber is found again.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    /// The ring, as its start. Marks are compared and never read through.
+    ring: NonNull<Word>,
+    place: NonNull<Word>,
+}
 
 #[repr(C)]
 pub(crate) struct RunQueue {
@@ -282,6 +291,34 @@ impl RunQueue {
         count
     }
 
+    /// The number of entries; a run of closures is one.
+    pub(super) fn entries(&self) -> usize {
+        self.distance(self.head.get(), self.tail.get())
+    }
+
+    /// Marks the last entry, if it is a fiber.
+    pub(super) fn mark_last_fiber(&self) -> Option<Mark> {
+        let place = self.before(self.tail.get());
+        let is_fiber = !self.is_empty() && read(place).addr() & TAG == FIBER;
+        is_fiber.then(|| Mark { ring: self.start.get(), place })
+    }
+
+    /// The number of entries before the marked one; `None` if that one is not queued any more.
+    pub(super) fn entries_ahead_of(&self, mark: Mark) -> Option<usize> {
+        if mark.ring != self.start.get() {
+            return None;
+        }
+        let ahead = self.distance(self.head.get(), mark.place);
+        (ahead < self.entries()).then_some(ahead)
+    }
+
+    /// The number of places from one place of the ring to another.
+    fn distance(&self, from: NonNull<Word>, to: NonNull<Word>) -> usize {
+        let places = to.addr().get().wrapping_sub(from.addr().get()).cast_signed() / WORD;
+        let places = if places < 0 { places + self.capacity() as isize } else { places };
+        places as usize
+    }
+
     /// Finds out whether prefetching pays; called now and then.
     pub(crate) fn measure(&self) {
         let prefetch = match (self.is_long(), self.prefetch.get()) {
@@ -299,10 +336,7 @@ impl RunQueue {
     }
 
     fn is_long(&self) -> bool {
-        let (head, tail) = (self.head.get().addr().get(), self.tail.get().addr().get());
-        let ring_bytes = self.capacity() * size_of::<Word>();
-        let bytes = if tail >= head { tail - head } else { ring_bytes - (head - tail) };
-        bytes > LONG * size_of::<Word>()
+        self.entries() > LONG
     }
 
     #[inline(always)]

@@ -15,7 +15,8 @@ use crate::core::{
 #[repr(C)]
 pub(crate) struct Scheduler {
     pub(super) ready: RunQueue,
-    /// Switches left until the next poll. Written by the worker alone; the watchdog reads it.
+    /// Switches left until the loop looks up: until the next poll, less `beyond`. Written by the
+    /// worker alone; the watchdog reads it.
     countdown: AtomicU32,
     /// Whether there are other workers to share closures with.
     pub(super) has_peers: bool,
@@ -23,6 +24,9 @@ pub(crate) struct Scheduler {
     pub(super) may_chain: bool,
     /// The number of turns in which a closure without a stack is preferred to a suspended fiber.
     fresh_turns: Cell<u8>,
+    /// The switches from the end of the countdown to the next poll. Not 0 only while a sample is
+    /// taken ([`sampling`](super::sampling)).
+    beyond: Cell<u8>,
 }
 
 const _: () = assert!(size_of::<Scheduler>() == 64);
@@ -35,14 +39,15 @@ impl Scheduler {
             has_peers,
             may_chain: !has_peers,
             fresh_turns: Cell::new(0),
+            beyond: Cell::new(0),
         }
     }
 
-    /// Counts a switch; returns whether the poll is due.
+    /// Counts a switch; returns whether the loop has to look up, for a poll or a sample.
     #[inline(always)]
     pub(super) fn count_switch(&self) -> bool {
         let switches_left = self.switches_left() - 1;
-        self.poll_after(switches_left);
+        self.set_countdown(switches_left);
         switches_left == 0
     }
 
@@ -50,10 +55,35 @@ impl Scheduler {
     /// strand.
     #[inline(always)]
     pub(super) fn poll_after(&self, switches: u32) {
+        self.set_countdown(switches);
+        self.beyond.set(0);
+    }
+
+    #[inline(always)]
+    fn set_countdown(&self, switches: u32) {
         // Relaxed: nothing else follows from it.
         self.countdown.store(switches, Ordering::Relaxed);
     }
 
+    /// Lets the loop look up after that many switches, and poll when it would poll anyway.
+    pub(super) fn look_up_after(&self, switches: u32) {
+        let until_poll = self.switches_until_poll();
+        let switches = switches.min(until_poll);
+        self.set_countdown(switches);
+        self.beyond.set((until_poll - switches) as u8);
+    }
+
+    /// Whether the loop, which looks up, polls as well.
+    pub(super) fn is_poll_due(&self) -> bool {
+        self.beyond.get() == 0
+    }
+
+    /// Switches left until the next poll.
+    pub(super) fn switches_until_poll(&self) -> u32 {
+        self.switches_left() + u32::from(self.beyond.get())
+    }
+
+    /// Switches left until the loop looks up.
     #[inline(always)]
     pub(super) fn switches_left(&self) -> u32 {
         self.countdown.load(Ordering::Relaxed)
@@ -77,7 +107,7 @@ impl Scheduler {
     }
 
     /// Takes the closure at the head of the queue for a stack whose fiber has just ended, if it
-    /// `fits` there and no poll is due.
+    /// `fits` there and the loop need not look up.
     #[inline(always)]
     pub(super) fn next_to_chain(
         &self,
@@ -91,7 +121,7 @@ impl Scheduler {
             self.ready.push_fresh(header);
             return None;
         }
-        self.poll_after(self.switches_left() - 1);
+        self.set_countdown(self.switches_left() - 1);
         Some(header)
     }
 

@@ -28,6 +28,7 @@ use std::sync::Mutex;
 
 use super::ThreadWaker;
 use crate::core::{
+    figures::{Recorded, WorkerRecord},
     primitive::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     strand::StrandHeader,
 };
@@ -46,8 +47,13 @@ pub(crate) struct Shared {
     pub(crate) finished: AtomicU64,
     /// Fibers alive that were started by this worker; written by it alone.
     live: AtomicUsize,
+    /// What this worker, and those before it that had this value, have recorded; written by the
+    /// worker alone.
+    pub(crate) record: WorkerRecord,
 }
 
+/// All values that were made.
+static ALL: Mutex<Vec<&'static Shared>> = Mutex::new(Vec::new());
 static UNUSED: Mutex<Vec<&'static Shared>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -59,20 +65,32 @@ impl Shared {
     pub(crate) fn take(waker: ThreadWaker) -> &'static Shared {
         let reused = lock(&UNUSED).pop();
         let shared = reused.unwrap_or_else(|| {
-            Box::leak(Box::new(Shared {
+            let shared: &'static Shared = Box::leak(Box::new(Shared {
                 inbox: AtomicPtr::new(std::ptr::null_mut()),
                 state: AtomicU32::new(RUNNING),
                 waker: Mutex::new(None),
                 spawned: AtomicU64::new(0),
                 finished: AtomicU64::new(0),
                 live: AtomicUsize::new(0),
-            }))
+                record: WorkerRecord::default(),
+            }));
+            lock(&ALL).push(shared);
+            shared
         });
         shared.spawned.store(0, Ordering::Relaxed);
         shared.finished.store(0, Ordering::Relaxed);
         shared.live.store(0, Ordering::Relaxed);
         shared.set_waker(Some(waker));
         shared
+    }
+
+    /// Adds up what all workers of the process have recorded since it began.
+    pub(crate) fn sum_of_all() -> Recorded {
+        let mut sum = Recorded::default();
+        for shared in lock(&ALL).iter() {
+            sum.add(&shared.record);
+        }
+        sum
     }
 
     /// Gives the value back for reuse when its worker is gone.
@@ -88,6 +106,7 @@ impl Shared {
     /// Counts a strand that this thread, the worker's own, has spawned.
     #[inline]
     pub(crate) fn note_spawned(&self) {
+        self.record.spawned.add_one();
         let spawned = self.spawned.load(Ordering::Relaxed);
         // Release: a worker that sums up `spawned` after seeing a later `finished` sees this.
         self.spawned.store(spawned + 1, Ordering::Release);
@@ -96,6 +115,7 @@ impl Shared {
     /// Counts a strand that has ended on this thread, the worker's own.
     #[inline]
     pub(crate) fn note_finished(&self) {
+        self.record.ended.add_one();
         let finished = self.finished.load(Ordering::Relaxed);
         // Release: a thread that sums up the finished strands sees all strands that they spawned.
         self.finished.store(finished + 1, Ordering::Release);

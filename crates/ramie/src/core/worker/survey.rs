@@ -67,13 +67,13 @@ pub(crate) struct SurveyInbox {
     is_asked: AtomicBool,
     is_in_loop: AtomicBool,
     surveys: Mutex<VecDeque<Posted>>,
-    shared: &'static Shared,
+    pub(super) shared: &'static Shared,
     /// The id of the thread's own strand; 0: it has none.
     root: AtomicU64,
     /// The index of the worker in its runtime.
-    index: Option<usize>,
-    thread_name: Option<String>,
-    thread_id: i32,
+    pub(super) index: Option<usize>,
+    pub(super) thread_name: Option<String>,
+    pub(super) thread_id: i32,
 }
 
 /// A survey in an inbox, and how far the worker has answered it.

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 
 use super::{FiberStack, SWITCHES_PER_POLL, Scheduler, WorkerClock};
 use crate::core::{
+    figures::WorkerRecord,
     strand::Wake,
     time::{Deadline, Timers},
 };
@@ -55,17 +56,17 @@ impl WorkerTimers {
     }
 
     /// Ends the waits whose deadlines have passed, those of [`WOKEN_PER_POLL`] strands at most.
-    pub(super) fn fire(&self, clock: &WorkerClock, scheduler: &Scheduler) {
+    pub(super) fn fire(&self, clock: &WorkerClock, scheduler: &Scheduler, record: &WorkerRecord) {
         if self.next_ns() == u64::MAX {
             return;
         }
         let now = clock.now_ns();
         // If all due strands have later deadlines by now, their entries move, and none wakes.
-        while self.next_ns() <= now && !self.fire_some(now, scheduler) {}
+        while self.next_ns() <= now && !self.fire_some(now, scheduler, record) {}
     }
 
     /// Returns whether a strand woke.
-    fn fire_some(&self, now: u64, scheduler: &Scheduler) -> bool {
+    fn fire_some(&self, now: u64, scheduler: &Scheduler, record: &WorkerRecord) -> bool {
         let mut room = [std::ptr::null(); WOKEN_PER_POLL];
         let due = self.heap.borrow_mut().take_due(now, &mut room);
         let mut wakes = false;
@@ -76,7 +77,7 @@ impl WorkerTimers {
             }
             // SAFETY: live entries name stacks that are alive (`core/time/timer.rs`), and none of
             // the strands runs before this returns.
-            wakes |= self.expire(unsafe { &*stack }, now);
+            wakes |= self.expire(unsafe { &*stack }, now, record);
         }
         scheduler.ready.measure();
         wakes
@@ -84,13 +85,15 @@ impl WorkerTimers {
 
     /// Ends the wait of a strand whose entry fired, or arms the entry anew for a later deadline.
     /// Returns whether the strand continues.
-    fn expire(&self, stack: &FiberStack, now: u64) -> bool {
+    fn expire(&self, stack: &FiberStack, now: u64, figures: &WorkerRecord) -> bool {
         let Some(wait) = stack.header().current_wait() else { return false };
         // SAFETY: the strand waits and is of this worker (its timers hold only such), so it stays
         // suspended, and its record valid, until this thread resumes it.
         let Some(record) = (unsafe { stack.record.get().as_ref() }) else { return false };
         let deadline = record.ends_at();
         if deadline.as_ns() <= now {
+            figures.woken_by_timers.add_one();
+            figures.durations.timer_lateness.record(now - deadline.as_ns());
             return wait.wake(Wake::TimedOut);
         }
         if deadline != Deadline::NEVER {

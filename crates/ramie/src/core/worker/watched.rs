@@ -7,7 +7,7 @@
 //!   while the loop does its own work, and outside the loop.
 //! - The [`Scheduler`](super::Scheduler)'s countdown to the next poll counts down with each switch
 //!   and each chained closure, which a worker needs in any case. In between two changes of `rounds`
-//!   no value of the countdown returns.
+//!   no value of the countdown returns; it is set anew between the two changes of a poll or sample.
 //!
 //! So watching adds no store to a switch: only a poll and an idle moment store one more word.
 //!
