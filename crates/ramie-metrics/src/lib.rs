@@ -32,6 +32,9 @@ use std::collections::HashMap;
 use metrics::{Label, Unit};
 use ramie::metrics::{Family, FamilyKind, FigureSample, Histogram, Value, snapshot};
 
+/// A name with its labels.
+type Name = (&'static str, Vec<(&'static str, String)>);
+
 /// How many durations were published of each bucket, by its longest duration in ns.
 type Buckets = HashMap<u128, u64>;
 
@@ -42,7 +45,7 @@ type Buckets = HashMap<u128, u64>;
 #[derive(Debug, Default)]
 pub struct Publisher {
     /// What each histogram has counted so far, by name and labels.
-    published: HashMap<(&'static str, Vec<(&'static str, String)>), Buckets>,
+    published: HashMap<Name, Buckets>,
 }
 
 impl Publisher {
