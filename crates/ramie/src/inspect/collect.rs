@@ -8,7 +8,7 @@ use super::dump::{
 };
 use crate::{
     core::{
-        strand::{FiberId, visit_unstarted},
+        strand::{FiberId, IdSet, visit_unstarted},
         wait::{park::Subject, record::NO_OFFSET},
         worker::{self, LimitFacts, StrandFacts, WaitFacts, WorkerAnswer, WorkerFacts},
     },
@@ -85,8 +85,7 @@ fn empty(id: FiberId, state: StrandState) -> StrandDump {
 }
 
 fn add_unstarted(dump: &mut Dump) {
-    let started: std::collections::HashSet<_> =
-        dump.strands.iter().map(|strand| strand.id).collect();
+    let started: IdSet = dump.strands.iter().map(|strand| strand.id).collect();
     visit_unstarted(|id, location| {
         if !started.contains(&id) {
             let spawned_at = Some(location.into());

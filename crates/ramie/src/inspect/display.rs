@@ -1,10 +1,6 @@
 //! The text of a dump: the workers, then the strands as a tree of scopes.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-    time::Duration,
-};
+use std::{fmt, time::Duration};
 
 use super::{
     descriptor::name_of,
@@ -12,7 +8,7 @@ use super::{
         CancelDump, Dump, StrandDump, StrandState, WaitDump, WaitTarget, WorkerDump, WorkerStatus,
     },
 };
-use crate::fiber::FiberId;
+use crate::{core::strand::IdMap, fiber::FiberId};
 
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,45 +53,57 @@ impl fmt::Display for WorkerDump {
 /// kernel is asked about each.
 const MOST_MEASURED: usize = 10_000;
 
-/// The strands of a dump, with the children of each.
+/// The strands of a dump, with the children of each. In tables by place rather than maps by id: a
+/// dump of a million strands is not rare, and its text takes as long as the dump itself.
 struct StrandTree<'a> {
     dump: &'a Dump,
-    places: HashMap<FiberId, usize>,
-    children: HashMap<FiberId, Vec<usize>>,
+    places: IdMap<usize>,
+    /// The place of each strand's parent, of its first child, and of its parent's next child.
+    parents: Vec<Option<usize>>,
+    first_children: Vec<Option<usize>>,
+    next_siblings: Vec<Option<usize>>,
 }
 
 impl<'a> StrandTree<'a> {
     fn new(dump: &'a Dump) -> Self {
-        let places = dump.strands.iter().enumerate().map(|(place, strand)| (strand.id, place));
-        let mut tree = StrandTree { dump, places: places.collect(), children: HashMap::new() };
-        for (place, strand) in dump.strands.iter().enumerate() {
-            if let Some(parent) = tree.known_parent(strand) {
-                tree.children.entry(parent).or_default().push(place);
+        let strands = &dump.strands;
+        let mut places = IdMap::with_capacity_and_hasher(strands.len(), Default::default());
+        places.extend(strands.iter().enumerate().map(|(place, strand)| (strand.id, place)));
+        let parent = |(place, strand): (usize, &StrandDump)| {
+            let parent = *places.get(&strand.parent?)?;
+            (parent != place).then_some(parent)
+        };
+        let parents: Vec<_> = strands.iter().enumerate().map(parent).collect();
+        let mut first_children = vec![None; strands.len()];
+        let mut next_siblings = vec![None; strands.len()];
+        // From the last to the first, so that the children come out in the order of their places.
+        for (place, parent) in parents.iter().enumerate().rev() {
+            if let Some(parent) = *parent {
+                next_siblings[place] = first_children[parent].replace(place);
             }
         }
-        tree
-    }
-
-    fn known_parent(&self, strand: &StrandDump) -> Option<FiberId> {
-        strand.parent.filter(|parent| self.places.contains_key(parent) && *parent != strand.id)
+        StrandTree { dump, places, parents, first_children, next_siblings }
     }
 
     /// Writes each strand once, under its parent if that is known. Not recursive, because scopes
     /// may be nested deeply.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let strands = &self.dump.strands;
-        let mut seen = HashSet::new();
-        let roots = (0..strands.len()).filter(|at| self.known_parent(&strands[*at]).is_none());
+        let mut is_written = vec![false; strands.len()];
+        let roots = (0..strands.len()).filter(|place| self.parents[*place].is_none());
         // The facts are not of one moment, so parents could form a ring; its strands come last.
         for root in roots.chain(0..strands.len()) {
             let mut left = vec![(root, 0)];
             while let Some((place, depth)) = left.pop() {
-                if !seen.insert(place) {
+                if depth > 0 {
+                    let sibling = self.next_siblings[place];
+                    left.extend(sibling.map(|sibling| (sibling, depth)));
+                }
+                if std::mem::replace(&mut is_written[place], true) {
                     continue;
                 }
                 self.write_strand(f, &strands[place], depth)?;
-                let children = self.children.get(&strands[place].id).into_iter().flatten();
-                left.extend(children.rev().map(|child| (*child, depth + 1)));
+                left.extend(self.first_children[place].map(|child| (child, depth + 1)));
             }
         }
         Ok(())
@@ -107,11 +115,12 @@ impl<'a> StrandTree<'a> {
         strand: &StrandDump,
         depth: usize,
     ) -> fmt::Result {
-        let indent = "  ".repeat(depth.min(MOST_INDENTS));
+        let indent = &INDENTS[..2 * depth.min(MOST_INDENTS)];
         write!(f, "\n{indent}{}", Label(strand))?;
         match (strand.state, &strand.wait) {
             (StrandState::Waiting, Some(wait)) => {
-                write!(f, " waits for {}", self.purpose(wait))?;
+                f.write_str(" waits for ")?;
+                self.write_purpose(f, wait)?;
                 write!(f, " since {}", Short(wait.since))?;
                 if let Some(left) = wait.left {
                     write!(f, ", for {} at most", Short(left))?;
@@ -123,7 +132,7 @@ impl<'a> StrandTree<'a> {
             (StrandState::Runnable, _) => f.write_str(" waits for its turn")?,
             (StrandState::NotStarted, _) => f.write_str(" has not started")?,
         }
-        self.write_origin(f, strand, &indent)?;
+        self.write_origin(f, strand, indent)?;
         if let Some(cancel) = &strand.cancel {
             write!(f, "\n{indent}    {cancel}")?;
         }
@@ -163,42 +172,46 @@ impl<'a> StrandTree<'a> {
         Ok(())
     }
 
-    /// The purpose of a wait, with the object's name.
-    fn purpose(&self, wait: &WaitDump) -> String {
+    /// Writes the purpose of a wait, with the object's name.
+    fn write_purpose(&self, f: &mut fmt::Formatter<'_>, wait: &WaitDump) -> fmt::Result {
         let purpose = wait.purpose;
         let strand = |id: &FiberId| match self.places.get(id) {
             Some(place) => Label(&self.dump.strands[*place]).to_string(),
             None => format!("strand {id}, which is not in this dump"),
         };
         match &wait.target {
-            WaitTarget::None => purpose.to_owned(),
+            WaitTarget::None => f.write_str(purpose),
             WaitTarget::Descriptor { fd, offset, name } => {
                 let name = name.clone().or_else(|| name_of(*fd)).unwrap_or("closed".into());
                 let offset = offset.map(|at| format!(", offset {at}")).unwrap_or_default();
-                format!("{purpose} (fd {fd}: {name}{offset})")
+                write!(f, "{purpose} (fd {fd}: {name}{offset})")
             }
             WaitTarget::Mutex { address, owner: Some(owner) } => {
-                format!("{purpose} ({address:#x}, held by {})", strand(owner))
+                write!(f, "{purpose} ({address:#x}, held by {})", strand(owner))
             }
             WaitTarget::RwLock { address, writer: Some(writer), .. } => {
-                format!("{purpose} ({address:#x}, held by {} to write)", strand(writer))
+                write!(f, "{purpose} ({address:#x}, held by {} to write)", strand(writer))
             }
             WaitTarget::RwLock { address, readers, .. } if *readers > 0 => {
-                format!("{purpose} ({address:#x}, held to read, {readers} times)")
+                write!(f, "{purpose} ({address:#x}, held to read, {readers} times)")
             }
             WaitTarget::Mutex { address, .. }
             | WaitTarget::RwLock { address, .. }
             | WaitTarget::Channel { address }
             | WaitTarget::Object { address }
-            | WaitTarget::Scope { address } => format!("{purpose} ({address:#x})"),
-            WaitTarget::Select { arms } => format!("{purpose} ({arms} arms)"),
-            WaitTarget::Strand { id } => format!("{purpose} ({})", strand(id)),
+            | WaitTarget::Scope { address } => write!(f, "{purpose} ({address:#x})"),
+            WaitTarget::Select { arms } => write!(f, "{purpose} ({arms} arms)"),
+            WaitTarget::Strand { id } => write!(f, "{purpose} ({})", strand(id)),
         }
     }
 }
 
 /// The depth from which strands are not indented further.
 const MOST_INDENTS: usize = 20;
+const INDENTS: &str = match std::str::from_utf8(&[b' '; 2 * MOST_INDENTS]) {
+    Ok(spaces) => spaces,
+    Err(_) => unreachable!(),
+};
 
 /// A strand, as texts name it.
 struct Label<'a>(&'a StrandDump);

@@ -8,6 +8,7 @@ mod attributes;
 mod debugger;
 mod header;
 mod id;
+mod id_map;
 mod job;
 mod life;
 mod memory;
@@ -21,6 +22,7 @@ pub(crate) use debugger::be_open_to_debuggers;
 pub(crate) use header::{StrandHeader, Unpark, Wake};
 pub use id::FiberId;
 pub(crate) use id::WakeRef;
+pub(crate) use id_map::{IdMap, IdSet};
 pub(crate) use job::{install, take_outcome};
 pub(crate) use life::{
     ABANDONED, describe_overflows, destroy_own_locals, end_abandoned, end_unstarted, fail_to_start,

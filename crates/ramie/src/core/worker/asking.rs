@@ -6,7 +6,6 @@
 //! have answered.
 
 use std::{
-    collections::HashSet,
     mem,
     sync::{Arc, Condvar, Mutex},
     thread,
@@ -22,7 +21,10 @@ use super::{
     survey::{INBOXES, Progress, Question, Survey, SurveyAnswers, SurveyInbox, answer_slice, lock},
     with_existing, yield_now,
 };
-use crate::core::primitive::{AtomicBool, Ordering};
+use crate::core::{
+    primitive::{AtomicBool, Ordering},
+    strand::IdSet,
+};
 
 /// How long a strand that asks pauses between two looks at the answers.
 const LOOK: Duration = Duration::from_micros(500);
@@ -92,7 +94,7 @@ impl PendingSurvey {
             None => inbox.describe(WorkerAnswer::NotInLoop),
         };
         let mut workers: Vec<_> = inboxes.iter().map(describe).collect();
-        let mut seen = HashSet::new();
+        let mut seen = IdSet::default();
         for (inbox, mut facts) in mem::take(&mut answers.slices) {
             facts.retain(|strand| seen.insert(strand.id));
             if let Some(at) = inboxes.iter().position(|other| Arc::ptr_eq(other, &inbox)) {
