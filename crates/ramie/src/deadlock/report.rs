@@ -114,7 +114,7 @@ fn label(strand: &StrandFacts) -> String {
     let attributes = strand.attributes.as_ref();
     match attributes.and_then(|attributes| attributes.options.name.as_deref()) {
         Some(name) => format!("{noun} '{name}'"),
-        None => format!("{noun} {:?}", strand.id),
+        None => format!("{noun} {}", strand.id),
     }
 }
 

@@ -110,7 +110,7 @@ fn a_fiber_without_a_name_is_named_by_its_id() {
         hog.join().unwrap();
         id
     });
-    assert_eq!(found.0.lock().unwrap()[0].fiber(), format!("fiber {id:?}"));
+    assert_eq!(found.0.lock().unwrap()[0].fiber(), format!("fiber {id}"));
 }
 
 /// By default the report goes to stderr, once for each stall, with its end.

@@ -1,7 +1,7 @@
 //! Maps and sets of strands by their ids, for dumps of a million strands.
 //!
-//! std's hasher takes as long as the rest of an insertion. It protects against keys that an attacker
-//! chooses, and ids are chosen by this process.
+//! std's hasher takes as long as the rest of an insertion. It protects against keys that an
+//! attacker chooses, and ids are chosen by this process.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -248,7 +248,7 @@ pub(crate) fn label_with(header: &StrandHeader, name: Option<&str>) -> String {
     let noun = if header.is_thread() { "thread" } else { "fiber" };
     match name {
         Some(name) => format!("{noun} '{name}'"),
-        None => format!("{noun} {:?}", header.id()),
+        None => format!("{noun} {}", header.id()),
     }
 }
 
@@ -297,6 +297,6 @@ pub(crate) fn describe_overflows() {
 fn describe(header: &StrandHeader, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
     match header.attributes.shared().and_then(|shared| shared.options.name.as_deref()) {
         Some(name) => write!(out, "fiber '{name}'"),
-        None => write!(out, "fiber {:?}", header.id()),
+        None => write!(out, "fiber {}", header.id()),
     }
 }

@@ -60,7 +60,7 @@ impl AbandonedFiber {
     }
 
     fn line(&self, labels: &HashMap<FiberId, String>) -> String {
-        let name = |id| labels.get(&id).cloned().unwrap_or_else(|| format!("{id:?}"));
+        let name = |id| labels.get(&id).cloned().unwrap_or_else(|| format!("strand {id}"));
         let object = match self.object {
             None => String::new(),
             Some(AwaitedObject::Descriptor(fd)) => format!(" (descriptor {fd})"),
