@@ -114,8 +114,8 @@ pub struct Snapshot {
 ///         }
 ///     });
 ///     let now = metrics::snapshot();
-///     assert_eq!(now.spawned - before.spawned, 10);
-///     assert!(now.durations.timer_lateness.quantile(0.99) > Some(Duration::ZERO));
+///     assert!(now.spawned - before.spawned >= 10);
+///     assert!(now.durations.timer_lateness.quantile(0.99).is_some());
 ///     println!("{}", now.prometheus());
 /// });
 /// ```
