@@ -16,7 +16,7 @@ pub(crate) struct WorkerRecord {
 }
 
 #[derive(Default)]
-pub(crate) struct Recorded;
+pub(crate) struct Recorded(());
 
 impl Recorded {
     pub(crate) fn add(&mut self, _record: &WorkerRecord) {}
