@@ -305,11 +305,15 @@ impl RunQueue {
 
     /// The number of entries before the marked one; `None` if that one is not queued any more.
     pub(super) fn entries_ahead_of(&self, mark: Mark) -> Option<usize> {
-        if mark.ring != self.start.get() {
+        let ahead = self.distance(self.head.get(), mark.place);
+        if mark.ring != self.start.get() || ahead >= self.entries() {
             return None;
         }
-        let ahead = self.distance(self.head.get(), mark.place);
-        (ahead < self.entries()).then_some(ahead)
+        // A run at the head counts as its closures, or a sample would look up after each of them,
+        // and none could run in the place of the one before (91 ns a closure instead of 52).
+        let head = read(self.head.get()).addr();
+        let more = if head & TAG == FRESH { head / ONE_FRESH - 1 } else { 0 };
+        Some(ahead + more)
     }
 
     /// The number of places from one place of the ring to another.
