@@ -47,6 +47,12 @@ pub struct RegisteredBuffer {
     region: Arc<Region>,
 }
 
+/// The bounds of a part as an index, which panics if the part does not lie in the buffer. No part
+/// is longer than 2^30, as no buffer is.
+fn bounds(part: &impl RangeBounds<usize>) -> (Bound<usize>, Bound<usize>) {
+    (part.start_bound().cloned(), part.end_bound().cloned())
+}
+
 impl RegisteredBuffer {
     /// Makes a buffer of `len` zero bytes, from 1 to 2^30.
     ///
@@ -77,8 +83,8 @@ impl RegisteredBuffer {
         part: impl RangeBounds<usize>,
         offset: Option<u64>,
     ) -> io::Result<usize> {
-        let (start, len) = self.bounds(&part);
-        let buf = self[start..].as_mut_ptr();
+        let part = &mut self[bounds(&part)];
+        let (buf, len) = (part.as_mut_ptr(), part.len() as u32);
         let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
         read_at_position(fd, offset, |offset| {
             let op = Op::Read { fd: fd.as_raw_fd(), buf, len, offset };
@@ -107,30 +113,14 @@ impl RegisteredBuffer {
         part: impl RangeBounds<usize>,
         offset: Option<u64>,
     ) -> io::Result<usize> {
-        let (start, len) = self.bounds(&part);
-        let buf = self[start..].as_ptr();
+        let part = &self[bounds(&part)];
+        let (buf, len) = (part.as_ptr(), part.len() as u32);
         let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
         write_at_position(fd, offset, len as usize, |offset| {
             let op = Op::Write { fd: fd.as_raw_fd(), buf, len, offset };
             // SAFETY: the buffer is borrowed for the length of this call.
             Ok(unsafe { self.perform(&WRITE, op) }? as usize)
         })
-    }
-
-    /// Returns where a part begins and its length in bytes, which is at most 2^30.
-    #[track_caller]
-    fn bounds(&self, part: &impl RangeBounds<usize>) -> (usize, u32) {
-        let start = match part.start_bound() {
-            Bound::Included(start) => *start,
-            Bound::Excluded(before) => before + 1,
-            Bound::Unbounded => 0,
-        };
-        let end = match part.end_bound() {
-            Bound::Included(last) => last + 1,
-            Bound::Excluded(end) => *end,
-            Bound::Unbounded => self.len(),
-        };
-        (start, self[start..end].len() as u32)
     }
 
     /// # Safety

@@ -138,6 +138,8 @@ fn mistakes_are_reported() {
     let (_from, to) = ring::pipe().unwrap();
     let outside = std::panic::AssertUnwindSafe(|| buffer.write(&to, ..11, None));
     assert!(std::panic::catch_unwind(outside).is_err());
+    let without_end = std::panic::AssertUnwindSafe(|| buffer.write(&to, ..=usize::MAX, None));
+    assert!(std::panic::catch_unwind(without_end).is_err());
 }
 
 #[test]
