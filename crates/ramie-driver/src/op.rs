@@ -134,31 +134,6 @@ impl Op {
         }
     }
 
-    /// Returns the kind of the op.
-    #[inline(always)]
-    #[must_use]
-    pub const fn kind(&self) -> OpKind {
-        match self {
-            Op::Nop => OpKind::Nop,
-            Op::Read { .. } => OpKind::Read,
-            Op::Write { .. } => OpKind::Write,
-            Op::ReadVectored { .. } => OpKind::ReadVectored,
-            Op::WriteVectored { .. } => OpKind::WriteVectored,
-            Op::Recv { .. } => OpKind::Recv,
-            Op::RecvBundle { .. } => OpKind::RecvBundle,
-            Op::Send { .. } => OpKind::Send,
-            Op::RecvMessage { .. } => OpKind::RecvMessage,
-            Op::SendMessage { .. } => OpKind::SendMessage,
-            Op::Accept { .. } => OpKind::Accept,
-            Op::Connect { .. } => OpKind::Connect,
-            Op::Poll { .. } => OpKind::Poll,
-            Op::Open { .. } => OpKind::Open,
-            Op::Close { .. } => OpKind::Close,
-            Op::EpollWait { .. } => OpKind::EpollWait,
-            Op::Call { .. } => OpKind::Call,
-        }
-    }
-
     /// Whether the op works on this descriptor.
     pub(crate) fn is_on(&self, fd: RawFd) -> bool {
         match *self {
@@ -191,77 +166,60 @@ impl Op {
     }
 }
 
-/// The kind of an [`Op`], without its arguments.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)]
-pub enum OpKind {
-    Nop,
-    Read,
-    Write,
-    ReadVectored,
-    WriteVectored,
-    Recv,
-    RecvBundle,
-    Send,
-    RecvMessage,
-    SendMessage,
-    Accept,
-    Connect,
-    Poll,
-    Open,
-    Close,
-    EpollWait,
-    Call,
+/// Defines [`OpKind`] from the variants of [`Op`] and the names of their system calls.
+macro_rules! op_kinds {
+    ($($kind:ident $name:literal,)*) => {
+        /// The kind of an [`Op`], without its arguments.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[allow(missing_docs)]
+        pub enum OpKind {
+            $($kind,)*
+        }
+
+        impl OpKind {
+            /// All kinds, each at the index that it has as a number.
+            pub const ALL: [OpKind; [$($name),*].len()] = [$(OpKind::$kind),*];
+
+            /// Returns the name of the kind, mostly that of its system call.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(OpKind::$kind => $name,)*
+                }
+            }
+        }
+
+        impl Op {
+            /// Returns the kind of the op.
+            #[inline(always)]
+            #[must_use]
+            pub const fn kind(&self) -> OpKind {
+                match self {
+                    $(Op::$kind { .. } => OpKind::$kind,)*
+                }
+            }
+        }
+    };
 }
 
-impl OpKind {
-    /// All kinds, each at the index that it has as a number.
-    pub const ALL: [OpKind; 17] = {
-        use OpKind::*;
-        [
-            Nop,
-            Read,
-            Write,
-            ReadVectored,
-            WriteVectored,
-            Recv,
-            RecvBundle,
-            Send,
-            RecvMessage,
-            SendMessage,
-            Accept,
-            Connect,
-            Poll,
-            Open,
-            Close,
-            EpollWait,
-            Call,
-        ]
-    };
-
-    /// Returns the name of the kind, mostly that of its system call.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            OpKind::Nop => "nop",
-            OpKind::Read => "read",
-            OpKind::Write => "write",
-            OpKind::ReadVectored => "readv",
-            OpKind::WriteVectored => "writev",
-            OpKind::Recv => "recv",
-            OpKind::RecvBundle => "recv_bundle",
-            OpKind::Send => "send",
-            OpKind::RecvMessage => "recvmsg",
-            OpKind::SendMessage => "sendmsg",
-            OpKind::Accept => "accept",
-            OpKind::Connect => "connect",
-            OpKind::Poll => "poll",
-            OpKind::Open => "open",
-            OpKind::Close => "close",
-            OpKind::EpollWait => "epoll_wait",
-            OpKind::Call => "call",
-        }
-    }
+op_kinds! {
+    Nop "nop",
+    Read "read",
+    Write "write",
+    ReadVectored "readv",
+    WriteVectored "writev",
+    Recv "recv",
+    RecvBundle "recv_bundle",
+    Send "send",
+    RecvMessage "recvmsg",
+    SendMessage "sendmsg",
+    Accept "accept",
+    Connect "connect",
+    Poll "poll",
+    Open "open",
+    Close "close",
+    EpollWait "epoll_wait",
+    Call "call",
 }
 
 /// The loan of a frame to the driver that accepts it.
