@@ -68,7 +68,7 @@ pub struct Snapshot {
     pub ended: u64,
     /// Strands that a worker has started or resumed: the switches.
     pub resumed: u64,
-    /// Looks of the workers at what comes from outside their run queues.
+    /// The number of times that workers looked at what comes from outside their run queues.
     pub polls: u64,
     /// Sleeps of the workers in the kernel.
     pub sleeps: u64,

@@ -65,7 +65,7 @@ pub(crate) struct WorkerRecord {
     pub(crate) ended: Figure,
     /// Strands that the loop has started or resumed.
     pub(crate) resumed: Figure,
-    /// Looks at what comes from outside the run queue.
+    /// The number of times that the worker looked at what comes from outside its run queue.
     pub(crate) polls: Figure,
     /// Sleeps in the kernel.
     pub(crate) sleeps: Figure,
@@ -102,6 +102,12 @@ struct OpRecord {
 }
 
 impl WorkerRecord {
+    /// Forgets the levels of the worker before, when a new one begins to write here.
+    pub(crate) fn clear_levels(&self) {
+        self.run_queue.set(0);
+        self.timers.set(0);
+    }
+
     /// Counts an op.
     #[inline(always)]
     pub(crate) fn begin_op(&self, kind: OpKind) -> OpStart {
@@ -131,7 +137,7 @@ fn now() -> u64 {
 }
 
 /// The sums of the records of any number of workers.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Recorded {
     pub(crate) spawned: u64,
     pub(crate) ended: u64,
@@ -152,8 +158,6 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     pub(crate) fn add(&mut self, record: &WorkerRecord) {
-        // In this order, because a strand that has ended was spawned before.
-        self.ended += record.ended.get();
         self.spawned += record.spawned.get();
         self.resumed += record.resumed.get();
         self.polls += record.polls.get();

@@ -80,16 +80,18 @@ impl Shared {
         shared.spawned.store(0, Ordering::Relaxed);
         shared.finished.store(0, Ordering::Relaxed);
         shared.live.store(0, Ordering::Relaxed);
+        shared.record.clear_levels();
         shared.set_waker(Some(waker));
         shared
     }
 
     /// Adds up what all workers of the process have recorded since it began.
     pub(crate) fn sum_of_all() -> Recorded {
-        let mut sum = Recorded::default();
-        for shared in lock(&ALL).iter() {
-            sum.add(&shared.record);
-        }
+        let (mut sum, all) = (Recorded::default(), lock(&ALL));
+        // First the ends of all strands, because one that has ended was spawned before, possibly by
+        // another worker.
+        sum.ended = all.iter().map(|shared| shared.record.ended.get()).sum();
+        all.iter().for_each(|shared| sum.add(&shared.record));
         sum
     }
 
