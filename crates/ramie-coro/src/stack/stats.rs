@@ -10,7 +10,7 @@ use super::{arena, chunk, guard};
 pub struct StackStats {
     /// Stacks that were mapped and guarded.
     pub made: usize,
-    /// Stacks in pools and coroutines.
+    /// Stacks of coroutines, and those that pools keep for the next ones.
     pub in_use: usize,
     /// Stacks in use that never return, because their coroutine was leaked.
     pub leaked: usize,

@@ -142,7 +142,8 @@ impl Builder {
         T: Send + 'static,
     {
         // SAFETY: closure and value own all they refer to.
-        let raw = unsafe { self.spawn_raw(f, ptr::null(), Placement::AnyWorker) }?;
+        let raw =
+            unsafe { self.spawn_raw(f, ptr::null(), Placement::AnyWorker, Location::caller()) }?;
         Ok(JoinHandle::new(raw))
     }
 
@@ -161,7 +162,8 @@ impl Builder {
         T: Send,
     {
         // SAFETY: the caller's promise.
-        let raw = unsafe { self.spawn_raw(f, ptr::null(), Placement::AnyWorker) }?;
+        let raw =
+            unsafe { self.spawn_raw(f, ptr::null(), Placement::AnyWorker, Location::caller()) }?;
         Ok(JoinHandle::new(raw))
     }
 
@@ -181,7 +183,8 @@ impl Builder {
         T: 'static,
     {
         // SAFETY: closure and value own all they refer to.
-        let raw = unsafe { self.spawn_raw(f, ptr::null(), Placement::ThisWorker) }?;
+        let raw =
+            unsafe { self.spawn_raw(f, ptr::null(), Placement::ThisWorker, Location::caller()) }?;
         Ok(JoinHandle::new(raw))
     }
 
@@ -199,10 +202,25 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
+        self.spawn_scoped_at(Location::caller(), scope, f)
+    }
+
+    /// As [`Builder::spawn_scoped`], for the caller of a function that spawns for it: dumps name
+    /// `spawned_at`.
+    pub(crate) fn spawn_scoped_at<'scope, F, T>(
+        self,
+        spawned_at: &'static Location<'static>,
+        scope: &'scope Scope<'scope, '_>,
+        f: F,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
         let data = scope.data();
         // SAFETY: the scope waits for the strand's end, and values borrowed for `'scope` outlive
         // the scope; the outcome is taken or dropped within `'scope` (join.rs).
-        let raw = unsafe { self.spawn_counted(f, data, Placement::AnyWorker) }?;
+        let raw = unsafe { self.spawn_counted(f, data, Placement::AnyWorker, spawned_at) }?;
         Ok(ScopedJoinHandle::new(raw, data))
     }
 
@@ -225,16 +243,17 @@ impl Builder {
     {
         let data = scope.data();
         // SAFETY: as for `spawn_scoped`.
-        let raw = unsafe { self.spawn_counted(f, data, Placement::ThisWorker) }?;
+        let raw =
+            unsafe { self.spawn_counted(f, data, Placement::ThisWorker, Location::caller()) }?;
         Ok(ScopedJoinHandle::new(raw, data))
     }
 
-    #[track_caller]
     unsafe fn spawn_counted<F, T>(
         self,
         f: F,
         scope: &ScopeData,
         placement: Placement,
+        spawned_at: &'static Location<'static>,
     ) -> io::Result<RawHandle>
     where
         F: FnOnce() -> T,
@@ -255,7 +274,7 @@ impl Builder {
         scope.child_added();
         let counted = Counted(scope);
         // SAFETY: the caller's promise.
-        let handle = unsafe { self.spawn_raw(f, scope, placement) }?;
+        let handle = unsafe { self.spawn_raw(f, scope, placement, spawned_at) }?;
         mem::forget(counted);
         Ok(handle)
     }
@@ -266,12 +285,12 @@ impl Builder {
     /// Everything that they borrow outlives the strand's end, and the moment when its outcome is
     /// taken. A closure for `AnyWorker` is `Send`.
     #[inline]
-    #[track_caller]
     unsafe fn spawn_raw<F, T>(
         self,
         f: F,
         scope: *const ScopeData,
         placement: Placement,
+        spawned_at: &'static Location<'static>,
     ) -> io::Result<RawHandle>
     where
         F: FnOnce() -> T,
@@ -294,7 +313,7 @@ impl Builder {
             };
             let is_thread = placement == Placement::AnyWorker && worker.membership.is_none();
             let header = worker.headers.take(is_thread)?;
-            header.note_spawn(Location::caller());
+            header.note_spawn(spawned_at);
             // SAFETY: a fresh header; the rest is the caller's promise.
             unsafe { strand::install(header, f) };
             if is_thread {

@@ -33,6 +33,7 @@ mod scope;
 
 use std::time::Duration;
 
+pub(crate) use self::scope::scope_at;
 pub use self::{
     builder::{Builder, Place},
     handle::Fiber,

@@ -1,7 +1,12 @@
 //! The workers of a runtime as fibers see them.
 
+use std::{
+    panic::Location,
+    sync::{Mutex, PoisonError},
+};
+
 use super::{Builder, Place, scope};
-use crate::core::worker;
+use crate::core::{strand::catch_raised, worker};
 
 /// Returns the number of workers of the runtime; 1 if strands are threads.
 ///
@@ -75,12 +80,25 @@ where
     F: Fn(usize) -> T + Sync,
     T: Send,
 {
-    let f = &f;
+    let called_at = Location::caller();
+    let outcomes: Vec<_> = (0..workers()).map(|_| Mutex::new(None)).collect();
+    let run = |index: usize| {
+        let outcome = catch_raised(|| f(index));
+        *outcomes[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+    };
+    let run = &run;
+    // The outcomes are kept here rather than joined, because a wait in the closure would name this
+    // file in dumps.
     scope(|s| {
-        let place = |index| Builder::new().on(Place::Worker(index));
-        let spawn = |index| place(index).spawn_scoped(s, move || f(index));
-        let spawn = |index| spawn(index).unwrap_or_else(|error| panic!("cannot spawn: {error}"));
-        let fibers: Vec<_> = (0..workers()).map(spawn).collect();
-        fibers.into_iter().map(super::ScopedJoinHandle::join_or_raise).collect()
-    })
+        for index in 0..workers() {
+            let builder = Builder::new().on(Place::Worker(index));
+            let spawned = builder.spawn_scoped_at(called_at, s, move || run(index));
+            spawned.unwrap_or_else(|error| panic!("cannot spawn: {error}"));
+        }
+    });
+    let outcomes = outcomes.into_iter().map(|outcome| {
+        let outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcome.expect("the scope waited until the fiber had ended")
+    });
+    outcomes.map(|outcome| outcome.unwrap_or_else(|raised| raised.raise())).collect()
 }

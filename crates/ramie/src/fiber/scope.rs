@@ -7,7 +7,11 @@
 //! stack leaks with everything on it). There is no handle whose `mem::forget` could cut the wait
 //! short.
 
-use std::{fmt, marker::PhantomData, panic::resume_unwind};
+use std::{
+    fmt,
+    marker::PhantomData,
+    panic::{Location, resume_unwind},
+};
 
 use super::{Builder, ScopedJoinHandle};
 use crate::core::strand::{NoValue, Raised, ScopeData};
@@ -71,8 +75,17 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
+    scope_at(Location::caller(), f)
+}
+
+/// As [`scope`], for the caller of a function that opens it: dumps name `called_at`.
+#[track_caller]
+pub(crate) fn scope_at<'env, F, T>(called_at: &'static Location<'static>, f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
     let scope = Scope::new();
-    scope.close_after(|| f(&scope))
+    scope.close_after(called_at, || f(&scope))
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
@@ -86,13 +99,18 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Scope { data: ScopeData::new(), scope: PhantomData, env: PhantomData }
     }
 
-    /// Runs `f`, then waits for all strands of the scope.
+    /// Runs `f`, then waits for all strands of the scope; dumps name `called_at` as the place that
+    /// waits.
     #[track_caller]
-    pub(crate) fn close_after<T>(&self, f: impl FnOnce() -> T) -> T {
+    pub(crate) fn close_after<T>(
+        &self,
+        called_at: &'static Location<'static>,
+        f: impl FnOnce() -> T,
+    ) -> T {
         // The panic is caught, so that the wait happens outside the unwinding, where other fibers
         // may run.
         let outcome = crate::core::panic::catch(f);
-        self.data.wait_for_all();
+        self.data.wait_for_all(called_at);
         let panicked = self.data.take_panic();
         match (outcome, panicked) {
             (Err(payload), _) => resume_unwind(payload),
@@ -130,7 +148,23 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        Builder::new().spawn_scoped(self, f).unwrap_or_else(|error| panic!("cannot spawn: {error}"))
+        self.spawn_at(Location::caller(), f)
+    }
+
+    /// As [`Scope::spawn`], for the caller of a function that spawns for it: dumps name
+    /// `spawned_at`.
+    #[track_caller]
+    pub(crate) fn spawn_at<F, T>(
+        &'scope self,
+        spawned_at: &'static Location<'static>,
+        f: F,
+    ) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let spawned = Builder::new().spawn_scoped_at(spawned_at, self, f);
+        spawned.unwrap_or_else(|error| panic!("cannot spawn: {error}"))
     }
 
     /// Spawns a fiber that stays on this worker and may borrow `!Send` values.

@@ -15,13 +15,13 @@ impl fmt::Display for Dump {
         let count = |state| self.strands.iter().filter(|strand| strand.state == state).count();
         writeln!(
             f,
-            "{} strands ({} running, {} runnable, {} waiting, {} not started), {} workers",
-            self.strands.len(),
+            "{} ({} running, {} runnable, {} waiting, {} not started), {}",
+            Quantified(self.strands.len() as u64, "strand"),
             count(StrandState::Running),
             count(StrandState::Runnable),
             count(StrandState::Waiting),
             count(StrandState::NotStarted),
-            self.workers.len()
+            Quantified(self.workers.len() as u64, "worker")
         )?;
         for worker in &self.workers {
             writeln!(f, "{worker}")?;
@@ -37,7 +37,12 @@ impl fmt::Display for WorkerDump {
             None => write!(f, "thread")?,
         }
         let name = self.thread_name.as_deref().unwrap_or("unnamed");
-        write!(f, " ({name}, thread id {}), {} fibers", self.thread_id, self.fibers)?;
+        write!(
+            f,
+            " ({name}, thread id {}), {}",
+            self.thread_id,
+            Quantified(self.fibers as u64, "fiber")
+        )?;
         match self.status {
             WorkerStatus::Complete => Ok(()),
             WorkerStatus::OutsideLoop => f.write_str(": runs code outside of waits"),
@@ -149,7 +154,8 @@ impl<'a> StrandTree<'a> {
             write!(f, "\n{indent}    spawned at {spawned_at}")?;
         }
         if let Some(age) = strand.age {
-            write!(f, "\n{indent}    {} old, {} waits", Short(age), strand.waits)?;
+            let waits = Quantified(strand.waits.into(), "wait");
+            write!(f, "\n{indent}    {} old, {waits}", Short(age))?;
         }
         if let Some(worker) = strand.worker.and_then(|place| self.dump.workers.get(place)) {
             match worker.index {
@@ -240,6 +246,16 @@ impl fmt::Display for CancelDump {
             Some(reason) => write!(f, ", cancelled: {reason}"),
             None => Ok(()),
         }
+    }
+}
+
+/// A number of things, with the noun in the singular: `1 worker`, `2 workers`.
+struct Quantified(u64, &'static str);
+
+impl fmt::Display for Quantified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0 == 1 { "" } else { "s" };
+        write!(f, "{} {}{plural}", self.0, self.1)
     }
 }
 

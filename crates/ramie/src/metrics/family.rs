@@ -88,7 +88,11 @@ impl Snapshot {
             ("ramie_blocking_threads", "Threads of the blocking pools.", blocking.threads as u64),
             ("ramie_blocking_jobs", "Blocking jobs that wait or run.", blocking.jobs as u64),
             ("ramie_stacks_made", "Stacks mapped and guarded.", stacks.made as u64),
-            ("ramie_stacks_in_use", "Stacks in pools and coroutines.", stacks.in_use as u64),
+            (
+                "ramie_stacks_in_use",
+                "Stacks that fibers use or workers keep for others.",
+                stacks.in_use as u64,
+            ),
             ("ramie_stacks_leaked", "Stacks that never return.", stacks.leaked as u64),
         ]
         .map(|(name, help, level)| single(name, help, FamilyKind::Gauge, Value::Count(level)))

@@ -16,7 +16,9 @@ const LAST_BOUND: u32 = 36;
 /// A [`Snapshot`] in the text format of Prometheus; made by [`Snapshot::prometheus`].
 ///
 /// All names begin with `ramie_`, times are in seconds, and all is of the whole process. A server
-/// answers a scrape with this text and the content type `text/plain; version=0.0.4`.
+/// answers a scrape with this text and the content type `text/plain; version=0.0.4`. Families whose
+/// names begin with `ramie_worker_` have a sample for each worker that runs now, so they are empty
+/// outside of [`run`](crate::run()).
 #[derive(Clone, Copy, Debug)]
 pub struct Prometheus<'a> {
     snapshot: &'a Snapshot,

@@ -112,7 +112,7 @@ impl fmt::Debug for Config {
 /// | `workers` | the CPUs this process may use | 1 to 1,024 |
 /// | `strands` | `Fibers`, or `RAMIE_STRANDS` (`fibers`, `threads`) | |
 /// | `stack_size` | 256 KiB, or `RAMIE_STACK` (bytes); the closure of `run` gets at least 2 MiB | 32 KiB to 1 GiB |
-/// | `driver` | `Auto`, or `RAMIE_DRIVER` (`uring`, `poll`) | |
+/// | `driver` | `Auto`, or `RAMIE_DRIVER` (`auto`, `uring`, `poll`) | |
 /// | `submitter` | `Worker`, or `RAMIE_SUBMIT` (`worker`, `kernel-thread`, `sidecar`) | |
 /// | `blocking_threads` | 512 | 1 to 16,384 |
 /// | `thread_name` | `ramie-worker` | no NUL bytes |

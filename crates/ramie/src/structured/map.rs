@@ -1,8 +1,11 @@
 //! Applying a function to the items of an iterator, a limited number at a time.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    panic::Location,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use super::{AsFailure, Failures, TryScope, merged::FirstPanic, try_scope};
@@ -41,11 +44,12 @@ where
     R: Send,
 {
     check(limit);
+    let called_at = Location::caller();
     let source = ItemSource::new(items.into_iter());
     let results = Mutex::new(Vec::new());
     fiber::scope(|scope| {
         for _ in 0..source.fibers(limit) {
-            scope.spawn(|| {
+            scope.spawn_at(called_at, || {
                 source.for_each(|index, item| {
                     push(&results, index, f(item));
                     true
@@ -76,13 +80,14 @@ where
     R: Send,
 {
     check(limit);
+    let called_at = Location::caller();
     let source = ItemSource::new(items.into_iter());
     fiber::scope(|scope| {
         let (sender, receiver) = channel::bounded(limit);
         for _ in 0..source.fibers(limit) {
             let sender = sender.clone();
             let (source, f) = (&source, &f);
-            scope.spawn(move || {
+            scope.spawn_at(called_at, move || {
                 source.for_each(|_, item| {
                     let result = f(item);
                     // The send fails only if `each` has panicked.
@@ -121,12 +126,13 @@ where
     E: AsFailure<Via> + Send,
 {
     check(limit);
+    let called_at = Location::caller();
     let source = ItemSource::new(items.into_iter());
     let results = Mutex::new(Vec::new());
     let has_failed = AtomicBool::new(false);
     try_scope(|scope: &TryScope<'_, '_, E>| {
         for _ in 0..source.fibers(limit) {
-            scope.spawn(|| {
+            scope.spawn_at(called_at, || {
                 while !has_failed.load(Relaxed)
                     && let Some((index, item)) = source.next()
                 {

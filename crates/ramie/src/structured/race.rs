@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    panic::Location,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -104,6 +105,7 @@ pub enum Never {}
 
 impl Failure for Never {}
 
+#[track_caller]
 fn run<'env, T, E, Via>(
     f: impl for<'scope> FnOnce(&'scope Racers<'scope, 'env, T, E>),
 ) -> Result<Option<T>, Failures<E>>
@@ -111,6 +113,7 @@ where
     T: 'env,
     E: AsFailure<Via> + 'env,
 {
+    let called_at = Location::caller();
     cancel::scope(|cancel_scope| {
         let racers = Racers {
             strands: Scope::new(),
@@ -118,7 +121,7 @@ where
             winner: Mutex::new(None),
             merged: Merged::new(),
         };
-        racers.strands.close_after(|| {
+        racers.strands.close_after(called_at, || {
             if let Err(raised) = catch_raised(|| f(&racers)) {
                 racers.merged.add_panic(raised);
                 racers.cancel();
@@ -148,6 +151,7 @@ impl<'scope, T, E> Racers<'scope, '_, T, E> {
     ///
     /// # Panics
     /// As [`fiber::spawn`](crate::fiber::spawn).
+    #[track_caller]
     pub fn spawn<F>(&'scope self, f: F)
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -161,6 +165,7 @@ impl<'scope, T, E> Racers<'scope, '_, T, E> {
     ///
     /// # Panics
     /// As [`fiber::spawn`](crate::fiber::spawn).
+    #[track_caller]
     pub fn spawn_try<F>(&'scope self, f: F)
     where
         F: FnOnce() -> Result<T, E> + Send + 'scope,

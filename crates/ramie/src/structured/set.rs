@@ -1,6 +1,11 @@
 //! Strands whose outcomes are taken one by one, in the order in which the strands end.
 
-use std::{fmt, mem, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, thread};
+use std::{
+    fmt, mem,
+    panic::Location,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+};
 
 use crate::{
     channel::{self, Receiver, Sender},
@@ -46,6 +51,7 @@ where
     T: 'env,
     F: for<'scope> FnOnce(&'scope Set<'scope, 'env, T>) -> R,
 {
+    let called_at = Location::caller();
     cancel::scope(|cancel_scope| {
         let (sender, receiver) = channel::unbounded();
         let set = Set {
@@ -55,7 +61,7 @@ where
             sender,
             receiver,
         };
-        let returned = set.strands.close_after(|| f(&set));
+        let returned = set.strands.close_after(called_at, || f(&set));
         while let Some(outcome) = set.try_take() {
             outcome.unwrap_or_else(|raised| raised.raise());
         }
@@ -79,6 +85,7 @@ impl<'scope, T> Set<'scope, '_, T> {
     ///
     /// # Panics
     /// As [`fiber::spawn`](crate::fiber::spawn).
+    #[track_caller]
     pub fn spawn<F>(&'scope self, f: F)
     where
         F: FnOnce() -> T + Send + 'scope,

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
+    panic::Location,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -116,19 +117,27 @@ type ChildFn<'env, E> = Box<dyn Fn() -> Result<(), E> + Sync + 'env>;
 
 /// The list to which the closure of [`Supervisor::run`] adds children.
 pub struct Supervised<'env, E> {
-    children: Vec<(String, ChildFn<'env, E>)>,
+    children: Vec<Supervisee<'env, E>>,
+}
+
+struct Supervisee<'env, E> {
+    name: String,
+    run: ChildFn<'env, E>,
+    added_at: &'static Location<'static>,
 }
 
 impl<'env, E> Supervised<'env, E> {
     /// Adds a child. The closure is called once for each start.
+    #[track_caller]
     pub fn add(&mut self, name: &str, child: impl Fn() -> Result<(), E> + Sync + 'env) {
-        self.children.push((name.to_owned(), Box::new(child)));
+        let (name, added_at) = (name.to_owned(), Location::caller());
+        self.children.push(Supervisee { name, run: Box::new(child), added_at });
     }
 }
 
 impl<E> fmt::Debug for Supervised<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.children.iter().map(|(name, _)| name)).finish()
+        f.debug_list().entries(self.children.iter().map(|child| &child.name)).finish()
     }
 }
 
@@ -234,6 +243,7 @@ impl Supervisor {
     /// # Errors
     /// Children failed, or ended, more often than the limit allows. All other children were
     /// cancelled.
+    #[track_caller]
     pub fn run<'env, E, Via>(
         self,
         add: impl FnOnce(&mut Supervised<'env, E>),
@@ -250,6 +260,7 @@ impl Supervisor {
         }
     }
 
+    #[track_caller]
     fn run_each<E, Via>(
         &self,
         supervised: &Supervised<'_, E>,
@@ -260,7 +271,7 @@ impl Supervisor {
     {
         let outcome = try_scope(|scope: &TryScope<'_, '_, GaveUp<E>>| {
             for child in &supervised.children {
-                scope.spawn(|| self.keep_alive(child, history));
+                scope.spawn_at(child.added_at, || self.keep_alive(child, history));
             }
             Ok(())
         });
@@ -270,24 +281,25 @@ impl Supervisor {
     /// Runs one child, and restarts it until it ends for good.
     fn keep_alive<E: AsFailure<Via>, Via>(
         &self,
-        (name, child): &(String, ChildFn<'_, E>),
+        child: &Supervisee<'_, E>,
         history: &Mutex<VecDeque<Instant>>,
     ) -> Result<(), GaveUp<E>> {
         let mut failures = 0;
         loop {
             let start = Instant::now();
-            let end = run_once(child);
+            let end = run_once(&child.run);
             if start.elapsed() > self.back_off.longest {
                 failures = 0;
             }
             failures += 1;
             let Some(last) = self.wants_restart(end) else { return Ok(()) };
-            self.allow(name, last, history)?;
+            self.allow(&child.name, last, history)?;
             self.pause(failures);
         }
     }
 
     /// Runs all children, and restarts all when one is to be started again.
+    #[track_caller]
     fn run_together<E, Via>(
         &self,
         supervised: &Supervised<'_, E>,
@@ -296,15 +308,16 @@ impl Supervisor {
     where
         E: AsFailure<Via> + Send,
     {
+        let called_at = Location::caller();
         let mut failures = 0;
         loop {
             let start = Instant::now();
             let ended = Mutex::new(None);
             cancel::scope(|cancel_scope| {
                 let handle = cancel_scope.handle();
-                fiber::scope(|scope| {
+                fiber::scope_at(called_at, |scope| {
                     for child in &supervised.children {
-                        scope.spawn(|| self.run_as_one(child, &handle, &ended));
+                        scope.spawn_at(child.added_at, || self.run_as_one(child, &handle, &ended));
                     }
                 });
             });
@@ -321,14 +334,14 @@ impl Supervisor {
 
     fn run_as_one<'a, E: AsFailure<Via>, Via>(
         &self,
-        (name, child): &'a (String, ChildFn<'_, E>),
+        child: &'a Supervisee<'_, E>,
         others: &CancelHandle,
         ended: &Mutex<Option<(&'a String, Last<E>)>>,
     ) {
-        let Some(last) = self.wants_restart(run_once(child)) else { return };
+        let Some(last) = self.wants_restart(run_once(&child.run)) else { return };
         let mut first = ended.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
-            *first = Some((name, last));
+            *first = Some((&child.name, last));
         }
         drop(first);
         others.cancel_because("another child is restarted");

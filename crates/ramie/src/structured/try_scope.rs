@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    panic::Location,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -71,13 +72,14 @@ pub fn try_calls<'env, T, E, Via>(
 where
     E: AsFailure<Via> + 'env,
 {
+    let called_at = Location::caller();
     cancel::scope(|cancel_scope| {
         let scope = TryScope {
             strands: Scope::new(),
             cancel: cancel_scope.handle(),
             merged: Merged::new(),
         };
-        let value = scope.strands.close_after(|| {
+        let value = scope.strands.close_after(called_at, || {
             // The closure panics if a strand that it joins was not run.
             let value = catch_raised(|| f(&scope)).unwrap_or_else(|raised| {
                 scope.merged.add_panic(raised);
@@ -113,13 +115,30 @@ impl<'scope, E> TryScope<'scope, '_, E> {
     ///
     /// # Panics
     /// As [`fiber::spawn`](crate::fiber::spawn).
+    #[track_caller]
     pub fn spawn<T, F>(&'scope self, f: F) -> TryJoinHandle<'scope, T>
     where
         F: FnOnce() -> Result<T, E> + Send + 'scope,
         T: Send + 'scope,
         E: Send,
     {
-        TryJoinHandle { strand: self.strands.spawn(|| self.watch(f)) }
+        self.spawn_at(Location::caller(), f)
+    }
+
+    /// As [`TryScope::spawn`], for the caller of a function that spawns for it: dumps name
+    /// `spawned_at`.
+    #[track_caller]
+    pub(super) fn spawn_at<T, F>(
+        &'scope self,
+        spawned_at: &'static Location<'static>,
+        f: F,
+    ) -> TryJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+        E: Send,
+    {
+        TryJoinHandle { strand: self.strands.spawn_at(spawned_at, || self.watch(f)) }
     }
 
     /// Spawns a fiber that stays on this worker; its closure need not be `Send`.
@@ -129,6 +148,7 @@ impl<'scope, E> TryScope<'scope, '_, E> {
     ///
     /// # Panics
     /// As [`Scope::spawn_local`].
+    #[track_caller]
     pub fn spawn_local<T, F>(&'scope self, f: F) -> TryJoinHandle<'scope, T>
     where
         F: FnOnce() -> Result<T, E> + 'scope,

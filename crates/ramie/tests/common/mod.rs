@@ -141,7 +141,7 @@ pub fn on_workers(f: impl Fn()) {
 
 /// Lets others run until `condition` holds, which it must within a minute.
 #[track_caller]
-pub fn wait_until(condition: impl Fn() -> bool) {
+pub fn wait_until(mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < Duration::from_secs(60), "what had to come has not come");

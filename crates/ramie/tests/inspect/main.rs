@@ -4,6 +4,7 @@
 mod common;
 
 mod dump;
+mod joiners;
 mod million;
 mod quit;
 mod served;

@@ -10,7 +10,7 @@
 //! parent is usually abandoned, too. If it is not (the scope was opened outside of `run`), the
 //! parent is notified and ends the process, because it could neither leave the scope nor continue.
 
-use std::sync::Mutex;
+use std::{panic::Location, sync::Mutex};
 
 use ramie_driver::sys::{HandedOut, Lent};
 
@@ -136,13 +136,13 @@ impl ScopeData {
 
     /// Waits until no strand is left.
     #[track_caller]
-    pub(crate) fn wait_for_all(&self) {
+    pub(crate) fn wait_for_all(&self, called_at: &'static Location<'static>) {
         let children = HandedOut::<Children>::new();
         if self.strands.fetch_sub(1, Ordering::AcqRel) == 1 {
             return children.settle();
         }
         let address = std::ptr::from_ref(self).addr() as u64;
-        let record = WaitRecord::new(&SCOPE_END).with_detail(address, 0);
+        let record = WaitRecord::new(&SCOPE_END).called_at(called_at).with_detail(address, 0);
         if self.done.wait(&record).is_err() {
             abort_wait_while_unwinding("a scope with strands that have not ended");
         }

@@ -114,6 +114,12 @@ impl WaitRecord {
         WaitRecord::at(kind, Location::caller(), true)
     }
 
+    /// Names the place in the program that waits, where a closure of Ramie waits for it.
+    pub(crate) fn called_at(mut self, location: &'static Location<'static>) -> Self {
+        self.location = location;
+        self
+    }
+
     #[inline(always)]
     fn at(kind: &'static WaitKind, location: &'static Location<'static>, is_plain: bool) -> Self {
         WaitRecord {
