@@ -51,7 +51,7 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "MiB", value_parser = count::<u32>, allow_negative_numbers = true)]
     pub(crate) memory_limit: Option<u32>,
 
-    /// Time for the measurement, in seconds [default: 60]
+    /// Time for the measurement, in seconds, from 0.01 to 86400 [default: 60]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) seconds: Option<Seconds>,
 

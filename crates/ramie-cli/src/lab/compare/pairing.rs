@@ -38,7 +38,8 @@ impl Pairing {
         for outcome in measured(old) {
             let Some(other) = find(new, &outcome.subject) else { continue };
             for quantity in quantities(old, &outcome.subject) {
-                let [before, after] = [outcome, other].map(|of| verdict::samples(of, quantity));
+                let before = verdict::samples(outcome, quantity, old.rounds);
+                let after = verdict::samples(other, quantity, new.rounds);
                 if let Some(change) = Change::of(quantity, &before, &after, threshold) {
                     pairs.push(Pair { subject: outcome.subject.clone(), quantity, change });
                 }

@@ -66,6 +66,26 @@ fn noise_within_the_spread_is_no_change() {
     }
 }
 
+/// A lab that was interrupted has points with several readings in its only finished round.
+#[test]
+fn readings_of_one_round_of_several_are_one_sample() {
+    let lab_with_readings = |factor: f64, rounds: u32| {
+        let mut results = quick(rounds, |_, _| factor);
+        for outcome in results.finished.iter_mut().flat_map(|finished| &mut finished.outcomes) {
+            outcome.readings.retain(|reading| reading.round == 1);
+            let reading = outcome.readings[0].clone();
+            outcome.readings.extend([reading.clone(), reading]);
+        }
+        results
+    };
+    let verdicts = |rounds: u32| {
+        let both = compared(lab_with_readings(1.0, rounds), lab_with_readings(2.0, rounds));
+        both.pairing.pairs.iter().map(|pair| pair.change.verdict).collect::<Vec<_>>()
+    };
+    assert!(verdicts(2).iter().all(|verdict| *verdict == Verdict::CannotTell));
+    assert!(verdicts(1).iter().all(|verdict| matches!(verdict, Verdict::Changed(_))));
+}
+
 #[test]
 fn a_slowdown_of_a_tenth_names_exactly_the_slow_workloads() {
     let slow = |subject: &Subject| {

@@ -2,7 +2,9 @@
 //!
 //! The samples of a point are its rounds, because each round is a process of its own: repetitions
 //! within a process share the addresses of its memory and the luck of that moment. The sample of a
-//! round is the median of its readings. A lab of a single round has only the readings themselves.
+//! round is the median of its readings. A lab of a single round has only the readings themselves,
+//! so they are its samples. In a lab of several rounds they are not: a point that was measured in
+//! one of them has one sample.
 //!
 //! A point has *moved* if the medians differ by more than the threshold and the ranges from the
 //! least to the most sample do not overlap. It has moved *clearly* if the gap between the ranges is
@@ -81,16 +83,16 @@ impl Change {
     }
 }
 
-/// The samples of a quantity: the median of each round, or the readings of the only round.
-pub(super) fn samples(outcome: &Outcome, quantity: Quantity) -> Vec<f64> {
+/// The samples of a quantity: the median of each round, or the readings if the lab had one round.
+pub(super) fn samples(outcome: &Outcome, quantity: Quantity, lab_rounds: u32) -> Vec<f64> {
     let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for reading in outcome.counted() {
         if let Some(value) = reading.quantity(quantity) {
             rounds.entry(reading.round).or_default().push(value);
         }
     }
-    match rounds.len() {
-        1 => rounds.into_values().flatten().collect(),
+    match lab_rounds {
+        0 | 1 => rounds.into_values().flatten().collect(),
         _ => rounds.into_values().filter_map(Summary::of).map(|of| of.median).collect(),
     }
 }

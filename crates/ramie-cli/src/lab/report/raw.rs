@@ -36,7 +36,7 @@ pub(super) fn table(html: &mut String, finished: &Finished) {
     for name in &figures {
         let _ = write!(html, "<th scope=\"col\">{}</th>", escape(name));
     }
-    html.push_str("<th scope=\"col\">taken at</th></tr></thead>\n");
+    html.push_str("<th scope=\"col\">its process ended at</th></tr></thead>\n");
     for outcome in &finished.outcomes {
         rows(html, &experiment.name, outcome, &figures);
     }

@@ -260,3 +260,14 @@ proptest! {
         prop_assert!(page::page(&results).is_ok());
     }
 }
+
+#[test]
+fn points_with_one_round_have_their_reason() {
+    let mut results = lab(Selection::Tiny, 1, |_, _| Some(1.0));
+    results.request.rounds = 5;
+    for (is_partial, why) in [(false, "because time ran out"), (true, "the lab was interrupted")] {
+        results.is_partial = is_partial;
+        let warnings = results.warnings();
+        assert!(warnings.iter().any(|warning| warning.contains(why)), "{why}: {warnings:?}");
+    }
+}

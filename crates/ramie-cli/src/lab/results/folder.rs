@@ -76,8 +76,13 @@ pub(crate) fn write(folder: &Path, name: &str, content: &str) -> Result<PathBuf,
 /// Writes a file whose place the user chooses with `flag`.
 pub(crate) fn write_file(path: &Path, content: &str, flag: &str) -> Result<PathBuf, Failure> {
     fs::write(path, content).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::NotFound => "create its folder first",
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some disk space",
+            _ => "make that possible",
+        };
         Failure::other(format!(
-            "cannot write {} ({error}); free some disk space, or name another place with {flag}",
+            "cannot write {} ({error}); {advice}, or name another place with {flag}",
             path.display()
         ))
     })?;

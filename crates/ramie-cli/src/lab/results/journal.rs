@@ -123,9 +123,12 @@ impl Journal {
     pub(crate) fn reopen(folder: &Path) -> Result<(Self, Header, Vec<Event>), Failure> {
         let path = folder.join(FILE);
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(|error| {
+            let advice = match error.kind() {
+                io::ErrorKind::PermissionDenied => "resume it as the user who owns the folder",
+                _ => "name the folder of a report of `ramie lab`",
+            };
             Failure::usage(format!(
-                "cannot resume {}: cannot open its {FILE} ({error}); name the folder of a report \
-                 of `ramie lab`",
+                "cannot resume {}: cannot open its {FILE} ({error}); {advice}",
                 folder.display()
             ))
         })?;

@@ -156,11 +156,12 @@ impl Results {
         let is_short = once > 0 && self.request.rounds > 1;
         let short = is_short.then(|| {
             format!(
-                "{} in one round only, because time ran out, so the spread is not known there",
+                "{} in one round only, because {}, so the spread is not known there",
                 match once {
                     1 => format!("1 of {measured} points was measured"),
                     _ => format!("{once} of {measured} points were measured"),
-                }
+                },
+                if self.is_partial { "the lab was interrupted" } else { "time ran out" }
             )
         });
         let is_of_peer = |outcome: &&Outcome| matches!(outcome.subject.arm.on, On::Peer(_));

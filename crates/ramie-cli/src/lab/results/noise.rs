@@ -12,7 +12,8 @@ pub(crate) struct Noise {
     pub(crate) at_s: f64,
     /// The time since the check before, in seconds.
     pub(crate) watched_s: f64,
-    /// The median and the most of a loop that always does the same.
+    /// The median and the most of a loop that always does the same, whose passes are shorter than
+    /// the time slices of other processes: the median shows the speed of the CPU, and no load.
     pub(crate) control_ns: f64,
     pub(crate) slowest_control_ns: f64,
     /// The share of the CPU time that other processes took.
@@ -47,7 +48,11 @@ impl Quiet {
             others.map(|share| format!("other processes took {} of the CPU time", of(share))),
             steal.map(|share| format!("a virtual machine's host {}", of(share))),
             control.map(|range| {
-                format!("a loop that always does the same differed by {} between rounds", of(range))
+                format!(
+                    "the speed of a CPU, by a loop that always does the same, differed by {} \
+                     between rounds",
+                    of(range)
+                )
             }),
         ];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
@@ -133,8 +138,8 @@ mod tests {
         assert_eq!(
             quiet.sentence,
             "The machine was quiet: other processes took 2.0 % of the CPU time, a virtual \
-             machine's host 0.5 % and a loop that always does the same differed by 2.0 % between \
-             rounds"
+             machine's host 0.5 % and the speed of a CPU, by a loop that always does the same, \
+             differed by 2.0 % between rounds"
         );
         for noisy in [check(110.0, 0.0, 0.0), check(100.0, 0.5, 0.0), check(100.0, 0.0, 0.1)] {
             let verdict = verdict(vec![check(100.0, 0.0, 0.0), noisy]).unwrap();
