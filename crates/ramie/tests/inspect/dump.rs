@@ -1,7 +1,7 @@
 //! The states of strands, their tree, strands on threads, and the forms of a dump.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -61,6 +61,34 @@ fn states_parents_and_counts_are_those_of_the_strands() {
             let _ = fresh;
             event.set();
         });
+    });
+}
+
+fn thread_id() -> i32 {
+    let thread = std::fs::read_link("/proc/thread-self").unwrap();
+    thread.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// Neither of the two workers can answer from its loop.
+#[test]
+fn two_strands_that_must_not_suspend_dump_at_the_same_time() {
+    let arrived = AtomicUsize::new(0);
+    common::with_workers(2).run(|| {
+        let dumps = fiber::on_each_worker(|_| {
+            no_switch(|| {
+                arrived.fetch_add(1, Ordering::SeqCst);
+                while arrived.load(Ordering::SeqCst) < 2 {
+                    std::hint::spin_loop();
+                }
+                (thread_id(), inspect::dump())
+            })
+        });
+        let threads: Vec<_> = dumps.iter().map(|(thread, _)| *thread).collect();
+        for (_, dump) in dumps {
+            let both = dump.workers.iter().filter(|worker| threads.contains(&worker.thread_id));
+            let statuses: Vec<_> = both.map(|worker| worker.status).collect();
+            assert_eq!(statuses, [WorkerStatus::Complete; 2], "{dump}");
+        }
     });
 }
 

@@ -18,7 +18,10 @@ use super::{
     WorkerAnswer, WorkerFacts,
     facts::Tally,
     pause,
-    survey::{INBOXES, Progress, Question, Survey, SurveyAnswers, SurveyInbox, answer_slice, lock},
+    survey::{
+        INBOXES, Progress, Question, Survey, SurveyAnswers, SurveyInbox, answer_slice,
+        answer_slice_of_first, lock,
+    },
     with_existing, yield_now,
 };
 use crate::core::{
@@ -72,11 +75,15 @@ impl PendingSurvey {
     /// Waits until all have answered, or until the asker gives up.
     fn wait(&self, gives_up: impl Fn() -> bool) {
         while !self.is_answered() && !gives_up() {
-            if may_suspend() == Some(true) {
-                pause(LOOK);
-                continue;
+            match may_suspend() {
+                Some(true) => {
+                    pause(LOOK);
+                    continue;
+                }
+                // Its worker cannot answer, because this strand runs.
+                Some(false) => _ = with_existing(answer_slice_of_first),
+                None => {}
             }
-            // A thread that is no strand, or a strand that must not suspend.
             let answers = lock(&self.survey.answers);
             drop(self.survey.has_answer.wait_timeout(answers, LOOK));
         }

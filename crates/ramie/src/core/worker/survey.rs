@@ -19,7 +19,9 @@
 //! A worker whose loop does not run, because its thread runs code of its own, cannot answer. The
 //! asker does not wait for it: `is_in_loop` is false. If the worker enters its loop meanwhile, it
 //! answers. A worker whose loop runs one fiber for long does not answer either; the asker waits for
-//! such workers until a time limit, and then names them.
+//! such workers until a time limit, and then names them. A strand that asks and must not suspend
+//! answers the surveys of others while it waits, because two such strands would otherwise wait for
+//! each other.
 //!
 //! # Slices
 //! A worker goes through its stacks from the last to the first. The list of stacks changes between
@@ -161,6 +163,8 @@ impl SurveyInbox {
     /// The worker ends: nobody finds its inbox any more, and nobody waits for it.
     pub(super) fn unregister(self: &Arc<Self>) {
         lock(&INBOXES).retain(|other| !Arc::ptr_eq(other, self));
+        // An asker that has copied the list before may post its survey after this.
+        self.set_in_loop(false);
         for posted in mem::take(&mut *lock(&self.surveys)) {
             posted.survey.complete(self, Tally::default());
         }
@@ -229,6 +233,11 @@ pub(super) fn answer_if_asked(worker: &Worker) {
 fn answer(worker: &Worker) {
     // After a switch the fiber that has suspended is still noted as the one that runs.
     worker.leave_fibers();
+    answer_slice_of_first(worker);
+}
+
+/// Answers the first survey in the inbox, for one slice.
+pub(super) fn answer_slice_of_first(worker: &Worker) {
     let inbox = &worker.surveys;
     let mut surveys = lock(&inbox.surveys);
     if let Some(posted) = surveys.front_mut() {
