@@ -34,7 +34,14 @@
 // | done | nothing |
 #![allow(unsafe_code)]
 
-use std::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};
+use std::{
+    fmt,
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    ptr::NonNull,
+    thread::panicking,
+};
 
 use crate::{Coroutine, Resumed, Yielder, effect::Unwind};
 
@@ -126,7 +133,11 @@ pub fn reset<'env, R>(body: impl FnOnce(&Prompt<'env, R>) -> R) -> R {
         })
     };
     let body = Unwind(body);
-    run_borrowed(&body.0)
+    // A panic of a function is caught, so that the body is unwound outside the function's
+    // unwinding, where its destructors may wait for other fibers.
+    let value = catch_unwind(AssertUnwindSafe(|| run_borrowed(&body.0)));
+    drop(body);
+    value.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 fn run_borrowed<R>(body: &DelimitedBody<R>) -> R {
@@ -197,7 +208,8 @@ where
 
 /// The rest of a body, up to its [`reset`].
 ///
-/// Dropping it unwinds the body at once; forgetting it leaves that to the end of `reset`.
+/// Dropping it unwinds the body at once; forgetting it, or dropping it by a panic, leaves that to
+/// the end of `reset`.
 ///
 /// It takes exactly the type that `shift` returns, not one with a shorter lifetime:
 /// ```compile_fail
@@ -237,8 +249,9 @@ impl<T, R> Captured<'_, T, R> {
 
 impl<T, R> Drop for Captured<'_, T, R> {
     fn drop(&mut self) {
-        // Otherwise the frame that owns the body unwinds it, because it is on the right strand.
-        if !self.body.is_bound_elsewhere() {
+        // Otherwise the frame that owns the body unwinds it, because it is on the right strand, or
+        // because the body's destructors may wait only after the panic was caught.
+        if !panicking() && !self.body.is_bound_elsewhere() {
             self.body.unwind_borrower();
         }
     }

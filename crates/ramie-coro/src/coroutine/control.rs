@@ -68,6 +68,7 @@ impl Control {
 
     /// Suspended → Running, until the guard is dropped.
     #[inline]
+    #[track_caller]
     pub(super) fn enter(&self) -> RunGuard<'_> {
         if self.state.get() != State::Suspended || self.segment.is_bound_elsewhere() {
             self.refuse();
@@ -85,6 +86,7 @@ impl Control {
     }
 
     #[cold]
+    #[track_caller]
     fn refuse(&self) -> ! {
         match self.state.get() {
             State::Done => panic!(

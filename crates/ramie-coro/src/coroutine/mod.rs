@@ -264,6 +264,7 @@ impl<Input, Yield, Return> Coroutine<Input, Yield, Return> {
     /// [`context::with`](crate::context::with) on another strand. A panic of the body propagates;
     /// the coroutine is done then.
     #[inline]
+    #[track_caller]
     pub fn resume(&self, input: Input) -> Resumed<Yield, Return> {
         let running = self.control.enter();
         // SAFETY: the state was Suspended and is Running now, which `enter` allows once at a time,

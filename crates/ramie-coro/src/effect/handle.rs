@@ -1,7 +1,13 @@
 //! Handlers of bodies that may borrow.
 #![allow(unsafe_code)]
 
-use std::{fmt, marker::PhantomData, mem::ManuallyDrop};
+use std::{
+    fmt,
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    thread::{self, panicking},
+};
 
 use super::{Effect, HandledBody, Pending, Step, body_tag};
 
@@ -16,7 +22,8 @@ use super::{Effect, HandledBody, Pending, Step, body_tag};
 /// handler may borrow; see [`start`](super::start) for a resumption that can be kept.
 ///
 /// # Panics
-/// Propagates a panic of the body or of the handler; if the handler panics, the body is unwound.
+/// Propagates a panic of the body or of the handler; if the handler panics, the body is unwound
+/// first.
 /// Panics if the system provides no memory for a stack.
 ///
 /// `handle` aborts the process if an unfinished body cannot be unwound, as with
@@ -71,15 +78,32 @@ pub fn handle<E: Effect, R>(
     // is for bodies of this type.
     let body = unsafe { HandledBody::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
     let body = Unwind(body);
-    // SAFETY: the body is tagged with `E`, and fresh.
-    let mut step = unsafe { Resume::of_resumed(&body.0) };
+    match answer_effects(&body.0, &mut handler) {
+        Ok(value) => value,
+        Err(payload) => {
+            drop(body);
+            resume_unwind(payload)
+        }
+    }
+}
+
+/// Runs the body under the handler. A panic of the handler is caught, so that the body is unwound
+/// outside the handler's unwinding, where its destructors may wait for other fibers.
+#[inline]
+fn answer_effects<'h, E: Effect, R>(
+    body: &'h HandledBody<R>,
+    handler: &mut impl FnMut(E, Resume<'_, E, R>) -> Next<'_, E, R>,
+) -> thread::Result<R> {
+    // SAFETY: `handle` has tagged the body with `E`, and it is fresh.
+    let mut step: Step<E, Resume<'h, E, R>, R> = unsafe { Resume::of_resumed(body) };
     loop {
-        step = match step {
-            Step::Returned(value) => return value,
-            Step::Performed(effect, resume) => match handler(effect, resume) {
-                Next::Return(value) => return value,
-                Next::Resume(resume, output) => resume.step(output),
-            },
+        let (effect, resume) = match step {
+            Step::Returned(value) => return Ok(value),
+            Step::Performed(effect, resume) => (effect, resume),
+        };
+        match catch_unwind(AssertUnwindSafe(|| handler(effect, resume)))? {
+            Next::Return(value) => return Ok(value),
+            Next::Resume(resume, output) => step = resume.step(output),
         }
     }
 }
@@ -107,8 +131,8 @@ pub enum Next<'h, E: Effect, R> {
 
 /// The rest of a body that has performed an effect.
 ///
-/// Dropping a `Resume` unwinds the body at once. If it is forgotten, [`handle`] unwinds the body
-/// when it returns. A `Resume` stays on its thread:
+/// Dropping a `Resume` unwinds the body at once. If it is forgotten, or dropped by a panic,
+/// [`handle`] unwinds the body when it ends. A `Resume` stays on its thread:
 /// ```compile_fail,E0277
 /// fn needs_send<T: Send>() {}
 /// # struct Ask;
@@ -163,9 +187,10 @@ impl<'h, E: Effect, R> Resume<'h, E, R> {
 
 impl<E: Effect, R> Drop for Resume<'_, E, R> {
     fn drop(&mut self) {
-        // A body that a scope binds to another strand is unwound by the frame that owns it, because
-        // that frame is on the right strand.
-        if !self.body.is_bound_elsewhere() {
+        // The frame that owns the body unwinds it, if a scope binds the body to another strand,
+        // because that frame is on the right one, and if a panic drops `self`, because the body's
+        // destructors may wait only after that panic was caught.
+        if !panicking() && !self.body.is_bound_elsewhere() {
             self.body.unwind_borrower();
         }
     }

@@ -2,7 +2,9 @@
 
 use std::{
     cell::{Cell, RefCell},
+    panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -14,7 +16,9 @@ use ramie::{
         suspend_to,
     },
     effect::{Effect, Next, Step, handle, perform, start},
-    fiber, thread,
+    fiber,
+    sync::Event,
+    thread,
 };
 
 struct Ask(u32);
@@ -302,5 +306,50 @@ fn handlers_work_in_a_panic_of_a_fiber_and_in_its_locals_destructors() {
             std::panic::resume_unwind(Box::new("ended"));
         });
         assert_eq!(*ended.join().unwrap_err().downcast::<&str>().unwrap(), "ended");
+    });
+}
+
+/// The scope waits while the body is unwound, which it could not inside the handler's unwinding.
+#[test]
+fn a_panic_of_the_handler_unwinds_a_scope_with_strands() {
+    everywhere(|| {
+        let (event, ended) = (Event::new(), AtomicBool::new(false));
+        let body = || {
+            fiber::scope(|s| {
+                s.spawn(|| {
+                    event.wait().unwrap();
+                    ended.store(true, Relaxed);
+                });
+                perform(Ask(1));
+            });
+        };
+        let call = || {
+            handle(body, |_: Ask, _resume| {
+                event.set();
+                panic!("the handler's")
+            });
+        };
+        let payload = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "the handler's");
+        assert!(ended.load(Relaxed));
+
+        let (event, ended) = (Event::new(), AtomicBool::new(false));
+        let call = || {
+            reset(|prompt| {
+                fiber::scope(|s| {
+                    s.spawn(|| {
+                        event.wait().unwrap();
+                        ended.store(true, Relaxed);
+                    });
+                    prompt.shift::<()>(|_rest| {
+                        event.set();
+                        panic!("the function's")
+                    });
+                });
+            });
+        };
+        let payload = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "the function's");
+        assert!(ended.load(Relaxed));
     });
 }
