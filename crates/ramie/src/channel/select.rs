@@ -32,10 +32,8 @@ fn attempt(arms: &[ArmRef<'_>]) -> bool {
 /// Carries out one arm if that is possible without waiting.
 #[doc(hidden)]
 pub fn select_now(arms: &mut [ArmRef<'_>]) -> bool {
-    begin(arms);
-    let done = attempt(arms);
-    end(arms);
-    done
+    let _begun = Begun::begin(arms);
+    attempt(arms)
 }
 
 /// Carries out one arm, within `timeout`.
@@ -52,38 +50,50 @@ pub fn select_by(arms: &mut [ArmRef<'_>]) -> bool {
     wait(arms, Deadline::NEVER)
 }
 
-fn begin(arms: &[ArmRef<'_>]) {
-    arms.iter().for_each(|arm| arm.0.begin());
+/// Arms that have begun, which also end if a wait panics: a value that was not sent returns to its
+/// slot.
+struct Begun<'a>(&'a [ArmRef<'a>]);
+
+impl<'a> Begun<'a> {
+    fn begin(arms: &'a [ArmRef<'a>]) -> Self {
+        arms.iter().for_each(|arm| arm.0.begin());
+        Begun(arms)
+    }
 }
 
-fn end(arms: &[ArmRef<'_>]) {
-    arms.iter().for_each(|arm| arm.0.end());
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|arm| arm.0.end());
+    }
 }
 
 #[track_caller]
 fn wait(arms: &[ArmRef<'_>], deadline: Deadline) -> bool {
-    begin(arms);
+    let _begun = Begun::begin(arms);
     let teller = arms.iter().find(|arm| arm.0.can_be_chosen());
-    let done = loop {
+    assert!(
+        teller.is_some() || deadline != Deadline::NEVER,
+        "the select would wait for ever, because the slots of all its sends are empty; fill a \
+         slot, or add an arm that receives or a default arm"
+    );
+    loop {
         if let Some(teller) = teller
             && cancel::is_cancelled_here()
         {
             teller.0.cancel();
-            break true;
+            return true;
         }
         if attempt(arms) {
-            break true;
+            return true;
         }
         if deadline.has_passed() {
-            break false;
+            return false;
         }
         wait_once(arms, deadline, teller.is_some());
         if arms.iter().any(|arm| arm.0.has_outcome()) {
-            break true;
+            return true;
         }
-    };
-    end(arms);
-    done
+    }
 }
 
 /// Waits until a peer has carried out an arm, or until another attempt may succeed.
@@ -234,13 +244,13 @@ impl<'a, R: 'a> Select<'a, R> {
     /// that was to be sent.
     ///
     /// # Panics
-    /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have
-    /// to wait on a fiber in a destructor that runs during a panic, the process ends with a
-    /// message.
+    /// If it would wait for ever, because all arms are sends with empty slots. Inside
+    /// [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have to wait
+    /// on a fiber in a destructor that runs during a panic, the process ends with a message.
     #[track_caller]
     pub fn wait(mut self) -> R {
         loop {
-            if let Some(index) = self.choose(select_by) {
+            if let Some(index) = self.choose(Some(Deadline::NEVER)) {
                 return self.run(index);
             }
         }
@@ -251,7 +261,7 @@ impl<'a, R: 'a> Select<'a, R> {
     /// # Blocking
     /// Never.
     pub fn try_wait(mut self) -> Option<R> {
-        self.choose(select_now).map(|index| self.run(index))
+        self.choose(None).map(|index| self.run(index))
     }
 
     /// Carries out one operation if that is possible within `timeout`.
@@ -266,13 +276,18 @@ impl<'a, R: 'a> Select<'a, R> {
     /// As [`wait`](Self::wait).
     #[track_caller]
     pub fn wait_timeout(mut self, timeout: Duration) -> Option<R> {
-        self.choose(|arms| select_within(arms, timeout)).map(|index| self.run(index))
+        self.choose(Some(Deadline::after(timeout))).map(|index| self.run(index))
     }
 
+    /// Returns the arm that was carried out by the deadline; without one it does not wait.
     #[track_caller]
-    fn choose(&mut self, select: impl FnOnce(&mut [ArmRef<'_>]) -> bool) -> Option<usize> {
+    fn choose(&mut self, deadline: Option<Deadline>) -> Option<usize> {
         let mut arms: Vec<_> = self.branches.iter_mut().map(|branch| branch.arm()).collect();
-        if !select(&mut arms) {
+        let is_done = match deadline {
+            Some(deadline) => wait(&arms, deadline),
+            None => select_now(&mut arms),
+        };
+        if !is_done {
             return None;
         }
         arms.iter().position(|arm| arm.0.has_outcome())

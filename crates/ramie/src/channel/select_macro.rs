@@ -21,11 +21,14 @@
 /// # Cancellation
 /// A cancel point, unless there is a `default` arm without a timeout. In a cancelled scope the
 /// first arm (but not a `send` with an empty slot) runs, and its result is `Cancelled`, with the
-/// value that was to be sent.
+/// value that was to be sent. If all arms are sends with empty slots, a `default` arm with a
+/// timeout ends the wait, and a cancellation does not.
 ///
 /// # Panics
-/// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have to
-/// wait on a fiber in a destructor that runs during a panic, the process ends with a message.
+/// If it would wait for ever, because all arms are sends with empty slots and there is no
+/// `default` arm. Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it
+/// would have to wait on a fiber in a destructor that runs during a panic, the process ends with a
+/// message.
 ///
 /// # Examples
 /// ```

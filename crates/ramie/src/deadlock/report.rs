@@ -89,7 +89,7 @@ impl Deadlock {
             let name = wait.kind.name;
             let holder = |id: FiberId| match find(id) {
                 Some(holder) => label(holder),
-                None => format!("{id:?}, which has ended,"),
+                None => format!("strand {id}, which has ended,"),
             };
             let awaited = match (super::search::need_of(wait), wait.kind.subject) {
                 (Need::Strand(id), Subject::Strand) => format!("the end of {}", holder(id)),

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::{
-    cell::RefCell,
+    cell::{RefCell, RefMut},
     fmt,
     io::{self, IoSlice, LineWriter, Write},
     marker::PhantomData,
@@ -158,6 +158,9 @@ pub struct Stderr {
 
 /// A guard of the exclusive use of the standard output; twin of [`std::io::StdoutLock`]. A strand
 /// that holds it may lock again.
+///
+/// # Panics
+/// A write panics if another fiber, to which a second guard was lent, waits in a write.
 pub struct StdoutLock<'a> {
     writer: ReentrantGuard<RefCell<LineWriter<RawStdout>>>,
     lifetime: PhantomData<&'a ()>,
@@ -165,6 +168,9 @@ pub struct StdoutLock<'a> {
 
 /// A guard of the exclusive use of the standard error; twin of [`std::io::StderrLock`]. A strand
 /// that holds it may lock again.
+///
+/// # Panics
+/// As [`StdoutLock`].
 pub struct StderrLock<'a> {
     writer: ReentrantGuard<RefCell<RawStdout>>,
     lifetime: PhantomData<&'a ()>,
@@ -187,6 +193,17 @@ impl EndedLine for RawStdout {
     fn write_ended_line(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Panics if a call of another fiber has not returned: a fiber that holds two guards can lend one.
+#[track_caller]
+fn exclusive<W>(writer: &RefCell<W>) -> RefMut<'_, W> {
+    writer.try_borrow_mut().unwrap_or_else(|_| {
+        panic!(
+            "a fiber that was lent a guard of a standard stream writes while another call of the \
+             same guards waits; let each fiber lock the stream for itself"
+        )
+    })
 }
 
 /// The parts that both streams share.
@@ -243,23 +260,23 @@ macro_rules! standard_output {
         impl Write for $lock<'_> {
             #[track_caller]
             fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-                self.writer.borrow_mut().write(buf)
+                exclusive(&self.writer).write(buf)
             }
 
             #[track_caller]
             fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-                self.writer.borrow_mut().write_vectored(bufs)
+                exclusive(&self.writer).write_vectored(bufs)
             }
 
             #[track_caller]
             fn flush(&mut self) -> io::Result<()> {
-                self.writer.borrow_mut().flush()
+                exclusive(&self.writer).flush()
             }
 
             #[track_caller]
             fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
                 whole::write_all_by!(buf, |rest| self.write(rest))?;
-                let ended = self.writer.borrow_mut().write_ended_line();
+                let ended = exclusive(&self.writer).write_ended_line();
                 ended.map_err(|error| cancel::after(error, buf.len(), &[]))
             }
         }

@@ -2,15 +2,16 @@
 
 use std::{
     collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-use crate::common::{Random, everywhere, on_each, one_worker, with_workers};
+use crate::common::{self, Random, everywhere, on_each, one_worker, with_workers};
 use ramie::{
     cancel,
     channel::{self, Receiver, RecvError, Select, SendError, Sender},
-    fiber, select,
+    fiber, no_switch, select,
     time::{Instant, ManualClock},
 };
 
@@ -63,6 +64,37 @@ fn disconnected_arms_are_ready() {
             send(sender, 7) -> result => assert_eq!(result, Err(SendError::Disconnected(7))),
             default => panic!("it is ready"),
         }
+    });
+}
+
+#[test]
+fn a_select_that_nothing_can_end_panics() {
+    everywhere(|| {
+        let (sender, _receiver) = channel::bounded::<()>(1);
+        let mut slot = None;
+        let select = || select! { send(sender, mut slot) -> _ => () };
+        let payload = catch_unwind(AssertUnwindSafe(select)).unwrap_err();
+        let text = common::text(&*payload);
+        assert!(text.contains("the slots of all its sends are empty"), "{text}");
+        // Also if it was cancelled: no arm could tell.
+        cancel::scope(|scope| {
+            scope.cancel();
+            let mut slot = None;
+            let select = || Select::new().send(&sender, &mut slot, |_| ()).wait();
+            assert!(catch_unwind(AssertUnwindSafe(select)).is_err());
+        });
+    });
+}
+
+#[test]
+fn a_slot_keeps_its_value_if_the_wait_panics() {
+    one_worker().run(|| {
+        let (sender, receiver) = channel::bounded(0);
+        let mut slot = Some(String::from("value"));
+        let select = || no_switch(|| select! { send(sender, mut slot) -> _ => () });
+        assert!(catch_unwind(AssertUnwindSafe(select)).is_err());
+        assert_eq!(slot.as_deref(), Some("value"));
+        drop(receiver);
     });
 }
 

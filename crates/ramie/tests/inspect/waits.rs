@@ -12,7 +12,7 @@ use std::{
 
 use ramie::{
     cancel,
-    channel::{self, select},
+    channel::{self, Select, select},
     fiber::{self, Builder},
     inspect::{StrandDump, WaitTarget},
     io::{Async, Polled, pipe, wait_any},
@@ -223,6 +223,11 @@ fn channels_are_named() {
             };
             let strand = described("one of several channels", choose, nothing);
             assert!(matches!(target(&strand), WaitTarget::Select { arms: 2, .. }));
+            let list = || Select::new().recv(&receiver, drop).recv(&never, drop);
+            described("one of several channels", |here| at!(here, list().wait()), nothing);
+            let hour = Duration::from_secs(3600);
+            let wait = |here: &Here| at!(here, list().wait_timeout(hour));
+            described("one of several channels", wait, nothing);
 
             let later = channel::after(Duration::from_secs(3600));
             described("the time of a channel", |here| at!(here, later.recv()), nothing);

@@ -25,6 +25,7 @@ use super::{
     with_existing, yield_now,
 };
 use crate::core::{
+    cancel,
     primitive::{AtomicBool, Ordering},
     strand::IdSet,
 };
@@ -77,7 +78,8 @@ impl PendingSurvey {
         while !self.is_answered() && !gives_up() {
             match may_suspend() {
                 Some(true) => {
-                    pause(LOOK);
+                    // In a cancelled scope it would pause longer each time.
+                    cancel::shield(|| pause(LOOK));
                     continue;
                 }
                 // Its worker cannot answer, because this strand runs.
