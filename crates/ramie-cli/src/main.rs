@@ -83,6 +83,7 @@ fn dispatch(command: Option<Command>) -> Result<(), Failure> {
         Some(Command::Advise(advise)) => advise::advise(&advise),
         Some(Command::Serve(serve)) => serve::serve(&serve),
         Some(Command::Dump(arguments)) => dump::dump(&arguments),
+        Some(Command::Metrics(arguments)) => dump::metrics(&arguments),
         Some(Command::Doctor(doctor)) => doctor::doctor(&doctor),
         Some(Command::Responder) => workload::responder::respond(),
         Some(Command::LoadGenerator(load)) => workload::load_generator::generate(&load),

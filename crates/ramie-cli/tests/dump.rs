@@ -77,6 +77,25 @@ fn a_server_is_listed_and_dumped() {
 }
 
 #[test]
+fn a_server_tells_its_figures() {
+    let folder = Folder::new("metrics");
+    let server = served_in(&folder, "--workers 1");
+    let pid = server.child.id();
+    let answer = output(ramie_in(&folder, &format!("metrics {pid}")));
+    let printed = text(&answer.stdout);
+    assert!(answer.status.success() && answer.stderr.is_empty(), "{}", text(&answer.stderr));
+    assert!(printed.starts_with("# HELP ramie_"), "{printed}");
+    let value = |name: &str| {
+        let line = printed.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name}: {printed}")).parse::<u64>().unwrap()
+    };
+    assert!(value("ramie_strands") > 0 && value("ramie_strands_spawned_total") > 0);
+    assert!(printed.contains("\nramie_worker_fibers{worker=\"0\","), "{printed}");
+    let own = std::process::id();
+    assert_sentence(&output(ramie_in(&folder, &format!("metrics {own}"))), 1, &["no socket"]);
+}
+
+#[test]
 fn a_workload_is_dumped() {
     let folder = Folder::new("dump");
     let mut command = ramie_in(&folder, "run ring --size 500 --hops 4294967295");

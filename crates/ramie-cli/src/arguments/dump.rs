@@ -1,4 +1,4 @@
-//! The arguments of `ramie dump`.
+//! The arguments of `ramie dump` and `ramie metrics`.
 
 use clap::Args;
 use ramie_workloads::count;
@@ -35,3 +35,28 @@ Examples:
   ramie dump --json $! | jq '.strands[] | select(.state == \"waiting\") | .wait.purpose'
 
 Exit codes: 0 success, 1 no dump or not all of it, 2 invalid command line.";
+
+/// Print the figures of a running process, as Prometheus reads them
+///
+/// Counts and histograms since the process began: spawns, switches, waits, wakes, ops by kind, the
+/// time that fibers wait for their turn and run. The process is asked as by `ramie dump`, so it
+/// must have been started with RAMIE_INSPECT=1 or the like; its workers are not interrupted.
+#[derive(Args, Debug)]
+#[command(after_help = METRICS_EXAMPLES)]
+pub(crate) struct MetricsArguments {
+    /// Process whose figures to print; `ramie dump` lists those that answer
+    #[arg(value_name = "PID", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) pid: u32,
+
+    /// How long the process may take to begin its answer, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = count::<u32>, default_value = "15")]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) timeout: u32,
+}
+
+const METRICS_EXAMPLES: &str = "\
+Examples:
+  ramie metrics $(pgrep -x server) | grep ramie_strands
+  watch ramie metrics 28379
+
+Exit codes: 0 success, 1 no figures or not all of them, 2 invalid command line.";

@@ -13,7 +13,7 @@ use ramie_workloads::count;
 
 use self::engine::EngineParser;
 pub(crate) use self::{
-    dump::DumpArguments,
+    dump::{DumpArguments, MetricsArguments},
     lab::{CompareArguments, Lab, LabCommand, Percentage},
     run::{Run, RunOptions},
     serve::{Accept, Serve},
@@ -57,7 +57,7 @@ Environment:
                                   those that a kernel lacks: linux-5.15
   RAMIE_DRIVER=uring|poll         I/O driver of fibers [default: uring if a trial succeeds]
   RAMIE_DUMP_FILE=FILE            file for the dumps of `serve` on SIGQUIT [default: stderr]
-  RAMIE_INSPECT=1                 answer `ramie dump` [default: no]
+  RAMIE_INSPECT=1                 answer `ramie dump` and `ramie metrics` [default: no]
   RAMIE_SUBMIT=worker|kernel-thread|sidecar
                                   thread that submits ops; --on sidecar selects sidecar
   RAMIE_STACK=BYTES               stack size of a fiber: 32768 (32 KiB) to 1073741824 (1 GiB);
@@ -73,6 +73,7 @@ pub(crate) enum Command {
     Advise(Advise),
     Serve(Serve),
     Dump(DumpArguments),
+    Metrics(MetricsArguments),
     Doctor(Doctor),
     /// Answers the requests of the strands of `mix`.
     #[command(hide = true)]

@@ -1,4 +1,4 @@
-//! The request for a dump, and its answer: `ok LENGTH` and as many bytes, or `error TEXT`.
+//! A request to a process, and its answer: `ok LENGTH` and as many bytes, or `error TEXT`.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -16,18 +16,17 @@ const MAX_LINE: u64 = 256;
 /// The bytes that are read at a time.
 const PART: usize = 64 * 1024;
 
-/// Asks for a dump and prints it as it arrives. `limit` is the time until the answer begins.
+/// Sends a request and prints the answer as it arrives. `limit` is the time until it begins.
 pub(super) fn print(
     process: &Process,
     stream: UnixStream,
-    is_json: bool,
+    request: &str,
     limit: Duration,
 ) -> Result<(), Failure> {
-    let form = if is_json { "json" } else { "text" };
     let broken = |error: io::Error| cannot_read(process, limit, &error);
     stream.set_read_timeout(Some(limit)).map_err(broken)?;
     stream.set_write_timeout(Some(limit)).map_err(broken)?;
-    (&stream).write_all(format!("dump {form}\n").as_bytes()).map_err(broken)?;
+    (&stream).write_all(format!("{request}\n").as_bytes()).map_err(broken)?;
     let mut answer = BufReader::with_capacity(PART, &stream);
     let mut line = Vec::new();
     answer.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(broken)?;
@@ -77,7 +76,7 @@ fn copy(process: &Process, answer: &mut impl Read, length: u64) -> Result<(), Fa
             Err(error) => error.to_string(),
         };
         return Err(Failure::other(format!(
-            "the dump of process {} is cut off after {} of {length} bytes ({why}); try again",
+            "the answer of process {} is cut off after {} of {length} bytes ({why}); try again",
             process.pid,
             length - left
         )));

@@ -1,4 +1,5 @@
-//! `ramie dump`: asks a running process for a description of its strands.
+//! `ramie dump` and `ramie metrics`: ask a running process for a description of its strands, and
+//! for its figures.
 //!
 //! Modules: [`process`] (facts about a process, and the directories in which its socket may lie),
 //! [`answer`] (the request, and its answer).
@@ -12,7 +13,11 @@ use ramie_driver::sys;
 use serde_json::json;
 
 use self::process::Process;
-use crate::{arguments::DumpArguments, failure::Failure, output};
+use crate::{
+    arguments::{DumpArguments, MetricsArguments},
+    failure::Failure,
+    output,
+};
 
 /// The remedy for a process without a socket.
 const START: &str =
@@ -22,12 +27,21 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
     match arguments.pid {
         None => list(arguments.json),
         Some(pid) => {
-            let process = find(pid)?;
-            let stream = connect(&process)?;
-            let limit = Duration::from_secs(arguments.timeout.into());
-            answer::print(&process, stream, arguments.json, limit)
+            let request = if arguments.json { "dump json" } else { "dump text" };
+            ask(pid, request, arguments.timeout)
         }
     }
+}
+
+pub(crate) fn metrics(arguments: &MetricsArguments) -> Result<(), Failure> {
+    ask(arguments.pid, "metrics", arguments.timeout)
+}
+
+/// Sends a request to a process, and prints its answer.
+fn ask(pid: u32, request: &str, timeout_s: u32) -> Result<(), Failure> {
+    let process = find(pid)?;
+    let stream = connect(&process)?;
+    answer::print(&process, stream, request, Duration::from_secs(timeout_s.into()))
 }
 
 /// Finds a process that may be dumped.

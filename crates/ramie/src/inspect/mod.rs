@@ -7,14 +7,15 @@
 //! # From outside the process
 //! A runtime that is built with [`Builder::inspect`](crate::Builder::inspect), or started with
 //! `RAMIE_INSPECT=1`, opens a Unix socket, on which a thread of its own answers: `ramie dump PID`
-//! prints the dump, also while all workers hang. Nothing is opened without that. Only processes of
+//! prints the dump, and `ramie metrics PID` the figures of [`metrics`](crate::metrics), also while
+//! all workers hang. Nothing is opened without that. Only processes of
 //! the same user, and root, may connect. All runtimes of a process share the socket
 //! ([`socket_path`]) and the thread; both end with the last of them. After a crash the file of the
 //! socket remains; a later process removes it.
 //!
-//! Other programs may ask, too. The request is the line `dump text` or `dump json`, and the answer
-//! is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason. A request
-//! must come within 2 s, and the answer must be taken within 60 s, without a pause of 5 s or more.
+//! Other programs may ask, too. The request is the line `dump text`, `dump json` or `metrics`, and
+//! the answer is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason.
+//! A request must come within 2 s, and the answer must be taken within 60 s, without a pause of 5 s or more.
 //!
 //! # By a signal
 //! While a runtime that was built with [`Builder::dump_on_quit`](crate::Builder::dump_on_quit)

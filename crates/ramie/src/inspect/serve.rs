@@ -1,10 +1,10 @@
-//! Dumps for other processes: one thread of the process answers requests on a socket.
+//! Dumps and figures for other processes: one thread of the process answers requests on a socket.
 //!
 //! It is a plain thread, because it has to answer while all workers hang. The first runtime that
 //! asks for it starts it, all runtimes share it, and it ends with the last of them.
 //!
 //! # Protocol on the socket
-//! The client sends one line, `dump text` or `dump json`. The process answers `ok LENGTH`, a line
+//! The client sends one line: `dump text`, `dump json` or `metrics`. The process answers `ok LENGTH`, a line
 //! break and that many bytes, or `error TEXT` and a line break, and closes the connection. So a
 //! client notices an answer that was cut off.
 //!
@@ -46,11 +46,13 @@ use super::{
     per_process::{PartUse, PerProcess},
     socket::DumpSocket,
 };
+use crate::metrics;
 
 /// How long the thread waits for a request.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 /// The most bytes of a request, its line break included.
 const MAX_REQUEST: usize = 64;
+const UNKNOWN_REQUEST: &[u8] = b"error unknown request; expected dump text, dump json or metrics\n";
 /// How long a client may take nothing of its answer.
 const PAUSE: Duration = Duration::from_secs(5);
 /// How long a client may take for its whole answer.
@@ -183,24 +185,26 @@ impl ServerState {
         if ![0, sys::effective_user_id()].contains(&peer.user) {
             return send(client, b"error this process belongs to another user\n");
         }
-        let is_json = match &receive(client)?[..] {
-            b"dump text" => false,
-            b"dump json" => true,
-            _ => return send(client, b"error unknown request; expected dump text or dump json\n"),
+        let text = match &receive(client)?[..] {
+            b"dump text" => self.dump(false),
+            b"dump json" => self.dump(true),
+            b"metrics" => metrics::snapshot().prometheus().to_string(),
+            _ => return send(client, UNKNOWN_REQUEST),
         };
-        let mut dump = collect::dump(SILENCE, || self.is_over());
         if self.is_over() {
             return Ok(());
         }
-        let text = if is_json {
-            dump.name_descriptors();
-            dump.to_json() + "\n"
-        } else {
-            dump.to_string()
-        };
-        drop(dump);
         send(client, format!("ok {}\n", text.len()).as_bytes())?;
         send(client, text.as_bytes())
+    }
+
+    fn dump(&self, is_json: bool) -> String {
+        let mut dump = collect::dump(SILENCE, || self.is_over());
+        if !is_json {
+            return dump.to_string();
+        }
+        dump.name_descriptors();
+        dump.to_json() + "\n"
     }
 }
 

@@ -268,10 +268,11 @@ fn garbage_is_refused() {
     }
     inspected().build().unwrap().run(|| {
         let long: &'static [u8] = vec![b'x'; 1 << 20].leak();
-        let requests: [&[u8]; 8] = [
+        let requests: [&[u8]; 9] = [
             b"\n",
             b"dump\n",
             b"dump xml\n",
+            b"metrics text\n",
             b"dump text \n",
             b"DUMP TEXT\n",
             b"\xff\xfe\0\n",
@@ -280,7 +281,7 @@ fn garbage_is_refused() {
         ];
         for request in requests {
             let answer = ask(request);
-            assert_eq!(answer, "error unknown request; expected dump text or dump json\n");
+            assert_eq!(answer, "error unknown request; expected dump text, dump json or metrics\n");
         }
         // A request that ends too early is none.
         let path = own_socket();
