@@ -13,9 +13,10 @@
 //! ([`socket_path`]) and the thread; both end with the last of them. After a crash the file of the
 //! socket remains; a later process removes it.
 //!
-//! Other programs may ask, too. The request is the line `dump text`, `dump json` or `metrics`, and
-//! the answer is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason.
-//! A request must come within 2 s, and the answer must be taken within 60 s, without a pause of 5 s or more.
+//! Other programs may ask, too. The request is the line `dump text`, `dump json` or `metrics`. The
+//! answer is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason. A
+//! request must come within 2 s, and the answer must be taken within 60 s, without a pause of 5 s or
+//! more.
 //!
 //! # By a signal
 //! While a runtime that was built with [`Builder::dump_on_quit`](crate::Builder::dump_on_quit)
