@@ -15,8 +15,7 @@
 //!
 //! Other programs may ask, too. The request is the line `dump text`, `dump json` or `metrics`. The
 //! answer is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason. A
-//! request must come within 2 s, and the answer must be taken within 60 s, without a pause of 5 s or
-//! more.
+//! request must come within 2 s. The answer must be taken within 60 s, without a pause of 5 s.
 //!
 //! # By a signal
 //! While a runtime that was built with [`Builder::dump_on_quit`](crate::Builder::dump_on_quit)

@@ -4,9 +4,9 @@
 //! asks for it starts it, all runtimes share it, and it ends with the last of them.
 //!
 //! # Protocol on the socket
-//! The client sends one line: `dump text`, `dump json` or `metrics`. The process answers `ok LENGTH`,
-//! a line break and that many bytes, or `error TEXT` and a line break, and closes the connection. So
-//! a client notices an answer that was cut off.
+//! The client sends one line: `dump text`, `dump json` or `metrics`. The process answers `ok
+//! LENGTH`, a line break and that many bytes, or `error TEXT` and a line break, and closes the
+//! connection. So a client notices an answer that was cut off.
 //!
 //! # Limits
 //! One client is served at a time; others wait in the socket's queue. A client that sends no
