@@ -1,6 +1,6 @@
 //! Coroutines for schedulers: a stack and a switch, without context or checks.
 //!
-//! | state | left by |
+//! | state | changed by |
 //! |---|---|
 //! | fresh: the closure lies on the stack | the first [`BareCoroutine::resume`] |
 //! | running | [`BareYielder::suspend`], or the end of the body |

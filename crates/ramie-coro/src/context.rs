@@ -10,7 +10,7 @@
 //! A coroutine has a segment of its own, linked in front of its resumer's list when it is resumed
 //! and unlinked when it suspends; otherwise the resumer would see the coroutine's values.
 //!
-//! | state of a segment | left by |
+//! | state of a segment | changed by |
 //! |---|---|
 //! | unlinked, empty | a resume, on any strand |
 //! | linked | a suspension, the end of the body |

@@ -27,7 +27,7 @@
 // A body runs on a stack of its own. `shift` leaves its function in its frame and suspends the
 // body. The code that resumed the body then calls the function: `reset`, or the resumption before.
 //
-// | state of a body | left by |
+// | state of a body | changed by |
 // |---|---|
 // | running | a `shift` to its prompt; its end; a panic, which propagates to its resumer |
 // | suspended in a `shift` | [`Captured::resume`], [`Continuation::resume`]; or it is unwound |

@@ -7,7 +7,7 @@
 //! systems without it), and does not report when it begins. A thread-local of this module detects
 //! it: all thread-locals that were first used before it are destroyed after it.
 //!
-//! | this thread | left by |
+//! | this thread | changed by |
 //! |---|---|
 //! | runs | the destructor of any of this module's keys, or [`begin`] |
 //! | ends: [`has_begun`] | nothing |

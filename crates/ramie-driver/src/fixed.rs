@@ -8,7 +8,7 @@
 //!
 //! # States of a [`FixedFile`]'s word
 //!
-//! | `ring:32 \| generation:16 \| index:16` | meaning | left by |
+//! | `ring:32 \| generation:16 \| index:16` | meaning | changed by |
 //! |---|---|---|
 //! | ring 0 | no index; the rest counts ops | each submit, by a compare-and-swap |
 //! | ring `NONE` | no index, and the stream takes none | nobody |

@@ -7,7 +7,7 @@
 //! before the descriptor is closed, which deletes the registration, so a duplicate that stays open
 //! cannot keep it alive.
 //!
-//! | stamp | meaning | left by |
+//! | stamp | meaning | changed by |
 //! |---|---|---|
 //! | 0 | no driver has registered it | a wait on a polling driver, which becomes its owner |
 //! | the slot's | its owner knows from edges whether it is ready | any code that registers the number in another way, or deletes it: the slot's generation changes |

@@ -4,7 +4,7 @@
 //! last span detaches it. The context does not refer to the `Span` values of the program: it calls
 //! the subscriber with their ids.
 //!
-//! | an entered span is | means | left by |
+//! | an entered span is | means | changed by |
 //! |---|---|---|
 //! | noted | its guard keeps it open | the first suspension, [`note_exit`], [`note_close`] |
 //! | held | the context has a reference of its own, too | [`note_exit`], the end of the strand |

@@ -3,7 +3,7 @@
 //! Each strand has one slot. Its predecessor puts the token there and unparks the strand, and only
 //! the strand takes the token out. There is one token, so a slot is never written while it is full.
 //!
-//! | slot | left by | for |
+//! | slot | changed by | for |
 //! |---|---|---|
 //! | `EMPTY` | the predecessor (or the caller, for the first hop and to end early) | token |
 //! | token | its owner | `EMPTY` |

@@ -1,6 +1,6 @@
 //! The general-purpose coroutine.
 //!
-//! | state | left by |
+//! | state | changed by |
 //! |---|---|
 //! | [`State::Suspended`], fresh or not | [`Coroutine::resume`]; dropped or reset: it is unwound |
 //! | [`State::Running`] | [`Yielder::suspend`], the end of the body, a panic of the body |

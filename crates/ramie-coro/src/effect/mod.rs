@@ -59,7 +59,7 @@
 // `perform` finds the handler at any call depth, and through the stacks of coroutines and of other
 // handlers' bodies in between. The effect and, later, the output lie in `perform`'s frame.
 //
-// | state of a body | left by |
+// | state of a body | changed by |
 // |---|---|
 // | running | `perform` of its effect; its end; a panic, which propagates out of `handle` |
 // | suspended in `perform` | [`Resume::with`], [`Resume::step`]; or it is unwound |

@@ -1,6 +1,6 @@
 //! The arena of a stack size: all its chunks, and the stacks that are not in use.
 //!
-//! | state of a stack | left by |
+//! | state of a stack | changed by |
 //! |---|---|
 //! | fresh: mapped, no guard | [`Arena::take`], which guards it |
 //! | handed out: in a pool or a coroutine | its drop (free), or a leak (final) |

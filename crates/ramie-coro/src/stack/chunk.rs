@@ -6,7 +6,7 @@
 //! ^ limit ^ floor               ^ top                                (committed when first used)
 //! ```
 //!
-//! | state of a chunk | left by |
+//! | state of a chunk | changed by |
 //! |---|---|
 //! | not in the table | [`publish`] |
 //! | in the table | nothing: chunks are never unmapped |

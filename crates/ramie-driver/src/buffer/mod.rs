@@ -5,7 +5,7 @@
 //!
 //! # Protocol: a count of holders
 //!
-//! | state | held by | left by |
+//! | state | held by | changed by |
 //! |---|---|---|
 //! | free | the pool's list | `take`, to filling |
 //! | filling | the pool or the kernel: one hold; each lease of a part: one | the last byte was filled: that hold is released, or passes to the last part's lease |

@@ -9,6 +9,8 @@
 //! 2. `entry.rs`: the op for the ring. `plain.rs`: the system call that does the same.
 //! 3. `feature.rs`: the feature with the first kernel that has it; `uring/setup.rs`: its op code.
 //! 4. In the crate `ramie`: the function in `ring/`, which makes the call through `op/call.rs`.
+//! 5. Its tests, in `tests/ring` of `ramie`, also with the feature masked: a call without an arm in
+//!    `plain.rs` compiles, and panics where the ring lacks the op.
 //!
 //! An op for which a descriptor can be ready, such as a read, is a variant of
 //! [`Op`](crate::Op) instead: `op.rs`, `uring/sqe.rs`, and `poll/attempt.rs` for epoll.

@@ -2,7 +2,7 @@
 //! caller's frame. It gets a *stand-in* for each, which may move fewer bytes, and whose result
 //! becomes the result of the caller's frame.
 //!
-//! | state of a frame here | left by |
+//! | state of a frame here | changed by |
 //! |---|---|
 //! | held: not submitted yet | a number of turns or a cancel, to its stand-in |
 //! | has a stand-in in the real backend | the stand-in's completion, to completed |

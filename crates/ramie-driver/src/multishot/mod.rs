@@ -10,7 +10,7 @@
 //!
 //! # States of an op
 //!
-//! | state | meaning | left by |
+//! | state | meaning | changed by |
 //! |---|---|---|
 //! | idle | the kernel does not have it | `next_item` that finds no item, to armed |
 //! | armed | the kernel has it | any completion without `F_MORE`, to idle; a pause or `stop`, to leaving |

@@ -16,7 +16,7 @@
 //! offered. Bundles use only groups with incremental consumption, because the kernel shortens some
 //! buffers of other groups when it bundles them, without a report.
 //!
-//! | a buffer ID of a group | left by |
+//! | a buffer ID of a group | changed by |
 //! |---|---|
 //! | free | `offer`, to on offer |
 //! | on offer: the kernel has its buffer, filled up to `cursor` | a completion that fills it to its end, or any if it is not filled part by part, to free |

@@ -4,7 +4,7 @@
 //! queue whenever the count has changed. When the count has not changed for a while, the sidecar
 //! sleeps, and the next post must wake it.
 //!
-//! | state | meaning | left by |
+//! | state | meaning | changed by |
 //! |---|---|---|
 //! | `WATCHING` | the sidecar will look at the count again | the sidecar, to `ASLEEP`; the worker, to `ENDING` |
 //! | `ASLEEP` | the sidecar sleeps, or looks a last time before it does | the worker that posts, to `WATCHING`, after which it must wake the sidecar; the sidecar, to `WATCHING`, if its last look found something; the worker, to `ENDING` |

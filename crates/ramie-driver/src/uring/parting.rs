@@ -7,8 +7,8 @@
 //!
 //! To avoid this, a drained ring is *parked* instead of closed: it stays in the table of registered
 //! rings of its thread ([`RegisteredRing`]), where it occupies no descriptor. The kernel takes it
-//! apart when the thread ends and makes no more calls. That table is small, so dropping one more
-//! ring when [`MOST`] are parked closes them all. If the thread is known to continue
+//! apart when the thread ends and makes no more calls. That table is small: when [`MOST`] are
+//! parked, the next drop closes these and the dropped one. If the thread is known to continue
 //! ([`Driver::note_thread_goes_on`](crate::Driver::note_thread_goes_on)), the drop then waits until
 //! the kernel has taken them apart, which takes 30 to 75 ms. Otherwise the drop returns at once.
 //!
@@ -18,8 +18,8 @@
 //! | parked (80 KiB of kernel memory, no descriptor) | when a ring is dropped and [`MOST`] are parked: to closed; when its thread ends: to gone |
 //! | closed | when the kernel has taken it apart: to gone |
 //!
-//! A ring cannot be parked if [`MOST`] are, if a kernel thread polls it, or before Linux 5.18,
-//! where threads have no such table. There each drop on a thread that continues waits.
+//! A ring cannot be parked if [`MOST`] are parked, if a kernel thread polls it, or before Linux
+//! 5.18, where threads have no such table. There each drop on a thread that continues waits.
 //!
 //! To detect when a ring is gone, the writing end of a pipe is made its only registered file: the
 //! kernel closes that end when it takes the ring apart.

@@ -1,6 +1,6 @@
 //! Registered buffers: memory whose pages the kernel need not look up and pin for each op.
 //!
-//! | an entry of the table | left by |
+//! | an entry of the table | changed by |
 //! |---|---|
 //! | empty | `register`, to taken |
 //! | taken: the kernel has the region's pages | the region is dropped: to dead; `register` of another region when all entries are taken: to taken, by that region |

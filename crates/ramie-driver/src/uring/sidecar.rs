@@ -1,8 +1,8 @@
 //! A thread beside the worker that submits the queue to the kernel.
 //!
 //! The sidecar uses only the ring's descriptor. The worker alone writes entries and reads
-//! completions, and may enter the kernel itself at any time, because the kernel admits one thread
-//! after the other. So the two share a [`Handshake`] and no memory of the ring. The kernel
+//! completions, and may enter the kernel itself at any time, because the kernel serialises the
+//! entries of the two. So the two share a [`Handshake`] and no memory of the ring. The kernel
 //! completes ops on the CPU of the sidecar that submitted them, and interrupts the sidecar for that
 //! even while it sleeps.
 

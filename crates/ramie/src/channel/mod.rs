@@ -77,7 +77,7 @@
 // valid until then. So a strand that wakes has its value or its room, and need not compete for it
 // again.
 //
-// | a waiter is | left by |
+// | a waiter is | changed by |
 // |---|---|
 // | queued | the peer that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is abandoned |
 // | taken off, claimed | - (its operation is done; if a receiver is abandoned before it runs, the hook gives the value to the next) |

@@ -14,7 +14,7 @@
 //! A survey is no picture of one moment: each worker answers when it can. So a finding counts once
 //! [`AGREEING`](search::AGREEING) surveys in a row agree on it.
 //!
-//! | a finding is | left by |
+//! | a finding is | changed by |
 //! |---|---|
 //! | unknown | a survey that contains it: suspected |
 //! | suspected | a survey that does not contain it: unknown; the third survey in a row that does: reported |

@@ -15,7 +15,7 @@
 //!
 //! # The end
 //!
-//! | the server is | left by |
+//! | the server is | changed by |
 //! |---|---|
 //! | serving | the last runtime: it removes the file, sets `is_over`, shuts down the listener and the connection, and joins the thread |
 //! | over | the thread, which returns |

@@ -8,7 +8,7 @@
 //! The op's entry names a descriptor's number, which the kernel looks up when it takes the entry.
 //! So `next` returns only after the kernel has taken it: with an item, or after `settle_multishot`.
 //!
-//! | the inbox of a source | meaning | left by |
+//! | the inbox of a source | meaning | changed by |
 //! |---|---|---|
 //! | quiet | no op and no item | `next`, on a runtime's worker whose driver has multishot ops, to busy |
 //! | busy | one driver runs an op for it | [`release`], called by a receive that bypasses the source, or when the source is dropped: to left or quiet |

@@ -1,6 +1,6 @@
 //! The supervisor: one thread that waits for signals, ends of processes and instants.
 //!
-//! | a process is | left by | to |
+//! | a process is | changed by | to |
 //! |---|---|---|
 //! | a successor, not ready | its report that it is ready, or a life of [`SETTLED`] | serving; its predecessor is leaving |
 //! | | its end | gone; its predecessor stays |

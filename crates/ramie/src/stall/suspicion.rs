@@ -1,6 +1,6 @@
 //! Decides from looks at one worker whether a fiber stalls it.
 //!
-//! | state | meaning | left by |
+//! | state | meaning | changed by |
 //! |---|---|---|
 //! | none | the worker did not run fibers at the last look | a look that finds it in a turn |
 //! | seen | it was in this turn at one look | the same turn at the next look |

@@ -2,7 +2,7 @@
 //!
 //! # Protocol: one word
 //!
-//! | state | left by | to |
+//! | state | changed by | to |
 //! |---|---|---|
 //! | `INCOMPLETE`, `POISONED` | the strand that begins | `RUNNING` |
 //! | `RUNNING` | that strand | `COMPLETE`; `POISONED` by a panic |

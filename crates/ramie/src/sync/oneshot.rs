@@ -2,7 +2,7 @@
 
 // # Protocol: one state, changed without a lock and read under the lot's lock before parking
 //
-// | state | left by | to |
+// | state | changed by | to |
 // |---|---|---|
 // | `EMPTY` | `send`; the sender's drop; the receiver's drop | `FULL`; `CLOSED`; `CLOSED` |
 // | `FULL` | the receiver, which takes the value; the last handle's drop, which drops it | `CLOSED` |

@@ -38,7 +38,7 @@
 // timer until somebody waits. A scope that can be cancelled is a node with a list of its members:
 // the strands in it, and the nodes below.
 //
-// | a node is | left by |
+// | a node is | changed by |
 // |---|---|
 // | open | the first `cancel`, of its own or of a node above |
 // | cancelled | - |

@@ -1,7 +1,7 @@
 //! The contexts that are attached to strands: state of a library in thread-locals, such as the
 //! entered spans of `tracing`, that leaves the thread when its strand suspends.
 //!
-//! | state of a context | means | left by |
+//! | state of a context | means | changed by |
 //! |---|---|---|
 //! | running | its strand runs, or is a thread without fibers | [`suspend_all`], [`end_all`], its guard |
 //! | suspended | its strand is suspended | [`Suspended::resume_all`], its guard |

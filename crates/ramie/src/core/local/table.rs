@@ -1,6 +1,6 @@
 //! The table of a strand's locals.
 //!
-//! | an entry of the table | means | left by |
+//! | an entry of the table | means | changed by |
 //! |---|---|---|
 //! | null | not initialized | [`Locals::put`] |
 //! | an address | the value | [`Locals::destroy`], for a value with a destructor |

@@ -19,7 +19,7 @@
 //! # The wait word
 //! `generation:32 | epoch:24 | token:1 | parking:1 | cancellable:1 | 0:2 | state:3`
 //!
-//! | state | left by | to |
+//! | state | changed by | to |
 //! |---|---|---|
 //! | `RUNNING` (also: runnable) | the strand: [`StrandHeader::begin_wait`] | `WAITING`, epoch + 1 |
 //! | `WAITING` | the winner of the compare-and-swap in [`StrandHeader::claim`], [`StrandHeader::unpark`] or [`StrandHeader::cancel`] | [`Wake::Woken`], [`Wake::TimedOut`], [`Wake::Cancelled`] |

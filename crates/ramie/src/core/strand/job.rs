@@ -1,7 +1,7 @@
 //! The closure of a strand and, later, its value: each lies in the header if it fits in 16 bytes,
 //! otherwise in a box. The value, or the payload of a panic, replaces the closure.
 //!
-//! | phase | payload holds | left by |
+//! | phase | payload holds | changed by |
 //! |---|---|---|
 //! | installed | the closure | [`JobTable::run`] (moves it out) or [`JobTable::discard`] (drops it) |
 //! | running | nothing | the end of the closure, which stores the outcome |

@@ -4,9 +4,9 @@
 //!
 //! # Protocol: one word
 //!
-//! | word | meaning | left by |
+//! | word | meaning | changed by |
 //! |---|---|---|
-//! | `OPEN` | has not happened, nobody waits | the waiter, to its reference; the other two |
+//! | `OPEN` | has not happened, nobody waits | the waiter, to its reference; a future, to its waker; `finish`, to `DONE`; the handle, to `DETACHED` |
 //! | a [`WakeRef`] | has not happened, this strand waits | `finish`, to `DONE`, which then owes the wake; the waiter, back to `OPEN` |
 //! | the address of a boxed `Waker` | has not happened, a future waits | `finish`, to `DONE`, which then owns the waker; the future, back to `OPEN` |
 //! | `DETACHED` | nobody will ever wait | `finish`, to `DONE` |

@@ -5,7 +5,7 @@
 //! runnable. There are two kinds of waits, and a constructor of the record for each:
 //!
 //! - A *full* wait ([`WaitRecord::new`], [`prepare`]) may be ended by any thread, by a deadline or
-//!   by a cancellation. The protocol below is its protocol.
+//!   by a cancellation. The protocol below is for full waits.
 //! - A *plain* wait ([`WaitRecord::plain`], [`plain`](super::plain)) is that of a fiber for its own
 //!   op, and only the completion of that op ends it.
 //!
@@ -34,8 +34,8 @@
 //! and no limit is around the strand, this costs one load.
 //!
 //! `cancel` may end the wait only from `suspend` on, which looks at the marks once more. *The race
-//! to fear*: a wait that was cancelled between `prepare` and `suspend` could be left only by
-//! suspending, and primitives hold their spin locks there.
+//! to fear*: between `prepare` and `suspend` primitives hold spin locks. A strand whose wait was
+//! cancelled there could only suspend, with the lock held.
 //!
 //! # In a signal handler
 //! A handler interrupts its thread anywhere, also while a wait changes its data. A handler that

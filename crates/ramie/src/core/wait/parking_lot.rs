@@ -12,7 +12,7 @@
 //!   change the primitive's state; unlock; schedule the claimed strand. *Unpark while* repeats this
 //!   for the first waiters, as long as their requests can be granted.
 //!
-//! | a waiter is | left by |
+//! | a waiter is | changed by |
 //! |---|---|
 //! | queued | the unparker that takes it off; its own strand, when its wait ended otherwise; the unlink hook, when its strand is abandoned |
 //! | taken off, claimed | - (its strand is being woken by that unparker; if it is abandoned before it runs, the unlink hook passes the wake-up on) |

@@ -3,7 +3,7 @@
 //! A driver keeps one word with each op and each multishot op, and returns it when the op's strand
 //! should be woken. The driver gives the word no meaning; here it has four:
 //!
-//! | word | [`Waiting`] | left by |
+//! | word | [`Waiting`] | changed by |
 //! |---|---|---|
 //! | 0 | nobody: the strand looks at the op by itself | the wait's beginning |
 //! | 1 | released: the driver no longer uses the op's frame, so its strand may leave it | - |

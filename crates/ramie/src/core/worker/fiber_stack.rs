@@ -5,7 +5,7 @@
 //! ([`stacks`](super::stacks)). The coroutine of a pooled stack has not finished: it is suspended
 //! between two closures, so starting the next closure there takes one resume.
 //!
-//! | state | `header` | left by |
+//! | state | `header` | changed by |
 //! |---|---|---|
 //! | idle | none | [`Stacks::assign`](super::stacks::Stacks::assign), then a resume |
 //! | running, suspended | the fiber's | the end of the closure, which takes the next fresh closure at once or goes idle |

@@ -6,7 +6,7 @@
 //!
 //! # Protocol of a gate
 //!
-//! | gate | meaning | left by |
+//! | gate | meaning | changed by |
 //! |---|---|---|
 //! | open, n | n closures are on their way to the worker | a sender, to n + 1; the worker, which took one out of its inbox, to n - 1 |
 //! | closed, n | the worker abandons its fibers, and takes n more | as above; a sender that finds it closed takes its own count back and keeps the closure |

@@ -5,7 +5,7 @@
 //!
 //! # Protocol of falling asleep
 //!
-//! | state | meaning | left by |
+//! | state | meaning | changed by |
 //! |---|---|---|
 //! | `RUNNING` | the worker will look at its inbox before it sleeps | any pusher, to `NOTIFIED`; the worker, to `SLEEPING` |
 //! | `SLEEPING` | the worker is in the kernel, or about to be | any pusher, to `NOTIFIED`; then it owes one kernel wake |
@@ -17,11 +17,11 @@
 //! 3. It enters the kernel.
 //! 4. It swaps in `RUNNING`.
 //!
-//! A pusher pushes first, then swaps in `NOTIFIED`. *The race to fear* is a push between 2 and 3.
-//! All writes of the state are swaps, and each acquires what the ones before it released. Either
-//! the pusher's swap comes after that of 1: then it finds `SLEEPING` and makes the kernel wake,
-//! which is sticky. Or it comes before: then the push is visible to the look of 2, even if 4 of an
-//! earlier sleep has come in between, because that was a swap, too. At most one pusher of a sleep
+//! A pusher pushes first, then swaps in `NOTIFIED`. *The race to fear* is a push between steps 2
+//! and 3. All writes of the state are swaps, and each acquires what the ones before it released.
+//! Either the pusher's swap comes after that of step 1: then it finds `SLEEPING` and makes the
+//! kernel wake, which is sticky. Or it comes before: then step 2 sees the push, even if step 4 of
+//! an earlier sleep came in between, because that was a swap, too. At most one pusher of a sleep
 //! finds `SLEEPING`, so a sleeping worker is woken by one system call, however many push.
 
 use std::sync::Mutex;

@@ -23,7 +23,7 @@
 //! a row, before suspended fibers have their turn again. A thief that has many fibers waits until
 //! the worker has started the group, but at most [`GROUP_PATIENCE`], because the worker may be
 //! kept by a closure that does not suspend; then the group is parted. Measured with 48 pipes whose
-//! 96 fibers are spawned in a row on two workers, in times of a bare ring: uneven and parted 1.26,
+//! 96 fibers are spawned in a row on two workers, relative to a bare ring: uneven and parted 1.26,
 //! even 1.17, even and in groups 1.1. A single parted pair costs 11 to 19 % more enters.
 //!
 //! There is no race to fear. Closures that are handed over arrive as placed ones do

@@ -8,13 +8,16 @@
 //! *The race to fear*: a closure is queued while its would-be thief falls asleep. The spawner
 //! queues, then (SeqCst fence) reads `sleepers`; the thief announces itself there (SeqCst), then
 //! reads the queues. One of the two sees the other. The same holds for a thief that steals several
-//! closures, runs the first and queues the others, because in between the others are in no queue,
-//! so no searcher finds them.
+//! closures, runs the first and queues the others, because between the
+//! steal and the queueing no searcher finds those others.
 //!
 //! # What is not stolen
 //! - A fiber that has started, because it never changes thread.
 //! - A closure that was spawned with `spawn_local`, or placed on a certain worker
 //!   ([`placed`](super::placed)): neither enters the queue.
+//! - The first closure of a stolen batch, which the thief runs next
+//!   ([`scheduler`](super::scheduler)).
+//! - A closure that a policy has taken ([`plugged`](super::plugged)).
 //!
 //! A worker that has more fibers than its share leaves closures to the worker that spawned them
 //! ([`has_its_share`]), but not for long: [`spread`](super::spread).
@@ -42,7 +45,7 @@ pub(super) const FEW: usize = 8;
 pub(super) const GROUP: usize = 4;
 
 /// Whether a worker that has `own` fibers leaves closures to a worker that has `other`, because
-/// with half a group more it would have more fibers than the other.
+/// half a group more would put it ahead of the other.
 #[inline]
 fn has_its_share(own: usize, other: usize) -> bool {
     own > FEW && own + GROUP / 2 > other

@@ -6,7 +6,7 @@
 //!
 //! # Protocol
 //!
-//! | an inbox is | left by |
+//! | an inbox is | changed by |
 //! |---|---|
 //! | quiet | an asker: it queues its survey under the lock, sets `is_asked`, and wakes the worker |
 //! | asked | the worker: it answers in slices of [`SLICE`], and clears `is_asked` under the lock when the queue is empty |
